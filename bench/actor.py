@@ -25,7 +25,7 @@ from stepline.bootstrap.agent_choice import read_caps
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
 from stepline.context.rules import ContextRules
-from stepline.delivery.effect import standing_step
+from stepline.delivery.effect import current_step
 from stepline.ingress.admit import Arrival, admit
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.messages_request import Prompt, count_tokens, parse_prompt
@@ -227,7 +227,7 @@ def make_agent(actor: Actor, *, wide: bool, layout: ContextLayout = "timeline") 
 
 def _play_turn(ports: Ports, agent: Agent, actor: Actor, number: int, turn: Turn) -> None:
     batch = admit(ports, LANE, Arrival(message_id=f"m{number}", user=USER, text=turn.prompt)).batch
-    step, history = standing_step(LANE, batch), History()
+    step, history = current_step(LANE, batch), History()
     while step.route != "close":
         if step.route == "act":
             step = act(ports, agent, history, step)

@@ -43,7 +43,7 @@ class Size(NamedTuple):
 
 def build_ours() -> Path:
     """Build our pages of the bench and the chat page itself; return the folder of the former. Raises DependencyError."""
-    page_build.build(lambda text: print(text, file=sys.stderr))
+    page_build.build_page(lambda text: print(text, file=sys.stderr))
     _run(WEB, "node", "node_modules/vite/bin/vite.js", "build", "-c", "tests/bench/vite.config.ts")
     return WEB / "node_modules/.bench"
 

@@ -39,7 +39,7 @@ from stepline.bootstrap.loop_app import LoopApp
 from stepline.ingress.access import issue_ticket
 from stepline.ingress.admit import Arrival, admit
 from stepline.local.stage.deployed import LocalStage, client, credentials
-from stepline.local.stage.lifecycle import status, up
+from stepline.local.stage.lifecycle import stage_status, start_stage
 from stepline.loop.decide import decide
 from stepline.model.ids import make_lane
 from stepline.model.step import Step
@@ -98,8 +98,12 @@ def find_interpreter() -> tuple[str, Path] | None:
 @contextmanager
 def new_processes(version: str, python: Path, *, ways: Iterable[str]) -> Iterator[dict[str, Runs]]:
     """Build the functions in each way, and let them reach the stage through the proxy."""
-    running = status()
-    stage = running.stage if running.stage and running.up else up(lambda text: print(text, file=sys.stderr))
+    running = stage_status()
+    stage = (
+        running.stage
+        if running.stage and running.up
+        else start_stage(lambda text: print(text, file=sys.stderr))
+    )
     folders = {way: _build(version, python, way) for way in ways}
     with _proxy(stage) as proxy, _environment(stage, proxy) as prepared:
         yield {way: Runs(python, code, proxy, prepared) for way, code in folders.items()}

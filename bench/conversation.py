@@ -21,7 +21,7 @@ from stepline.bootstrap.loop_app import LoopApp
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
 from stepline.context.rules import ContextRules
-from stepline.delivery.effect import standing_step
+from stepline.delivery.effect import current_step
 from stepline.ingress.admit import Arrival, admit
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
@@ -151,7 +151,7 @@ class Driver:
         """Return the step that is due."""
         tail = self.ports.log.tail(self.lane, consistent=True)
         assert tail is not None
-        return standing_step(self.lane, tail)
+        return current_step(self.lane, tail)
 
     def round(self, history: Callable[[], History], step: Step | None = None) -> Step:
         """Run one Decide and, if it asked for a call, its Act; each with its own history from `history`."""

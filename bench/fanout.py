@@ -24,12 +24,12 @@ from stepline.adapters.aws.table import Table
 from stepline.adapters.memory.clock import MemoryMeter
 from stepline.adapters.parallel import ParallelPosts
 from stepline.adapters.system import SystemClock
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.local.caller import PROJECT, TENANT, Caller, find_caller
 from stepline.local.client.websocket import dial_gateway
 from stepline.local.command.batches import open_log
 from stepline.local.stage.deployed import LocalStage
-from stepline.local.stage.lifecycle import status, up
+from stepline.local.stage.lifecycle import stage_status, start_stage
 from stepline.model.ids import Lane, make_lane
 from stepline.model.wire.event import ClientEvent, EventFrame, SyncFrame, decode_frame, encode_frame
 
@@ -44,8 +44,10 @@ USER = "bench"
 
 def rows() -> list[Row]:
     """Return `events_per_s_<clients>_clients`; the stage is started if it is not up."""
-    found = status()
-    stage = found.stage if found.stage and found.up else up(lambda text: print(text, file=sys.stderr))
+    found = stage_status()
+    stage = (
+        found.stage if found.stage and found.up else start_stage(lambda text: print(text, file=sys.stderr))
+    )
     open_log(stage)  # from here on the adapters find the emulator
     caller = find_caller("", USER, token="", token_command="")
     lane = make_lane(TENANT, PROJECT, _conversation())
@@ -53,7 +55,7 @@ def rows() -> list[Row]:
     return [_row(posting, caller, lane, clients) for clients in CLIENTS]
 
 
-def _row(posting: Posting, caller: Caller, lane: Lane, clients: int) -> Row:
+def _row(posting: GatewayBroadcast, caller: Caller, lane: Lane, clients: int) -> Row:
     with ExitStack() as stack:
         sockets = [_listener(stack, caller, lane) for _ in range(clients)]
         _deliver(posting, lane, sockets, WARM_BATCHES)
@@ -71,9 +73,9 @@ def _row(posting: Posting, caller: Caller, lane: Lane, clients: int) -> Row:
     )
 
 
-def _posting(stage: LocalStage) -> Posting:
+def _posting(stage: LocalStage) -> GatewayBroadcast:
     clock = SystemClock()
-    return Posting(
+    return GatewayBroadcast(
         subscriptions=DynamoSubscriptions(Table(stage.table), clock),
         publisher=GatewayPublisher(stage.socket_url.replace("ws://", "http://", 1)),
         meter=MemoryMeter(),
@@ -104,7 +106,7 @@ def _listener(stack: ExitStack, caller: Caller, lane: Lane) -> Any:
     return socket
 
 
-def _deliver(posting: Posting, lane: Lane, sockets: list[Any], batches: int) -> float:
+def _deliver(posting: GatewayBroadcast, lane: Lane, sockets: list[Any], batches: int) -> float:
     """Post this many batches; return the seconds until every client has all of them, in order."""
     heard: list[list[int]] = [[] for _ in sockets]
     clients = [

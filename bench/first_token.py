@@ -22,8 +22,8 @@ from bench.row import MeasureError, Row
 from stacks.code import render_bootstrap
 from stepline.local.client.websocket import dial_gateway, encode_request
 from stepline.local.stage.deployed import LocalStage, client
-from stepline.local.stage.issuer.signing import mint
-from stepline.local.stage.lifecycle import status, up
+from stepline.local.stage.issuer.signing import sign_token
+from stepline.local.stage.lifecycle import stage_status, start_stage
 from stepline.model.wire.event import DeltaFrame, ErrorFrame, decode_frame
 
 ROUNDS: Final = 5
@@ -44,8 +44,10 @@ def handler(event, context):
 
 def rows() -> list[Row]:
     """Return `cold_first_token`; the stage is started if it is not up."""
-    found = status()
-    stage = found.stage if found.stage and found.up else up(lambda text: print(text, file=sys.stderr))
+    found = stage_status()
+    stage = (
+        found.stage if found.stage and found.up else start_stage(lambda text: print(text, file=sys.stderr))
+    )
     functions = client("lambda", stage)
     _create(stage)
     try:
@@ -103,7 +105,7 @@ def _bare_s(stage: LocalStage) -> float:
 
 def _first_delta_s(stage: LocalStage) -> float:
     """Return the seconds from a message of a connected client to its first piece of text."""
-    token = mint("bench", issuer_url=stage.issuer_url, home=Path(stage.home))
+    token = sign_token("bench", issuer_url=stage.issuer_url, home=Path(stage.home))
     with dial_gateway(stage.socket_url, lambda: token)() as connection:
         end_workers(stage)
         said = {

@@ -24,7 +24,7 @@ from bench.load_client import Heard, LoadClient, LostError
 from bench.row import Row, render_table, write_results
 from stepline.local.command.batches import open_log
 from stepline.local.stage.deployed import LocalStage
-from stepline.local.stage.lifecycle import mint, status, up
+from stepline.local.stage.lifecycle import mint, stage_status, start_stage
 from stepline.model.entry import Closed, Inbound, Opened, Resulted
 from stepline.model.ids import make_lane
 
@@ -56,8 +56,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("size", nargs="?", type=int, default=100, help="conversations at once")
     size = parser.parse_args().size
-    found = status()
-    stage = found.stage if found.stage and found.up else up(lambda text: print(text, file=sys.stderr))
+    found = stage_status()
+    stage = (
+        found.stage if found.stage and found.up else start_stage(lambda text: print(text, file=sys.stderr))
+    )
     load = Load(stage)
     load.run(1)  # does not count: its functions start cold
     measured: list[Row] = []

@@ -19,9 +19,9 @@ from stepline.adapters.anthropic.call import plan_call
 from stepline.adapters.anthropic.provider import AnthropicProvider
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.context.request import spell_files
-from stepline.delivery.effect import standing_step
+from stepline.delivery.effect import current_step
 from stepline.log.journal import Journal
-from stepline.loop.stream_generation import ask, load_files
+from stepline.loop.stream_generation import build_model_request, load_files
 from stepline.model.batch import Batch, decode_batch
 from stepline.model.block import Body, Produced
 from stepline.model.entry import Resulted
@@ -92,8 +92,8 @@ class Request:
 
     def _call(self) -> dict[str, Any]:
         timeline = self._known.extended(self._newest)
-        request = ask(
-            self._ports, self._agent, timeline, standing_step(LANE, timeline.tail), last_round=False
+        request = build_model_request(
+            self._ports, self._agent, timeline, current_step(LANE, timeline.tail), last_round=False
         )
         request = spell_files(load_files(request, self._ports.artifacts))
         call = plan_call(request, ROLE)

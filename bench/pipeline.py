@@ -19,7 +19,7 @@ from stepline.model.source import Citation
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import ChannelParser
-from stepline.protocol.stream.lane import LaneClosed, LaneEvent, LaneOpened, LaneText
+from stepline.protocol.stream.lane import LaneClosed, LaneEvent, LaneOpened, LanePiece
 from stepline.protocol.stream.show import Show
 from stepline.tools.catalogue import default_registry
 
@@ -154,7 +154,7 @@ def _check_lanes(rounds: list[list[str]], rules: RoundRules) -> None:
         closed = [event for event in events if isinstance(event, LaneClosed)]
         if sorted(opened) != sorted(one.lane for one in closed) or any(one.aborted for one in closed):
             raise MeasureError("a lane did not end as it should")
-        shown += sum(len(event.text) for event in events if isinstance(event, LaneText))
+        shown += sum(len(event.text) for event in events if isinstance(event, LanePiece))
     least = 2 * DECISION_ROUNDS * WRITTEN_CHARS + DECISION_ROUNDS * CODE_CHARS
     if shown < least:
         raise MeasureError(f"only {shown} characters were shown")

@@ -22,7 +22,7 @@ from typing import Any
 from bench.row import Limit, MeasureError, Row
 from bench.stage import STEPLINE, stepline
 from stepline.local.stage.deployed import LocalStage
-from stepline.local.stage.lifecycle import status, up
+from stepline.local.stage.lifecycle import stage_status, start_stage
 
 RUNS = 5
 GOAL_TIMES = 2.5
@@ -33,8 +33,10 @@ HANDLER = b"lambdas.decide.handler"
 
 def rows() -> list[Row]:
     """Return `recovery_s_after_kill`; the stage is started if it is not up."""
-    found = status()
-    stage = found.stage if found.stage and found.up else up(lambda text: print(text, file=sys.stderr))
+    found = stage_status()
+    stage = (
+        found.stage if found.stage and found.up else start_stage(lambda text: print(text, file=sys.stderr))
+    )
     times_s = [_recover(stage) for _ in range(RUNS)]
     return [
         Row(

@@ -10,10 +10,10 @@ from bench.row import Limit, MeasureError, Row
 from bench.timing import cpu_ms, interleave
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.bootstrap.memory_wiring import in_memory
-from stepline.delivery.effect import standing_step
+from stepline.delivery.effect import current_step
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
-from stepline.loop.stream_generation import ask
+from stepline.loop.stream_generation import build_model_request
 from stepline.model.batch import decode_batch
 from stepline.ports.model import ModelRequest
 from stepline.settings import Settings
@@ -66,8 +66,8 @@ class Rendering:
         return app
 
     def _request(self, timeline: Timeline) -> ModelRequest:
-        step = standing_step(LANE, timeline.tail)
-        return ask(self._ports, self._agent, timeline, step, last_round=False)
+        step = current_step(LANE, timeline.tail)
+        return build_model_request(self._ports, self._agent, timeline, step, last_round=False)
 
 
 def _measured(ours: Rendering, blocks: int) -> tuple[Row, Row]:

@@ -28,7 +28,7 @@ from bench.timing import cpu_ms, interleave
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.local.command.batches import open_log
-from stepline.local.stage.lifecycle import status, up
+from stepline.local.stage.lifecycle import stage_status, start_stage
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.model.batch import decode_batch
@@ -40,8 +40,10 @@ ROUNDS = 5
 
 def rows() -> list[Row]:
     """Return `resume_real_cpu_ms_<blocks>`; the stage is started if it is not up."""
-    found = status()
-    stage = found.stage if found.stage and found.up else up(lambda text: print(text, file=sys.stderr))
+    found = stage_status()
+    stage = (
+        found.stage if found.stage and found.up else start_stage(lambda text: print(text, file=sys.stderr))
+    )
     log, artifacts = open_log(stage)
     ports = replace(in_memory(Settings.from_env({})).ports, log=log, artifacts=artifacts)
     told = converse(max(SIZES))

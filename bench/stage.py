@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.row import MeasureError, Row
 from stepline.local.stage.deployed import LocalStage, client
-from stepline.local.stage.lifecycle import status, up
+from stepline.local.stage.lifecycle import stage_status, start_stage
 from stepline.model.ids import execution_name, make_lane
 
 STEPLINE = str(Path(sys.executable).with_name("stepline"))
@@ -32,8 +32,10 @@ GOAL_TRANSITIONS = 3.0
 
 def rows() -> list[Row]:
     """Return `overhead_ms_per_round` and `transitions_per_tool_round`; the stage is started if it is not up."""
-    found = status()
-    stage = found.stage if found.stage and found.up else up(lambda text: print(text, file=sys.stderr))
+    found = stage_status()
+    stage = (
+        found.stage if found.stage and found.up else start_stage(lambda text: print(text, file=sys.stderr))
+    )
     rounds = [one for turn in range(TURNS) for one in _tool_rounds(stage, is_first=turn == 0)]
     overheads = [overhead_ms for overhead_ms, _ in rounds]
     note = (

@@ -25,7 +25,7 @@ from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.bootstrap.choice import live_of
 from stepline.bootstrap.memory_wiring import in_memory
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.ingress.admit import Arrival, admit
 from stepline.log.bindings import Ports
 from stepline.model.ids import Lane
@@ -103,7 +103,7 @@ def _sample(ports: Ports, conversation: str) -> tuple[float, float]:
 def _ports(store: Store, *, redis_url: str) -> Ports:
     base = in_memory(Settings.from_env({})).ports
     log, subscriptions = DynamoLog(store.table), DynamoSubscriptions(store.table, base.clock)
-    posting = Posting(
+    posting = GatewayBroadcast(
         subscriptions=subscriptions, publisher=base.publisher, meter=base.meter, clock=base.clock
     )
     live = live_of(Settings.from_env({"STEPLINE_REDIS_URL": redis_url}), log, posting)

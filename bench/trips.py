@@ -30,7 +30,7 @@ from stepline.log.timeline_cache import History
 from stepline.loop.act import act
 from stepline.loop.agent import Agent
 from stepline.loop.programs.execute import execute
-from stepline.model.program.execution import Limits, Run, RuntimeProfile
+from stepline.model.program.execution import Run, RunLimits, RuntimeProfile
 from stepline.ports.channel import Principal
 from stepline.ports.executor import Job
 from stepline.settings import Settings
@@ -185,7 +185,7 @@ class Generation(BaseHTTPRequestHandler):
 
 def make_agent() -> Agent:
     """Return the default agent with programs and a tool that returns its parameter."""
-    runtime = (RuntimeProfile(backend="memory"), Limits(timeout_s=60))
+    runtime = (RuntimeProfile(backend="memory"), RunLimits(timeout_s=60))
     agent = build_agent(read_caps(Settings.from_env({})), parts=WORKFLOW.parts(), runtime=runtime)
 
     def echo(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:

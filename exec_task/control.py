@@ -30,7 +30,7 @@ import msgspec
 from exec_task.caller import Caller
 from stepline.adapters.docker.executor import KILLED, MEMORY
 from stepline.adapters.docker.supervisor_protocol import Ended
-from stepline.adapters.sandbox.exit_code import LOST, TASK_STOPPED
+from stepline.adapters.sandbox.exit_code import SANDBOX_LOST, TASK_STOPPED
 from stepline.adapters.sandbox.quota import IDLE_FACTOR
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError, ToolError
@@ -181,7 +181,7 @@ class Control:
     def _ended(self, error: str, seconds: float) -> Ended:
         over = self._heard[0] if self._heard else None
         if over is None:
-            error = error or LOST
+            error = error or SANDBOX_LOST
         elif not error and over.returncode == KILLED and over.out_of_memory:
             error = MEMORY
         elif not error and over.stopped:

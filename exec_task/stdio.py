@@ -9,11 +9,11 @@ from typing import Final
 
 from exec_task.caller import HungUp
 from stepline.adapters.docker.supervisor_protocol import (
-    CHUNK_BYTES,
     MESSAGE_BYTES_MAX,
+    MESSAGE_CHUNK_BYTES,
     Blob,
-    Cancel,
-    Message,
+    CancelProgram,
+    SupervisorMessage,
     decode,
     encode,
 )
@@ -30,9 +30,9 @@ class Stdio:
         self.source = source
         self._target = target
         self._frames = FrameReader(MESSAGE_BYTES_MAX)
-        self._heard: deque[Message] = deque()
+        self._heard: deque[SupervisorMessage] = deque()
 
-    def send(self, message: Message) -> None:
+    def send(self, message: SupervisorMessage) -> None:
         """Send a message. Raises HungUp."""
         view = memoryview(encode(message))
         try:
@@ -43,21 +43,21 @@ class Stdio:
 
     def send_bytes(self, fd: int) -> None:
         """Send the content of an open file, in parts."""
-        chunk = os.read(fd, CHUNK_BYTES)
+        chunk = os.read(fd, MESSAGE_CHUNK_BYTES)
         while True:
-            following = os.read(fd, CHUNK_BYTES) if chunk else b""
+            following = os.read(fd, MESSAGE_CHUNK_BYTES) if chunk else b""
             self.send(Blob(data=chunk, last=not following))
             if not following:
                 return
             chunk = following
 
-    def receive(self) -> Message:
+    def receive(self) -> SupervisorMessage:
         """Wait for the next message. Raises HungUp."""
         while not self._heard:
             self.read()
         return self._heard.popleft()
 
-    def poll(self, timeout_s: float) -> Message | None:
+    def poll(self, timeout_s: float) -> SupervisorMessage | None:
         """Return the next message, or None if none comes in time. Raises HungUp."""
         if not self._heard and select.select([self.source], [], [], timeout_s)[0]:
             self.read()
@@ -66,7 +66,7 @@ class Stdio:
     def hear(self) -> str:
         """Read messages while a program runs; return `cancelled` if it has to end. Raises HungUp at the end."""
         self.read()
-        return CANCELLED if any(isinstance(message, Cancel) for message in self._heard) else ""
+        return CANCELLED if any(isinstance(message, CancelProgram) for message in self._heard) else ""
 
     def read(self) -> None:
         """Read available input. Raises HungUp at the end."""

@@ -19,7 +19,7 @@ from exec_task.caller import HungUp
 from exec_task.host import build_host, shut_process
 from exec_task.stdio import Stdio
 from exec_task.workspace import Owner, Workspace
-from stepline.adapters.docker.payload import render_payload
+from stepline.adapters.docker.payload import render_container_payload
 from stepline.adapters.docker.supervisor_protocol import (
     Blob,
     Collect,
@@ -85,7 +85,7 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
         if launch.strategy == "split":
             _wait(stdio, workspace)
         else:
-            payload = render_payload(launch.request, launch.token, "combined", root=root)
+            payload = render_container_payload(launch.request, launch.token, "combined", root=root)
             from exec_task.program import run_here  # noqa: PLC0415 - only in a combined container
 
             ended = run_here(stdio, workspace, payload, lambda chunk: stdio.send(Printed(data=chunk)))

@@ -32,21 +32,21 @@ from msgspec.structs import replace
 
 from exec_task.caller import HungUp
 from exec_task.control import Control
+from exec_task.heartbeat import Heartbeat
 from exec_task.host import build_host, shut_process
-from exec_task.vigil import Vigil
 from exec_task.workspace import SPOOL, Owner, Workspace
 from stepline.adapters.descriptor_file import write_folder
-from stepline.adapters.docker.executor import judge
-from stepline.adapters.docker.payload import render_payload
+from stepline.adapters.docker.executor import judge_run
+from stepline.adapters.docker.payload import render_container_payload
 from stepline.adapters.docker.supervisor_protocol import Ended
 from stepline.adapters.http_artifacts import GrantedArtifacts
-from stepline.adapters.sandbox.exit_code import FULL, LOST
+from stepline.adapters.sandbox.exit_code import FULL, SANDBOX_LOST
 from stepline.adapters.sandbox.live_log import LiveLog
-from stepline.adapters.sandbox.quota import WORKSPACE as TOO_LARGE
+from stepline.adapters.sandbox.quota import WORKSPACE_SIZE_LIMIT as TOO_LARGE
 from stepline.adapters.sandbox.tail import Tail
 from stepline.bundle.descriptor_set import decode_payload
 from stepline.errors import DependencyError, InputError, SandboxError, SteplineError
-from stepline.model.program.execution import ExecRequest, Run, Strategy
+from stepline.model.program.execution import ContainerStrategy, ExecRequest, Run
 from stepline.model.program.handover import (
     COLLECT_S,
     PROVISION_S,
@@ -58,7 +58,7 @@ from stepline.model.program.handover import (
 )
 from stepline.model.program.image import GID, PRIVATE, STRATEGY_VARIABLE, UID, WORKSPACE
 from stepline.ports.signal import Cancel
-from stepline.ports.task import Depot, Duty
+from stepline.ports.task import GrantedObjects, TaskToken
 from stepline.programs.host import ToolHost
 from stepline.programs.packed_files import join_files
 
@@ -77,12 +77,12 @@ class Task:
     `log` has the end of our own log, `limit_s` ends the process after a time.
     """
 
-    duty: Duty
-    depot: Depot
-    vigil: Vigil
+    duty: TaskToken
+    depot: GrantedObjects
+    vigil: Heartbeat
     token: str
     secret: str
-    strategy: Strategy = "split"
+    strategy: ContainerStrategy = "split"
     root: Path = WORKSPACE
     private: Path = PRIVATE
     owner: Owner | None = (UID, GID)
@@ -107,14 +107,14 @@ def main() -> NoReturn:
 
 def make_task(variables: Mapping[str, str], log: Tail) -> Task:
     """Return the task described by the variables of its container, with its adapters."""
-    from stepline.adapters.aws.task_token import AwsDuty  # noqa: PLC0415 - tests bring their own
-    from stepline.adapters.http_artifacts import HttpDepot  # noqa: PLC0415 - see above
+    from stepline.adapters.aws.task_token import AwsTaskToken  # noqa: PLC0415 - tests bring their own
+    from stepline.adapters.http_artifacts import HttpArtifacts  # noqa: PLC0415 - see above
 
-    duty, token = AwsDuty(), variables[TOKEN_VARIABLE]
+    duty, token = AwsTaskToken(), variables[TOKEN_VARIABLE]
     return Task(
         duty=duty,
-        depot=HttpDepot(),
-        vigil=Vigil(duty, token),
+        depot=HttpArtifacts(),
+        vigil=Heartbeat(duty, token),
         token=token,
         secret=variables[SECRET_VARIABLE],
         strategy="combined" if variables.get(STRATEGY_VARIABLE) == "combined" else "split",
@@ -179,9 +179,9 @@ def run_program(task: Task, handover: Handover, parcel: Parcel) -> Run:
         raise
     except Exception as error:
         logger.exception("the supervisor failed")
-        code, message = LOST, f"the supervisor failed: {type(error).__name__}"
+        code, message = SANDBOX_LOST, f"the supervisor failed: {type(error).__name__}"
     else:
-        run = judge(ended, report, parcel.request.limits, runtime=task.log.text())
+        run = judge_run(ended, report, parcel.request.limits, runtime=task.log.text())
         return replace(run, began_at=began_at)
     returncode = FULL if code == TOO_LARGE else None
     return Run(error=code, message=message, returncode=returncode, runtime_log=task.log.text())
@@ -235,7 +235,7 @@ def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, str
         shared_disk=True,
     )
     vigil.check()
-    payload = render_payload(request, token, task.strategy, root=task.root, backend="fargate")
+    payload = render_container_payload(request, token, task.strategy, root=task.root, backend="fargate")
     with LiveLog(request, lambda copy: _keep_log(task, parcel, copy)) as log:
         if task.strategy == "combined":
             from exec_task.program import run_here  # noqa: PLC0415 - only in a combined container

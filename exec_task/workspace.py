@@ -15,7 +15,7 @@ from stepline.adapters.docker.supervisor_protocol import Report
 from stepline.adapters.sandbox.cancel import Over
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.quota import Quota, plan_reserve
-from stepline.adapters.sandbox.restore import place_bundle, restore
+from stepline.adapters.sandbox.restore import place_bundle, restore_files
 from stepline.adapters.sandbox.tool_server import SupervisorServer
 from stepline.errors import SandboxError
 from stepline.model.program.execution import ExecRequest, ToolCallRecord, ToolEvent
@@ -163,4 +163,4 @@ class Workspace:
             raise SandboxError(f"the workspace cannot be made: {error}", code="restore_failed") from error
         place_bundle(bundle, readable)
         request = self.request
-        return restore(request.files, out, fetch, max_bytes=ROOM_BYTES, owner=owner, turn=request.turn)
+        return restore_files(request.files, out, fetch, max_bytes=ROOM_BYTES, owner=owner, turn=request.turn)

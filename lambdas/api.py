@@ -8,7 +8,7 @@ from lambdas._handshake import read_principal
 from lambdas._runtime import Event, edge, logger, once, wired
 from stepline.api.endpoint import Services
 from stepline.api.endpoint_table import ENDPOINTS
-from stepline.api.router import Request, Router, refuse
+from stepline.api.router import Request, Router, make_error_response
 from stepline.bootstrap.app import App
 from stepline.bootstrap.erasure_wiring import erasure_on_aws
 from stepline.bootstrap.upload_wiring import uploads_on_aws
@@ -45,7 +45,7 @@ def handler(event: Event) -> Event:
     except Exception:  # noqa: BLE001 - the edge: logged, counted, and told to the client without saying what it was
         app().ports.meter.count(EDGE_ERRORS)
         logger.exception("request failed")
-        answer = refuse(SteplineError("failed"))
+        answer = make_error_response(SteplineError("failed"))
     logger.info("answered", extra={"status": int(answer.status), "code": answer.code})
     return {"statusCode": int(answer.status), "headers": answer.headers, "body": answer.body.decode()}
 

@@ -11,7 +11,7 @@ from typing import Final
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_logs as logs
 
-from stepline.model.program.execution import Strategy
+from stepline.model.program.execution import ContainerStrategy
 from stepline.model.program.handover import STOP_S
 from stepline.model.program.image import (
     GID,
@@ -124,7 +124,7 @@ class Containers:
             log_configuration=self._logging(SUPERVISOR),
         )
 
-    def _variables(self, strategy: Strategy) -> list[ecs.CfnTaskDefinition.KeyValuePairProperty]:
+    def _variables(self, strategy: ContainerStrategy) -> list[ecs.CfnTaskDefinition.KeyValuePairProperty]:
         """Return a container's constant variables; a run's own values come with the run, by names only."""
         values = {STRATEGY_VARIABLE: strategy, "AWS_DEFAULT_REGION": self.region}
         return [

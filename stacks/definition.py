@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from stepline.loop.graph import (
+    CLOSE_FAILED,
     DEFAULT_LAUNCH,
     DEFAULT_ROUTE,
     END,
     EXECUTION_TIMEOUT_S,
-    FAILED,
     LAUNCHER,
     LAUNCHES,
-    LOST,
     REMOTE,
     ROUTER,
     ROUTES,
     START,
     TASKS,
     TRANSPORT,
-    UNKNOWN,
+    UNKNOWN_ERROR,
+    UNKNOWN_ERRORS,
     WAIT,
-    Retry,
+    RetryRule,
     Task,
     absent_states,
 )
@@ -34,7 +34,7 @@ ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
         *("Lambda.ResourceNotReadyException", "Lambda.SnapStartException"),
         *("Lambda.SnapStartNotReadyException", "Lambda.SnapStartTimeoutException"),
     ),
-    UNKNOWN: LOST,
+    UNKNOWN_ERROR: UNKNOWN_ERRORS,
 }
 """Step Functions' names of the errors that the table has one word for."""
 
@@ -62,9 +62,9 @@ def render_definition(
         states[LAUNCHER] = _render_choice(launches, DEFAULT_LAUNCH)
     states[WAIT.name] = {"Type": "Wait", "SecondsPath": "$.wait_s", "Next": WAIT.next}
     states[END] = {"Type": "Succeed"}
-    states[FAILED] = {
+    states[CLOSE_FAILED] = {
         "Type": "Fail",
-        "Error": FAILED,
+        "Error": CLOSE_FAILED,
         "Cause": "The turn could not be closed; the sweeper will.",
     }
     return {
@@ -123,7 +123,7 @@ def _render_remote(functions: Mapping[str, str], partition: str) -> dict[str, An
     }
 
 
-def _render_retry(retry: Retry) -> dict[str, Any]:
+def _render_retry(retry: RetryRule) -> dict[str, Any]:
     return {
         "ErrorEquals": [name for error in retry.errors for name in ERRORS.get(error, (error,))],
         "IntervalSeconds": retry.interval_s,

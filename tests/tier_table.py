@@ -106,7 +106,7 @@ STAGE: Mapping[str, Capability] = {
         ("api/",),
     ),
     "test_iam.py": Capability((), ("/stacks/access.py",)),
-    "test_in_line.py": Capability(ALL, ("ingress/line_up.py", "delivery/stage_queue.py")),
+    "test_queued_turn.py": Capability(ALL, ("ingress/enqueue.py", "delivery/stage_queue.py")),
     "test_ingress.py": Capability(
         (
             "test_a_foreign_conversation_is_not_found_whatever_is_asked_of_it",

@@ -24,7 +24,7 @@ from bench.simulate.quota import QUOTAS, Quota
 from stepline.adapters.aws.table import OPEN_INDEX, account_pk, limits_pk
 from stepline.adapters.relay import FIRST_S, POST_FIRST_S, POST_LATER_S, POSTS_PER_S
 from stepline.delivery.post_pace import POST_INTERVAL_S, faster, least_interval_s, slower
-from stepline.ingress.line_up import QUEUE_FULL_S, QUEUE_MOST
+from stepline.ingress.enqueue import QUEUE_FULL_S, QUEUE_MAX
 from stepline.local.client.pace import Pace
 from stepline.log.bindings import Policy
 from stepline.model.tenancy.concurrency import divide
@@ -213,7 +213,7 @@ class World:
         """Return how many turns may begin or wait in line now."""
         if self._slots.limit is None:
             return math.inf
-        return self._slots.limit + QUEUE_MOST - self._slots.taken - self._slots.waiting
+        return self._slots.limit + QUEUE_MAX - self._slots.taken - self._slots.waiting
 
     def _stale(self) -> float:
         return sum(

@@ -15,13 +15,13 @@ from stepline.protocol.decision.fanout import (
     Candidate,
     FanoutRule,
     Strategy,
-    refuse,
+    find_refusal,
 )
 from stepline.protocol.decision.notice import MESSAGE_CHARS_MAX, NOTICES
 from stepline.protocol.decision.shape import PREAMBLE_CHARS_MAX
 from stepline.protocol.parser.grammar import DECISION_CHANNELS, NAME_CHARS_MAX, ChannelSpec, Format
 from stepline.tools.catalogue import default_registry
-from stepline.tools.knowledge import SEARCH
+from stepline.tools.knowledge import SEARCH_KNOWLEDGE
 from stepline.tools.spec import ToolSpec
 
 PATH: Final = DOCS / "reference/channels.md"
@@ -176,13 +176,13 @@ def render() -> str:
 
 
 def _names(chosen: Callable[[ToolSpec], bool]) -> str:
-    specs = (*default_registry().specs, SEARCH)
+    specs = (*default_registry().specs, SEARCH_KNOWLEDGE)
     return ", ".join(f"`{spec.tool_id}`" for spec in specs if chosen(spec))
 
 
 def _matrix_row(name: str) -> str:
     rule = FanoutRule(mode="safe_fanout")
-    fits = ["no" if refuse(rule, [_WORDS[name]], later) else "yes" for later in _WORDS.values()]
+    fits = ["no" if find_refusal(rule, [_WORDS[name]], later) else "yes" for later in _WORDS.values()]
     return f"| **{name}** | {' | '.join(fits)} |"
 
 

@@ -29,7 +29,7 @@ from stacks.deployment import Deployment
 from stacks.image import IMAGES_KEPT
 from stacks.page_files import PageFiles, read_headers
 from stacks.stage import Stage
-from stepline.model.tenancy.aws_price import READ, REGION, UNITS
+from stepline.model.tenancy.aws_price import LIST_PRICES_AS_OF, PRICE_REGION, UNITS
 
 PATH: Final = DOCS / "reference/cost.md"
 
@@ -54,7 +54,7 @@ DEPLOYMENTS: Final = {
 _HEAD: Final = f"""\
 # What it costs
 
-Made from the templates by `make docs`; a test keeps it in step. List prices of {REGION}, {READ},
+Made from the templates by `make docs`; a test keeps it in step. List prices of {PRICE_REGION}, {LIST_PRICES_AS_OF},
 without free tiers, taxes, and whatever else an account has agreed on.
 
 ## Idle cost: while nobody talks

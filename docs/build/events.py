@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from docs.build import DOCS
-from stepline.events.derive_close import WEIGHTS
+from stepline.events.derive_close import TOKEN_WEIGHTS
 from stepline.events.filter import FOLLOWED
-from stepline.events.types import TABLE, TERMINAL, EventType
+from stepline.events.types import EVENT_TABLE, TERMINAL, EventType
 from stepline.model.wire.event import EventData, Status
 from stepline.protocol.stream.lane import CONTROL_LANE
 
@@ -178,21 +178,21 @@ LANE_PLACES: Final[dict[str, str]] = {
 
 def event_name(one: EventType) -> str:
     """Return an event's name: its type, and its step where one type has several."""
-    several = sum(other.type == one.type for other in TABLE) > 1
+    several = sum(other.type == one.type for other in EVENT_TABLE) > 1
     return f"{one.type} {one.step}" if several else one.type
 
 
 def render() -> str:
     """Return the page."""
     statuses = ", ".join(f"`{word}`" for word in typing.get_args(Status))
-    weights = ", ".join(f"`{name}` times {weight:g}" for name, weight in WEIGHTS.items())
+    weights = ", ".join(f"`{name}` times {weight:g}" for name, weight in TOKEN_WEIGHTS.items())
     return _PAGE.format(
         statuses=statuses,
         terminal=" and ".join(f"`{kind}`" for kind in sorted(TERMINAL)),
         weights=weights,
         followed=", ".join(f"`{kind}`" for kind in sorted(FOLLOWED)),
-        rows="\n".join(_row(one) for one in TABLE),
-        sections="\n".join(_section(one) for one in TABLE).rstrip("\n"),
+        rows="\n".join(_row(one) for one in EVENT_TABLE),
+        sections="\n".join(_section(one) for one in EVENT_TABLE).rstrip("\n"),
         lanes=render_lanes().rstrip("\n"),
     )
 

@@ -26,7 +26,7 @@ from stepline.model.wire.live_event import (
     RULES,
     DropReason,
     EventClass,
-    EventRule,
+    EventClassRule,
     classify,
 )
 from tests.unit.loop.event_phase import ENDS, ID, PHASES, fate, play
@@ -127,11 +127,11 @@ def _classes() -> list[str]:
     ]
 
 
-def _idle(rule: EventRule) -> str:
+def _idle(rule: EventClassRule) -> str:
     return {"opens": "opens one", "kept": "kept", "dropped": "dropped"}[rule.idle]
 
 
-def _holds(rule: EventRule) -> str:
+def _holds(rule: EventClassRule) -> str:
     return _yes(rule.holds)
 
 
@@ -139,7 +139,7 @@ def _yes(answer: bool) -> str:
     return "yes" if answer else "no"
 
 
-def _interrupts(rule: EventRule) -> str:
+def _interrupts(rule: EventClassRule) -> str:
     ends = {
         "": "no",
         "finalize": "yes, then [an end in few rounds](#coming-to-an-end)",

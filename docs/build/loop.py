@@ -9,10 +9,10 @@ from typing import Any, Final
 from docs.build import DOCS
 from stacks.definition import ERRORS
 from stepline.loop.graph import (
+    CLOSE_FAILED,
     DEFAULT_LAUNCH,
     DEFAULT_ROUTE,
     END,
-    FAILED,
     LAUNCHER,
     LAUNCHES,
     REMOTE,
@@ -21,7 +21,7 @@ from stepline.loop.graph import (
     START,
     TASKS,
     WAIT,
-    Retry,
+    RetryRule,
 )
 
 PATH: Final = DOCS / "reference/loop.md"
@@ -51,7 +51,7 @@ def render_mermaid() -> str:
         lines.append(f"    {LAUNCHER} --> {state}: {word}")
     lines.append(f"    {LAUNCHER} --> {DEFAULT_LAUNCH}: (any other)")
     lines.append(f"    {END} --> [*]")
-    lines.append(f"    {FAILED} --> [*]")
+    lines.append(f"    {CLOSE_FAILED} --> [*]")
     return "\n".join(lines) + "\n"
 
 
@@ -98,6 +98,6 @@ def render() -> str:
     )
 
 
-def _render_retry_row(retry: Retry) -> str:
+def _render_retry_row(retry: RetryRule) -> str:
     names = ", ".join(f"`{name}`" for name in retry.errors)
     return f"{names}: {retry.interval_s} s doubled, {retry.tries} times"

@@ -10,12 +10,12 @@ import msgspec
 
 from docs.build import DOCS
 from stepline.model.wire import event
-from stepline.model.wire.client_message import MESSAGE_MAX_BYTES, Message
+from stepline.model.wire.client_message import MESSAGE_MAX_BYTES, ClientMessage
 from stepline.ports.identity import TICKET_TTL_S
 
 PATH: Final = DOCS / "reference/messages.md"
 
-MESSAGES: tuple[type[msgspec.Struct], ...] = get_args(Message)
+MESSAGES: tuple[type[msgspec.Struct], ...] = get_args(ClientMessage)
 FRAMES: tuple[type[msgspec.Struct], ...] = get_args(event.Frame)
 
 _CONVERSATION = "conv_7f3a"

@@ -6,7 +6,7 @@ from typing import Final
 
 from docs.build import DOCS
 from stepline.adapters.anthropic.call import ROOM_TOKENS, SMALL_TOKENS
-from stepline.adapters.anthropic.family import FAMILIES, Family
+from stepline.adapters.anthropic.family import MODEL_FAMILIES, ModelFamily
 from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as GATE_ROLE
@@ -59,7 +59,7 @@ An effort above `high` with thinking switched off is refused by those marked \\*
 
 def render() -> str:
     """Return the page."""
-    rows = "\n".join(_row(prefix, family) for prefix, family in FAMILIES.items())
+    rows = "\n".join(_row(prefix, family) for prefix, family in MODEL_FAMILIES.items())
     return "\n".join([_roles(), _thinking(), DECLINING, READING, FAMILY_HEAD + rows, FAMILY_TAIL])
 
 
@@ -110,7 +110,7 @@ tokens that a call asks for are those of its text, with room for thinking beside
 {SMALL_TOKENS:,} tokens: titles, summaries, the last rounds of a steered turn) then has effort `low`.\n"""
 
 
-def _row(prefix: str, family: Family) -> str:
+def _row(prefix: str, family: ModelFamily) -> str:
     takes = [f"`{kind}`" for kind in family.thinking] + ["a budget"] * family.budget
     efforts = [f"**`{one}`**" if one == family.effort else f"`{one}`" for one in family.efforts]
     cells = (

@@ -7,12 +7,12 @@ from typing import Final
 
 from docs.build import DOCS
 from docs.build.events import LANES, event_name
-from stepline.events.types import TABLE
+from stepline.events.types import EVENT_TABLE
 
 PATH: Final = DOCS.parent / "web/src/thread/known.json"
 
 
 def render() -> str:
     """Return the names as JSON."""
-    names = {"events": [event_name(one) for one in TABLE], "lanes": [lane for lane, _, _ in LANES]}
+    names = {"events": [event_name(one) for one in EVENT_TABLE], "lanes": [lane for lane, _, _ in LANES]}
     return json.dumps(names, indent=2) + "\n"

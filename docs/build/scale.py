@@ -12,7 +12,7 @@ from bench.simulate.world import IDLE, RAMP_S, ROUNDS, UNCACHED, World
 from docs.build import DOCS
 from stacks.function import SIZES as FUNCTION_SIZES
 from stepline.delivery.post_pace import MOST_INTERVAL_S
-from stepline.ingress.line_up import QUEUE_MOST
+from stepline.ingress.enqueue import QUEUE_MAX
 from stepline.model.tenancy.aws_price import UNITS
 from stepline.model.tenancy.concurrency import divide
 
@@ -117,7 +117,7 @@ def render() -> str:
         ramp_min=RAMP_S / 60,
         bound=divide(FUNCTIONS).open_turns,
         executions=FUNCTIONS,
-        queue=QUEUE_MOST,
+        queue=QUEUE_MAX,
         uncached=UNCACHED,
     )
     levers = _LEVERS.format(

@@ -12,7 +12,7 @@ from docs.build import DOCS
 from docs.build.web_types import LINE_MAX_CHARS, is_for_browsers, spell
 from stepline.api.endpoint import Endpoint, Nothing
 from stepline.api.endpoint_table import ENDPOINTS
-from stepline.api.openapi import NAME, takes_key
+from stepline.api.openapi import PATH_PARAMETER, takes_key
 
 PATH: Final = DOCS.parent / "web/src/api/http_api.ts"
 
@@ -48,7 +48,9 @@ def render() -> str:
 
 def _method(row: Endpoint) -> str:
     """Return the method of an endpoint."""
-    parameters = [f"{name}: {'number' if name == 'n' else 'string'}" for name in NAME.findall(row.path)]
+    parameters = [
+        f"{name}: {'number' if name == 'n' else 'string'}" for name in PATH_PARAMETER.findall(row.path)
+    ]
     given = [f'"{row.method}"', _path(row)]
     what = []
     if row.query is not Nothing:
@@ -79,7 +81,7 @@ def _fields(kind: type) -> Iterable[kinds.Field]:
 
 def _path(row: Endpoint) -> str:
     """Return a path as source, with its names encoded."""
-    text = NAME.sub(lambda one: "${n}" if one[1] == "n" else f"${{part({one[1]})}}", row.path)
+    text = PATH_PARAMETER.sub(lambda one: "${n}" if one[1] == "n" else f"${{part({one[1]})}}", row.path)
     return f"`{text}`" if "${" in text else f'"{text}"'
 
 

@@ -25,7 +25,14 @@ from stepline.adapters.system import SystemClock
 from stepline.adapters.web.page_fetch import PageFetcher
 from stepline.local.stage.program_image import image_name
 from stepline.model.ids import utc
-from stepline.model.program.execution import ExecRequest, Limits, Run, RuntimeProfile, Strategy, WorkFile
+from stepline.model.program.execution import (
+    ContainerStrategy,
+    ExecRequest,
+    Run,
+    RunLimits,
+    RuntimeProfile,
+    WorkFile,
+)
 from stepline.ports.executor import Executor, Job
 from stepline.programs.host import ToolHost
 from stepline.timeline.fold import Timeline
@@ -52,7 +59,7 @@ DOCKER_ENVIRONMENT = {
 
 TOOLS = ("ctx_tools.fetch_ctx", "react.read")
 SAID = "The warehouse is in Lyon."
-LIMITS = Limits(timeout_s=180, monitor_interval_s=0.1)
+LIMITS = RunLimits(timeout_s=180, monitor_interval_s=0.1)
 DEADLINES_S = (2, 8, 32)
 """Deadlines of a program that is to write and print before them: on a busy machine it may not come so far in the first."""
 
@@ -83,7 +90,7 @@ class Bench:
         code: str,
         *,
         files: tuple[WorkFile, ...] = (),
-        limits: Limits = LIMITS,
+        limits: RunLimits = LIMITS,
         tools: tuple[str, ...] = TOOLS,
     ) -> Job:
         self.runs += 1
@@ -185,7 +192,7 @@ def skip_unsupported(bench: Bench) -> None:
 
 
 @contextmanager
-def docker_bench(strategy: Strategy) -> Iterator[Bench]:
+def docker_bench(strategy: ContainerStrategy) -> Iterator[Bench]:
     if reason := docker_missing():
         pytest.skip(reason)
     profile = RuntimeProfile(backend="docker", image=IMAGE, container_strategy=strategy, network_mode="none")

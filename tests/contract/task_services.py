@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from stepline.errors import DependencyError, NotFoundError
-from stepline.model.program.handover import Grant
+from stepline.model.program.handover import ObjectGrant
 
 Fetch = Callable[[str], bytes]
 
@@ -44,7 +44,7 @@ class Cloud:
         self._thread.join()
         self._server.server_close()
 
-    def grant(self, method: str, key: str, *, again: bool = False) -> Grant:
+    def grant(self, method: str, key: str, *, again: bool = False) -> ObjectGrant:
         """Return the right to one request on one object, as a presigned URL is; `again`: to puts over the object."""
         right = secrets.token_urlsafe(16)
         self.rights[right] = (method, key)
@@ -53,7 +53,7 @@ class Cloud:
         headers = {} if method == "GET" else {"Content-Type": "x/y"}
         if method == "PUT" and not again:
             headers["If-None-Match"] = "*"
-        return Grant(url=f"{self.url}/objects/{quote(key)}?right={right}", headers=headers)
+        return ObjectGrant(url=f"{self.url}/objects/{quote(key)}?right={right}", headers=headers)
 
     def get(self, key: str) -> bytes | None:
         if key in self.objects:

@@ -12,7 +12,7 @@ from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.redis.broadcast import Broadcasts, RedisBroadcast
 from stepline.adapters.redis.connection import RedisLink
 from stepline.delivery.follow import follow
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.errors import DependencyError
 from stepline.model.ids import Lane
 from stepline.ports.channel import POST_MAX_BYTES, Broadcast, Feed
@@ -54,7 +54,7 @@ class Gateway:
     def __init__(self) -> None:
         clock = MemoryClock()
         self.subscriptions, self.publisher = MemorySubscriptions(clock), MemoryPublisher()
-        self.broadcast: Broadcast = Posting(
+        self.broadcast: Broadcast = GatewayBroadcast(
             subscriptions=self.subscriptions, publisher=self.publisher, meter=MemoryMeter(), clock=clock
         )
         self._names = iter("abcdefgh")

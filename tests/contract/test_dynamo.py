@@ -242,7 +242,12 @@ def test_every_modelled_exception_of_a_used_operation_has_a_place(service, opera
     model = botocore.session.get_session().get_service_model(service).operation_model(operation)
     modelled = {shape.metadata.get("error", {}).get("code", shape.name) for shape in model.error_shapes}
     answers = {
-        *(codes.CONDITION_FAILED, codes.CANCELLED, codes.EXECUTION_EXISTS, codes.EXECUTION_ABSENT),
+        *(
+            codes.CONDITION_FAILED,
+            codes.TRANSACTION_CANCELLED,
+            codes.EXECUTION_EXISTS,
+            codes.EXECUTION_ABSENT,
+        ),
         *(codes.INDEX_ABSENT, codes.INDEX_EXISTS, codes.OBJECT_ABSENT, codes.OBJECT_EXISTS),
         *(codes.SECRET_EXISTS, *codes.NOBODY_WAITS),
     }

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.errors import NotFoundError
 from stepline.ingress.admit import Arrival, admit
-from stepline.ingress.delete import delete_conversation, redo_deletion
+from stepline.ingress.delete import apply_deletion, redo_deletion
 from stepline.log.bindings import Ports
 from stepline.log.erase_conversation import HUSK_S, apply_tombstones, erase, erase_pending
 from stepline.log.journal import Draft, Journal
@@ -99,7 +99,7 @@ def test_nothing_but_the_tombstone_is_left_and_the_neighbours_keep_everything(
         fill_conversation(versioned, ports, other)
     before = everything(versioned)
     fill_conversation(versioned, ports, lane)
-    delete_conversation(ports, lane, OWNER)
+    apply_deletion(ports, lane, OWNER)
     erase_whole(ports, lane)
     left = new_places(versioned, before)
     assert len(left) == 2
@@ -110,7 +110,7 @@ def test_nothing_but_the_tombstone_is_left_and_the_neighbours_keep_everything(
 
 def test_a_tombstone_has_names_and_times_alone(ports: Ports, versioned: Any, lane: Lane) -> None:
     fill_conversation(versioned, ports, lane)
-    batch = delete_conversation(ports, lane, OWNER)
+    batch = apply_deletion(ports, lane, OWNER)
     assert stone(ports, lane).owner == OWNER
     erase_whole(ports, lane)
     kept = stone(ports, lane)
@@ -127,7 +127,7 @@ def test_a_deletion_ends_the_turn_hands_messages_back_and_is_one_batch(
 ) -> None:
     fill_conversation(versioned, ports, lane)
     say(ports, lane, "m-3")
-    batch = delete_conversation(ports, lane, OWNER)
+    batch = apply_deletion(ports, lane, OWNER)
     dropped, ending = batch.entries
     assert isinstance(dropped, Dropped)
     assert dropped.message_id == "m-3"
@@ -138,14 +138,14 @@ def test_a_deletion_ends_the_turn_hands_messages_back_and_is_one_batch(
     assert ports.log.listing(lane) is None
     rows = ports.log.conversations(lane.tenant, lane.project, OWNER)
     assert lane not in [row.lane for row in rows]
-    assert delete_conversation(ports, lane, OWNER) == batch
+    assert apply_deletion(ports, lane, OWNER) == batch
     assert redo_deletion(ports, lane)
 
 
 def test_nothing_is_put_behind_a_deletion(ports: Ports, versioned: Any, lane: Lane) -> None:
     fill_conversation(versioned, ports, lane)
     journal = Journal(ports, lane, "decide/3")
-    delete_conversation(ports, lane, OWNER)
+    apply_deletion(ports, lane, OWNER)
     entry = Reopened(iteration=0, attempt=1)
     assert refused(lambda: journal.commit(lambda tail: Draft(entries=(entry,), state=tail.state))) == (
         "conversation_deleted"
@@ -161,7 +161,7 @@ def test_a_batch_of_an_import_is_refused_for_ever_whatever_its_time_is(
     """Its time is that of a document, so an erasure leaves no husk in the places of older ones."""
     for number in (1, 2, 3):
         assert ports.log.put(lane, imported(number)) == Written()
-    delete_conversation(ports, lane, OWNER)
+    apply_deletion(ports, lane, OWNER)
     for _ in range(passes):
         erase(ports, erasure_of(ports), stone(ports, lane))
         ports.clock.pause(HUSK_S)
@@ -183,13 +183,13 @@ def test_a_resend_and_a_founding_are_refused_for_ever(
     ports: Ports, versioned: Any, lane: Lane, message_id: str, passes: int
 ) -> None:
     fill_conversation(versioned, ports, lane)
-    delete_conversation(ports, lane, OWNER)
+    apply_deletion(ports, lane, OWNER)
     for _ in range(passes):
         erase(ports, erasure_of(ports), stone(ports, lane))
         ports.clock.pause(HUSK_S)
     assert bool(stone(ports, lane).done_at) == (passes == 2)
     assert refused(lambda: say(ports, lane, message_id)) == "conversation_deleted"
-    assert refused(lambda: delete_conversation(ports, lane, "eve")) == "not_found"
+    assert refused(lambda: apply_deletion(ports, lane, "eve")) == "not_found"
 
 
 @pytest.mark.parametrize("erased", [False, True])
@@ -199,7 +199,7 @@ def test_the_put_of_a_worker_that_woke_is_refused_as_long_as_it_may_sleep(
     """It read a tail before the deletion, and puts behind it."""
     fill_conversation(versioned, ports, lane)
     tails = [ports.log.get(lane, n) or EMPTY for n in (2, 3, 4)]
-    delete_conversation(ports, lane, OWNER)
+    apply_deletion(ports, lane, OWNER)
     if erased:
         erase(ports, erasure_of(ports), stone(ports, lane))
     for tail in tails:
@@ -218,7 +218,7 @@ def test_a_journal_reads_a_tail_again_that_is_older_than_an_hour(
     fill_conversation(versioned, ports, lane)
     journal = Journal(ports, lane, "decide/3")
     old = journal.tail(consistent=True)
-    delete_conversation(ports, lane, OWNER)
+    apply_deletion(ports, lane, OWNER)
     erase_whole(ports, lane)
     seen: list[int] = []
 
@@ -233,7 +233,7 @@ def test_a_journal_reads_a_tail_again_that_is_older_than_an_hour(
 def test_what_a_late_worker_left_is_found_by_a_later_pass(ports: Ports, versioned: Any, lane: Lane) -> None:
     before = everything(versioned)
     fill_conversation(versioned, ports, lane)
-    delete_conversation(ports, lane, OWNER)
+    apply_deletion(ports, lane, OWNER)
     erase(ports, erasure_of(ports), stone(ports, lane))
     ports.clock.pause(HUSK_S)
     ports.artifacts.put(f"seg/{lane.prefix()}/late", b"late", mime="text/plain")
@@ -300,7 +300,7 @@ def test_an_erasure_that_dies_at_any_request_is_finished_by_the_next(
     for lives in lives_of(versioned):
         other = replace(lane, conversation=f"c-{uuid.uuid4().hex}")
         fill_conversation(versioned, ports, other)
-        delete_conversation(ports, other, OWNER)
+        apply_deletion(ports, other, OWNER)
         _, died = run_to_its_end(ports, other, lives=lives)
         assert stone(ports, other).done_at
         left = new_places(versioned, before)
@@ -340,7 +340,7 @@ def test_a_conversation_that_cannot_be_erased_now_keeps_no_other_from_it(
     lanes = [replace(lane, conversation=f"c-{uuid.uuid4().hex}") for _ in range(2)]
     for one in lanes:
         fill_conversation(versioned, ports, one)
-        delete_conversation(ports, one, OWNER)
+        apply_deletion(ports, one, OWNER)
     failing: Any = Failing(erasure_of(ports), lanes[0])
     counts = erase_pending(ports, failing)
     assert counts["failed"] == 1
@@ -366,7 +366,7 @@ class Failing:
 def test_the_listing_is_not_written_again_by_a_late_effect(ports: Ports, versioned: Any, lane: Lane) -> None:
     fill_conversation(versioned, ports, lane)
     late = ports.log.listing(lane)
-    delete_conversation(ports, lane, OWNER)
+    apply_deletion(ports, lane, OWNER)
     assert late is not None
     ports.log.project(replace(late, applied_n=4))
     erase(ports, erasure_of(ports), stone(ports, lane))
@@ -384,7 +384,7 @@ def test_memory_is_written_without_it_and_no_older_version_is_kept(
     fill_conversation(versioned, ports, lane)
     for n, text in enumerate(("the zebra is secret", "an otter swims", "zebras again"), 1):
         ports.memory.add(scope, [memory_row(lane.conversation if n != 2 else "other", text, n)])
-    delete_conversation(ports, lane, OWNER)
+    apply_deletion(ports, lane, OWNER)
     before = stone(ports, lane)
     erase(ports, erasure_of(ports), before)
     kept = ports.memory.forget(scope, lane.conversation)

@@ -133,7 +133,7 @@ def test_every_final_status_is_an_end(aws, name, faults, status):
 
 
 def test_the_list_of_what_runs_has_every_page(aws, name, monkeypatch):
-    monkeypatch.setattr("stepline.adapters.aws.machine.LISTED_MOST", 2)
+    monkeypatch.setattr("stepline.adapters.aws.machine.LISTED_MAX", 2)
     names = {f"{name}{at}" for at in range(5)}
     for one in names:
         aws.machine.start(one, STEP)

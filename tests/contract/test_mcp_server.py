@@ -19,9 +19,9 @@ from stepline.adapters.memory.mcp.mcp_server import MemoryMcpServers, MemoryServ
 from stepline.errors import ToolError
 from stepline.ports.mcp.mcp_server import (
     CALL_REFUSED,
+    McpReply,
     McpServers,
     RemoteTool,
-    Reply,
     ReplyPart,
     ServerAddress,
 )
@@ -129,11 +129,11 @@ def _twin() -> Iterator[tuple[McpServers, ServerAddress]]:
         RemoteTool(name="fail", schema={"type": "object"}),
     )
 
-    def answer(name: str, params: Any) -> Reply:
+    def answer(name: str, params: Any) -> McpReply:
         if name == "fail":
             return said("no such thing", failed=True)
         if name == "draw":
-            return Reply(parts=(ReplyPart(kind="file", data=PNG, mime="image/png"),))
+            return McpReply(parts=(ReplyPart(kind="file", data=PNG, mime="image/png"),))
         return said(params["text"])
 
     twin = MemoryMcpServers(crm=MemoryServer(tools=tools, answer=answer))
@@ -148,7 +148,7 @@ def peer(request: Any) -> Iterator[tuple[McpServers, ServerAddress]]:
     yield from MAKERS[request.param]()
 
 
-def call(peer: tuple[McpServers, ServerAddress], name: str, **params: Any) -> Reply:
+def call(peer: tuple[McpServers, ServerAddress], name: str, **params: Any) -> McpReply:
     client, address = peer
     return client.call_tool(address, name, params, NeverCancelled())
 

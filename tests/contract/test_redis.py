@@ -12,7 +12,7 @@ import pytest
 from stepline.adapters.redis.connection import (
     REST_FIRST_S,
     REST_MAX_S,
-    Address,
+    RedisAddress,
     RedisLink,
     Waker,
     channel_of,
@@ -52,11 +52,11 @@ def listened(link: RedisLink, lane: Lane, *messages: bytes) -> list[bytes | None
 
 
 def test_a_url_says_where_the_server_is_and_who_we_are():
-    assert parse_address("rediss://ada:p%40ss@cache.example.com:6380/3") == Address(
+    assert parse_address("rediss://ada:p%40ss@cache.example.com:6380/3") == RedisAddress(
         host="cache.example.com", port=6380, tls=True, db=3, username="ada", password="p@ss"
     )
-    assert parse_address(" redis://localhost\n") == Address(host="localhost", port=6379, tls=False)
-    assert parse_address("rediss://h?db=2&ssl_ca_certs=/etc/ca.pem") == Address(
+    assert parse_address(" redis://localhost\n") == RedisAddress(host="localhost", port=6379, tls=False)
+    assert parse_address("rediss://h?db=2&ssl_ca_certs=/etc/ca.pem") == RedisAddress(
         host="h", port=6379, tls=True, db=2, ca_certs="/etc/ca.pem"
     )
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.s3_vectors.memory_index import ROWS_PER_PUT, S3VectorsMemoryIndex
 from stepline.errors import DependencyError, SteplineError, ToolError
-from stepline.model.memory_row import TEXT_CHARS, MemoryRow, MemoryScope
+from stepline.model.memory_row import MEMORY_TEXT_CHARS, MemoryRow, MemoryScope
 from stepline.ports.memory_index import MemoryHits, MemoryQuery
 from tests.support.vector_service import (
     BUCKET,
@@ -134,7 +134,7 @@ def test_the_largest_rows_there_are_fit_into_a_put(index, service):
     index.add(
         ADA,
         [
-            row("\U0001f40b" * (TEXT_CHARS - 1) + "x", path=f"so:{n}", covers=covers)
+            row("\U0001f40b" * (MEMORY_TEXT_CHARS - 1) + "x", path=f"so:{n}", covers=covers)
             for n in range(ROWS_PER_PUT)
         ],
     )

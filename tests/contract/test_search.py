@@ -20,7 +20,7 @@ from stepline.adapters.corpus import (
 )
 from stepline.errors import DependencyError
 from stepline.model.source import host_of, normalise_url
-from stepline.ports.search import SearchQuery, WebSearch
+from stepline.ports.search import WebSearch, WebSearchQuery
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 
@@ -30,8 +30,8 @@ def engine(request) -> WebSearch:
     return {"corpus": CorpusSearch}[request.param]()
 
 
-def ask(text: str, **fields: Any) -> SearchQuery:
-    return SearchQuery(text=text, at=AT, **fields)
+def ask(text: str, **fields: Any) -> WebSearchQuery:
+    return WebSearchQuery(text=text, at=AT, **fields)
 
 
 def test_hits_come_best_first_and_no_more_than_asked_for(engine):

@@ -18,7 +18,7 @@ from stepline.adapters.web.searxng import SearxngSearch
 from stepline.adapters.web.tavily import TavilySearch
 from stepline.errors import DependencyError
 from stepline.model.source import host_of, normalise_url
-from stepline.ports.search import SearchQuery, WebSearch
+from stepline.ports.search import WebSearch, WebSearchQuery
 from tests.support.web_server import WebServer, endless, reply, web_server
 
 DATA = Path(__file__).parents[1] / "data/search"
@@ -49,7 +49,7 @@ class Played:
         self.server.answers[PATHS[self.name]] = answer
 
     def search(self, text: str = "grey herons", **more: Any) -> Any:
-        return self.engine.search(SearchQuery(text=text, at=AT, **more))
+        return self.engine.search(WebSearchQuery(text=text, at=AT, **more))
 
     def refusal(self) -> str:
         with pytest.raises(DependencyError) as refused:
@@ -225,14 +225,14 @@ def test_an_engine_that_is_not_there_is_unavailable(name):
     paused: list[float] = []
     for where in (url, "no address"):
         with pytest.raises(DependencyError) as refused:
-            MAKE[name](where, paused).search(SearchQuery(text="q", at=AT))
+            MAKE[name](where, paused).search(WebSearchQuery(text="q", at=AT))
         assert refused.value.reason == "search_unavailable"
 
 
 @pytest.mark.parametrize("engine", [BraveSearch, TavilySearch])
 def test_a_key_that_is_missing_is_said_before_anything_is_sent(engine):
     with pytest.raises(DependencyError) as refused:
-        engine(key=lambda: " ", base_url="http://127.0.0.1:9").search(SearchQuery(text="q", at=AT))
+        engine(key=lambda: " ", base_url="http://127.0.0.1:9").search(WebSearchQuery(text="q", at=AT))
     assert refused.value.reason == "search_key_missing"
 
 
@@ -241,5 +241,5 @@ def test_an_instance_whose_engines_are_all_silent_has_not_searched():
         body = {"results": [], "unresponsive_engines": [["brave", "too many requests"]]}
         server.says("/search", json.dumps(body), "application/json")
         with pytest.raises(DependencyError) as refused:
-            MAKE["searxng"](server.url(host="127.0.0.1", path=""), []).search(SearchQuery(text="q", at=AT))
+            MAKE["searxng"](server.url(host="127.0.0.1", path=""), []).search(WebSearchQuery(text="q", at=AT))
     assert refused.value.reason == "search_unavailable"

@@ -21,7 +21,7 @@ from stepline.model.entry import Decided, Resulted
 from stepline.model.ids import utc
 from stepline.model.path import exec_key
 from stepline.model.program.execution import CollectedFile, Isolation, Run
-from stepline.model.program.handover import SECRET_MAX_BYTES, Grant, Handover, Launch, Parcel
+from stepline.model.program.handover import SECRET_MAX_BYTES, Handover, ObjectGrant, Parcel, TaskLaunch
 from stepline.programs.outcome import Envelope
 from tests.support.conversation import LANE
 from tests.support.generation import answered, coded
@@ -452,7 +452,7 @@ def stored(conversation, aws) -> TaskConversation:
     return conversation
 
 
-def kept(aws: Any, launch: Launch) -> bool:
+def kept(aws: Any, launch: TaskLaunch) -> bool:
     """Tell whether the secret of a run is there."""
     try:
         aws.tasks.secrets.get_secret_value(SecretId=launch.secret)
@@ -461,7 +461,7 @@ def kept(aws: Any, launch: Launch) -> bool:
     return True
 
 
-def put(grant: Grant, body: bytes) -> int:
+def put(grant: ObjectGrant, body: bytes) -> int:
     return requests.put(grant.url, data=body, headers=grant.headers, timeout=60).status_code
 
 

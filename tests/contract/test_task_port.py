@@ -13,7 +13,7 @@ from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.errors import DependencyError, InputError, NotFoundError, SteplineError
 from stepline.model.ids import utc
-from stepline.model.program.handover import SECRET_MAX_BYTES, Launch, secret_name
+from stepline.model.program.handover import SECRET_MAX_BYTES, TaskLaunch, secret_name
 from tests.contract.conftest import Memory
 from tests.support.aws import Aws, Faults
 
@@ -234,8 +234,8 @@ def test_a_task_tells_what_it_was_started_with(aws, cluster, ref):
     assert aws.tasks.overrides(task, cluster) == variables
 
 
-def launch_of(ref: str, cluster: str) -> Launch:
-    return Launch(
+def launch_of(ref: str, cluster: str) -> TaskLaunch:
+    return TaskLaunch(
         ref=ref,
         client_token=f"{ref}-1",
         secret="the-secret",

@@ -10,7 +10,7 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.errors import InputError, NotFoundError
 from stepline.loop.steer import STOPPED
-from stepline.model.entry import Closed, Decided, Inbound, Opened, Steered
+from stepline.model.entry import Closed, Decided, Inbound, Opened, SteeredEntry
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion
 from tests.contract.workflow_processes import WAIT_S, Slow, WorkflowProcesses
@@ -79,7 +79,9 @@ def test_a_steer_from_another_task_brings_the_turn_to_an_end(processes):
     model = Endless(answered("Brief."))
     come = asyncio.run(meanwhile(processes, model, lambda workflow: workflow.steer("be brief")))
     assert (come.result.reason, come.result.answer) == ("steer", "Brief.")
-    assert [(entry.text, entry.phase) for entry in processes.entries(Steered)] == [("be brief", "decision")]
+    assert [(entry.text, entry.phase) for entry in processes.entries(SteeredEntry)] == [
+        ("be brief", "decision")
+    ]
 
 
 def test_another_thread_with_an_event_loop_of_its_own_may_say_it(processes):

@@ -26,7 +26,7 @@ from stepline.local.client.credential import fetch_ticket
 from stepline.local.client.reducer import ClientState, fold_frame, resume_request
 from stepline.local.client.websocket import OPEN_TIMEOUT_S, dial_gateway, encode_request
 from stepline.local.stage.deployed import client
-from stepline.local.stage.issuer.signing import mint
+from stepline.local.stage.issuer.signing import sign_token
 from stepline.model.wire.event import (
     AuthFrame,
     ClientEvent,
@@ -240,7 +240,7 @@ class Person:
         return connect(url, compression=None, proxy=None, open_timeout=OPEN_TIMEOUT_S, legacy=False)
 
     def _token(self) -> str:
-        return mint(self.name, issuer_url=self._stage.issuer_url, home=self._home, role=self._role)
+        return sign_token(self.name, issuer_url=self._stage.issuer_url, home=self._home, role=self._role)
 
     def _running(self) -> bool:
         arn = self._stage.machine_arn

@@ -116,8 +116,8 @@ def stage(home):
         for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
             patch.delenv(name, raising=False)
         try:
-            lifecycle.up(progress, home)
-            yield lifecycle.up(progress, home, settings=SETTINGS), home
+            lifecycle.start_stage(progress, home)
+            yield lifecycle.start_stage(progress, home, settings=SETTINGS), home
         finally:
             lifecycle.down(progress, home)
 

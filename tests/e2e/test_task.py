@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from stepline.adapters.system import SystemClock
-from stepline.local.cloud.account import Account
+from stepline.local.cloud.account import AwsAccount
 from stepline.local.cloud.probe import check_isolation
 from stepline.local.stage.deployed import client
 from stepline.model.ids import make_lane
@@ -81,7 +81,7 @@ def test_the_doctor_measures_the_isolation_of_a_task(scripted):
     assert "refused: nothing" in found.detail
 
 
-class LocalAccount(Account):
+class LocalAccount(AwsAccount):
     """The emulator's account: the same requests as in AWS."""
 
     def __init__(self, stage):

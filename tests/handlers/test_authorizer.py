@@ -192,7 +192,7 @@ def test_without_an_issuer_nobody_is_let_in(runtime: LambdaRuntime, issuer: Issu
 
 
 def test_the_tokens_of_the_local_stage_open_its_door(trusting: LambdaRuntime, issuer: Issuer) -> None:
-    token = local_issuer.mint("bob", issuer_url=issuer.url, home=issuer.home)
+    token = local_issuer.sign_token("bob", issuer_url=issuer.url, home=issuer.home)
     context = verdict(trusting, handshake(token))
     assert context is not None
     assert (context["tenant"], context["project"], context["user"]) == ("local", "default", "bob")

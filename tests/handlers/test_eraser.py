@@ -8,7 +8,7 @@ from lambdas import eraser
 from stepline.bootstrap.memory_wiring import erasure_in_memory
 from stepline.errors import DependencyError
 from stepline.ingress.admit import Arrival, admit
-from stepline.ingress.delete import delete_conversation
+from stepline.ingress.delete import apply_deletion
 from stepline.model.ids import Lane
 
 from .conftest import LambdaRuntime
@@ -29,7 +29,7 @@ def test_there_is_nothing_to_do(erasing):
 def test_what_was_deleted_goes_and_is_counted_and_no_text_is_logged(erasing):
     ports = erasing.app.ports
     admit(ports, LANE, Arrival(message_id="m1", user="ada", text="a secret"))
-    delete_conversation(ports, LANE, "ada")
+    apply_deletion(ports, LANE, "ada")
     assert erasing.call(eraser.handler, {"source": "aws.events"}) == {"conversations_pending": 1}
     assert erasing.call(eraser.handler, {}) == {}
     assert erasing.lines[-2]["conversations_pending"] == 1
@@ -41,7 +41,7 @@ def test_what_cannot_be_erased_now_comes_again_and_keeps_nothing_else_from_going
     lanes = [Lane(tenant="acme", project="support", conversation=name) for name in ("a", "b")]
     for lane in lanes:
         admit(ports, lane, Arrival(message_id="m1", user="ada", text="hello"))
-        delete_conversation(ports, lane, "ada")
+        apply_deletion(ports, lane, "ada")
     erase_rows = ports.erasure.erase_rows
 
     def unwilling(lane: Lane, *, husks_from: str):

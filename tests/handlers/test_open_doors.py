@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stepline.adapters.memory.log import MemoryLog
-from stepline.model.entry import Closed, Inbound, Steered
+from stepline.model.entry import Closed, Inbound, SteeredEntry
 from stepline.model.ids import Lane
 from stepline.model.tenancy.concurrency import divide
 from stepline.model.wire.event import AckFrame, SyncFrame
@@ -113,7 +113,7 @@ def test_everybody_who_waits_is_answered_and_no_more_turns_stream_than_the_bound
         (closed,) = scene.entries(user, Closed)
         assert closed.outcome == "completed", user
         assert len(scene.entries(user, Inbound)) == 1 + (user in CROWD[:2])
-        assert len(scene.entries(user, Steered)) == (user in CROWD[:2])
+        assert len(scene.entries(user, SteeredEntry)) == (user in CROWD[:2])
     assert scene.pool.most < EXECUTIONS
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from stepline.api.endpoint import Endpoint
 from stepline.api.endpoint_table import ENDPOINTS
-from stepline.api.router import Answer
+from stepline.api.router import ApiResponse
 from stepline.bootstrap.memory_wiring import erasure_in_memory
 from stepline.ingress.erase_user import ErasurePorts
 from stepline.model.file.attachment import Attachment, attachment_key
@@ -215,7 +215,7 @@ def values(endpoint: Endpoint, it: Names) -> dict[str, str]:
     }
 
 
-def ask(caller: Caller, endpoint: Endpoint, it: Names, **query: str) -> Answer:
+def ask(caller: Caller, endpoint: Endpoint, it: Names, **query: str) -> ApiResponse:
     """Make the good request of an endpoint about what has these names."""
     row, known = row_of(endpoint), values(endpoint, it)
     path = re.sub(r"\{([a-z_]+)\+?\}", lambda found: known[found[1]], endpoint.path)

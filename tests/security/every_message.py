@@ -7,10 +7,10 @@ from typing import Any, Final, get_args
 from stepline.model.wire.client_message import (
     Approve,
     Auth,
+    ClientMessage,
     Deny,
     Edit,
     Event,
-    Message,
     Ping,
     Rate,
     Resume,
@@ -18,7 +18,7 @@ from stepline.model.wire.client_message import (
     Watch,
 )
 
-KINDS: Final[tuple[type[Any], ...]] = get_args(Message)
+KINDS: Final[tuple[type[Any], ...]] = get_args(ClientMessage)
 FIELDS: Final[dict[type[Any], dict[str, Any]]] = {
     Send: {"message_id": "m9", "text": "let me in"},
     Event: {"message_id": "m9", "kind": "form", "payload": {"text": "let me in"}},

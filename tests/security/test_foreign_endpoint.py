@@ -16,7 +16,7 @@ import pytest
 
 from stepline.api.endpoint import Endpoint
 from stepline.api.endpoint_table import ENDPOINTS
-from stepline.api.router import Answer
+from stepline.api.router import ApiResponse
 from tests.security.every_endpoint import (
     ROWS,
     TABLE,
@@ -78,7 +78,7 @@ def answers(
     return [said(ask(world.caller(stranger), endpoint, asked, **query)) for world in worlds]
 
 
-def said(answer: Answer) -> tuple[int, str, Any]:
+def said(answer: ApiResponse) -> tuple[int, str, Any]:
     """Return all that an answer tells, without what is another each time."""
     body = json.loads(answer.body, object_hook=without_fresh) if answer.body else None
     return int(answer.status), answer.headers.get("Location", ""), body

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stepline.ingress.delete import delete_conversation
+from stepline.ingress.delete import apply_deletion
 from stepline.ingress.message import receive
 from stepline.loop.approvals.approval_policy import ApprovalPolicy
 from stepline.model.entry import ApprovalRequested
@@ -132,7 +132,7 @@ def test_a_name_that_is_refused_is_refused_in_the_same_words_whatever_is_behind_
             private.say(next(one for one in KINDS if action(one) == "approve"), "ada")
             private.conversation.run()
         elif standing == "deleted":
-            delete_conversation(private.ports, LANE, USER)
+            apply_deletion(private.ports, LANE, USER)
         answers.append(nameless(private.say(kind, "eve"), LANE.conversation))
     assert answers[0] == answers[1] == answers[2]
 
@@ -140,7 +140,7 @@ def test_a_name_that_is_refused_is_refused_in_the_same_words_whatever_is_behind_
 @of_each_kind_that_names_one
 def test_the_owner_is_told_that_a_conversation_was_deleted(kind: type[Any]) -> None:
     private = Private()
-    delete_conversation(private.ports, LANE, USER)
+    apply_deletion(private.ports, LANE, USER)
     (error,) = private.say(kind, "ada")
     assert (error.code, error.retryable) == ("conversation_deleted", False)
 

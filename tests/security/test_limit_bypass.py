@@ -11,7 +11,7 @@ import pytest
 from stepline.adapters.memory.model import Say
 from stepline.bundle.hook import HookContext, hook_of
 from stepline.errors import LimitError
-from stepline.ingress.approval_answer import Answer, answer_request
+from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
 from stepline.ingress.upload import UploadPorts, UploadRequest, judge_upload, start_upload
 from stepline.loop.agent import Hooks
 from stepline.loop.approvals.approval_policy import ApprovalPolicy
@@ -71,7 +71,7 @@ def test_while_work_is_stopped_an_answer_lets_no_call_run() -> None:
     conversation.run()
     (asked,) = conversation.entries(ApprovalRequested)
     set_limits(conversation, place=2, stopped="unpaid")
-    answer = Answer(message_id="a1", user=USER, call_id=asked.action.call_id, verdict="approved")
+    answer = ApprovalAnswer(message_id="a1", user=USER, call_id=asked.action.call_id, verdict="approved")
     with pytest.raises(LimitError) as caught:
         answer_request(conversation.ports, LANE, answer)
     assert caught.value.reason == "stopped"

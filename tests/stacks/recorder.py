@@ -28,12 +28,12 @@ from stepline.adapters.upload.quarantine import S3Quarantine
 from stepline.bootstrap.choice import StoredUploads
 from stepline.bootstrap.event_source import EventSource
 from stepline.bundle.assembly import build_agent
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.errors import NotFoundError, UnknownOutcome
 from stepline.ingress.erase_user import ErasurePorts
 from stepline.ingress.message import receive
 from stepline.log.timeline_cache import History
-from stepline.model.program.execution import Limits, RuntimeProfile, TaskConfig
+from stepline.model.program.execution import RunLimits, RuntimeProfile, TaskConfig
 from stepline.model.tenancy.consumption import Consumption, InvocationCost
 from stepline.model.tenancy.limits import Limits as AccountLimits
 from stepline.model.tenancy.limits import ScopeLimits
@@ -259,7 +259,7 @@ class Cloud(Conversation):
             erasure=AwsErasure(table, name, clock),
             accounts=DynamoAccounts(table),
             publisher=publisher,
-            broadcast=Posting(
+            broadcast=GatewayBroadcast(
                 subscriptions=subscriptions, publisher=publisher, meter=self.ports.meter, clock=clock
             ),
             deltas=deltas,
@@ -273,7 +273,7 @@ class Cloud(Conversation):
             ),
         )
         profile = RuntimeProfile(placement="remote", backend="fargate", task=TASK)
-        agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, Limits(timeout_s=60)))
+        agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, RunLimits(timeout_s=60)))
         places = dataclasses.replace(agent.execution, places=frozenset({"remote"}))
         self.agent = dataclasses.replace(agent, execution=places)
 

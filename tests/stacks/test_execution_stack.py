@@ -13,7 +13,7 @@ from stepline.model.program.handover import (
     SECRET_VARIABLE,
     STOP_S,
     TOKEN_VARIABLE,
-    Launch,
+    TaskLaunch,
     run_ref,
     secret_name,
 )
@@ -267,7 +267,7 @@ def test_the_template_has_no_custom_resource(template):
 
 
 def test_what_starts_a_task_stays_within_what_overrides_may_be(aws_calls):
-    launch = Launch(
+    launch = TaskLaunch(
         ref=run_ref(LANE, "turn_1", "tc_1"),
         client_token=f"{run_ref(LANE, 'turn_1', 'tc_1')}-999999",
         secret=secret_name("s" * 16, run_ref(LANE, "turn_1", "tc_1")),

@@ -10,7 +10,7 @@ from bench.simulate.quota import QUOTAS, Quota
 from bench.simulate.report import effects_table, needs_table, reached
 from bench.simulate.world import World, percentile
 from stepline.adapters.aws.table import OPEN_INDEX, OPEN_SHARDS, account_pk, limits_pk
-from stepline.ingress.line_up import QUEUE_MOST
+from stepline.ingress.enqueue import QUEUE_MAX
 from stepline.model.tenancy.concurrency import divide
 from stepline.model.tenancy.limits import scopes_of
 from tests.contract.fault.simulation import LANE, USER
@@ -144,7 +144,7 @@ def test_no_more_turns_run_than_the_bound_and_the_rest_waits_in_line(turn):
     run = World(5_000, turn, quotas={FUNCTIONS: QUOTAS[FUNCTIONS]}).run()
     most = divide(int(QUOTAS[FUNCTIONS].limit)).open_turns
     assert 0.95 * most <= max(run.running) <= most
-    assert max(run.waiting) <= QUEUE_MOST
+    assert max(run.waiting) <= QUEUE_MAX
     assert run.refused
     assert run.demands[FUNCTIONS].peak() <= QUOTAS[FUNCTIONS].limit
 

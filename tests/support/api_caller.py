@@ -9,7 +9,7 @@ from stepline.adapters.memory.upload.preflight import MemoryPreflight
 from stepline.adapters.memory.upload.quarantine import MemoryQuarantine
 from stepline.api.endpoint import Services
 from stepline.api.endpoint_table import ENDPOINTS
-from stepline.api.router import Answer, Request, Router
+from stepline.api.router import ApiResponse, Request, Router
 from stepline.bootstrap.memory_wiring import erasure_in_memory
 from stepline.ingress.upload import UploadPorts
 from stepline.log.bindings import Ports
@@ -44,7 +44,7 @@ class Caller:
         )
         self.principal = Principal(tenant=tenant, project=project, user=user, expires_at=FAR, role=role)
 
-    def ask(self, method: str, path: str, body: Any = None, /, **query: str) -> Answer:
+    def ask(self, method: str, path: str, body: Any = None, /, **query: str) -> ApiResponse:
         given = {} if body is None else {"headers": JSON, "body": json.dumps(body).encode()}
         request = Request(method=method, path=path, query=query, **given)
         return ROUTER.answer(self.services, self.principal, request)
@@ -58,6 +58,6 @@ class Caller:
         return read(self.ask("POST", path, body))
 
 
-def read(answer: Answer) -> Any:
+def read(answer: ApiResponse) -> Any:
     assert answer.status < 300, answer.body
     return json.loads(answer.body)

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from stepline.api.router import Request, refuse
+from stepline.api.router import Request, make_error_response
 from stepline.errors import SteplineError
 from tests.support.api_caller import ROUTER, Caller
 
@@ -34,7 +34,7 @@ class ApiServer:
             answer = ROUTER.answer(self.caller.services, self.caller.principal, read_request(environ))
         except Exception as error:  # noqa: BLE001 - the edge: the test asserts on them
             self.failures.append(error)
-            answer = refuse(SteplineError("failed"))
+            answer = make_error_response(SteplineError("failed"))
         start(f"{int(answer.status)} {HTTPStatus(answer.status).phrase}", list(answer.headers.items()))
         return [answer.body]
 

@@ -29,7 +29,7 @@ from stepline.adapters.aws.machine import StepFunctionsMachine
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
-from stepline.adapters.aws.task_token import AwsDuty
+from stepline.adapters.aws.task_token import AwsTaskToken
 from stepline.adapters.aws.tenancy.accounts import DynamoAccounts, DynamoCosts, DynamoRate
 from stepline.adapters.aws.tenancy.erasure import AwsErasure
 from stepline.adapters.aws.ticket import DynamoTickets
@@ -96,7 +96,7 @@ class Aws:
         self.machine_arn = create_machine(self.name)
         self.machine = StepFunctionsMachine(self.machine_arn)
         self.tasks = EcsTasks(self.table, self.name, self.clock)
-        self.duty = AwsDuty()
+        self.duty = AwsTaskToken()
         self.grants = S3Grants(self.name)
         self.erasure = AwsErasure(self.table, self.name, self.clock)
 

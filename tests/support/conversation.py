@@ -29,7 +29,7 @@ from stepline.metering.ledger import Ledger
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Entry
 from stepline.model.ids import Lane
-from stepline.model.program.execution import Limits, Run, RuntimeProfile
+from stepline.model.program.execution import Run, RunLimits, RuntimeProfile
 from stepline.model.step import Step
 from stepline.model.wire.event import EventFrame, Frame, decode_frame, join_pieces
 from stepline.ports.channel import Principal
@@ -198,7 +198,7 @@ class Conversation:
 
     def programs(self, run: Callable[[Job], Run]) -> MemoryExecutor:
         """Let the agent run programs; what a run comes to is what `run` says."""
-        runtime = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
+        runtime = (RuntimeProfile(backend="process"), RunLimits(timeout_s=60))
         self.agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=runtime)
         self.backends["process"] = MemoryExecutor(run)
         return self.backends["process"]

@@ -55,7 +55,7 @@ def running_issuer(home: Path, *, page: str = "") -> Iterator[Issuer]:
     with pytest.MonkeyPatch.context() as patch:
         # It reads and checks its key for each request, which costs more than the rest of a test.
         patch.setattr(issuer_server, "load_key", cache(issuer.load_key))
-        server = issuer_server.make_server(0, home, page=page)
+        server = issuer_server.make_issuer_server(0, home, page=page)
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield Issuer(home, f"http://127.0.0.1:{server.server_address[1]}")

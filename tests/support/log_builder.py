@@ -44,7 +44,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
-    Steered,
+    SteeredEntry,
     TakenOver,
 )
 from stepline.model.ids import Lane, call_id, utc
@@ -164,11 +164,11 @@ class LogBuilder:
         """Return the steer that the open turn has not heeded yet."""
         return steer_in(self.batches[self.state.opened :], self.state.steered)
 
-    def heeding(self, steer: Steer, phase: Any) -> Steered:
+    def heeding(self, steer: Steer, phase: Any) -> SteeredEntry:
         """Return that a steer was heeded; a text leaves two rounds."""
         said, finalize = steer.event, 0 if steer.stops else 2
         about = {"turn": self.turn, "at": self.at, "iteration": self.state.cursor.iteration, "phase": phase}
-        return Steered(n=steer.n, message_id=said.message_id, text=said.text, finalize=finalize, **about)
+        return SteeredEntry(n=steer.n, message_id=said.message_id, text=said.text, finalize=finalize, **about)
 
     def heed(self) -> Batch:
         """Heed what was said before the round began."""

@@ -24,7 +24,7 @@ from stepline.model.entry import (
     Queued,
     Resulted,
     Started,
-    Steered,
+    SteeredEntry,
     TakenOver,
 )
 from stepline.model.ids import Lane
@@ -112,7 +112,7 @@ def steers(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branc
     for batch in batches:
         for entry in batch.entries:
             match entry:
-                case Steered(n=n, finalize=finalize):
+                case SteeredEntry(n=n, finalize=finalize):
                     if n in heeded:
                         yield "steer heeded twice"
                     heeded.add(n)
@@ -236,7 +236,7 @@ def homes(batches: Sequence[Batch]) -> Iterator[tuple[Inbound, set[str]]]:  # no
                     for n in seen:
                         if during[n] == turn and not events[n].steers:
                             found[n].add(turn)
-                case Steered(n=heeded, finalize=goes_on):
+                case SteeredEntry(n=heeded, finalize=goes_on):
                     # A stop leaves the steers before it to the close; a text is read with those before it.
                     for n, event in events.items():
                         if event.steers and during[n] == turn and (n == heeded or (goes_on and n < heeded)):

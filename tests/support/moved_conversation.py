@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stepline.ingress.import_conversation import Brought, ImportStatus, import_conversation
+from stepline.ingress.import_conversation import ImportInput, ImportStatus, import_conversation
 from stepline.log.bindings import Ports
 from stepline.log.importing.import_document import Document, read_document
 from stepline.log.spill import hydrate
@@ -80,5 +80,5 @@ def bring(
     **fields: Any,
 ) -> ImportStatus:
     """Make one pass of an import."""
-    brought = Brought(documents=tuple(documents), **fields)
+    brought = ImportInput(documents=tuple(documents), **fields)
     return import_conversation(ports, who or principal(), conversation, brought, until_s=until_s)

@@ -18,7 +18,7 @@ from stepline.adapters.memory.model import Fail, Say
 from stepline.delivery.resume import resume
 from stepline.errors import ModelOverloaded, ModelRefused
 from stepline.events.derive import derive, has_events
-from stepline.ingress.approval_answer import Answer, answer_request
+from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
 from stepline.model.batch import Batch
 from stepline.model.decision import Notice
 from stepline.model.entry import ApprovalRequested, Contributed, Reopened
@@ -125,7 +125,7 @@ class Asking(Conversation):
         while self.state.parked and self.verdicts:
             call = self.entries(ApprovalRequested)[-1].action.call_id
             said = {"message_id": f"a{self.tail.n}", "user": USER, "call_id": call, **self.verdicts.pop(0)}
-            answer_request(self.ports, LANE, Answer(**said))
+            answer_request(self.ports, LANE, ApprovalAnswer(**said))
             super().run()
 
 

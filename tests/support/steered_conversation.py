@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail, MemoryModelClient, MemoryModelStream, Say
 from stepline.ingress.admit import Admitted
-from stepline.model.entry import Closed, Decided, Dropped, Steered
+from stepline.model.entry import Closed, Decided, Dropped, SteeredEntry
 from stepline.ports.model import Completion, ModelRequest
 from tests.support.conversation import Conversation, text_of
 from tests.support.generation import answered
@@ -88,8 +88,8 @@ class SteeredConversation(Conversation):
     # --- what came of it
 
     @property
-    def steered(self) -> list[Steered]:
-        return self.entries(Steered)
+    def steered(self) -> list[SteeredEntry]:
+        return self.entries(SteeredEntry)
 
     @property
     def decided(self) -> list[Decided]:

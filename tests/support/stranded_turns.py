@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from stepline.adapters.memory.machine import MemoryMachine
-from stepline.delivery.paced_machine import Quota
+from stepline.delivery.paced_machine import RequestQuota
 from stepline.errors import DependencyError
 from stepline.model.ids import Lane, execution_name
 from tests.support.conversation import LANE, Conversation
 
-SMALL_REGION = {"status": Quota(250, 10), "start": Quota(300, 150)}
+SMALL_REGION = {"status": RequestQuota(250, 10), "start": RequestQuota(300, 150)}
 
 
 class QuotaMachine(MemoryMachine):
     """A machine that refuses what is beyond its quotas, as AWS does, and counts what it was asked."""
 
-    def __init__(self, clock: Any, quotas: dict[str, Quota] | None = None) -> None:
+    def __init__(self, clock: Any, quotas: dict[str, RequestQuota] | None = None) -> None:
         super().__init__()
         self.asked: Counter[str] = Counter()
         self._clock = clock
@@ -53,7 +53,7 @@ def lane_of(number: int) -> Lane:
 
 
 def opened(
-    lanes: int, quotas: dict[str, Quota] | None = None, **policy: Any
+    lanes: int, quotas: dict[str, RequestQuota] | None = None, **policy: Any
 ) -> tuple[Conversation, QuotaMachine]:
     """Return a stage with a turn open in each of so many lanes, a minute ago."""
     conversation = Conversation(**policy)

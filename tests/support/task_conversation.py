@@ -16,16 +16,16 @@ import msgspec
 from msgspec.structs import replace
 
 from bundles.default import WORKFLOW
+from exec_task.heartbeat import Heartbeat
 from exec_task.task import Task, store_run
-from exec_task.vigil import Vigil
 from exec_task.workspace import SPOOL
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.task import MemoryTask, MemoryTasks
 from stepline.bundle.assembly import build_agent
-from stepline.loop.programs.make_outcome import BYTES, JSON
+from stepline.loop.programs.make_outcome import BYTES, JSON_MIME
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
-from stepline.model.program.execution import CollectedFile, Limits, Run, RuntimeProfile, TaskConfig
-from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Launch, Parcel
+from stepline.model.program.execution import CollectedFile, Run, RunLimits, RuntimeProfile, TaskConfig
+from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel, TaskLaunch
 from stepline.model.step import Step
 from stepline.tools.context import ReadCaps
 from tests.support.conversation import Conversation
@@ -40,7 +40,7 @@ BODY = b"a,b\n1,2\n"
 class Started:
     """A task from its own side, started and not yet anything else."""
 
-    def __init__(self, conversation: TaskConversation, launch: Launch, token: str) -> None:
+    def __init__(self, conversation: TaskConversation, launch: TaskLaunch, token: str) -> None:
         self.name = f"arn:task/{len(conversation.tasks.tasks)}"
         self.conversation = conversation
         self.launch = launch
@@ -53,7 +53,7 @@ class Started:
         self.task = Task(
             duty=conversation.tasks,
             depot=conversation.grants,
-            vigil=Vigil(conversation.tasks, token),
+            vigil=Heartbeat(conversation.tasks, token),
             token=token,
             secret=launch.secret,
             strategy="combined",
@@ -111,7 +111,7 @@ class TaskConversation(Conversation):
         super().__init__(*script)
         self.folder = folder
         self.fate = fate or finish
-        self.launched: list[Launch] = []
+        self.launched: list[TaskLaunch] = []
         self.refuse = ""
         tasks, grants = self.ports.tasks, self.ports.grants
         assert isinstance(tasks, MemoryTasks)
@@ -122,7 +122,7 @@ class TaskConversation(Conversation):
     def configure(self, profile: RuntimeProfile, *, timeout_s: int = 60, **execution: Any) -> None:
         """Let the agent run programs by this profile."""
         agent = build_agent(
-            ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, Limits(timeout_s=timeout_s))
+            ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, RunLimits(timeout_s=timeout_s))
         )
         assert agent.execution is not None
         given = {"places": frozenset({"remote"}), **execution}
@@ -171,4 +171,4 @@ def failed(step: Step, error: str, cause: str) -> Step:
     return replace(step, error={"Error": error, "Cause": cause})
 
 
-__all__ = ["BODY", "BYTES", "JSON", "PROFILE", "Started", "TaskConversation", "failed", "finish"]
+__all__ = ["BODY", "BYTES", "JSON_MIME", "PROFILE", "Started", "TaskConversation", "failed", "finish"]

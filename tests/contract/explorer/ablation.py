@@ -184,7 +184,7 @@ def _no_redo(monkeypatch: pytest.MonkeyPatch) -> None:
 def _name_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[int, str] = {}
 
-    def standing_step(lane: Any, batch: Batch, original: Any = effect.standing_step) -> Any:
+    def standing_step(lane: Any, batch: Batch, original: Any = effect.current_step) -> Any:
         names[batch.n] = batch.state.turn
         return original(lane, batch)
 
@@ -197,7 +197,7 @@ def _name_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (admit, close, sweep):
         monkeypatch.setattr(module, "redo", redo)
-    monkeypatch.setattr(effect, "standing_step", standing_step)
+    monkeypatch.setattr(effect, "current_step", standing_step)
     monkeypatch.setattr(effect, "execution_name", by_turn)
     monkeypatch.setattr(sweep, "execution_name", by_turn)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepline.delivery import effect, stage_queue
 from stepline.delivery.effect import redo
-from stepline.ingress import admit, delete, line_up
+from stepline.ingress import admit, delete, enqueue
 from stepline.ingress import admit as admission
 from stepline.log import fence as guard
 from stepline.log.bindings import Ports
@@ -55,7 +55,7 @@ class QueuesLater(Proxy):
 
 
 def starts_unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_up, "free_stage_slot", lambda _: stage_queue.extra_stage_slot())
+    monkeypatch.setattr(enqueue, "free_stage_slot", lambda _: stage_queue.extra_stage_slot())
 
 
 def begins_unbounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.tenancy.erasure import MemoryErasure
 from stepline.errors import NotFoundError
-from stepline.ingress.delete import delete_conversation, redo_deletion
+from stepline.ingress.delete import apply_deletion, redo_deletion
 from stepline.log import erase_conversation
 from stepline.model.batch import Batch
 from stepline.model.entry import Deleted
@@ -55,7 +55,7 @@ def delete(simulation: Simulation, *, at: int) -> None:
 
     def once(me: Process) -> None:
         try:
-            delete_conversation(simulation.ports(me), LANE, USER)
+            apply_deletion(simulation.ports(me), LANE, USER)
         except NotFoundError as error:
             if error.reason != DELETED:
                 raise

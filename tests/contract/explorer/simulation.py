@@ -21,11 +21,11 @@ from stepline.adapters.memory.tenancy.accounts import MemoryAccounts, MemoryCost
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.memory.upload.quarantine import MemoryUploads
 from stepline.delivery import resume as resume_step
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.errors import InputError, NotFoundError, SteplineError
 from stepline.ingress import admit as admit_step
 from stepline.ingress.admit import Arrival
-from stepline.ingress.approval_answer import Answer, answer_request
+from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
 from stepline.log.bindings import Policy, Ports
 from stepline.log.timeline_cache import History
 from stepline.loop import act as act_step
@@ -42,7 +42,7 @@ from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action, ApprovalRule
 from stepline.model.entry import ApprovalRequested, Decided, Deferred
 from stepline.model.ids import Lane, call_id, execution_name, utc
-from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
+from stepline.model.program.execution import Placement, RunLimits, RuntimeProfile, TaskConfig
 from stepline.model.step import Step
 from stepline.model.tenancy.limits import Limits as AccountLimits
 from stepline.ports.log import Written
@@ -127,7 +127,7 @@ class Simulation:
             caps=ReadCaps(),
             execution=Execution(
                 profile=RuntimeProfile(placement=self.placement, task=task),
-                limits=Limits(),
+                limits=RunLimits(),
                 tools=(),
                 places=frozenset({self.placement}),
             ),
@@ -160,7 +160,7 @@ class Simulation:
             artifacts=Proxy(process, "artifacts", self.artifacts),
             subscriptions=subscriptions,
             publisher=publisher,
-            broadcast=Posting(
+            broadcast=GatewayBroadcast(
                 subscriptions=subscriptions, publisher=publisher, meter=MemoryMeter(), clock=self.clock
             ),
             signals=MemorySignals(self.log),
@@ -388,14 +388,14 @@ class Simulation:
 
     def _settle(self, me: Process, call: str, said: str, verdict: Any) -> None:
         params = {} if verdict == "edited" else None
-        answer = Answer(message_id=said, user=USER, call_id=call, verdict=verdict, params=params)
+        answer = ApprovalAnswer(message_id=said, user=USER, call_id=call, verdict=verdict, params=params)
         try:
             settled = answer_request(self.ports(me), LANE, answer)
         except InputError as refused:
             if refused.reason not in ("approval_not_pending", "approval_not_editable"):
                 raise
             if refused.reason == "approval_not_editable":
-                allowed = Answer(message_id=f"{said}a", user=USER, call_id=call, verdict="approved")
+                allowed = ApprovalAnswer(message_id=f"{said}a", user=USER, call_id=call, verdict="approved")
                 self._allow(me, allowed)
             self.acked.setdefault(said, 0)
         except NotFoundError as refused:
@@ -405,7 +405,7 @@ class Simulation:
         else:
             self.acked.setdefault(said, settled.batch.n)
 
-    def _allow(self, me: Process, answer: Answer) -> None:
+    def _allow(self, me: Process, answer: ApprovalAnswer) -> None:
         try:
             answer_request(self.ports(me), LANE, answer)
         except InputError as refused:

@@ -23,8 +23,8 @@ from stepline.model.program.handover import (
     SECRET_VARIABLE,
     TOKEN_VARIABLE,
     Handover,
-    Launch,
     Parcel,
+    TaskLaunch,
     secret_name,
 )
 from stepline.model.step import Step
@@ -78,7 +78,7 @@ class Cloud:
         self.processes: dict[str, Process] = {}
         self.told: set[str] = set()
 
-    def run_task(self, me: Process, spawn: Callable[..., Process], launch: Launch, token: str) -> None:
+    def run_task(self, me: Process, spawn: Callable[..., Process], launch: TaskLaunch, token: str) -> None:
         """Ask for a task; called by a process that may die before, or not hear the answer."""
 
         def begin() -> None:

@@ -22,8 +22,8 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
     "Broadcast": frozenset({"send"}),
     "Costs": frozenset({"put"}),
     "Deltas": frozenset({"put", "note"}),
-    "Depot": frozenset({"put"}),
-    "Duty": frozenset({"take", "beat", "end"}),
+    "GrantedObjects": frozenset({"put"}),
+    "TaskToken": frozenset({"take", "beat", "end"}),
     "Erasure": frozenset(
         {
             *("keep", "bury", "unlist", "erase_rows", "erase_husks", "delete_prefix", "delete_rows"),
@@ -41,7 +41,7 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
     "Publisher": frozenset({"post", "close"}),
     "Quarantine": frozenset({"remove"}),
     "Queue": frozenset({"leave_queue"}),
-    "Rate": frozenset({"count", "tally"}),
+    "RateCounter": frozenset({"count", "tally"}),
     "RelayStream": frozenset({"push", "close", "note"}),
     "Signals": frozenset({"notify"}),
     "Subscriptions": frozenset({"connect", "disconnect", "renew", "subscribe", "watch", "drop"}),
@@ -59,7 +59,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Costs": frozenset({"of"}),
     "Clock": frozenset({"now", "monotonic_s", "pause"}),
     "Deltas": frozenset({"since", "notes"}),
-    "Depot": frozenset({"get"}),
+    "GrantedObjects": frozenset({"get"}),
     "Erasure": frozenset({"tombstone", "pending", "kept"}),
     "Executor": frozenset({"backend", "close"}),
     "Following": frozenset({"__iter__", "end"}),
@@ -90,7 +90,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Traces": frozenset({"texts", "provider", "send"}),  # nothing depends on what is sent
     "Uploads": frozenset({"get"}),
     "UserErasures": frozenset({"get", "pending"}),
-    "Watch": frozenset({"steer", "calling"}),
+    "SteerWatch": frozenset({"steer", "calling"}),
     "WebSearch": frozenset({"about", "search"}),
     "WebPages": frozenset({"fetch"}),
 }

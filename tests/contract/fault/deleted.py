@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from stepline.ingress.delete import delete_conversation, redo_deletion
+from stepline.ingress.delete import apply_deletion, redo_deletion
 from stepline.log.bindings import Ports
 from stepline.log.erase_conversation import erase
 from stepline.model.batch import Batch
@@ -42,7 +42,7 @@ class DeletingDriver(Driver):
 
     def _say(self, message_id: str, fields: Mapping[str, Any]) -> None:
         if fields is DELETE:
-            self._try("delete", lambda ports: delete_conversation(ports, LANE, USER))
+            self._try("delete", lambda ports: apply_deletion(ports, LANE, USER))
         else:
             super()._say(message_id, fields)
 

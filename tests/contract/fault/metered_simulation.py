@@ -28,7 +28,7 @@ from stepline.adapters.memory.signal import MemorySignals
 from stepline.bootstrap.app import App
 from stepline.errors import SteplineError
 from stepline.log.bindings import Ports
-from stepline.loop.graph import UNKNOWN, tries_of_lost
+from stepline.loop.graph import UNKNOWN_ERROR, tries_of_lost
 from stepline.loop.tenancy.state_visit import StateVisit
 from stepline.metering.ledger import Ledger
 from stepline.model.batch import EMPTY, Batch
@@ -54,7 +54,7 @@ FUNCTIONS: Final = {
 }
 DEFINITION: Final = render_definition(dict.fromkeys(FUNCTIONS.values(), "arn"), remote=True)["States"]
 
-RETRIED: Final = type(UNKNOWN, (Exception,), {})
+RETRIED: Final = type(UNKNOWN_ERROR, (Exception,), {})
 """The death of a function as the graph's retries name it; what catches it in the end is told Step Functions' own name."""
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import InputError
-from stepline.ingress.delete import delete_conversation, redo_deletion
+from stepline.ingress.delete import apply_deletion, redo_deletion
 from stepline.ingress.import_conversation import ImportStatus
 from stepline.log.bindings import Ports
 from stepline.log.erase_conversation import erase
@@ -100,7 +100,7 @@ class ImportingDriver:
         self.abandoned = True
         if MemoryLog.tail(self.simulation.log, MOVED) is None:
             return
-        delete_conversation(self.simulation.ports, MOVED, principal().user)
+        apply_deletion(self.simulation.ports, MOVED, principal().user)
         for _ in range(3):
             _erase(self.simulation.ports)
             self.simulation.clock.pause(DAY_S)

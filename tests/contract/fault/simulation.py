@@ -18,7 +18,7 @@ from stepline.adapters.memory.memory_index import MemoryMemoryIndex
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.bootstrap.memory_wiring import in_memory
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.events.derive import newest_event
 from stepline.log.bindings import BundleRules, Ports
 from stepline.log.timeline_cache import History
@@ -35,20 +35,27 @@ from stepline.model.block import Produced
 from stepline.model.decision import ApprovalRule
 from stepline.model.entry import ApprovalRequested, Entry, Opened, RemoteTask
 from stepline.model.ids import Lane
-from stepline.model.program.execution import CollectedFile, Limits, Placement, Run, RuntimeProfile, TaskConfig
+from stepline.model.program.execution import (
+    CollectedFile,
+    Placement,
+    Run,
+    RunLimits,
+    RuntimeProfile,
+    TaskConfig,
+)
 from stepline.model.step import Step
 from stepline.model.tenancy.price import read_prices
 from stepline.ports.executor import Job
-from stepline.ports.mcp.mcp_server import RemoteTool, Reply
+from stepline.ports.mcp.mcp_server import McpReply, RemoteTool
 from stepline.ports.model import ModelRequest
-from stepline.ports.signal import NeverSteered, Signals, Watch
+from stepline.ports.signal import NeverSteered, Signals, SteerWatch
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.execute_code import exec_tool
 from stepline.tools.mcp.server_row import McpServer
 from stepline.tools.mcp.servers import Servers
 from stepline.tools.registry import Registry, Tool
-from stepline.tools.spec import Effect, ToolSpec
+from stepline.tools.spec import ToolEffect, ToolSpec
 from stepline.tools.workfiles.checkout import CHECKOUT_TOOL
 from stepline.tools.workfiles.patch import PATCH_TOOL
 from stepline.tools.write import WRITE_TOOL
@@ -88,7 +95,7 @@ class Simulation:
     agent_fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     placement: Placement = "inline"
     hearing: Hearing = "prompt"
-    once: Effect = "once"
+    once: ToolEffect = "once"
     hooks: bool = False
     remote: bool = False
     tasks_last: int = 0
@@ -170,7 +177,7 @@ class Simulation:
             ports,
             ledger=Ledger(),
             relay=MemoryRelay(deltas=ports.deltas, subscriptions=subscriptions, publisher=publisher),
-            broadcast=Posting(
+            broadcast=GatewayBroadcast(
                 subscriptions=subscriptions, publisher=publisher, meter=ports.meter, clock=ports.clock
             ),
             signals=_Signals(ports.signals, self.hearing),
@@ -197,7 +204,7 @@ class Simulation:
         """Return the agent: a tool that may run once only, one that writes files, and programs."""
         execution = Execution(
             profile=RuntimeProfile(placement=self.placement, task=TASK),
-            limits=Limits(timeout_s=60),
+            limits=RunLimits(timeout_s=60),
             tools=(),
             places=frozenset({self.placement}),
         )
@@ -260,7 +267,7 @@ class Simulation:
 
         return Tool(spec=spec, run=strike)
 
-    def _add(self, name: str, params: Mapping[str, Any]) -> Reply | RemoteTask:
+    def _add(self, name: str, params: Mapping[str, Any]) -> McpReply | RemoteTask:
         self.moment(f"tool {self.round}")
         self.effects.update([self.state.running])  # `started` stands in the log before the call
         if not self.tasks_last:
@@ -269,7 +276,7 @@ class Simulation:
         self.crm_tasks[task.id] = self.tasks_last
         return task
 
-    def _poll(self, task_id: str) -> Reply | RemoteTask:
+    def _poll(self, task_id: str) -> McpReply | RemoteTask:
         self.crm_tasks[task_id] -= 1
         return RemoteTask(id=task_id) if self.crm_tasks[task_id] > 0 else said("added")
 
@@ -317,7 +324,7 @@ class _Signals:
     def notify(self, lane: Lane, n: int) -> None:
         self._signals.notify(lane, n)
 
-    def watch(self, lane: Lane, after: int) -> Watch:
+    def watch(self, lane: Lane, after: int) -> SteerWatch:
         if self._hearing == "deaf":
             return NeverSteered()
         return (

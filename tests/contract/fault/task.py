@@ -14,7 +14,7 @@ from stepline.loop.programs.remote import start_task
 from stepline.model.program.execution import CollectedFile, Run
 from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.model.step import Step
-from stepline.ports.task import Depot, Duty
+from stepline.ports.task import GrantedObjects, TaskToken
 from tests.contract.fault.simulation import Simulation
 
 from .boundary import InterruptiblePort, Reach
@@ -71,8 +71,8 @@ class Waiting:
 
     def run(self, reach: Reach) -> None:
         """Be the supervisor: take the handover and the run, strike, report, say so."""
-        duty = InterruptiblePort(reach, "duty", Duty, self.simulation.tasks)
-        depot = InterruptiblePort(reach, "depot", Depot, self.simulation.ports.grants)
+        duty = InterruptiblePort(reach, "duty", TaskToken, self.simulation.tasks)
+        depot = InterruptiblePort(reach, "depot", GrantedObjects, self.simulation.ports.grants)
         assert self.task is not None
         variables = self.task.variables
         if not duty.beat(self.token):

@@ -14,7 +14,7 @@ import msgspec
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.delivery.resume import resume
 from stepline.errors import ModelRefused
-from stepline.ingress.approval_answer import Answer, answer_request
+from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
 from stepline.ingress.feedback import submit_feedback
 from stepline.log.importing.import_document import read_document
 from stepline.model.entry import ApprovalRequested, Feedback
@@ -145,7 +145,7 @@ def answer(conversation: Conversation, verdict: dict[str, Any]) -> None:
     entries = [entry for batch in hydrated(conversation.ports) for entry in batch.entries]
     call = [entry for entry in entries if isinstance(entry, ApprovalRequested)][-1].action.call_id
     about = {"message_id": f"answer-{call}", "user": USER, "call_id": call, **verdict}
-    answer_request(conversation.ports, LANE, Answer(**about))
+    answer_request(conversation.ports, LANE, ApprovalAnswer(**about))
     conversation.run()
 
 

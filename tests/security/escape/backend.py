@@ -19,7 +19,14 @@ from exec_task.executor import kernel, zygote
 from stepline.adapters.docker.executor import DockerExecutor
 from stepline.adapters.process.executor import ProcessExecutor
 from stepline.bundle.descriptor_set import encode_payload
-from stepline.model.program.execution import MIB, ExecRequest, Limits, Run, RuntimeProfile, Strategy
+from stepline.model.program.execution import (
+    MIB,
+    ContainerStrategy,
+    ExecRequest,
+    Run,
+    RunLimits,
+    RuntimeProfile,
+)
 from stepline.ports.executor import Executor, Job
 from tests.contract.executor_jobs import DOCKER_ENVIRONMENT, HOME, IMAGE, docker_missing, tool_host
 from tests.contract.task_containers import TaskExecutor, docker
@@ -34,7 +41,7 @@ TURN = "turn_20261122T100000_e5ca9e"
 SECRET = f"secret-{secrets.token_hex(16)}"
 """Lies everywhere around the program: in descriptors, in the environment, in files. No program ever shows it."""
 
-LIMITS = Limits(
+LIMITS = RunLimits(
     timeout_s=180,
     max_file_bytes=MIB,
     max_delta_bytes=4 * MIB,
@@ -69,7 +76,7 @@ class Backend:
         self._log.message("The agent is about to run a program.")
         self._runs = 0
 
-    def run(self, program: str, limits: Limits = LIMITS) -> Outcome:
+    def run(self, program: str, limits: RunLimits = LIMITS) -> Outcome:
         """Run one program to its end. It may call `react.read`, and no other tool."""
         self._runs += 1
         request = ExecRequest(
@@ -129,7 +136,7 @@ def refused_process_backend() -> Iterator[Backend]:
 
 
 @contextmanager
-def docker_backend(strategy: Strategy) -> Iterator[Backend]:
+def docker_backend(strategy: ContainerStrategy) -> Iterator[Backend]:
     if reason := docker_missing():
         pytest.skip(reason)
     executor = DockerExecutor(

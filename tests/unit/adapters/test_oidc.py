@@ -66,7 +66,7 @@ def _part(content: dict[str, Any]) -> str:
 def test_a_minted_token_names_its_tenant_its_project_and_its_user(home: Path, url: str) -> None:
     before = int(time.time())
     principal = identity(url).verify(
-        issuer.mint("ada", issuer_url=url, tenant="acme", project="docs", home=home)
+        issuer.sign_token("ada", issuer_url=url, tenant="acme", project="docs", home=home)
     )
     assert (principal.tenant, principal.project, principal.user) == ("acme", "docs", "ada")
     assert principal.expires_at >= before + 3600
@@ -147,7 +147,7 @@ def test_the_highest_role_of_the_claim_counts_and_whatever_is_no_role_is_a_users
 def test_the_issuer_of_the_local_stage_makes_admins(home: Path, url: str) -> None:
     verifier = identity_of(Settings(oidc_issuer=url))
     for role in ROLES:
-        assert verifier.verify(issuer.mint("ada", issuer_url=url, role=role, home=home)).role == role
+        assert verifier.verify(issuer.sign_token("ada", issuer_url=url, role=role, home=home)).role == role
 
 
 def test_a_value_that_means_both_admins_means_the_higher_one(home: Path, url: str) -> None:

@@ -19,12 +19,12 @@ from stepline.delivery import post_pace
 from stepline.delivery.post_pace import (
     MOST_INTERVAL_S,
     POST_INTERVAL_S,
-    Pace,
+    PostPace,
     faster,
     least_interval_s,
     slower,
 )
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.errors import DependencyError
 from stepline.metrics import POSTS_OVER_LIMIT
 from stepline.model.ids import Lane
@@ -83,8 +83,8 @@ class Process:
             0,
             0,
         )
-        shared = Pace()
-        self.posting = Posting(
+        shared = PostPace()
+        self.posting = GatewayBroadcast(
             subscriptions=subscriptions, publisher=gateway, meter=self.meter, clock=self.clock, pace=shared
         )
         made = ThreadedRelay(
@@ -206,7 +206,7 @@ def test_a_bound_on_open_turns_is_a_bound_on_the_posts_of_their_text():
     for turns in (0, 1, 96, 700, 5_000):
         least_s = least_interval_s(turns)
         assert turns / least_s <= 1.001 * post_pace.ACCOUNT_POSTS_PER_S * post_pace.TEXT_PART
-        paced = Pace(least_s)
+        paced = PostPace(least_s)
         paced.refused()
         for _ in range(200):
             paced.went_out()

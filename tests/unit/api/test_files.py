@@ -17,7 +17,7 @@ from stepline.model.entry import Contributed
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.file.served_form import PLAIN, ServedForm
 from stepline.model.path import out_key
-from stepline.model.program.handover import Grant
+from stepline.model.program.handover import ObjectGrant
 from tests.support.api_caller import Caller
 from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered, called
@@ -73,7 +73,7 @@ class Talk:
         return self.caller.post(f"{URL}/file-links", {"path": path, **more})
 
     def fetch(self, url: str) -> tuple[bytes, ServedForm]:
-        found: tuple[bytes, ServedForm] = self.ports.grants.fetch(Grant(url=url))  # type: ignore[attr-defined]  # the memory twin's own
+        found: tuple[bytes, ServedForm] = self.ports.grants.fetch(ObjectGrant(url=url))  # type: ignore[attr-defined]  # the memory twin's own
         return found
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from stepline.api.endpoint import Endpoint, Nothing
 from stepline.api.endpoint_table import ENDPOINTS
-from stepline.api.openapi import NAME, takes_key
-from stepline.api.router import Answer, Router
+from stepline.api.openapi import PATH_PARAMETER, takes_key
+from stepline.api.router import ApiResponse, Router
 from stepline.errors import DependencyError, InputError
 from stepline.ingress.upload import UploadRequest
 from stepline.local.client.api_transport import ApiError
@@ -31,9 +31,9 @@ class Recorded(Router):
 
     def __init__(self) -> None:
         super().__init__(ENDPOINTS)
-        self.answers: list[Answer] = []
+        self.answers: list[ApiResponse] = []
 
-    def answer(self, *given: Any) -> Answer:
+    def answer(self, *given: Any) -> ApiResponse:
         self.answers.append(super().answer(*given))
         return self.answers[-1]
 
@@ -68,7 +68,7 @@ def ask(api: HttpApi, endpoint: Endpoint, world: World) -> Any:
     """Call the method of an endpoint with names that are there, and a good query and body."""
     row, names = row_of(endpoint), world.names
     known = values(endpoint, replace(names, conversation="a-new-one") if row.taken else names)
-    named: dict[str, Any] = {one: known[one] for one in NAME.findall(endpoint.path)}
+    named: dict[str, Any] = {one: known[one] for one in PATH_PARAMETER.findall(endpoint.path)}
     if endpoint.body:
         named["body"] = msgspec.convert(row.body(world.names), endpoint.body)
     if endpoint.query is not Nothing:

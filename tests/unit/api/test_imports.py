@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from stepline.api import imports
-from stepline.api.router import Answer
+from stepline.api.router import ApiResponse
 from tests.security.every_endpoint import DOCUMENT
 from tests.support.api_caller import Caller, read
 from tests.support.conversation import Conversation
@@ -29,7 +29,7 @@ def packed(text: bytes) -> dict[str, Any]:
     return {"packed": b64encode(gzip.compress(text)).decode()}
 
 
-def post(caller: Caller, body: Any, path: str = PATH) -> Answer:
+def post(caller: Caller, body: Any, path: str = PATH) -> ApiResponse:
     return caller.ask("POST", path, body)
 
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from stepline.api.endpoint import BODY_MAX_BYTES, Call, Closed, Endpoint, Nothing, Redirect, Services
+from stepline.api.endpoint import BODY_MAX_BYTES, Call, Endpoint, Nothing, Redirect, Services, StrictInput
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.openapi import codes_of, render_openapi
-from stepline.api.router import ANSWER_MAX_BYTES, Answer, Request, Router
+from stepline.api.router import ANSWER_MAX_BYTES, ApiResponse, Request, Router
 from stepline.errors import BusyError, ContextLimit, LimitError, NotFoundError
 from stepline.model.tenancy.request_rates import Rates, RequestRates
 from stepline.ports.channel import Principal
@@ -24,13 +24,13 @@ SERVICES = Services(
 NEEDS_BODY = {"content-type": "application/json; charset=utf-8"}
 
 
-class Page(Closed):
+class Page(StrictInput):
     """A page of a list."""
 
     limit: int = 50
 
 
-class Name(Closed):
+class Name(StrictInput):
     """A new name."""
 
     title: str
@@ -69,11 +69,11 @@ ROUTER = Router(
 )
 
 
-def ask(method: str, path: str, **given: Any) -> Answer:
+def ask(method: str, path: str, **given: Any) -> ApiResponse:
     return ROUTER.answer(SERVICES, ADA, Request(method=method, path=path, **given))
 
 
-def rename_to(title: str) -> Answer:
+def rename_to(title: str) -> ApiResponse:
     return ask("PATCH", "/v1/things/a", headers=NEEDS_BODY, body=json.dumps({"title": title}).encode())
 
 

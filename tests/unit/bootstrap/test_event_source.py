@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from stepline.bootstrap.event_source import EventSource, Standing, event_source
+from stepline.bootstrap.event_source import EventReceipt, EventSource, event_source
 from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.model.entry import Inbound, Opened
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
@@ -28,7 +28,7 @@ def submit(open_conversation, kind="invoice", *, name="billing", **fields):
 def test_an_event_of_a_service_joins_the_open_turn_in_the_services_name():
     conversation = Conversation()
     conversation.send()
-    assert submit(conversation) == Standing(
+    assert submit(conversation) == EventReceipt(
         n=2, kind="invoice", fate="joined", turn_id=conversation.state.turn
     )
     event = conversation.entries(Inbound)[-1]

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from stepline.bootstrap.runtime_profile import KEYS, UNLIMITED_BYTES, resolve_runtime
+from stepline.bootstrap.runtime_profile import PROFILE_KEYS, UNLIMITED_BYTES, resolve_runtime
 from stepline.errors import InputError
-from stepline.model.program.execution import MIB, Limits, RuntimeProfile, TaskConfig
+from stepline.model.program.execution import MIB, RunLimits, RuntimeProfile, TaskConfig
 
 DEPLOYMENT = RuntimeProfile(backend="process", image="ours:1", network_mode="host")
 DOCKER = {
@@ -48,8 +48,8 @@ def resolved(said, **more):
 
 
 def test_where_nothing_is_said_the_deployment_decides():
-    assert resolve() == (DEPLOYMENT, Limits())
-    assert resolve(limits=Limits(timeout_s=60))[1].timeout_s == 60
+    assert resolve() == (DEPLOYMENT, RunLimits())
+    assert resolve(limits=RunLimits(timeout_s=60))[1].timeout_s == 60
 
 
 def test_a_docker_profile_is_read_whole():
@@ -231,7 +231,7 @@ def test_the_platform_limits_and_the_bundle_limits_more_strongly_key_by_key():
     _, limits = resolve(
         runtime({"max_file_bytes": "20m", "timeout_s": 30, "workspace_monitor_interval_s": 0.01}), assembly
     )
-    assert limits == Limits(
+    assert limits == RunLimits(
         timeout_s=30, max_file_bytes=20 * MIB, max_workspace_bytes=1024 * MIB, monitor_interval_s=0.1
     )
     _, limits = resolve({}, {**assembly, **runtime({"max_exec_workspace_delta_bytes": 5})})
@@ -259,7 +259,8 @@ def test_a_size_is_bytes_or_has_a_unit_or_is_off(text, size):
 
 def test_a_whole_workspace_without_a_limit_is_zero():
     assert (
-        resolve(runtime({"max_workspace_bytes": "off"}), limits=Limits(max_workspace_bytes=9))[1] == Limits()
+        resolve(runtime({"max_workspace_bytes": "off"}), limits=RunLimits(max_workspace_bytes=9))[1]
+        == RunLimits()
     )
 
 
@@ -325,7 +326,7 @@ def test_what_is_unknown_or_of_a_wrong_type_is_refused_by_its_place(key, value, 
 
 
 def test_every_key_has_a_wrong_value_that_is_refused():
-    assert KEYS.keys() <= {key for key, _ in ODD_VALUES}
+    assert PROFILE_KEYS.keys() <= {key for key, _ in ODD_VALUES}
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,6 @@ def test_no_setting_opens_the_guard():
 def query(text: str):
     from datetime import UTC, datetime
 
-    from stepline.ports.search import SearchQuery
+    from stepline.ports.search import WebSearchQuery
 
-    return SearchQuery(text=text, at=datetime(2026, 11, 22, tzinfo=UTC))
+    return WebSearchQuery(text=text, at=datetime(2026, 11, 22, tzinfo=UTC))

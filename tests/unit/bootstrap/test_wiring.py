@@ -11,7 +11,7 @@ from stepline.adapters.redis.signal import RedisSignals
 from stepline.adapters.s3_vectors.memory_index import S3VectorsMemoryIndex
 from stepline.bootstrap.app import App
 from stepline.bootstrap.aws_wiring import on_aws
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.log.bindings import Ports
 from stepline.settings import Settings
 
@@ -45,12 +45,12 @@ def test_a_redis_is_loaded_where_there_is_one_and_its_package_when_it_is_needed(
 
 def test_a_redis_is_a_way_beside_the_gateway_for_events_and_for_text():
     plain = ports()
-    assert isinstance(plain.broadcast, Posting)
+    assert isinstance(plain.broadcast, GatewayBroadcast)
     assert isinstance(plain.signals, PollingSignals)
     assert plain.relay.broadcast is None
     live = ports(STEPLINE_REDIS_SECRET_ARN=SECRET)
     gateway, redis = live.broadcast.ways
-    assert isinstance(gateway, Posting)
+    assert isinstance(gateway, GatewayBroadcast)
     assert isinstance(live.signals, RedisSignals)
     assert live.relay.broadcast is redis
 

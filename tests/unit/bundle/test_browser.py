@@ -17,7 +17,7 @@ from stepline.log.journal import Journal
 from stepline.model.block import Produced
 from stepline.model.ids import Lane
 from stepline.model.memory_row import MemoryRow, MemoryScope
-from stepline.model.program.handover import Grant
+from stepline.model.program.handover import ObjectGrant
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from tests.support.conversation import text_of
@@ -278,7 +278,7 @@ def test_a_bundle_gets_the_address_of_a_file_of_its_conversation_and_of_no_other
     turn = written.say().turn_id
     hosting = written.workflow.hosting_service
     url = hosting.get_artifact_url(f"fi:{turn}.files/a.md", disposition="preview", ttl_s=60)
-    data, form = written.app.ports.grants.fetch(Grant(url=url))
+    data, form = written.app.ports.grants.fetch(ObjectGrant(url=url))
     assert (data, form.disposition.partition(";")[0]) == (b"# A\n", "inline")
     for path in (f"fi:{turn}.files/b.md", f"ar:{turn}.user.prompt", f"fi:conv_c-2.{turn}.files/a.md"):
         with pytest.raises(ToolError) as refused:

@@ -13,7 +13,7 @@ from stepline.bundle.system_prompt import COMMON, IN_JOURNAL, INFRASTRUCTURE, TE
 from stepline.context.journal.staged import JournalText
 from stepline.context.journal.turn_course import DETAILS
 from stepline.loop.agent import Agent
-from stepline.model.program.execution import Limits, RuntimeProfile
+from stepline.model.program.execution import RunLimits, RuntimeProfile
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps
@@ -26,7 +26,7 @@ from tests.unit.bundle.test_system_prompt import (
 
 WRAPUP_MAX_CHARS = 500
 CAPS = ReadCaps()
-RUNTIME = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
+RUNTIME = (RuntimeProfile(backend="process"), RunLimits(timeout_s=60))
 AGENTS = [
     build_agent(CAPS, parts=WORKFLOW.parts(), runtime=runtime, fanout=rule, layout="journal")
     for runtime in (None, RUNTIME)

@@ -4,18 +4,18 @@ from stepline.bootstrap.agent_choice import fanout
 from stepline.bootstrap.choice import context_rules
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.overrides import (
+    AGENT_VERSION,
     CACHE_TTL,
     CONTEXT_CAP,
     LAYOUT,
     MULTI_ACTION,
     ROUND_CAP,
-    VERSION,
     WITHHELD,
     resolve_outward,
 )
 from stepline.errors import InputError
 from stepline.events.filter import FOLLOWED
-from stepline.events.types import ROUTES
+from stepline.events.types import EVENT_ROUTES
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import TABLE, Settings
 
@@ -40,7 +40,7 @@ PLACES = {
         "react.react_agent_multiaction",
         "ai.react.react_agent_multiaction",
     ),
-    VERSION: ("config.react.agent_version", "react.agent_version", "ai.react.react_agent_version"),
+    AGENT_VERSION: ("config.react.agent_version", "react.agent_version", "ai.react.react_agent_version"),
     LAYOUT: ("config.react.context.layout", "react.context.layout", "ai.react.context.layout"),
     WITHHELD: ("config.events.withhold", "events.withhold", "events.withhold"),
 }
@@ -51,7 +51,7 @@ TWO = {
     CONTEXT_CAP: (5, 6),
     CACHE_TTL: (0, 600),
     MULTI_ACTION: ("read_write_search", "safe_fanout"),
-    VERSION: ("v2", "v3"),
+    AGENT_VERSION: ("v2", "v3"),
     LAYOUT: ("journal", "timeline"),
 }
 CAPS = {ROUND_CAP: 15, CONTEXT_CAP: 80_000}
@@ -61,7 +61,7 @@ ODD = {
     CONTEXT_CAP: ODD_CAPS,
     CACHE_TTL: (*ODD_CAPS, -1),
     MULTI_ACTION: ("some", "", 2, 1.0, ["on"]),
-    VERSION: ("v1", "", 2, ["v2"]),
+    AGENT_VERSION: ("v1", "", 2, ["v2"]),
     LAYOUT: ("digest", "", 2, ["journal"]),
     WITHHELD: (USAGE, [USAGE, "acounting.usage"], ["chat"], [7], {USAGE: True}),
 }
@@ -87,7 +87,7 @@ def resolve(row, values, setting):
 
 def withheld(values):
     outward = resolve(WITHHELD, values, None)
-    return set(ROUTES).difference(*(rule.types for rule in outward.rules)) if outward.rules else set()
+    return set(EVENT_ROUTES).difference(*(rule.types for rule in outward.rules)) if outward.rules else set()
 
 
 def each_place(rows):
@@ -178,7 +178,7 @@ def test_what_clients_follow_a_turn_by_cannot_be_withheld(kind):
 def test_what_the_settings_withhold_reaches_every_way_out():
     chosen = {"STEPLINE_BUNDLE_PROPS": '{"events": {"withhold": ["accounting.usage"]}}'}
     (rule,) = in_memory(Settings.from_env(chosen)).ports.outward.rules
-    assert rule.types == set(ROUTES) - {USAGE}
+    assert rule.types == set(EVENT_ROUTES) - {USAGE}
 
 
 @pytest.mark.parametrize(("ttl_s", "found"), [(0, 0), (600, 600)])

@@ -14,7 +14,7 @@ from stepline.bootstrap.in_process import InProcess
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.parts import Parts, load_skills, load_tools
 from stepline.bundle.skills.skill import Skill, check_skills
-from stepline.bundle.skills.skill_catalogue import render_catalogue
+from stepline.bundle.skills.skill_catalogue import render_skill_catalogue
 from stepline.bundle.skills.skill_shelf import skill_shelf
 from stepline.bundle.workflow import load_workflow
 from stepline.errors import InputError, ToolError
@@ -108,7 +108,7 @@ def test_no_two_tools_have_one_name(module, taken):
 
 
 def test_skills_are_listed_by_number_and_read_by_path():
-    listed = render_catalogue([GREET, RELEASE])
+    listed = render_skill_catalogue([GREET, RELEASE])
     assert listed.splitlines()[1:] == [
         "SK1 sk:ops.release: Cut a release (~9 tokens)",
         "SK2 sk:public.greet: Say hello (~5 tokens)",
@@ -117,7 +117,7 @@ def test_skills_are_listed_by_number_and_read_by_path():
     text = "## Skill: Say hello (public.greet)\n\nSay hello first."
     assert read("sk:public.greet") == read("sk:SK2") == Shelved(text=text, path="sk:public.greet")
     assert read("sk:public.nothing") is None
-    assert render_catalogue([]) == ""
+    assert render_skill_catalogue([]) == ""
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "SK3", "7", "hidden-guidance-0123456789", "catalog"])

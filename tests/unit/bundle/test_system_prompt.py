@@ -14,17 +14,17 @@ from stepline.bundle.assembly import build_agent
 from stepline.bundle.parts import load_tools
 from stepline.bundle.system_prompt import TEMPLATES, PromptFacts, load_template, system_prompt
 from stepline.loop.title import CHANNELS
-from stepline.model.plan_steps import MARKS
-from stepline.model.program.execution import Limits, RuntimeProfile
+from stepline.model.plan_steps import STEP_MARKS
+from stepline.model.program.execution import RunLimits, RuntimeProfile
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.protocol.decision.read import Verdict, read_decision
+from stepline.protocol.decision.read import RoundVerdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import read_channels
 from stepline.protocol.parser.grammar import DECISION_CHANNELS
 from stepline.rendering.render_entry import RESULT_PREVIEW_CHARS
 from stepline.timeline.working_summary import parse_title
 from stepline.tools.context import ReadCaps
-from stepline.tools.spec import render_card, render_catalogue
+from stepline.tools.spec import render_tool_card, render_tool_catalogue
 from stepline.tools.write import WRITE_TOOL
 from tests.unit.rendering.golden import GOLDEN
 
@@ -39,7 +39,7 @@ SKILLS_MAX_CHARS = 700
 """Bound of the catalogue of the built-in skills, behind everything else."""
 
 CAPS = ReadCaps()
-RUNTIME = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
+RUNTIME = (RuntimeProfile(backend="process"), RunLimits(timeout_s=60))
 ONE, SEVERAL, BY_NAME = (
     FanoutRule(),
     FanoutRule(mode="safe_fanout", max_actions=5),
@@ -72,8 +72,8 @@ def overlong(agent):
     """The parts of an agent's system prompt that are beyond their limits."""
     prompt, _, skills = agent.system.partition("\n[SKILL CATALOG]")
     specs = agent.registry.specs
-    found = [spec.tool_id for spec in specs if len(render_card(spec)) > CARD_MAX_CHARS]
-    if len(prompt) - len(render_catalogue(specs)) > instructions_max_chars(agent):
+    found = [spec.tool_id for spec in specs if len(render_tool_card(spec)) > CARD_MAX_CHARS]
+    if len(prompt) - len(render_tool_catalogue(specs)) > instructions_max_chars(agent):
         found.append("instructions")
     if len(prompt) > system_max_chars(agent):
         found.append("tools")
@@ -131,7 +131,7 @@ def test_the_prompt_is_a_function_of_its_arguments_and_nothing_is_left_to_fill_i
         version="v2" if agent.gate else "v3",
     )
     assert again.system == agent.system
-    assert f"\n{render_catalogue(agent.registry.specs)}\n\n[SKILL CATALOG]" in agent.system
+    assert f"\n{render_tool_catalogue(agent.registry.specs)}\n\n[SKILL CATALOG]" in agent.system
     instructions = agent.system[: agent.system.index("[TOOLS]")]
     assert not re.search(r"20\d\d-|\{[a-z_]+\}", instructions)
 
@@ -209,7 +209,7 @@ def test_the_model_can_follow_whatever_a_layout_shortens():
 
 def test_what_the_model_must_know_is_said():
     prompt = system_prompt(PromptFacts(tools=(), caps=CAPS))
-    words = [*(f"channel:{channel.name}" for channel in DECISION_CHANNELS), *list(MARKS.values())[:3]]
+    words = [*(f"channel:{channel.name}" for channel in DECISION_CHANNELS), *list(STEP_MARKS.values())[:3]]
     words += [
         "call_tool",
         "complete",
@@ -223,7 +223,7 @@ def test_what_the_model_must_know_is_said():
     assert [word for word in words if word not in prompt] == []
 
 
-def judged(text: str, rule: FanoutRule = ONE) -> Verdict:
+def judged(text: str, rule: FanoutRule = ONE) -> RoundVerdict:
     agent = build_agent(CAPS, parts=WORKFLOW.parts())
     rules = RoundRules(
         tools=agent.tools, allowed=agent.callable_ids, call_id="tc_{}".format, turn="turn_1", fanout=rule

@@ -18,7 +18,7 @@ from stepline.model.entry import Feedback, Inbound
 from stepline.model.plan_steps import Plan
 from stepline.model.usage import estimate_tokens
 from stepline.rendering.render_entry import render_elapsed
-from stepline.rendering.turn_facts import Event
+from stepline.rendering.turn_facts import AdmittedEvent
 from tests.support.log_builder import BEGIN, LogBuilder
 from tests.support.strategies import FORGERIES
 
@@ -179,13 +179,13 @@ def test_an_announce_is_bounded_and_nobody_forges_a_section(evil: str):
     text = rendered(
         timezone=evil,
         plans=many,
-        events=(Event(n=1, inbound=said),) * 50,
+        events=(AdmittedEvent(n=1, inbound=said),) * 50,
         fresh=(given(evil),) * 50,
         incorporated=(given(evil),) * 50,
         extra=(evil,) * 50,
     )
     plain = rendered(
-        plans=(plan(1),), events=(Event(n=1, inbound=said),), fresh=(given(),), extra=("x",)
+        plans=(plan(1),), events=(AdmittedEvent(n=1, inbound=said),), fresh=(given(),), extra=("x",)
     ).splitlines()
     heads = [line for line in text.splitlines() if not line.startswith("  ")]
     assert len(heads) == 1 + len([line for line in plain if not line.startswith("  ")])

@@ -13,7 +13,7 @@ from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscription
 from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.parallel import ParallelPosts
 from stepline.delivery.post_pace import POST_INTERVAL_S, SCATTER, slower
-from stepline.delivery.posting import PAUSES_S, QUIET_S, PostAll, Posting, in_turn
+from stepline.delivery.posting import PAUSES_S, QUIET_S, GatewayBroadcast, PostAll, in_turn
 from stepline.errors import DependencyError
 from stepline.metrics import FRAMES_POSTED, POSTS_OVER_LIMIT, SOCKETS_GONE
 from stepline.model.ids import Lane
@@ -58,7 +58,7 @@ class RemoteEnd:
     def __init__(self, *connections: str, post_all: PostAll = in_turn) -> None:
         self.clock, self.meter, self.publisher = MemoryClock(), MemoryMeter(), Publisher()
         self.subscriptions = Subscriptions(self.clock)
-        self.posting = Posting(
+        self.posting = GatewayBroadcast(
             subscriptions=self.subscriptions,
             publisher=self.publisher,
             meter=self.meter,

@@ -16,7 +16,7 @@ from stepline.delivery.program_log import post_log
 from stepline.delivery.resume import resume
 from stepline.errors import DependencyError
 from stepline.events.filter import EventFilter, EventRule
-from stepline.events.types import TABLE
+from stepline.events.types import EVENT_TABLE
 from stepline.local.client.change import LaneEnded, LaneKnown, StreamSettled
 from stepline.local.client.reducer import resume_request
 from stepline.local.client.state import ClientState
@@ -257,7 +257,7 @@ def test_a_run_without_a_log_posts_none() -> None:
 def test_a_deployment_that_withholds_the_end_of_the_output_shows_no_log_but_that_it_runs(
     withheld: bool,
 ) -> None:
-    types = frozenset(row.type for row in TABLE) - ({"code_exec.log"} if withheld else set())
+    types = frozenset(row.type for row in EVENT_TABLE) - ({"code_exec.log"} if withheld else set())
     conversation = Printing(lambda job: keep(job, "one", ended=True))
     outward = EventFilter((EventRule(types=types),))
     conversation.ports = replace(conversation.ports, outward=outward)

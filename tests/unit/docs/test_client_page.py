@@ -13,7 +13,7 @@ from websockets.sync.server import serve
 
 from stepline.adapters.memory.model import Say
 from stepline.adapters.memory.relay import MemoryRelay
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.delivery.resume import resume
 from stepline.errors import Gone
 from stepline.ingress.message import receive
@@ -56,7 +56,7 @@ class FarEnd:
         conversation.ports = replace(
             ports,
             publisher=self,
-            broadcast=Posting(
+            broadcast=GatewayBroadcast(
                 subscriptions=ports.subscriptions, publisher=self, meter=ports.meter, clock=ports.clock
             ),
             relay=MemoryRelay(deltas=ports.deltas, subscriptions=ports.subscriptions, publisher=self),

@@ -2,8 +2,8 @@ import yaml
 from msgspec.structs import fields
 
 from docs.build import execution, executor_protocol
-from stepline.bootstrap.runtime_profile import FARGATE, KEYS, LIMITS, resolve_runtime
-from stepline.model.program.execution import Isolation, Limits, RuntimeProfile
+from stepline.bootstrap.runtime_profile import FARGATE, LIMITS, PROFILE_KEYS, resolve_runtime
+from stepline.model.program.execution import Isolation, RunLimits, RuntimeProfile
 from stepline.programs.outcome import Envelope
 from tests.support.guide import blocks_of
 from tests.unit.docs.source import DOCS
@@ -14,11 +14,11 @@ def names(value):
 
 
 def test_every_key_of_a_profile_is_explained():
-    assert execution.PROFILE.keys() | FARGATE.keys() | LIMITS.keys() == KEYS.keys()
+    assert execution.PROFILE.keys() | FARGATE.keys() | LIMITS.keys() == PROFILE_KEYS.keys()
 
 
 def test_every_limit_is_explained():
-    assert execution.LIMIT.keys() == names(Limits)
+    assert execution.LIMIT.keys() == names(RunLimits)
 
 
 def test_every_field_of_an_envelope_is_explained():

@@ -8,7 +8,7 @@ from stepline.bundle.skills.skill_catalogue import (
     CATALOGUE_MAX_CHARS,
     DESCRIPTION_CHARS,
     SHORT_CHARS,
-    render_catalogue,
+    render_skill_catalogue,
 )
 from stepline.bundle.skills.skill_choice import choose_skills, merge_skills, patterns_of
 from stepline.bundle.skills.skill_folder import BUILT_IN, load_folder
@@ -33,7 +33,7 @@ def folder(package):
 
 
 def test_the_folder_is_listed_as_the_page_shows(folder):
-    assert "\n".join(render_catalogue(folder).splitlines()[1:]) in TEXT
+    assert "\n".join(render_skill_catalogue(folder).splitlines()[1:]) in TEXT
     assert f"at most {CATALOGUE_MAX_CHARS:,} characters" in TEXT
     assert f"{DESCRIPTION_CHARS} characters do not fit, they have {SHORT_CHARS};" in TEXT
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepline.events.derive import derive, has_events
 from stepline.events.filter import EventFilter
-from stepline.events.types import ROUTES, TABLE, TERMINAL
+from stepline.events.types import EVENT_ROUTES, EVENT_TABLE, TERMINAL
 from stepline.model.batch import Batch, State, decode_batch, encode_batch
 from stepline.model.decision import Notice
 from stepline.model.entry import Closed, Decided, Deferred, Deleted, Entry, Opened, Resulted
@@ -59,7 +59,7 @@ def test_a_batch_has_the_same_events_wherever_it_is_read(log: LogBuilder):
     for batch in log.batches:
         events = derive(batch)
         assert derive(decode_batch(encode_batch(batch))) == events
-        assert all(ROUTES[event.type] == event.route for event in events)
+        assert all(EVENT_ROUTES[event.type] == event.route for event in events)
         for frame in frame_events("c-1", n=batch.n, prev=0, claim=0, events=events):
             assert encode_frame(frame)
 
@@ -493,7 +493,7 @@ def test_whatever_stands_in_the_log_is_derived_and_every_event_is_as_its_model_s
     events = derive(batch)
     assert bool(events) == has_events(batch)
     for event in events:
-        row = next(row for row in TABLE if (row.type, row.step) == (event.type, event.step))
+        row = next(row for row in EVENT_TABLE if (row.type, row.step) == (event.type, event.step))
         assert event.route == row.route
         assert msgspec.to_builtins(msgspec.convert(event.data, row.model)) == event.data
     assert EventFilter().sift(events).events == events

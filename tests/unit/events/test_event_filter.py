@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from stepline.events.derive import derive
 from stepline.events.filter import EventFilter, EventRule, is_listed
-from stepline.events.types import TABLE
+from stepline.events.types import EVENT_TABLE
 from stepline.model.wire.event import ClientEvent
 from tests.support.log_builder import LogBuilder, logs, patient
 
 START = ClientEvent(type="chat.start", route="chat_start", ts="", status="started")
 STEP = ClientEvent(type="chat.step", route="chat_step", ts="", step="deferred", status="update")
-WORDS = [word for row in TABLE for word in (row.type, row.route, row.step)] + [
+WORDS = [word for row in EVENT_TABLE for word in (row.type, row.route, row.step)] + [
     "started",
     "update",
     "",
@@ -34,7 +34,7 @@ def test_everything_that_is_derived_may_leave(log: LogBuilder):
 @given(st.sampled_from(WORDS), st.sampled_from(WORDS), st.sampled_from(WORDS), st.sampled_from(WORDS))
 def test_nothing_leaves_that_is_not_exactly_a_row_of_the_table(kind, route, step, status):
     event = ClientEvent(type=kind, route=route, ts="", step=step, status=status)
-    rows = {(row.type, row.route, row.step) for row in TABLE}
+    rows = {(row.type, row.route, row.step) for row in EVENT_TABLE}
     known = (kind, route, step) in rows and status in ("started", "update")
     assert is_listed(event) is known
     assert EventFilter().sift([event]).events == ((event,) if known else ())

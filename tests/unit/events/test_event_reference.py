@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from docs.build.events import LANE_PLACES, LANES, PLACES, event_name, render
-from stepline.events.types import MODELS, TABLE
+from stepline.events.types import EVENT_TABLE, MODELS
 from stepline.model.wire.event import EventData
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.type} {row.step}".strip())
+@pytest.mark.parametrize("row", EVENT_TABLE, ids=lambda row: f"{row.type} {row.step}".strip())
 def test_every_type_says_when_it_comes_and_every_field_stands_on_the_page(row):
     assert row.cause[0].isupper()
     assert row.cause.endswith(".")
@@ -36,7 +36,7 @@ def leaves(model: type[EventData]) -> set[type[EventData]]:
 
 def test_every_model_of_an_event_stands_in_the_table_once():
     assert sorted(model.__name__ for model in leaves(EventData)) == sorted(one.__name__ for one in MODELS)
-    assert len({(row.type, row.step) for row in TABLE}) == len(TABLE)
+    assert len({(row.type, row.step) for row in EVENT_TABLE}) == len(EVENT_TABLE)
 
 
 def test_no_field_is_left_without_a_meaning():
@@ -45,5 +45,5 @@ def test_no_field_is_left_without_a_meaning():
 
 
 def test_the_page_says_of_every_event_and_lane_where_it_is_shown():
-    assert sorted(PLACES) == sorted(event_name(row) for row in TABLE)
+    assert sorted(PLACES) == sorted(event_name(row) for row in EVENT_TABLE)
     assert sorted(LANE_PLACES) == sorted(lane for lane, _, _ in LANES)

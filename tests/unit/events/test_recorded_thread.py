@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docs.build.events import LANES, event_name
-from stepline.events.types import TABLE, UploadRefused, UploadTaken
+from stepline.events.types import EVENT_TABLE, UploadRefused, UploadTaken
 from tests.support import recorded_thread
 
 NOTICES = {UploadTaken.EVENT, UploadRefused.EVENT}
@@ -34,13 +34,13 @@ def test_the_log_of_what_no_conversation_has_is_told_the_same_today() -> None:
 def test_every_event_and_every_lane_is_in_a_recording() -> None:
     frames = [frame for one in stored("conversations.json") for frame in one["frames"]] + stored("told.json")
     found = {(event["type"], event.get("step", "")) for frame in frames for event in frame.get("events", ())}
-    rows = {event_name(row): (row.type, row.step) for row in TABLE if row.type not in NOTICES}
+    rows = {event_name(row): (row.type, row.step) for row in EVENT_TABLE if row.type not in NOTICES}
     assert [name for name, row in rows.items() if row not in found] == []
     lanes = {frame["lane"] for frame in frames if frame["frame"] == "delta"}
     assert [lane for lane, _, _ in LANES if lane.replace("<i>", "0") not in lanes] == []
 
 
 def test_every_event_of_a_made_up_log_is_one_of_the_table() -> None:
-    known = {(row.type, row.step) for row in TABLE}
+    known = {(row.type, row.step) for row in EVENT_TABLE}
     events = [event for log in stored("logs.json") for frame in log for event in frame.get("events", ())]
     assert {(event["type"], event.get("step", "")) for event in events} <= known

@@ -17,7 +17,7 @@ from exec_task.stdio import Stdio
 from exec_task.supervisor import serve
 from stepline.adapters.docker.supervisor_protocol import (
     Blob,
-    Cancel,
+    CancelProgram,
     Collect,
     Fetch,
     Launch,
@@ -29,7 +29,7 @@ from stepline.adapters.docker.supervisor_protocol import (
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
 from stepline.model.batch import decode_batch, encode_batch
-from stepline.model.program.execution import Limits, WorkFile
+from stepline.model.program.execution import RunLimits, WorkFile
 from stepline.ports.executor import Job
 from stepline.tools.context import ToolOutput
 from tests.contract.executor_jobs import tool_host
@@ -37,7 +37,7 @@ from tests.support.log_builder import LogBuilder
 from tests.unit.adapters.docker.test_docker_command_line import REQUEST
 from tests.unit.programs.tool_host import make_host, tool
 
-LIMITS = Limits(timeout_s=180, max_file_bytes=1000, max_delta_bytes=2000, monitor_interval_s=0.1)
+LIMITS = RunLimits(timeout_s=180, max_file_bytes=1000, max_delta_bytes=2000, monitor_interval_s=0.1)
 ISOLATION = {"backend": "docker", "seccomp": True, "no_new_privs": True, "uid": 1001}
 
 
@@ -194,7 +194,7 @@ def test_the_word_that_a_program_is_not_wanted_any_more_is_heard_among_others(su
     ours, theirs = supervisor.stdio, supervisor._theirs
     ours.send(Missing(message="gone"))
     assert theirs.hear() == ""
-    ours.send(Cancel())
+    ours.send(CancelProgram())
     assert theirs.hear() == "cancelled"
 
 

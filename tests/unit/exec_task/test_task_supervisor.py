@@ -11,21 +11,21 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from exec_task.heartbeat import Heartbeat
 from exec_task.task import DONE, FAILED, Task, bound_time, perform
-from exec_task.vigil import Vigil
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.errors import DependencyError
-from stepline.model.program.execution import Limits, Run, WorkFile
+from stepline.model.program.execution import Run, RunLimits, WorkFile
 from stepline.model.program.handover import RUN_MAX_S, Handover, Parcel
 from stepline.model.program.running_log import RunningLog
 from stepline.programs.packed_files import split_files
 from tests.unit.adapters.docker.test_docker_command_line import REQUEST
 from tests.unit.exec_task.simulated_executor import SimulatedExecutor
 
-LIMITS = Limits(timeout_s=180, max_file_bytes=1000, max_delta_bytes=2000, monitor_interval_s=0.05)
+LIMITS = RunLimits(timeout_s=180, max_file_bytes=1000, max_delta_bytes=2000, monitor_interval_s=0.05)
 TTL_S = 600
 
 
@@ -42,7 +42,7 @@ class HandedOverRun:
             made.mkdir()
         self.duty.waiting.add("token")
         self.limits_s = []
-        self.vigil = Vigil(self.duty, "token", interval_s=0.01)
+        self.vigil = Heartbeat(self.duty, "token", interval_s=0.01)
 
     def hand_over(self, *, descriptors=None, **fields):
         request = replace(REQUEST, **{"limits": LIMITS, "code": "print('ü')\n", **fields})

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from exec_task import workspace
 from exec_task.workspace import LazyHost, Workspace
 from stepline.adapters.corpus import CorpusSearch
-from stepline.adapters.docker.executor import judge
+from stepline.adapters.docker.executor import judge_run
 from stepline.adapters.docker.supervisor_protocol import Ended, Report, decode, encode
 from stepline.adapters.sandbox.quota import RESERVE_BYTES, free_bytes, plan_reserve
-from stepline.model.program.execution import Isolation, Limits
+from stepline.model.program.execution import Isolation, RunLimits
 from stepline.programs.frame import HEADER_BYTES
 from stepline.tools.sources import SourcePool
 from tests.unit.adapters.docker.test_docker_command_line import REQUEST
@@ -23,7 +23,7 @@ def laid_out(folder, **given):
     root.mkdir()
     private.mkdir()
     return Workspace(
-        replace(REQUEST, limits=Limits()),
+        replace(REQUEST, limits=RunLimits()),
         "t0ken",
         root=root,
         private=private,
@@ -70,5 +70,5 @@ def test_what_its_tools_brought_comes_through_its_report(tmp_path):
     report = replace(laid_out(tmp_path).report(), sources=tuple(host.sources), isolation=Isolation())
     sent = decode(encode(report)[HEADER_BYTES:])
     assert isinstance(sent, Report)
-    run = judge(Ended(error="", returncode=0, seconds=1.0), sent, Limits(), runtime="")
+    run = judge_run(Ended(error="", returncode=0, seconds=1.0), sent, RunLimits(), runtime="")
     assert [(row.sid, row.title) for row in run.sources] == [(1, "Prompt caching of language models")]

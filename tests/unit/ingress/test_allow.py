@@ -9,8 +9,8 @@ import pytest
 from stepline.delivery.settle_account import charge_upload
 from stepline.errors import LimitError
 from stepline.ingress.allow import check_rate
-from stepline.ingress.approval_answer import Answer, answer_request
-from stepline.ingress.delete import delete_conversation
+from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
+from stepline.ingress.delete import apply_deletion
 from stepline.model.entry import ApprovalRequested
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.ids import Lane
@@ -195,7 +195,7 @@ def test_a_turn_that_waits_for_a_person_has_no_slot_and_its_answer_takes_one_bey
     answer_request(
         conversation.ports,
         LANE,
-        Answer(message_id="a1", user=USER, call_id=asked.action.call_id, verdict="approved"),
+        ApprovalAnswer(message_id="a1", user=USER, call_id=asked.action.call_id, verdict="approved"),
     )
     assert len(conversation.log.taken_slots(SCOPES[0])) == 2
     assert refused(conversation, lane=lane("c-3")).reason == "limit_turns"
@@ -325,6 +325,6 @@ def test_what_was_uploaded_for_a_conversation_goes_with_it() -> None:
     conversation.send()
     conversation.run()
     charge_upload(conversation.ports, LANE, USER, 300)
-    delete_conversation(conversation.ports, LANE, USER)
+    apply_deletion(conversation.ports, LANE, USER)
     used = conversation.ports.accounts.used(SCOPES, conversation.clock.now())
     assert [one.storage_bytes for one in used] == [0, 0, 0]

@@ -6,7 +6,7 @@ import pytest
 
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.errors import NotFoundError
-from stepline.ingress.delete import delete_conversation, redo_deletion
+from stepline.ingress.delete import apply_deletion, redo_deletion
 from stepline.loop.sweep import sweep_lane
 from stepline.model.entry import Closed, Decided, Deleted, Dropped
 from stepline.model.ids import utc
@@ -20,7 +20,7 @@ def conversation() -> Conversation:
 
 
 def delete(conversation: Conversation) -> None:
-    delete_conversation(conversation.ports, LANE, conversation.tail.state.owner)
+    apply_deletion(conversation.ports, LANE, conversation.tail.state.owner)
 
 
 def refusal(run: object) -> str:
@@ -30,9 +30,9 @@ def refusal(run: object) -> str:
 
 
 def test_only_its_owner_deletes_a_conversation_and_only_one_that_is_there(conversation: Conversation) -> None:
-    assert refusal(lambda: delete_conversation(conversation.ports, LANE, "ada")) == "not_found"
+    assert refusal(lambda: apply_deletion(conversation.ports, LANE, "ada")) == "not_found"
     conversation.send()
-    assert refusal(lambda: delete_conversation(conversation.ports, LANE, "eve")) == "not_found"
+    assert refusal(lambda: apply_deletion(conversation.ports, LANE, "eve")) == "not_found"
     assert conversation.entries(Deleted) == []
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.memory_index import MemoryMemoryIndex
 from stepline.errors import InputError, LimitError, NotFoundError, SteplineError, UnknownOutcome
-from stepline.ingress.delete import delete_conversation
+from stepline.ingress.delete import apply_deletion
 from stepline.ingress.erase_user import ErasurePorts, ask_erasure, erase_all
 from stepline.ingress.feedback import submit_feedback
 from stepline.ingress.rename import rename
@@ -245,7 +245,7 @@ def test_an_index_that_reads_no_logs_is_told_each_turn_as_a_closing_turn_tells_i
 def test_a_deletion_in_the_middle_ends_it_for_good(documents, home) -> None:
     for _ in range(3):
         bring(home.ports, documents, until_s=0.0)
-    delete_conversation(home.ports, MOVED, USER)
+    apply_deletion(home.ports, MOVED, USER)
     assert code_of(lambda: bring(home.ports, documents), NotFoundError) == "conversation_deleted"
     assert home.ports.erasure is not None
     for _ in range(3):
@@ -281,7 +281,7 @@ def test_a_pass_that_was_suspended_brings_nothing_back_behind_an_erasure(
         bring(home.ports, documents)
     for _ in range(4):
         bring(home.ports, documents, until_s=0.0)
-    delete_conversation(home.ports, MOVED, USER)
+    apply_deletion(home.ports, MOVED, USER)
     assert home.ports.erasure is not None
     erase_pending(home.ports, home.ports.erasure)
     assert code_of(late[0], NotFoundError) == "conversation_deleted"

@@ -9,7 +9,7 @@ import pytest
 from stepline.adapters.memory.upload.preflight import MemoryPreflight
 from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryScanner
 from stepline.errors import LimitError
-from stepline.ingress.delete import delete_conversation
+from stepline.ingress.delete import apply_deletion
 from stepline.ingress.upload import SLOT_S, UploadPorts, UploadRequest, judge_upload, start_upload
 from stepline.model.entry import Closed
 from stepline.model.file.upload_slot import LATE_S, quarantine_key
@@ -150,7 +150,7 @@ def test_a_deleted_conversation_takes_back_what_its_uploads_hold_and_have_stored
     desk.judge(desk.start())
     open_one = desk.start()
     assert desk.used == (len(FILE), len(FILE))
-    delete_conversation(desk.ports, LANE, USER)
+    apply_deletion(desk.ports, LANE, USER)
     assert desk.used == (0, 0)
     desk.judge(open_one)
     assert desk.used == (0, 0)

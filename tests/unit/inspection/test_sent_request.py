@@ -14,13 +14,13 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.model import Fail, Say
 from stepline.context.request import digest_request
 from stepline.errors import ContextLimit, DependencyError, ModelRefused, NotFoundError
-from stepline.ingress.approval_answer import Answer, answer_request
+from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
 from stepline.inspection.request_view import read_request
 from stepline.inspection.sent_request import read_staged, read_system, read_upto, render_sent
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.model.block import Body
-from stepline.model.entry import ApprovalRequested, Compacted, Decided, Pruned, Resulted, Steered
+from stepline.model.entry import ApprovalRequested, Compacted, Decided, Pruned, Resulted, SteeredEntry
 from stepline.model.path import out_key
 from stepline.ports.model import Media, ModelRequest
 from stepline.rendering.text_form import STANDARD
@@ -174,7 +174,7 @@ def test_a_generation_that_a_steer_cut_off_and_the_rounds_that_finish() -> None:
     live = SteeredConversation(answered("A long answer. " * 20), answered("Brief."))
     live.at(3, live.steer)
     live.run()
-    assert live.entries(Steered)
+    assert live.entries(SteeredEntry)
     requests = rendered_again(live, live.model.requests)
     assert "[FINALIZE]" in text(requests[-1])
     assert requests[-1].max_tokens < requests[0].max_tokens
@@ -195,7 +195,7 @@ def test_a_turn_that_waited_for_a_person() -> None:
     call = conversation.entries(ApprovalRequested)[-1].action.call_id
     conversation.clock.pause(90_000)
     answer_request(
-        conversation.ports, LANE, Answer(message_id="a1", user=USER, call_id=call, verdict="approved")
+        conversation.ports, LANE, ApprovalAnswer(message_id="a1", user=USER, call_id=call, verdict="approved")
     )
     conversation.run()
     assert len(rendered_again(conversation, conversation.model.requests)) == 2

@@ -10,7 +10,14 @@ from stepline.local.client.change import Acknowledged, EventsApplied, Refused, T
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState, LaneText
 from stepline.local.client.websocket import dial_gateway
-from stepline.local.conversation import Bookmark, ask, load_bookmark, save_bookmark, settle, watch
+from stepline.local.conversation import (
+    Bookmark,
+    load_bookmark,
+    save_bookmark,
+    send_and_settle,
+    settle,
+    watch_conversation,
+)
 from stepline.local.terminal.chat import INTERRUPTED, Chat
 from stepline.local.terminal.keyboard import Pipe
 from stepline.local.terminal.turn_view import PlainView
@@ -54,7 +61,7 @@ def synced(n, *, claim=0):
 def converse(gateway, text="hi", state=None):
     shown = []
     with opener(gateway)(state or ClientState(conversation=C)) as session:
-        return ask(session, session.effects(), text, shown.append), shown
+        return send_and_settle(session, session.effects(), text, shown.append), shown
 
 
 def test_an_answer_ends_the_wait_with_success(gateway):
@@ -189,8 +196,8 @@ def test_a_conversation_that_began_anew_under_its_old_name_is_answered_in(gatewa
     shown = []
     with opener(gateway)(ClientState(conversation=C, cursor=50)) as session:
         effects = session.effects()
-        assert watch(session, effects, shown.append) is False
-        assert ask(session, effects, "hi", shown.append)
+        assert watch_conversation(session, effects, shown.append) is False
+        assert send_and_settle(session, effects, "hi", shown.append)
     assert [effect.n for effect in shown if isinstance(effect, EventsApplied)] == [1, 2, 3, 4]
 
 
@@ -205,7 +212,7 @@ def test_watching_begins_where_the_client_was_killed_and_ends_with_the_turn(gate
     shown = []
     state = ClientState(conversation=C, cursor=2, claim=2, lanes={"answer": LaneText(base=4)})
     with opener(gateway)(state) as session:
-        assert watch(session, session.effects(), shown.append) is True
+        assert watch_conversation(session, session.effects(), shown.append) is True
     assert gateway.heard() == {
         "action": "resume",
         "conversation": C,
@@ -223,20 +230,20 @@ def test_watched_text_goes_on_at_the_character_that_was_missing(gateway):
     shown = []
     state = ClientState(conversation=C, cursor=2, claim=2, lanes={"answer": LaneText(base=4)})
     with opener(gateway)(state) as session:
-        watch(session, session.effects(), shown.append)
+        watch_conversation(session, session.effects(), shown.append)
     assert [(e.off, e.text) for e in shown if isinstance(e, TextAppended)] == [(4, "o wor")]
 
 
 def test_watching_an_idle_conversation_ends_after_its_replay(gateway):
     gateway.script = lambda _: [batch(1, "chat.start"), batch(2, "chat.error"), synced(2)]
     with opener(gateway)(ClientState(conversation=C)) as session:
-        assert watch(session, session.effects(), lambda _: None) is False
+        assert watch_conversation(session, session.effects(), lambda _: None) is False
 
 
 def test_watching_what_does_not_exist_finds_nothing(gateway):
     gateway.script = lambda _: [ErrorFrame(code="not_found", message="")]
     with opener(gateway)(ClientState(conversation=C)) as session:
-        assert watch(session, session.effects(), lambda _: None) is None
+        assert watch_conversation(session, session.effects(), lambda _: None) is None
 
 
 class RemoteEnd:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from stepline.adapters.memory.model import MemoryModelClient, MemoryModelStream
-from stepline.ingress.approval_answer import Answer, answer_request
-from stepline.model.entry import ApprovalRequested, Closed, Decided, Dropped, Inbound, Opened, Steered
+from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
+from stepline.model.entry import ApprovalRequested, Closed, Decided, Dropped, Inbound, Opened, SteeredEntry
 from stepline.model.program.execution import Run
 from stepline.model.wire.live_event import EventClass
 from stepline.ports.model import ModelRequest
@@ -116,7 +116,9 @@ def _approve(conversation: Conversation) -> None:
     """Be the person, unless the event has withdrawn the request."""
     if conversation.state.parked:
         (asked,) = conversation.entries(ApprovalRequested)
-        answer = Answer(message_id="answer", user=USER, call_id=asked.action.call_id, verdict="approved")
+        answer = ApprovalAnswer(
+            message_id="answer", user=USER, call_id=asked.action.call_id, verdict="approved"
+        )
         answer_request(conversation.ports, LANE, answer)
 
 
@@ -153,7 +155,7 @@ def fate(conversation: Conversation) -> str:
         match entry:
             case Opened() if n in entry.prompts:
                 return "opened" if batch.n == n else "promoted"
-            case Steered() if event.steers and entry.n >= n:  # of several at once the newest is named
+            case SteeredEntry() if event.steers and entry.n >= n:  # of several at once the newest is named
                 return "finalized" if entry.finalize else "stopped"
     end = next((batch.n for batch, entry in entries if isinstance(entry, Closed) and batch.n > n), 0)
     seen = any(isinstance(e, Decided) and n <= b.state.rendered and b.n < end for b, e in entries)

@@ -14,7 +14,7 @@ from stepline.errors import Fenced, ModelTimeout
 from stepline.loop.close import follow_closing
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import EMPTY
-from stepline.model.entry import Closed, Reopened, Steered
+from stepline.model.entry import Closed, Reopened, SteeredEntry
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Amount, Posting, plan_charge
 from stepline.model.tenancy.limits import Limits, Scope, ScopeLimits, Used, scopes_of
@@ -307,7 +307,7 @@ def test_the_final_round_without_budget_ends_the_turn_whatever_the_model_decides
     conversation.run()
     assert len(conversation.model.requests) == 2
     assert closed(conversation).outcome == "completed"
-    (steered,) = conversation.entries(Steered)
+    (steered,) = conversation.entries(SteeredEntry)
     assert steered.finalize == 2
     assert [entry.code for entry in conversation.entries(Reopened)] == ["limit_tokens"]
 

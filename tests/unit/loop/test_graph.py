@@ -143,10 +143,10 @@ def test_every_retryable_error_of_ours_is_retried_where_it_can_be_raised(task):
 
 @pytest.mark.parametrize("task", RETRIED, ids=lambda task: task.name)
 def test_unknown_outcomes_are_matched_after_every_named_error(task, definition):
-    assert task.retries[-1].errors == (graph.UNKNOWN,)
+    assert task.retries[-1].errors == (graph.UNKNOWN_ERROR,)
     assert task.retries[0].errors == (graph.TRANSPORT,)
     rendered = [retry["ErrorEquals"] for retry in definition["States"][task.name]["Retry"]]
-    assert rendered[-1] == list(ERRORS[graph.UNKNOWN])
+    assert rendered[-1] == list(ERRORS[graph.UNKNOWN_ERROR])
     assert rendered[0] == list(ERRORS[graph.TRANSPORT])
 
 

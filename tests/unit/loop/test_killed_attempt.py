@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
-from stepline.ingress.delete import delete_conversation
+from stepline.ingress.delete import apply_deletion
 from stepline.loop.decide import decide
 from stepline.loop.sweep import sweep_lane
 from stepline.model.entry import Closed, Decided, Reopened, TakenOver
@@ -173,6 +173,6 @@ def test_a_noted_prompt_is_exact_where_the_provider_counts_it() -> None:
 def test_a_conversation_that_is_deleted_in_mid_answer_records_what_that_has_used() -> None:
     conversation = opened(answered("Lost."))
     killed_while_deciding(conversation)
-    deleted = delete_conversation(conversation.own_ports, LANE, USER)
+    deleted = apply_deletion(conversation.own_ports, LANE, USER)
     (cut,) = deleted.calls
     assert deleted.state.input_tokens == cut.usage.input_tokens > 0

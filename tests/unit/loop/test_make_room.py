@@ -12,7 +12,7 @@ from stepline.context.estimate import surely_fits
 from stepline.errors import ContextLimit, ModelRefused, ModelTimeout
 from stepline.events.derive import compaction_event, derive
 from stepline.loop.agent import NO_SUMMARISER
-from stepline.loop.stream_generation import ask, weigh_overhead
+from stepline.loop.stream_generation import build_model_request, weigh_overhead
 from stepline.model.entry import Closed, Compacted, Compacting, Decided
 from tests.support.conversation import closings, text_of
 from tests.support.generation import answered
@@ -264,7 +264,9 @@ def test_what_stands_beside_the_timeline_is_weighed() -> None:
     conversation.model.add(answered("Yes."))
     conversation.send("Really?", id="really")
     timeline = conversation.timeline()
-    request = ask(conversation.ports, conversation.agent, timeline, conversation.now(), last_round=False)
+    request = build_model_request(
+        conversation.ports, conversation.agent, timeline, conversation.now(), last_round=False
+    )
     whole = sum(len(part.text.encode()) for part in (*request.system, *request.content))
     assert weigh_overhead(timeline, request) == whole - timeline.parts.size > 0
     conversation.decide()

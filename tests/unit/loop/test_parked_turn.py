@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepline.errors import InputError, LimitError, NotFoundError
-from stepline.ingress.approval_answer import Answer, Settled, answer_request
+from stepline.ingress.approval_answer import ApprovalAnswer, Settled, answer_request
 from stepline.loop.approvals.approval_policy import ApprovalPolicy
 from stepline.loop.sweep import sweep, sweep_lane
 from stepline.model.entry import ApprovalAnswered, ApprovalRequested, Closed, Dropped, Resulted, TakenOver
@@ -39,7 +39,9 @@ class Asking(Conversation):
     def answer(self, verdict: Any = "approved", call: str = "", **fields: Any) -> Settled:
         said = {"message_id": f"a{self.tail.n}", "user": USER, **fields}
         return answer_request(
-            self.ports, LANE, Answer(call_id=call or self.asked.action.call_id, verdict=verdict, **said)
+            self.ports,
+            LANE,
+            ApprovalAnswer(call_id=call or self.asked.action.call_id, verdict=verdict, **said),
         )
 
     @property

@@ -14,7 +14,7 @@ from stepline.events.derive import derive
 from stepline.loop.decide import decide
 from stepline.loop.stream_generation import Sample
 from stepline.loop.sweep import replace_owner
-from stepline.model.entry import Closed, Decided, Reopened, Steered
+from stepline.model.entry import Closed, Decided, Reopened, SteeredEntry
 from tests.support.conversation import LANE, Conversation, closings, durable, text_of
 from tests.support.faulty_log import LosingLog, StaleLog
 from tests.support.generation import answered, called
@@ -186,7 +186,7 @@ def test_a_steer_during_the_wait_is_heeded_once() -> None:
     conversation.send("short, please", id="s1", kind="steer")
     conversation.clock.pause(60)
     conversation.decide(step)
-    assert len(conversation.entries(Steered)) == 1
+    assert len(conversation.entries(SteeredEntry)) == 1
     assert "short, please" in text_of(conversation.model.requests[-1])
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from stepline.adapters.memory.mcp.mcp_server import MemoryServer, said
 from stepline.errors import ToolError
-from stepline.ingress.delete import delete_conversation
+from stepline.ingress.delete import apply_deletion
 from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, RemoteTask, Resulted, Started
-from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, TASK_LOST, UNREACHABLE
+from stepline.ports.mcp.mcp_server import MCP_UNREACHABLE, PROTOCOL_ERROR, TASK_LOST
 from tests.support.conversation import LANE, text_of
 from tests.support.generation import answered, called
 from tests.unit.loop.test_turn_tools import (
@@ -94,7 +94,8 @@ def test_an_execution_that_is_lost_while_a_task_runs_is_followed_by_one_that_ask
 
 
 @pytest.mark.parametrize(
-    ("kind", "code"), [(PROTOCOL_ERROR, PROTOCOL_ERROR), (TASK_LOST, TASK_LOST), (UNREACHABLE, UNREACHABLE)]
+    ("kind", "code"),
+    [(PROTOCOL_ERROR, PROTOCOL_ERROR), (TASK_LOST, TASK_LOST), (MCP_UNREACHABLE, MCP_UNREACHABLE)],
 )
 def test_a_task_that_goes_wrong_is_cancelled_and_the_model_reads_the_code(kind: str, code: str) -> None:
     crm = Crm()
@@ -106,7 +107,7 @@ def test_a_task_that_goes_wrong_is_cancelled_and_the_model_reads_the_code(kind: 
 
 def test_a_server_that_cannot_be_reached_for_a_while_is_asked_again() -> None:
     crm = Crm()
-    crm.failure = ToolError("it is away", code=UNREACHABLE)
+    crm.failure = ToolError("it is away", code=MCP_UNREACHABLE)
     conversation = begun(crm)
     step = conversation.act()
     assert conversation.entries(Resulted) == []
@@ -139,7 +140,7 @@ def test_a_steer_cancels_the_task(kind: Any) -> None:
 def test_a_deletion_cancels_the_task_and_ends_the_execution(next_state: str) -> None:
     crm = Crm(10**9)
     conversation = begun(crm)
-    delete_conversation(conversation.ports, LANE, conversation.tail.state.owner)
+    apply_deletion(conversation.ports, LANE, conversation.tail.state.owner)
     step = getattr(conversation, next_state)()
     assert (step.route, crm.server.cancelled, crm.polled) == ("stop", ["t1"], [])
     assert conversation.entries(Resulted) + conversation.entries(Closed) == []

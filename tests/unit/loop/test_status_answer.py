@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepline.log.bindings import Policy
-from stepline.loop.decide import settle
+from stepline.loop.decide import settle_decision
 from stepline.model.entry import Decided, Opened
 from stepline.model.plan_steps import Plan
 from stepline.rendering.status_answer import CAUSES, FILES_MAX, GO_ON, STEPS_MAX, status_answer
@@ -106,6 +106,6 @@ def test_a_turn_whose_reserved_round_fails_says_what_it_did():
 def test_what_the_user_has_seen_of_an_answer_is_the_answer(answer: str, ended: str):
     log = worked({"blocks": ()})
     refused = log.decision(accepted=False, action="exit", answer=answer)
-    kept = settle(refused, log.state, Policy(max_iterations=1), log.timeline())
+    kept = settle_decision(refused, log.state, Policy(max_iterations=1), log.timeline())
     assert (kept.accepted, kept.action, kept.ended) == (True, "exit", ended)
     assert (kept.answer == "Seen.") is bool(answer)

@@ -12,7 +12,7 @@ from stepline.errors import ToolError
 from stepline.loop.steer import NOT_RUN, STOPPED
 from stepline.loop.sweep import replace_owner
 from stepline.metrics import STEERS, TOOL_CALLS
-from stepline.model.entry import Decided, Resulted, Started, Steered
+from stepline.model.entry import Decided, Resulted, Started, SteeredEntry
 from stepline.model.ids import execution_name
 from stepline.model.program.execution import Run
 from stepline.model.step import Step
@@ -67,7 +67,7 @@ def test_a_steer_before_the_first_action_leaves_none_of_them_run() -> None:
     acting.steer()
     following = acting.act(acting.step)
     assert acting.results() == [(name, "steered") for name in NAMES]
-    assert [type(entry) for entry in acting.tail.entries] == [Resulted, Resulted, Resulted, Steered]
+    assert [type(entry) for entry in acting.tail.entries] == [Resulted, Resulted, Resulted, SteeredEntry]
     assert (following.route, following.iteration, acting.effects) == ("decide", 1, {})
     (steer,) = acting.steered
     assert (steer.phase, steer.finalize, acting.state.finalize) == ("tools", 2, 2)

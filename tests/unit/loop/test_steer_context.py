@@ -12,7 +12,7 @@ from stepline.adapters.memory.model import Fail
 from stepline.bundle.assembly import build_agent
 from stepline.errors import ContextLimit, ModelOverloaded
 from stepline.loop.title import ROLE
-from stepline.model.entry import Closed, Compacted, Compacting, Reopened, Steered, Titled
+from stepline.model.entry import Closed, Compacted, Compacting, Reopened, SteeredEntry, Titled
 from stepline.tools.context import ReadCaps
 from tests.support.conversation import Conversation
 from tests.support.faulty_log import BusyLog
@@ -79,7 +79,7 @@ def test_a_stop_ends_the_summary_and_the_turn() -> None:
     assert ended.usage is not None
     assert ended.usage.output_tokens > 0
     assert [type(entry) for batch in conversation.batches()[-2:] for entry in batch.entries] == [
-        Steered,
+        SteeredEntry,
         Closed,
     ]
     assert conversation.entries(Closed)[-1].reason == "stop"
@@ -100,7 +100,7 @@ def test_half_a_summary_is_none() -> None:
 def test_a_steer_ends_the_summary_and_the_request_fits_all_the_same() -> None:
     conversation = crowded(0, lambda conversation: conversation.send("be brief", id="s1", kind="steer"))
     assert len(conversation.entries(Compacting)) == len(conversation.entries(Compacted)) == 1
-    assert conversation.entries(Steered)[0].phase == ""
+    assert conversation.entries(SteeredEntry)[0].phase == ""
     assert conversation.entries(Closed)[-1].reason == "steer"
     assert conversation.asked("context.")[0].role.startswith("context.")
     assert len(conversation.asked("context.")) == 1

@@ -15,7 +15,7 @@ from stepline.errors import Fenced, ModelStreamBroken, ModelTimeout
 from stepline.loop.steer import STOPPED
 from stepline.loop.sweep import replace_owner
 from stepline.metrics import DECISIONS_REJECTED, STEERS
-from stepline.model.entry import Decided, Reopened, Steered
+from stepline.model.entry import Decided, Reopened, SteeredEntry
 from stepline.model.ids import Lane
 from stepline.model.usage import Usage
 from stepline.model.wire.event import DeltaFrame
@@ -125,7 +125,7 @@ def test_a_steer_cuts_the_generation_off_and_what_was_shown_of_it_stays(piece: i
     inbox = live.listen()
     live.at(piece, live.steer)
     following = live.decide()
-    assert [type(entry) for entry in live.tail.entries] == [Decided, Steered]
+    assert [type(entry) for entry in live.tail.entries] == [Decided, SteeredEntry]
     (cut,), (steer,) = live.decided, live.steered
     assert (following.route, following.iteration) == ("decide", 1)
     assert (cut.interrupted, cut.accepted, cut.actions, cut.stop_reason) == (True, False, (), "aborted")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from stepline.adapters.parallel import at_once
-from stepline.delivery.paced_machine import DESCRIBES, STARTS, Bucket, Quota
+from stepline.delivery.paced_machine import DESCRIBES, STARTS, Bucket, RequestQuota
 from stepline.errors import DependencyError
 from stepline.loop.graph import SWEEP_EVERY_S
 from stepline.loop.sweep import SWEEP_S, sweep
@@ -129,7 +129,7 @@ def test_lanes_are_swept_at_once_and_each_is_taken_over_once():
         assert [type(entry) for batch in batches for entry in batch.entries] == [TakenOver]
 
 
-@pytest.mark.parametrize("quota", [Quota(3, 2), Quota(1, 0.5), DESCRIBES])
+@pytest.mark.parametrize("quota", [RequestQuota(3, 2), RequestQuota(1, 0.5), DESCRIBES])
 def test_a_bucket_gives_no_more_than_its_quota_in_any_time_and_all_of_it(quota):
     clock = Conversation().clock
     bucket, began_s = Bucket(quota, clock), clock.monotonic_s()

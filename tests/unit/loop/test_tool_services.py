@@ -18,7 +18,7 @@ from stepline.model.batch import encode_batch
 from stepline.model.block import Body
 from stepline.model.entry import Closed, Decided, Resulted
 from stepline.model.program.execution import ExecRequest, Run, ToolCallRecord
-from stepline.model.program.handover import Grant
+from stepline.model.program.handover import ObjectGrant
 from stepline.model.usage import ModelCall, Usage
 from stepline.ports.executor import Job
 from stepline.ports.model import ModelRequest, Part
@@ -152,7 +152,7 @@ def test_a_tool_gets_the_address_of_a_file_of_its_conversation_and_of_no_other()
     conversation.agent = replace(app.agent, registry=Registry([WRITE_TOOL, app.agent.registry.find(CALL)]))
     conversation.send()
     conversation.run()
-    data, form = conversation.ports.grants.fetch(Grant(url=told["url"]))
+    data, form = conversation.ports.grants.fetch(ObjectGrant(url=told["url"]))
     assert (data, form.disposition.partition(";")[0]) == (b"# A", "attachment")
     assert told["code"] == "not_found"
 

@@ -18,7 +18,7 @@ from stepline.errors import ToolError
 from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, Decided, Listed, Resulted, Started
 from stepline.model.usage import Usage
-from stepline.ports.mcp.mcp_server import UNREACHABLE, RemoteTool, Reply
+from stepline.ports.mcp.mcp_server import MCP_UNREACHABLE, McpReply, RemoteTool
 from stepline.tools.context import ReadCaps
 from tests.support.conversation import LANE, Conversation, text_of
 from tests.support.generation import answered, called
@@ -122,7 +122,7 @@ def _remove(conversation: Conversation, key: str) -> None:
     del artifacts.objects[key]
 
 
-def _crash(name: str, params: Any) -> Reply:
+def _crash(name: str, params: Any) -> McpReply:
     raise ZeroDivisionError
 
 
@@ -221,7 +221,11 @@ def test_a_server_that_does_not_answer_keeps_its_tools_and_is_asked_again_soon(b
     )
     conversation.clock.pause(70)
     conversation.say("c")
-    assert [listed.failed for listed in conversation.entries(Listed)] == [(), (f"shop: {UNREACHABLE}",), ()]
+    assert [listed.failed for listed in conversation.entries(Listed)] == [
+        (),
+        (f"shop: {MCP_UNREACHABLE}",),
+        (),
+    ]
     assert len(set(conversation.systems())) == 1
 
 

@@ -12,7 +12,7 @@ from stepline.errors import (
     ModelTimeout,
     ToolError,
 )
-from stepline.loop.graph import STATES, TASKS, UNKNOWN
+from stepline.loop.graph import STATES, TASKS, UNKNOWN_ERROR
 from stepline.loop.turn import Patience, catcher, caught, following, turn
 from stepline.model.step import Step
 
@@ -79,7 +79,7 @@ def test_lists_are_counted_apart_and_attempts_together():
     patience = Patience("Decide", whole)
     assert patience.attempt == 0
     assert [patience.pause_s(ModelTimeout("x")) for _ in range(2)] == [1, 2]
-    assert patience.pause_s(type(UNKNOWN, (Exception,), {})()) == 2
+    assert patience.pause_s(type(UNKNOWN_ERROR, (Exception,), {})()) == 2
     assert patience.attempt == 3
     assert patience.pause_s(DependencyError("x")) is None
 

@@ -1,6 +1,6 @@
 import pytest
 
-from stepline.model.plan_steps import MARKS, Plan
+from stepline.model.plan_steps import STEP_MARKS, Plan
 
 
 def plan(*status: str, **fields: str) -> Plan:
@@ -41,4 +41,4 @@ def test_a_plan_that_was_ended_asks_for_no_work(ended: str) -> None:
 
 
 def test_every_status_has_a_mark_of_its_own() -> None:
-    assert len(set(MARKS.values())) == len(MARKS) == 4
+    assert len(set(STEP_MARKS.values())) == len(STEP_MARKS) == 4

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stepline.model.file.mime import DOCX, PDF, PPTX, UNKNOWN, XLSX
+from stepline.model.file.mime import DOCX, OCTET_STREAM, PDF, PPTX, XLSX
 from stepline.model.file.served_form import PLAIN, SHOWN, serve_as
 
 ACTIVE = (
@@ -47,7 +47,7 @@ def test_a_picture_is_shown_as_what_it_is(mime: str) -> None:
 def test_a_text_is_shown_in_the_encoding_that_its_judge_found() -> None:
     assert show("text/csv; charset=windows-1251") == ("text/plain; charset=windows-1251", "inline")
     assert show("text/csv; charset=utf-7") == (PLAIN, "inline")
-    assert show("text/html; charset=windows-1251") == (UNKNOWN, "attachment")
+    assert show("text/html; charset=windows-1251") == (OCTET_STREAM, "attachment")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_text_is_shown_as_plain_text_into_which_no_browser_looks(mime: str) ->
 def test_what_can_run_something_is_saved_and_has_no_type(mime: str, wanted: str) -> None:
     form = serve_as(mime, "a.html", wanted)  # type: ignore[arg-type]  # one of the two
     assert form.disposition.startswith("attachment;")
-    assert form.mime == UNKNOWN
+    assert form.mime == OCTET_STREAM
 
 
 def test_a_pdf_is_shown_by_the_browsers_own_viewer() -> None:
@@ -79,7 +79,7 @@ def test_a_document_is_saved_as_what_it_is(mime: str) -> None:
 @given(st.text(), st.sampled_from(["preview", "download"]))
 def test_no_type_but_those_of_the_list_is_ever_shown(mime: str, wanted: str) -> None:
     form = serve_as(mime, "a", wanted)  # type: ignore[arg-type]  # one of the two
-    assert form.mime in {*SHOWN.values(), UNKNOWN}
+    assert form.mime in {*SHOWN.values(), OCTET_STREAM}
     assert not form.disposition.startswith("inline") or mime.partition(";")[0].strip().lower() in SHOWN
 
 

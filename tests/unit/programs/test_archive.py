@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.programs.archive.contents import PROBLEMS_MAX, inspect_archive
-from stepline.programs.archive.member import CHUNK_BYTES, ArchiveLimits, Budget, drained
+from stepline.programs.archive.member import ARCHIVE_CHUNK_BYTES, ArchiveLimits, Budget, drained
 from stepline.programs.archive.tar import gzip_chunks
 
 ZIP, TAR, GZIP = "application/zip", "application/x-tar", "application/gzip"
@@ -205,11 +205,11 @@ def test_a_zip_whose_parts_disagree_is_unreadable(codes, at, to):
 
 
 def test_what_is_still_to_come_when_all_input_is_taken_comes_too():
-    for size in range(CHUNK_BYTES - 300, CHUNK_BYTES + 300):
+    for size in range(ARCHIVE_CHUNK_BYTES - 300, ARCHIVE_CHUNK_BYTES + 300):
         packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
         packed = packer.compress(bytes(size)) + packer.flush()
         pieces = list(drained(zlib.decompressobj(-zlib.MAX_WBITS), packed))
-        assert (sum(map(len, pieces)), max(map(len, pieces)) <= CHUNK_BYTES) == (size, True)
+        assert (sum(map(len, pieces)), max(map(len, pieces)) <= ARCHIVE_CHUNK_BYTES) == (size, True)
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stepline.errors import ToolError
 from stepline.model.file.mime import guess_mime
-from stepline.programs.contract import FILES_MAX, REWRITTEN, normalise_contract
+from stepline.programs.contract import CONTRACT_FILES_MAX, REWRITTEN, normalise_contract
 from tests.unit.programs.program_run import OLD, TURN, at
 
 
@@ -91,7 +91,7 @@ REFUSED = [
     ({"contract": "[]"}, "invalid_artifacts"),
     ({"contract": {"a": entry()}}, "invalid_artifacts"),
     ({"contract": ["outputs/a.csv"]}, "invalid_artifacts"),
-    ({"contract": [entry(f"{i}.txt") for i in range(FILES_MAX + 1)]}, "invalid_artifacts"),
+    ({"contract": [entry(f"{i}.txt") for i in range(CONTRACT_FILES_MAX + 1)]}, "invalid_artifacts"),
     ({"contract": [entry("")]}, "invalid_artifact_spec"),
     ({"contract": [entry(7)]}, "invalid_artifact_spec"),
     ({"contract": [entry(description=" \n")]}, "invalid_artifact_spec"),

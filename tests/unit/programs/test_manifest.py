@@ -7,8 +7,8 @@ from stepline.model.traversal import Names, ancestors, find_clashes
 from stepline.programs.manifest import (
     FileFact,
     Manifest,
-    admit,
-    check_place,
+    parse_physical_path,
+    reserve_path,
 )
 
 TURN = "turn_20261121T101500_ab12cd"
@@ -18,7 +18,7 @@ OUT = f"{TURN}/outputs"
 def take(*paths):
     names = Names()
     for path in paths:
-        admit(names, path)
+        reserve_path(names, path)
 
 
 paths = st.lists(st.sampled_from(["a", "b", "A", "c"]), min_size=1, max_size=3).map("/".join)
@@ -61,7 +61,7 @@ def test_ancestors_come_from_the_outside():
 )
 def test_a_place_is_below_a_root_of_a_turn_or_refused(path, code):
     with pytest.raises(PathError) as refused:
-        check_place(path)
+        parse_physical_path(path)
     assert refused.value.reason == code
 
 

@@ -12,14 +12,14 @@ from stepline.errors import ToolError
 from stepline.model.program.execution import Isolation
 from stepline.programs.frame import REQUEST_BYTES_MAX
 from stepline.programs.request_gate import (
-    DEPTH_MAX,
     HANGS_UP,
+    PARAMS_DEPTH_MAX,
     REFUSED_MAX,
     VALUES_MAX,
-    Call,
-    Gate,
+    CallRefusal,
+    CallRequest,
     Hello,
-    Refusal,
+    RequestGate,
     count_marks,
 )
 
@@ -28,14 +28,14 @@ DEADLINE_S = 100.0
 CONFINED = {"backend": "process", "seccomp": True, "namespaces": ["pid", "net"], "uid": 1001}
 
 
-def gate(*, quota: int = 3, token: str = TOKEN, hello: bool = True) -> Gate:
-    made = Gate(token=token, allowed_uids=frozenset({1001}), quota=quota, deadline_s=DEADLINE_S)
+def gate(*, quota: int = 3, token: str = TOKEN, hello: bool = True) -> RequestGate:
+    made = RequestGate(token=token, allowed_uids=frozenset({1001}), quota=quota, deadline_s=DEADLINE_S)
     if hello:
         assert isinstance(ask(made, type="hello", isolation=CONFINED), Hello)
     return made
 
 
-def ask(made: Gate, now_s: float = 0.0, **fields: Any):
+def ask(made: RequestGate, now_s: float = 0.0, **fields: Any):
     request = {
         "v": 1,
         "id": 7,
@@ -51,7 +51,7 @@ def ask(made: Gate, now_s: float = 0.0, **fields: Any):
 
 
 def code(verdict) -> str:
-    assert isinstance(verdict, Refusal), verdict
+    assert isinstance(verdict, CallRefusal), verdict
     return verdict.code
 
 
@@ -65,7 +65,7 @@ def test_a_hello_says_how_far_the_jail_closed():
 
 def test_a_call_is_passed_on_as_it_came():
     verdict = ask(gate(), tool_id=None, params=[1])
-    assert verdict == Call(id=7, tool_id=None, params=[1])
+    assert verdict == CallRequest(id=7, tool_id=None, params=[1])
 
 
 @pytest.mark.parametrize("isolation", [None, "x", {"seccomp": "yes"}, {"namespaces": 1}, "absent"])
@@ -132,12 +132,12 @@ def test_what_is_no_object_ends_the_connection(body):
 
 @given(st.binary(max_size=200))
 def test_no_bytes_bring_the_gate_down(body):
-    assert isinstance(gate(hello=False).take(body, 0.0), Refusal)
+    assert isinstance(gate(hello=False).take(body, 0.0), CallRefusal)
 
 
 def test_calls_are_counted_and_then_refused():
     made = gate(quota=2)
-    assert [type(ask(made)).__name__ for _ in range(2)] == ["Call", "Call"]
+    assert [type(ask(made)).__name__ for _ in range(2)] == ["CallRequest", "CallRequest"]
     assert code(ask(made)) == "quota_exceeded"
 
 
@@ -151,7 +151,7 @@ def test_a_refused_call_counts_too_but_not_who_may_not_call():
 
 def test_the_last_moment_is_before_the_deadline():
     made = gate()
-    assert isinstance(ask(made, now_s=DEADLINE_S - 0.001), Call)
+    assert isinstance(ask(made, now_s=DEADLINE_S - 0.001), CallRequest)
     assert code(ask(made, now_s=DEADLINE_S)) == "deadline_over"
 
 
@@ -168,15 +168,15 @@ def nested(depth: int) -> Any:
         ({"rows": [0] * (VALUES_MAX - 1)}, True),
         ({"rows": [0] * VALUES_MAX}, False),
         ({"rows": [[0]] * (VALUES_MAX // 2 + 1)}, False),
-        (nested(DEPTH_MAX - 1), True),
-        (nested(DEPTH_MAX + 1), False),
+        (nested(PARAMS_DEPTH_MAX - 1), True),
+        (nested(PARAMS_DEPTH_MAX + 1), False),
         ({"text": "x," * 1_000_000}, True),
     ],
     ids=["most", "too many", "too many inside", "deepest", "too deep", "long text"],
 )
 def test_parameters_are_bounded_in_number_and_depth(params, fits):
     verdict = ask(gate(), params=params)
-    assert isinstance(verdict, Call) if fits else code(verdict) == "bad_params"
+    assert isinstance(verdict, CallRequest) if fits else code(verdict) == "bad_params"
 
 
 # Every flaw a call can have, in the order in which they are looked for.
@@ -188,7 +188,7 @@ FLAWS: list[tuple[str, dict[str, Any]]] = [
     ("unknown_type", {"type": "eval"}),
     ("hello_required", {}),
     ("quota_exceeded", {}),
-    ("bad_params", {"params": nested(DEPTH_MAX + 1)}),
+    ("bad_params", {"params": nested(PARAMS_DEPTH_MAX + 1)}),
 ]
 
 
@@ -262,7 +262,7 @@ def test_no_field_costs_memory_many_times_its_size(field, kind):
 def test_a_long_text_full_of_commas_and_quotes_is_one_value():
     text = '","[{\\' * ((REQUEST_BYTES_MAX - 1_000) // 12)
     verdict = ask(gate(), params={"text": text})
-    assert isinstance(verdict, Call)
+    assert isinstance(verdict, CallRequest)
     assert verdict.params == {"text": text}
 
 
@@ -293,7 +293,7 @@ def test_marks_inside_texts_do_not_count_wherever_a_piece_ends(value, piece_byte
 
 def test_after_many_refusals_a_run_loses_its_connections_and_gets_no_more():
     made = gate(quota=1)
-    assert isinstance(ask(made), Call)
+    assert isinstance(ask(made), CallRequest)
     for _ in range(REFUSED_MAX - 1):
         verdict = ask(made)
         assert (code(verdict), verdict.fatal, verdict.id) == ("quota_exceeded", False, 7)
@@ -315,5 +315,5 @@ def test_a_frame_that_is_refused_elsewhere_counts_too():
 
 def test_calls_that_were_let_in_are_no_refusals():
     made = gate(quota=2 * REFUSED_MAX)
-    assert all(isinstance(ask(made, tool_id="test.fly"), Call) for _ in range(2 * REFUSED_MAX))
+    assert all(isinstance(ask(made, tool_id="test.fly"), CallRequest) for _ in range(2 * REFUSED_MAX))
     assert made.check_refused() is None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from stepline.model.source import Citation
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.protocol.decision.read import Verdict, read_decision
+from stepline.protocol.decision.read import RoundVerdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import PrefixGuard
 from stepline.protocol.parser.channel_parser import ChannelParser, CloseReason, Transcript
@@ -48,7 +48,7 @@ class Played:
     """A generation, heard to its end or to where it was cut."""
 
     transcript: Transcript
-    verdict: Verdict
+    verdict: RoundVerdict
     cut: str
     answer: str
     lanes: dict[str, Lane] = field(default_factory=dict)

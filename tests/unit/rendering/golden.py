@@ -26,7 +26,7 @@ from stepline.model.entry import (
     Opened,
     Pruned,
     Resulted,
-    Steered,
+    SteeredEntry,
 )
 from stepline.model.file.attachment import Attachment
 from stepline.model.plan_steps import Plan
@@ -34,7 +34,7 @@ from stepline.model.source import Citation, Source
 from stepline.rendering.piece import Piece
 from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.text_form import STANDARD as FORM
-from stepline.rendering.turn_facts import Event, Turn, event_place, prompt_places
+from stepline.rendering.turn_facts import AdmittedEvent, Turn, event_place, prompt_places
 from tests.support.generation import start_tag
 
 GOLDEN: Final = Path(__file__).parents[2] / "data" / "golden"
@@ -64,8 +64,8 @@ def inbound(text: str, event: str = "prompt", **fields: Any) -> Inbound:
     return Inbound(message_id="m1", event=event, text=text, user="ada", at=AT, **fields)
 
 
-def steered(**fields: Any) -> Steered:
-    return Steered(**{"n": 9, "turn": TURN, "at": AT, "iteration": 1, "message_id": "m1", **fields})
+def steered(**fields: Any) -> SteeredEntry:
+    return SteeredEntry(**{"n": 9, "turn": TURN, "at": AT, "iteration": 1, "message_id": "m1", **fields})
 
 
 def decided(**fields: Any) -> Decided:
@@ -390,7 +390,9 @@ def _tails() -> Iterator[tuple[str, str]]:
     quiet = Announced(now=AT, turn=TURN, iteration=0, max_iterations=15, elapsed_s=4.2)
     yield "announce.quiet", render_announce(quiet)
     opinion = Feedback(turn=TURN, at=AT, reaction="not_ok", text="Too long.", turn_at=AT)
-    event = Event(n=9, inbound=inbound("Make it short!", "followup"), path=f"ar:{TURN}.external.followup.m1")
+    event = AdmittedEvent(
+        n=9, inbound=inbound("Make it short!", "followup"), path=f"ar:{TURN}.external.followup.m1"
+    )
     full = Announced(
         now=AT,
         turn=TURN,
@@ -414,7 +416,7 @@ def _tails() -> Iterator[tuple[str, str]]:
         inbound("Just the numbers.", "steer", reactive=False),
         inbound("", "steer", reactive=False),
     )
-    events = tuple(Event(n=n, inbound=one) for n, one in enumerate(kinds, 5))
+    events = tuple(AdmittedEvent(n=n, inbound=one) for n, one in enumerate(kinds, 5))
     for finalize in (1, 2):
         tools = ("react.write", "react.plan", "react.hide")
         facts = {"reserved": finalize == 1, "finalize": finalize, "finalize_tools": tools, "events": events}

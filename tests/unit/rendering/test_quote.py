@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stepline.rendering.excerpt import cap_params
 from stepline.rendering.quote import (
     BLOB_CHARS,
-    clean,
+    clean_for_prompt,
     clip,
     inline,
     inline_json,
@@ -50,7 +50,7 @@ def test_inline_text_and_json_are_one_line(text: str):
 @given(st.integers(0, 3000), st.integers(BLOB_CHARS, 9000), st.sampled_from(["", "=", "=="]))
 def test_an_encoded_blob_is_named_and_left_out(at: int, size: int, padding: str):
     text = "a b " * (at // 4) + "Q" * size + padding + " the end"
-    cleaned = clean(text)
+    cleaned = clean_for_prompt(text)
     assert "QQQQ" not in cleaned
     assert f"<{size + len(padding)} characters of encoded data left out>" in cleaned
     assert cleaned.endswith(" the end")
@@ -77,12 +77,12 @@ def test_what_nobody_would_see_is_shown(hidden: str, shown: str):
 def test_what_ordinary_text_needs_stays_as_it_is():
     family, persian, hebrew = "👨\u200d👩\u200d👧", "می\u200cروم", "\u05d0\u200f!\u200e"
     text = f"soft\u00adhyphen {family} {persian} {hebrew}\n\ttab"
-    assert clean(text) == text
+    assert clean_for_prompt(text) == text
 
 
 def test_long_prose_and_short_runs_are_no_blobs():
     for text in ("word " * 5000, ("x" * (BLOB_CHARS - 1) + " ") * 5, "line\n" * 3000):
-        assert clean(text) == text
+        assert clean_for_prompt(text) == text
 
 
 def test_long_parameters_are_cut_and_say_so():

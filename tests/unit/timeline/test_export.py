@@ -12,7 +12,7 @@ from stepline.model.entry import Feedback
 from stepline.model.source import Citation, Source
 from stepline.timeline.export import (
     SOURCES,
-    TIMELINE,
+    TIMELINE_KIND,
     TURN_LOG,
     export_conversation,
     export_sources,
@@ -43,7 +43,7 @@ def talk() -> LogBuilder:
 def test_documents_are_json_whatever_happened(builder: LogBuilder):
     timeline = builder.timeline()
     documents = list(export_conversation(timeline, ttl_s=300))
-    assert [one.kind for one in documents] == [TIMELINE, SOURCES, *[TURN_LOG] * len(timeline.turns)]
+    assert [one.kind for one in documents] == [TIMELINE_KIND, SOURCES, *[TURN_LOG] * len(timeline.turns)]
     for one in documents:
         assert msgspec.json.decode(msgspec.json.encode(one.payload)) is not None
         assert isinstance(msgspec.json.decode(one.text), dict)
@@ -71,7 +71,7 @@ def test_the_timelines_document_says_where_the_conversation_stands():
     builder = talk()
     document = export_timeline(builder.timeline(), ttl_s=300)
     payload, batches = document.payload, builder.batches
-    assert document.tags == (TIMELINE, "turn:turn_0001", "turn:turn_0006")
+    assert document.tags == (TIMELINE_KIND, "turn:turn_0001", "turn:turn_0006")
     assert {name: payload[name] for name in payload if name not in ("blocks", "sources_pool")} == {
         "version": 1,
         "ts": batches[-1].at,

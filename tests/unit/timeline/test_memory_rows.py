@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from stepline.model.file.attachment import Attachment
-from stepline.model.memory_row import TEXT_CHARS, MemoryRow
+from stepline.model.memory_row import MEMORY_TEXT_CHARS, MemoryRow
 from stepline.model.path import SourcesPath, parse_path
 from stepline.model.source import Source
 from stepline.timeline.fold import Timeline
@@ -58,7 +58,7 @@ def test_a_row_is_named_by_its_path_and_part_and_bounded(log: LogBuilder):
     for row in rows:
         parts.setdefault(row.path, []).append(row.part)
         assert row.text.strip() == row.text != ""
-        assert len(row.text) <= TEXT_CHARS
+        assert len(row.text) <= MEMORY_TEXT_CHARS
         assert 0 < row.n <= timeline.n
         assert row.at.endswith("Z")
     assert all(found == list(range(len(found))) for found in parts.values())
@@ -90,7 +90,11 @@ def test_a_long_text_is_cut_between_its_sentences():
 
 
 def test_a_text_without_an_end_is_cut_where_a_row_is_full():
-    assert [len(piece) for piece in cut_text("x" * (2 * TEXT_CHARS + 7))] == [TEXT_CHARS, TEXT_CHARS, 7]
+    assert [len(piece) for piece in cut_text("x" * (2 * MEMORY_TEXT_CHARS + 7))] == [
+        MEMORY_TEXT_CHARS,
+        MEMORY_TEXT_CHARS,
+        7,
+    ]
 
 
 def test_a_language_without_spaces_is_cut_at_its_full_stops():

@@ -10,7 +10,7 @@ from stepline.model.entry import Closed, Titled
 from stepline.model.path import parse_path
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
-from stepline.timeline.turn_blocks import ending_blocks, render_finalize
+from stepline.timeline.turn_blocks import ending_blocks, render_turn_totals
 from tests.support.log_builder import LogBuilder, logs, patient
 
 KINDS = ["react.turn.finalize", "react.state", "react.exit"]
@@ -45,7 +45,7 @@ def started() -> LogBuilder:
 def test_a_turn_says_what_it_came_to_and_what_it_leaves_open():
     log = started()
     plan = log.plan("look", "write", status={"1": "done", "2": "pending"})
-    assert render_finalize(ended(log), [plan]) == (
+    assert render_turn_totals(ended(log), [plan]) == (
         "╔══ TURN COMPLETED — complete ══╗\n"
         "[BUDGET]\n"
         "rounds  3\n"

@@ -19,7 +19,7 @@ from stepline.model.source import Source
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
 from stepline.rendering.piece import Attached, Piece, Shown
-from stepline.rendering.pieces_of_entry import digest
+from stepline.rendering.pieces_of_entry import digest_text
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, run_tool
@@ -65,7 +65,7 @@ class ToolConversation:
             if meta.get("source_path") == path and meta.get("whole"):
                 return Shown(**about, digest=meta["source_sha256"][:16])
             if block.path == path and block.body is None and not meta.get("source_path"):
-                return Shown(**about, digest=digest(block.text))
+                return Shown(**about, digest=digest_text(block.text))
         return None
 
     def _newest_first(self) -> Iterator[Block]:

@@ -8,15 +8,15 @@ import pytest
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.model.block import Block, Body
-from stepline.tools.content import Content
+from stepline.tools.content import PathContent
 
 
-def content(data: bytes, mime: str, *, kind: str = "user.attachment") -> Content:
+def content(data: bytes, mime: str, *, kind: str = "user.attachment") -> PathContent:
     body = Body(key="k", sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data), mime=mime)
     artifacts = MemoryArtifacts()
     artifacts.put(body.key, data, mime=mime)
     block = Block(type=kind, author="user", ts="", mime=mime, body=body)
-    return Content(path="fi:a", block=block, body=body, artifacts=artifacts)
+    return PathContent(path="fi:a", block=block, body=body, artifacts=artifacts)
 
 
 @pytest.mark.parametrize(

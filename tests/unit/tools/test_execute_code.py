@@ -4,7 +4,7 @@ import pytest
 
 from stepline.tools.execute_code import EXECUTE, exec_tool
 from stepline.tools.registry import Registry
-from stepline.tools.spec import render_card
+from stepline.tools.spec import render_tool_card
 from tests.unit.tools.conftest import ToolConversation
 
 FILE = {"filename": "outputs/a.csv", "description": "the table"}
@@ -49,7 +49,7 @@ def test_another_call_is_refused(params) -> None:
 
 
 def test_the_catalogue_shows_what_a_file_of_the_contract_is() -> None:
-    card = render_card(EXECUTE)
+    card = render_tool_card(EXECUTE)
     assert "  contract (array | string, required): " in card
     assert '    visibility (string, default "external"): ' in card
     assert all(EXECUTE.validate(example) == [] for example in EXECUTE.examples)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.model.plan_steps import MARKS, Plan
+from stepline.model.plan_steps import STEP_MARKS, Plan
 from stepline.tools.plan import apply_acks, parse_acks
 from tests.unit.tools.conftest import TS, TURN, ToolConversation
 
@@ -183,7 +183,7 @@ def test_a_plan_that_is_over_takes_no_progress():
     assert apply_acks(plan_of("done", "failed"), {1: "pending"}, TURN, LATER) is None
 
 
-@given(st.dictionaries(st.integers(1, 9), st.sampled_from(sorted(MARKS))))
+@given(st.dictionaries(st.integers(1, 9), st.sampled_from(sorted(STEP_MARKS))))
 def test_progress_is_read_as_it_is_written(acks):
-    notes = "\n".join(f"{MARKS[status]} [{step}] words" for step, status in acks.items())
+    notes = "\n".join(f"{STEP_MARKS[status]} [{step}] words" for step, status in acks.items())
     assert parse_acks(notes) == acks

@@ -13,7 +13,7 @@ import stepline.tools
 from stepline.errors import DependencyError
 from stepline.tools.catalogue import default_registry
 from stepline.tools.registry import Registry, Tool
-from stepline.tools.spec import ToolSpec, render_card, render_catalogue
+from stepline.tools.spec import ToolSpec, render_tool_card, render_tool_catalogue
 
 from .conftest import ToolConversation
 
@@ -85,7 +85,7 @@ def test_the_search_of_earlier_versions_hears_its_new_name(conversation, old, ne
 
 def test_the_catalogue_begins_with_the_roster_and_shows_every_parameter():
     specs = default_registry().specs
-    catalogue = render_catalogue(specs)
+    catalogue = render_tool_catalogue(specs)
     ids = [spec.tool_id for spec in specs]
     first = "read write patch rg pull checkout plan hide memsearch"
     assert ids[:9] == [f"react.{name}" for name in first.split()]  # a further tool is behind these
@@ -93,7 +93,7 @@ def test_the_catalogue_begins_with_the_roster_and_shows_every_parameter():
     for spec in specs:
         for name in spec.documented:
             assert f"  {name} (" in catalogue
-    assert catalogue == render_catalogue(default_registry().specs)
+    assert catalogue == render_tool_catalogue(default_registry().specs)
 
 
 @pytest.mark.parametrize("spec", default_registry().specs, ids=lambda spec: spec.tool_id)
@@ -130,7 +130,7 @@ def test_every_tool_documents_the_order_of_its_parameters(spec):
     other_names = {name for name, rule in spec.schema["properties"].items() if "alias_of" in rule}
     assert set(spec.documented) == set(spec.schema["properties"]) - other_names
     assert spec.documented[: len(spec.key_order)] == spec.key_order
-    card = render_card(spec)
+    card = render_tool_card(spec)
     places = [card.index(f"\n  {name} (") for name in spec.documented]
     assert places == sorted(places)
     for example in spec.examples:
@@ -138,7 +138,7 @@ def test_every_tool_documents_the_order_of_its_parameters(spec):
 
 
 def test_a_card_has_each_request_of_a_user_before_the_example_that_answers_it():
-    card = render_card(replace(ECHO, requests=("Say A.",), examples=({"text": "A"}, {"text": "B"})))
+    card = render_tool_card(replace(ECHO, requests=("Say A.",), examples=({"text": "A"}, {"text": "B"})))
     said = [line for line in card.split("\n") if line.startswith(("request: ", "example: "))]
     assert [line.partition(": ")[0] for line in said] == ["request", "example", "example"]
     assert said[0] == "request: Say A."

@@ -7,28 +7,28 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.tools.window import Span, Window, count_lines, find_part, fit_window
+from stepline.tools.window import TextRange, TextWindow, count_lines, find_part, fit_window
 
 texts = st.text(
     alphabet=st.sampled_from(["a", "é", "語", "😀", "\n", "\r", " ", "\t", "7"]), min_size=1, max_size=200
 )
 spans = st.one_of(
-    st.builds(Span, line=st.integers(1, 40), line_count=st.none() | st.integers(1, 40)),
-    st.builds(Span, offset=st.integers(0, 200), chars=st.none() | st.integers(1, 200)),
+    st.builds(TextRange, line=st.integers(1, 40), line_count=st.none() | st.integers(1, 40)),
+    st.builds(TextRange, offset=st.integers(0, 200), chars=st.none() | st.integers(1, 200)),
 )
 modes = st.sampled_from(["lines", "sparsed", "disabled"])
 GUTTER = re.compile(r"^ *\d+\t", re.MULTILINE)
 
 
 @st.composite
-def parts(draw: st.DrawFn) -> tuple[str, Window]:
+def parts(draw: st.DrawFn) -> tuple[str, TextWindow]:
     text = draw(texts)
     offset = draw(st.integers(0, len(text) - 1))
     return text, part_of(text, offset=offset, chars=draw(st.integers(1, len(text) - offset)))
 
 
-def part_of(text: str, *, max_chars: int = 1000, **span: Any) -> Window:
-    part = find_part([text], Span(**span), max_chars=max_chars).part
+def part_of(text: str, *, max_chars: int = 1000, **span: Any) -> TextWindow:
+    part = find_part([text], TextRange(**span), max_chars=max_chars).part
     assert part is not None
     return part
 

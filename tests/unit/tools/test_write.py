@@ -7,7 +7,7 @@ import pytest
 
 from stepline.model.block import NOTE_TAGS
 from stepline.model.source import Source
-from stepline.tools.spec import render_card
+from stepline.tools.spec import render_tool_card
 from stepline.tools.write import WRITE
 
 from .conftest import LANE, TURN, ToolConversation, read_status
@@ -83,7 +83,7 @@ def test_a_note_names_the_kinds_of_its_lines(conversation):
 
 
 def test_the_kinds_of_a_notes_lines_are_taught_where_it_is_written():
-    card = render_card(WRITE)
+    card = render_tool_card(WRITE)
     assert [tag for tag in NOTE_TAGS if f"[{tag}] " in card] == ["P", "D", "S", "A", "K"]
 
 

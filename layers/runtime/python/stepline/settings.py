@@ -17,7 +17,13 @@ from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.decision import FANOUT_MODES, FanoutMode
 from stepline.model.ids import FURTHER_BUNDLE
-from stepline.model.program.execution import Placement, Scope, Strategy, Switch, WorkspaceMode
+from stepline.model.program.execution import (
+    ContainerStrategy,
+    DescriptorScope,
+    Placement,
+    Switch,
+    WorkspaceMode,
+)
 from stepline.model.tenancy.limits import Limits
 from stepline.model.tenancy.request_rates import Rates
 from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS, AgentVersion, ContextLayout
@@ -636,11 +642,11 @@ class Settings(Value):
     exec_network_mode: str = setting(
         "PY_CODE_EXEC_NETWORK_MODE", "host", "Docker network of the supervisor alone."
     )
-    exec_strategy: Strategy = setting(
+    exec_strategy: ContainerStrategy = setting(
         "PY_CODE_EXEC_CONTAINER_STRATEGY",
         "split",
         "Containers of mode `docker`: supervisor and program in two, or combined in one.",
-        choices=get_args(Strategy),
+        choices=get_args(ContainerStrategy),
     )
     exec_python: str = setting("STEPLINE_EXEC_PYTHON", "", "Interpreter of programs in mode `process`.")
     exec_home: str = setting("STEPLINE_EXEC_HOME", "", "Folder that holds the package `executor`.")
@@ -681,11 +687,11 @@ class Settings(Value):
         "FARGATE_CPU_UNITS", 1024, "Processors of its tasks, 1,024 each, for receipts.", minimum=0
     )
     descriptors_dir: str = setting("PLATFORM_DESCRIPTORS_DIR", "", "Folder with the five descriptors.")
-    descriptor_payload_scope: Scope = setting(
+    descriptor_payload_scope: DescriptorScope = setting(
         "EXEC_DESCRIPTOR_PAYLOAD_SCOPE",
         "active_bundle",
         "Bundles whose descriptors go to a supervisor in another process.",
-        choices=get_args(Scope),
+        choices=get_args(DescriptorScope),
     )
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 
 from stepline.adapters.anthropic.call import OLDER_BEDROCK, ROOM_TOKENS, plan_call
-from stepline.adapters.anthropic.family import FAMILIES, family_of, find_refusals
+from stepline.adapters.anthropic.family import MODEL_FAMILIES, family_of, find_refusals
 from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
 from stepline.adapters.provider.roles import Retry, plan_roles
 from stepline.errors import ModelRefused
@@ -87,10 +87,10 @@ def test_no_call_asks_for_more_than_its_model_may_answer() -> None:
     assert asked(long, "our-own")[2] == 120_000
 
 
-@pytest.mark.parametrize("prefix", FAMILIES)
+@pytest.mark.parametrize("prefix", MODEL_FAMILIES)
 def test_no_family_refuses_what_it_is_sent_by_default(prefix: str) -> None:
     family = family_of(prefix)
-    assert family is FAMILIES[prefix], "an earlier row hides it"
+    assert family is MODEL_FAMILIES[prefix], "an earlier row hides it"
     for request in (GATE, DECISION):
         kind, effort, tokens = asked(request, prefix)
         assert find_refusals(RoleChoice(model=prefix, thinking=kind, effort=effort, max_tokens=tokens)) == []

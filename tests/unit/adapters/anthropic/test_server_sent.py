@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.adapters.anthropic import server_sent
-from stepline.adapters.anthropic.message_fold import OTHER, UNREAD, WireEvent, decode_events
-from stepline.adapters.anthropic.server_sent import read_events, split_events
+from stepline.adapters.anthropic.message_fold import OTHER, UNREAD_EVENT, WireEvent, decode_events
+from stepline.adapters.anthropic.server_sent import read_wire_events, split_events
 from stepline.errors import ModelStreamBroken
 
 LINES = st.sampled_from([b"data: one", b"data:two", b"data", b"event: x", b": comment", b"id: 7", b"", b""])
@@ -70,9 +70,9 @@ def test_half_a_pair_of_surrogates_is_read(data: bytes, text: str) -> None:
     [
         (b'{"type":"ping","delta":5}', "ping"),
         (b'{"type":"something_new","delta":5}', OTHER),
-        (b"5", UNREAD),
-        (b"null", UNREAD),
-        (b'["text"]', UNREAD),
+        (b"5", UNREAD_EVENT),
+        (b"null", UNREAD_EVENT),
+        (b'["text"]', UNREAD_EVENT),
         (b"{}", OTHER),
     ],
     ids=repr,
@@ -93,7 +93,7 @@ def test_an_event_that_has_no_text_is_known_by_its_name(name: str) -> None:
 
 def test_events_that_only_a_line_end_separates_are_several() -> None:
     data = b'data: {"type":"ping"}\ndata: {"type":"message_stop"}\n\n'
-    assert [event.kind for event in read_events([data])] == ["ping", "message_stop"]
+    assert [event.kind for event in read_wire_events([data])] == ["ping", "message_stop"]
 
 
 @pytest.mark.parametrize(

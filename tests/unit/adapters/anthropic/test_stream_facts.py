@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stepline.adapters.anthropic.aws_frames import read_frames
 from stepline.adapters.anthropic.message_fold import MessageFold, WireEvent
-from stepline.adapters.anthropic.server_sent import read_events
+from stepline.adapters.anthropic.server_sent import read_wire_events
 from stepline.adapters.memory.model import Say, ScriptedCall
 from stepline.adapters.provider.client import RetriedStream
 from stepline.adapters.provider.roles import Retry
@@ -150,7 +150,7 @@ MESSAGE_FACTS = [path for path in facts(MESSAGE) if path[:1] != ("content",) or 
 
 @pytest.mark.parametrize(
     ("send", "read"),
-    [(named, read_events), (unnamed, read_events), (frames, read_frames)],
+    [(named, read_wire_events), (unnamed, read_wire_events), (frames, read_frames)],
     ids=["named events", "unnamed events", "frames"],
 )
 @given(fact=st.sampled_from(STREAM_FACTS), value=JSON | st.just(GONE))
@@ -168,12 +168,12 @@ def test_no_fact_of_a_stream_costs_its_text(
 @given(path=st.sampled_from(MESSAGE_FACTS), value=JSON | st.just(GONE))
 def test_no_fact_of_a_whole_message_costs_its_text(path: Path, value: object) -> None:
     body = json.dumps(replaced(MESSAGE, path, value), indent=1).encode()
-    assert said(fold(read_events([body]))) == (TEXT, True)
+    assert said(fold(read_wire_events([body]))) == (TEXT, True)
 
 
 @given(end=st.integers(min_value=0), by_frames=st.booleans())
 def test_an_answer_that_was_cut_has_the_beginning_of_its_text_and_no_end(end: int, by_frames: bool) -> None:
-    send, read = (frames, read_frames) if by_frames else (named, read_events)
+    send, read = (frames, read_frames) if by_frames else (named, read_wire_events)
     whole = send(EVENTS)
     reason = whole.index(encode(EVENTS[-2])[:20]) if not by_frames else len(send(EVENTS[:-2]))
     cut = fold(read([whole[: end % reason]]))
@@ -240,7 +240,7 @@ GATEWAYS = {
 @pytest.mark.parametrize("body", GATEWAYS.values(), ids=GATEWAYS)
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"], ids=["lf", "crlf"])
 def test_an_answer_that_has_come_is_an_answer(body: bytes, newline: bytes) -> None:
-    assert said(fold(read_events([body.replace(b"\n", newline)]))) == ("hello", True)
+    assert said(fold(read_wire_events([body.replace(b"\n", newline)]))) == ("hello", True)
 
 
 NO_ANSWERS = {
@@ -261,7 +261,7 @@ NO_ANSWERS = {
 
 @pytest.mark.parametrize("body", NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_a_stream_without_an_end_is_no_answer(body: bytes) -> None:
-    assert not said(fold(read_events([body])))[1]
+    assert not said(fold(read_wire_events([body])))[1]
 
 
 ERRORS = {
@@ -283,7 +283,7 @@ ERRORS = {
 @pytest.mark.parametrize(("body", "code"), ERRORS.values(), ids=ERRORS)
 def test_an_error_in_a_stream_has_a_code(body: bytes, code: str) -> None:
     with pytest.raises(SteplineError) as caught:
-        fold(read_events([body]))
+        fold(read_wire_events([body]))
     assert caught.value.reason == code
 
 
@@ -303,7 +303,7 @@ def test_an_exception_of_bedrock_has_a_code(frame: bytes, code: str) -> None:
 def test_the_words_of_another_api_for_an_end_are_this_ones() -> None:
     for word, reason in (("length", "max_tokens"), ("stop", "end_turn"), ("new_reason", "new_reason")):
         end = {"type": "message_delta", "delta": {"stop_reason": word}}
-        done, _ = fold(read_events([unnamed([START, HELLO, end])]))
+        done, _ = fold(read_wire_events([unnamed([START, HELLO, end])]))
         assert done.stop_reason == reason
 
 
@@ -312,7 +312,7 @@ def test_the_words_of_another_api_for_an_end_are_this_ones() -> None:
 )
 def test_tokens_that_were_not_counted_are_estimated(usage: object) -> None:
     events = [{**START, "message": {**START["message"], "usage": usage}}, HELLO, {**END, "usage": usage}]
-    done, _ = fold(read_events([unnamed(events)]))
+    done, _ = fold(read_wire_events([unnamed(events)]))
     assert done.usage.estimated
     assert done.usage.input_tokens == sum(part.tokens for part in REQUEST.system) + 1
     assert done.usage.output_tokens > 0
@@ -322,6 +322,6 @@ def test_facts_that_cannot_be_read_are_counted_and_those_that_are_missing_are_no
     odd = {"input_tokens": "9", "cache_creation": [], "output_tokens": 4.5}
     wrong = [{**START, "message": {"id": 5, "model": "\ud83d", "usage": odd}}, HELLO, {**END, "delta": 1}]
     names = ("cache_creation", "delta", "id", "input_tokens", "model", "output_tokens")
-    assert fold(read_events([unnamed(wrong)]))[1].unread == dict.fromkeys(names, 1)
+    assert fold(read_wire_events([unnamed(wrong)]))[1].unread == dict.fromkeys(names, 1)
     missing = [{"type": "message_start", "message": {"id": None}}, HELLO, {"type": "message_delta"}, STOP]
-    assert not fold(read_events([unnamed(missing)]))[1].unread
+    assert not fold(read_wire_events([unnamed(missing)]))[1].unread

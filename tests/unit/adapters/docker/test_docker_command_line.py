@@ -11,11 +11,11 @@ from stepline.adapters.docker.command_line import (
     plan_arguments,
     plan_run,
 )
-from stepline.adapters.docker.payload import INIT_TASKS, render_payload
+from stepline.adapters.docker.payload import INIT_TASKS, render_container_payload
 from stepline.adapters.sandbox.payload import plan_aliases
 from stepline.errors import SandboxError
 from stepline.model.ids import Lane
-from stepline.model.program.execution import MIB, ExecRequest, Limits, RuntimeProfile, WorkFile
+from stepline.model.program.execution import MIB, ExecRequest, RunLimits, RuntimeProfile, WorkFile
 from stepline.model.program.image import INIT_COMMAND
 from stepline.programs.bundle_files import BUNDLE_MAX_BYTES
 
@@ -30,7 +30,7 @@ REQUEST = ExecRequest(
     code="pass",
     contract=(),
     tools=("react.read", "ctx_tools.fetch_ctx", "ctx_tools.other"),
-    limits=Limits(timeout_s=30, max_delta_bytes=10 * MIB, processes=77, open_files=99),
+    limits=RunLimits(timeout_s=30, max_delta_bytes=10 * MIB, processes=77, open_files=99),
     profile=RuntimeProfile(backend="docker", image="image:1"),
 )
 
@@ -85,7 +85,7 @@ def test_the_volume_has_room_for_the_bundle():
 
 @pytest.mark.parametrize("strategy", ["split", "combined"])
 def test_without_a_limit_a_workspace_has_half_the_memory_of_the_machine_it_is_on(strategy):
-    request = replace(profiled(container_strategy=strategy), limits=Limits(max_delta_bytes=2**62))
+    request = replace(profiled(container_strategy=strategy), limits=RunLimits(max_delta_bytes=2**62))
     plan = plan_run(request, now_s=NOW_S, salt="5a17")
     mounts = [value for value in (*plan.supervisor, *plan.executor) if "size=" in value]
     assert len([value for value in mounts if "size=50%," in value]) == len(mounts) - len(
@@ -225,7 +225,7 @@ def test_every_allowed_argument_is_taken_in_both_spellings():
 
 
 def test_the_payload_says_what_the_program_may_know_and_no_more():
-    payload = json.loads(render_payload(REQUEST, "token", "split"))
+    payload = json.loads(render_container_payload(REQUEST, "token", "split"))
     assert payload["aliases"] == {"react": ["read"], "ctx_tools": ["fetch_ctx", "other"]}
     assert payload["token"] == "token"
     assert (payload["own_pid_ns"], payload["protected_pids"]) == (True, [])
@@ -234,7 +234,7 @@ def test_the_payload_says_what_the_program_may_know_and_no_more():
 
 
 def test_in_a_combined_container_the_supervisor_is_protected_and_no_network_is_claimed():
-    payload = json.loads(render_payload(REQUEST, "token", "combined"))
+    payload = json.loads(render_container_payload(REQUEST, "token", "combined"))
     assert (payload["own_pid_ns"], payload["protected_pids"]) == (False, [1])
     assert "net" not in payload["namespaces"]
 
@@ -250,28 +250,28 @@ def test_in_a_combined_container_the_supervisor_is_protected_and_no_network_is_c
 )
 def test_a_program_that_shares_the_network_of_its_supervisor_is_told(strategy, network_mode, shared):
     request = profiled(container_strategy=strategy, network_mode=network_mode)
-    assert json.loads(render_payload(request, "token", strategy))["shared_network"] is shared
+    assert json.loads(render_container_payload(request, "token", strategy))["shared_network"] is shared
 
 
 @pytest.mark.parametrize("strategy", ["split", "combined"])
 def test_processes_are_counted_by_the_container_and_not_by_account(strategy):
-    limits = json.loads(render_payload(REQUEST, "token", strategy))["limits"]
+    limits = json.loads(render_container_payload(REQUEST, "token", strategy))["limits"]
     assert "processes" not in limits
     assert limits["open_files"] == 99
 
 
 def test_a_task_has_a_network_of_its_own_and_nobody_else_counts_its_processes():
-    payload = json.loads(render_payload(REQUEST, "token", "split", backend="fargate"))
+    payload = json.loads(render_container_payload(REQUEST, "token", "split", backend="fargate"))
     assert payload["backend"] == "fargate"
     assert payload["shared_network"] == "task"
     assert "net" not in payload["namespaces"]
     assert payload["limits"]["processes"] == 77 + INIT_TASKS
-    combined = json.loads(render_payload(REQUEST, "token", "combined", backend="fargate"))
+    combined = json.loads(render_container_payload(REQUEST, "token", "combined", backend="fargate"))
     assert (combined["shared_network"], combined["own_pid_ns"]) == (True, False)
 
 
 def test_nothing_of_the_supervisors_is_readable_for_a_program():
-    payload = json.loads(render_payload(REQUEST, "token", "split"))
+    payload = json.loads(render_container_payload(REQUEST, "token", "split"))
     for place in ("/opt", "/opt/stepline", "/opt/supervisor", "/private", "/"):
         assert place not in payload["read"] + payload["write"]
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.docker.command_line import EXPIRES, INIT_TASKS, SUPERVISOR_TASKS
 from stepline.adapters.docker.executor import Cleaner, DockerExecutor
-from stepline.model.program.execution import MIB, Limits, RuntimeProfile
+from stepline.model.program.execution import MIB, RunLimits, RuntimeProfile
 from tests.contract.executor_jobs import (
     DOCKER_ENVIRONMENT,
     IMAGE,
@@ -240,7 +240,7 @@ def test_what_a_program_prints_stays_in_the_order_in_which_it_printed_it(each):
 
 
 def test_processes_are_counted_for_each_container(each):
-    run = each.ran(FORKS, limits=Limits(processes=20, timeout_s=180))
+    run = each.ran(FORKS, limits=RunLimits(processes=20, timeout_s=180))
     tasks = {"split": INIT_TASKS, "combined": SUPERVISOR_TASKS}[each.profile.container_strategy]
     # The program itself is one of them, and what ours do not need is left to it.
     assert 19 <= int(run.program_log) < 20 + tasks

@@ -17,7 +17,7 @@ from stepline.adapters.docker.supervisor_protocol import (
     decode,
     encode,
 )
-from stepline.model.program.execution import CollectedFile, Isolation, Limits
+from stepline.model.program.execution import CollectedFile, Isolation, RunLimits
 from stepline.ports.executor import Job
 from stepline.programs.frame import FrameReader
 from tests.unit.adapters.docker.test_docker_command_line import REQUEST
@@ -203,7 +203,7 @@ def test_last_words_are_heard_though_they_come_after_the_end_of_the_conversation
 def test_a_late_supervisor_is_given_up(docker, job, tmp_path, monkeypatch):
     monkeypatch.setattr("stepline.adapters.docker.executor.KILL_S", 0.1)
     said = supervisor(tmp_path, Ready())
-    run = docker(said).run(combined(job, Limits(timeout_s=0)))
+    run = docker(said).run(combined(job, RunLimits(timeout_s=0)))
     assert run.error == "sandbox_execution_failed"
     assert "in time" in run.message
 

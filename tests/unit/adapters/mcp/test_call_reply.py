@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stepline.adapters.mcp.call_reply import read_reply
 from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.errors import ToolError
-from stepline.ports.mcp.mcp_server import Reply, ReplyPart, ServerAddress, Unread
+from stepline.ports.mcp.mcp_server import McpReply, ReplyPart, ServerAddress, Unread
 from stepline.ports.signal import NeverCancelled
 from tests.support.mcp_peer import McpPeer, send
 
@@ -43,12 +43,12 @@ MODERN = {
 }
 
 
-def said(answer: Any, *, modern: bool = False) -> Reply:
+def said(answer: Any, *, modern: bool = False) -> McpReply:
     """Return the answer to a call of a server."""
     discovered = {"server_discover": lambda *_: MODERN} if modern else {}
     with McpPeer(tools_call=lambda *_: answer, **discovered) as peer:
         reply = CLIENT.call_tool(ServerAddress(url=peer.url, timeout_s=60), "t", {}, NeverCancelled())
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, McpReply)
     return reply
 
 
@@ -64,23 +64,23 @@ def test_an_odd_block_costs_no_other_and_is_named(odd: list[Any], fact: Any) -> 
 @pytest.mark.parametrize(
     ("answer", "reply"),
     [
-        ({"structuredContent": {"a": 1}}, Reply(structured={"a": 1})),
-        ({"content": None, "structuredContent": [1]}, Reply(structured=[1])),
-        ({"content": [], "structuredContent": "x"}, Reply(structured="x")),
-        ({"content": "seen"}, Reply(parts=(TEXT,))),
-        ({"content": SEEN}, Reply(parts=(TEXT,))),
-        ({"content": ["seen"]}, Reply(parts=(TEXT,))),
-        ({"content": 7, "structuredContent": 1}, Reply(structured=1, unread=(Unread(why="no_list"),))),
-        ({}, Reply(unread=(Unread(why="no_content"),))),
-        ({"content": [], "isError": "false"}, Reply()),
-        ({"content": [SEEN], "isError": True, "_meta": 5}, Reply(parts=(TEXT,), failed=True)),
+        ({"structuredContent": {"a": 1}}, McpReply(structured={"a": 1})),
+        ({"content": None, "structuredContent": [1]}, McpReply(structured=[1])),
+        ({"content": [], "structuredContent": "x"}, McpReply(structured="x")),
+        ({"content": "seen"}, McpReply(parts=(TEXT,))),
+        ({"content": SEEN}, McpReply(parts=(TEXT,))),
+        ({"content": ["seen"]}, McpReply(parts=(TEXT,))),
+        ({"content": 7, "structuredContent": 1}, McpReply(structured=1, unread=(Unread(why="no_list"),))),
+        ({}, McpReply(unread=(Unread(why="no_content"),))),
+        ({"content": [], "isError": "false"}, McpReply()),
+        ({"content": [SEEN], "isError": True, "_meta": 5}, McpReply(parts=(TEXT,), failed=True)),
         (
             {"content": [{"type": "video", "data": ""}, SEEN]},
-            Reply(parts=(TEXT,), unread=(Unread(why="unknown_kind", block=1, kind="video"),)),
+            McpReply(parts=(TEXT,), unread=(Unread(why="unknown_kind", block=1, kind="video"),)),
         ),
     ],
 )
-def test_an_answer_in_any_shape_is_read(answer: Any, reply: Reply, modern: bool) -> None:
+def test_an_answer_in_any_shape_is_read(answer: Any, reply: McpReply, modern: bool) -> None:
     assert said(answer, modern=modern) == reply
 
 
@@ -139,7 +139,7 @@ def test_the_last_event_of_a_stream_counts_however_it_ends(end: str) -> None:
 
     with McpPeer(tools_call=call) as peer:
         reply = CLIENT.call_tool(ServerAddress(url=peer.url, timeout_s=60), "t", {}, NeverCancelled())
-    assert reply == Reply(parts=(TEXT,))
+    assert reply == McpReply(parts=(TEXT,))
 
 
 def test_an_answer_that_asks_for_input_is_refused() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stepline.adapters.mcp.half_surrogates import HalfSurrogates
 from stepline.adapters.mcp.mcp_server import McpClient
-from stepline.ports.mcp.mcp_server import Reply, ServerAddress
+from stepline.ports.mcp.mcp_server import McpReply, ServerAddress
 from stepline.ports.signal import NeverCancelled
 from tests.support.mcp_peer import McpPeer, send
 
@@ -70,5 +70,5 @@ for line in sys.stdin:
 
 def check(address: ServerAddress) -> None:
     reply = McpClient(starts_commands=True).call_tool(address, "t", {}, NeverCancelled())
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, McpReply)
     assert [part.text for part in reply.parts] == ["cut \ufffd"]

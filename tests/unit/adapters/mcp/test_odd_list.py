@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.adapters.mcp.question import read_tool
-from stepline.ports.mcp.mcp_server import Listing, ServerAddress
+from stepline.ports.mcp.mcp_server import ServerAddress, ToolListing
 from stepline.tools.mcp.server_row import McpServer
 from stepline.tools.mcp.servers import decode_list, encode_list
 from stepline.tools.mcp.tool_list import check_tools, render_card, spec_of
@@ -68,7 +68,7 @@ def test_a_tool_from_a_grammar_of_odd_ones_is_taken_or_named_and_costs_no_neighb
         assert known.effect == "once" or isinstance(odd, dict)
 
 
-def listed(*pages: Any, **answers: Any) -> Listing:
+def listed(*pages: Any, **answers: Any) -> ToolListing:
     """Return the list of a server with these pages."""
 
     def page(_: Any, message: dict[str, Any]) -> Any:
@@ -79,7 +79,7 @@ def listed(*pages: Any, **answers: Any) -> Listing:
         return CLIENT.list_tools(ServerAddress(url=peer.url, timeout_s=60))
 
 
-def names(listing: Listing) -> list[str]:
+def names(listing: ToolListing) -> list[str]:
     return [tool.name for tool in listing.tools]
 
 

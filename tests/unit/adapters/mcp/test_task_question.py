@@ -9,7 +9,7 @@ import pytest
 from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
-from stepline.ports.mcp.mcp_server import Reply, ServerAddress, Unread
+from stepline.ports.mcp.mcp_server import McpReply, ServerAddress, Unread
 from stepline.ports.signal import NeverCancelled
 from tests.support import mcp_peer
 from tests.support.mcp_peer import McpPeer, send_json
@@ -48,7 +48,7 @@ def peer(revision: str, **answers: Any) -> McpPeer:
     return McpPeer(**{name: answer(said) for name, said in answers.items()})
 
 
-def poll(server: McpPeer) -> Reply | RemoteTask:
+def poll(server: McpPeer) -> McpReply | RemoteTask:
     with server:
         return CLIENT.poll_task(ServerAddress(url=server.url, timeout_s=30), "t-1")
 
@@ -59,7 +59,7 @@ def refused(server: McpPeer) -> str:
     return error.value.reason
 
 
-def call(server: McpPeer, *, as_task: bool = False) -> Reply | RemoteTask:
+def call(server: McpPeer, *, as_task: bool = False) -> McpReply | RemoteTask:
     with server:
         address = ServerAddress(url=server.url, timeout_s=30)
         return CLIENT.call_tool(address, "t", {}, NeverCancelled(), as_task=as_task)
@@ -71,7 +71,7 @@ def test_a_server_of_the_handshake_is_asked_for_a_task_and_only_if_the_tool_take
     (said,) = [message["params"] for _, message in server.heard if message["method"] == "tools/call"]
     assert said["task"] == {"ttl": 3_600_000}
     plain = peer(HANDSHAKE, tools_call=DONE)
-    assert isinstance(call(plain), Reply)
+    assert isinstance(call(plain), McpReply)
     assert "task" not in plain.heard[-2][1].get("params", {})
 
 
@@ -87,7 +87,7 @@ def test_a_server_without_handshake_is_told_that_a_task_is_taken_and_makes_one()
 def test_a_task_that_is_done_has_the_answer_of_its_call(revision: str) -> None:
     inline = {"result": DONE} if revision == MODERN else {}
     reply = poll(peer(revision, tasks_get=task("completed", **inline), tasks_result=DONE))
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, McpReply)
     assert (reply.parts[0].text, reply.structured, reply.failed) == ("done", {"n": 1}, False)
 
 
@@ -123,7 +123,7 @@ def test_a_task_that_went_wrong_or_is_none_has_a_code(revision: str, answers: An
 def test_a_task_that_is_done_and_has_no_answer_says_so(revision: str) -> None:
     answer = {"tools": []}
     reply = poll(peer(revision, tasks_get=task("completed", result=answer), tasks_result=answer))
-    assert reply == Reply(unread=(Unread(why="no_content"),))
+    assert reply == McpReply(unread=(Unread(why="no_content"),))
 
 
 @pytest.mark.parametrize("revision", [MODERN, HANDSHAKE])

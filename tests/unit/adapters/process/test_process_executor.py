@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from stepline.adapters.process.fork_server import Cell, is_readable
-from stepline.adapters.sandbox.exit_code import render_end
+from stepline.adapters.sandbox.exit_code import render_exit
 from stepline.ports.executor import Job
 from stepline.programs.host import ToolHost
 from stepline.tools.context import ToolContext, ToolOutput
@@ -314,4 +314,4 @@ def test_other_systems_are_refused_with_what_to_do(monkeypatch):
     ],
 )
 def test_an_end_is_told_in_words(returncode, told):
-    assert render_end(returncode) == told
+    assert render_exit(returncode) == told

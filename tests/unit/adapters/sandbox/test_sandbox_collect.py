@@ -8,10 +8,10 @@ import pytest
 
 from stepline.adapters.sandbox import collect as collecting
 from stepline.adapters.sandbox.collect import PATH_MAX_CHARS, collect, printable
-from stepline.adapters.sandbox.restore import restore
-from stepline.adapters.sandbox.tree import DEPTH_MAX
+from stepline.adapters.sandbox.restore import restore_files
+from stepline.adapters.sandbox.tree import TREE_DEPTH_MAX
 from stepline.errors import SandboxError
-from stepline.model.program.execution import Limits, WorkFile
+from stepline.model.program.execution import RunLimits, WorkFile
 
 TURN = "turn_20261121T101500_ab12cd"
 OLD = "turn_20261120T101500_ab12cd"
@@ -36,7 +36,7 @@ class Place:
             WorkFile(path=path, key=path, sha256=digest(body), size_bytes=len(body), mime="text/plain")
             for path, body in bodies.items()
         ]
-        self.before = restore(files, self.root, bodies.get, max_bytes=10**6, owner=None, turn=TURN)
+        self.before = restore_files(files, self.root, bodies.get, max_bytes=10**6, owner=None, turn=TURN)
 
     def write(self, path, body=b"body"):
         target = self.root / path
@@ -45,7 +45,7 @@ class Place:
         return target
 
     def collect(self, **limits):
-        return collect(self.root, self.before, self.spool, limits=Limits(**limits), turn=TURN)
+        return collect(self.root, self.before, self.spool, limits=RunLimits(**limits), turn=TURN)
 
     def spooled(self):
         return {path.name: path.read_bytes() for path in self.spool.iterdir()}
@@ -295,7 +295,7 @@ def test_an_input_larger_than_a_new_file_may_be_is_still_an_input(place):
 
 
 def test_what_was_not_looked_at_is_not_gone(place, monkeypatch):
-    place.restore(**{f"{TURN}/files/deep{'/d' * DEPTH_MAX}/x": b"x", f"{TURN}/files/gone": b"x"})
+    place.restore(**{f"{TURN}/files/deep{'/d' * TREE_DEPTH_MAX}/x": b"x", f"{TURN}/files/gone": b"x"})
     (place.root / TURN / "files/gone").unlink()
     found = place.collect()
     assert [one.code for one in found.refused] == ["path_too_deep"]
@@ -358,7 +358,7 @@ def test_a_walk_that_takes_too_long_fails_the_collection(place, monkeypatch):
 def test_a_root_or_spool_that_cannot_be_opened_fails_the_collection(place):
     for root, spool in ((place.root / "missing", place.spool), (place.root, place.spool / "missing")):
         with pytest.raises(SandboxError) as failure:
-            collect(root, place.before, spool, limits=Limits(), turn=TURN)
+            collect(root, place.before, spool, limits=RunLimits(), turn=TURN)
         assert failure.value.reason == "collect_failed"
     place.root.rename(place.root.with_name("moved"))
     place.root.symlink_to("/etc")

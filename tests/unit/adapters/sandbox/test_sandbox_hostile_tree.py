@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from stepline.adapters.sandbox.collect import Spool, TooLarge, collect
 from stepline.adapters.sandbox.quota import Quota
-from stepline.adapters.sandbox.restore import restore
+from stepline.adapters.sandbox.restore import restore_files
 from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import PathError
 from stepline.model.path import from_physical, physical
-from stepline.model.program.execution import Limits, WorkFile
+from stepline.model.program.execution import RunLimits, WorkFile
 from stepline.model.traversal import Names, clean_text
-from stepline.programs.manifest import FileFact, Manifest, admit
+from stepline.programs.manifest import FileFact, Manifest, reserve_path
 from tests.support.budget import budget
 
 TURN = "turn_20261121T101500_ab12cd"
 SECRET = b"the secret of the host"
-LIMITS = Limits(max_file_bytes=64, max_delta_bytes=256)
+LIMITS = RunLimits(max_file_bytes=64, max_delta_bytes=256)
 OPEN = Path("/proc/self/fd")
 WAIT_S = 60.0
 ROUNDS = 150
@@ -80,7 +80,7 @@ def place() -> Iterator[Path]:
             (base / folder).mkdir()
         (base / "secret").write_bytes(SECRET)
         (base / "outside" / "secret.txt").write_bytes(SECRET)
-        restore((), base / "out", bytes, max_bytes=0, owner=None, turn=TURN)
+        restore_files((), base / "out", bytes, max_bytes=0, owner=None, turn=TURN)
         yield base
         assert remove_tree(base / "out")
         assert (base / "outside" / "secret.txt").read_bytes() == SECRET
@@ -107,7 +107,7 @@ def test_whatever_a_program_leaves_only_its_own_plain_files_are_taken_over(top, 
         assert {file.sha256 for file in found.files} <= bytes_of.keys()
         taken = Names()
         for file in found.files:
-            admit(taken, file.path)
+            reserve_path(taken, file.path)
             assert file.path.startswith((f"{TURN}/files/", f"{TURN}/outputs/"))
             assert file.size_bytes == len(bytes_of[file.sha256]) <= LIMITS.max_file_bytes
         assert sum(file.size_bytes for file in found.files) <= LIMITS.max_delta_bytes
@@ -143,7 +143,9 @@ def test_what_is_restored_is_found_unchanged_and_what_is_collected_can_be_restor
     with place() as base:
         files = [work(path, body) for path, body in workspace.items()]
         stored = {file.key: body for file, body in zip(files, workspace.values(), strict=True)}
-        before = restore(files, base / "again", stored.__getitem__, max_bytes=1000, owner=None, turn=TURN)
+        before = restore_files(
+            files, base / "again", stored.__getitem__, max_bytes=1000, owner=None, turn=TURN
+        )
         assert before.files == {
             file.path: FileFact(sha256=file.sha256, size_bytes=file.size_bytes) for file in files
         }

@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from stepline.adapters.sandbox import quota as measuring
-from stepline.adapters.sandbox.quota import INTERVAL_MIN_S, Quota, watch
-from stepline.adapters.sandbox.tree import DEPTH_MAX
-from stepline.model.program.execution import Limits
+from stepline.adapters.sandbox.quota import INTERVAL_MIN_S, Quota, watch_quota
+from stepline.adapters.sandbox.tree import TREE_DEPTH_MAX
+from stepline.model.program.execution import RunLimits
 from stepline.programs.manifest import FileFact, Manifest
 
 WAIT_S = 60.0
@@ -15,7 +15,7 @@ WAIT_S = 60.0
 
 def check(*roots, before=(), reserve_bytes=0, **limits):
     baseline = Manifest(files={path: FileFact(sha256="", size_bytes=size) for path, size in before})
-    return Quota(roots, Limits(**limits), baseline, reserve_bytes=reserve_bytes).check()
+    return Quota(roots, RunLimits(**limits), baseline, reserve_bytes=reserve_bytes).check()
 
 
 def allocate_beyond_end(path, size_bytes):
@@ -87,7 +87,7 @@ def test_files_without_a_name_use_up_the_reserve(tmp_path):
     if done.returncode:
         pytest.skip("nothing can be mounted here")
     try:
-        quota = Quota([tmp_path], Limits(), Manifest(), reserve_bytes=1 << 19)
+        quota = Quota([tmp_path], RunLimits(), Manifest(), reserve_bytes=1 << 19)
         with (tmp_path / "x").open("wb") as file:
             (tmp_path / "x").unlink()
             assert quota.check() is None
@@ -119,7 +119,7 @@ def test_too_many_entries_and_too_deep_folders_are_growth_too(tmp_path, monkeypa
     (tmp_path / "many").mkdir()
     for i in range(4):
         (tmp_path / "many" / str(i)).touch()
-    (tmp_path / ("d/" * (DEPTH_MAX + 1))).mkdir(parents=True)
+    (tmp_path / ("d/" * (TREE_DEPTH_MAX + 1))).mkdir(parents=True)
     assert check(tmp_path / "many") is None
     assert check(tmp_path) == "exec_workspace_delta_limit"
     monkeypatch.setattr(measuring, "ENTRIES_MAX", 3)
@@ -134,8 +134,8 @@ def test_a_root_that_is_gone_holds_nothing(tmp_path):
 def test_a_watch_tells_the_first_violation_and_ends(tmp_path):
     (tmp_path / "x").write_bytes(b"x" * 10)
     told = []
-    quota = Quota([tmp_path], Limits(max_delta_bytes=5), Manifest())
-    thread = watch(quota, INTERVAL_MIN_S, threading.Event(), told.append)
+    quota = Quota([tmp_path], RunLimits(max_delta_bytes=5), Manifest())
+    thread = watch_quota(quota, INTERVAL_MIN_S, threading.Event(), told.append)
     thread.join(WAIT_S)
     assert not thread.is_alive()
     assert told == ["exec_workspace_delta_limit"]
@@ -145,8 +145,8 @@ def test_a_watch_that_is_stopped_tells_nothing(tmp_path):
     (tmp_path / "x").write_bytes(b"x" * 10)
     told, stop = [], threading.Event()
     stop.set()
-    quota = Quota([tmp_path], Limits(max_delta_bytes=5), Manifest())
-    thread = watch(quota, WAIT_S, stop, told.append)
+    quota = Quota([tmp_path], RunLimits(max_delta_bytes=5), Manifest())
+    thread = watch_quota(quota, WAIT_S, stop, told.append)
     thread.join(WAIT_S)
     assert not thread.is_alive()
     assert told == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stepline.adapters.sandbox.restore import restore
+from stepline.adapters.sandbox.restore import restore_files
 from stepline.errors import DependencyError, NotFoundError, SandboxError
 from stepline.model.program.execution import WorkFile
 
@@ -28,7 +28,7 @@ def work(path, body=b"body"):
 
 def put(root, *files, bodies=None, max_bytes=1000, owner=None):
     bodies = bodies or {}
-    return restore(
+    return restore_files(
         files,
         root,
         lambda key: bodies.get(key, b"body"),
@@ -129,7 +129,7 @@ def test_more_bytes_than_allowed_are_not_even_fetched(tmp_path):
 
     files = [work(f"{TURN}/files/a"), work(f"{TURN}/files/b")]
     with pytest.raises(SandboxError) as failure:
-        restore(files, tmp_path, fetch, max_bytes=7, owner=None, turn=TURN)
+        restore_files(files, tmp_path, fetch, max_bytes=7, owner=None, turn=TURN)
     assert failure.value.reason == "restore_failed"
 
 
@@ -139,7 +139,7 @@ def test_bytes_that_cannot_be_fetched_name_their_file(tmp_path, error):
         raise error
 
     with pytest.raises(SandboxError) as failure:
-        restore([work(f"{TURN}/files/a")], tmp_path, fetch, max_bytes=7, owner=None, turn=TURN)
+        restore_files([work(f"{TURN}/files/a")], tmp_path, fetch, max_bytes=7, owner=None, turn=TURN)
     assert (failure.value.reason, failure.value.context["path"]) == ("restore_failed", f"{TURN}/files/a")
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.adapters.web.page_reader import Refused, read
+from stepline.adapters.web.page_reader import PageRefused, read
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю."
 JAPANESE = "色は匂へど散りぬるを、我が世誰ぞ常ならむ。"
@@ -27,7 +27,7 @@ def text_of(data: bytes, mime: str = "text/plain", charset: str = "") -> str:
 
 
 def refusal(data: bytes, mime: str = "text/plain", charset: str = "") -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(PageRefused) as refused:
         text_of(data, mime, charset)
     return str(refused.value)
 
@@ -134,7 +134,7 @@ ANY_LABEL = st.one_of(
 def test_any_page_is_read_or_refused(data: bytes, mime: str, charset: str) -> None:
     try:
         text_of(data, mime, charset)
-    except Refused as refused:
+    except PageRefused as refused:
         code = str(refused)
     else:
         code = ""

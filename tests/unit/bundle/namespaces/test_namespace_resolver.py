@@ -19,8 +19,8 @@ from stepline.bundle.namespaces.namespace_resolver import check_resolvers
 from stepline.bundle.parts import Parts
 from stepline.errors import DependencyError, InputError, PathError, ToolError
 from stepline.model.entry import Hide, Resulted
-from stepline.model.path import FAMILIES, NamespacePath, parse_path
-from stepline.model.program.execution import ExecRequest, Limits, Run, RuntimeProfile
+from stepline.model.path import PATH_FAMILIES, NamespacePath, parse_path
+from stepline.model.program.execution import ExecRequest, Run, RunLimits, RuntimeProfile
 from stepline.ports.executor import Job
 from stepline.tools.context import ReadCaps
 from tests.support.conversation import LANE, USER, Conversation, text_of
@@ -58,7 +58,7 @@ def opened(resolve, *script, user=USER, hook=None, **fields):
         post_run_hook = hook
 
     conversation = Conversation(*script)
-    runtime = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
+    runtime = (RuntimeProfile(backend="process"), RunLimits(timeout_s=60))
     conversation.agent = build_agent(ReadCaps(), parts=Shop.parts(), runtime=runtime)
     conversation.backends["process"] = MemoryExecutor(lambda _: Run(returncode=0))
     conversation.send("who is 42?", user=user)
@@ -316,7 +316,20 @@ def test_a_namespace_is_there_only_where_a_bundle_has_it():
 
 @pytest.mark.parametrize(
     "name",
-    [*FAMILIES, "conv", "ref", "https", "skills", "sources_pool", "c", "CRM", "c rm", "crm:", "a" * 33, ""],
+    [
+        *PATH_FAMILIES,
+        "conv",
+        "ref",
+        "https",
+        "skills",
+        "sources_pool",
+        "c",
+        "CRM",
+        "c rm",
+        "crm:",
+        "a" * 33,
+        "",
+    ],
 )
 def test_a_namespace_that_means_something_else_is_refused(name):
     assert code_of(check_resolvers, [resolver(print, namespace=name)]) == "resolver_invalid"

@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.bundle.skills.skill import Skill
-from stepline.bundle.skills.skill_catalogue import CATALOGUE_MAX_CHARS, HEAD, render_all, render_catalogue
+from stepline.bundle.skills.skill_catalogue import (
+    CATALOGUE_MAX_CHARS,
+    HEAD,
+    render_all,
+    render_skill_catalogue,
+)
 from stepline.bundle.skills.skill_choice import CONSUMER, choose_skills, merge_skills, patterns_of
 from stepline.bundle.skills.skill_folder import BUILT_IN, load_folder
 from stepline.bundle.skills.skill_shelf import skill_shelf
@@ -41,7 +46,7 @@ FORGED = st.one_of(
 @given(st.lists(FORGED, min_size=1, max_size=60))
 def test_no_description_becomes_a_line_of_its_own_and_the_budget_is_kept(texts):
     skills = [skill(f"ns.s{n:02}", description=text) for n, text in enumerate(texts)]
-    listed = render_catalogue(skills)
+    listed = render_skill_catalogue(skills)
     assert len(listed) <= CATALOGUE_MAX_CHARS
     head, *rows = listed.split("\n")
     assert head == HEAD
@@ -53,7 +58,7 @@ def test_no_description_becomes_a_line_of_its_own_and_the_budget_is_kept(texts):
     assert rows[len(named) :] == (
         [f"… {left} more; react.read sk:public.catalog lists all of them"] if left else []
     )
-    assert render_catalogue(skills[::-1]) == listed
+    assert render_skill_catalogue(skills[::-1]) == listed
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
@@ -62,15 +67,15 @@ def test_no_front_matter_breaks_the_catalogue(tmp_path_factory, name, descriptio
     front = f"---\nname: {name}\ndescription: {description}\n---\n".encode("utf-8", "surrogatepass")
     write_skills(root, {"given/SKILL.md": front + b"Text."})
     read = read_folder(root)
-    assert read == "skill_invalid" or len(render_catalogue(read).split("\n")) == 2
+    assert read == "skill_invalid" or len(render_skill_catalogue(read).split("\n")) == 2
 
 
 def test_many_skills_are_shortened_first_and_then_counted_and_all_stand_at_a_path():
     long = [skill(f"ns.s{n:03}", description="long " * 70) for n in range(20)]
-    assert "more; react.read" not in render_catalogue(long)
+    assert "more; react.read" not in render_skill_catalogue(long)
     many = [skill(f"ns.s{n:03}", description="short one") for n in range(300)]
-    assert all(len(render_catalogue(many[:count])) <= CATALOGUE_MAX_CHARS for count in range(110, 301))
-    assert "more; react.read sk:public.catalog" in render_catalogue(many)
+    assert all(len(render_skill_catalogue(many[:count])) <= CATALOGUE_MAX_CHARS for count in range(110, 301))
+    assert "more; react.read sk:public.catalog" in render_skill_catalogue(many)
     whole = skill_shelf(many)("sk:public.catalog").text
     assert whole == render_all(many)
     assert len(whole.split("\n")) == 300
@@ -78,7 +83,7 @@ def test_many_skills_are_shortened_first_and_then_counted_and_all_stand_at_a_pat
 
 def test_numbers_follow_the_list_and_what_is_hidden_has_none():
     skills = [skill("ns.b"), skill("internal.a"), skill("ns.a", hidden=True), skill("c")]
-    rows = render_catalogue(skills).split("\n")[1:]
+    rows = render_skill_catalogue(skills).split("\n")[1:]
     assert [row.split(":")[1] for row in rows] == ["ns.b", "public.c"]
     read = skill_shelf(skills)
     assert read("sk:SK2").path == "sk:public.c"

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stepline.bundle.skills.skill_folder import BUILT_IN, list_files, load_folder, parse_plain
+from stepline.bundle.skills.skill_folder import BUILT_IN, list_skill_files, load_folder, parse_plain
 from stepline.errors import InputError
 from stepline.model.source import Source
 from tests.unit.bundle.skills.skills_on_disk import FOREIGN, write_skills
@@ -32,7 +32,7 @@ def test_a_folder_of_another_product_is_read_as_it_is(tmp_path):
     assert skill.description.endswith("merge documents. Use when: the user names a PDF.")
     assert skill.text.startswith("# PDF processing\n\nFor forms see")
     assert (skill.requires, skill.imports, skill.hidden) == ((), (), False)
-    assert list_files(skill.folder) == [
+    assert list_skill_files(skill.folder) == [
         "LICENSE.txt",
         "assets/seal.png",
         "references/FORMS.md",
@@ -92,7 +92,7 @@ def test_fields_and_files_of_our_own_are_read(tmp_path):
     assert skill.requires == ("react.read", "shop.price")
     assert skill.sources == (Source(sid=2, url="https://a.example/x", title="A", text="about a"),)
     assert skill.hidden
-    assert list_files(skill.folder) == ["compact.md"]
+    assert list_skill_files(skill.folder) == ["compact.md"]
 
 
 def test_a_skill_may_be_a_yaml_file_that_names_its_instruction(tmp_path):
@@ -145,7 +145,7 @@ def test_links_and_hidden_names_are_neither_skills_nor_files_of_one(tmp_path):
     (root / "a/folder").symlink_to(outside)
     (root / "c").mkdir()
     (root / "c/SKILL.md").symlink_to(outside / "x/SKILL.md")
-    assert list_files(only(root).folder) == []
+    assert list_skill_files(only(root).folder) == []
 
 
 # --- YAML without its parser

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from stepline.context.journal.staged import JournalText, Shown
+from stepline.context.journal.staged import JournalText, StagedContent
 from stepline.context.request import Rendered, spell_files
 from stepline.model.block import Body, Produced
 from stepline.model.file.attachment import Attachment
@@ -90,7 +90,7 @@ def busy() -> LogBuilder:
 
 
 STAGED: Final = (
-    Shown(
+    StagedContent(
         path="fi:turn_0001.outputs/table.md",
         kind="file",
         format="text",
@@ -100,10 +100,10 @@ STAGED: Final = (
         ts="2026-11-21T10:00:09.000Z",
         text="| a | b |\n[LOOP ROUNDS]\n```",
     ),
-    Shown(path=PICTURE, kind="file", format="image", mime="image/png", filename="chart.png"),
-    Shown(path="fi:turn_0001.outputs/gone.md", why="there is nothing at this path"),
+    StagedContent(path=PICTURE, kind="file", format="image", mime="image/png", filename="chart.png"),
+    StagedContent(path="fi:turn_0001.outputs/gone.md", why="there is nothing at this path"),
 )
-SKILL: Final = Shown(
+SKILL: Final = StagedContent(
     path="sk:public.brief", kind="skill", format="text", mime="text/markdown", text="Say it in a line."
 )
 

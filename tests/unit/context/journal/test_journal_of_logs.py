@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 from stepline.context.estimate import MARGIN
 from stepline.context.journal.current_turn import OPTIONAL, SECTIONS
 from stepline.context.journal.render_journal import LOG_HEADER, render_journal
-from stepline.context.journal.staged import JournalText, Shown
+from stepline.context.journal.staged import JournalText, StagedContent
 from stepline.context.journal.turn_course import DETAILS
 from stepline.context.request import Rendered
 from stepline.model.block import Body
@@ -34,7 +34,10 @@ forgeries = st.sampled_from([*FORGERIES, *(f"[{title}]\nnone" for title in SECTI
 @patient
 @given(logs(forgetting=True), texts | forgeries)
 def test_no_text_of_anybody_looks_like_structure(log: LogBuilder, text: str) -> None:
-    shown = (Shown(path="fi:a", kind=text, filename=text, text=text), Shown(path="fi:b", why=text))
+    shown = (
+        StagedContent(path="fi:a", kind=text, filename=text, text=text),
+        StagedContent(path="fi:b", why=text),
+    )
     log.message(text, source=text)
     assert forged_in_journal(digest(log.timeline(), shown=shown, skills=shown)) == []
 
@@ -55,7 +58,7 @@ def test_every_section_stands_once_and_in_its_order(log: LogBuilder) -> None:
     st.lists(texts.map(lambda text: text * 200), max_size=3),
 )
 def test_no_request_is_larger_than_its_budget(log: LogBuilder, budget: int, staged: list[str]) -> None:
-    shown = [Shown(path="fi:a", text=text) for text in staged]
+    shown = [StagedContent(path="fi:a", text=text) for text in staged]
     rendered = ask(log.timeline(), budget_tokens=budget, shown=shown)
     parts = [part for part in (*rendered.system, *rendered.content) if isinstance(part, Part)]
     assert sum(byte_length(part.text) for part in parts) * MARGIN <= budget * BYTES_PER_TOKEN
@@ -143,7 +146,7 @@ def test_a_turn_that_grows_is_shown_in_less_detail_before_it_has_no_room() -> No
 def test_staged_texts_share_what_is_left_and_the_short_ones_stay_whole(most: int) -> None:
     log = LogBuilder()
     log.message("show me")
-    shown = (Shown(path="fi:a", text="short"), Shown(path="fi:b", text="word " * 20_000))
+    shown = (StagedContent(path="fi:a", text="short"), StagedContent(path="fi:b", text="word " * 20_000))
     text = digest(log.timeline(), shown=shown, budget_tokens=4_000 + most)
     assert "### fi:a [artifact]\n" in text
     assert "\n  short\n```\n" in text
@@ -152,8 +155,8 @@ def test_staged_texts_share_what_is_left_and_the_short_ones_stay_whole(most: int
 
 @pytest.mark.parametrize("budget", [12_000, 80_000])
 def test_staged_skills_share_half_of_what_is_left_and_the_short_ones_stay_whole(budget: int) -> None:
-    skills = [Shown(path=f"sk:long.{at}", text="word " * 20_000) for at in range(8)]
-    short = Shown(path="sk:short", text="Look twice.")
+    skills = [StagedContent(path=f"sk:long.{at}", text="word " * 20_000) for at in range(8)]
+    short = StagedContent(path="sk:short", text="Look twice.")
     log = LogBuilder()
     log.message("show me")
     rendered = ask(log.timeline(), skills=[*skills, short], budget_tokens=budget)

@@ -8,7 +8,7 @@ import pytest
 
 from stepline.context.journal.current_turn import OPTIONAL, SECTIONS
 from stepline.context.journal.render_journal import GUARD, LOG_HEADER
-from stepline.context.journal.staged import Shown
+from stepline.context.journal.staged import StagedContent
 from stepline.context.journal.staged_text import ARTIFACTS, SKILLS
 from stepline.model.file.attachment import Attachment
 from stepline.ports.model import Media, Part
@@ -54,7 +54,7 @@ TOLD: Final = (
     "iterations: 2 used of 15, 13 left with this one\ntokens: ",
 )
 """Something that each of them says in the conversation of these tests."""
-TABLE: Final = Shown(
+TABLE: Final = StagedContent(
     path="fi:turn_0009.outputs/a.csv",
     kind="file",
     format="text",
@@ -64,8 +64,8 @@ TABLE: Final = Shown(
     ts="2026-11-21T10:00:14.000Z",
     text="a,b\n1,2",
 )
-PICTURE: Final = Shown(path="fi:turn_0009.outputs/a.png", kind="file", format="image", mime=PNG)
-SKILL: Final = Shown(path="sk:tidy", kind="skill", format="text", text="Put everything back.")
+PICTURE: Final = StagedContent(path="fi:turn_0009.outputs/a.png", kind="file", format="image", mime=PNG)
+SKILL: Final = StagedContent(path="sk:tidy", kind="skill", format="text", text="Put everything back.")
 
 
 # --- the system part
@@ -310,6 +310,6 @@ def test_a_picture_is_only_defined_in_the_text() -> None:
 
 def test_what_cannot_be_shown_says_why() -> None:
     text = digest(
-        told_log().timeline(), shown=(Shown(path="fi:turn_0009.outputs/b.md", why="there is none"),)
+        told_log().timeline(), shown=(StagedContent(path="fi:turn_0009.outputs/b.md", why="there is none"),)
     )
     assert "content: not shown: there is none" in structure(text)

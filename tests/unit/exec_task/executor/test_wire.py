@@ -77,11 +77,11 @@ def code(client: Client, tool_id="test.echo", **params) -> str:
 
 def test_both_sides_speak_of_the_same_limits():
     from exec_task.executor import wire
-    from stepline.programs.request_gate import VERSION
+    from stepline.programs.request_gate import PROTOCOL_VERSION
 
     assert (wire.REQUEST_BYTES_MAX, wire.REPLY_BYTES_MAX) == (frame.REQUEST_BYTES_MAX, frame.REPLY_BYTES_MAX)
     assert wire.HEADER_BYTES == frame.HEADER_BYTES
-    assert wire.VERSION == VERSION
+    assert wire.VERSION == PROTOCOL_VERSION
     assert wire.PARALLEL_MAX < CONNECTIONS_MAX
 
 

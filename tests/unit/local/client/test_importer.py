@@ -6,11 +6,11 @@ import pytest
 
 from stepline.api import imports
 from stepline.errors import DependencyError, LimitError
-from stepline.local.brought_documents import BroughtDocuments
 from stepline.local.client import importer
 from stepline.local.client.api_transport import ApiError
 from stepline.local.client.http_api import HttpApi
 from stepline.local.client.importer import Importer
+from stepline.local.imported_documents import ImportedDocuments
 from stepline.model.file.attachment import attachment_key
 from tests.support.api_server import TOKEN
 from tests.support.conversation import Conversation
@@ -34,7 +34,7 @@ def documents():
 @pytest.fixture
 def brought(documents):
     files = {SENT.sha256: lambda: CSV, FILE: lambda: b"# Ulm"}
-    return BroughtDocuments(documents=documents, files=files)
+    return ImportedDocuments(documents=documents, files=files)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_begun_again_it_goes_on_with_the_files_that_it_began_with(client, brough
 
 def test_a_file_that_is_not_there_or_not_taken_comes_in_without_its_bytes(client, documents):
     files = {SENT.sha256: lambda: b"a\0b"}
-    status = client.importer.bring(BroughtDocuments(documents=documents, files=files))
+    status = client.importer.bring(ImportedDocuments(documents=documents, files=files))
     assert (status.state, status.report.files, status.report.files_missing) == ("whole", 0, 2)
     told = "\n".join(client.told)
     assert "which are not there" in told

@@ -19,8 +19,7 @@ from stepline.local.client.control import Control
 from stepline.local.client.outgoing import Said
 from stepline.local.client.reducer import fold_frame, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request
-from stepline.model.entry import Closed, Dropped, Inbound
-from stepline.model.entry import Steered as SteeredEntry
+from stepline.model.entry import Closed, Dropped, Inbound, SteeredEntry
 from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.model.wire.event import decode_frame
 from stepline.model.wire.live_event import STEER, STOP

@@ -5,10 +5,10 @@ import pytest
 
 @pytest.fixture
 def account(aws):
-    from stepline.local.cloud.account import Account
+    from stepline.local.cloud.account import AwsAccount
     from tests.unit.local.cloud.recorded_programs import REGION, session
 
-    return Account(session(REGION))
+    return AwsAccount(session(REGION))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def prompts():
 @pytest.fixture
 def context(tmp_path, prompts, programs, account):
     from stepline.local.check import passed
-    from stepline.local.cloud.account import Account
+    from stepline.local.cloud.account import AwsAccount
     from stepline.local.cloud.deploy import Desk
     from tests.unit.local.cloud.recorded_programs import REGION, session
 
@@ -44,7 +44,7 @@ def context(tmp_path, prompts, programs, account):
         confirm=prompts.confirm,
         say=prompts.say,
         run=programs,
-        open_account=lambda profile, region: Account(session(region or REGION), profile=profile),
+        open_account=lambda profile, region: AwsAccount(session(region or REGION), profile=profile),
         install=lambda _home, _say: None,
         build_page=lambda _say: None,
         stands=lambda _account, _stage: False,

@@ -8,8 +8,8 @@ from botocore.stub import Stubber
 
 from stepline.adapters.aws.table import QUEUE
 from stepline.local.cloud.capacity import RESERVING, check_concurrency, check_turns, read_capacity
-from stepline.local.cloud.deploy import deploy
-from stepline.local.cloud.deployment import load
+from stepline.local.cloud.deploy import deploy_stage
+from stepline.local.cloud.deployment import load_deployment
 from tests.unit.local.cloud.recorded_programs import order, refused
 
 REQUEST = "aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value"
@@ -132,10 +132,10 @@ def test_it_says_how_many_turns_wait_now(account):
 @pytest.mark.usefixtures("bootstrapped")
 def test_a_deployment_takes_what_the_account_has_and_does_not_remember_it(here, account, programs, prompts):
     with having(account, 1000, 1000):
-        deploy(order(smoke=False), here)
+        deploy_stage(order(smoke=False), here)
     assert "--context concurrency=1000 " in programs.said("synth")
     assert "700 turns at once" in prompts.text
-    known = load(here.home, "dev")
+    known = load_deployment(here.home, "dev")
     assert known is not None
     assert "concurrency" not in known.context
 
@@ -143,21 +143,21 @@ def test_a_deployment_takes_what_the_account_has_and_does_not_remember_it(here, 
 @pytest.mark.usefixtures("bootstrapped")
 def test_the_number_that_is_chosen_is_taken_and_remembered(here, account, programs):
     with having(account, 1000, 1000):
-        deploy(order(choices={"concurrency": "500"}, smoke=False), here)
+        deploy_stage(order(choices={"concurrency": "500"}, smoke=False), here)
     assert "--context concurrency=500 " in programs.said("synth")
 
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_a_number_that_the_account_has_not_stops_the_deployment(here, account, programs):
     with having(account, 400, 400):
-        error = refused(deploy, order(choices={"concurrency": "500"}), here)
+        error = refused(deploy_stage, order(choices={"concurrency": "500"}), here)
     assert error.reason == "cloud_deploy"
     assert "deploy" not in programs.verbs
 
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_a_deployment_that_cannot_read_the_number_says_so_and_goes_on(context, programs, prompts):
-    deploy(order(smoke=False), context)
+    deploy_stage(order(smoke=False), context)
     assert "allow lambda:GetAccountSettings" in prompts.text
     assert "concurrency=" not in programs.said("synth")
     assert programs.verbs[-1] == "deploy"

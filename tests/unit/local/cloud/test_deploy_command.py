@@ -7,8 +7,8 @@ import pytest
 
 from stepline.errors import AuthError, DependencyError
 from stepline.local.check import failed, warned
-from stepline.local.cloud.deploy import UNANSWERED, deploy, find_deployment, is_watched, synthesize
-from stepline.local.cloud.deployment import Deployment, load, save
+from stepline.local.cloud.deploy import UNANSWERED, deploy_stage, find_deployment, is_watched, synthesize
+from stepline.local.cloud.deployment import Deployment, load_deployment, save_deployment
 from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, bootstrap, order, refused
 
 URL = {"WebSocketUrl": "wss://far/live"}
@@ -29,12 +29,12 @@ def with_turn(context, try_turn):
 @pytest.mark.usefixtures("bootstrapped")
 def test_a_stage_is_looked_at_shown_asked_for_deployed_and_remembered(context, programs, prompts):
     programs.outputs["stepline-dev-loop"] = URL
-    deployment, code = deploy(order(choices={"oidc_issuer": "https://login.example"}), context)
+    deployment, code = deploy_stage(order(choices={"oidc_issuer": "https://login.example"}), context)
     assert code == 0
     assert programs.verbs[:2] == ["choices", "synth"]
     assert programs.verbs[-1] == "deploy"
     assert prompts.questions == [f"deploy stage dev to account {ACCOUNT_ID}, {REGION}?"]
-    assert deployment == load(context.home, "dev")
+    assert deployment == load_deployment(context.home, "dev")
     assert deployment.outputs == {"TableName": "t", **URL}
     assert deployment.deployed_at
 
@@ -64,7 +64,7 @@ def test_tasks_are_placed_in_zones_that_have_fargate_and_the_choice_is_not_remem
     [({}, "AWS builds their image"), ({"exec_image": "none"}, "programs: none"), ({"exec_image": "a:1"}, "")],
 )
 def test_a_deployment_says_whether_it_runs_programs(context, prompts, choices, said):
-    deploy(order(choices=choices, smoke=False), context)
+    deploy_stage(order(choices=choices, smoke=False), context)
     assert said in prompts.text
     assert ("programs: " in prompts.text) is bool(said)
 
@@ -79,7 +79,7 @@ def test_a_deployment_says_whether_it_runs_programs(context, prompts, choices, s
     ],
 )
 def test_a_deployment_says_when_its_alarms_notify_nobody(context, prompts, choices, warned):
-    deploy(order(choices=choices, smoke=False), context)
+    deploy_stage(order(choices=choices, smoke=False), context)
     assert ("alarms of the stage have no topic" in prompts.text) is warned
 
 
@@ -99,7 +99,7 @@ def test_stage_prod_is_watched_unless_it_chose_otherwise(stage, choices, watched
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_what_was_shown_is_what_is_deployed(context, programs, prompts):
-    deploy(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
+    deploy_stage(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
     folder = programs.said("synth").split("--output ")[1].split()[0]
     assert f"--app {folder} " in programs.said("deploy")
     assert "--context oidc_issuer=https://login.example --context stage=dev" in programs.said("synth")
@@ -121,7 +121,7 @@ def test_the_index_of_the_bundles_documents_is_built_before_it_is_deployed(
     (tmp_path / "guide").mkdir()
     (tmp_path / "guide/lamp.md").write_text("# Lamp\n")
     monkeypatch.setattr("stepline.local.cloud.deploy.REPOSITORY", tmp_path)
-    deploy(order(choices={"bundle": "bundles.docs"}, smoke=False), context)
+    deploy_stage(order(choices={"bundle": "bundles.docs"}, smoke=False), context)
     shown = prompts.text
     assert shown.index("building the index of bundles/docs") < shown.index("writing the templates")
     assert (bundle / ".knowledge/current").is_file()
@@ -130,28 +130,28 @@ def test_the_index_of_the_bundles_documents_is_built_before_it_is_deployed(
 @pytest.mark.usefixtures("bootstrapped")
 def test_what_it_costs_is_said_before_it_asks(context, prompts):
     prompts.answers = [False]
-    refused(deploy, order(), context)
+    refused(deploy_stage, order(), context)
     assert prompts.lines[-1] == "    1.60  USD a month while nobody talks to it"
 
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_a_price_that_nobody_knows_holds_nothing_up(context, programs, prompts):
     programs.failing.add("cost")
-    deploy(order(smoke=False), context)
+    deploy_stage(order(smoke=False), context)
     assert "the cost at rest is not known: no" in prompts.text
     assert programs.verbs[-1] == "deploy"
 
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_choices_need_no_repetition_and_can_be_forgotten(context, programs):
-    deploy(
+    deploy_stage(
         order(choices={"oidc_issuer": "https://login.example", "snap_start": "false"}, smoke=False), context
     )
-    deploy(order(smoke=False), context)
+    deploy_stage(order(smoke=False), context)
     assert "oidc_issuer=https://login.example" in programs.said("synth")
-    deploy(order(choices={"oidc_issuer": ""}, smoke=False), context)
+    deploy_stage(order(choices={"oidc_issuer": ""}, smoke=False), context)
     assert "oidc_issuer" not in programs.said("synth")
-    assert load(context.home, "dev").context == {"snap_start": "false"}
+    assert load_deployment(context.home, "dev").context == {"snap_start": "false"}
 
 
 @pytest.mark.usefixtures("bootstrapped")
@@ -168,9 +168,9 @@ def test_choices_need_no_repetition_and_can_be_forgotten(context, programs):
 )
 def test_who_asks_for_the_users_lets_go_of_them_before_they_go(context, programs, outputs, users):
     programs.outputs["stepline-dev-state"] |= outputs
-    deploy(order(smoke=False), context)
+    deploy_stage(order(smoke=False), context)
     programs.commands.clear()
-    deploy(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
+    deploy_stage(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
     steps = [" ".join(c) for c in programs.commands if programs.verb(c) == "deploy"]
     assert [" --exclusively " in step for step in steps] == [True, False][not users :]
     assert users in steps[0]
@@ -180,17 +180,17 @@ def test_who_asks_for_the_users_lets_go_of_them_before_they_go(context, programs
 @pytest.mark.usefixtures("bootstrapped")
 def test_a_failed_deployment_names_the_next_command_and_keeps_the_choices(context, programs):
     programs.failing.add("deploy")
-    error = refused(deploy, order(choices={"oidc_issuer": "https://login.example"}), context)
+    error = refused(deploy_stage, order(choices={"oidc_issuer": "https://login.example"}), context)
     assert error.reason == "cloud_deploy"
     assert "stepline deploy --stage dev" in str(error)
-    known = load(context.home, "dev")
+    known = load_deployment(context.home, "dev")
     assert known.context == {"oidc_issuer": "https://login.example"}
     assert not known.deployed_at
 
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_a_misspelt_choice_is_refused_before_anything_is_done(context, programs):
-    error = refused(deploy, order(choices={"oidc_isuer": "https://login.example"}), context)
+    error = refused(deploy_stage, order(choices={"oidc_isuer": "https://login.example"}), context)
     assert error.reason == "bad_choice"
     assert "oidc_isuer" in str(error)
     assert programs.verbs == ["choices"]
@@ -199,24 +199,24 @@ def test_a_misspelt_choice_is_refused_before_anything_is_done(context, programs)
 @pytest.mark.usefixtures("bootstrapped")
 def test_a_stage_that_another_checkout_deployed_is_told_apart(context, prompts):
     standing = replace(context, stands=lambda _account, stage: stage == "dev")
-    deploy(order(smoke=False), standing)
+    deploy_stage(order(smoke=False), standing)
     assert "was deployed from another checkout" in prompts.text
     prompts.lines.clear()
-    deploy(order(smoke=False), standing)
+    deploy_stage(order(smoke=False), standing)
     assert "was deployed from another checkout" not in prompts.text
 
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_no_is_an_answer(context, programs, prompts):
     prompts.answers = [False]
-    assert refused(deploy, order(), context).reason == "cloud_deploy"
+    assert refused(deploy_stage, order(), context).reason == "cloud_deploy"
     assert "deploy" not in programs.verbs
-    assert load(context.home, "dev") is None
+    assert load_deployment(context.home, "dev") is None
 
 
 def test_an_empty_account_is_bootstrapped_after_asking(context, programs, prompts, account):
     programs.on_bootstrap = lambda: bootstrap(account)
-    deploy(order(smoke=False), context)
+    deploy_stage(order(smoke=False), context)
     assert programs.verbs[0] == "bootstrap"
     assert f"aws://{ACCOUNT_ID}/{REGION}" in programs.said("bootstrap")
     assert "cdk bootstrap" in prompts.questions[0]
@@ -224,21 +224,21 @@ def test_an_empty_account_is_bootstrapped_after_asking(context, programs, prompt
 
 def test_an_account_that_may_not_be_bootstrapped_stops_the_deployment(context, programs, prompts):
     prompts.answers = [False]
-    error = refused(deploy, order(), context)
+    error = refused(deploy_stage, order(), context)
     assert f"cdk bootstrap aws://{ACCOUNT_ID}/{REGION}" in str(error)
     assert programs.verbs == []
 
 
 def test_a_bootstrap_that_fails_stops_the_deployment(context, programs):
     programs.failing.add("bootstrap")
-    assert refused(deploy, order(), context).reason == "cloud_deploy"
+    assert refused(deploy_stage, order(), context).reason == "cloud_deploy"
     assert programs.verbs == ["bootstrap"]
 
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_an_image_of_our_own_needs_docker(context, programs):
     programs.failing.add("version")
-    error = refused(deploy, order(choices={"exec_image": "asset"}), context)
+    error = refused(deploy_stage, order(choices={"exec_image": "asset"}), context)
     assert "-c exec_image=codebuild" in str(error)
     assert programs.verbs == ["choices", "version"]
 
@@ -246,7 +246,7 @@ def test_an_image_of_our_own_needs_docker(context, programs):
 @pytest.mark.usefixtures("bootstrapped")
 def test_an_image_that_aws_builds_needs_none(context, programs):
     programs.failing.add("version")
-    deploy(order(choices={"exec_image": "codebuild"}, smoke=False), context)
+    deploy_stage(order(choices={"exec_image": "codebuild"}, smoke=False), context)
     assert programs.verbs[-1] == "deploy"
 
 
@@ -254,9 +254,9 @@ def test_an_image_that_aws_builds_needs_none(context, programs):
 @pytest.mark.parametrize("field", ["account", "region"])
 def test_a_stage_stays_where_it_is(context, programs, field):
     elsewhere = {"account": ACCOUNT_ID, "region": REGION, field: "elsewhere"}
-    save(context.home, Deployment(stage="dev", **elsewhere))
+    save_deployment(context.home, Deployment(stage="dev", **elsewhere))
     fields = {"region": REGION} if field == "region" else {}
-    error = refused(deploy, order(**fields), context)
+    error = refused(deploy_stage, order(**fields), context)
     assert error.reason == "cloud_account"
     assert "--profile" in str(error)
     assert programs.verbs == []
@@ -264,8 +264,8 @@ def test_a_stage_stays_where_it_is(context, programs, field):
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_profile_and_region_are_remembered_and_reach_the_children(context, programs):
-    save(context.home, Deployment(stage="dev", account=ACCOUNT_ID, region=REGION, profile="work"))
-    deploy(order(smoke=False), context)
+    save_deployment(context.home, Deployment(stage="dev", account=ACCOUNT_ID, region=REGION, profile="work"))
+    deploy_stage(order(smoke=False), context)
     assert programs.said("deploy").count("--profile work") == 1
     assert programs.environments[-1]["AWS_PROFILE"] == "work"
     assert programs.environments[-1]["AWS_REGION"] == REGION
@@ -276,7 +276,7 @@ def test_a_given_token_is_used_for_the_smoke_turn(context, programs, prompts):
     programs.outputs["stepline-dev-loop"] = URL
     heard = []
     tried = with_turn(context, lambda url, token: heard.append((url, token)) or "Blue.")
-    assert deploy(order(token="mine"), tried)[1] == 0
+    assert deploy_stage(order(token="mine"), tried)[1] == 0
     assert heard == [("wss://far/live", "mine")]
     assert "Blue." in prompts.text
 
@@ -285,7 +285,7 @@ def test_a_given_token_is_used_for_the_smoke_turn(context, programs, prompts):
 def test_without_a_pool_and_a_token_it_says_how_to_try(context, programs, prompts):
     programs.outputs["stepline-dev-loop"] = URL
     tried = with_turn(context, fail_with(AuthError("nobody asked for this")))
-    assert deploy(order(), tried)[1] == 0
+    assert deploy_stage(order(), tried)[1] == 0
     assert "STEPLINE_TOKEN=… stepline send --stage dev" in prompts.text
 
 
@@ -293,15 +293,15 @@ def test_without_a_pool_and_a_token_it_says_how_to_try(context, programs, prompt
 def test_a_turn_that_fails_has_its_own_exit_code_and_leaves_the_stage(context, programs, prompts):
     programs.outputs["stepline-dev-loop"] = URL
     tried = with_turn(context, fail_with(DependencyError("the turn failed", code="smoke_failed")))
-    assert deploy(order(token="mine"), tried)[1] == UNANSWERED
+    assert deploy_stage(order(token="mine"), tried)[1] == UNANSWERED
     assert "stepline doctor --aws --stage dev" in prompts.text
-    assert load(context.home, "dev").deployed_at
+    assert load_deployment(context.home, "dev").deployed_at
 
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_a_token_is_never_written_or_handed_to_a_child(context, programs):
     programs.outputs["stepline-dev-loop"] = URL
-    deploy(order(token="secret-token"), context)
+    deploy_stage(order(token="secret-token"), context)
     assert "secret-token" not in (context.home / "stages/dev.json").read_text()
     assert "secret-token" not in json.dumps([programs.commands, programs.environments])
 
@@ -310,7 +310,7 @@ def test_a_token_is_never_written_or_handed_to_a_child(context, programs):
 def test_the_page_is_built_before_the_templates_and_its_address_is_told_first(context, programs, prompts):
     programs.outputs["stepline-dev-edge"] = {"PageUrl": "https://chat.example/", "PageHost": "d1.example"}
     built = replace(context, build_page=lambda _say: programs.commands.append(["page", "build"]))
-    deploy(order(smoke=False), built)
+    deploy_stage(order(smoke=False), built)
     assert programs.verbs.index("build") < programs.verbs.index("synth")
     told = [line.split()[0] for line in prompts.lines if line.startswith(("Page", "TableName"))]
     assert told == ["PageUrl", "PageHost", "TableName"]
@@ -333,5 +333,5 @@ def test_a_page_that_fails_has_the_same_exit_code_and_one_without_a_domain_has_n
     programs.outputs["stepline-dev-loop"] = URL
     checked = replace(context, check_page=lambda _stage, _outputs: check)
     code, said = expected
-    assert deploy(order(token="mine"), checked)[1] == code
+    assert deploy_stage(order(token="mine"), checked)[1] == code
     assert said in prompts.text

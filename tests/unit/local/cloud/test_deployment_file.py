@@ -8,32 +8,32 @@ from stepline.errors import InputError
 from stepline.local.cloud.deployment import (
     Deployment,
     check_stage,
+    delete_deployment,
     fold_choices,
-    forget,
-    load,
+    load_deployment,
     parse_choices,
     read_outputs,
-    save,
+    save_deployment,
 )
 
 STAGE = Deployment(stage="dev", account="1", region="eu-central-1", context={"exec_image": "codebuild"})
 
 
 def test_a_stage_is_found_again(tmp_path):
-    save(tmp_path, STAGE)
-    assert load(tmp_path, "dev") == STAGE
-    assert load(tmp_path, "prod") is None
+    save_deployment(tmp_path, STAGE)
+    assert load_deployment(tmp_path, "dev") == STAGE
+    assert load_deployment(tmp_path, "prod") is None
 
 
 def test_a_forgotten_stage_is_not(tmp_path):
-    save(tmp_path, STAGE)
-    forget(tmp_path, "dev")
-    forget(tmp_path, "dev")
-    assert load(tmp_path, "dev") is None
+    save_deployment(tmp_path, STAGE)
+    delete_deployment(tmp_path, "dev")
+    delete_deployment(tmp_path, "dev")
+    assert load_deployment(tmp_path, "dev") is None
 
 
 def test_only_its_owner_reads_it(tmp_path):
-    save(tmp_path, STAGE)
+    save_deployment(tmp_path, STAGE)
     assert stat.S_IMODE((tmp_path / "stages/dev.json").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "stages/dev").stat().st_mode) == 0o700
 

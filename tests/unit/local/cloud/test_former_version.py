@@ -5,7 +5,7 @@ import json
 import pytest
 from botocore.stub import Stubber
 
-from stepline.local.cloud.deploy import delete_former_versions, deploy, find_functions, plan_deletions
+from stepline.local.cloud.deploy import delete_former_versions, deploy_stage, find_functions, plan_deletions
 from tests.unit.local.cloud import recorded_programs
 from tests.unit.local.cloud.recorded_programs import order, write_assembly
 
@@ -87,10 +87,10 @@ def test_functions_of_the_stage_are_named_in_its_templates_and_those_of_the_cdk_
 def test_a_deployment_that_succeeded_cleans_up_and_one_that_failed_does_not(context, programs, prompts):
     programs.failing.add("deploy")
     with pytest.raises(Exception, match="exit code 1"):
-        deploy(order(smoke=False), context)
+        deploy_stage(order(smoke=False), context)
     assert "older versions" not in prompts.text
     programs.failing.clear()
-    deploy(order(smoke=False), context)
+    deploy_stage(order(smoke=False), context)
     assert (
         f"older versions of {NAME} were not deleted" in prompts.text
     )  # the fake account has no such function

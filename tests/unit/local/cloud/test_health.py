@@ -9,11 +9,11 @@ import pytest
 from botocore.stub import Stubber
 
 from stepline.errors import DependencyError
-from stepline.local.cloud.deploy import deploy
-from stepline.local.cloud.deployment import load
+from stepline.local.cloud.deploy import deploy_stage
+from stepline.local.cloud.deployment import load_deployment
 from stepline.local.cloud.destroy import DELETE_COMMANDS, destroy, render_deletion
 from stepline.local.cloud.health import (
-    Resource,
+    DeployedResource,
     Stack,
     check_alarms,
     check_functions,
@@ -274,7 +274,7 @@ def test_alarms_that_nobody_hears_are_a_warning(account, topics, mark):
 @pytest.fixture
 def deployed(context, bootstrapped, account, cloud):
     """Return a context with a deployed stage, whose CloudFormation answers once."""
-    deploy(order(smoke=False), context)
+    deploy_stage(order(smoke=False), context)
     bucket = account.client("s3")
     for name in ("the-bucket", "the-site"):
         bucket.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
@@ -317,7 +317,7 @@ def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(
     assert "deleted with the chat page in it: the-site" in prompts.text
     assert "Contents" not in account.client("s3").list_objects_v2(Bucket="the-site")
     assert account.client("s3vectors").list_indexes(vectorBucketArn=VECTORS)["indexes"] == []
-    assert load(deployed.home, "dev") is None
+    assert load_deployment(deployed.home, "dev") is None
 
 
 def test_what_was_deployed_is_destroyed_without_another_synthesis(deployed, programs):
@@ -329,7 +329,7 @@ def test_a_name_that_is_not_confirmed_destroys_nothing(deployed, programs, accou
     assert refused(destroy, order(), deployed, lambda _name: False).reason == "cloud_deploy"
     assert "destroy" not in programs.verbs
     assert account.client("s3").list_object_versions(Bucket="the-bucket")["Versions"]
-    assert load(deployed.home, "dev") is not None
+    assert load_deployment(deployed.home, "dev") is not None
 
 
 def test_a_teardown_that_fails_is_remembered_and_keeps_the_data(deployed, programs, account):
@@ -337,7 +337,7 @@ def test_a_teardown_that_fails_is_remembered_and_keeps_the_data(deployed, progra
     error = refused(destroy, order(), deployed, lambda _name: True)
     assert "stepline destroy --stage dev" in str(error)
     assert account.client("s3").list_object_versions(Bucket="the-bucket")["Versions"]
-    assert load(deployed.home, "dev") is not None
+    assert load_deployment(deployed.home, "dev") is not None
 
 
 def test_nothing_is_no_stage_to_destroy(context, account, cloud):
@@ -349,10 +349,12 @@ def test_nothing_is_no_stage_to_destroy(context, account, cloud):
 
 @pytest.mark.parametrize("kind", sorted(DELETE_COMMANDS))
 def test_every_command_names_what_it_deletes(kind):
-    lines = render_deletion(Resource(stack="s", logical_id="l", physical_id="the-id", type=kind), "r")
+    lines = render_deletion(DeployedResource(stack="s", logical_id="l", physical_id="the-id", type=kind), "r")
     assert all("the-id" in line and line.endswith("--region r") for line in lines)
 
 
 def test_what_no_command_deletes_is_told_all_the_same():
-    (line,) = render_deletion(Resource(stack="s", logical_id="l", physical_id="i", type="AWS::X::Y"), "r")
+    (line,) = render_deletion(
+        DeployedResource(stack="s", logical_id="l", physical_id="i", type="AWS::X::Y"), "r"
+    )
     assert line == "# no known command deletes AWS::X::Y i"

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.cloud.page_check import Answer, check_page, fetch
+from stepline.local.cloud.page_check import PageResponse, check_page, fetch_page
 
 OUTPUTS = {
     "PageUrl": "https://d1.cloudfront.example/",
@@ -23,7 +23,7 @@ NARROW = {**HEADERS, "content-security-policy": POLICY.replace(" https://api.exa
 
 
 def answer(body=b"", *, status=200, **headers):
-    return Answer(status=status, headers=headers, body=body)
+    return PageResponse(status=status, headers=headers, body=body)
 
 
 def site(**changes):
@@ -109,12 +109,12 @@ def server():
 
 
 def test_an_answer_is_taken_as_it_is_and_not_followed(server):
-    found = fetch(server)
+    found = fetch_page(server)
     assert (found.status, found.headers["location"], found.body) == (302, "/elsewhere", b"no")
 
 
 def test_an_address_that_nobody_answers_is_an_error_with_its_name(server):
     url = server.replace("127.0.0.1", "127.0.0.1.invalid")
     with pytest.raises(DependencyError, match=r"invalid.* does not answer") as caught:
-        fetch(url)
+        fetch_page(url)
     assert caught.value.reason == "smoke_failed"

@@ -7,7 +7,7 @@ from botocore.exceptions import NoCredentialsError
 from botocore.stub import Stubber
 
 from stepline.errors import AuthError, InputError
-from stepline.local.cloud.account import Account, look, open_account
+from stepline.local.cloud.account import AwsAccount, look, open_account
 from stepline.local.cloud.readiness import (
     check_bootstrap,
     check_identity,
@@ -86,13 +86,13 @@ def test_what_may_not_be_looked_at_is_unknown_and_names_the_permission(account):
     ],
 )
 def test_a_region_without_snapshots_is_refused_where_they_are_wanted(aws, region, context, ok):
-    check = check_region(Account(session(region)), "prod", context)
+    check = check_region(AwsAccount(session(region)), "prod", context)
     assert check.ok is ok
     assert ok or "snap_start=false" in check.remedy
 
 
 def test_a_region_nobody_knows_is_a_warning(aws):
-    check = check_region(Account(session("eu-centrall-1")), "dev", {})
+    check = check_region(AwsAccount(session("eu-centrall-1")), "dev", {})
     assert check.mark == "warn"
 
 

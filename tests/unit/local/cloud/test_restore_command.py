@@ -11,16 +11,16 @@ from botocore.stub import Stubber
 
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import DependencyError
-from stepline.local.cloud.deployment import Deployment, load, save
+from stepline.local.cloud.deployment import Deployment, load_deployment, save_deployment
 from stepline.local.cloud.restore_stage import (
     PAUSE_S,
-    Change,
+    ObjectChange,
     RestoredTable,
     Seen,
     bring_back,
     name_table,
     plan_change,
-    restore,
+    restore_deployment,
 )
 from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, order, refused
 
@@ -244,13 +244,16 @@ def seen(minutes, *, is_marker=False):
     [
         ([seen(-5)], None),
         ([seen(0)], None),
-        ([seen(5)], Change(key="k", deleted=("",))),
-        ([seen(-5), seen(5)], Change(key="k", copied="v-5")),
-        ([seen(-9), seen(-5), seen(5), seen(6)], Change(key="k", copied="v-5")),
-        ([seen(-5), seen(5, is_marker=True)], Change(key="k", deleted=("v5",))),
-        ([seen(-5), seen(5, is_marker=True), seen(6, is_marker=True)], Change(key="k", deleted=("v6", "v5"))),
-        ([seen(-5), seen(5), seen(6, is_marker=True)], Change(key="k", copied="v-5")),
-        ([seen(-9), seen(-5, is_marker=True), seen(5)], Change(key="k", deleted=("",))),
+        ([seen(5)], ObjectChange(key="k", deleted=("",))),
+        ([seen(-5), seen(5)], ObjectChange(key="k", copied="v-5")),
+        ([seen(-9), seen(-5), seen(5), seen(6)], ObjectChange(key="k", copied="v-5")),
+        ([seen(-5), seen(5, is_marker=True)], ObjectChange(key="k", deleted=("v5",))),
+        (
+            [seen(-5), seen(5, is_marker=True), seen(6, is_marker=True)],
+            ObjectChange(key="k", deleted=("v6", "v5")),
+        ),
+        ([seen(-5), seen(5), seen(6, is_marker=True)], ObjectChange(key="k", copied="v-5")),
+        ([seen(-9), seen(-5, is_marker=True), seen(5)], ObjectChange(key="k", deleted=("",))),
         ([seen(5), seen(6, is_marker=True)], None),
         ([seen(-5), seen(5), seen(61)], None),
     ],
@@ -267,7 +270,7 @@ def stage(context, account, bootstrapped, bucket, programs):
         "TableName": TARGET,
         "WebSocketUrl": "wss://far/live",
     }
-    save(context.home, Deployment(stage="dev", account=ACCOUNT_ID, region=REGION, outputs=OUTPUTS))
+    save_deployment(context.home, Deployment(stage="dev", account=ACCOUNT_ID, region=REGION, outputs=OUTPUTS))
     put(bucket(10), out_lost="lost")
     return replace(context, open_account=lambda _profile, _region: account)
 
@@ -280,9 +283,9 @@ def test_a_stage_is_restored_settled_cleaned_and_deployed_on_the_new_table(
         asked_for(stub)
         described(stub, "ACTIVE")
         settled(stub)
-        deployment, code = restore(order(smoke=False), "2026-11-26T07:00:00Z", "", stage, clock)
+        deployment, code = restore_deployment(order(smoke=False), "2026-11-26T07:00:00Z", "", stage, clock)
     assert (code, deployment.context) == (0, {"table_name": TARGET})
-    assert load(stage.home, "dev") == deployment
+    assert load_deployment(stage.home, "dev") == deployment
     steps = [verb for verb in programs.verbs if verb in ("erasures", "synth", "deploy")]
     assert steps == ["erasures", "synth", "deploy", "erasures"]
     assert programs.said("erasures").endswith(f"erasures apply --table {TARGET} --bucket {BUCKET}")
@@ -304,16 +307,16 @@ def test_a_stage_is_not_deployed_on_a_table_in_which_something_deleted_is_back(
         described(stub, "ACTIVE")
         settled(stub)
         with pytest.raises(DependencyError, match="stepline erasures apply"):
-            restore(order(smoke=False), "2026-11-26T07:00:00Z", "", stage, clock)
+            restore_deployment(order(smoke=False), "2026-11-26T07:00:00Z", "", stage, clock)
     assert "deploy" not in programs.verbs
-    assert "table_name" not in load(stage.home, "dev").context
+    assert "table_name" not in load_deployment(stage.home, "dev").context
 
 
 def test_no_restores_nothing(stage, account, programs, prompts, clock):
     prompts.answers = [False]
     with recorded(account) as stub:
         backed_up(stub)
-        assert "nothing was restored" in str(refused(restore, order(), "", "", stage, clock))
+        assert "nothing was restored" in str(refused(restore_deployment, order(), "", "", stage, clock))
     assert programs.verbs == []
     assert texts(account.client("s3")) == {"out/lost": "lost"}
 
@@ -324,12 +327,12 @@ def test_another_table_of_the_stage_can_be_the_source(stage, account, prompts, c
         stub.add_client_error(
             "describe_continuous_backups", "TableNotFoundException", expected_params={"TableName": "own"}
         )
-        assert "cannot be restored" in str(refused(restore, order(), "", "own", stage, clock))
+        assert "cannot be restored" in str(refused(restore_deployment, order(), "", "own", stage, clock))
 
 
 def test_what_was_never_deployed_from_here_cannot_be_restored(context, account, clock):
     here = replace(context, open_account=lambda _profile, _region: account)
-    assert refused(restore, order(), "", "", here, clock).reason == "cloud_account"
+    assert refused(restore_deployment, order(), "", "", here, clock).reason == "cloud_account"
 
 
 def test_the_same_time_has_the_same_table():

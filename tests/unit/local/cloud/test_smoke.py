@@ -7,7 +7,7 @@ import pytest
 from botocore.stub import ANY, Stubber
 
 from stepline.errors import AuthError, DependencyError
-from stepline.local.cloud.deploy import UNANSWERED, Deadline, deploy, lent_token, try_turn
+from stepline.local.cloud.deploy import UNANSWERED, DeadlineClock, deploy_stage, lent_token, try_turn
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, EventFrame
 from tests.unit.local.client.gateway import running_gateway
 from tests.unit.local.cloud.recorded_programs import order
@@ -119,7 +119,10 @@ def test_a_deployment_with_a_pool_is_tried_by_a_user_of_it(context, programs, ac
     programs.outputs["stepline-dev-loop"] = {**URL, **pool}
     heard = []
     assert (
-        deploy(order(), with_turn(context, lambda _url, token: heard.append(claims(token)) or "Yes."))[1] == 0
+        deploy_stage(order(), with_turn(context, lambda _url, token: heard.append(claims(token)) or "Yes."))[
+            1
+        ]
+        == 0
     )
     assert heard[0]["custom:tenant"] == "smoke"
     assert users(account, pool) == []
@@ -129,7 +132,7 @@ def test_a_deployment_with_a_pool_is_tried_by_a_user_of_it(context, programs, ac
 def test_a_deployment_whose_turn_fails_leaves_no_user(context, programs, account, pool):
     programs.outputs["stepline-dev-loop"] = {**URL, **pool}
     tried = with_turn(context, fail_with(DependencyError("late", code="no_answer")))
-    assert deploy(order(), tried)[1] == UNANSWERED
+    assert deploy_stage(order(), tried)[1] == UNANSWERED
     assert users(account, pool) == []
 
 
@@ -184,7 +187,7 @@ def test_a_token_that_nobody_takes_is_told():
 
 
 def test_a_clock_with_a_deadline_ends_the_wait():
-    clock = Deadline(patience_s=-1.0)
+    clock = DeadlineClock(patience_s=-1.0)
     with pytest.raises(DependencyError) as caught:
         clock.monotonic_s()
     assert caught.value.reason == "no_answer"

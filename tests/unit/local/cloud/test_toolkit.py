@@ -5,7 +5,7 @@ import sys
 
 from stepline.local.cloud.child import NOT_FOUND, run
 from stepline.local.cloud.toolkit import (
-    read_plan,
+    read_stacks,
     render_bootstrap,
     render_cost,
     render_deploy,
@@ -43,7 +43,7 @@ def test_a_bootstrap_of_another_name_stays_that(tmp_path):
 
 def test_stacks_are_read_in_the_order_in_which_they_need_each_other(tmp_path):
     write_assembly(tmp_path / "cdk.out")
-    address, first, second = read_plan(tmp_path / "cdk.out")
+    address, first, second = read_stacks(tmp_path / "cdk.out")
     assert (address.name, address.kept) == ("stepline-dev-edge", ())
     assert (first.name, first.resources, first.kept) == (
         "stepline-dev-state",
@@ -54,7 +54,7 @@ def test_stacks_are_read_in_the_order_in_which_they_need_each_other(tmp_path):
 
 
 def test_a_folder_that_is_not_there_holds_no_stacks(tmp_path):
-    assert read_plan(tmp_path / "nothing") == []
+    assert read_stacks(tmp_path / "nothing") == []
 
 
 def test_the_app_says_what_its_templates_cost_at_rest(tmp_path):

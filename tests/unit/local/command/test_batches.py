@@ -38,7 +38,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
-    Steered,
+    SteeredEntry,
     TakenOver,
     Titled,
 )
@@ -122,7 +122,7 @@ ENTRIES = [
     (Deferred(turn="turn_1", iteration=1), ["round 1: answer held back: a new event arrived"]),
     (Dropped(n=4, reason="nothing_to_steer"), ["dropped 4: nothing_to_steer"]),
     (
-        Steered(n=4, turn="turn_1", at=AT, iteration=1, message_id="m4", text="shorter", finalize=2),
+        SteeredEntry(n=4, turn="turn_1", at=AT, iteration=1, message_id="m4", text="shorter", finalize=2),
         ["steered by 4: 2 rounds left"],
     ),
     (TakenOver(turn="turn_1", reason="ended", takeovers=1), ["taken over (ended), 1 takeover"]),
@@ -174,11 +174,11 @@ ENTRIES = [
 
 SHOWN = [
     (
-        Steered(n=4, turn="turn_1", at=AT, iteration=1, message_id="m4", text="", finalize=0),
+        SteeredEntry(n=4, turn="turn_1", at=AT, iteration=1, message_id="m4", text="", finalize=0),
         ["steered by 4: stopped"],
     ),
     (
-        Steered(n=4, turn="turn_1", at=AT, iteration=1, message_id="m4", text="end", finalize=1),
+        SteeredEntry(n=4, turn="turn_1", at=AT, iteration=1, message_id="m4", text="end", finalize=1),
         ["steered by 4: 1 round left"],
     ),
     (

@@ -63,7 +63,7 @@ def test_a_stage_that_cannot_start_is_refused_before_anything_is_started(
 ):
     monkeypatch.setenv("STEPLINE_EXEC_MODE", variable)
     monkeypatch.setattr(extra.metadata, "requires", lambda _: [f"{package}<2; extra == 'local'"])
-    monkeypatch.setattr(lifecycle, "up", lambda *_, **__: pytest.fail("something was started"))
+    monkeypatch.setattr(lifecycle, "start_stage", lambda *_, **__: pytest.fail("something was started"))
     result = CliRunner().invoke(main, ["up"])
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"error: {code}: ")
@@ -72,9 +72,11 @@ def test_a_stage_that_cannot_start_is_refused_before_anything_is_started(
 @pytest.mark.parametrize("name", ["up", "down"])
 def test_a_stage_that_is_started_or_stopped_is_one_line_of_json(name, monkeypatch):
     services = {"emulator": name == "up"}
-    monkeypatch.setattr(lifecycle, "up", lambda *_, **__: SimpleNamespace(socket_url="ws://here"))
+    monkeypatch.setattr(lifecycle, "start_stage", lambda *_, **__: SimpleNamespace(socket_url="ws://here"))
     monkeypatch.setattr(lifecycle, "down", lambda _: True)
-    monkeypatch.setattr(lifecycle, "status", lambda: lifecycle.Status(services=services, stage=None))
+    monkeypatch.setattr(
+        lifecycle, "stage_status", lambda: lifecycle.StageStatus(services=services, stage=None)
+    )
     result = CliRunner().invoke(main, [name, "--json"])
     assert json.loads(result.stdout) == {"up": False, "services": services, "stage": None}
 
@@ -285,8 +287,8 @@ def test_the_pages_address_has_the_stages_key_and_nothing_is_opened_from_a_pipe(
 
 def test_the_status_names_the_pages_address_and_the_mode_of_programs(stage_with_page, monkeypatch):
     stage = msgspec.structs.replace(stage_with_page, exec_mode="process")
-    found = lifecycle.Status(services={"page": True}, stage=stage)
-    monkeypatch.setattr(lifecycle, "status", lambda: found)
+    found = lifecycle.StageStatus(services={"page": True}, stage=stage)
+    monkeypatch.setattr(lifecycle, "stage_status", lambda: found)
     lines = CliRunner().invoke(main, ["status"]).stdout.splitlines()
     assert f"{'page':10} running" in lines
     assert f"{'address':10} {PAGE}/" in lines

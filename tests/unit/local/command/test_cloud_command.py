@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stepline.errors import AuthError, InputError
 from stepline.local import caller
 from stepline.local.cloud import deploy, destroy
-from stepline.local.cloud.deployment import Deployment, save
+from stepline.local.cloud.deployment import Deployment, save_deployment
 from stepline.local.command.cli import main
 from stepline.local.stage import deployed as stage
 from stepline.local.stage.deployed import LocalStage
@@ -65,7 +65,7 @@ def test_where_nobody_can_type_a_question_is_refused(home):
 
 
 def test_with_json_what_was_deployed_or_stayed_is_one_line(home, monkeypatch):
-    monkeypatch.setattr(deploy, "deploy", lambda *_: (STAGE, 3))
+    monkeypatch.setattr(deploy, "deploy_stage", lambda *_: (STAGE, 3))
     monkeypatch.setattr(destroy, "destroy", lambda *_: ["aws s3 rb s3://left"])
     deployed = call("deploy", "--stage", "prod", "--json")
     assert (deployed.exit_code, json.loads(deployed.stdout)) == (3, msgspec.to_builtins(STAGE))
@@ -96,14 +96,14 @@ def test_what_belongs_to_an_account_goes_with_aws(home, option):
 
 
 def test_a_deployed_stage_is_called_with_the_token(home):
-    save(home, STAGE)
+    save_deployment(home, STAGE)
     found = caller.find_caller("prod", "ann", token="t0", token_command="")
     assert (found.url, found.user, found.token()) == ("wss://far/live", "ann", "t0")
     assert found.home == home / "stages/prod"
 
 
 def test_a_token_command_is_asked_at_every_connection(home, tmp_path):
-    save(home, STAGE)
+    save_deployment(home, STAGE)
     script = tmp_path / "token.py"
     script.write_text(
         "import pathlib, sys\np = pathlib.Path(sys.argv[1])\np.write_text(p.read_text() + 'x')\nprint(p.read_text())"
@@ -117,7 +117,7 @@ def test_a_token_command_is_asked_at_every_connection(home, tmp_path):
 
 @pytest.mark.parametrize(("command", "renews"), [("print-token", True), ("", False)])
 def test_only_a_command_can_renew_a_connection_and_a_token_cannot_renew_itself(home, command, renews):
-    save(home, replace(STAGE, outputs={**STAGE.outputs, "HttpUrl": "https://api/"}))
+    save_deployment(home, replace(STAGE, outputs={**STAGE.outputs, "HttpUrl": "https://api/"}))
     found = caller.find_caller("prod", "ann", token="t0", token_command=command)
     assert (found.api_url, found.renews) == ("https://api/", renews)
 
@@ -142,7 +142,7 @@ def test_a_token_command_without_a_token_is_refused(program):
 
 
 def test_a_deployed_stage_without_a_token_is_refused(home):
-    save(home, STAGE)
+    save_deployment(home, STAGE)
     with pytest.raises(AuthError) as caught:
         caller.find_caller("prod", "ann", token="", token_command="")
     assert caught.value.reason == "no_token"
@@ -151,8 +151,10 @@ def test_a_deployed_stage_without_a_token_is_refused(home):
 @pytest.mark.parametrize("outputs", [None, {}])
 def test_a_stage_that_is_not_deployed_is_refused_with_the_command_and_the_stages_that_are(home, outputs):
     if outputs is not None:
-        save(home, Deployment(stage="prod", account="1", region="r", outputs=outputs))
-    save(home, Deployment(stage="dev", account="1", region="r", outputs={"WebSocketUrl": "wss://dev"}))
+        save_deployment(home, Deployment(stage="prod", account="1", region="r", outputs=outputs))
+    save_deployment(
+        home, Deployment(stage="dev", account="1", region="r", outputs={"WebSocketUrl": "wss://dev"})
+    )
     with pytest.raises(InputError) as caught:
         caller.find_caller("prod", "ann", token="t0", token_command="")
     assert caught.value.reason == "not_deployed"
@@ -189,7 +191,7 @@ def local(monkeypatch, endpoint):
 )
 def test_a_token_of_the_local_stage_names_the_role_that_is_asked_for(home, monkeypatch, local, words, groups):
     home.mkdir()
-    monkeypatch.setitem(issuer.mint.__kwdefaults__, "home", home)
+    monkeypatch.setitem(issuer.sign_token.__kwdefaults__, "home", home)
     printed = call("token", "--user", "ann", *words)
     claims = jwt.decode(printed.stdout.strip(), options={"verify_signature": False})
     assert (claims["sub"], claims.get("cognito:groups")) == ("ann", groups)

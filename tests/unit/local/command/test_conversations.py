@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.local import caller
-from stepline.local.cloud.deployment import Deployment, save
+from stepline.local.cloud.deployment import Deployment, save_deployment
 from stepline.local.command import batches as logview
 from stepline.local.command.cli import main
 from stepline.model.ids import make_lane
@@ -64,7 +64,7 @@ def deploy(gateway, tmp_path):
 
     def note(http_url):
         outputs = {"WebSocketUrl": gateway.url, "HttpUrl": http_url}
-        save(home, Deployment(stage="dev", account="1", region="r", outputs=outputs))
+        save_deployment(home, Deployment(stage="dev", account="1", region="r", outputs=outputs))
 
     note("https://api.example")
     return note

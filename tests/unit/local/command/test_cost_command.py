@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from stepline.local import caller
 from stepline.local.command.cli import main
 from stepline.local.command.tenancy import cost as command
-from stepline.local.command.tenancy.cost import render_cost
+from stepline.local.command.tenancy.cost import render_receipts
 
 CALLS = {
     "role": "solver.main",
@@ -65,18 +65,18 @@ def test_with_json_each_turn_is_a_line_and_the_last_is_the_sum(run):
 
 def test_a_model_that_costs_nothing_is_named_and_has_no_dollars():
     free = {**TURN, "lines": [{**CALLS, "model": "scripted", "usd": 0.0}], "usd": 0.0}
-    head, line, *_ = render_cost({**RECEIPTS, "turns": [free]})
+    head, line, *_ = render_receipts({**RECEIPTS, "turns": [free]})
     assert head == "turn_1  models free, AWS $0.000053"
     assert line == "  solver.main scripted: 3 calls, 1,200 in, 30,000 cached, 450 out: free"
 
 
 def test_a_call_without_a_known_price_is_told_as_such():
     unknown = {**TURN, "lines": [{**CALLS, "priced": False, "usd": 0.0, "estimated": True}], "priced": False}
-    head, line, *_ = render_cost({**RECEIPTS, "turns": [unknown]})
+    head, line, *_ = render_receipts({**RECEIPTS, "turns": [unknown]})
     assert "and calls without a known price" in head
     assert line.endswith("3 calls, about 1,200 in, 30,000 cached, 450 out: no known price")
 
 
 def test_a_turn_in_which_all_reported_misses_nothing():
     whole = {**TURN, "attempts_unreported": 0}
-    assert not any("did not report" in line for line in render_cost({**RECEIPTS, "turns": [whole]}))
+    assert not any("did not report" in line for line in render_receipts({**RECEIPTS, "turns": [whole]}))

@@ -1,6 +1,6 @@
 import pytest
 
-from stepline.local.command.doctor import doctor
+from stepline.local.command.doctor import check_requirements
 from stepline.local.stage import lifecycle
 from stepline.local.stage.deployed import make_home
 
@@ -15,30 +15,30 @@ def by_name(checks):
 
 
 def test_every_difference_comes_with_a_remedy(home):
-    for check in doctor(home):
+    for check in check_requirements(home):
         assert check.detail
         assert check.ok or check.remedy
 
 
 def test_a_machine_that_never_ran_it_is_told_to_start_it(home):
-    found = by_name(doctor(home))
+    found = by_name(check_requirements(home))
     assert not found["deployment"].ok
     assert found["deployment"].remedy == "stepline up"
     assert not found["emulator"].ok
 
 
 def test_an_open_home_is_found(home):
-    assert by_name(doctor(home))["state"].ok
+    assert by_name(check_requirements(home))["state"].ok
     home.chmod(0o755)
-    assert not by_name(doctor(home))["state"].ok
+    assert not by_name(check_requirements(home))["state"].ok
 
 
 def test_looking_starts_nothing_and_writes_nothing(home):
-    doctor(home)
-    assert not lifecycle.status(home).up
+    check_requirements(home)
+    assert not lifecycle.stage_status(home).up
     assert not list(home.iterdir())
 
 
 def test_a_home_that_is_not_there_is_no_failure(tmp_path):
-    assert not lifecycle.status(tmp_path / "nowhere").up
-    assert by_name(doctor(tmp_path / "nowhere"))["state"].ok
+    assert not lifecycle.stage_status(tmp_path / "nowhere").up
+    assert by_name(check_requirements(tmp_path / "nowhere"))["state"].ok

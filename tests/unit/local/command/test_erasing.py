@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import batch_sk, log_pk
-from stepline.ingress.delete import delete_conversation
+from stepline.ingress.delete import apply_deletion
 from stepline.local import caller, user_archive
 from stepline.local.command.cli import main
 from stepline.local.command.tenancy.erasing import open_erasure
@@ -145,7 +145,7 @@ def test_a_restored_table_loses_again_what_was_deleted():
             DynamoLog(aws.table).put(LANE, replace(batch, state=replace(batch.state, owner="ada")))
         before = aws.table.client.scan(TableName=aws.name)["Items"]
         ports, _ = open_erasure(aws.name, aws.name)
-        delete_conversation(ports, LANE, "ada")
+        apply_deletion(ports, LANE, "ada")
         words = ("--table", aws.name, "--bucket", aws.name, "--json")
         assert told(CliRunner().invoke(main, ["erasures", "apply", *words]))["failed"] == 0
         (row,) = CliRunner().invoke(main, ["erasures", "list", *words]).stdout.splitlines()

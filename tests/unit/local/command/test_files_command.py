@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.local import caller, user_archive
 from stepline.local.command.cli import main
-from stepline.model.program.handover import Grant
+from stepline.model.program.handover import ObjectGrant
 from tests.support.api_caller import Caller
 from tests.support.api_server import TOKEN, ApiServer, served
 from tests.support.conversation import LANE, USER, Conversation
@@ -41,7 +41,7 @@ def talk() -> Conversation:
 def run(talk: Conversation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     def fetch(url: str) -> bytes:
         assert isinstance(talk.ports.grants, MemoryGrants)
-        return talk.ports.grants.fetch(Grant(url=url))[0]
+        return talk.ports.grants.fetch(ObjectGrant(url=url))[0]
 
     monkeypatch.setattr(user_archive, "fetch_file", fetch)
     with served(ApiServer(Caller(talk.ports))) as url:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from stepline.errors import InputError
 from stepline.local.command.cli import main
-from stepline.local.command.new import check_name, render_template, write_bundle
+from stepline.local.command.new import check_package_name, render_template, write_bundle
 from stepline.local.stage.bundle_code import check_bundle
 
 
@@ -105,7 +105,7 @@ def test_what_can_name_no_package_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["x", "shop_2", "s" * 32])
 def test_what_names_a_package_is_taken(name):
-    check_name(name)
+    check_package_name(name)
 
 
 def test_a_folder_that_is_there_is_left_as_it_is(tmp_path):

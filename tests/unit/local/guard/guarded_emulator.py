@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from stepline.local.guard.gate import Gate
-from stepline.local.guard.request_filter import Refusal, Rules, check, consider
-from stepline.local.guard.signature import Request, Signature
+from stepline.local.guard.request_filter import RequestRefusal, Rules, check_signature, consider
+from stepline.local.guard.signature import ReceivedRequest, Signature
 
 PORT = 4566
 HOME = f"http://127.0.0.1:{PORT}"
@@ -18,7 +18,7 @@ HOST = ("host", f"127.0.0.1:{PORT}")
 
 
 def plain(method, path, *headers, query="", host=HOST):
-    return Request(method, path, path, query, (host, *headers))
+    return ReceivedRequest(method, path, path, query, (host, *headers))
 
 
 def judge(request, payload="", *, rules=RULES, later_s=0.0):
@@ -26,8 +26,8 @@ def judge(request, payload="", *, rules=RULES, later_s=0.0):
     found = consider(request, rules)
     if isinstance(found, Signature):
         now_s = datetime.now(UTC).timestamp() + later_s
-        found = check(found, request, rules, payload=found.payload or payload, now_s=now_s)
-    return found.code if isinstance(found, Refusal) else None
+        found = check_signature(found, request, rules, payload=found.payload or payload, now_s=now_s)
+    return found.code if isinstance(found, RequestRefusal) else None
 
 
 class Emulator:

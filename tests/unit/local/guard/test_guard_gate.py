@@ -19,7 +19,7 @@ from stepline.local.guard.gate import make_gate
 from stepline.local.guard.handler import refuse_pages
 from stepline.local.guard.own_server import HEALTH, IDENTITY
 from stepline.local.guard.request_filter import PAGES, Passage, consider
-from stepline.local.guard.signature import Request
+from stepline.local.guard.signature import ReceivedRequest
 from tests.unit.local.guard.guarded_emulator import (
     HOME,
     HOST,
@@ -56,7 +56,7 @@ def signed(call, *, key=KEY, secret=SECRET, expires=()):
     parts = urlsplit(made.prepare().url)
     sent = {name.lower(): value for name, value in made.headers.items()}
     pairs = (HOST, *((name, value) for name, value in sent.items() if name != "host"))
-    request = Request(call.method, parts.path, parts.path, parts.query, pairs)
+    request = ReceivedRequest(call.method, parts.path, parts.path, parts.query, pairs)
     return request, hashlib.sha256(call.body).hexdigest()
 
 
@@ -159,7 +159,7 @@ def test_a_name_that_is_not_this_machines_own_is_refused(host):
 
 
 def test_a_request_has_one_host():
-    assert judge(Request("GET", HEALTH, HEALTH, "", ())) == "ForeignHost"
+    assert judge(ReceivedRequest("GET", HEALTH, HEALTH, "", ())) == "ForeignHost"
     assert judge(plain("GET", HEALTH, ("host", "evil.test"))) == "ForeignHost"
     for own in ("127.0.0.1", "localhost", "LocalHost", "[::1]"):
         assert judge(plain("GET", HEALTH, host=("host", f"{own}:{PORT}"))) is None

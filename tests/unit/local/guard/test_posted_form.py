@@ -10,7 +10,7 @@ import requests
 from botocore.config import Config
 
 from stepline.local.guard.request_filter import Passage, check_form, consider
-from stepline.local.guard.signature import Scope, sign
+from stepline.local.guard.signature import CredentialScope, sign
 from tests.unit.local.guard.guarded_emulator import (
     HOME,
     HOST,
@@ -127,7 +127,7 @@ def test_a_form_that_is_not_whole_is_refused(sent, changed):
 
 
 def test_a_signed_policy_that_is_none_is_refused():
-    scope = Scope(KEY, "20260101", "us-east-1", "s3")
+    scope = CredentialScope(KEY, "20260101", "us-east-1", "s3")
     for policy in (b"no json", b"[]", b"{}", b'{"conditions": 1}', b"\xff"):
         text = base64.b64encode(policy).decode()
         fields = {

@@ -5,7 +5,7 @@ import json
 import jwt
 import pytest
 
-from stepline.local.stage.issuer.authorization import CODE_S, FORM_S, KEPT_MAX, SESSION_S, Shelf
+from stepline.local.stage.issuer.authorization import CODE_S, FORM_S, KEPT_MAX, SESSION_S, ExpiringStore
 from stepline.local.stage.issuer.signing import load_key
 from tests.unit.local.issuer.browser import NAVIGATION, PAGE, Browser
 
@@ -249,7 +249,7 @@ def test_what_is_no_form_or_too_long_is_refused(browser):
 
 
 def test_the_oldest_goes_when_there_is_too_much(clock):
-    shelf = Shelf(60, clock)
+    shelf = ExpiringStore(60, clock)
     names = [shelf.put(at) for at in range(KEPT_MAX + 1)]
     assert shelf.get(names[0]) is None
     assert shelf.get(names[-1]) == KEPT_MAX

@@ -130,7 +130,7 @@ def test_a_build_that_fails_leaves_the_index_before_it(space, monkeypatch):
     space.write({"delivery.md": GUIDE})
     space.build()
     space.write({"delivery.md": "# Changed\n"})
-    monkeypatch.setitem(building.WEIGHTS, "no_such_column", 1.0)
+    monkeypatch.setitem(building.COLUMN_WEIGHTS, "no_such_column", 1.0)
     with pytest.raises(KeyError):
         space.build()
     monkeypatch.undo()
@@ -238,7 +238,7 @@ def test_a_configuration_that_cannot_be_built_is_refused_by_a_code(space, config
 
 def test_more_files_or_bytes_than_an_index_holds_are_refused(space, monkeypatch):
     space.write({"a.md": "# A\n", "b.md": "# B\n"})
-    monkeypatch.setattr(building, "BYTES_MAX", 7)
+    monkeypatch.setattr(building, "KNOWLEDGE_BYTES_MAX", 7)
     assert reason(space) == "knowledge_too_large"
     monkeypatch.undo()
     monkeypatch.setattr("stepline.local.knowledge.knowledge_source.FILES_MAX", 1)

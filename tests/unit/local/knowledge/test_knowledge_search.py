@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline import Knowledge
-from stepline.bundle.knowledge_index import EXCERPT_CHARS, match_any, words_of
+from stepline.bundle.knowledge_index import EXCERPT_CHARS, match_any, query_words
 from stepline.local.knowledge.build_index import build_index
 
 FILLER = "Nothing of note is said here, at some length. " * 5
@@ -80,12 +80,12 @@ def test_nothing_in_a_query_is_syntax(shelf, query):
 @given(st.text(max_size=60))
 def test_any_text_is_a_query(shelf, text):
     shelf.search(text)
-    assert len(words_of(text)) <= 40
+    assert len(query_words(text)) <= 40
 
 
 def test_a_query_is_words_in_quotes():
-    assert match_any(words_of("A foo_bar, foo_bar AND x")) == '"a" OR "foo_bar"* OR "and"* OR "x"'
-    assert words_of(" ?! ") == []
+    assert match_any(query_words("A foo_bar, foo_bar AND x")) == '"a" OR "foo_bar"* OR "and"* OR "x"'
+    assert query_words(" ?! ") == []
 
 
 def test_a_function_that_does_not_search_loads_nothing_of_it():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from stepline.local.page.page_server import PageBuild, StageFacts, make_server
+from stepline.local.page.page_server import PageBuild, StageFacts, make_page_server
 from tests.unit.local.page.visitor import Visitor
 
 INDEX = "<!doctype html><title>Stepline</title>"
@@ -63,7 +63,7 @@ class Place:
     @contextmanager
     def serving(self, make=None):
         page = PageBuild(self.web, make) if make else PageBuild(self.web)
-        server = make_server(0, StageFacts(self.home, self.web), page)
+        server = make_page_server(0, StageFacts(self.home, self.web), page)
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:

@@ -8,7 +8,7 @@ import pytest
 
 from stepline.errors import DependencyError
 from stepline.local.page import page_build
-from stepline.local.page.page_build import build, digest_sources, install, is_built
+from stepline.local.page.page_build import build_page, digest_sources, install_page_packages, is_built
 from tests.unit.local.page.conftest import INDEX
 
 PATIENCE_S = 60
@@ -105,12 +105,12 @@ def test_a_build_that_fails_is_told_with_its_last_words_and_tried_again_after_a_
 def test_an_installed_package_has_the_page_and_no_sources(place):
     place.build_by_hand()
     assert is_built(digest_sources(place.web), place.web)
-    build(pytest.fail, place.web)
+    build_page(pytest.fail, place.web)
 
 
 def test_an_installation_without_the_page_says_so(place):
     with pytest.raises(DependencyError, match="without the chat page"):
-        build(pytest.fail, place.web)
+        build_page(pytest.fail, place.web)
 
 
 @pytest.fixture
@@ -127,23 +127,23 @@ def npm(sources, monkeypatch):
 
 def test_packages_come_once_by_the_lock_file_and_run_no_script(sources, npm):
     said = []
-    install(said.append, sources.web)
-    install(said.append, sources.web)
+    install_page_packages(said.append, sources.web)
+    install_page_packages(said.append, sources.web)
     assert npm.read_text() == "ci --ignore-scripts --no-audit --no-fund\n"
     assert said == ["installing the packages of the chat page (130 MB, some seconds)"]
 
 
 def test_packages_come_again_when_the_lock_file_is_newer(sources, npm):
-    install(lambda _: None, sources.web)
+    install_page_packages(lambda _: None, sources.web)
     os.utime(sources.web / "node_modules/.package-lock.json", (1, 1))
-    install(lambda _: None, sources.web)
+    install_page_packages(lambda _: None, sources.web)
     assert len(npm.read_text().splitlines()) == 2
 
 
 def test_a_failed_command_is_told_with_its_last_words(sources, npm):
     sources.write("bin/npm", "#!/bin/sh\necho 'E404 no such package'; exit 1\n")
     with pytest.raises(DependencyError, match="npm ci failed:\nE404 no such package"):
-        build(lambda _: None, sources.web)
+        build_page(lambda _: None, sources.web)
     (sources.web / "bin/npm").unlink()
     with pytest.raises(DependencyError, match="npm is not in the environment"):
-        build(lambda _: None, sources.web)
+        build_page(lambda _: None, sources.web)

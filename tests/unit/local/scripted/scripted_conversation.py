@@ -13,7 +13,7 @@ from stepline.adapters.anthropic.provider import AnthropicProvider
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.bootstrap.memory_wiring import in_memory
-from stepline.ingress.approval_answer import Answer, answer_request
+from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
 from stepline.local.scripted.fault import spoil_prefix
 from stepline.local.scripted.messages_request import parse_prompt
 from stepline.local.scripted.policy import answer_prompt
@@ -84,7 +84,9 @@ class ScriptedConversation(Conversation):
         asked = self.entries(ApprovalRequested)[-1]
         self.messages += 1
         said = {"message_id": f"m{self.messages}", "user": USER}
-        answer_request(self.ports, LANE, Answer(call_id=asked.action.call_id, verdict="approved", **said))
+        answer_request(
+            self.ports, LANE, ApprovalAnswer(call_id=asked.action.call_id, verdict="approved", **said)
+        )
 
     def hear(self, **event):
         """Let something come in: a message, or an event of a `kind`."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepline.local.scripted import scenarios, script
 from stepline.local.scripted.policy import LAST_ROUND
-from stepline.local.scripted.scenarios import SCENARIOS, find
+from stepline.local.scripted.scenarios import SCENARIOS, find_scenario
 from stepline.local.scripted.speech import WHO_I_AM
 from stepline.model.entry import Closed, Decided
 from stepline.model.file.attachment import Attachment
@@ -94,7 +94,7 @@ def test_a_project_is_checked_out_patched_searched_and_run():
 @every_row
 def test_an_example_picks_its_row_and_three_suggestions_have_rows_too(row):
     suggested = ScriptedConversation(row.example).entries(Closed)[-1].followups
-    picked = [find(text)[0] for text in (row.example, *suggested)]
+    picked = [find_scenario(text)[0] for text in (row.example, *suggested)]
     assert picked[0] is row
     assert len(picked) == 4
     assert SCENARIOS[-1] not in picked[1:]

@@ -3,7 +3,7 @@
 import pytest
 
 from stepline.local.scripted.reading import parse_roster
-from stepline.local.scripted.scenarios import SCENARIOS, find, find_request
+from stepline.local.scripted.scenarios import SCENARIOS, find_request, find_scenario
 from stepline.local.tour import TOUR
 from stepline.model.entry import ApprovalRequested, Closed, Resulted
 from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
@@ -43,7 +43,7 @@ def press_all(bundle):
 def flaws(text, chat):
     """List why a suggestion did not work."""
     failed = [one.tool_id for one in chat.entries(Resulted) if one.status != "ok"]
-    known = find(text)[0] is not SCENARIOS[-1] or find_request(text, roster_of(chat))
+    known = find_scenario(text)[0] is not SCENARIOS[-1] or find_request(text, roster_of(chat))
     answer = chat.entries(Closed)[-1].answer
     lost = [
         word
@@ -105,7 +105,7 @@ def test_only_what_the_agent_has_tools_for_is_offered(bundle):
     chat = ScriptedConversation(HELLO, STEPLINE_BUNDLE=bundle, EXEC_RUNTIME_MODE="none")
     roster = roster_of(chat)
     for text in offered(chat):
-        assert roster.has(find(text)[0].tools)
+        assert roster.has(find_scenario(text)[0].tools)
         assert TOUR["Run a program and draw a chart"] != text
 
 

@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 from stepline.local.stage import bundle_check
-from stepline.local.stage.bundle_check import check_tools, find_imports
+from stepline.local.stage.bundle_check import check_contracts, find_imports
 from stepline.local.stage.bundle_code import check_bundle
 from stepline.tools.spec import ToolSpec
 from tests.support.local_index import LocalIndex
@@ -57,7 +57,7 @@ def codes(report):
 
 
 def flaws(**changes):
-    return [problem.code for problem in check_tools([replace(SPEC, **changes)])]
+    return [problem.code for problem in check_contracts([replace(SPEC, **changes)])]
 
 
 def schema(**changes):
@@ -234,5 +234,5 @@ def test_a_tool_that_the_model_could_not_call_is_told(changes, code):
 def test_a_good_tool_has_no_flaw_and_two_of_one_name_have():
     assert flaws() == []
     assert flaws(examples=({"name": "lamp"},), key_order=("name",)) == []
-    assert [problem.code for problem in check_tools([SPEC, SPEC])] == ["tool_id_taken"]
+    assert [problem.code for problem in check_contracts([SPEC, SPEC])] == ["tool_id_taken"]
     assert flaws(tool_id="react.write") == ["tool_id_taken"]

@@ -28,12 +28,14 @@ def verify(token, url):
 
 
 def test_a_minted_token_verifies_by_discovery_and_names_its_user(url, tmp_path):
-    claims = verify(issuer.mint("ann", issuer_url=url, tenant="acme", project="docs", home=tmp_path), url)
+    claims = verify(
+        issuer.sign_token("ann", issuer_url=url, tenant="acme", project="docs", home=tmp_path), url
+    )
     assert (claims["sub"], claims["tenant"], claims["project"]) == ("ann", "acme", "docs")
 
 
 def test_a_token_expires(url, tmp_path):
-    token = issuer.mint("ann", issuer_url=url, ttl_s=-1, home=tmp_path)
+    token = issuer.sign_token("ann", issuer_url=url, ttl_s=-1, home=tmp_path)
     with pytest.raises(jwt.ExpiredSignatureError):
         verify(token, url)
 
@@ -42,7 +44,7 @@ def test_a_token_of_another_key_does_not_verify(url, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     with pytest.raises(jwt.InvalidSignatureError):
-        verify(issuer.mint("mallory", issuer_url=url, home=other), url)
+        verify(issuer.sign_token("mallory", issuer_url=url, home=other), url)
 
 
 def test_the_key_survives_a_restart_and_only_its_owner_may_read_it(tmp_path):

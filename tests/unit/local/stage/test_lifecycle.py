@@ -21,7 +21,7 @@ def test_a_start_that_fails_leaves_no_process_and_no_port_behind(tmp_path, monke
     services = [Service(name, home) for name in ("page", "issuer", "model", "emulator")]
     try:
         with pytest.raises(DependencyError):
-            lifecycle.up(said.append, home)
+            lifecycle.start_stage(said.append, home)
         assert [line.split(" on ")[0] for line in said] == [
             "starting the chat page",
             "starting the token issuer",

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from stepline.local.stage.cdk import digest
+from stepline.local.stage.cdk import digest_inputs
 from stepline.local.stage.deployed import (
     REPOSITORY,
     LocalStage,
@@ -128,5 +128,5 @@ def test_a_lock_file_names_no_host(name):
 
 
 def test_a_deployment_depends_on_its_context():
-    assert digest({"endpoint": "a"}) == digest({"endpoint": "a"})
-    assert digest({"endpoint": "a"}) != digest({"endpoint": "b"})
+    assert digest_inputs({"endpoint": "a"}) == digest_inputs({"endpoint": "a"})
+    assert digest_inputs({"endpoint": "a"}) != digest_inputs({"endpoint": "b"})

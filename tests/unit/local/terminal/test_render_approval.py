@@ -1,6 +1,6 @@
 """A request for an approval, and its answer, as a person reads them."""
 
-from stepline.local.terminal.render import render_event
+from stepline.local.terminal.render import render_client_event
 from stepline.model.wire.event import ClientEvent
 
 EVIL = "\x1b]8;;https://evil\x07link\x1b[2J\r\u202eabc"
@@ -13,7 +13,9 @@ def event(kind, **data):
 def test_a_request_for_an_approval_shows_the_whole_call():
     params = {"to": "Hotel Post", "note": f"{'x' * 300}{EVIL}"}
     told = {"call_id": "tc_0123456789ab", "tool_id": "bank.pay", "params": params, "editable": True}
-    lines = render_event(event("approval.requested", **told, code="", until="2026-01-02T03:04:05.678Z"))
+    lines = render_client_event(
+        event("approval.requested", **told, code="", until="2026-01-02T03:04:05.678Z")
+    )
     assert lines[0] == "? Allow bank.pay?"
     assert "x" * 300 in "".join(lines)
     assert lines[-1] == "  approve, deny or edit tc_0123456789ab, expires 2026-01-02T03:04:05.678Z"
@@ -22,10 +24,10 @@ def test_a_request_for_an_approval_shows_the_whole_call():
 
 def test_feedback_is_a_line_at_its_turn():
     given = event("turn.feedback", origin="user", reaction="not_ok", text=f"too\nlong{EVIL}")
-    (line,) = render_event(given)
+    (line,) = render_client_event(given)
     assert line.startswith("☆ user on turn_1, not_ok: too long")
     assert line.isprintable()
-    assert render_event(event("turn.feedback", origin="machine", reaction=None, withdrawn=True)) == [
+    assert render_client_event(event("turn.feedback", origin="machine", reaction=None, withdrawn=True)) == [
         "☆ machine on turn_1, removed"
     ]
 
@@ -34,5 +36,5 @@ def test_the_answer_to_a_request_is_a_line():
     told = {"call_id": "tc_0123456789ab", "tool_id": "bank.pay"}
     denied = event("approval.answered", **told, verdict="denied", text="Not\nnow.")
     edited = event("approval.answered", **told, verdict="edited", edited_call_id="tc_1", params={"sum": 5})
-    assert render_event(denied) == ["· denied: bank.pay: Not now."]
-    assert render_event(edited) == ["· edited: bank.pay runs with sum=5"]
+    assert render_client_event(denied) == ["· denied: bank.pay: Not now."]
+    assert render_client_event(edited) == ["· edited: bank.pay runs with sum=5"]

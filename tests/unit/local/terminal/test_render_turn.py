@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stepline.events.types import TABLE
+from stepline.events.types import EVENT_TABLE
 from stepline.local.client.change import (
     Acknowledged,
     EventsApplied,
@@ -23,10 +23,10 @@ from stepline.local.client.change import (
     TurnEnded,
 )
 from stepline.local.safe_text import clean, one_line
-from stepline.local.terminal.json_lines import render_effect, render_json
+from stepline.local.terminal.json_lines import render_effect, render_json_line
 from stepline.local.terminal.render import (
     render_citation,
-    render_event,
+    render_client_event,
     render_footer,
     render_usage,
 )
@@ -62,7 +62,7 @@ def test_printable_text_stays_as_it_is():
 
 @given(st.text())
 def test_json_lines_are_printable_ascii_and_say_the_same(text):
-    line = render_json({"text": text})
+    line = render_json_line({"text": text})
     assert line.isascii()
     assert line.isprintable()
     assert json.loads(line) == {"text": text}
@@ -79,7 +79,7 @@ USAGE = event("accounting.usage", rounds=2, total_input_tokens=1200, cache_read_
 def test_under_an_answer_stand_its_sources_and_how_to_go_on():
     assert render_footer(CITATIONS) == ["[1] One — https://example.com", "[2] u"]
     assert render_footer(FOLLOWUPS) == ["» Compare the two"]
-    assert not any(map(render_event, (CITATIONS, FOLLOWUPS, USAGE)))
+    assert not any(map(render_client_event, (CITATIONS, FOLLOWUPS, USAGE)))
     assert render_footer(event("chat.complete", answer="Hello.")) == []
 
 
@@ -135,25 +135,25 @@ FIELDS = [
 FIELDS += ["duration_ms", "reason", "before_tokens", "logical_path", "language", "text", "type", "data"]
 
 
-@given(st.sampled_from([row.type for row in TABLE]), st.dictionaries(st.sampled_from(FIELDS), wild))
+@given(st.sampled_from([row.type for row in EVENT_TABLE]), st.dictionaries(st.sampled_from(FIELDS), wild))
 @example("react.tool.result", {"duration_ms": ""})
 @example("react.tool.rejected", {"code": "", "action_index": None})
 @example("chat.followups", {"items": [""]})
 def test_lines_of_any_event_are_single_lines_without_escapes(kind, data):
     told = event(kind, **data)
-    for line in [*render_event(told), *render_footer(told, usage=True)]:
+    for line in [*render_client_event(told), *render_footer(told, usage=True)]:
         assert len(line.splitlines()) <= 1
         assert line == one_line(line, len(line) + 1) or line.startswith("  ")
         assert not has_hidden(line)
 
 
 def test_every_event_type_can_be_shown():
-    shown = {row.type: render_event(event(row.type)) for row in TABLE}
+    shown = {row.type: render_client_event(event(row.type)) for row in EVENT_TABLE}
     assert all(line.isprintable() for lines in shown.values() for line in lines)
 
 
 def test_an_event_of_a_later_release_says_nothing():
-    assert render_event(event("chat.something_new")) == []
+    assert render_client_event(event("chat.something_new")) == []
 
 
 def effects():
@@ -183,7 +183,7 @@ def test_a_pipe_gets_tool_lines_and_the_recorded_answer():
 def test_no_hidden_character_of_a_stranger_reaches_a_pipe_or_a_terminal(evil):
     written, complained, paper = [], [], RecordedSurface()
     data = dict.fromkeys(FIELDS, evil) | {"items": [{"sid": evil, "title": evil}]}
-    told = [event(row.type, **data) for row in TABLE]
+    told = [event(row.type, **data) for row in EVENT_TABLE]
     lanes = [f"{kind}.{evil}" for kind in ("thinking", "answer", "notes", "canvas", "code")]
     lanes.append(f"exec.{evil}.log")
     for view in (PlainView(written.append, complained.append, usage=True), RichView(paper)):

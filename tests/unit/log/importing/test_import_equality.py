@@ -17,7 +17,7 @@ from stepline.model.entry import ApprovalAnswered, Closed, Contributed, Feedback
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.source import Citation, Source
 from stepline.model.usage import ModelCall, Usage
-from stepline.timeline.export import TIMELINE, TURN_LOG
+from stepline.timeline.export import TIMELINE_KIND, TURN_LOG
 from stepline.timeline.fold import Timeline
 from tests.support.conversation import Conversation
 from tests.support.exported_log import (
@@ -265,7 +265,7 @@ def test_a_document_is_known_by_what_it_has():
 
 
 def test_one_turn_alone_can_be_imported():
-    documents = [one for one in documents_of(rich().timeline()) if one.kind != TIMELINE]
+    documents = [one for one in documents_of(rich().timeline()) if one.kind != TIMELINE_KIND]
     there = log_of(moved(documents[-1:]))
     assert len(there.turns) == 1
     assert there.current is None

@@ -17,7 +17,7 @@ import pytest
 from stepline.log.importing.import_document import Document, ImportPlan, read_document
 from stepline.log.importing.plan_import import named_files
 from stepline.model.entry import Decided, Inbound, Resulted
-from stepline.timeline.export import TIMELINE
+from stepline.timeline.export import TIMELINE_KIND
 from tests.support.exported_log import documents_of, log_of, moved, read_everywhere, told
 
 FOLDER: Final = Path(__file__).parents[4] / "tests/data/import"
@@ -117,7 +117,7 @@ def test_the_model_reads_the_summary_in_place_of_the_first_turn(plan: ImportPlan
 
 
 def test_a_forged_header_in_a_message_stays_text():
-    documents = [one for one in recorded() if one.kind != TIMELINE]
+    documents = [one for one in recorded() if one.kind != TIMELINE_KIND]
     text = "".join(piece.text for piece in log_of(moved(documents)).pieces)
     assert "  [TOOL RESULT tc_0].result react.read" in text
     assert "\n[TOOL RESULT tc_0]" not in text
@@ -152,7 +152,7 @@ def test_what_came_in_is_exported_and_comes_in_again_equal(plan: ImportPlan):
 
 
 def test_a_timeline_alone_is_a_conversation_without_the_turns_that_its_summary_stands_for():
-    timeline = [one for one in recorded() if one.kind == TIMELINE]
+    timeline = [one for one in recorded() if one.kind == TIMELINE_KIND]
     plan = moved(timeline)
     there = read_everywhere(plan)
     assert there.turns == (SECOND,)
@@ -161,12 +161,12 @@ def test_a_timeline_alone_is_a_conversation_without_the_turns_that_its_summary_s
 
 
 def test_prefixed_paths_are_read_as_ours():
-    documents = [one for one in recorded() if one.kind != TIMELINE]
+    documents = [one for one in recorded() if one.kind != TIMELINE_KIND]
     for document in documents:
         for block in document.payload.get("blocks", ()):
             block["path"] = f"conv:{block['path']}" if block["path"] else ""
     assert told(log_of(moved(documents))) == told(
-        log_of(moved([o for o in recorded() if o.kind != TIMELINE]))
+        log_of(moved([o for o in recorded() if o.kind != TIMELINE_KIND]))
     )
 
 
@@ -195,7 +195,7 @@ def test_a_turn_that_had_not_ended_is_ended():
     documents = recorded()
     blocks = next(one.payload["blocks"] for one in documents if one.payload.get("turn_id") == SECOND)
     del blocks[6:]
-    plan = moved([one for one in documents if one.kind != TIMELINE])
+    plan = moved([one for one in documents if one.kind != TIMELINE_KIND])
     assert plan.report.changed["imported_open"] == 1
     assert log_of(plan).history[-1].outcome == "error"
 

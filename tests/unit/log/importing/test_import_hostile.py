@@ -14,7 +14,7 @@ from stepline.log.importing.import_document import Document, read_document
 from stepline.log.importing.plan_import import named_files, plan_import
 from stepline.model.entry import Closed, Compacted, Inbound
 from stepline.model.file.attachment import attachment_key
-from stepline.timeline.export import SOURCES, TIMELINE, TURN_LOG
+from stepline.timeline.export import SOURCES, TIMELINE_KIND, TURN_LOG
 from stepline.timeline.fold import Timeline
 from tests.support.exported_log import THERE, USER, documents_of, log_of, moved, read_everywhere
 from tests.support.log_builder import LogBuilder
@@ -118,11 +118,11 @@ REFUSED: Final = {
         "import_bad_rows",
     ),
     "many batches": (
-        lambda: change(lambda head: head.update(last_sequence=10**7), TIMELINE),
+        lambda: change(lambda head: head.update(last_sequence=10**7), TIMELINE_KIND),
         "import_too_large",
     ),
     "a turn list that is none": (
-        lambda: change(lambda h: h.update(turn_ids="x"), TIMELINE),
+        lambda: change(lambda h: h.update(turn_ids="x"), TIMELINE_KIND),
         "import_bad_value",
     ),
     "values that are no JSON": (

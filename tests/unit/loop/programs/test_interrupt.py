@@ -6,11 +6,11 @@ import pytest
 
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.errors import DependencyError
-from stepline.ingress.delete import delete_conversation, redo_deletion
+from stepline.ingress.delete import apply_deletion, redo_deletion
 from stepline.loop.programs.interrupt import LOOKS, interrupt
 from stepline.loop.programs.make_outcome import STARTED
 from stepline.metrics import EXEC_SECONDS_SPARED, PROGRAMS_CANCELLED, PROGRAMS_FAILED, PROGRAMS_LOST
-from stepline.model.entry import Closed, Resulted, Steered
+from stepline.model.entry import Closed, Resulted, SteeredEntry
 from stepline.model.path import exec_key
 from stepline.model.program.execution import Run
 from stepline.model.program.handover import STEERED
@@ -66,7 +66,7 @@ def test_a_program_that_is_steered_away_from_says_so_and_what_it_wrote_stays():
     (report,) = [block.text for block in entry.blocks if "Status:" in block.text]
     assert "so far" in report
     assert "heed that before" in report
-    assert [steered.phase for steered in play.entries(Steered)] == [""]
+    assert [steered.phase for steered in play.entries(SteeredEntry)] == [""]
     counts = counted(play, PROGRAMS_CANCELLED, PROGRAMS_FAILED, PROGRAMS_LOST, EXEC_SECONDS_SPARED)
     assert counts == (1, 0, 0, 56.0)
 
@@ -149,7 +149,7 @@ def test_a_steer_ends_the_wait_and_the_task_of_a_program_that_runs(conversation)
 
 def test_the_task_of_a_conversation_that_was_deleted_is_ended_and_its_secret_goes(conversation):
     def fate(task: Started) -> None:
-        delete_conversation(conversation.ports, LANE, conversation.tail.state.owner)
+        apply_deletion(conversation.ports, LANE, conversation.tail.state.owner)
         assert task.token not in conversation.tasks.ended
         assert redo_deletion(conversation.ports, LANE)
         assert conversation.tasks.ended[task.token][0] == STEERED
@@ -279,7 +279,7 @@ def test_a_steer_that_nobody_could_pass_on_is_in_the_log_and_passed_on_when_it_c
     conversation.fate = fate
     conversation.send()
     conversation.run()
-    assert [one.message_id for one in conversation.entries(Steered)] == ["s1"]
+    assert [one.message_id for one in conversation.entries(SteeredEntry)] == ["s1"]
 
 
 def test_a_message_that_does_not_steer_ends_nothing(conversation):
@@ -307,7 +307,7 @@ def test_a_steer_while_no_program_runs_asks_for_no_task(conversation, monkeypatc
     conversation.send()
     conversation.run()
     assert all(began)
-    assert [steered.message_id for steered in conversation.entries(Steered)] == ["s1"]
+    assert [steered.message_id for steered in conversation.entries(SteeredEntry)] == ["s1"]
 
 
 def test_a_denied_run_stays_denied_when_its_step_is_tried_again(conversation, monkeypatch):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stepline.adapters.memory.tenancy.accounts import MemoryAccounts
 from stepline.model.batch import Batch, State
 from stepline.model.ids import Lane
-from stepline.model.tenancy.charge import Plan, plan_charge
+from stepline.model.tenancy.charge import ChargePlan, plan_charge
 from stepline.model.tenancy.limits import Limits, scopes_of
 from stepline.model.tenancy.storage_hold import (
     STEP_S,
@@ -51,7 +51,7 @@ class Store:
     def lane(self, upload: int) -> Lane:
         return LANES[upload % 2]
 
-    def post(self, lane: Lane, plan: Plan | None) -> str:
+    def post(self, lane: Lane, plan: ChargePlan | None) -> str:
         return "done" if plan is None else self.accounts.post(lane, plan.account, plan.postings)
 
     def hold(self, upload: int, until_s: int) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from stepline.errors import InputError, LimitError
 from stepline.model.wire.client_message import (
     MESSAGE_MAX_BYTES,
-    Names,
+    MessageIds,
     Ping,
     Resume,
     Send,
@@ -187,45 +187,45 @@ def test_what_is_nested_beyond_all_measure_is_refused() -> None:
 @pytest.mark.parametrize(
     ("body", "names"),
     [
-        (send(text=""), Names(message_id="m1", conversation="c-1")),
-        (send(action="shout"), Names(message_id="m1", conversation="c-1")),
-        (send(message_id=7), Names(conversation="c-1")),
-        (send(conversation=["c-1"]), Names(message_id="m1")),
-        (send(message_id="m" * 65), Names(conversation="c-1")),
+        (send(text=""), MessageIds(message_id="m1", conversation="c-1")),
+        (send(action="shout"), MessageIds(message_id="m1", conversation="c-1")),
+        (send(message_id=7), MessageIds(conversation="c-1")),
+        (send(conversation=["c-1"]), MessageIds(message_id="m1")),
+        (send(message_id="m" * 65), MessageIds(conversation="c-1")),
         (
             '{"message_id":"m1","conversation":"c-1","text":"x\\ud83dy"}',
-            Names(message_id="m1", conversation="c-1"),
+            MessageIds(message_id="m1", conversation="c-1"),
         ),
         (
             '{"message_id":"m1","text":"x\ud83dy","conversation":"c-1"}',
-            Names(message_id="m1", conversation="c-1"),
+            MessageIds(message_id="m1", conversation="c-1"),
         ),
-        ('{"text":"\\","message_id":"m1"}', Names()),
-        ('{"text":"\\\\","message_id":"m1"}', Names(message_id="m1")),
-        ('{"payload":{"message_id":"m2"},"message_id":"m1"}', Names(message_id="m1")),
-        ('{"payload":{"message_id":"m2"}}', Names()),
+        ('{"text":"\\","message_id":"m1"}', MessageIds()),
+        ('{"text":"\\\\","message_id":"m1"}', MessageIds(message_id="m1")),
+        ('{"payload":{"message_id":"m2"},"message_id":"m1"}', MessageIds(message_id="m1")),
+        ('{"payload":{"message_id":"m2"}}', MessageIds()),
         (
             '{"payload":[{"message_id":"m2","conversation":"c-2"}],"conversation":"c-1"}',
-            Names(conversation="c-1"),
+            MessageIds(conversation="c-1"),
         ),
-        ('{"message_id" : "m1", "text": NaN}', Names(message_id="m1")),
-        ('{"message_id":"m1","text":"a', Names(message_id="m1")),
-        ('{"message_id":"m\\u0031","conversation":"c\ud83d"}', Names()),
-        ('[{"message_id":"m1"}]', Names()),
-        (f'{{"message_id":"m1","payload":{"[" * 20_000}', Names(message_id="m1")),
-        (f'{{"payload":{"[" * 20_000}{"]" * 20_000},"message_id":"m1"}}', Names(message_id="m1")),
-        ("[]", Names()),
-        ("{", Names()),
-        ("[" * 20_000, Names()),
+        ('{"message_id" : "m1", "text": NaN}', MessageIds(message_id="m1")),
+        ('{"message_id":"m1","text":"a', MessageIds(message_id="m1")),
+        ('{"message_id":"m\\u0031","conversation":"c\ud83d"}', MessageIds()),
+        ('[{"message_id":"m1"}]', MessageIds()),
+        (f'{{"message_id":"m1","payload":{"[" * 20_000}', MessageIds(message_id="m1")),
+        (f'{{"payload":{"[" * 20_000}{"]" * 20_000},"message_id":"m1"}}', MessageIds(message_id="m1")),
+        ("[]", MessageIds()),
+        ("{", MessageIds()),
+        ("[" * 20_000, MessageIds()),
     ],
 )
-def test_the_names_of_a_message_are_read_whatever_else_is_wrong_with_it(body: str, names: Names) -> None:
+def test_the_names_of_a_message_are_read_whatever_else_is_wrong_with_it(body: str, names: MessageIds) -> None:
     assert read_names(body) == names
 
 
 @given(st.text())
 def test_names_are_read_of_whatever_comes(body: str) -> None:
-    assert isinstance(read_names(body), Names)
+    assert isinstance(read_names(body), MessageIds)
 
 
 @pytest.mark.parametrize("value", ["5", 5.5, True, -1, None, [5]])

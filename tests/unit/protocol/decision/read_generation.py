@@ -6,7 +6,7 @@ from typing import Any
 
 from stepline.protocol.decision.call_check import Referred
 from stepline.protocol.decision.fanout import FanoutRule, Reads, Strategy
-from stepline.protocol.decision.read import Verdict, read_decision
+from stepline.protocol.decision.read import RoundVerdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import read_channels
 from stepline.tools.execute_code import promised_files
@@ -93,7 +93,9 @@ def anywhere(written: str) -> Referred:
     return Referred(path=written)
 
 
-def judge(text: str, *, stop_reason: str = "end_turn", streamed_answer: str = "", **rules: Any) -> Verdict:
+def judge(
+    text: str, *, stop_reason: str = "end_turn", streamed_answer: str = "", **rules: Any
+) -> RoundVerdict:
     made: dict[str, Any] = {"tools": TOOLS, "allowed": ALLOWED, "call_id": "tc_{}".format, "turn": "turn_1"}
     made["refer"] = anywhere
     return read_decision(
@@ -150,9 +152,9 @@ def complete(answer: str | None = "Done.", **fields: Any) -> dict[str, Any]:
     return {"action": "complete", "final_answer": answer, **fields}
 
 
-def codes(verdict: Verdict) -> list[str]:
+def codes(verdict: RoundVerdict) -> list[str]:
     return [one.code for one in verdict.notices]
 
 
-def ran(verdict: Verdict) -> list[str]:
+def ran(verdict: RoundVerdict) -> list[str]:
     return [action.tool_id for action in verdict.actions]

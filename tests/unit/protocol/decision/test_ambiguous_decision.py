@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepline.protocol.decision.fanout import ASKED_MAX, TOO_MANY, UNREADABLE
+from stepline.protocol.decision.fanout import ASKED_MAX, INVALID_ITEM, TOO_MANY
 from tests.support.generation import decided, start_tag, tagged
 from tests.unit.protocol.play import RULES, SINGLE, SIZES, TOLERANT, Played, cut, play
 
@@ -110,7 +110,7 @@ def test_of_decisions_without_end_a_few_are_told_and_the_call_is_ended() -> None
     played = play_alike(generation(json.dumps(PLAN), *["{"] * 500, json.dumps(ANSWER)))
     assert played.cut == TOO_MANY
     assert [action.tool_id for action in played.verdict.actions] == ["react.plan"]
-    assert played.codes == [UNREADABLE] * (ASKED_MAX - 1) + [TOO_MANY]
+    assert played.codes == [INVALID_ITEM] * (ASKED_MAX - 1) + [TOO_MANY]
 
 
 def test_behind_the_first_decision_too_many_none_is_told_of_however_the_generation_was_cut() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.model.source import Citation
-from stepline.protocol.decision.fanout import TOO_MANY, Admission, Candidate, FanoutRule, refuse
+from stepline.protocol.decision.fanout import TOO_MANY, Admission, Candidate, FanoutRule, find_refusal
 from stepline.protocol.decision.read import read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import ChannelParser
@@ -405,7 +405,7 @@ def test_the_first_action_is_admitted_and_never_more_than_the_rule_allows(
 ) -> None:
     admitted: list[Candidate] = []
     for candidate in candidates:
-        if not refuse(rule, admitted, candidate):
+        if not find_refusal(rule, admitted, candidate):
             admitted.append(candidate)
     assert len(admitted) <= rule.limit
     assert admitted[:1] == candidates[:1]

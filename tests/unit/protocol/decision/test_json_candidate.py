@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import DecisionError
-from stepline.protocol.decision.json_repair import Found, read_object
+from stepline.protocol.decision.json_repair import ParsedObject, read_object
 
 OBJECT = {"action": "exit", "final_answer": 'a, ] } ``` "x"'}
 TEXT = json.dumps(OBJECT)
@@ -28,11 +28,11 @@ TEXT = json.dumps(OBJECT)
     ],
 )
 def test_what_stands_around_the_object_does_not_matter(body: str) -> None:
-    assert read_object(body) == Found(OBJECT)
+    assert read_object(body) == ParsedObject(OBJECT)
 
 
 def test_a_whole_object_counts_though_the_beginning_of_another_follows() -> None:
-    assert read_object(f"```json\n{TEXT}\n```\n```json\n{TEXT[:-9]}") == Found(OBJECT, trailed=True)
+    assert read_object(f"```json\n{TEXT}\n```\n```json\n{TEXT[:-9]}") == ParsedObject(OBJECT, trailed=True)
 
 
 def test_a_complaint_counts_lines_from_the_object_on() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepline.protocol.decision.read import Verdict
+from stepline.protocol.decision.read import RoundVerdict
 from stepline.protocol.decision.staging import STAGED_MAX, name_artifact
 from tests.unit.protocol.decision.read_generation import (
     FANOUT,
@@ -25,7 +25,7 @@ TURN = "turn_20261121T101500_ab12cd"
 CHART, TABLE = f"fi:{TURN}.outputs/chart.png", f"fi:{TURN}.outputs/table.csv"
 
 
-def staged(*decisions: Any, **rules: Any) -> Verdict:
+def staged(*decisions: Any, **rules: Any) -> RoundVerdict:
     return judge(generation(*decisions), stage=name_artifact, **rules)
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from stepline.protocol.parser.channel_parser import (
+    ChannelClosed,
     ChannelEvent,
+    ChannelOpened,
     ChannelParser,
-    Closed,
-    Opened,
     Text,
     Transcript,
     read_channels,
@@ -126,7 +126,7 @@ BODIES: dict[str, dict[str, list[str]]] = {
 def test_a_channel_within_thinking_outside_of_channels_is_none() -> None:
     parser = ChannelParser()
     assert parser.feed(f"<thinking>a <channel:{DECISION}>{EXIT}</channel:{DECISION}></thinking>") == []
-    assert parser.feed(f"<channel:{THINKING}>Go.") == [Opened(THINKING, 0), Text(THINKING, 0, "Go.")]
+    assert parser.feed(f"<channel:{THINKING}>Go.") == [ChannelOpened(THINKING, 0), Text(THINKING, 0, "Go.")]
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -142,8 +142,8 @@ def test_channels_of_a_round_close_as_soon_as_their_tag_is_read() -> None:
     text = load("interleaved")
     parser = ChannelParser()
     events = parser.feed(text)
-    assert sum(isinstance(event, Closed) for event in events) == 7
-    assert {event.reason for event in events if isinstance(event, Closed)} == {"normal"}
+    assert sum(isinstance(event, ChannelClosed) for event in events) == 7
+    assert {event.reason for event in events if isinstance(event, ChannelClosed)} == {"normal"}
     assert parser.close() == []
 
 
@@ -217,7 +217,7 @@ def test_what_is_open_at_the_end_is_closed_once_with_the_reason(reason: str) -> 
     parser.feed("<channel:thinking>half a thought <chan")
     assert parser.close(reason) == [
         Text(THINKING, 0, "<chan"),
-        Closed(THINKING, 0, reason, truncated=True),
+        ChannelClosed(THINKING, 0, reason, truncated=True),
     ]
     assert parser.close(reason) == []
 
@@ -229,7 +229,7 @@ def test_only_what_may_become_a_tag_is_held_back() -> None:
     assert parser.feed("x <chan") == [Text(THINKING, 0, "x ")]
     assert parser.feed("ce") == [Text(THINKING, 0, "<chance")]
     assert parser.feed("</channel:thinkin") == []
-    assert parser.feed("g>") == [Closed(THINKING, 0, "normal")]
+    assert parser.feed("g>") == [ChannelClosed(THINKING, 0, "normal")]
 
 
 def test_program_text_behind_a_tag_at_a_line_start_waits_until_it_is_certain() -> None:
@@ -238,16 +238,16 @@ def test_program_text_behind_a_tag_at_a_line_start_waits_until_it_is_certain() -
     assert parser.feed("<channel:thinking>b") == []
     assert parser.feed("c</channel:code>") == [
         Text(CODE, 0, "<channel:thinking>bc"),
-        Closed(CODE, 0, "normal"),
+        ChannelClosed(CODE, 0, "normal"),
     ]
 
 
 def test_an_alias_opens_and_closes_the_channel_it_stands_for() -> None:
     parser = ChannelParser()
     assert parser.feed("<channel:action>{}</channel:REACTdecisionoutv2>") == [
-        Opened(DECISION, 0),
+        ChannelOpened(DECISION, 0),
         Text(DECISION, 0, "{}"),
-        Closed(DECISION, 0, "normal"),
+        ChannelClosed(DECISION, 0, "normal"),
     ]
 
 

@@ -4,7 +4,13 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepline.protocol.parser.channel_parser import ChannelEvent, ChannelParser, Closed, Opened, Text
+from stepline.protocol.parser.channel_parser import (
+    ChannelClosed,
+    ChannelEvent,
+    ChannelOpened,
+    ChannelParser,
+    Text,
+)
 from stepline.protocol.parser.grammar import OUTER_TAG, TAG
 from tests.support.budget import budget
 
@@ -88,7 +94,7 @@ def test_channels_open_and_close_in_turn(text: str, cuts: list[int]) -> None:
     for event in events:
         here = (event.channel, event.instance)
         match event:
-            case Opened():
+            case ChannelOpened():
                 assert opened is None
                 assert event.instance == counts.get(event.channel, 0)
                 counts[event.channel] = event.instance + 1
@@ -96,7 +102,7 @@ def test_channels_open_and_close_in_turn(text: str, cuts: list[int]) -> None:
             case Text():
                 assert opened == here
                 assert event.text
-            case Closed():
+            case ChannelClosed():
                 assert opened == here
                 opened = None
     assert opened is None

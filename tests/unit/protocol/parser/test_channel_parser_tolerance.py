@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.parser.channel_parser import ChannelParser, Closed, Opened, Text, read_channels
+from stepline.protocol.parser.channel_parser import (
+    ChannelClosed,
+    ChannelOpened,
+    ChannelParser,
+    Text,
+    read_channels,
+)
 from stepline.protocol.parser.grammar import ChannelSpec
 
 SIZES = (1, 2, 7, 13, 64, 10**9)
@@ -48,8 +54,8 @@ def texts(events):
 )
 def test_an_unknown_or_misspelt_channel_does_not_stop_the_stream(before, size):
     events, transcript = live(f"{before}\n{DECIDED}", size)
-    assert Opened(DECISION, 0) in events
-    assert Closed(DECISION, 0, "normal") in events
+    assert ChannelOpened(DECISION, 0) in events
+    assert ChannelClosed(DECISION, 0, "normal") in events
     assert texts(events)[DECISION, 0] == transcript.bodies(DECISION)[0] == '{"action": "exit"}'
 
 
@@ -66,7 +72,7 @@ def test_an_unknown_or_misspelt_channel_does_not_stop_the_stream(before, size):
 def test_a_stray_backtick_hides_no_later_tag(text, bodies, size):
     events, transcript = live(text + DECIDED, size)
     assert list(transcript.bodies("thinking")) == bodies
-    assert Closed(DECISION, 0, "normal") in events
+    assert ChannelClosed(DECISION, 0, "normal") in events
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -75,7 +81,7 @@ def test_a_fence_that_a_decision_forgets_to_close_hides_no_code(size):
     events, transcript = live(text, size)
     assert transcript.bodies("code") == ("x\n",)
     assert transcript.bodies(DECISION) == ('\n```json\n{"action": "exit"}\n',)
-    assert Closed("code", 0, "normal") in events
+    assert ChannelClosed("code", 0, "normal") in events
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -12,7 +12,7 @@ from stepline.model.source import Citation
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import ChannelParser
-from stepline.protocol.stream.lane import AbortReason, LaneClosed, LaneEvent, LaneFacts, LaneOpened, LaneText
+from stepline.protocol.stream.lane import AbortReason, LaneClosed, LaneEvent, LaneFacts, LaneOpened, LanePiece
 from stepline.protocol.stream.show import Show
 from stepline.tools.catalogue import default_registry
 from stepline.tools.spec import ToolSpec
@@ -103,7 +103,7 @@ class Shown:
     def texts(self) -> dict[str, str]:
         found = dict.fromkeys(self.facts, "")
         for event in self.events:
-            if isinstance(event, LaneText):
+            if isinstance(event, LanePiece):
                 found[event.lane] += event.text
         return found
 
@@ -127,7 +127,7 @@ class Shown:
                     assert event.facts.replaces in ({""} | seen)
                     seen.add(event.lane)
                     standing[event.lane] = 0
-                case LaneText():
+                case LanePiece():
                     assert event.text
                     standing[event.lane] += len(event.text)
                 case LaneClosed():

@@ -9,7 +9,7 @@ import pytest
 from stepline.model.ids import call_id
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.parser.channel_parser import ChannelParser
-from stepline.protocol.stream.lane import LaneEvent, LaneFacts, LaneText
+from stepline.protocol.stream.lane import LaneEvent, LaneFacts, LanePiece
 from stepline.protocol.stream.show import Show
 from tests.support.generation import start_tag
 from tests.unit.protocol.stream.shown_lanes import (
@@ -184,7 +184,7 @@ def test_a_program_that_stood_before_its_decision_is_shown_once_though_the_end_i
     shower.close()
     before = shown[:]
     shower.close()
-    assert [event.text for event in before if isinstance(event, LaneText)] == ["print(1)"]
+    assert [event.text for event in before if isinstance(event, LanePiece)] == ["print(1)"]
     assert shown == before
 
 

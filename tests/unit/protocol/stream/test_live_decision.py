@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.stream.live_decision import Gate
+from stepline.protocol.stream.live_decision import OutputGate
 
 
 class Sink:
@@ -25,7 +25,7 @@ class Sink:
 
 
 def test_a_pending_gate_keeps_everything_and_lets_it_go_in_its_order():
-    gate, one, two = Gate(), Sink(), Sink()
+    gate, one, two = OutputGate(), Sink(), Sink()
     order = []
     one.on_take = two.on_take = order.append
     first, second = gate.guard(one), gate.guard(two)
@@ -42,7 +42,7 @@ def test_a_pending_gate_keeps_everything_and_lets_it_go_in_its_order():
 
 # What was written while a gate let go what it had kept came out before that.
 def test_nothing_overtakes_what_waits_not_even_what_is_written_while_it_is_let_go():
-    gate = Gate()
+    gate = OutputGate()
     sink = Sink(lambda text: text == "b0" and gate.push(sink, "late"))
     for text in ("b0", "b1", "b2"):
         gate.push(sink, text)
@@ -52,7 +52,7 @@ def test_nothing_overtakes_what_waits_not_even_what_is_written_while_it_is_let_g
 
 
 def test_a_denied_gate_drops_what_waits_and_what_comes():
-    gate, sink = Gate(), Sink()
+    gate, sink = OutputGate(), Sink()
     waiting = gate.guard(sink)
     waiting.take("a")
     gate.deny()
@@ -64,13 +64,13 @@ def test_a_denied_gate_drops_what_waits_and_what_comes():
 
 
 def test_an_open_gate_stands_in_nobodys_way():
-    gate, sink = Gate(), Sink()
+    gate, sink = OutputGate(), Sink()
     gate.allow()
     assert gate.guard(sink) is sink
 
 
 def test_what_is_forgotten_never_comes_and_what_follows_does():
-    gate, sink = Gate(), Sink()
+    gate, sink = OutputGate(), Sink()
     gate.push(sink, "a")
     gate.forget()
     gate.push(sink, "b")
@@ -80,7 +80,7 @@ def test_what_is_forgotten_never_comes_and_what_follows_does():
 
 @given(st.lists(st.sampled_from(["push", "allow", "deny"]), max_size=20))
 def test_what_comes_out_is_everything_or_nothing_of_what_went_in(steps):
-    gate, sink = Gate(), Sink()
+    gate, sink = OutputGate(), Sink()
     pushed, ruled = [], ""
     for number, step in enumerate(steps):
         if step == "push":

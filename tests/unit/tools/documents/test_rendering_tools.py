@@ -6,11 +6,11 @@ import pytest
 
 from stepline.model.block import Block, Body
 from stepline.model.source import Source
-from stepline.protocol.decision.fanout import FanoutRule, make_candidate, refuse
+from stepline.protocol.decision.fanout import FanoutRule, find_refusal, make_candidate
 from stepline.protocol.stream.record import record_tool
 from stepline.tools.catalogue import default_registry
 from stepline.tools.documents.rendering_tools import RENDERING_TOOLS, SPECS, internal_files, read_citations
-from stepline.tools.spec import render_card
+from stepline.tools.spec import render_tool_card
 from tests.unit.tools.conftest import TS, TURN, ToolConversation
 
 KINDS = ("pdf", "docx", "pptx", "xlsx", "png", "html")
@@ -57,7 +57,7 @@ def test_six_kinds_are_there_for_rounds_and_programs_where_programs_run():
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.tool_id)
 def test_a_card_is_small_its_example_is_valid_and_its_content_is_streamed_behind_the_path(spec):
-    assert len(render_card(spec)) < 1_000
+    assert len(render_tool_card(spec)) < 1_000
     assert all(spec.validate(example) == [] and spec.misplaced(example) == [] for example in spec.examples)
     assert spec.misplaced({"content": "x", "path": "a"}) == ["path_not_first", "content_not_second"]
     assert spec.strategies == ("exploitation",)
@@ -132,7 +132,7 @@ def admitted(mode, *names):
     """Return the code that refuses the last of these tools behind the others in one round; "" for none."""
     specs = {spec.tool_id: spec for spec in default_registry(executes=True).specs}
     made = [make_candidate("call_tool" if name in specs else name, name, specs) for name in names]
-    return refuse(FanoutRule(mode=mode), made[:-1], made[-1]).removeprefix("multi_action_bundle_")
+    return find_refusal(FanoutRule(mode=mode), made[:-1], made[-1]).removeprefix("multi_action_bundle_")
 
 
 PDF, PNG, EXEC = "rendering_tools.write_pdf", "rendering_tools.write_png", "exec_tools.execute_code_python"

@@ -10,7 +10,7 @@ from stepline.adapters.memory.mcp.mcp_server import MemoryMcpServers, MemoryServ
 from stepline.errors import ToolError
 from stepline.model.decision import Action
 from stepline.model.ids import call_id
-from stepline.ports.mcp.mcp_server import RemoteTool, Reply, ReplyPart, Unread
+from stepline.ports.mcp.mcp_server import McpReply, RemoteTool, ReplyPart, Unread
 from stepline.tools.mcp.remote_tool import FILES_MAX, LINKS_MAX, STRUCTURED_CHARS, TEXT_CHARS, remote_tool
 from stepline.tools.mcp.server_row import McpServer
 from stepline.tools.mcp.tool_list import check_tools
@@ -66,14 +66,14 @@ def status(output):
 
 def test_texts_stand_behind_the_status(call):
     parts = (ReplyPart(kind="text", text="one"), ReplyPart(kind="text", text="two"))
-    output = call(Reply(parts=parts))
+    output = call(McpReply(parts=parts))
     assert status(output) == {"status": "ok", "server": "crm"}
     assert output.blocks[1].text == "one\n\ntwo"
     assert output.blocks[1].path == output.blocks[0].path
 
 
 def test_structured_content_stands_in_the_status(call):
-    assert status(call(Reply(structured={"a": [1]})))["structured"] == {"a": [1]}
+    assert status(call(McpReply(structured={"a": [1]})))["structured"] == {"a": [1]}
 
 
 def test_pictures_and_other_bytes_are_files_of_the_turn(call, conversation):
@@ -81,7 +81,7 @@ def test_pictures_and_other_bytes_are_files_of_the_turn(call, conversation):
         ReplyPart(kind="file", data=PNG, mime="Image/PNG; q=1"),
         ReplyPart(kind="file", data=b"?", mime="no/such-type\n"),
     )
-    output = call(Reply(parts=parts))
+    output = call(McpReply(parts=parts))
     picture, other = output.blocks[1:]
     assert picture.path.startswith(f"fi:{TURN}.outputs/mcp/")
     assert picture.path.endswith(".1.png")
@@ -91,7 +91,7 @@ def test_pictures_and_other_bytes_are_files_of_the_turn(call, conversation):
 
 
 def test_a_link_is_named_and_not_followed(call):
-    output = call(Reply(parts=(ReplyPart(kind="link", uri="http://169.254.169.254/", name="x" * 999),)))
+    output = call(McpReply(parts=(ReplyPart(kind="link", uri="http://169.254.169.254/", name="x" * 999),)))
     (link,) = status(output)["links"]
     assert link["uri"] == "http://169.254.169.254/"
     assert len(link["name"]) <= 200
@@ -101,7 +101,7 @@ def test_an_answer_is_cut_where_it_is_too_long(call):
     files = (ReplyPart(kind="file", data=b"x", mime="text/plain"),) * (FILES_MAX + 2)
     links = (ReplyPart(kind="link", uri="a:b"),) * (LINKS_MAX + 3)
     text = ReplyPart(kind="text", text="x" * (TEXT_CHARS + 5))
-    output = call(Reply(parts=(text, *files, *links), structured=["y" * STRUCTURED_CHARS]))
+    output = call(McpReply(parts=(text, *files, *links), structured=["y" * STRUCTURED_CHARS]))
     told = status(output)
     assert (len(told["files"]), len(told["links"]), told["left_out"]) == (FILES_MAX, LINKS_MAX, 5)
     assert told["text_cut_from_chars"] == TEXT_CHARS + 5
@@ -116,13 +116,13 @@ def test_a_tool_that_says_it_failed_is_an_error_with_its_words(call):
 
 
 def test_a_server_that_cannot_be_asked_is_an_error_with_a_code(call):
-    assert call(Reply(), servers=MemoryMcpServers()).error["code"] == "mcp_unreachable"
+    assert call(McpReply(), servers=MemoryMcpServers()).error["code"] == "mcp_unreachable"
 
 
 def test_a_secret_that_a_server_says_back_stands_in_no_result(call):
     row = McpServer(alias="crm", url="https://crm.example/mcp", headers={"X": "a ${secret:b:token}"})
     word = "s3cret-word"
-    answer = Reply(
+    answer = McpReply(
         parts=(ReplyPart(kind="text", text=f"got {word}"), ReplyPart(kind="link", uri=f"http://a/{word}")),
         structured={word: [word]},
     )
@@ -167,7 +167,7 @@ def test_the_operators_word_on_an_effect_counts_before_the_servers(effects, effe
 
 def test_a_part_that_cannot_be_read_is_named_and_the_others_stay(call):
     unread = (Unread(why="unknown_kind", block=1, kind="video\n## forged"), Unread(why="no_content"))
-    output = call(Reply(parts=(ReplyPart(kind="text", text="seen"),), unread=unread))
+    output = call(McpReply(parts=(ReplyPart(kind="text", text="seen"),), unread=unread))
     rows = [{"why": "unknown_kind", "block": 1, "kind": "video ## forged"}, {"why": "no_content"}]
     assert (status(output)["unread"], output.blocks[1].text) == (rows, "seen")
 
@@ -198,17 +198,17 @@ def texts(*said):
     ],
 )
 def test_what_an_answer_says_as_text_and_as_structure_is_shown_once(call, said, structured, shown, kept):
-    output = call(Reply(parts=texts(*said), structured=structured))
+    output = call(McpReply(parts=texts(*said), structured=structured))
     assert [block.text for block in output.blocks[1:]] == shown
     assert status(output).get("structured") == kept
     assert "structured_cut" not in status(output)
 
 
 def test_a_number_that_is_none_costs_no_answer(call):
-    output = call(Reply(parts=texts("seen"), structured={"n": 10**400, "x": float("nan")}))
+    output = call(McpReply(parts=texts("seen"), structured={"n": 10**400, "x": float("nan")}))
     assert (output.blocks[1].text, status(output)["structured"]) == ("seen", {"n": 10**400, "x": None})
 
 
 def test_a_tool_that_fails_with_structured_content_alone_is_quoted(call):
-    output = call(Reply(structured={"oops": "no such city"}, failed=True))
+    output = call(McpReply(structured={"oops": "no such city"}, failed=True))
     assert (output.error["code"], "no such city" in output.error["message"]) == ("mcp_tool_failed", True)

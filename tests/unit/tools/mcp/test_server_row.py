@@ -3,7 +3,14 @@
 import pytest
 
 from stepline.errors import InputError, ToolError
-from stepline.tools.mcp.server_row import SERVERS_MAX, McpServer, digest_of, fits, read_servers, resolve
+from stepline.tools.mcp.server_row import (
+    SERVERS_MAX,
+    McpServer,
+    digest_of,
+    fits,
+    read_servers,
+    resolve_server,
+)
 
 HTTP = {"alias": "crm", "url": "https://crm.example/mcp"}
 STDIO = {"alias": "time", "command": "python", "args": ["-m", "mcp_server_time"]}
@@ -25,8 +32,8 @@ def read(*rows, **configured):
 
 def test_a_row_names_an_address_or_a_command():
     http, stdio = read(HTTP, STDIO)
-    assert resolve(http, Secrets(), 5).address.url == "https://crm.example/mcp"
-    assert resolve(stdio, Secrets(), 5).address.command == ("python", "-m", "mcp_server_time")
+    assert resolve_server(http, Secrets(), 5).address.url == "https://crm.example/mcp"
+    assert resolve_server(stdio, Secrets(), 5).address.command == ("python", "-m", "mcp_server_time")
 
 
 def test_the_rest_of_a_row_may_stand_in_the_properties():
@@ -86,7 +93,7 @@ def test_servers_have_aliases_of_their_own_and_are_not_too_many(rows):
 )
 def test_a_secret_is_named_and_put_into_its_header_when_a_server_is_asked(auth, headers):
     (server,) = read({**HTTP, "auth": auth})
-    found = resolve(server, Secrets(**{"b:token": "s3cret"}), 5)
+    found = resolve_server(server, Secrets(**{"b:token": "s3cret"}), 5)
     assert found.address.headers == headers
     assert found.secrets == ("s3cret",)
     assert "s3cret" not in repr(found.address)
@@ -99,8 +106,8 @@ def test_headers_and_variables_name_secrets_in_their_texts():
         {**STDIO, "env": {"KEY": "${secret:one}", "PLAIN": "${HOME}"}},
     )
     secrets = Secrets(one="1111", two="2222")
-    assert resolve(http, secrets, 5).address.headers == {"Cookie": "a=1111; b=2222"}
-    found = resolve(stdio, secrets, 5)
+    assert resolve_server(http, secrets, 5).address.headers == {"Cookie": "a=1111; b=2222"}
+    found = resolve_server(stdio, secrets, 5)
     assert found.address.env == {"KEY": "1111", "PLAIN": "${HOME}"}
     assert found.secrets == ("1111",)
 
@@ -108,13 +115,16 @@ def test_headers_and_variables_name_secrets_in_their_texts():
 def test_a_secret_that_is_not_there_is_an_error():
     (server,) = read({**HTTP, "auth": {"type": "bearer", "secret": "b:token"}})
     with pytest.raises(ToolError) as refused:
-        resolve(server, Secrets(), 5)
+        resolve_server(server, Secrets(), 5)
     assert refused.value.reason == "secret_missing"
 
 
 def test_a_row_has_its_own_time_or_the_deployments():
     own, other = read({**HTTP, "timeout_s": 7}, STDIO)
-    assert (resolve(own, Secrets(), 5).address.timeout_s, resolve(other, Secrets(), 5).address.timeout_s) == (
+    assert (
+        resolve_server(own, Secrets(), 5).address.timeout_s,
+        resolve_server(other, Secrets(), 5).address.timeout_s,
+    ) == (
         7,
         5,
     )

@@ -9,7 +9,7 @@ from stepline.loop.settle_action import result_of
 from stepline.model.decision import Action
 from stepline.ports.search import Hit, Page
 from stepline.timeline.sources_pool import CONTENT_CHARS
-from stepline.tools.web.web_fetch import FETCHED, URLS_MAX, WEB_FETCH, run_fetch
+from stepline.tools.web.web_fetch import FETCHED, URLS_MAX, WEB_FETCH, run_web_fetch
 from tests.support.rendered_text import forged, render_result
 from tests.unit.tools.conftest import TS, TURN, ToolConversation, read_status
 
@@ -121,7 +121,7 @@ def test_no_page_at_all_is_an_error_with_the_first_code():
 
 def test_clients_are_told_what_came_of_each_address_also_if_nothing_did():
     context = ToolConversation(pages=Pages(a=GONE, b="text " * 200)).context("tc_000000000001")
-    run_fetch({"urls": [at("a"), at("b")], "objective": "birds"}, context)
+    run_web_fetch({"urls": [at("a"), at("b")], "objective": "birds"}, context)
     (event,) = context.events
     assert event.type == FETCHED
     assert (event.data["execution_id"], event.data["objective"]) == ("tc_000000000001", "birds")
@@ -131,7 +131,7 @@ def test_clients_are_told_what_came_of_each_address_also_if_nothing_did():
     assert len(read["text"]) == 400
     assert "content" not in read
     with pytest.raises(ToolError):
-        run_fetch({"urls": at("a")}, context)
+        run_web_fetch({"urls": at("a")}, context)
     assert len(context.events) == 2
 
 
@@ -161,7 +161,7 @@ def test_five_long_pages_are_short_enough_to_be_seen_and_whole_for_a_program():
 def test_a_page_that_gives_orders_is_indented_data():
     conversation = ToolConversation(pages=Pages(a=ORDERS))
     context = conversation.context("tc_000000000001")
-    output = run_fetch({"urls": at("a")}, context)
+    output = run_web_fetch({"urls": at("a")}, context)
     action = Action(call_id=context.call_id, tool_id=WEB_FETCH.tool_id, params={"urls": at("a")})
     read = render_result(result_of(action, context, output, duration_ms=1), TURN, last=True)
     assert "send the keys" in read

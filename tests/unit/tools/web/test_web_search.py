@@ -9,7 +9,7 @@ import pytest
 from stepline.adapters.corpus import CorpusSearch
 from stepline.errors import DependencyError, ToolError
 from stepline.model.source import Source
-from stepline.ports.search import Hit, SearchQuery
+from stepline.ports.search import Hit, WebSearchQuery
 from stepline.protocol.citation.token import cited_sids
 from stepline.tools.web.web_search import FILTERED, QUERIES_MAX, WEB_SEARCH, run_search
 from tests.unit.tools.conftest import TS, ToolConversation, read_status
@@ -22,9 +22,9 @@ class Engine:
 
     def __init__(self, answers: dict[str, list[Hit]]) -> None:
         self.answers = answers
-        self.asked: list[SearchQuery] = []
+        self.asked: list[WebSearchQuery] = []
 
-    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+    def search(self, query: WebSearchQuery) -> tuple[Hit, ...]:
         self.asked.append(query)
         return tuple(self.answers[query.text])[: query.n]
 
@@ -32,7 +32,7 @@ class Engine:
 class Broken:
     about = "nothing"
 
-    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+    def search(self, query: WebSearchQuery) -> tuple[Hit, ...]:
         raise DependencyError("no answer", code="engine_down")
 
 

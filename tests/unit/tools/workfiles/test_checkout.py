@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.model.block import Body, Produced
-from stepline.tools.workfiles.checkout import FILES_MAX
+from stepline.tools.workfiles.checkout import CHECKOUT_FILES_MAX
 from tests.unit.tools.logged_tools import LoggedTools, status_of
 
 
@@ -192,7 +192,9 @@ def test_of_paths_that_are_there_and_paths_that_are_not_none_is_checked_out(tool
 
 def test_a_project_that_is_too_large_is_refused(tools):
     body = Body(key="out/k", sha256="ab" * 32, size_bytes=1, mime="text/plain")
-    tools.keep(*(Produced(path=f"fi:{tools.turn}.files/{n}", body=body) for n in range(FILES_MAX + 1)))
+    tools.keep(
+        *(Produced(path=f"fi:{tools.turn}.files/{n}", body=body) for n in range(CHECKOUT_FILES_MAX + 1))
+    )
     first = tools.next_turn()
     output = tools.call("react.checkout", {"version": first})
     assert output.error is not None

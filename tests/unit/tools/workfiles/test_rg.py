@@ -12,7 +12,7 @@ from stepline.model.block import Body, Produced
 from stepline.ports.signal import NeverCancelled
 from stepline.tools.read.run import REQUESTS_MAX
 from stepline.tools.workfiles import rg
-from stepline.tools.workfiles.rg import FILE_MAX_BYTES, PREVIEW_CHARS, compile_expression, read_root
+from stepline.tools.workfiles.rg import FILE_MAX_BYTES, MATCH_PREVIEW_CHARS, compile_expression, read_root
 from tests.unit.tools.logged_tools import LoggedTools, status_of
 
 TEXT = "one\ntwo heron\nthree\nfour Heron\nfive\n"
@@ -245,7 +245,7 @@ def test_a_long_line_is_shown_about_its_match(tools):
     keep(tools, "outputs/x.txt", b"x" * 5_000 + b" crane " + b"y" * 5_000 + b"\n")
     (match,) = search(tools, pattern="crane")["hits"][0]["matches"]
     assert " crane " in match["preview"]
-    assert len(match["preview"]) < PREVIEW_CHARS + 10
+    assert len(match["preview"]) < MATCH_PREVIEW_CHARS + 10
 
 
 def test_bytes_and_hidden_files_are_passed_over(tools):

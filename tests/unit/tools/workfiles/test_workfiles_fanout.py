@@ -7,7 +7,7 @@ import pytest
 from stepline.errors import DecisionError
 from stepline.model.decision import ToolCall
 from stepline.protocol.decision.call_check import check_call
-from stepline.protocol.decision.fanout import INCOMPATIBLE, FanoutRule, make_candidate, refuse
+from stepline.protocol.decision.fanout import INCOMPATIBLE, FanoutRule, find_refusal, make_candidate
 from stepline.tools.catalogue import default_registry
 
 TOOLS = {spec.tool_id: spec for spec in default_registry(executes=True).specs}
@@ -37,7 +37,7 @@ TOOLS = {spec.tool_id: spec for spec in default_registry(executes=True).specs}
 def test_a_tool_of_the_project_shares_a_round_with_what_it_cannot_need(earlier, later, fits):
     rule = FanoutRule(mode="safe_fanout")
     first, second = (make_candidate("call_tool", tool, TOOLS) for tool in (earlier, later))
-    assert refuse(rule, [first], second) == ("" if fits else INCOMPATIBLE)
+    assert find_refusal(rule, [first], second) == ("" if fits else INCOMPATIBLE)
 
 
 def test_a_patch_names_its_file_so_that_no_other_action_of_the_round_writes_it():

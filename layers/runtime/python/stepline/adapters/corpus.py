@@ -24,7 +24,7 @@ import msgspec
 from stepline.errors import DependencyError
 from stepline.model.base import Value
 from stepline.model.source import normalise_url, web_url
-from stepline.ports.search import Hit, Page, SearchQuery, WebPages
+from stepline.ports.search import Hit, Page, WebPages, WebSearchQuery
 
 BUILT_IN: Final = Path(__file__).parent / "documents"
 """The collection that comes with the library."""
@@ -47,7 +47,7 @@ _STOP_WORDS = (
 _STOP: Final = frozenset(_STOP_WORDS.split())
 
 
-class Document(Value):
+class CorpusDocument(Value):
     """One page of a collection."""
 
     url: str
@@ -68,7 +68,7 @@ class CorpusSearch:
         self._place = place or BUILT_IN
         self._lock = threading.Lock()
 
-    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+    def search(self, query: WebSearchQuery) -> tuple[Hit, ...]:
         """Return the best pages. Raises DependencyError `corpus_unreadable` if the collection cannot be read."""
         with self._lock:
             index = self._index
@@ -83,7 +83,7 @@ class CorpusSearch:
             for score, page in found[: query.n]
         )
 
-    def find(self, url: str) -> Document | None:
+    def find(self, url: str) -> CorpusDocument | None:
         """Return the page at an address; None if the collection has none. Raises DependencyError `corpus_unreadable`."""
         with self._lock:
             return self._index.pages.get(normalise_url(url))
@@ -118,7 +118,7 @@ class CorpusPages:
 class Index:
     """The frequency of each word in each page."""
 
-    def __init__(self, pages: Iterable[Document]) -> None:
+    def __init__(self, pages: Iterable[CorpusDocument]) -> None:
         """Count the words; a duplicate page counts once."""
         self.pages = {normalise_url(page.url): page for page in pages}
         self._pages = list(self.pages.values())
@@ -129,7 +129,7 @@ class Index:
         self._mean = sum(self._lengths) / max(1, len(self._lengths)) or 1.0
         self._holders: Mapping[str, int] = Counter(word for counts in self._counts for word in counts)
 
-    def rank(self, words: Iterable[str]) -> list[tuple[float, Document]]:
+    def rank(self, words: Iterable[str]) -> list[tuple[float, CorpusDocument]]:
         """Return the pages that match enough of the words, best first, each with its relevance from 0 to 1."""
         weights = {word: self._weight(word) for word in words}
         most = sum(weights.values()) * (_SATURATION + 1)
@@ -154,7 +154,7 @@ class Index:
         return count * (_SATURATION + 1) / (count + _SATURATION * (1 - _LENGTH + _LENGTH * length))
 
 
-def read_documents(place: Path) -> Iterator[Document]:
+def read_documents(place: Path) -> Iterator[CorpusDocument]:
     """Yield the pages of a file, or of a folder's files by name. Raises DependencyError `corpus_unreadable`.
 
     A function holds a whole collection in memory, so one with more than CORPUS_BYTES_MAX is refused.
@@ -199,9 +199,9 @@ def cut_snippet(text: str, words: Iterable[str]) -> str:
     return best
 
 
-def _read_line(line: str, where: str) -> Document:
+def _read_line(line: str, where: str) -> CorpusDocument:
     try:
-        page = msgspec.json.decode(line, type=Document)
+        page = msgspec.json.decode(line, type=CorpusDocument)
         for moment in filter(None, (page.published, page.modified)):
             datetime.fromisoformat(moment)
     except (msgspec.DecodeError, ValueError) as error:
@@ -219,14 +219,14 @@ def _singular(word: str) -> str:
     )
 
 
-def _is_since(page: Document, since: datetime) -> bool:
+def _is_since(page: CorpusDocument, since: datetime) -> bool:
     if not page.published:
         return False
     at = datetime.fromisoformat(page.published)
     return (at if at.tzinfo else at.replace(tzinfo=UTC)) >= since
 
 
-def _hit(page: Document, relevance: float, words: Iterable[str], judged: float | None) -> Hit:
+def _hit(page: CorpusDocument, relevance: float, words: Iterable[str], judged: float | None) -> Hit:
     return Hit(
         title=page.title,
         url=page.url,

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from stepline.errors import DependencyError, NotFoundError, SteplineError
-from stepline.model.program.handover import Grant
-from stepline.ports.task import Depot
+from stepline.model.program.handover import ObjectGrant
+from stepline.ports.task import GrantedObjects
 
 TIMEOUT_S: Final = 20.0
 """For the connection, and for each read of an answer."""
@@ -73,7 +73,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class HttpDepot:
+class HttpArtifacts:
     """Objects by presigned URLs, over https, or http on this machine. Thread-safe.
 
     A put whose answer was lost is reported as written by another process.
@@ -87,7 +87,7 @@ class HttpDepot:
             urllib.request.ProxyHandler({}), _Http(), _Https(), _NoRedirect()
         )
 
-    def get(self, grant: Grant) -> bytes:
+    def get(self, grant: ObjectGrant) -> bytes:
         status, body = self._ask(lambda: self._exchange(grant, "GET", None, {}))
         if status == HTTPStatus.NOT_FOUND:
             raise NotFoundError("no such object")
@@ -95,7 +95,7 @@ class HttpDepot:
             raise _refused(status)
         return body
 
-    def put(self, grant: Grant, body: bytes | Path) -> bool:
+    def put(self, grant: ObjectGrant, body: bytes | Path) -> bool:
         status, _ = self._ask(lambda: self._put(grant, body))
         if status == HTTPStatus.PRECONDITION_FAILED:
             return False
@@ -103,7 +103,7 @@ class HttpDepot:
             raise _refused(status)
         return True
 
-    def _put(self, grant: Grant, body: bytes | Path) -> tuple[int, bytes]:
+    def _put(self, grant: ObjectGrant, body: bytes | Path) -> tuple[int, bytes]:
         if isinstance(body, bytes):
             return self._exchange(grant, "PUT", body, {"Content-Length": str(len(body))})
         with body.open("rb") as file:
@@ -123,7 +123,7 @@ class HttpDepot:
         raise DependencyError(f"the artifact store is not to be reached: {last}")
 
     def _exchange(
-        self, grant: Grant, method: str, data: bytes | BinaryIO | None, headers: Mapping[str, str]
+        self, grant: ObjectGrant, method: str, data: bytes | BinaryIO | None, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
         """Return status and body of a conclusive answer. Raises _Unavailable, DependencyError."""
         _check(grant.url)
@@ -147,7 +147,7 @@ class HttpDepot:
 class GrantedArtifacts:
     """Read-only artifacts of a run, limited to its grants."""
 
-    def __init__(self, reads: Mapping[str, Grant], depot: Depot) -> None:
+    def __init__(self, reads: Mapping[str, ObjectGrant], depot: GrantedObjects) -> None:
         """Read by grants, which are keyed by object."""
         self._reads = reads
         self._depot = depot

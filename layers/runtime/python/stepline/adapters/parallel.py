@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from concurrent.futures import ThreadPoolExecutor
 
-    from stepline.delivery.posting import Left, PostOne, Waiting
+    from stepline.delivery.posting import PendingFrames, PostOne, UnsentFrames
 
 THREADS: Final = 8
 """Fewer than the connections that an AWS client keeps open."""
@@ -36,7 +36,7 @@ class ParallelPosts:
         self._pool: ThreadPoolExecutor | None = None
         self._lock = Lock()
 
-    def __call__(self, post: PostOne, waiting: Waiting) -> dict[str, Left]:
+    def __call__(self, post: PostOne, waiting: PendingFrames) -> dict[str, UnsentFrames]:
         """Post to each connection; an error unrelated to a connection is raised after all have been tried."""
         if len(waiting) < 2:
             return {connection: post(connection, frames) for connection, frames in waiting.items()}

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from stepline.delivery.post_pace import POST_INTERVAL_S, Pace, is_over_limit, is_rate
-from stepline.delivery.posting import Left, PostAll, in_turn
+from stepline.delivery.post_pace import POST_INTERVAL_S, PostPace, is_over_limit, is_rate
+from stepline.delivery.posting import PostAll, UnsentFrames, in_turn
 from stepline.errors import DependencyError, Gone, SteplineError
 from stepline.metrics import POSTS_OVER_LIMIT
 from stepline.model.ids import Lane
@@ -210,7 +210,7 @@ class ThreadedRelayStream:
             self.relay.pace.went_out()
         return not is_refused
 
-    def _post_frames(self, over: list[str], connection: str, frames: Sequence[bytes]) -> Left:
+    def _post_frames(self, over: list[str], connection: str, frames: Sequence[bytes]) -> UnsentFrames:
         try:
             for frame in frames:
                 self.relay.publisher.post(connection, frame)
@@ -289,7 +289,7 @@ class ThreadedRelay:
     publisher: Publisher
     clock: Clock
     meter: Meter
-    pace: Pace = field(default_factory=Pace)
+    pace: PostPace = field(default_factory=PostPace)
     broadcast: Broadcast | None = None
     post_all: PostAll = in_turn
 

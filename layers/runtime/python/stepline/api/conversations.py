@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
-from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
+from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
 from stepline.delivery.effect import make_listing, tell_read
 from stepline.delivery.event_page import EventPage, read_page
 from stepline.ingress.rename import rename
@@ -19,11 +19,11 @@ from stepline.ports.log import Listing
 CURSOR_MAX_CHARS: Final = 512
 N_MAX: Final = 10**12 - 1
 
-State = Literal["idle", "in_progress", "error"]
+ConversationState = Literal["idle", "in_progress", "error"]
 WaitsFor = Literal["", "approval"]
 
 
-class ListQuery(Closed):
+class ListQuery(StrictInput):
     """A page of the list: `limit` rows behind the cursor `after`, with the words of `q` in their titles."""
 
     after: Annotated[str, Meta(max_length=CURSOR_MAX_CHARS)] = ""
@@ -31,20 +31,20 @@ class ListQuery(Closed):
     q: Annotated[str, Meta(max_length=200)] = ""
 
 
-class EventsQuery(Closed):
+class EventsQuery(StrictInput):
     """The last `turns` turns in front of event `before`; 0 is the end."""
 
     before: Annotated[int, Meta(ge=0, le=N_MAX)] = 0
     turns: Annotated[int, Meta(ge=1, le=50)] = 20
 
 
-class Title(Closed):
+class Title(StrictInput):
     """A title; white space in it becomes single blanks."""
 
     title: Annotated[str, Meta(min_length=1, max_length=400)]
 
 
-class Mark(Closed):
+class Mark(StrictInput):
     """The number of the newest event that the user has read."""
 
     n: Annotated[int, Meta(ge=0, le=N_MAX)]
@@ -60,7 +60,7 @@ class ConversationRow(Value, omit_defaults=False):
 
     conversation: str
     title: str
-    state: State
+    state: ConversationState
     waits_for: WaitsFor
     started_at: str
     last_activity_at: str
@@ -77,7 +77,7 @@ class ConversationList(Value, omit_defaults=False):
     next: str
 
 
-def state_of(row: Listing) -> State:
+def state_of(row: Listing) -> ConversationState:
     """Return how a conversation stands."""
     if row.open or row.waits_for:
         return "in_progress"

@@ -35,11 +35,11 @@ Body_co = TypeVar("Body_co", covariant=True)
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-class Closed(Value, forbid_unknown_fields=True):
+class StrictInput(Value, forbid_unknown_fields=True):
     """A query or body with no other fields than its own."""
 
 
-class Nothing(Closed):
+class Nothing(StrictInput):
     """A query without parameters."""
 
 

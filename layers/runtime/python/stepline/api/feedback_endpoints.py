@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
+from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
 from stepline.api.project_conversations import GivenFeedback, make_given
 from stepline.errors import NotFoundError
 from stepline.ingress.allow import check_rate
@@ -41,7 +41,7 @@ Time = Annotated[str, Meta(min_length=1, max_length=TIME_CHARS)]
 After = Annotated[str, Meta(max_length=CURSOR_MAX_CHARS)]
 
 
-class UserFeedback(Closed):
+class UserFeedback(StrictInput):
     """A reaction to a turn, with words; null withdraws what was said before, and keeps no words.
 
     `ts` is the client's time (ISO-8601): it is kept and orders nothing.
@@ -52,7 +52,7 @@ class UserFeedback(Closed):
     ts: Annotated[str, Meta(max_length=TIME_CHARS)] = ""
 
 
-class MachineFeedback(Closed):
+class MachineFeedback(StrictInput):
     """A finding of a machine about a turn, and how sure it is, 0.7 at least; without reaction and words it withdraws that."""
 
     reaction: Reaction | None = None
@@ -78,7 +78,7 @@ class FeedbackTaken(Value, omit_defaults=False):
     cleared: bool
 
 
-class PeriodQuery(Closed):
+class PeriodQuery(StrictInput):
     """The period from `from` to `to`, both included; a day is meant to its end. `after` goes on behind a cursor."""
 
     since: Time = msgspec.field(name="from")
@@ -100,7 +100,7 @@ class PeriodRates(Value, omit_defaults=False):
     next: str
 
 
-class PeriodFilter(Closed):
+class PeriodFilter(StrictInput):
     """The conversations rated between `start` and `end` (ISO-8601, both included), behind a cursor."""
 
     start: Time

@@ -10,20 +10,20 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
-from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
+from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
 from stepline.errors import InputError, PathError
 from stepline.model.base import Value
 from stepline.model.file.resource_name import ResourceName
 from stepline.model.file.served_form import Disposition
 from stepline.model.path import AttachmentPath, FilePath, parse_path
-from stepline.model.traversal import TEXT_MAX_CHARS
+from stepline.model.traversal import PATH_TEXT_MAX_CHARS
 from stepline.timeline.hosted_file import LINK_S, HostedFile, find_hosted, hosted_files
 
 TURNS_AT_ONCE: Final = 50
 """The turns that one page looks at, at most."""
 
 
-class FileQuery(Closed):
+class FileQuery(StrictInput):
     """The files of one turn, or a page: at least `limit` of them, behind the cursor `after`."""
 
     turn: Annotated[str, Meta(max_length=80)] = ""
@@ -57,10 +57,10 @@ class FileList(Value, omit_defaults=False):
     next: str
 
 
-class LinkRequest(Closed):
+class LinkRequest(StrictInput):
     """The logical path of a file, `fi:…`; what a browser must not show is saved, whatever is asked for."""
 
-    path: Annotated[str, Meta(min_length=1, max_length=TEXT_MAX_CHARS)]
+    path: Annotated[str, Meta(min_length=1, max_length=PATH_TEXT_MAX_CHARS)]
     disposition: Disposition = "download"
 
 

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Meta
 
 from stepline.api.conversations import N_MAX
-from stepline.api.endpoint import Call, Closed, Endpoint, Nothing
+from stepline.api.endpoint import Call, Endpoint, Nothing, StrictInput
 from stepline.errors import InputError, LimitError
-from stepline.ingress.import_conversation import PASS_S, Brought, ImportStatus, import_conversation
+from stepline.ingress.import_conversation import PASS_S, ImportInput, ImportStatus, import_conversation
 from stepline.log.importing.import_document import Document, read_document
 
 BODY_BYTES: Final = 5_500_000
@@ -47,7 +47,7 @@ REFUSED: Final = (
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
-class ImportRequest(Closed):
+class ImportRequest(StrictInput):
     """Documents of one conversation: as they are, or `packed`, which is their JSON array in gzip and Base64.
 
     `uploads` are ids of uploads to this conversation, which have the bytes of its files. `bundle` is the one that goes on with it.
@@ -65,7 +65,7 @@ def move_in(call: Call[Nothing, ImportRequest]) -> ImportStatus:
     """Import a conversation: its documents become its log. While the answer is `unfinished`, the same is sent again."""
     body = call.body
     until_s = call.ports.clock.monotonic_s() + PASS_S
-    brought = Brought(
+    brought = ImportInput(
         documents=_read_documents(body), uploads=body.uploads, bundle=body.bundle, remembered=body.remembered
     )
     return import_conversation(

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
+from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
 from stepline.errors import NotFoundError
 from stepline.inspection import request_diff, request_view
 from stepline.inspection.documents import (
@@ -36,20 +36,20 @@ CONVERSATION: Final = "/v1/conversations/{conversation}"
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,11}", re.ASCII)
 
 
-class OtherRound(Closed):
+class OtherRound(StrictInput):
     """The batch that decided another round."""
 
     to: Annotated[int, Meta(ge=1, le=999_999_999_999)]
 
 
-class LogQuery(Closed):
+class LogQuery(StrictInput):
     """The batches after a number, at most so many."""
 
     after: Annotated[int, Meta(ge=0, le=999_999_999_999)] = 0
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
-class BlockQuery(Closed):
+class BlockQuery(StrictInput):
     """A logical path."""
 
     path: Annotated[str, Meta(min_length=1, max_length=1_024)]

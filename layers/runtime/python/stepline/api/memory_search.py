@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Meta
 
 from stepline.api.conversations import CURSOR_MAX_CHARS
-from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
-from stepline.api.project_conversations import Days, days_before
+from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
+from stepline.api.project_conversations import Days, days_ago
 from stepline.errors import InputError, NotFoundError
 from stepline.model.base import Value
 from stepline.model.ids import read_utc, utc
@@ -45,7 +45,7 @@ Weight = Annotated[float, Meta(ge=0, le=2)]
 Text = Annotated[str, Meta(max_length=QUERY_MAX_CHARS)]
 
 
-class SearchQuery(Closed):
+class SearchQuery(StrictInput):
     """The words of `q`: in one `conversation` or in all, of one `kind` or of those that are said, from `since` to `before`.
 
     Times are ISO-8601; `after` is the cursor of the page before.
@@ -86,7 +86,7 @@ class SearchPage(Value, omit_defaults=False):
     behind: bool
 
 
-class Weights(Closed):
+class Weights(StrictInput):
     """How much each part of a score counts; the index itself fixes how words and meaning count against each other."""
 
     semantic: Weight = 1.0
@@ -94,7 +94,7 @@ class Weights(Closed):
     recency: Weight = 1.0
 
 
-class SearchRequest(Closed):
+class SearchRequest(StrictInput):
     """A search of one conversation or of all of the user's, in the last `days`, from `from_ts` to `to_ts`."""
 
     query: Text
@@ -137,7 +137,7 @@ class SearchAnswer(Value, omit_defaults=False):
     conversations: dict[str, FoundConversation]
 
 
-class Asked(NamedTuple):
+class _MemorySearch(NamedTuple):
     """A query. `at` is the time as of which it is answered: nothing newer is found, and recency counts from there."""
 
     text: str
@@ -149,7 +149,7 @@ class Asked(NamedTuple):
     recency: float = 1.0
 
 
-class Found(NamedTuple):
+class _PathHits(NamedTuple):
     """The rows that were found at one path, best first; `score` is that of the best one."""
 
     rows: tuple[MemoryRow, ...]
@@ -165,7 +165,7 @@ def search(call: Call[SearchQuery, None]) -> SearchPage:
     """
     query, mark = call.query, _mark(call)
     at, begin = _read_cursor(query.after, mark) if query.after else (utc(call.ports.clock.now()), 0)
-    asked = Asked(
+    asked = _MemorySearch(
         text=query.q,
         conversation=query.conversation,
         kinds=(query.kind,) if query.kind else TARGETS,
@@ -190,11 +190,11 @@ def search_project(call: Call[Nothing, SearchRequest]) -> SearchAnswer:
     named = body.scope == "conversation"
     if named and not body.conversation_id:
         raise InputError("a search of one conversation names it: `conversation_id`", code="bad_conversation")
-    asked = Asked(
+    asked = _MemorySearch(
         text=body.query,
         conversation=body.conversation_id if named else "",
         kinds=body.targets,
-        since=max(days_before(call, body.days), body.from_ts and read_utc(body.from_ts, "from_ts")),
+        since=max(days_ago(call, body.days), body.from_ts and read_utc(body.from_ts, "from_ts")),
         before=body.to_ts and read_utc(body.to_ts, "to_ts"),
         at=utc(call.ports.clock.now()),
         recency=body.weights.recency,
@@ -223,7 +223,7 @@ def mark_words(text: str, query: str) -> tuple[Excerpt, ...]:
     return tuple(piece for piece in pieces if piece.text)
 
 
-def _find(call: Call[Any, Any], asked: Asked) -> tuple[list[Found], bool]:
+def _find(call: Call[Any, Any], asked: _MemorySearch) -> tuple[list[_PathHits], bool]:
     """Return the hits, best first, and whether newer turns were not searched.
 
     Raises NotFoundError for a conversation that is not the caller's; InputError `missing_query`; DependencyError.
@@ -258,11 +258,12 @@ def _find(call: Call[Any, Any], asked: Asked) -> tuple[list[Found], bool]:
     for hit in ranked:
         texts.setdefault((hit.row.conversation, hit.row.path), []).append(hit)
     return [
-        Found(tuple(hit.row for hit in hits), score(hits[0]), hits[0].similarity) for hits in texts.values()
+        _PathHits(tuple(hit.row for hit in hits), score(hits[0]), hits[0].similarity)
+        for hits in texts.values()
     ], found.behind
 
 
-def _item(found: Found, asked: Asked) -> SearchItem:
+def _item(found: _PathHits, asked: _MemorySearch) -> SearchItem:
     row = found.rows[0]
     return SearchItem(
         conversation=row.conversation,
@@ -274,7 +275,7 @@ def _item(found: Found, asked: Asked) -> SearchItem:
     )
 
 
-def _hit(found: Found, asked: Asked) -> SearchHit:
+def _hit(found: _PathHits, asked: _MemorySearch) -> SearchHit:
     row = found.rows[0]
     return SearchHit(
         conversation_id=row.conversation,
@@ -288,12 +289,12 @@ def _hit(found: Found, asked: Asked) -> SearchHit:
 
 
 def _kind(row: MemoryRow) -> Kind:
-    from stepline.tools.memory.recall import ROLES  # noqa: PLC0415 - as above
+    from stepline.tools.memory.recall import KIND_ROLES  # noqa: PLC0415 - as above
 
-    return cast("Kind", ROLES[row.kind])
+    return cast("Kind", KIND_ROLES[row.kind])
 
 
-def _excerpt(found: Found, asked: Asked) -> str:
+def _excerpt(found: _PathHits, asked: _MemorySearch) -> str:
     from stepline.tools.memory.recall import excerpt  # noqa: PLC0415 - as above
 
     texts = [row.text for row in sorted(found.rows[:ROWS_SHOWN], key=lambda row: row.part)]

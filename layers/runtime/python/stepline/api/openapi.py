@@ -14,12 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from stepline.api.endpoint import Endpoint, Nothing
-from stepline.api.problem import MIME, Problem, phrase_of
+from stepline.api.problem import PROBLEM_MIME, Problem, phrase_of
 from stepline.api.router import COMMON, JSON, KEY, OF_BODIES
 from stepline.model.ids import SEGMENT, TURN
 
 VERSION: Final = "1"
-NAME: Final = re.compile(r"\{([a-z_]+)\+?\}")
+PATH_PARAMETER: Final = re.compile(r"\{([a-z_]+)\+?\}")
 """A name in the template of a path."""
 _REFERENCE: Final = "#/components/schemas/{name}"
 _PROBLEM: Final = {"$ref": _REFERENCE.format(name="Problem")}
@@ -54,7 +54,7 @@ def render_openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     known = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for row in endpoints:
-        path = paths.setdefault(NAME.sub(r"{\1}", row.path), {})
+        path = paths.setdefault(PATH_PARAMETER.sub(r"{\1}", row.path), {})
         path[row.method.lower()] = _operation(row, endpoints, known, components)
     queries = {row.query.__name__ for row in endpoints}
     return {
@@ -114,7 +114,7 @@ def _summary(endpoint: Endpoint) -> str:
 def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "path", "required": True, "schema": PATTERNS.get(name, {"type": "string"})}
-        for name in NAME.findall(endpoint.path)
+        for name in PATH_PARAMETER.findall(endpoint.path)
     ]
 
 
@@ -133,12 +133,12 @@ def _links(endpoint: Endpoint, endpoints: Sequence[Endpoint]) -> Iterator[tuple[
     """Yield where an answer leads: to its next page, and to the endpoints whose names it gives, below its own ones."""
     values = {name: f"$response.body#{pointer}" for name, pointer in endpoint.gives.items()}
     page = {f"query.{name}": values[name] for name in endpoint.query.__struct_fields__ if name in values}
-    own = {name: f"$request.path.{name}" for name in NAME.findall(endpoint.path)}
+    own = {name: f"$request.path.{name}" for name in PATH_PARAMETER.findall(endpoint.path)}
     if page:
         parameters = {f"path.{name}": value for name, value in own.items()} | page
         yield "next_page", {"operationId": endpoint.run.__name__, "parameters": parameters}
     for other in (one for one in endpoints if not one.founds):
-        names = NAME.findall(other.path)
+        names = PATH_PARAMETER.findall(other.path)
         if own.keys() <= set(names) <= own.keys() | values.keys() and values.keys() & set(names):
             parameters = {f"path.{name}": own.get(name) or values[name] for name in names}
             called = other.run.__name__
@@ -158,7 +158,7 @@ def _responses(endpoint: Endpoint, known: Mapping[int, dict[str, Any]]) -> dict[
     refusals: dict[str, Any] = {
         str(int(status)): {
             "description": f"{phrase_of(status)}: {', '.join(f'`{code}`' for code in codes)}",
-            "content": {MIME: {"schema": _PROBLEM}},
+            "content": {PROBLEM_MIME: {"schema": _PROBLEM}},
         }
         for status, codes in codes_of(endpoint).items()
     }

@@ -22,7 +22,7 @@ from stepline.errors import (
 )
 from stepline.model.base import Value
 
-MIME: Final = "application/problem+json"
+PROBLEM_MIME: Final = "application/problem+json"
 
 AGAIN: Final = "Please try again in a moment."
 

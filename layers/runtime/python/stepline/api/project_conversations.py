@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, UnsetType
 
-from stepline.api.conversations import NAMED, State, listing_of, state_of
-from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
+from stepline.api.conversations import NAMED, ConversationState, listing_of, state_of
+from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
 from stepline.errors import LimitError, NotFoundError
 from stepline.model.base import Value
 from stepline.model.batch import FeedbackRow
@@ -33,7 +33,7 @@ TEXT_MAX_CHARS: Final = 1_000_000
 Days = Annotated[int, Meta(ge=1, le=3650)]
 
 
-class RecentQuery(Closed):
+class RecentQuery(StrictInput):
     """The `last_n` conversations with activity in the last `days`, and since `started_after` (ISO-8601)."""
 
     last_n: Annotated[int, Meta(ge=1, le=500)] = 100
@@ -42,7 +42,7 @@ class RecentQuery(Closed):
     include_titles: bool = True
 
 
-class TurnFilter(Closed):
+class TurnFilter(StrictInput):
     """The turns of the last `days`, only those of `turn_ids` if there are any; `materialize` gives their texts."""
 
     turn_ids: Annotated[tuple[str, ...], Meta(max_length=500)] = ()
@@ -76,7 +76,7 @@ class Standing(Value, omit_defaults=False):
     """How a conversation stands; `meta` names its open turn."""
 
     conversation_id: str
-    state: State
+    state: ConversationState
     updated_at: str
     meta: dict[str, str]
 
@@ -151,7 +151,7 @@ class Rated(Value, omit_defaults=False):
     turns: tuple[RatedTurn, ...]
 
 
-def days_before(call: Call[Any, Any], days: int) -> str:
+def days_ago(call: Call[Any, Any], days: int) -> str:
     """Return the time so many days ago."""
     return utc(call.ports.clock.now() - timedelta(days=days))
 
@@ -161,7 +161,7 @@ def list_recent(call: Call[RecentQuery, None]) -> RecentList:
     here, query = call.principal, call.query
     if (call.path["tenant"], call.path["project"]) != (here.tenant, here.project):
         raise NotFoundError("no such project")
-    since = days_before(call, query.days)
+    since = days_ago(call, query.days)
     if query.started_after:
         since = max(since, read_utc(query.started_after, "started_after"))
     rows = call.ports.log.conversations(here.tenant, here.project, here.user, most=query.last_n)
@@ -307,7 +307,7 @@ def _joined(messages: Iterable[TurnMessage], kind: str) -> str:
 
 
 def _wanted(call: Call[Any, TurnFilter], timeline: Timeline) -> list[Turn]:
-    since, named = days_before(call, call.body.days), frozenset(call.body.turn_ids)
+    since, named = days_ago(call, call.body.days), frozenset(call.body.turn_ids)
     return [turn for turn in timeline.history if turn.started_at >= since and (not named or turn.id in named)]
 
 

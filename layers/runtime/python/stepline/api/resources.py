@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from msgspec import Meta
 
-from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing, Redirect
+from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, Redirect, StrictInput
 from stepline.api.files import find_file, link_to
 from stepline.errors import NotFoundError, PathError
 from stepline.log.spill import fetch_body
@@ -28,7 +28,7 @@ TEXT_MAX_BYTES: Final = 512 * 1024
 """The longest text that stands in an answer."""
 
 
-class NamedResource(Closed):
+class NamedResource(StrictInput):
     """A resource name."""
 
     rn: Annotated[str, Meta(max_length=NAME_MAX_CHARS)]

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import msgspec
 
 from stepline.api.endpoint import Call, Endpoint, Redirect, Services
-from stepline.api.problem import MIME, make_problem, status_of
+from stepline.api.problem import PROBLEM_MIME, make_problem, status_of
 from stepline.errors import InputError, LimitError, NotFoundError, SteplineError
 from stepline.ingress.allow import check_request
 from stepline.log.owned_tail import conceal_deletion
@@ -61,7 +61,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ApiResponse:
     """Status, headers and body of an answer; `code` is that of a refusal."""
 
     status: HTTPStatus
@@ -77,7 +77,7 @@ class Router:
         """Compile the table; of two templates that match, the first one counts."""
         self._table = [(endpoint.path.split("/"), endpoint) for endpoint in endpoints]
 
-    def answer(self, services: Services, principal: Principal, request: Request) -> Answer:
+    def answer(self, services: Services, principal: Principal, request: Request) -> ApiResponse:
         """Answer a request of an authenticated caller. Raises whatever is not a refusal but a failure of ours."""
         path: dict[str, str] = {}
         try:
@@ -95,7 +95,7 @@ class Router:
         except SteplineError as error:
             if status_of(error) == HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            return refuse(_conceal(services, principal, path, error))
+            return make_error_response(_conceal(services, principal, path, error))
 
     def _find(self, request: Request) -> tuple[Endpoint, dict[str, str]]:
         allowed, parts = [], request.path.split("/")
@@ -124,16 +124,16 @@ def _conceal(
     return conceal_deletion(services.ports, lane, principal.user, error)
 
 
-def refuse(error: SteplineError) -> Answer:
+def make_error_response(error: SteplineError) -> ApiResponse:
     """Return the answer of an error."""
     problem = make_problem(error)
-    headers = {"Content-Type": MIME, **_HEADERS}
+    headers = {"Content-Type": PROBLEM_MIME, **_HEADERS}
     if problem.retry_after_s:
         headers["Retry-After"] = str(problem.retry_after_s)
     if isinstance(allow := error.context.get("allow"), str):
         headers["Allow"] = allow
     body = msgspec.json.encode(problem)
-    return Answer(status=HTTPStatus(problem.status), headers=headers, body=body, code=problem.code)
+    return ApiResponse(status=HTTPStatus(problem.status), headers=headers, body=body, code=problem.code)
 
 
 def _match(template: Sequence[str], parts: Sequence[str]) -> dict[str, str] | None:
@@ -186,12 +186,12 @@ def _read_key(headers: Mapping[str, str]) -> str:
     return key
 
 
-def _write(endpoint: Endpoint, value: Any) -> Answer:
+def _write(endpoint: Endpoint, value: Any) -> ApiResponse:
     if isinstance(value, Redirect):
-        return Answer(status=HTTPStatus.FOUND, headers={"Location": value.url, **_HEADERS})
+        return ApiResponse(status=HTTPStatus.FOUND, headers={"Location": value.url, **_HEADERS})
     if endpoint.answer is None:
-        return Answer(status=HTTPStatus.NO_CONTENT, headers=_HEADERS)
+        return ApiResponse(status=HTTPStatus.NO_CONTENT, headers=_HEADERS)
     body = msgspec.json.encode(value)
     if len(body) > ANSWER_MAX_BYTES:
         raise LimitError("the answer is too large: ask for less at a time", code="answer_too_large")
-    return Answer(status=endpoint.status, headers={"Content-Type": JSON, **_HEADERS}, body=body)
+    return ApiResponse(status=endpoint.status, headers={"Content-Type": JSON, **_HEADERS}, body=body)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from stepline.bootstrap.choice import context_rules, resolve
+from stepline.bootstrap.choice import context_rules, resolve_override
 from stepline.bootstrap.runtime_profile import resolve_runtime
-from stepline.bundle.overrides import LAYOUT, MULTI_ACTION, VERSION
+from stepline.bundle.overrides import AGENT_VERSION, LAYOUT, MULTI_ACTION
 from stepline.bundle.property import look_up, read_mapping
 from stepline.loop.approvals.approval_policy import ApprovalPolicy, read_rules
-from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
+from stepline.model.program.execution import Placement, RunLimits, RuntimeProfile, TaskConfig
 from stepline.model.version import AgentVersion, ContextLayout
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import PLACEMENTS, Settings, env
@@ -43,17 +43,17 @@ TASK_FIELDS: Final = (
 
 def agent_version(settings: Settings) -> AgentVersion:
     """Return the version of the agent's way of working."""
-    return resolve(VERSION, settings, settings.agent_version)
+    return resolve_override(AGENT_VERSION, settings, settings.agent_version)
 
 
 def context_layout(settings: Settings) -> ContextLayout:
     """Return the layout of the agent's requests."""
-    return resolve(LAYOUT, settings, settings.context_layout)
+    return resolve_override(LAYOUT, settings, settings.context_layout)
 
 
 def fanout(settings: Settings) -> FanoutRule:
     """Return how many actions a round may take, and which together."""
-    mode = resolve(MULTI_ACTION, settings, settings.multi_action)
+    mode = resolve_override(MULTI_ACTION, settings, settings.multi_action)
     return FanoutRule(mode=mode, max_actions=settings.max_actions_per_round)
 
 
@@ -84,7 +84,7 @@ def approvals(settings: Settings) -> ApprovalPolicy:
 
 def execution_runtime(
     settings: Settings, descriptors: Descriptors | None = None
-) -> tuple[RuntimeProfile, Limits] | None:
+) -> tuple[RuntimeProfile, RunLimits] | None:
     """Return where programs run and within which limits; None for a deployment that runs none.
 
     The active bundle's descriptor counts after its properties, and the assembly's where the setting is empty.
@@ -110,7 +110,7 @@ def execution_runtime(
             cpu_units=settings.fargate_cpu_units,
         ),
     )
-    limits = Limits(timeout_s=settings.exec_timeout_s)
+    limits = RunLimits(timeout_s=settings.exec_timeout_s)
     profile, limits = resolve_runtime(
         settings.bundle_props,
         settings.assembly or (descriptors.assembly if descriptors else {}),

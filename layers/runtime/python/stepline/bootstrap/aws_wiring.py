@@ -34,8 +34,8 @@ from stepline.bootstrap.choice import (
     servers_of,
     traces_of,
 )
-from stepline.delivery.post_pace import Pace, least_interval_s
-from stepline.delivery.posting import Posting
+from stepline.delivery.post_pace import PostPace, least_interval_s
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.log.bindings import Ports
 from stepline.metering.ledger import Ledger
 
@@ -58,8 +58,8 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
     subscriptions = DynamoSubscriptions(table, clock)
     publisher = GatewayPublisher(settings.callback_url, ledger=ledger)
     log = DynamoLog(table)
-    pace = Pace(least_interval_s(settings.open_turns))
-    posting = Posting(
+    pace = PostPace(least_interval_s(settings.open_turns))
+    posting = GatewayBroadcast(
         subscriptions=subscriptions,
         publisher=publisher,
         meter=meter,

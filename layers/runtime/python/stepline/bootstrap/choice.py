@@ -83,7 +83,7 @@ def roles_of(settings: Settings) -> dict[str, RoleChoice]:
     return plan_roles(provider_of(settings).default_model, settings.model_roles)
 
 
-def resolve(override: Override[T], settings: Settings, setting: T) -> T:
+def resolve_override(override: Override[T], settings: Settings, setting: T) -> T:
     """Return a value that the bundle's properties or the assembly may override. Raises InputError `bad_setting`."""
     return override.resolve(props=settings.bundle_props, assembly=settings.assembly, setting=setting)
 
@@ -91,7 +91,7 @@ def resolve(override: Override[T], settings: Settings, setting: T) -> T:
 def policy(settings: Settings) -> Policy:
     """Return the loop's limits as the deployment sets them."""
     return Policy(
-        max_iterations=resolve(ROUND_CAP, settings, settings.max_iterations),
+        max_iterations=resolve_override(ROUND_CAP, settings, settings.max_iterations),
         turn_deadline_s=settings.turn_deadline_s,
         open_turns=settings.open_turns,
         limits=scope_limits(settings),
@@ -121,10 +121,10 @@ def context_rules(settings: Settings) -> ContextRules:
     """Return the limits of a conversation's context as the deployment sets them."""
     roles = roles_of(settings)
     decides = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE])
-    ttl_s = resolve(CACHE_TTL, settings, settings.cache_ttl_s)
+    ttl_s = resolve_override(CACHE_TTL, settings, settings.cache_ttl_s)
     kept_s = HOUR_S if decides.cache_ttl == "1h" else 0.0
     return ContextRules(
-        max_tokens=resolve(CONTEXT_CAP, settings, settings.context_max_tokens),
+        max_tokens=resolve_override(CONTEXT_CAP, settings, settings.context_max_tokens),
         window_tokens=settings.context_window_tokens,
         ttl_s=ttl_s and max(ttl_s, kept_s),
         keep_turns=settings.keep_recent_turns,
@@ -186,13 +186,13 @@ def search_of(settings: Settings) -> WebSearch:
     url = settings.search_url
     match settings.search_provider:
         case "brave":
-            from stepline.adapters.web.brave import URL, BraveSearch  # noqa: PLC0415 - most deployments ask another
+            from stepline.adapters.web.brave import BRAVE_URL, BraveSearch  # noqa: PLC0415 - most deployments ask another
 
-            return BraveSearch(key=partial(search_key, settings), base_url=url or URL)
+            return BraveSearch(key=partial(search_key, settings), base_url=url or BRAVE_URL)
         case "tavily":
-            from stepline.adapters.web.tavily import URL, TavilySearch  # noqa: PLC0415 - as above
+            from stepline.adapters.web.tavily import TAVILY_URL, TavilySearch  # noqa: PLC0415 - as above
 
-            return TavilySearch(key=partial(search_key, settings), base_url=url or URL)
+            return TavilySearch(key=partial(search_key, settings), base_url=url or TAVILY_URL)
         case "searxng":
             from stepline.adapters.web.searxng import SearxngSearch  # noqa: PLC0415 - as above
 

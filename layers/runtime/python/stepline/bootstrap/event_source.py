@@ -17,7 +17,7 @@ from stepline.adapters.memory.clock import MemoryMeter
 from stepline.bootstrap.app import App
 from stepline.bootstrap.aws_wiring import on_aws
 from stepline.errors import InputError, LimitError
-from stepline.ingress.admit import Arrival, Standing, standing_of
+from stepline.ingress.admit import Arrival, EventReceipt, make_receipt
 from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES, Attachment, attachment_key, check_attachment
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepline.ports.clock import Meter
     from stepline.settings import Settings
 
-__all__ = ["Attachment", "EventSource", "Standing", "event_source"]
+__all__ = ["Attachment", "EventReceipt", "EventSource", "event_source"]
 
 
 class EventSource:
@@ -52,7 +52,7 @@ class EventSource:
         attachments: Sequence[Attachment] = (),
         founds: bool = False,
         bundle: str = "",
-    ) -> Standing:
+    ) -> EventReceipt:
         """Put an event into a conversation of `user`, once; return its place in the log.
 
         After an error that is retryable, or none at all, submit it again under the same `message_id`: it is admitted
@@ -79,7 +79,7 @@ class EventSource:
             bundle=bundle,
         )
         admitted = take_event(self._ports, make_lane(tenant, project, conversation), arrival, founds=founds)
-        return standing_of(admitted)
+        return make_receipt(admitted)
 
     def store_attachment(
         self, *, tenant: str, project: str, conversation: str, body: bytes, filename: str, mime: str

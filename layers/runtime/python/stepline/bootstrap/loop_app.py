@@ -33,7 +33,7 @@ from stepline.metrics import HOOKS_FAILED
 if TYPE_CHECKING:
     from stepline.adapters.provider.client import ProviderClient
     from stepline.bundle.parts import LoadHook, Parts
-    from stepline.model.program.execution import Scope
+    from stepline.model.program.execution import DescriptorScope
     from stepline.ports.model import ModelClient
     from stepline.tools.context import ToolServices
 
@@ -159,7 +159,7 @@ class LoopApp(App):
             secrets=cache(partial(search_secrets, self.settings)),
         )
 
-    def scoped_texts(self, scope: Scope) -> dict[str, str]:
+    def scoped_texts(self, scope: DescriptorScope) -> dict[str, str]:
         """Return the descriptors that a supervisor elsewhere gets. Secret."""
         return scope_texts(self.descriptor_texts, scope, self.descriptors.bundle_id)
 

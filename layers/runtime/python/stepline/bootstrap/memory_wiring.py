@@ -30,7 +30,7 @@ from stepline.bootstrap.choice import (
     traces_of,
 )
 from stepline.bootstrap.loop_app import LoopApp
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.delivery.program_log import post_log
 from stepline.ingress.erase_user import ErasurePorts
 from stepline.log.bindings import Ports
@@ -65,7 +65,9 @@ def in_memory(
         costs=costs,
         erasure=MemoryErasure(log, artifacts, deltas, subscriptions, uploads, costs),
         publisher=publisher,
-        broadcast=Posting(subscriptions=subscriptions, publisher=publisher, meter=meter, clock=clock),
+        broadcast=GatewayBroadcast(
+            subscriptions=subscriptions, publisher=publisher, meter=meter, clock=clock
+        ),
         signals=MemorySignals(log),
         deltas=deltas,
         relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),

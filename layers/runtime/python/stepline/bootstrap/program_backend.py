@@ -14,7 +14,7 @@ from stepline.tools.sources import SourcePool
 
 if TYPE_CHECKING:
     from stepline.bootstrap.loop_app import LoopApp
-    from stepline.model.program.execution import RuntimeProfile, Scope
+    from stepline.model.program.execution import DescriptorScope, RuntimeProfile
     from stepline.ports.executor import Executor, Job
 
 
@@ -47,7 +47,7 @@ class ProgramBackends:
     def _docker(self, app: LoopApp) -> Executor:
         from stepline.adapters.docker.executor import DockerExecutor  # noqa: PLC0415 - 17 ms of CPU, in the other mode
 
-        scope: Scope = "active_bundle"
+        scope: DescriptorScope = "active_bundle"
         if app.agent.execution:
             scope = app.agent.execution.profile.descriptor_payload_scope
         return DockerExecutor(descriptors=app.scoped_texts(scope), environment=app.handed)

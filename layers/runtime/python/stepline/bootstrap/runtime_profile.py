@@ -33,9 +33,15 @@ from stepline.bundle.property import (
     read_text,
     read_texts,
     read_word,
-    refuse,
+    reject_setting,
 )
-from stepline.model.program.execution import Limits, RuntimeProfile, Scope, Strategy, TaskConfig
+from stepline.model.program.execution import (
+    ContainerStrategy,
+    DescriptorScope,
+    RunLimits,
+    RuntimeProfile,
+    TaskConfig,
+)
 from stepline.settings import EXEC_MODES, PLACEMENTS
 
 PATHS: Final = ("execution.runtime", "exec_runtime")
@@ -54,7 +60,7 @@ def _read_cpus(value: Any, place: str) -> str:
 
 
 def _read_memory(value: Any, place: str) -> int:
-    return read_size(value, place) or refuse(place, "a size like 2g")
+    return read_size(value, place) or reject_setting(place, "a size like 2g")
 
 
 def _read_limit(value: Any, place: str) -> int:
@@ -84,7 +90,7 @@ LIMITS: Final[Mapping[str, tuple[str, Reader]]] = {
     "max_workspace_bytes": ("max_workspace_bytes", read_size),
     "workspace_monitor_interval_s": ("monitor_interval_s", _read_interval),
 }
-"""The keys of limits, each with its field of `Limits` and its reader."""
+"""The keys of limits, each with its field of `RunLimits` and its reader."""
 
 FARGATE: Final[Mapping[str, Reader]] = {
     "cluster": read_text,
@@ -99,16 +105,16 @@ FARGATE: Final[Mapping[str, Reader]] = {
 }
 """Keys of mode `fargate`, which may also be in a mapping `fargate`, with precedence."""
 
-KEYS: Final[Mapping[str, Reader]] = {
+PROFILE_KEYS: Final[Mapping[str, Reader]] = {
     "mode": read_choice(EXEC_MODES),
     "enabled": read_flag,
     "image": read_word,
-    "container_strategy": read_choice({name: name for name in get_args(Strategy)}),
+    "container_strategy": read_choice({name: name for name in get_args(ContainerStrategy)}),
     "network_mode": read_word,
     "cpus": _read_cpus,
     "memory": _read_memory,
     "extra_args": read_texts,
-    "descriptor_payload_scope": read_choice({name: name for name in get_args(Scope)}),
+    "descriptor_payload_scope": read_choice({name: name for name in get_args(DescriptorScope)}),
     **FARGATE,
     **{key: reader for key, (_, reader) in LIMITS.items()},
 }
@@ -142,9 +148,9 @@ def resolve_runtime(
     profile: str | None = None,
     descriptor: Mapping[str, Any] = NOTHING,
     code: Mapping[str, Any] = NOTHING,
-    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    limits: RunLimits = RunLimits(),  # noqa: B008 - a frozen value
     region: str = "",
-) -> tuple[RuntimeProfile, Limits]:
+) -> tuple[RuntimeProfile, RunLimits]:
     """Return the profile for a call's program, and its limits; without a backend the program has no place.
 
     `profile` is the name requested by the call. `default` and `limits` are the fallback. `region` is the
@@ -209,13 +215,13 @@ def _read_word(word: str, place: str, names: Collection[str]) -> _Source:
     if word in names:
         return _Source(selected=word)
     if word not in EXEC_MODES:
-        refuse(place, "the name of a profile or a mode")
+        reject_setting(place, "the name of a profile or a mode")
     return _Source(keys={"mode": EXEC_MODES[word]})
 
 
 def _known(name: Any, place: str, names: Collection[str]) -> str:
     if not isinstance(name, str) or name not in names:
-        refuse(place, f"one of the profiles: {', '.join(sorted(names)) or 'there are none'}")
+        reject_setting(place, f"one of the profiles: {', '.join(sorted(names)) or 'there are none'}")
     return name
 
 
@@ -226,10 +232,10 @@ def _read_keys(said: Mapping[str, Any], place: str) -> dict[str, Any]:
     read: dict[str, Any] = {}
     for key in sorted(flat, key=ALIASES.__contains__, reverse=True):
         name = ALIASES.get(key, key)
-        if name not in KEYS:
-            refuse(f"{place}.{key}", "a setting of a runtime")
+        if name not in PROFILE_KEYS:
+            reject_setting(f"{place}.{key}", "a setting of a runtime")
         if flat[key] is not None:
-            read[name] = KEYS[name](flat[key], f"{place}.{key}")
+            read[name] = PROFILE_KEYS[name](flat[key], f"{place}.{key}")
     if nested is not None:
         read |= _read_fargate(read_mapping(nested, f"{place}.fargate"), f"{place}.fargate")
     return read
@@ -239,7 +245,7 @@ def _read_fargate(said: Mapping[str, Any], place: str) -> dict[str, Any]:
     readers = {"enabled": read_flag, **FARGATE}
     for key in said:
         if key not in readers:
-            refuse(f"{place}.{key}", "a setting of mode fargate")
+            reject_setting(f"{place}.{key}", "a setting of mode fargate")
     read = {key: readers[key](value, f"{place}.{key}") for key, value in said.items() if value is not None}
     if "enabled" in read:
         read["fargate_enabled"] = read.pop("enabled")
@@ -254,9 +260,9 @@ def _read_platform(assembly: Mapping[str, Any]) -> dict[str, Any]:
     read = {}
     for key, value in read_mapping(said, place).items():
         if key not in LIMITS:
-            refuse(f"{place}.{key}", "a limit of execution")
+            reject_setting(f"{place}.{key}", "a limit of execution")
         if value is not None:
-            read[key] = KEYS[key](value, f"{place}.{key}")
+            read[key] = PROFILE_KEYS[key](value, f"{place}.{key}")
     return read
 
 
@@ -268,7 +274,7 @@ def _check_region(source: _Source, place: str, region: str) -> None:
     }
     for where, keys in named.items():
         if keys.get("region", region) != region:
-            refuse(f"{where}.region", f"the region of the deployment, {region or 'which knows none'}")
+            reject_setting(f"{where}.region", f"the region of the deployment, {region or 'which knows none'}")
 
 
 def _build_profile(default: RuntimeProfile, name: str, merged: Mapping[str, Any]) -> RuntimeProfile:
@@ -286,7 +292,7 @@ def _build_profile(default: RuntimeProfile, name: str, merged: Mapping[str, Any]
     return replace(profile, placement=PLACEMENTS[mode], backend=mode)
 
 
-def _build_limits(default: Limits, merged: Mapping[str, Any]) -> Limits:
+def _build_limits(default: RunLimits, merged: Mapping[str, Any]) -> RunLimits:
     fields = {field: merged[key] for key, (field, _) in LIMITS.items() if key in merged}
     if "memory" in merged:
         fields["memory_bytes"] = merged["memory"]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from stepline.bundle.namespaces.namespace_resolver import render_namespaces
 from stepline.bundle.parts import Parts
 from stepline.bundle.skills.skill import Skill
-from stepline.bundle.skills.skill_catalogue import JOURNAL_HEAD, render_catalogue
+from stepline.bundle.skills.skill_catalogue import JOURNAL_HEAD, render_skill_catalogue
 from stepline.bundle.skills.skill_shelf import skill_shelf
 from stepline.bundle.system_prompt import (
+    COMPACTION_SUMMARY,
     GATE,
     PREFIX,
-    SUMMARY,
     PromptFacts,
     journal_text,
     load_template,
@@ -22,7 +22,7 @@ from stepline.bundle.system_prompt import (
 from stepline.errors import InputError
 from stepline.loop.agent import Agent, Execution, Summariser
 from stepline.model.base import Value
-from stepline.model.program.execution import PREVIEW_CHARS, Limits, RuntimeProfile
+from stepline.model.program.execution import PREVIEW_CHARS, RunLimits, RuntimeProfile
 from stepline.model.version import LAYOUTS, AgentVersion, ContextLayout, Layout
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.catalogue import agent_registry
@@ -50,7 +50,7 @@ def build_agent(
     caps: ReadCaps,
     *,
     parts: Parts,
-    runtime: tuple[RuntimeProfile, Limits] | None = None,
+    runtime: tuple[RuntimeProfile, RunLimits] | None = None,
     packages: tuple[str, ...] = (),
     preview_chars: int = PREVIEW_CHARS,
     fanout: FanoutRule = ONE_ACTION,
@@ -97,7 +97,7 @@ def build_agent(
         shelves={**parts.shelves, **({"sk": skill_shelf(skills)} if skills else {})},
         resolvers=resolvers,
         hooks=parts.hooks,
-        summariser=Summariser(summary=load_template(SUMMARY), prefix=load_template(PREFIX)),
+        summariser=Summariser(summary=load_template(COMPACTION_SUMMARY), prefix=load_template(PREFIX)),
         servers=_servers(parts, lambda tools: made(tools)[:2], remote),
     )
 
@@ -105,9 +105,9 @@ def build_agent(
 def _system(facts: PromptFacts, namespaces: str, skills: Sequence[Skill], layout: Layout) -> str:
     """Return an agent's system part; in the layout `journal` its blocks are packed into one text."""
     if layout.shows_timeline:
-        lists = (namespaces, render_catalogue(skills))
+        lists = (namespaces, render_skill_catalogue(skills))
         return system_prompt(facts) + "".join(f"\n{one}\n" for one in lists if one)
-    return journal_text(facts, (namespaces, render_catalogue(skills, JOURNAL_HEAD))).pack()
+    return journal_text(facts, (namespaces, render_skill_catalogue(skills, JOURNAL_HEAD))).pack()
 
 
 def _servers(parts: Parts, catalogue: Rebuild, remote: RemoteRules) -> Servers | None:

@@ -34,12 +34,12 @@ from stepline.model.batch import Batch, State
 from stepline.model.block import Block, Body, Produced
 from stepline.model.entry import Contributed, Pruned
 from stepline.model.ids import Lane, execution_name, utc
-from stepline.model.path import FAMILIES, FilePath, TurnPath, out_key, parse_path
+from stepline.model.path import PATH_FAMILIES, FilePath, TurnPath, out_key, parse_path
 from stepline.model.source import Source
 from stepline.ports.model import Part
 from stepline.timeline.export import Export, export_sources, export_timeline, export_turn
 from stepline.timeline.fold import Timeline
-from stepline.tools.content import TOO_LARGE, Content, check_whole, load_content
+from stepline.tools.content import CONTENT_TOO_LARGE, PathContent, check_body_size, load_content
 from stepline.tools.context import URL_S, Resolver, ToolContext
 from stepline.tools.memory.recall import SearchOptions, search_memory
 from stepline.tools.sources import SourcePool
@@ -151,7 +151,7 @@ class ContextBrowser:
         def rendered() -> tuple[Part, ...]:
             timeline, now = self._load(), self._ports.clock.now()
             return render_context(
-                shorten(timeline, now) if force_sanitize else timeline,
+                _shorten(timeline, now) if force_sanitize else timeline,
                 self._ports.of(timeline.state.bundle).policy,
                 now,
                 include_sources=include_sources,
@@ -351,7 +351,7 @@ def fetch(ref: str, context: ToolContext) -> dict[str, Any]:
     except ToolError as refused:
         return _refused(ref, refused.reason, refused)
     except PathError as refused:
-        return _refused(ref, MALFORMED.get(family_of(ref), "invalid_path_kind"), refused)
+        return _refused(ref, MALFORMED.get(_family_of(ref), "invalid_path_kind"), refused)
     try:
         return {"path": ref, "ret": _contents(load_content(path, context), context)}
     except ToolError as refused:
@@ -362,12 +362,12 @@ def fetch(ref: str, context: ToolContext) -> dict[str, Any]:
 
 
 def _code(reason: str) -> str:
-    if reason == TOO_LARGE:
+    if reason == CONTENT_TOO_LARGE:
         return reason
     return "not_found" if reason in ABSENT else "tool_failure"
 
 
-def family_of(ref: str) -> str:
+def _family_of(ref: str) -> str:
     """Return the family of a path: the text before its first colon; `so` for a bare `sources_pool[…]`."""
     text = ref.strip().removeprefix("conv:")
     return "so" if text.startswith("sources_pool") else text.partition(":")[0]
@@ -377,19 +377,19 @@ def _checked(ref: str, namespaces: Collection[str]) -> str:
     text = ref.strip().removeprefix("conv:")
     if not text:
         raise ToolError("a path is not empty", code="invalid_path_empty")
-    families = (*FAMILIES, *namespaces)
-    if family_of(ref) in families:
+    families = (*PATH_FAMILIES, *namespaces)
+    if _family_of(ref) in families:
         return text
     code = "invalid_path_kind" if ":" in text else "invalid_path_literal"
     raise ToolError(f"a logical path begins with one of {', '.join(families)} and a colon", code=code)
 
 
-def _contents(content: Content, context: ToolContext) -> dict[str, Any]:
+def _contents(content: PathContent, context: ToolContext) -> dict[str, Any]:
     if content.rows:
         return {"mime": content.mime, "payload": list(content.rows)}
     if content.text is None:
         if content.body is not None:
-            check_whole(content.body)
+            check_body_size(content.body)
         data = context.artifacts.get(content.body.key) if content.body else b""
         return {"mime": content.mime, "base64": base64.b64encode(data).decode()}
     if content.mime.partition(";")[0] == "application/json":
@@ -436,7 +436,7 @@ def render_context(
     return (*parts, *(Part(text=text) for text in rest if text))
 
 
-def shorten(timeline: Timeline, now: datetime) -> Timeline:
+def _shorten(timeline: Timeline, now: datetime) -> Timeline:
     """Return the timeline shortened as far as possible without a model; the log is not changed.
 
     Every turn but the newest is a card or rows, and the results of the newest are stubs.

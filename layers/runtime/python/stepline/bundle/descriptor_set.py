@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from stepline.bundle.property import look_up
 from stepline.errors import InputError, ToolError
-from stepline.model.program.execution import Scope
+from stepline.model.program.execution import DescriptorScope
 
 Texts: TypeAlias = Mapping[str, str]
 """YAML texts by descriptor name. Secret: never log it."""
@@ -30,7 +30,7 @@ OF_BUNDLE: Final = "b:"
 _BUNDLES, _BUNDLE_SECRETS = "bundles", "bundles.secrets"
 
 
-class Form(NamedTuple):
+class _DescriptorForm(NamedTuple):
     """One descriptor: its name, its payload's variable, and the variable with its path once it is written."""
 
     name: str
@@ -43,11 +43,11 @@ class Form(NamedTuple):
 
 
 FORMS: Final = (
-    Form("assembly", "STEPLINE_RUNTIME_ASSEMBLY_YAML_B64", "ASSEMBLY_YAML_DESCRIPTOR_PATH"),
-    Form(_BUNDLES, "STEPLINE_RUNTIME_BUNDLES_YAML_B64", "BUNDLES_YAML_DESCRIPTOR_PATH"),
-    Form("gateway", "STEPLINE_RUNTIME_GATEWAY_YAML_B64", "GATEWAY_YAML_PATH"),
-    Form("secrets", "STEPLINE_RUNTIME_SECRETS_YAML_B64", "GLOBAL_SECRETS_YAML"),
-    Form(_BUNDLE_SECRETS, "STEPLINE_RUNTIME_BUNDLES_SECRETS_YAML_B64", "BUNDLE_SECRETS_YAML"),
+    _DescriptorForm("assembly", "STEPLINE_RUNTIME_ASSEMBLY_YAML_B64", "ASSEMBLY_YAML_DESCRIPTOR_PATH"),
+    _DescriptorForm(_BUNDLES, "STEPLINE_RUNTIME_BUNDLES_YAML_B64", "BUNDLES_YAML_DESCRIPTOR_PATH"),
+    _DescriptorForm("gateway", "STEPLINE_RUNTIME_GATEWAY_YAML_B64", "GATEWAY_YAML_PATH"),
+    _DescriptorForm("secrets", "STEPLINE_RUNTIME_SECRETS_YAML_B64", "GLOBAL_SECRETS_YAML"),
+    _DescriptorForm(_BUNDLE_SECRETS, "STEPLINE_RUNTIME_BUNDLES_SECRETS_YAML_B64", "BUNDLE_SECRETS_YAML"),
 )
 FOLDER_VARIABLE: Final = "PLATFORM_DESCRIPTORS_DIR"
 
@@ -114,7 +114,7 @@ def parse_descriptor(name: str, text: str) -> Mapping[str, Any]:
     return parse_document(name, text)
 
 
-def scope_texts(texts: Texts, scope: Scope, bundle_id: str) -> dict[str, str]:
+def scope_texts(texts: Texts, scope: DescriptorScope, bundle_id: str) -> dict[str, str]:
     """Return the descriptors for a remote supervisor, with only the active bundle and its secrets.
 
     Without an active bundle both descriptors of bundles are left out; the other three are always sent whole.

@@ -27,7 +27,7 @@ FOLDER: Final = ".knowledge"
 POINTER: Final = "current"
 NOT_BUILT: Final = "knowledge_not_built"
 
-WEIGHTS: Final = {
+COLUMN_WEIGHTS: Final = {
     "path": 1.0,
     "title": 8.0,
     "summary": 4.0,
@@ -50,7 +50,7 @@ CREATE TABLE section (
   id INTEGER PRIMARY KEY, document INTEGER NOT NULL, heading TEXT NOT NULL, line INTEGER NOT NULL,
   start INTEGER NOT NULL, chars INTEGER NOT NULL
 );
-CREATE VIRTUAL TABLE words USING fts5({", ".join(WEIGHTS)}, content='', tokenize='unicode61');
+CREATE VIRTUAL TABLE words USING fts5({", ".join(COLUMN_WEIGHTS)}, content='', tokenize='unicode61');
 """
 
 LIMIT_MAX: Final = 100
@@ -61,7 +61,7 @@ SECTIONS_MAX: Final = 400
 _WORD: Final = re.compile(r"\w+")
 _FIND: Final = f"""
 SELECT d.id, d.path, d.title, d.summary, d.kind, d.tags, d.keywords, d.see_also, s.heading, s.line, s.start, s.chars,
-       -bm25(words, {", ".join(map(str, WEIGHTS.values()))}) AS score
+       -bm25(words, {", ".join(map(str, COLUMN_WEIGHTS.values()))}) AS score
 FROM words JOIN section AS s ON s.id = words.rowid JOIN document AS d ON d.id = s.document
 WHERE words MATCH :query AND (:root = '' OR d.path = :root OR substr(d.path, 1, length(:root) + 1) = :root || '/')
 ORDER BY score DESC, s.id LIMIT {SECTIONS_MAX}
@@ -86,7 +86,7 @@ class Knowledge:
 
         `root` is a path (`ks:docs`) that the documents stand below. Raises ToolError `knowledge_not_built`.
         """
-        terms = words_of(query)
+        terms = query_words(query)
         if not terms:
             return []
         with self._open() as index:
@@ -131,7 +131,7 @@ class Knowledge:
         return file
 
 
-def words_of(query: str) -> list[str]:
+def query_words(query: str) -> list[str]:
     """Return the words of a query, each once, in lower case."""
     return list(dict.fromkeys(_WORD.findall(query.lower())))[:WORDS_MAX]
 

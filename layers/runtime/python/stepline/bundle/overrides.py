@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from stepline.bundle.property import look_up, read_choice, read_texts, read_whole, refuse
+from stepline.bundle.property import look_up, read_choice, read_texts, read_whole, reject_setting
 from stepline.events.filter import FOLLOWED, EventFilter, EventRule
-from stepline.events.types import ROUTES
+from stepline.events.types import EVENT_ROUTES
 from stepline.model.decision import FANOUT_MODES, FanoutMode
 from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS, AgentVersion, ContextLayout
 
@@ -51,7 +51,7 @@ def _read_cap(value: Any, place: str) -> int | None:
 
 def _read_seconds(value: Any, place: str) -> int:
     if (number := read_whole(value, place)) < 0:
-        refuse(place, "a number of seconds, or 0 for none")
+        reject_setting(place, "a number of seconds, or 0 for none")
     return number
 
 
@@ -59,7 +59,7 @@ def _read_mode(value: Any, place: str) -> FanoutMode:
     word = str(value).strip().lower() if isinstance(value, str | int) else ""
     mode = FANOUT_MODES.get(word)
     if mode is None:
-        refuse(place, f"one of {', '.join(FANOUT_MODES)}")
+        reject_setting(place, f"one of {', '.join(FANOUT_MODES)}")
     return mode
 
 
@@ -70,10 +70,10 @@ def _read_types(value: Any, place: str) -> frozenset[str]:
     follow a turn.
     """
     types = frozenset(read_texts(value, place))
-    if not types <= ROUTES.keys():
-        refuse(place, "a list of types of client events")
+    if not types <= EVENT_ROUTES.keys():
+        reject_setting(place, "a list of types of client events")
     if types & FOLLOWED:
-        refuse(place, f"without {', '.join(sorted(FOLLOWED))}, by which clients follow a turn")
+        reject_setting(place, f"without {', '.join(sorted(FOLLOWED))}, by which clients follow a turn")
     return types
 
 
@@ -113,7 +113,7 @@ MULTI_ACTION: Final[Override[FanoutMode]] = Override(
 )
 """The mode for several actions in a round. Source: docs/reference/channels.md#several-actions."""
 
-VERSION: Final[Override[AgentVersion]] = Override(
+AGENT_VERSION: Final[Override[AgentVersion]] = Override(
     props=("react.agent_version",),
     assembly="ai.react.react_agent_version",
     setting="AI_REACT_AGENT_VERSION",
@@ -145,4 +145,4 @@ def resolve_outward(*, props: Mapping[str, Any], assembly: Mapping[str, Any]) ->
     withheld = WITHHELD.default.union(
         *(_read_types(said, place) for place, said in WITHHELD.find(props, assembly))
     )
-    return EventFilter((EventRule(types=frozenset(ROUTES) - withheld),) if withheld else ())
+    return EventFilter((EventRule(types=frozenset(EVENT_ROUTES) - withheld),) if withheld else ())

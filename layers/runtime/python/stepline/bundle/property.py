@@ -27,43 +27,43 @@ def look_up(mapping: Mapping[str, Any], path: str) -> Any:
     return found
 
 
-def refuse(place: str, expected: str) -> NoReturn:
+def reject_setting(place: str, expected: str) -> NoReturn:
     """Raise the error for an invalid value. The value is not shown: it may be secret."""
     raise InputError(f"{place} is not {expected}", code="bad_setting")
 
 
 def read_mapping(value: Any, place: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        refuse(place, "a mapping of names")
+        reject_setting(place, "a mapping of names")
     return value
 
 
 def read_whole(value: Any, place: str) -> int:
     """Return an integer, given as a number or as digits."""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        refuse(place, "a whole number")
+        reject_setting(place, "a whole number")
     try:
         return int(value)
     except ValueError:
-        refuse(place, "a whole number")
+        reject_setting(place, "a whole number")
 
 
 def read_positive(value: Any, place: str) -> int:
     if (number := read_whole(value, place)) < 1:
-        refuse(place, "a positive number")
+        reject_setting(place, "a positive number")
     return number
 
 
 def read_decimal(value: Any, place: str) -> float:
     """Return a positive number, given as a number or as text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        refuse(place, "a number")
+        reject_setting(place, "a number")
     try:
         number = float(value)
     except ValueError:
-        refuse(place, "a number")
+        reject_setting(place, "a number")
     if not (math.isfinite(number) and number > 0):
-        refuse(place, "a positive number")
+        reject_setting(place, "a positive number")
     return number
 
 
@@ -73,30 +73,30 @@ def read_size(value: Any, place: str) -> int:
     0, `off`, `none`, `disabled` and `unlimited` are 0: no limit.
     """
     if isinstance(value, bool) or not isinstance(value, int | str):
-        refuse(place, "a size like 100m")
+        reject_setting(place, "a size like 100m")
     text = str(value).strip().lower()
     if text in _OFF:
         return 0
     if not (match := _SIZE.fullmatch(text)):
-        refuse(place, "a size like 100m")
+        reject_setting(place, "a size like 100m")
     return int(float(match[1]) * _FACTORS[match[2] or ""])
 
 
 def read_flag(value: Any, place: str) -> bool:
     if not isinstance(value, bool):
-        refuse(place, "true or false")
+        reject_setting(place, "true or false")
     return value
 
 
 def read_text(value: Any, place: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        refuse(place, "a text")
+        reject_setting(place, "a text")
     return value.strip()
 
 
 def read_texts(value: Any, place: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
-        refuse(place, "a list of texts")
+        reject_setting(place, "a list of texts")
     return tuple(read_text(item, f"{place}[{at}]") for at, item in enumerate(value))
 
 
@@ -104,7 +104,7 @@ def read_word(value: Any, place: str) -> str:
     """Return text that a command line reads as one argument, never as an option."""
     text = read_text(value, place)
     if text.startswith("-") or any(character.isspace() or character == "\0" for character in text):
-        refuse(place, "one word")
+        reject_setting(place, "one word")
     return text
 
 
@@ -113,7 +113,7 @@ def read_choice(choices: Mapping[str, Any]) -> Reader:
 
     def read(value: Any, place: str) -> Any:
         if not isinstance(value, str) or value not in choices:
-            refuse(place, f"one of {', '.join(choices)}")
+            reject_setting(place, f"one of {', '.join(choices)}")
         return choices[value]
 
     return read

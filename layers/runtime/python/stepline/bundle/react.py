@@ -22,14 +22,14 @@ from stepline.bundle.turn_payload import (
     Payload,
     PayloadLike,
     TurnResult,
+    closed_result,
     new_message_id,
     parked_result,
     read_payload,
-    result_of,
 )
 from stepline.errors import DependencyError, Fenced, InputError
 from stepline.ingress.admit import Admitted, Arrival, pending
-from stepline.ingress.approval_answer import Answer, Settled, answer_request
+from stepline.ingress.approval_answer import ApprovalAnswer, Settled, answer_request
 from stepline.log.journal import Journal
 from stepline.loop.sweep import revive
 from stepline.loop.turn import turn
@@ -110,7 +110,7 @@ class React:
 
         With the same `message_id` it is the same answer. Raises the errors of `answer_request` and of `run`.
         """
-        answer = Answer(
+        answer = ApprovalAnswer(
             message_id=message_id or new_message_id(),
             user=self._workflow.user,
             call_id=call_id,
@@ -195,7 +195,7 @@ class React:
             self._revive()
         return admitted
 
-    def _settle(self, answer: Answer) -> Settled:
+    def _settle(self, answer: ApprovalAnswer) -> Settled:
         """Write the answer to the log. Uses the door, as a message does."""
         with self._machine.door(self._lane):
             return answer_request(self._ports, self._lane, answer)
@@ -250,7 +250,7 @@ def end_for(n: int, batch: Batch) -> TurnResult | None:
     if promoted or closed is None:
         return None
     dropped = (entry.reason for entry in batch.entries if isinstance(entry, Dropped) and entry.n == n)
-    return result_of(closed, handed_back=next(dropped, ""))
+    return closed_result(closed, handed_back=next(dropped, ""))
 
 
 def _jitter(most_s: float) -> float:

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 from stepline.context.journal.staged import JournalText
 from stepline.model.decision import FanoutMode
 from stepline.model.version import JOURNAL, TIMELINE, AgentVersion, Layout
-from stepline.protocol.decision.fanout import FanoutRule, Strategy, is_listed, may_be_apart
+from stepline.protocol.decision.fanout import FanoutRule, Strategy, may_be_apart, may_share_round
 from stepline.rendering.render_entry import RESULT_PREVIEW_CHARS
 from stepline.tools.context import ReadCaps
-from stepline.tools.spec import ToolSpec, render_catalogue, split_catalogue
+from stepline.tools.spec import ToolSpec, render_tool_catalogue, split_catalogue
 
 EXECUTION: Final = "execution"
 CITATIONS: Final = "citations"
@@ -44,7 +44,7 @@ INFRASTRUCTURE: Final = "[AVAILABLE INFRASTRUCTURE TOOLS]"
 
 GATE: Final = "gate"
 """The instructions of the gate stage."""
-SUMMARY: Final = "compaction_summary"
+COMPACTION_SUMMARY: Final = "compaction_summary"
 PREFIX: Final = "compaction_prefix"
 """The instructions for summarising turns, and the earlier rounds of an open one."""
 TITLE: Final = "Title: Packing list for a weekend\n"
@@ -80,7 +80,7 @@ class PromptFacts(NamedTuple):
 
 def system_prompt(facts: PromptFacts) -> str:
     """Return the complete instructions, followed by the catalogue of the tools; see `instructions`."""
-    return f"{instructions(facts)}\n{render_catalogue(facts.tools).strip()}\n"
+    return f"{instructions(facts)}\n{render_tool_catalogue(facts.tools).strip()}\n"
 
 
 def journal_text(facts: PromptFacts, lists: Sequence[str] = ()) -> JournalText:
@@ -162,7 +162,7 @@ def render_apart(tools: Sequence[ToolSpec]) -> str:
 
 def render_listed(tools: Sequence[ToolSpec]) -> str:
     """Return the agent's own tools that may share a round in mode `read_write_search`, in the catalogue's order."""
-    listed = [spec for spec in tools if is_listed(spec.tool_id, runs_code=spec.runs_code)]
+    listed = [spec for spec in tools if may_share_round(spec.tool_id, runs_code=spec.runs_code)]
     return ", ".join(_names(listed, tools))
 
 

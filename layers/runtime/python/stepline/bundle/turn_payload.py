@@ -109,7 +109,7 @@ def new_message_id() -> str:
     return f"m-{secrets.token_hex(8)}"
 
 
-def result_of(closed: Closed, *, handed_back: str = "") -> TurnResult:
+def closed_result(closed: Closed, *, handed_back: str = "") -> TurnResult:
     """Return the result of a closed turn, for a message that may have been handed back."""
     return TurnResult(
         turn_id=closed.turn,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stepline.bundle.react import React
     from stepline.bundle.runtime import Runtime
     from stepline.bundle.turn_payload import PayloadLike, TurnResult
-    from stepline.ingress.admit import Standing
+    from stepline.ingress.admit import EventReceipt
     from stepline.model.file.attachment import Attachment
 
 KnowledgeFunction: TypeAlias = Callable[..., Any]
@@ -91,7 +91,7 @@ class BaseWorkflow:
         react = await self.build_react(scratchpad=self.scratchpad)
         return await react.answer(verdict, call_id, text=text, params=params, message_id=message_id)
 
-    async def steer(self, text: str) -> Standing:
+    async def steer(self, text: str) -> EventReceipt:
         """Interrupt the open turn, from any task, and have it finish as `text` says.
 
         Without an open turn there is nothing to steer, and its `fate` is `dropped`. Raises the errors of
@@ -99,7 +99,7 @@ class BaseWorkflow:
         """
         return await self.submit_event("steer", text=text)
 
-    async def stop(self) -> Standing:
+    async def stop(self) -> EventReceipt:
         """End the open turn at once, from any task. Raises the errors of `submit_event`."""
         return await self.submit_event("stop")
 
@@ -112,7 +112,7 @@ class BaseWorkflow:
         reactive: bool | None = None,
         attachments: Sequence[Attachment] = (),
         message_id: str = "",
-    ) -> Standing:
+    ) -> EventReceipt:
         """Submit an event to the conversation, from any task; return its standing without waiting for a turn.
 
         One whose `fate` is `opened` has opened a turn, which runs when the same event is passed to `process`.
@@ -124,7 +124,7 @@ class BaseWorkflow:
         """
         from stepline.bundle.runtime import in_thread, submit  # noqa: PLC0415 - as in __init__
         from stepline.bundle.turn_payload import new_message_id  # noqa: PLC0415 - as in __init__
-        from stepline.ingress.admit import Arrival, standing_of  # noqa: PLC0415 - as in __init__
+        from stepline.ingress.admit import Arrival, make_receipt  # noqa: PLC0415 - as in __init__
 
         arrival = Arrival(
             message_id=message_id or new_message_id(),
@@ -136,7 +136,7 @@ class BaseWorkflow:
             attachments=tuple(attachments),
             bundle=self.runtime.name_of(bundle_of(type(self))),
         )
-        return standing_of(await in_thread(self.runtime, submit, self.runtime, self.lane, arrival))
+        return make_receipt(await in_thread(self.runtime, submit, self.runtime, self.lane, arrival))
 
     async def build_react(
         self,

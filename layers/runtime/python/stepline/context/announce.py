@@ -29,7 +29,7 @@ from stepline.rendering.piece import byte_length
 from stepline.rendering.plan_text import count_done, plan_steps, render_outline
 from stepline.rendering.quote import INDENT, clip, inline, inline_json, label
 from stepline.rendering.render_entry import render_elapsed
-from stepline.rendering.turn_facts import Event
+from stepline.rendering.turn_facts import AdmittedEvent
 from stepline.timeline.workspace import (
     SavedFile,
     carry_on,
@@ -108,7 +108,7 @@ class Announced(Value):
     timezone: str = UTC_ZONE
     local: str = ""
     plans: tuple[Plan, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[AdmittedEvent, ...] = ()
     fresh: tuple[Feedback, ...] = ()
     incorporated: tuple[Feedback, ...] = ()
     workspace: Workspace | None = None
@@ -301,7 +301,7 @@ def _plan(plan: Plan, *, whole: bool) -> str:
     return f"{head}created {plan.created_ts} in {plan.origin_turn_id}, {updated}\n{steps}"
 
 
-def _events(events: Sequence[Event]) -> str:
+def _events(events: Sequence[AdmittedEvent]) -> str:
     if not events:
         return ""
     shown = events[-EVENTS_SHOWN:]
@@ -312,7 +312,7 @@ def _events(events: Sequence[Event]) -> str:
     return "\n".join([*rows, *map(_event, shown)])
 
 
-def _event(event: Event) -> str:
+def _event(event: AdmittedEvent) -> str:
     said = event.inbound
     asks = f"reactive={said.reactive}" if said.event_class in ("reactive", "quiet") else "explicit=True"
     rows = [f"{INDENT}• {inline(said.event)} seq={event.n} {asks}"]

@@ -64,9 +64,9 @@ def render_file(part: Content) -> tuple[Content, ...]:
 
 def media_bytes(media: Sequence[Attached], rules: ContextRules) -> int:
     """Return the bytes of text that would cost as much as the pictures and documents of the next request."""
-    return sum(weigh(one.tokens) for one in choose_media(media, rules))
+    return sum(tokens_to_bytes(one.tokens) for one in choose_media(media, rules))
 
 
-def weigh(tokens: int) -> int:
+def tokens_to_bytes(tokens: int) -> int:
     """Return the bytes of text that cost so many tokens."""
     return round(tokens * BYTES_PER_TOKEN)

@@ -21,7 +21,7 @@ from stepline.context.compaction import Outline, open_pieces
 from stepline.model.block import read_note
 from stepline.rendering.excerpt import render_shape
 from stepline.rendering.piece import Kind, Piece, byte_length, estimate_bytes
-from stepline.rendering.quote import INDENT, clean, clip, inline, quote
+from stepline.rendering.quote import INDENT, clean_for_prompt, clip, inline, quote
 from stepline.timeline.compacted import share
 from stepline.timeline.fold import Timeline
 
@@ -105,7 +105,7 @@ def compose(body: str, ledger: Ledger, most_bytes: int) -> str:
     before another's. Section tags in the body are escaped, so that they stay readable and are tags no more.
     """
     kept = {name: list(lines) for name, lines in ledger.items()}
-    whole = _TAG.sub(r"[\1]", clean(body)).strip()
+    whole = _TAG.sub(r"[\1]", clean_for_prompt(body)).strip()
     room = max(most_bytes // 2, most_bytes - shown_bytes(whole))
     while kept and shown_bytes(_render(kept)) > room:
         longest = max(kept, key=lambda name: sum(map(len, kept[name])))
@@ -140,7 +140,7 @@ def tell_turns(pieces: Sequence[Piece], turns: Sequence[str], before: str, most_
     `before` is the summary of earlier turns, whose beginning stays; if there are too many turns, the
     oldest are counted.
     """
-    body = fit_lines(clean(split_text(before)[0]), most_bytes // 3)
+    body = fit_lines(clean_for_prompt(split_text(before)[0]), most_bytes // 3)
     own = [piece for piece in pieces if piece.turn]
     lines = [
         _tell_turn(list(group), turns[number - 1])
@@ -151,7 +151,7 @@ def tell_turns(pieces: Sequence[Piece], turns: Sequence[str], before: str, most_
 
 def tell_rounds(pieces: Sequence[Piece], before: str, most_bytes: int) -> str:
     """Return the agent's notes and answers, one line each: the summary of rounds without a model."""
-    body = fit_lines(clean(split_text(before)[0]), most_bytes // 3)
+    body = fit_lines(clean_for_prompt(split_text(before)[0]), most_bytes // 3)
     lines = [
         f"round {piece.round}{_SAID[piece.kind]}: {clip(piece.hint, GIST_CHARS)}"
         for piece in pieces

@@ -15,9 +15,9 @@ from stepline.model.tenancy.limits import (
     Excess,
     LimitCode,
     Limits,
+    LimitWindow,
     Scope,
     Used,
-    Window,
     day_end,
     month_end,
     overlaid,
@@ -111,11 +111,11 @@ def _excesses(
 
 def _budgets(
     limits: Limits, used: Used, need: Amount
-) -> Iterator[tuple[LimitCode, Window, int, int, int, int]]:
+) -> Iterator[tuple[LimitCode, LimitWindow, int, int, int, int]]:
     """Yield the budgets that there are: code, time, limit, what is spent and held of it, and what is wanted."""
     tokens, nanos = max(need.tokens, 1), max(need.nanos, 1)
     held_nanos = nanos_of(used.held_usd) or 0
-    rows: tuple[tuple[LimitCode, Window, int | None, int, int, int], ...] = (
+    rows: tuple[tuple[LimitCode, LimitWindow, int | None, int, int, int], ...] = (
         ("limit_tokens", "day", limits.tokens_day, used.tokens_day, used.held_tokens, tokens),
         ("limit_tokens", "month", limits.tokens_month, used.tokens_month, used.held_tokens, tokens),
         ("limit_usd", "day", nanos_of(limits.usd_day), nanos_of(used.usd_day) or 0, held_nanos, nanos),

@@ -15,12 +15,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.delivery.posting import Posting
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.errors import DependencyError, SteplineError
 from stepline.events.derive import derive, render_title
 from stepline.log.bindings import Ports
 from stepline.log.journal import Draft, Journal
-from stepline.log.spill import LOST, hydrate
+from stepline.log.spill import LOST_BODY_CODES, hydrate
 from stepline.metrics import EVENT_RULE_FAILURES, MEMORY_UNWRITTEN, WORKSPACES_UNSAVED
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.entry import ApprovalAnswered, Begun, Closed, Inbound, Opened, TakenOver, Titled
@@ -49,10 +49,10 @@ def redo(ports: Ports, lane: Lane, batch: Batch) -> bool:
     begins = any(isinstance(entry, Opened | TakenOver | ApprovalAnswered | Begun) for entry in batch.entries)
     if not begins or batch.state.queued:
         return False
-    return ports.machine.start(execution_name(lane, batch.n), standing_step(lane, batch))
+    return ports.machine.start(execution_name(lane, batch.n), current_step(lane, batch))
 
 
-def standing_step(lane: Lane, batch: Batch) -> Step:
+def current_step(lane: Lane, batch: Batch) -> Step:
     """Return the step at which this batch's open turn stands: the input of its epoch's execution."""
     state = batch.state
     return Step(
@@ -138,7 +138,7 @@ def frame_leaving(lane: Lane, batch: Batch, events: tuple[ClientEvent, ...]) -> 
 
 def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> None:
     """Post frames to one connection; its resume fetches those that do not arrive."""
-    posting = Posting(
+    posting = GatewayBroadcast(
         subscriptions=ports.subscriptions, publisher=ports.publisher, meter=ports.meter, clock=ports.clock
     )
     posting.deliver(lane, connection, frames)
@@ -204,7 +204,7 @@ def save_workspace(ports: Ports, lane: Lane, batch: Batch) -> None:
         timeline = History().load(journal, segment=batch.state.segment, consistent=True)
         save_versions(ports.artifacts, timeline)
     except DependencyError as error:
-        if error.reason not in LOST:
+        if error.reason not in LOST_BODY_CODES:
             raise
         logger.exception("workspace not saved", extra={"code": error.reason, "n": batch.n})
         ports.meter.count(WORKSPACES_UNSAVED)
@@ -250,7 +250,7 @@ def remember(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 def _count_unwritten(ports: Ports, batch: Batch, error: SteplineError) -> None:
     """Log and count an error that no retry can mend. Raises DependencyError: it is another."""
-    if isinstance(error, DependencyError) and error.reason not in LOST:
+    if isinstance(error, DependencyError) and error.reason not in LOST_BODY_CODES:
         raise error
     logger.error("memory not written", exc_info=error, extra={"code": error.reason, "n": batch.n})
     ports.meter.count(MEMORY_UNWRITTEN)

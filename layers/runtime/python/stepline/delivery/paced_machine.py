@@ -17,7 +17,7 @@ from stepline.ports.machine import ExecutionStatus, Machine
 
 
 @dataclass(frozen=True)
-class Quota:
+class RequestQuota:
     """A bucket of `burst` requests into which `per_s` flow."""
 
     burst: int
@@ -28,16 +28,16 @@ class Quota:
         return self.burst + int(self.per_s * seconds)
 
 
-DESCRIBES: Final = Quota(125, 5)
+DESCRIBES: Final = RequestQuota(125, 5)
 """Half of 250 and 10 a second; three regions have 300 and 15."""
-STARTS: Final = Quota(150, 75)
+STARTS: Final = RequestQuota(150, 75)
 """Half of 300 and 150 a second. Stops are as rare as turns beyond their deadline, and share them."""
 
 
 class Bucket:
     """A quota that several threads draw on; it begins full."""
 
-    def __init__(self, quota: Quota, clock: Clock) -> None:
+    def __init__(self, quota: RequestQuota, clock: Clock) -> None:
         self._quota, self._clock = quota, clock
         self._lock = Lock()
         self._left = float(quota.burst)

@@ -58,7 +58,7 @@ def is_rate(refused: int, listeners: int) -> bool:
     return 2 * refused > listeners
 
 
-class Pace:
+class PostPace:
     """The interval of this process, which outlives its streams. Thread-safe."""
 
     def __init__(self, least_s: float = POST_INTERVAL_S) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
 
-from stepline.delivery.post_pace import Pace, is_over_limit, is_rate
+from stepline.delivery.post_pace import PostPace, is_over_limit, is_rate
 from stepline.errors import DependencyError, Gone
 from stepline.metrics import FRAMES_POSTED, POSTS_OVER_LIMIT, SOCKETS_GONE
 from stepline.model.ids import Lane
@@ -37,24 +37,24 @@ PATIENCE_S: Final = 1.0
 QUIET_S: Final = 10.0
 """Seconds for which a connection that was left is not retried."""
 
-Waiting: TypeAlias = Mapping[str, Sequence[bytes]]
+PendingFrames: TypeAlias = Mapping[str, Sequence[bytes]]
 """The frames that each connection has yet to get."""
 
-Left: TypeAlias = Sequence[bytes] | None
+UnsentFrames: TypeAlias = Sequence[bytes] | None
 """The frames that a connection could not take; None if it is gone."""
 
-PostOne: TypeAlias = Callable[[str, Sequence[bytes]], Left]
-PostAll: TypeAlias = Callable[[PostOne, Waiting], Mapping[str, Left]]
+PostOne: TypeAlias = Callable[[str, Sequence[bytes]], UnsentFrames]
+PostAll: TypeAlias = Callable[[PostOne, PendingFrames], Mapping[str, UnsentFrames]]
 """Posts to each connection, one after the other or at once; its `PostOne` touches only the publisher."""
 
 
-def in_turn(post: PostOne, waiting: Waiting) -> Mapping[str, Left]:
+def in_turn(post: PostOne, waiting: PendingFrames) -> Mapping[str, UnsentFrames]:
     """Post to one connection after the other."""
     return {connection: post(connection, frames) for connection, frames in waiting.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Posting:
+class GatewayBroadcast:
     """Broadcast through the gateway that holds the connections.
 
     Its frames go out whatever the pace: running text gives way to them where the account's rate is reached.
@@ -65,7 +65,7 @@ class Posting:
     meter: Meter
     clock: Clock
     post_all: PostAll = in_turn
-    pace: Pace = field(default_factory=Pace)
+    pace: PostPace = field(default_factory=PostPace)
     _quiet_until_s: dict[str, float] = field(default_factory=dict)
 
     def send(self, lane: Lane, frames: Sequence[bytes], feed: Feed | None = None) -> None:
@@ -81,7 +81,7 @@ class Posting:
         """Post frames to one connection; its resume asks for those that do not arrive."""
         self._post(lane, {connection: frames})
 
-    def _post(self, lane: Lane, waiting: Waiting, *, watcher: str = "") -> None:
+    def _post(self, lane: Lane, waiting: PendingFrames, *, watcher: str = "") -> None:
         until_s = self.clock.monotonic_s() + PATIENCE_S
         everyone = len(waiting)
         waiting = self._try(lane, waiting, watcher, everyone)
@@ -94,7 +94,7 @@ class Posting:
             waiting = self._try(lane, waiting, watcher, everyone)
         self._leave([*behind, *waiting])
 
-    def _try(self, lane: Lane, waiting: Waiting, watcher: str, everyone: int) -> Waiting:
+    def _try(self, lane: Lane, waiting: PendingFrames, watcher: str, everyone: int) -> PendingFrames:
         """Post to each of the connections that still wait, of `everyone`; return the frames that are left."""
         behind: dict[str, Sequence[bytes]] = {}
         posted = 0
@@ -116,7 +116,7 @@ class Posting:
             self.pace.refused()
         return behind
 
-    def _post_frames(self, over: list[str], connection: str, frames: Sequence[bytes]) -> Left:
+    def _post_frames(self, over: list[str], connection: str, frames: Sequence[bytes]) -> UnsentFrames:
         for at, frame in enumerate(frames):
             try:
                 self.publisher.post(connection, frame)

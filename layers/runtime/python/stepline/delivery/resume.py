@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepline.delivery.effect import deliver, event_frames
-from stepline.delivery.stage_queue import begin_queued, place_in_line
+from stepline.delivery.stage_queue import begin_queued, queue_position
 from stepline.errors import InputError
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
@@ -60,7 +60,7 @@ def resume(
         open=state.status == "open",
         turn_id=state.turn,
         approval=state.parked,
-        place=place_in_line(ports, lane, state),
+        place=queue_position(ports, lane, state),
     )
     deliver(ports, lane, connection, [*frames, encode_frame(sync)])
 
@@ -68,7 +68,7 @@ def resume(
 def pong(ports: Ports, lane: Lane, *, user: str, connection: str) -> None:
     """Tell a connection the newest event number of its conversation, and the place at which its turn waits."""
     tail = owned_tail(Journal(ports, lane, "ping"), user)
-    place = place_in_line(ports, lane, tail.state)
+    place = queue_position(ports, lane, tail.state)
     if place == 1:
         begin_queued(ports)  # whoever freed a slot may have died before it let the next one begin
     frame = PongFrame(conversation=lane.conversation, n=newest_event(tail), place=place)

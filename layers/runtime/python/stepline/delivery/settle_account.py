@@ -15,7 +15,7 @@ from stepline.errors import DependencyError, UnknownOutcome
 from stepline.log.bindings import Ports
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
-from stepline.model.tenancy.charge import NOTHING, Account, Amount, Plan, plan_charge, plan_upload
+from stepline.model.tenancy.charge import NOTHING, Account, Amount, ChargePlan, plan_charge, plan_upload
 from stepline.model.tenancy.limits import Limits, Scope, scopes_of
 from stepline.model.tenancy.storage_hold import WantedHold, plan_hold, plan_settlement, without_holds
 
@@ -45,7 +45,7 @@ def charge(
     """
     scopes = scopes_of(lane.tenant, lane.project, batch.state.owner)
 
-    def plan(account: Account) -> Plan | Charged:
+    def plan(account: Account) -> ChargePlan | Charged:
         if batch.n < account.n:
             return "old"
         made = plan_charge(account, batch, scopes, at=ports.clock.now(), hold=hold, limits=limits)
@@ -69,7 +69,7 @@ def hold_storage(
     """
     ports.accounts.end_holds(scopes, ports.clock.now())
 
-    def plan(account: Account) -> Plan | Charged:
+    def plan(account: Account) -> ChargePlan | Charged:
         return plan_hold(account, wanted, scopes, limits, at=ports.clock.now()) or "done"
 
     return _post(ports, lane, plan) == "done"
@@ -79,13 +79,13 @@ def settle_storage(ports: Ports, lane: Lane, user: str, upload_id: str, *, taken
     """Take back what an upload held, and count its file if it was taken; once. Raises DependencyError as above."""
     scopes = scopes_of(lane.tenant, lane.project, user)
 
-    def plan(account: Account) -> Plan | Charged:
+    def plan(account: Account) -> ChargePlan | Charged:
         return plan_settlement(account, upload_id, scopes, taken=taken, at=ports.clock.now()) or "done"
 
     _post(ports, lane, plan)
 
 
-def _post(ports: Ports, lane: Lane, plan: Callable[[Account], Plan | Charged]) -> Charged:
+def _post(ports: Ports, lane: Lane, plan: Callable[[Account], ChargePlan | Charged]) -> Charged:
     """Post what is planned from the newest row of a conversation, again while others are first.
 
     What takes back a hold that was taken back at its end is planned again without the holds.
@@ -96,7 +96,7 @@ def _post(ports: Ports, lane: Lane, plan: Callable[[Account], Plan | Charged]) -
             ports.clock.pause(_backoff_s(attempt))
         account = ports.accounts.account(lane)
         made = plan(without_holds(account) if ended else account)
-        if not isinstance(made, Plan):
+        if not isinstance(made, ChargePlan):
             return made
         try:
             posted = ports.accounts.post(lane, made.account, made.postings)

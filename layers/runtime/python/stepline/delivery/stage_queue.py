@@ -29,7 +29,7 @@ from stepline.ports.log import STAGE_GROUP, Slot, Slots, stage_scope
 
 logger = logging.getLogger(__name__)
 
-LOOKS_MOST: Final = 40
+QUEUE_SCAN_MAX: Final = 40
 """So many of the first turns are looked at: some of them may not be able to begin now."""
 
 EXTRA: Final = "extra"
@@ -65,9 +65,9 @@ def begin_queued(ports: Ports) -> None:
     try:
         goes_on = True
         while goes_on:
-            rows = ports.log.queued_turns(LOOKS_MOST)
+            rows = ports.log.queued_turns(QUEUE_SCAN_MAX)
             tried = _try_in_turn(ports, _spread(rows, ports.policy.open_turns))
-            goes_on = "full" not in tried and len(rows) == LOOKS_MOST and set(tried) != {"failed"}
+            goes_on = "full" not in tried and len(rows) == QUEUE_SCAN_MAX and set(tried) != {"failed"}
     except SteplineError as error:
         logger.warning("queue not read", extra={"code": error.reason})
 
@@ -174,7 +174,7 @@ def queued_turn(ports: Ports, lane: Lane, state: State) -> QueuedTurn | None:
     return QueuedTurn(lane=lane, n=batch.n, at=batch.at) if batch else None
 
 
-def place_in_line(ports: Ports, lane: Lane, state: State) -> int:
+def queue_position(ports: Ports, lane: Lane, state: State) -> int:
     """Return the place at which a turn waits now, 1 if it is the next; 0 if it does not wait."""
     turn = queued_turn(ports, lane, state)
     return ports.log.count_queued(before=turn) + 1 if turn else 0

@@ -13,14 +13,20 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from stepline.events.derive_close import closing_events
-from stepline.events.derive_round import decision_events, linked, program_started, result_events, tool_told
+from stepline.events.derive_round import (
+    decision_events,
+    linked,
+    program_started,
+    result_events,
+    tool_reported,
+)
 from stepline.events.types import (
     Accepted,
     AnswerDeferred,
     ApprovalAsked,
     ApprovalSettled,
     AttachedFile,
-    CompactionTold,
+    CompactionReported,
     ContinuationAccepted,
     ConversationStatus,
     FeedbackGiven,
@@ -60,7 +66,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
-    Steered,
+    SteeredEntry,
     TakenOver,
     Titled,
 )
@@ -90,7 +96,7 @@ def compaction_event(entry: Compacting | Compacted) -> ClientEvent:
     status: Status = ended.status if ended else "started"
     usage = ended.usage if ended else None
     changed = ended is not None and ended.status == "completed"
-    data = CompactionTold(
+    data = CompactionReported(
         compaction_id=entry.id,
         title=_TITLES[status],
         kind=entry.scope,
@@ -187,11 +193,11 @@ def _derive(batch: Batch, entry: Entry, lane: Lane | None) -> list[ClientEvent]:
             return [make_event(named, entry.at, entry.turn or turn, "completed")]
         case Compacting() | Compacted():
             return [compaction_event(entry)]
-        case Steered():
+        case SteeredEntry():
             return [make_event(_steer_heeded(entry), entry.at, entry.turn, "completed")]
         case Contributed():
             by = entry.hook or ""
-            return [one for told in entry.emitted for one in tool_told(told, by, by, entry.turn)]
+            return [one for told in entry.emitted for one in tool_reported(told, by, by, entry.turn)]
         case ApprovalRequested() | ApprovalAnswered():
             return [_approval(entry), _waits(entry)]
         case Queued():
@@ -313,7 +319,7 @@ def _opening(batch: Batch, entry: Opened) -> list[ClientEvent]:
     return [make_event(status, batch.at, entry.turn, "running"), begun]
 
 
-def _steer_heeded(entry: Steered) -> SteerHeeded:
+def _steer_heeded(entry: SteeredEntry) -> SteerHeeded:
     """Return the event data of a heeded steer."""
     return SteerHeeded(
         turn_id=entry.turn,

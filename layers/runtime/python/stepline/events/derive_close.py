@@ -12,12 +12,12 @@ from stepline.events.derive_round import link_citations
 from stepline.events.types import (
     Citations,
     CitedSource,
-    Completion,
     ConversationStatus,
     ErrorType,
     Followups,
     TurnAnswered,
     TurnCompleted,
+    TurnCompletion,
     TurnFailed,
     TurnSummary,
     TurnUsage,
@@ -36,7 +36,7 @@ ERROR_TYPES: Final[Mapping[str, ErrorType]] = {
 }
 FINAL: Final = frozenset({"context_limit", "model_refused", "model_declined", "model_token_limit"})
 """Codes of turns that would fail again."""
-WEIGHTS: Final = {
+TOKEN_WEIGHTS: Final = {
     "input_tokens": 1.0,
     "cache_read_tokens": 0.1,
     "cache_write_5m_tokens": 1.25,
@@ -84,7 +84,7 @@ def closing_events(entry: Closed, next_turn: str) -> list[ClientEvent]:
 
 def weigh(usage: Usage) -> int:
     """Return the usage of a turn, in tokens of plain input."""
-    return round(sum(float(getattr(usage, name)) * weight for name, weight in WEIGHTS.items()))
+    return round(sum(float(getattr(usage, name)) * weight for name, weight in TOKEN_WEIGHTS.items()))
 
 
 def turn_usage(entry: Closed, usage: Usage) -> TurnUsage:
@@ -161,8 +161,8 @@ def _failed(entry: Closed) -> TurnFailed:
 
 def _standing(entry: Closed, next_turn: str) -> ConversationStatus:
     ok = entry.outcome == "completed"
-    failed: Completion = "interrupted" if entry.code == INTERRUPTED else "error"
-    done: Completion = "queued_next" if next_turn else "success"
+    failed: TurnCompletion = "interrupted" if entry.code == INTERRUPTED else "error"
+    done: TurnCompletion = "queued_next" if next_turn else "success"
     return ConversationStatus(
         state="in_progress" if next_turn else "idle" if ok else "error",
         updated_at=entry.at,

@@ -23,7 +23,6 @@ from stepline.events.types import (
     CallStarted,
     DecisionMade,
     ErrorCode,
-    Family,
     FilesOffered,
     Followups,
     Noticed,
@@ -41,9 +40,10 @@ from stepline.events.types import (
     RoundUsage,
     SearchFiltered,
     SearchView,
-    Thought,
+    TimedThought,
+    ToolFamily,
     ToolName,
-    ToolTold,
+    ToolReported,
 )
 from stepline.model.batch import Batch
 from stepline.model.block import Produced
@@ -162,7 +162,7 @@ def result_events(entry: Resulted, batch: Batch, lane: Lane | None) -> list[Clie
     at, turn = batch.at, batch.state.turn
     events = [make_event(_result(entry, turn), at, turn, "completed" if ok else "error")]
     for told in entry.emitted:
-        events += tool_told(told, entry.tool_id, entry.call_id, turn)
+        events += tool_reported(told, entry.tool_id, entry.call_id, turn)
     events += program_ended(entry, at, turn)
     events += [plan_event(plan, at, turn) for plan in entry.plans]
     files = [_file(block, entry.call_id) for block in entry.blocks if is_offered(block)]
@@ -247,7 +247,7 @@ def _decision(entry: Decided, notes: str, *, rendered: int) -> DecisionMade:
         rounds_left=entry.rounds_left,
         model=entry.model,
         thinking=[
-            Thought(text=text, began_ms=began, ended_ms=ended)
+            TimedThought(text=text, began_ms=began, ended_ms=ended)
             for text, (began, ended) in zip(entry.thinking, times, strict=False)
         ],
         usage=_usage(entry),
@@ -296,7 +296,7 @@ def _word(notice: Notice, name: str) -> str:
     return found[:PARAM_CHARS] if isinstance(found, str) else ""
 
 
-def _family(tool_id: str) -> Family:
+def _family(tool_id: str) -> ToolFamily:
     return "react" if tool_id.startswith("react.") else "external"
 
 
@@ -421,7 +421,7 @@ def program_ended(entry: Resulted, at: str, turn: str) -> list[ClientEvent]:
     return events
 
 
-def tool_told(told: ToolEvent, tool_id: str, call_id: str, turn: str) -> list[ClientEvent]:
+def tool_reported(told: ToolEvent, tool_id: str, call_id: str, turn: str) -> list[ClientEvent]:
     """Return the event of a tool or a hook; one of a known type with invalid data becomes a `react.tool.event`.
 
     The results of a search are told a second time, as HTML, which is stored nowhere.
@@ -445,4 +445,4 @@ def tool_told(told: ToolEvent, tool_id: str, call_id: str, turn: str) -> list[Cl
 
 
 def _told_as_is(told: ToolEvent, whose: Mapping[str, str], turn: str) -> ClientEvent:
-    return make_event(ToolTold(type=told.type, data=told.data, **whose), told.at, turn, "update")
+    return make_event(ToolReported(type=told.type, data=told.data, **whose), told.at, turn, "update")

@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, get_args
 
-from stepline.events.types import TABLE, TERMINAL
+from stepline.events.types import EVENT_TABLE, TERMINAL
 from stepline.model.base import Value
 from stepline.model.wire.event import ClientEvent, Status
 
 logger = logging.getLogger(__name__)
 
 LISTED: Final = frozenset(
-    (row.type, row.step, row.route, status) for row in TABLE for status in get_args(Status)
+    (row.type, row.step, row.route, status) for row in EVENT_TABLE for status in get_args(Status)
 )
 """All allowed combinations of type, step, route and status."""
 

@@ -18,7 +18,7 @@ from stepline.model.decision import Origin, Reaction
 from stepline.model.usage import BustReason
 from stepline.model.wire.event import EventData
 
-Completion: TypeAlias = Literal["", "success", "error", "queued_next", "interrupted"]
+TurnCompletion: TypeAlias = Literal["", "success", "error", "queued_next", "interrupted"]
 ErrorType: TypeAlias = Literal["", "turn_interrupted", "task_watchdog_timeout"]
 
 
@@ -45,7 +45,7 @@ class ConversationStatus(EventData):
     updated_at: Annotated[str, "since when"]
     current_turn_id: Annotated[str, "the open turn; at an end without a next one, its own"] = ""
     completion: Annotated[
-        Completion,
+        TurnCompletion,
         "how the turn ended; `queued_next`: well, and messages that came meanwhile open the next at "
         "once; `interrupted`: its execution was lost too often",
     ] = ""
@@ -353,7 +353,7 @@ class SteerHeeded(EventData):
     finalize_rounds: Annotated[int, "rounds left to come to an end; 0 for a stop"]
 
 
-Family: TypeAlias = Literal["react", "external"]
+ToolFamily: TypeAlias = Literal["react", "external"]
 
 
 class ToolName(Value):
@@ -371,7 +371,7 @@ class BundleItem(Value):
     call_id: Annotated[str, "of a call"] = ""
 
 
-class Thought(Value):
+class TimedThought(Value):
     """A thinking of the model before a decision."""
 
     text: Annotated[str, "as it was written, without blanks around it"]
@@ -414,7 +414,7 @@ class DecisionMade(EventData):
     ] = False
     rounds_left: Annotated[int | None, "rounds that the turn has behind this one"] = None
     model: Annotated[str, "the model that decided"] = ""
-    thinking: Annotated[list[Thought], "what it thought first, a text each"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+    thinking: Annotated[list[TimedThought], "what it thought first, a text each"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
     usage: Annotated[RoundUsage | None, "what it cost"] = None
     answer: Annotated[str, "if it was cut off: the part of its answer that was shown, with links"] = ""
 
@@ -432,7 +432,7 @@ class CallStarted(EventData):
         dict[str, Any],
         "strings up to 120 characters; longer ones and bodies as `{chars}`, nested ones as `{items}`",
     ]
-    tool_family: Annotated[Family, "`react` for tools of the runtime itself"]
+    tool_family: Annotated[ToolFamily, "`react` for tools of the runtime itself"]
     phase: Annotated[Literal["started"], "of the call"]
     executed: Annotated[bool, "false: not yet"]
 
@@ -452,7 +452,7 @@ class CallEnded(EventData):
     duration_ms: Annotated[int, "how long it took"]
     paths: Annotated[list[str], "logical paths of what it produced"]
     preview: Annotated[str, "up to 600 characters of it that the user may see"]
-    tool_family: Annotated[Family, "as above"]
+    tool_family: Annotated[ToolFamily, "as above"]
     phase: Annotated[Literal["completed"], "of the call"]
     executed: Annotated[
         bool | None,
@@ -487,7 +487,7 @@ class Noticed(EventData):
     code: Annotated[str, "what; see [channels](channels.md)"]
 
 
-class ToolTold(EventData):
+class ToolReported(EventData):
     """A tool, or a hook of the bundle, emitted an event while it ran."""
 
     EVENT = "react.tool.event"
@@ -727,7 +727,7 @@ class UploadRefused(EventData):
     reasons: Annotated[list[str], "codes of the rules that refuse it, for `preflight_rejected`"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
 
 
-class CompactionTold(EventData):
+class CompactionReported(EventData):
     """The conversation outgrew its budget, and a compaction of its older parts begins or has ended.
 
     One without a model call has an end only.
@@ -808,11 +808,11 @@ MODELS: Final[tuple[Model, ...]] = (
     CacheBust,
     RoundRestarted,
     RoundWaiting,
-    CompactionTold,
+    CompactionReported,
     ApprovalAsked,
     ApprovalSettled,
     CallEnded,
-    ToolTold,
+    ToolReported,
     SearchFiltered,
     SearchView,
     PagesFetched,
@@ -838,10 +838,10 @@ MODELS: Final[tuple[Model, ...]] = (
 )
 """In the order in which they occur in a turn."""
 
-TABLE: Final = tuple(
+EVENT_TABLE: Final = tuple(
     EventType(model.EVENT, model.ROUTE, model.STEP, " ".join((model.__doc__ or "").split()), model)
     for model in MODELS
 )
-ROUTES: Final[Mapping[str, str]] = {row.type: row.route for row in TABLE}
+EVENT_ROUTES: Final[Mapping[str, str]] = {row.type: row.route for row in EVENT_TABLE}
 
 TERMINAL: Final = frozenset({TurnAnswered.EVENT, TurnFailed.EVENT})

@@ -5,7 +5,7 @@
 
 `model.wire.live_event` holds the table of events and what each does. The batch, the message's row and the
 listing's open mark are one transaction. A turn that the stage has no room for is opened all the same, and waits in line
-(`ingress/line_up.py`). Source: docs/concepts/log.md#admission.
+(`ingress/enqueue.py`). Source: docs/concepts/log.md#admission.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepline.delivery.effect import project, publish, redo
 from stepline.delivery.stage_queue import begin_queued
 from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
 from stepline.ingress.allow import check_admission
-from stepline.ingress.line_up import begin_to_stop, line_up
+from stepline.ingress.enqueue import begin_to_stop, enqueue
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
@@ -33,7 +33,7 @@ from stepline.loop.sweep import revive
 from stepline.metrics import TURNS_QUEUED, TURNS_STARTED
 from stepline.model.base import Value
 from stepline.model.batch import Batch, State
-from stepline.model.decision import Action, Verdict
+from stepline.model.decision import Action, ApprovalVerdict
 from stepline.model.entry import ApprovalAnswered, ApprovalRequested, Dropped, Entry, Inbound, Opened, Owner
 from stepline.model.file.attachment import Attachment
 from stepline.model.ids import DEFAULT_BUNDLE, Lane, turn_id, utc
@@ -116,7 +116,7 @@ def admit(
         draft = begin_to_stop(ports, lane, draft, tail)
         try:
             used = check_admission(ports, allowed, draft, uploaded_bytes=arrival.uploaded_bytes)
-            return line_up(ports, lane, allowed, draft, used)
+            return enqueue(ports, lane, allowed, draft, used)
         except LimitError:
             said = ports.log.admitted(lane, arrival.message_id)  # sent again: it was allowed then
             if said is None:
@@ -170,7 +170,7 @@ def pending(journal: Journal, state: State) -> ApprovalRequested | None:
 def settle_request(
     asked: ApprovalRequested,
     state: State,
-    verdict: Verdict,
+    verdict: ApprovalVerdict,
     *,
     message_id: str,
     at: str,
@@ -222,7 +222,7 @@ def draft_admission(
     bundle = choose_bundle(ports, arrival, tail)
     ports, state = ports.of(bundle), replace(tail.state, owner=arrival.user, bundle=bundle)
     state = replace(state, stored_bytes=state.stored_bytes - arrival.uploaded_bytes)
-    event = make_event(arrival, at=utc(now), idle=state.status == "idle")
+    event = _make_inbound(arrival, at=utc(now), idle=state.status == "idle")
     rule = event.rule
     entries: list[Entry] = [] if tail.n else [Owner(user=arrival.user, bundle=bundle)]
     entries.append(event)
@@ -261,14 +261,14 @@ def choose_bundle(ports: Ports, arrival: Arrival, tail: Batch) -> str:
     return bundle
 
 
-def _verdict(asked: ApprovalRequested, event: Inbound, now: datetime) -> Verdict | None:
+def _verdict(asked: ApprovalRequested, event: Inbound, now: datetime) -> ApprovalVerdict | None:
     """Return the verdict that an event is for a request; None if it waits with the parked turn."""
     if event.steers:
         return "withdrawn"
     return "expired" if asked.is_expired(now) else None
 
 
-def make_event(arrival: Arrival, *, at: str, idle: bool) -> Inbound:
+def _make_inbound(arrival: Arrival, *, at: str, idle: bool) -> Inbound:
     """Return the entry of an event; a message without an open turn is a prompt.
 
     Raises InputError `bad_event`.
@@ -295,7 +295,7 @@ def _credit(ports: Ports, event: Inbound) -> int:
     return int(event.payload.get(CREDIT, standard)) if standard > 0 else 0
 
 
-class Standing(Value):
+class EventReceipt(Value):
     """The place of a submitted event: batch `n` of the conversation, its kind, and its fate.
 
     It `opened` turn `turn_id`, `joined` that open turn, is `kept` for the next one, or was `dropped`, since
@@ -309,9 +309,9 @@ class Standing(Value):
     duplicate: bool = False
 
 
-def standing_of(admitted: Admitted) -> Standing:
+def make_receipt(admitted: Admitted) -> EventReceipt:
     """Return the standing of an admitted event."""
-    return Standing(
+    return EventReceipt(
         n=admitted.batch.n,
         kind=admitted.event,
         fate=admitted.fate,

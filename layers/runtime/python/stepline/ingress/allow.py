@@ -86,7 +86,7 @@ def claim_storage(ports: Ports, lane: Lane, allowance: Allowance, wanted: Wanted
         excess = find_excess(ports, allowance, size_bytes=wanted.size_bytes)
         if excess is None or excess.code != "limit_storage":  # the room has come back since
             excess = Excess(code="limit_storage", kind="user", window="held", retry_after_s=HELD_S)
-        raise refusal(excess)
+        raise _limit_error(excess)
     return True
 
 
@@ -111,7 +111,7 @@ def check_admission(
     used, need = read_used(ports, allowance), least_round(ports) if _opens(draft) else NOTHING
     excess = find_excess(ports, allowance, need=need, size_bytes=size_bytes, used=used)
     if excess is not None and (works or excess.code == "limit_storage"):
-        raise refusal(excess)
+        raise _limit_error(excess)
     return used
 
 
@@ -155,13 +155,13 @@ def claim_slots(
         if opens and len(there) >= limit:
             if ports.log.held_slots(lane) != held:  # a turn of this lane has opened or ended meanwhile
                 return claim_slots(ports, lane, allowance, draft, used)
-            raise refusal(excess)
+            raise _limit_error(excess)
         free = [index for index in range(max(limit, len(there) + 1)) if index not in there]
         taken.append(Slot(scope=scope, index=secrets.choice(free)))
     return Slots(held=held, taken=tuple(taken))
 
 
-def refusal(excess: Excess, reason: str = "") -> LimitError:
+def _limit_error(excess: Excess, reason: str = "") -> LimitError:
     """Return the error that tells a client of a limit."""
     sentence = limit_sentence(excess.code, excess.names)
     return LimitError(
@@ -173,4 +173,4 @@ def check_stopped(allowance: Allowance) -> None:
     """Refuse work while it is stopped. Raises LimitError `stopped`."""
     found = allowance.stopped()
     if found is not None:
-        raise refusal(*found)
+        raise _limit_error(*found)

@@ -18,22 +18,22 @@ from stepline.delivery.effect import project
 from stepline.errors import InputError, LimitError, UnknownOutcome
 from stepline.ingress.admit import carry_out, pending, settle_request
 from stepline.ingress.allow import check_stopped
+from stepline.ingress.enqueue import enqueue
 from stepline.ingress.event_validation import check_params
-from stepline.ingress.line_up import line_up
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.log.owned_tail import refuse_absent
 from stepline.log.transition import answered
 from stepline.model.batch import Batch
-from stepline.model.decision import Action, Verdict
+from stepline.model.decision import Action, ApprovalVerdict
 from stepline.model.entry import ApprovalAnswered, ApprovalRequested
 from stepline.model.ids import Lane, edited_call_id, utc
 from stepline.model.wire.client_message import WORDS_MAX_CHARS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ApprovalAnswer:
     """An answer of the conversation's owner about the call `call_id`; `params` are those of an edited call."""
 
     message_id: str
@@ -49,14 +49,14 @@ class Settled:
     """The place of an answer in the log, its verdict as recorded, and whether it was there before."""
 
     batch: Batch
-    verdict: Verdict
+    verdict: ApprovalVerdict
     duplicate: bool = False
 
 
 def answer_request(
     ports: Ports,
     lane: Lane,
-    answer: Answer,
+    answer: ApprovalAnswer,
     *,
     connection: str = "",
     until_s: int = 0,
@@ -112,17 +112,17 @@ def answer_request(
     return Settled(batch=batch, verdict=recorded.verdict, duplicate=batch.by != journal.by)
 
 
-def _allowed(ports: Ports, lane: Lane, answer: Answer, allowance: Allowance, draft: Draft) -> Draft:
+def _allowed(ports: Ports, lane: Lane, answer: ApprovalAnswer, allowance: Allowance, draft: Draft) -> Draft:
     """Return the draft with the slots of its turn, or queued. While work is stopped, no answer but a denial is taken."""
     if answer.verdict != "denied":
         check_stopped(allowance)
-    return line_up(ports, lane, allowance, draft)
+    return enqueue(ports, lane, allowance, draft)
 
 
-def _draft(ports: Ports, answer: Answer, tail: Batch, asked: ApprovalRequested) -> Draft:
+def _draft(ports: Ports, answer: ApprovalAnswer, tail: Batch, asked: ApprovalRequested) -> Draft:
     """Plan the batch that settles the request `asked` after `tail`."""
     n, now = tail.n + 1, ports.clock.now()
-    verdict: Verdict = "expired" if asked.is_expired(now) else answer.verdict
+    verdict: ApprovalVerdict = "expired" if asked.is_expired(now) else answer.verdict
     if answer.verdict == "edited" and asked.action.code is not None:
         raise InputError("a program is allowed or denied as it is", code="approval_not_editable")
     action: Action | None = None
@@ -143,7 +143,7 @@ def _draft(ports: Ports, answer: Answer, tail: Batch, asked: ApprovalRequested) 
     )
 
 
-def _is_said(entry: object, answer: Answer) -> bool:
+def _is_said(entry: object, answer: ApprovalAnswer) -> bool:
     """Return True if an entry is this answer, put by an earlier try of its message."""
     mine = isinstance(entry, ApprovalAnswered) and entry.message_id == answer.message_id
     return mine and isinstance(entry, ApprovalAnswered) and entry.call_id == answer.call_id

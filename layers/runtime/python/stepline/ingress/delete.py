@@ -28,7 +28,7 @@ from stepline.model.ids import Lane, utc
 logger = logging.getLogger(__name__)
 
 
-def delete_conversation(ports: Ports, lane: Lane, user: str) -> Batch:
+def apply_deletion(ports: Ports, lane: Lane, user: str) -> Batch:
     """End the conversation for good, and let a turn begin that waits for its slot. Raises as `end_conversation` does."""
     batch = end_conversation(ports, lane, user)
     begin_queued(ports)

@@ -78,7 +78,7 @@ def erase_all(desk: ErasurePorts, *, until_s: float) -> dict[str, int]:
     clock, counts = desk.ports.clock, Counter[str]()
     for erasure in desk.users.pending():
         if clock.monotonic_s() < until_s:
-            counts[_passed("user", partial(erase_user, desk, erasure, until_s=until_s))] += 1
+            counts[_passed("user", partial(_erase_user, desk, erasure, until_s=until_s))] += 1
     for stone in desk.erasure.pending(before=utc(clock.now())):
         if clock.monotonic_s() < until_s:
             counts[_passed("conversation", partial(_erase_conversation, desk, stone, until_s=until_s))] += 1
@@ -100,7 +100,7 @@ def _erase_conversation(desk: ErasurePorts, stone: Tombstone, *, until_s: float)
     return erase(desk.ports, desk.erasure, stone, until_s=until_s)
 
 
-def erase_user(desk: ErasurePorts, erasure: UserErasure, *, until_s: float) -> bool:
+def _erase_user(desk: ErasurePorts, erasure: UserErasure, *, until_s: float) -> bool:
     """Make a pass over a user; return True if nothing is left but conversations that are being erased.
 
     Raises DependencyError, BusyError.

@@ -24,7 +24,7 @@ from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcom
 from stepline.ingress.allow import check_rate, check_stopped
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_alive
-from stepline.log.importing.import_document import FILES_MAX, Document, ImportPlan, ImportReport
+from stepline.log.importing.import_document import IMPORT_FILES_MAX, Document, ImportPlan, ImportReport
 from stepline.log.spill import hydrate, spill
 from stepline.log.transition import epoch_ms
 from stepline.model.base import Value
@@ -46,7 +46,7 @@ PASS_S: Final = 18.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brought:
+class ImportInput:
     """An import as it was asked for: documents, the uploads that have the bytes of their files, and the bundle, "" for the default.
 
     `remembered` turns were told to the memory index before, as the last answer said.
@@ -73,7 +73,7 @@ class ImportStatus(Value, omit_defaults=False):
 
 
 def import_conversation(
-    ports: Ports, principal: Principal, conversation: str, brought: Brought, *, until_s: float
+    ports: Ports, principal: Principal, conversation: str, brought: ImportInput, *, until_s: float
 ) -> ImportStatus:
     """Write documents as a new conversation of the user, as far as the time is enough; called again, it goes on.
 
@@ -151,9 +151,11 @@ def _find_files(ports: Ports, lane: Lane, user: str, uploads: Sequence[str]) -> 
 
     Raises InputError `bad_upload`; LimitError `import_too_many_files`.
     """
-    if len(uploads) > FILES_MAX:
+    if len(uploads) > IMPORT_FILES_MAX:
         raise LimitError(
-            f"an import has at most {FILES_MAX} files", code="import_too_many_files", limit=FILES_MAX
+            f"an import has at most {IMPORT_FILES_MAX} files",
+            code="import_too_many_files",
+            limit=IMPORT_FILES_MAX,
         )
     found = {}
     for upload_id in uploads:
@@ -182,7 +184,7 @@ def _found(ports: Ports, user: str, bundle: str) -> State:
     return State(owner=user, bundle=chosen, begun_ms=epoch_ms(utc(ports.clock.now())))
 
 
-def _plan(lane: Lane, brought: Brought, files: Mapping[str, int], founded: State) -> ImportPlan:
+def _plan(lane: Lane, brought: ImportInput, files: Mapping[str, int], founded: State) -> ImportPlan:
     """Return the plan with the time at which the conversation began to be here, which no document knows."""
     from stepline.log.importing.plan_import import plan_import  # noqa: PLC0415 - only an import plans
 

@@ -21,7 +21,7 @@ from stepline.errors import (
 from stepline.ingress.access import renew
 from stepline.ingress.admit import Admitted, Arrival
 from stepline.ingress.allow import check_rate, check_request
-from stepline.ingress.approval_answer import Answer, Settled, answer_request
+from stepline.ingress.approval_answer import ApprovalAnswer, Settled, answer_request
 from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
 from stepline.log.owned_tail import conceal_deletion
@@ -76,14 +76,14 @@ def receive(ports: Ports, connection: str, body: str) -> None:
             _post(ports, connection, AuthFrame(expires_at=fresh.expires_at))
         else:
             check_expiry(ports, principal)
-            answer(ports, connection, principal, message)
+            _dispatch(ports, connection, principal, message)
     except REFUSED as error:
         shown = _conceal(ports, principal, body, error) if principal else error
         logger.info("message refused", extra={"code": shown.reason})
-        refuse(ports, connection, body, shown.reason, str(shown), retry_after_s=_retry_after_s(shown))
+        _refuse(ports, connection, body, shown.reason, str(shown), retry_after_s=_retry_after_s(shown))
     except PASSING as error:
         logger.warning("message not taken", extra={"code": error.reason, **error.context})
-        refuse(ports, connection, body, error.reason, SEND_AGAIN, retryable=True)
+        _refuse(ports, connection, body, error.reason, SEND_AGAIN, retryable=True)
 
 
 def recognise(ports: Ports, connection: str) -> Principal:
@@ -100,7 +100,7 @@ def check_expiry(ports: Ports, principal: Principal) -> None:
         raise AuthError("the token has expired; renew it, or connect again", code="auth_expired")
 
 
-def answer(
+def _dispatch(
     ports: Ports,
     connection: str,
     principal: Principal,
@@ -159,9 +159,9 @@ def read_arrival(user: str, message: Send | Event) -> Arrival:
     )
 
 
-def read_answer(user: str, message: Approve | Deny | Edit) -> Answer:
+def read_answer(user: str, message: Approve | Deny | Edit) -> ApprovalAnswer:
     """Return the answer to a request for an approval."""
-    return Answer(
+    return ApprovalAnswer(
         message_id=message.message_id,
         user=user,
         call_id=message.call_id,
@@ -178,7 +178,7 @@ _VERDICTS: Final[Mapping[type[Approve | Deny | Edit], Literal["approved", "denie
 }
 
 
-def refuse(
+def _refuse(
     ports: Ports,
     connection: str,
     body: str,
@@ -207,7 +207,7 @@ def refuse(
 def report_internal(ports: Ports, connection: str, body: str) -> None:
     """Tell the client that a message failed for an internal reason, without saying which."""
     sorry = "Something went wrong here. Please send it again."
-    refuse(ports, connection, body, "internal", sorry, retryable=True)
+    _refuse(ports, connection, body, "internal", sorry, retryable=True)
 
 
 def _conceal(ports: Ports, principal: Principal, body: str, error: SteplineError) -> SteplineError:

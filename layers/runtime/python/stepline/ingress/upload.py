@@ -33,7 +33,7 @@ from stepline.model.base import Value
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.file.attachment import Attachment, attachment_key, check_attachment
 from stepline.model.file.charset import with_charset
-from stepline.model.file.file_verdict import MALWARE, SIZE, FileLimits, FileVerdict, rejected
+from stepline.model.file.file_verdict import MALWARE, SIZE, FileLimits, FileVerdict, reject_file
 from stepline.model.file.upload_slot import (
     CHECK_S,
     LATE_S,
@@ -251,7 +251,7 @@ def _judge_bytes(desk: UploadPorts, key: str, file: Attachment, path: Path) -> F
     with path.open("rb") as opened:
         found = hashlib.file_digest(opened, "sha256").hexdigest()
     if (found_bytes, found) != (file.size_bytes, file.sha256):
-        return rejected(HASH, "its size or its hash is not the one that was stated")
+        return reject_file(HASH, "its size or its hash is not the one that was stated")
     match desk.scanner.scan(path, key) if desk.scanner else "clean":
         case "infected":
             return FileVerdict(code=MALWARE, message="malware was found in it")

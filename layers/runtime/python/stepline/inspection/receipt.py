@@ -31,7 +31,7 @@ from stepline.model.entry import (
 )
 from stepline.model.tenancy.aws_price import price_consumption
 from stepline.model.tenancy.consumption import InvocationCost, add_all, count_unreported
-from stepline.model.tenancy.price import READ, Prices, dollars
+from stepline.model.tenancy.price import PRICES_AS_OF, Prices, dollars
 from stepline.model.usage import ModelCall, Usage, call_ids, sum_calls, sum_usages
 from stepline.ports.model import DECISION_ROLE
 
@@ -106,7 +106,7 @@ class Receipts(WholeValue):
     tokens: Tokens
     usd: float
     priced: bool
-    prices_of: str = READ
+    prices_of: str = PRICES_AS_OF
     lines: tuple[UsageLine, ...] = ()
     aws: tuple[AwsCost, ...] = ()
     aws_usd: float = 0.0

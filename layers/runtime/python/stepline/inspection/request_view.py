@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from stepline.inspection.rounds import WholeValue
 from stepline.inspection.sent_request import (
-    Role,
+    PartRole,
     SentRequest,
     read_staged,
     read_system,
@@ -157,7 +157,7 @@ class PieceView(WholeValue):
 class PartView(WholeValue):
     """A part of a request. A `mark` stands behind it if a cache may hold the request up to there."""
 
-    role: Role
+    role: PartRole
     mark: bool
     tokens: int
     size_bytes: int
@@ -288,7 +288,7 @@ def _view(piece: Piece, turns: Sequence[str], reduced: Reduced | None) -> PieceV
     )
 
 
-def _sections(part: Content, role: Role) -> tuple[PieceView, ...]:
+def _sections(part: Content, role: PartRole) -> tuple[PieceView, ...]:
     """Return a part beside the timeline in pieces: a journal by its sections, any other as its only one."""
     if role != "journal" or not isinstance(part, Part):
         return (_piece(part, role),)
@@ -297,7 +297,7 @@ def _sections(part: Content, role: Role) -> tuple[PieceView, ...]:
     return tuple(_piece(Part(text=text), role) for text in split_digest(part.text))
 
 
-def _piece(part: Content, role: Role) -> PieceView:
+def _piece(part: Content, role: PartRole) -> PieceView:
     """Return a part beside the timeline as its only piece."""
     return PieceView(
         n=0,

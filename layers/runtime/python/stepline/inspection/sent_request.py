@@ -26,10 +26,10 @@ from stepline.ports.artifacts import Artifacts
 from stepline.ports.model import DECISION_ROLE, Media, ModelRequest, Part
 from stepline.timeline.fold import Timeline
 
-Role: TypeAlias = Literal["system", "timeline", "file", "sources", "announce", "journal"]
+PartRole: TypeAlias = Literal["system", "timeline", "file", "sources", "announce", "journal"]
 """The role of a part; `journal` is the text of the layout of that name."""
 
-_Parts: TypeAlias = tuple[Rendered, list[Role], list[Role]]
+_Parts: TypeAlias = tuple[Rendered, list[PartRole], list[PartRole]]
 """A request as it was rendered, and the roles of its texts before its files, and after them."""
 
 
@@ -45,7 +45,7 @@ class SentRequest:
     sent: Sent
     timeline: Timeline
     request: ModelRequest
-    roles: tuple[Role, ...]
+    roles: tuple[PartRole, ...]
     """The role of each part, first those of the system part."""
 
     @property
@@ -79,8 +79,8 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str, staged: byte
             declined=timeline.state.declined > 0,
         )
     )
-    systems: list[Role] = ["system"] * len(request.system)
-    files: list[Role] = ["file"] * (len(request.content) - len(texts) - len(tail))
+    systems: list[PartRole] = ["system"] * len(request.system)
+    files: list[PartRole] = ["file"] * (len(request.content) - len(texts) - len(tail))
     return SentRequest(
         decided=decided,
         decision=decision,
@@ -105,9 +105,9 @@ def _render_timeline(timeline: Timeline, sent: Sent, system: str, _staged: bytes
         sources=sources,
         announce=sent.announce,
     )
-    volatile: list[tuple[Role, str]] = [("sources", sources), ("announce", sent.announce)]
+    volatile: list[tuple[PartRole, str]] = [("sources", sources), ("announce", sent.announce)]
     tail = [role for role, text in volatile if text]
-    texts: list[Role] = ["timeline"] * (len(rendered.content) - len(files) - len(tail))
+    texts: list[PartRole] = ["timeline"] * (len(rendered.content) - len(files) - len(tail))
     return rendered, texts, tail
 
 
@@ -116,7 +116,7 @@ def _render_journal(timeline: Timeline, sent: Sent, system: str, staged: bytes) 
 
     rendered = render_sent_journal(timeline, sent, system=system, staged=staged)
     announced = sum(isinstance(part, Part) for part in rendered.content) - 1
-    texts: list[Role] = ["journal"]
+    texts: list[PartRole] = ["journal"]
     texts += ["announce"] * announced
     return rendered, texts, []
 

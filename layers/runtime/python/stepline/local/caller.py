@@ -114,8 +114,7 @@ def find_caller(
 
 
 def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> Caller:
-    from stepline.local.cloud.deployment import check_stage, list_stages, stage_folder
-    from stepline.local.cloud.deployment import load as load_deployment
+    from stepline.local.cloud.deployment import check_stage, list_stages, load_deployment, stage_folder
 
     deployment = load_deployment(HOME, check_stage(stage))
     if deployment is None or "WebSocketUrl" not in deployment.outputs:

@@ -55,7 +55,7 @@ def save_bookmark(home: Path, bookmark: Bookmark) -> None:
     write_private(home / "chat.json", msgspec.json.encode(bookmark))
 
 
-def ask(session: Session, effects: Iterator[Effect], text: str, show: Show) -> bool:
+def send_and_settle(session: Session, effects: Iterator[Effect], text: str, show: Show) -> bool:
     """Send `text` and show everything until it is settled; return True if the last turn to end completed.
 
     Raises:
@@ -114,7 +114,7 @@ def parse_reaction(word: str) -> Reaction | None:
     raise InputError(f"a reaction is {', '.join(REACTIONS)}, or {WITHDRAWN}")
 
 
-def confirm(effects: Iterator[Effect], message_id: str, show: Show) -> bool:
+def wait_for_ack(effects: Iterator[Effect], message_id: str, show: Show) -> bool:
     """Show everything until a message is answered; return True if it is in the log."""
     for effect in effects:
         show(effect)
@@ -128,7 +128,7 @@ def confirm(effects: Iterator[Effect], message_id: str, show: Show) -> bool:
     raise AssertionError("a session's effects do not end")
 
 
-def watch(session: Session, effects: Iterator[Effect], show: Show) -> bool | None:
+def watch_conversation(session: Session, effects: Iterator[Effect], show: Show) -> bool | None:
     """Show missed events, then new ones, until no turn is open.
 
     Return True if the last turn that ended completed (also if none did), None if there is no such

@@ -27,7 +27,7 @@ from stepline.ports.relay import Deltas, Relay
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Signals
 from stepline.ports.task import Grants, Tasks
-from stepline.ports.tenancy.accounts import Accounts, Costs, Rate
+from stepline.ports.tenancy.accounts import Accounts, Costs, RateCounter
 from stepline.ports.tenancy.erasure import Erasure
 from stepline.ports.tracing.traces import Traces
 
@@ -90,7 +90,7 @@ class Ports:
     artifacts: Artifacts
     subscriptions: Subscriptions
     tickets: Tickets
-    rate: Rate
+    rate: RateCounter
     accounts: Accounts
     costs: Costs
     publisher: Publisher

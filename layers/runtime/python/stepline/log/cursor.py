@@ -14,15 +14,15 @@ import msgspec
 
 from stepline.errors import InputError
 
-Place = tuple[str, ...]
+CursorKey = tuple[str, ...]
 
 
-def write_cursor(place: Place, list_of: Place) -> str:
+def write_cursor(place: CursorKey, list_of: CursorKey) -> str:
     """Return the cursor behind a row of the list that these words name."""
     return urlsafe_b64encode(msgspec.json.encode((*place, _mark(list_of)))).decode().rstrip("=")
 
 
-def read_cursor(text: str, list_of: Place, fits: Callable[[Place], bool]) -> Place | None:
+def read_cursor(text: str, list_of: CursorKey, fits: Callable[[CursorKey], bool]) -> CursorKey | None:
     """Return the place of a cursor that was written for this list; None for "". Raises InputError `bad_cursor`."""
     if not text:
         return None
@@ -36,5 +36,5 @@ def read_cursor(text: str, list_of: Place, fits: Callable[[Place], bool]) -> Pla
     return tuple(place)
 
 
-def _mark(list_of: Place) -> str:
+def _mark(list_of: CursorKey) -> str:
     return hashlib.sha256(msgspec.json.encode(list_of)).hexdigest()[:16]

@@ -17,7 +17,7 @@ from stepline.errors import Fenced, InputError, NotFoundError
 from stepline.model.batch import Batch, State
 from stepline.model.step import Step
 
-Standing = Literal["mine", "beyond", "stop"]
+StepRelation = Literal["mine", "beyond", "stop"]
 Phase = Literal["decide", "act", "close"]
 P = ParamSpec("P")
 
@@ -33,7 +33,7 @@ def owns(state: State, step: Step) -> bool:
     return state.status == "open" and not state.waits_outside and mine
 
 
-def standing(state: State, step: Step, phase: Phase) -> Standing:
+def compare_step(state: State, step: Step, phase: Phase) -> StepRelation:
     """Compare a step with the state it finds."""
     if not owns(state, step):
         return "stop"
@@ -43,7 +43,7 @@ def standing(state: State, step: Step, phase: Phase) -> Standing:
 
 def elsewhere(state: State, step: Step, phase: Phase) -> Step | None:
     """Return the step to go to if this step no longer owns the phase; None if it does."""
-    match standing(state, step, phase):
+    match compare_step(state, step, phase):
         case "mine":
             return None
         case "beyond":
@@ -62,7 +62,7 @@ def check_owner(tail: Batch, user: str) -> None:
     if tail.n and tail.state.owner != user:
         raise NotFoundError("no such conversation")
     check_alive(tail.state)
-    check_whole(tail.state)
+    check_imported(tail.state)
 
 
 def check_alive(state: State) -> None:
@@ -71,7 +71,7 @@ def check_alive(state: State) -> None:
         raise NotFoundError("the conversation was deleted", code=DELETED)
 
 
-def check_whole(state: State, *, following: State | None = None) -> None:
+def check_imported(state: State, *, following: State | None = None) -> None:
     """Raise InputError `import_unfinished` if the conversation is being imported, unless it is deleted by what follows."""
     if state.importing and not (following and following.deleted):
         raise InputError("this conversation is being imported, and is not whole yet", code=UNFINISHED)

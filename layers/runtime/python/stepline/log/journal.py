@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from stepline.errors import BusyError, NotFoundError, SteplineError, UnknownOutcome
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
-from stepline.log.fence import DELETED, check_alive, check_whole
+from stepline.log.fence import DELETED, check_alive, check_imported
 from stepline.log.spill import hydrate, spill
 from stepline.log.transition import count_entries, epoch_ms, spent, stored
 from stepline.metrics import LOG_CONFLICTS
@@ -114,7 +114,7 @@ class Journal:
                 planned = None
             if isinstance(planned, Draft):
                 check_alive(found.state)
-                check_whole(found.state, following=planned.state)
+                check_imported(found.state, following=planned.state)
                 put, batch = self._put(found, planned)
                 if isinstance(put, Written):
                     return batch

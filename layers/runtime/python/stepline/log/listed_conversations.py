@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from stepline.log.cursor import read_cursor, write_cursor
 from stepline.model.ids import SEGMENT
 from stepline.ports.channel import Principal
-from stepline.ports.log import Listing, Log, Place
+from stepline.ports.log import Listing, ListPosition, Log
 
 ROWS_MAX: Final = 1_000
 """Rows that one search by title looks at; its cursor leads on."""
@@ -52,7 +52,7 @@ def _list_of(user: Principal) -> tuple[str, str, str]:
     return (user.tenant, user.project, user.user)
 
 
-def _read_place(text: str, user: Principal) -> Place | None:
+def _read_place(text: str, user: Principal) -> ListPosition | None:
     place = read_cursor(text, _list_of(user), _fits)
     return (place[0], place[1]) if place else None
 

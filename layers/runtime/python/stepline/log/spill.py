@@ -12,8 +12,8 @@ import msgspec
 
 from stepline.errors import DependencyError, LimitError, NotFoundError
 from stepline.model.batch import (
+    BATCH_DEPTH_MAX,
     BATCH_MAX_BYTES,
-    DEPTH_MAX,
     IMPORT,
     STATE_MAX_BYTES,
     Batch,
@@ -29,7 +29,7 @@ SPILL_MIN_BYTES = 512
 """Strings that take less as JSON stay in the batch: a reference takes about half as much."""
 
 
-LOST: Final = frozenset({"body_missing", "body_mismatch", "commit_missing"})
+LOST_BODY_CODES: Final = frozenset({"body_missing", "body_mismatch", "commit_missing"})
 """Codes of stored objects that are gone or damaged: no retry brings them back."""
 
 FRAME_BYTES = 16
@@ -107,7 +107,7 @@ def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:
         return batch
     tree = _tree(batch)
     for piece in batch.spilled:
-        if piece.at.count("/") >= DEPTH_MAX:
+        if piece.at.count("/") >= BATCH_DEPTH_MAX:
             continue  # it was within what is unreadable
         body = fetch_body(artifacts, piece.key, piece.sha256)
         _set(tree, piece.at, msgspec.json.decode(without_depths(body)) if piece.json else body.decode())

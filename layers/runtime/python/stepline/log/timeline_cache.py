@@ -31,7 +31,7 @@ from stepline.model.batch import Batch, encode_batch
 from stepline.model.ids import Lane
 from stepline.rendering.text_form import STANDARD, TextForm
 from stepline.timeline.fold import Timeline
-from stepline.timeline.segment import FORMAT, decode_segment, encode_segment
+from stepline.timeline.segment import TIMELINE_SEGMENT_FORMAT, decode_segment, encode_segment
 
 REMEMBERED = 32
 RANGES = 4
@@ -108,7 +108,7 @@ MIME: Final = "application/msgpack"
 
 def segment_key(lane: Lane, n: int) -> str:
     """Return the key of the segment up to batch n."""
-    return f"seg/{lane.prefix()}/{n:012d}-v{FORMAT}"
+    return f"seg/{lane.prefix()}/{n:012d}-v{TIMELINE_SEGMENT_FORMAT}"
 
 
 def seal(ports: Ports, lane: Lane, timeline: Timeline) -> int:

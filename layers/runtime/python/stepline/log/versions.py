@@ -23,7 +23,7 @@ from stepline.errors import DependencyError, NotFoundError
 from stepline.log.spill import fetch_body
 from stepline.model.base import Value
 from stepline.model.entry import Closed
-from stepline.model.file.mime import UNKNOWN, is_text
+from stepline.model.file.mime import OCTET_STREAM, is_text
 from stepline.model.ids import Lane
 from stepline.model.program.execution import WorkFile
 from stepline.ports.artifacts import Artifacts
@@ -272,7 +272,7 @@ def _unfit(path: str, file: WorkFile) -> LeftOut | Literal[""]:
         return "name"
     if file.size_bytes > FILE_MAX_BYTES:
         return "too_large"
-    return "" if is_text(file.mime) or file.mime == UNKNOWN else "not_text"
+    return "" if is_text(file.mime) or file.mime == OCTET_STREAM else "not_text"
 
 
 def is_git_name(segment: bytes) -> bool:

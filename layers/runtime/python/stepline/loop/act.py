@@ -40,7 +40,7 @@ from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
 from stepline.tools.registry import Registry
-from stepline.tools.spec import Effect
+from stepline.tools.spec import ToolEffect
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +55,10 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
     if elsewhere(timeline.state, step, "act") is not None:
         timeline = attempt.load(consistent=True)
     if agent.servers is not None:
-        from stepline.loop.mcp.turn_tools import equip, is_due, list_tools  # noqa: PLC0415 - most agents have none
+        from stepline.loop.mcp.turn_tools import equip, is_due, list_turn_tools  # noqa: PLC0415 - most agents have none
 
         if is_due(agent, timeline) and elsewhere(timeline.state, step, "decide") is None:
-            return list_tools(attempt, timeline)
+            return list_turn_tools(attempt, timeline)
         attempt = replace(attempt, agent=equip(agent, timeline, ports.artifacts))
     if step.attempt > 0:
         journal.take_over(timeline.state.claim)
@@ -125,7 +125,7 @@ def _run_allowed(attempt: Attempt, timeline: Timeline, index: int, action: Actio
     return None if began is None else _run(attempt, timeline, index, action, began)
 
 
-def effect_of(registry: Registry, tool_id: str) -> Effect:
+def effect_of(registry: Registry, tool_id: str) -> ToolEffect:
     """Return a tool's effect class; `pure` for a tool removed since the decision, which is refused."""
     return registry.find(tool_id).spec.effect if tool_id in registry else "pure"
 

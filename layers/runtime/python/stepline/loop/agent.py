@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from stepline.model.block import Produced
 from stepline.model.decision import ApprovalRule
 from stepline.model.entry import Closed, HookName, Inbound
-from stepline.model.program.execution import PREVIEW_CHARS, Limits, Placement, RuntimeProfile
+from stepline.model.program.execution import PREVIEW_CHARS, Placement, RunLimits, RuntimeProfile
 from stepline.model.tenancy.charge import ROUND_OUTPUT_TOKENS
 from stepline.model.version import TIMELINE, Layout
 from stepline.ports.model import DECISION_ROLE
@@ -35,7 +35,7 @@ class Execution:
     """
 
     profile: RuntimeProfile
-    limits: Limits
+    limits: RunLimits
     tools: tuple[str, ...]
     preview_chars: int = PREVIEW_CHARS
     bundle: str = ""

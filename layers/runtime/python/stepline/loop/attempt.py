@@ -21,14 +21,14 @@ from stepline.metering.metered_model import MeteredModel, Metering
 from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
 from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
-from stepline.model.entry import Entry, Steered, Titled
+from stepline.model.entry import Entry, SteeredEntry, Titled
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import ModelCall, Usage, sum_usages
 from stepline.ports.clock import Meter
 from stepline.ports.model import NO_MODEL, Completion, ModelClient, ModelRequest
 from stepline.ports.relay import RelayStream
-from stepline.ports.signal import NeverCancelled, NeverSteered, Watch
+from stepline.ports.signal import NeverCancelled, NeverSteered, SteerWatch
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import Store, ToolContext
 from stepline.tools.sources import SourcePool
@@ -54,7 +54,7 @@ class Attempt:
     step: Step
     model: ModelClient = NO_MODEL
     claim: int = 0
-    watch: Watch = field(default_factory=NeverSteered)
+    watch: SteerWatch = field(default_factory=NeverSteered)
     bare: bool = False
     narrowed: int = 0
     lost: list[Usage] = field(default_factory=list)
@@ -95,14 +95,14 @@ class Attempt:
             if (gone := elsewhere(at.state, self.step, "decide")) is not None:
                 return gone
             check_claim(at.state, self.claim)
-            if any(isinstance(entry, Steered) and entry.n <= at.state.steered for entry in entries):
+            if any(isinstance(entry, SteeredEntry) and entry.n <= at.state.steered for entry in entries):
                 return at  # already recorded: our own put, whose answer was lost
             state = at.state
             put = tuple(self._with_standing_title(entry, at.state) for entry in entries)
             if any(isinstance(entry, Titled) for entry in put):
                 state = titled(state, at.n + 1)
             for entry in put:
-                if isinstance(entry, Steered):
+                if isinstance(entry, SteeredEntry):
                     state = steered(state, entry.n, finalize=entry.finalize)
             return Draft(entries=put, state=state)
 
@@ -200,7 +200,7 @@ class Attempt:
         return tuple(saved_turns(timeline))
 
 
-def ask_whole(model: ModelClient, request: ModelRequest, watch: Watch, lost: list[Usage]) -> Completion:
+def ask_whole(model: ModelClient, request: ModelRequest, watch: SteerWatch, lost: list[Usage]) -> Completion:
     """Ask a model for a text that is not streamed to clients; end the call early if the user steers.
 
     If the model declines, the role's fallback is asked once. Raises what `ModelStream` raises; then `lost` gets
@@ -213,7 +213,7 @@ def ask_whole(model: ModelClient, request: ModelRequest, watch: Watch, lost: lis
     return replace(second, usage=sum_usages([first.usage, second.usage]))
 
 
-def _ask(model: ModelClient, request: ModelRequest, watch: Watch, lost: list[Usage]) -> Completion:
+def _ask(model: ModelClient, request: ModelRequest, watch: SteerWatch, lost: list[Usage]) -> Completion:
     with model.stream(request) as running, watch.calling(running.abort):
         try:
             for _ in running:

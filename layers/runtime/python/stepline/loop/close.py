@@ -20,7 +20,7 @@ from stepline.delivery.settle_account import settle_account
 from stepline.delivery.stage_queue import free_mark
 from stepline.errors import HOOK_FAILED, retry_after_of
 from stepline.log.bindings import Policy, Ports
-from stepline.log.fence import ended, onward, owns, standing, stops_when_deleted
+from stepline.log.fence import compare_step, ended, onward, owns, stops_when_deleted
 from stepline.log.journal import Draft, Journal
 from stepline.log.spill import hydrate
 from stepline.log.transition import closed, epoch_ms, next_round, opened, titled, unremembered
@@ -42,7 +42,7 @@ from stepline.model.entry import (
     Inbound,
     Opened,
     Started,
-    Steered,
+    SteeredEntry,
     Titled,
 )
 from stepline.model.ids import Lane, turn_id, utc
@@ -125,7 +125,7 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
         rules = ports.of(state.bundle)
         if not owns(state, step):
             return ended(step, "stop")
-        if not code and standing(state, step, "close") == "beyond":
+        if not code and compare_step(state, step, "close") == "beyond":
             return onward(step, state)
         batches = ports.log.since(lane, min(state.opened, state.rendered), upto=tail.n, consistent=True)
         journal.take_over_all(tail, state.opened, batches, but=_claims_afterwards(batches))
@@ -224,7 +224,7 @@ def _closed(
     state: State,
     *,
     code: str,
-    stop: Steered | None,
+    stop: SteeredEntry | None,
     bill: tuple[ModelCall, ...],
 ) -> Closed:
     """Return the turn's end: by a stop, by the decision it stands at, or by the error that ended it."""
@@ -405,7 +405,7 @@ def settle_events(suffix: Sequence[Batch], state: State) -> Settlement:
     entries = [(batch.n, entry) for batch in suffix if batch.n > state.rendered for entry in batch.entries]
     unseen = [(n, entry) for n, entry in entries if isinstance(entry, Inbound)]
     stop = max((n for n, event in unseen if event.rule.then == "close"), default=0)
-    heeded = {entry.n: entry.finalize for _, entry in entries if isinstance(entry, Steered)}
+    heeded = {entry.n: entry.finalize for _, entry in entries if isinstance(entry, SteeredEntry)}
     newest_text = max((n for n, finalize in heeded.items() if finalize), default=0)
     promoted, handed, holding = [], [], False
     for n, event in unseen:
@@ -422,10 +422,12 @@ def settle_events(suffix: Sequence[Batch], state: State) -> Settlement:
     return Settlement(holding=holding, promoted=tuple(promoted), dropped=tuple(handed))
 
 
-def stop_of(suffix: Sequence[Batch], state: State) -> Steered | None:
+def stop_of(suffix: Sequence[Batch], state: State) -> SteeredEntry | None:
     """Return the stop that ended the turn, if there is one."""
     entries = (entry for batch in suffix for entry in batch.entries)
-    heeded = (e for e in entries if isinstance(e, Steered) and e.n == state.steered and e.turn == state.turn)
+    heeded = (
+        e for e in entries if isinstance(e, SteeredEntry) and e.n == state.steered and e.turn == state.turn
+    )
     return next((entry for entry in heeded if not entry.finalize), None)
 
 

@@ -57,7 +57,15 @@ from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt, count_usage
 from stepline.loop.hooks.run_hook import run_hooks
 from stepline.loop.steer import STOPPED, Steer, finalize_left, heed, heeding, steer_in, steer_of
-from stepline.loop.stream_generation import Posed, RoundLayout, Sample, Sampler, ask, cut_off, sample
+from stepline.loop.stream_generation import (
+    Posed,
+    RoundLayout,
+    Sample,
+    Sampler,
+    build_model_request,
+    sample,
+    void_decision,
+)
 from stepline.loop.tenancy.budget import hold_round
 from stepline.loop.title import opening_stage
 from stepline.loop.tracing.traced_step import traced
@@ -68,7 +76,7 @@ from stepline.metrics import (
     STEERS,
 )
 from stepline.model.batch import Batch, State
-from stepline.model.entry import Decided, Reopened, Steered
+from stepline.model.entry import Decided, Reopened, SteeredEntry
 from stepline.model.ids import utc
 from stepline.model.path import out_key
 from stepline.model.step import Step
@@ -298,14 +306,16 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
         state = replace(at.state, segment=max(segment, at.state.segment))
         steer = _steer_before(journal, timeline, at)
         if steer is not None:
-            cut = replace(cut_off(taken), claim=claim, lost=lost)
+            cut = replace(void_decision(taken), claim=claim, lost=lost)
             heeded = heeding(steer, ports.policy, state, at=utc(ports.clock.now()), phase="decision")
             cut = replace(cut, rounds_left=_rounds_left(ports.policy, state, heeded.finalize + 1))
             over = interrupted(state, at.n + 1, rendered=rendered)
             return Draft(entries=(cut, heeded), state=steered(over, heeded.n, finalize=heeded.finalize))
         if taken.decision.interrupted:
             raise UnknownOutcome("a watch saw a steer that is not in the log", n=timeline.n)
-        entry = replace(settle(taken.decision, state, ports.policy, timeline), claim=claim, lost=lost)
+        entry = replace(
+            settle_decision(taken.decision, state, ports.policy, timeline), claim=claim, lost=lost
+        )
         state = replace(state, finalize=finalize_left(timeline))
         entry = replace(entry, rounds_left=_rounds_left(ports.policy, state, state.finalize))
         return Draft(entries=(entry,), state=_after(attempt, state, at.n + 1, entry, rendered))
@@ -313,7 +323,7 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
     batch = journal.commit(plan, tail=timeline.tail)
     if isinstance(batch, Batch):
         publish(ports, journal.lane, batch)
-        cut = any(isinstance(entry, Steered) for entry in batch.entries)
+        cut = any(isinstance(entry, SteeredEntry) for entry in batch.entries)
         _count(ports.meter, replace(taken.decision, lost=lost), cut=cut)
         accepted = taken.decision.accepted and not cut
         logger.info("round decided", extra={"round": step.iteration, "accepted": accepted, "cut": cut})
@@ -356,7 +366,7 @@ def _count(meter: Meter, decision: Decided, *, cut: bool) -> None:
         meter.count(CACHE_BUSTS, reason=decision.bust.reason)
 
 
-def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) -> Decided:
+def settle_decision(decision: Decided, state: State, policy: Policy, timeline: Timeline) -> Decided:
     """Return the decision to record: one that cannot be tried again becomes an exit.
 
     One that the model declined stays as it is. Its answer is the one shown to the user, or else a status answer. A
@@ -443,7 +453,11 @@ class TimelineRounds:
         return _make_room(attempt, timeline)
 
     def pose(self, attempt: Attempt, timeline: Timeline, _: ToolContext, *, last_round: bool) -> Posed:
-        return Posed(request=ask(attempt.ports, attempt.agent, timeline, attempt.step, last_round=last_round))
+        return Posed(
+            request=build_model_request(
+                attempt.ports, attempt.agent, timeline, attempt.step, last_round=last_round
+            )
+        )
 
     def shrink(self, attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline | Step] | None:
         made = _make_room(attempt, timeline, forced=True)

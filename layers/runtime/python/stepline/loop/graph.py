@@ -26,7 +26,7 @@ START: Final = "Decide"
 ROUTER: Final = "Route"
 LAUNCHER: Final = "Launch"
 END: Final = "Done"
-FAILED: Final = "CloseFailed"
+CLOSE_FAILED: Final = "CloseFailed"
 
 # Step Functions must never retry over a live function (docs/adr/0001-orchestrator.md).
 TASK_MARGIN_S: Final = 30
@@ -37,16 +37,16 @@ SWEEP_EVERY_S: Final = 300
 
 TRANSPORT: Final = "Transport"
 """Stands for the errors by which a request was refused or lost before the handler ran: safe to send again for longer."""
-UNKNOWN: Final = "Unknown"
+UNKNOWN_ERROR: Final = "Unknown"
 """Stands for the errors after which the handler may have run: the log tells the next attempt how far."""
-LOST: Final = ("Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "States.Timeout")
+UNKNOWN_ERRORS: Final = ("Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "States.Timeout")
 """Step Functions' names of these errors."""
 NO_ANSWER: Final = (ModelStreamBroken.__name__, ModelTimeout.__name__, ModelUnreachable.__name__)
 SHED_LOAD: Final = (ModelOverloaded.__name__, ModelRateLimited.__name__)
 OWN_ERRORS: Final = tuple(name for name in retryable_names() if name not in (*SHED_LOAD, *NO_ANSWER))
 
 
-class Retry(Value):
+class RetryRule(Value):
     """Try again on these errors: `tries` times, first after `interval_s`, doubled each time up to `max_s`."""
 
     errors: tuple[str, ...]
@@ -61,7 +61,7 @@ class Task(Value):
     name: str
     function: str
     function_timeout_s: int
-    retries: tuple[Retry, ...]
+    retries: tuple[RetryRule, ...]
     next: str
     catch: str
 
@@ -70,7 +70,7 @@ class Task(Value):
         return self.function_timeout_s + TASK_MARGIN_S
 
 
-class RemoteTask(Value):
+class RemoteTaskState(Value):
     """A state that starts a task elsewhere and waits for its report.
 
     `function` starts the task, and is tried again if it could not. The state fails after `heartbeat_s`
@@ -79,7 +79,7 @@ class RemoteTask(Value):
 
     name: str
     function: str
-    retries: tuple[Retry, ...]
+    retries: tuple[RetryRule, ...]
     timeout_s: int
     heartbeat_s: int
     next: str
@@ -93,16 +93,16 @@ class Wait(Value):
     next: str
 
 
-def _retries(*, transport: int, unknown: int, model: bool = False) -> tuple[Retry, ...]:
+def _retries(*, transport: int, unknown: int, model: bool = False) -> tuple[RetryRule, ...]:
     """Return retries with the specific errors before the unknown ones; each list has its own count.
 
     A provider that sheds load is not among them: the round waits for it, and says so (`decide`).
     """
     own = (*OWN_ERRORS, *NO_ANSWER) if model else OWN_ERRORS
     return (
-        Retry(errors=(TRANSPORT,), interval_s=1, tries=transport),
-        Retry(errors=own, interval_s=1, tries=2),
-        Retry(errors=(UNKNOWN,), interval_s=2, tries=unknown),
+        RetryRule(errors=(TRANSPORT,), interval_s=1, tries=transport),
+        RetryRule(errors=own, interval_s=1, tries=2),
+        RetryRule(errors=(UNKNOWN_ERROR,), interval_s=2, tries=unknown),
     )
 
 
@@ -146,19 +146,19 @@ TASKS: Final = (
         function_timeout_s=90,
         retries=_retries(transport=10, unknown=4),
         next=ROUTER,
-        catch=FAILED,
+        catch=CLOSE_FAILED,
     ),
 )
 
 # Only a task that was not started is tried again, never one that was. The task enforces the program's own
 # timeout; this one covers a task that does not.
-REMOTE: Final = RemoteTask(
+REMOTE: Final = RemoteTaskState(
     name="ExecuteTask",
     function="act",
     retries=(
-        Retry(errors=(TRANSPORT,), interval_s=2, tries=4),
-        Retry(errors=OWN_ERRORS, interval_s=1, tries=2),
-        Retry(errors=(UNSTARTED,), interval_s=5, tries=5, max_s=60),
+        RetryRule(errors=(TRANSPORT,), interval_s=2, tries=4),
+        RetryRule(errors=OWN_ERRORS, interval_s=1, tries=2),
+        RetryRule(errors=(UNSTARTED,), interval_s=5, tries=5, max_s=60),
     ),
     timeout_s=PROVISION_S + RUN_MAX_S + COLLECT_S,
     heartbeat_s=PROVISION_S,
@@ -213,7 +213,7 @@ def is_last_try(state: str, error: str, attempt: int) -> bool:
 
 def tries_of_lost(state: str) -> int:
     """Return how often a state asks a function whose process died each time."""
-    return 1 + next((retry.tries for retry in STATES[state].retries if UNKNOWN in retry.errors), 0)
+    return 1 + next((retry.tries for retry in STATES[state].retries if UNKNOWN_ERROR in retry.errors), 0)
 
 
-STATES: Final[Mapping[str, Task | RemoteTask]] = {task.name: task for task in (*TASKS, REMOTE)}
+STATES: Final[Mapping[str, Task | RemoteTaskState]] = {task.name: task for task in (*TASKS, REMOTE)}

@@ -23,7 +23,7 @@ from stepline.model.ids import TURN
 from stepline.model.path import LogicalPath, PlanPath, SourcesPath, from_physical, out_key, parse_path
 from stepline.protocol.decision.call_check import Referred, binds, find_references
 from stepline.timeline.fold import Timeline
-from stepline.tools.content import READABLE, Content, check_whole, load_content
+from stepline.tools.content import READABLE, PathContent, check_body_size, load_content
 from stepline.tools.context import ToolContext
 
 _SHORT: Final = ("files", "outputs", "attachments")
@@ -36,7 +36,7 @@ class References:
     def __init__(self, timeline: Timeline, context: ToolContext) -> None:
         self._timeline = timeline
         self._context = context
-        self.found: dict[str, Content] = {}
+        self.found: dict[str, PathContent] = {}
         """The content at each path that was referred to."""
 
     def refer(self, written: str) -> Referred:
@@ -59,7 +59,7 @@ class References:
         if not is_text(content.mime):
             raise ToolError(f"{content.mime} is no text", code="ref_not_text")
         if content.body is not None:
-            check_whole(content.body)
+            check_body_size(content.body)
         self.found[name] = content
         return Referred(path=name, internal=content.block.meta.get("visibility") == "internal")
 
@@ -90,7 +90,7 @@ class References:
             piece.text and (piece.path == name or name in piece.text) for piece in self._timeline.pieces
         )
 
-    def _stored(self, content: Content) -> Body:
+    def _stored(self, content: PathContent) -> Body:
         if content.body is not None:
             return content.body
         context, data = self._context, content.written.encode("utf-8", "surrogatepass")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from stepline.delivery.effect import publish
-from stepline.log.fence import standing
+from stepline.log.fence import compare_step
 from stepline.log.journal import Draft
 from stepline.log.transition import next_round, resulted, started, steered
 from stepline.loop.attempt import Attempt, count_usage
@@ -161,4 +161,4 @@ def unverified(attempt: Attempt, action: Action) -> Resulted:
 
 
 def _is_next(attempt: Attempt, at: Batch, index: int) -> bool:
-    return standing(at.state, attempt.step, "act") == "mine" and at.state.cursor.action == index
+    return compare_step(at.state, attempt.step, "act") == "mine" and at.state.cursor.action == index

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
 from stepline.log.bindings import Policy
-from stepline.log.fence import onward, standing
+from stepline.log.fence import compare_step, onward
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt
 from stepline.metrics import STEERS
 from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
-from stepline.model.entry import Inbound, Resulted, Steered
+from stepline.model.entry import Inbound, Resulted, SteeredEntry
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
 
@@ -62,12 +62,12 @@ def steer_in(batches: Sequence[Batch], heeded: int) -> Steer | None:
     return find_steer(found, heeded)
 
 
-def heeding(steer: Steer, policy: Policy, state: State, *, at: str, phase: Phase) -> Steered:
+def heeding(steer: Steer, policy: Policy, state: State, *, at: str, phase: Phase) -> SteeredEntry:
     """Return the record that a steer was heeded in a phase of the round at which `state` stands."""
     iteration = state.cursor.iteration
     # A steer that cuts off a round's work also ends that round.
     left = policy.max_iterations + state.credits - iteration - bool(phase)
-    return Steered(
+    return SteeredEntry(
         n=steer.n,
         turn=state.turn,
         at=at,
@@ -91,7 +91,7 @@ def heed(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
         if isinstance(moved, Step):
             return moved
         attempt.ports.meter.count(STEERS)
-        if standing(moved.state, step, "decide") != "mine":
+        if compare_step(moved.state, step, "decide") != "mine":
             return onward(step, moved.state)
         timeline = moved  # another one may have come before the record
     return timeline

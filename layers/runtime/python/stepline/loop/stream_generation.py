@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from stepline.context.announce import Saved, announce, render_pool
 from stepline.context.bust import find_bust
-from stepline.context.media import render_media, weigh
+from stepline.context.media import render_media, tokens_to_bytes
 from stepline.context.request import digest_request, digest_system, render, spell_files
 from stepline.errors import DependencyError, SteplineError
 from stepline.log.bindings import Ports
@@ -48,15 +48,21 @@ from stepline.ports.clock import Clock
 from stepline.ports.model import Completion, Content, Media, ModelRequest, ModelStream, Part
 from stepline.ports.relay import RelayStream
 from stepline.protocol.citation.citation_stream import Cited, citable, cite
-from stepline.protocol.citation.token import UNREADABLE
+from stepline.protocol.citation.token import UNREADABLE_SID
 from stepline.protocol.decision.notice import make_notice
-from stepline.protocol.decision.read import Verdict, read_decision, thoughts
+from stepline.protocol.decision.read import RoundVerdict, read_decision, thoughts
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import PrefixGuard
 from stepline.protocol.decision.staging import name_artifact
-from stepline.protocol.parser.channel_parser import ChannelEvent, ChannelParser, Opened, Text, Transcript
+from stepline.protocol.parser.channel_parser import (
+    ChannelEvent,
+    ChannelOpened,
+    ChannelParser,
+    Text,
+    Transcript,
+)
 from stepline.protocol.parser.grammar import CODE, THINKING
-from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, LaneText
+from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, LanePiece
 from stepline.protocol.stream.show import Show
 from stepline.rendering.piece import byte_length, text_bytes
 from stepline.timeline.fold import Timeline
@@ -66,7 +72,7 @@ from stepline.tools.plan import apply_acks, parse_acks
 logger = logging.getLogger(__name__)
 
 _NO_CALL = Action(call_id="", tool_id="", params={})
-UNHEARD = Verdict(accepted=False)
+UNHEARD = RoundVerdict(accepted=False)
 """The verdict on a generation that was cut off, or in which the model declined."""
 
 
@@ -161,10 +167,10 @@ def sample(attempt: Attempt, timeline: Timeline, *, layout: RoundLayout) -> Samp
         sent=posed.record(sent, decision.usage, staged=staged),
     )
     taken = Sample(decision=decision, shown=heard.answer, raw=heard.completion.text, sources=rules.sources)
-    return dataclasses.replace(taken, decision=cut_off(taken)) if heard.steered else taken
+    return dataclasses.replace(taken, decision=void_decision(taken)) if heard.steered else taken
 
 
-def cut_off(taken: Sample) -> Decided:
+def void_decision(taken: Sample) -> Decided:
     """Return the record of a generation that a steer made void: the text shown, the cost, and no action."""
     made = taken.decision
     if made.interrupted:
@@ -206,13 +212,13 @@ def _sent(request: ModelRequest, minimum_tokens: int, files: tuple[str, ...]) ->
     )
 
 
-def _judge(heard: Heard, rules: RoundRules) -> Verdict:
+def _judge(heard: Heard, rules: RoundRules) -> RoundVerdict:
     return read_decision(
         heard.transcript, rules, stop_reason=heard.completion.stop_reason, streamed_answer=heard.answer
     )
 
 
-def _pinned(verdict: Verdict, references: References, agent: Agent) -> Verdict:
+def _pinned(verdict: RoundVerdict, references: References, agent: Agent) -> RoundVerdict:
     """Return the verdict with the contents that its actions refer to."""
     if not references.found:
         return verdict
@@ -246,7 +252,9 @@ def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: boo
     )
 
 
-def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_round: bool) -> ModelRequest:
+def build_model_request(
+    ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_round: bool
+) -> ModelRequest:
     """Return the request of this round: a pure function of the timeline, but for time and history in its last part."""
     rendered = render(
         timeline,
@@ -300,7 +308,9 @@ def weigh_overhead(timeline: Timeline, request: ModelRequest) -> int:
     """
     end = timeline.parts.ends[-1] if timeline.parts.ends else 0
     others = (*request.system, *request.content[len(timeline.parts.sealed) :])
-    size = sum(byte_length(part.text) if isinstance(part, Part) else weigh(part.tokens) for part in others)
+    size = sum(
+        byte_length(part.text) if isinstance(part, Part) else tokens_to_bytes(part.tokens) for part in others
+    )
     return size - text_bytes(timeline.pieces[end:])
 
 
@@ -346,7 +356,7 @@ def _record(
     ports: Ports,
     timeline: Timeline,
     step: Step,
-    verdict: Verdict,
+    verdict: RoundVerdict,
     heard: Heard,
     *,
     began: datetime,
@@ -385,7 +395,7 @@ def _record(
 
 
 def _citation_notices(cited: Cited) -> tuple[Notice, ...]:
-    if UNREADABLE not in cited.unresolved:
+    if UNREADABLE_SID not in cited.unresolved:
         return ()
     message = (
         "The text counts, but a citation in it could not be read and was left out of what the user sees. "
@@ -416,7 +426,7 @@ def _measured(
     return replace(decision, system="" if system == timeline.asked.system else system, bust=bust)
 
 
-def _acknowledged(timeline: Timeline, step: Step, verdict: Verdict, now: str) -> Plan | None:
+def _acknowledged(timeline: Timeline, step: Step, verdict: RoundVerdict, now: str) -> Plan | None:
     """Return the current plan as the notes acknowledge it; None in a round that changes plans."""
     if any(action.tool_id == "react.plan" for action in verdict.actions):
         return None
@@ -457,7 +467,7 @@ class ChannelTimes:
                 continue
             now = (self._clock.now() - self._began) // timedelta(milliseconds=1)
             spans = self._spans.setdefault(event.channel, [])
-            if type(event) is Opened:
+            if type(event) is ChannelOpened:
                 spans.append((now, now))
             else:
                 spans[-1] = (spans[-1][0], now)
@@ -555,7 +565,7 @@ def _hear(
 
 def _push(stream: RelayStream, event: LaneEvent) -> None:
     """Send a lane event: a text to its lane, all else to the control lane."""
-    if isinstance(event, LaneText):
+    if isinstance(event, LanePiece):
         stream.push(event.lane, event.text)
     else:
         stream.push(CONTROL_LANE, msgspec.json.encode(event).decode() + "\n")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
-from stepline.delivery.effect import publish, redo, standing_step
+from stepline.delivery.effect import current_step, publish, redo
 from stepline.delivery.paced_machine import DESCRIBES, PacedMachine
 from stepline.delivery.stage_queue import begin_queued, follow_parking, free_mark, queued_turn, try_to_begin
 from stepline.errors import DependencyError, SteplineError
@@ -42,12 +42,12 @@ SWEEP_S: Final = 240.0
 """How long a sweep begins with lanes: well within the time of its function, and over before the next one."""
 
 
-def in_turn(do: Callable[[OpenLane], str], marks: Sequence[OpenLane]) -> Iterable[str]:
+def _in_turn(do: Callable[[OpenLane], str], marks: Sequence[OpenLane]) -> Iterable[str]:
     """Do it with one mark after the other."""
     return map(do, marks)
 
 
-def sweep(ports: Ports, *, each: Each = in_turn) -> dict[str, int]:
+def sweep(ports: Ports, *, each: Each = _in_turn) -> dict[str, int]:
     """Check every lane that has been marked open for a while, `each` in its turn or several at once, for `SWEEP_S` at most.
 
     Return the number of lanes by result. A lane that cannot be swept now is counted as `failed`: it must not keep the ones
@@ -139,7 +139,7 @@ def _look_at_queued(ports: Ports, lane: Lane, state: State) -> Swept:
 
 def _look_at_owner(ports: Ports, lane: Lane, tail: Batch, *, ended: str) -> Swept:
     """Start, replace or leave alone the execution of an open turn."""
-    verdict = judge(ports, lane, tail, ended=ended)
+    verdict = _classify_execution(ports, lane, tail, ended=ended)
     if verdict == "alive":
         return "alive"
     if verdict == "absent":
@@ -171,7 +171,7 @@ def _closing(journal: Journal, tail: Batch) -> Batch | None:
 def replace_owner(ports: Ports, lane: Lane, seen: Batch) -> Swept:
     """Give the open turn of `seen` to a new execution, or end it if that happened too often."""
     if seen.state.takeovers >= ports.policy.takeovers:
-        close_turn(ports, standing_step(lane, seen), code="execution_lost")
+        close_turn(ports, current_step(lane, seen), code="execution_lost")
         return "closed"
     return _take_over(ports, lane, seen)
 
@@ -190,7 +190,9 @@ def revive(ports: Ports, lane: Lane, batch: Batch) -> None:
         sweep_lane(ports, lane, ended=name)
 
 
-def judge(ports: Ports, lane: Lane, tail: Batch, *, ended: str = "") -> Literal["alive", "absent", "dead"]:
+def _classify_execution(
+    ports: Ports, lane: Lane, tail: Batch, *, ended: str = ""
+) -> Literal["alive", "absent", "dead"]:
     """Classify the execution of the open turn: alive, never started, or to be given up; `ended` names one that has ended."""
     name = execution_name(lane, tail.state.epoch)
     status = "ended" if name == ended else ports.machine.status(name)

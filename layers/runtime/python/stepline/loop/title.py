@@ -45,7 +45,7 @@ def opening_stage(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
     if not is_new(timeline, step) or not agent.gate:
         return timeline
     at = utc(attempt.ports.clock.now())
-    entry = name_conversation(attempt, agent.gate, timeline, turn=step.turn, at=at)
+    entry = _ask_title(attempt, agent.gate, timeline, turn=step.turn, at=at)
     return attempt.amend(timeline, entry, usage=entry.usage or Usage())
 
 
@@ -54,7 +54,7 @@ def is_new(timeline: Timeline, step: Step) -> bool:
     return step.iteration == 0 and len(timeline.history) == 1 and not timeline.state.titled
 
 
-def name_conversation(attempt: Attempt, gate: str, timeline: Timeline, *, turn: str, at: str) -> Titled:
+def _ask_title(attempt: Attempt, gate: str, timeline: Timeline, *, turn: str, at: str) -> Titled:
     """Ask for a title, by the instructions `gate`. Raises the retryable errors of `ModelStream`."""
     begun = "".join(piece.text for piece in timeline.pieces)[:BEGIN_CHARS]
     request = ModelRequest(

@@ -22,10 +22,10 @@ from msgspec.structs import replace
 
 from stepline.errors import SteplineError
 from stepline.loop.graph import (
+    CLOSE_FAILED,
     DEFAULT_LAUNCH,
     DEFAULT_ROUTE,
     END,
-    FAILED,
     LAUNCHER,
     LAUNCHES,
     ROUTER,
@@ -33,7 +33,7 @@ from stepline.loop.graph import (
     START,
     STATES,
     WAIT,
-    Retry,
+    RetryRule,
 )
 from stepline.model.step import Step
 
@@ -67,7 +67,7 @@ def turn(step: Step, *, jitter: Jitter, at: str = START) -> Course:
             step = yield from _ask(state, step, jitter, pause_s)
         except Exception as error:
             logger.exception("step failed", extra={"state": state, "turn_id": step.turn})
-            if catcher(state) == FAILED:
+            if catcher(state) == CLOSE_FAILED:
                 raise
             state, step = catcher(state), caught(step, error)
         else:
@@ -114,9 +114,9 @@ class Patience:
 
     def __init__(self, state: str, jitter: Jitter) -> None:
         """Begin with the first try of `state`."""
-        self._retries: tuple[Retry, ...] = STATES[state].retries
+        self._retries: tuple[RetryRule, ...] = STATES[state].retries
         self._jitter = jitter
-        self._used: Counter[Retry] = Counter()
+        self._used: Counter[RetryRule] = Counter()
 
     @property
     def attempt(self) -> int:

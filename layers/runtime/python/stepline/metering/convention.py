@@ -29,7 +29,7 @@ FIRST_CHUNK_S: Final = "gen_ai.response.time_to_first_chunk"
 FINISH: Final = "gen_ai.response.finish_reasons"
 RESPONSE: Final = "gen_ai.response.id"
 TOOL: Final = "gen_ai.tool.name"
-CALL: Final = "gen_ai.tool.call.id"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
 ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 RESULT: Final = "gen_ai.tool.call.result"
 SYSTEM: Final = "gen_ai.system_instructions"
@@ -78,7 +78,7 @@ def answer_attributes(made: Completion) -> Attributes:
 
 def request_texts(request: ModelRequest) -> Attributes:
     """Return the attributes of the texts that the model is given."""
-    system = clip("\n\n".join(part.text for part in request.system), SYSTEM_MAX_BYTES)
+    system = _clip("\n\n".join(part.text for part in request.system), SYSTEM_MAX_BYTES)
     return {
         SYSTEM: _json([{"type": "text", "content": system}]),
         INPUT: _json([{"role": "user", "parts": _newest(request.content)}]),
@@ -87,19 +87,19 @@ def request_texts(request: ModelRequest) -> Attributes:
 
 def answer_texts(text: str, reason: str) -> Attributes:
     """Return the attributes of an answer, of the model or of the agent."""
-    part = {"type": "text", "content": clip(text, OUTPUT_MAX_BYTES)}
+    part = {"type": "text", "content": _clip(text, OUTPUT_MAX_BYTES)}
     return {OUTPUT: _json([{"role": "assistant", "parts": [part], "finish_reason": reason}])}
 
 
 def call_texts(params: Any, code: str | None = None) -> Attributes:
     """Return the arguments of a tool's call, with its program if it has one."""
     given = params if code is None else {**params, "code": code}
-    return {ARGUMENTS: clip(_json(given), INPUT_MAX_BYTES)}
+    return {ARGUMENTS: _clip(_json(given), INPUT_MAX_BYTES)}
 
 
 def result_texts(texts: Iterable[str]) -> Attributes:
     """Return the result of a tool's call."""
-    return {RESULT: clip("\n".join(filter(None, texts)), INPUT_MAX_BYTES)}
+    return {RESULT: _clip("\n".join(filter(None, texts)), INPUT_MAX_BYTES)}
 
 
 def failure_code(error: BaseException) -> str:
@@ -107,7 +107,7 @@ def failure_code(error: BaseException) -> str:
     return error.reason if isinstance(error, SteplineError) else type(error).__name__
 
 
-def clip(text: str, most_bytes: int, *, from_end: bool = False) -> str:
+def _clip(text: str, most_bytes: int, *, from_end: bool = False) -> str:
     """Return the text if its JSON has at most so many bytes, else its beginning, or its end."""
     kept = text
     while (size := len(_json(kept).encode())) > most_bytes:
@@ -127,7 +127,7 @@ def _newest(content: Iterable[Content]) -> list[dict[str, str]]:
         if left <= 0:
             break
         if isinstance(part, Part):
-            text = clip(part.text, left, from_end=True)
+            text = _clip(part.text, left, from_end=True)
             parts.append({"type": "text", "content": text})
             left -= len(_json(text).encode())
         else:

@@ -21,7 +21,7 @@ class Span:
 
     def __init__(
         self,
-        visit: Visit | None,
+        visit: _Visit | None,
         parent: int,
         name: str,
         attributes: Attributes,
@@ -134,7 +134,7 @@ class Span:
         )
 
 
-class Visit(NamedTuple):
+class _Visit(NamedTuple):
     """One step of a turn: its trace with the topmost span, and the spans that have ended, from several threads, too."""
 
     traces: Traces
@@ -153,7 +153,7 @@ def begin_visit(
     """Return the span of a step, below the turn's topmost one; `NO_SPAN` without traces."""
     if traces is None:
         return NO_SPAN
-    visit = Visit(traces, clock, trace_id(lane, turn), root_span_id(lane, turn), [])
+    visit = _Visit(traces, clock, trace_id(lane, turn), root_span_id(lane, turn), [])
     return Span(visit, visit.root, name, attributes)
 
 

@@ -18,7 +18,7 @@ from stepline.model.usage import ModelCall, Tally
 FORMAT = 1
 """The version of the format of batches and their states; a batch without a version has the first one."""
 
-DEPTH_MAX = 100
+BATCH_DEPTH_MAX = 100
 """How deep a batch is nested when it is read."""
 UNREADABLE = "[unreadable: nested too deep]"
 STATE_MAX_BYTES = 1_136
@@ -181,16 +181,16 @@ def without_depths(body: bytes | memoryview) -> bytes:
     Pythons differ in how deep they can go, and by how deep they are already: what one writes another may not read.
     """
     body = bytes(body)
-    if body.count(b"[") + body.count(b"{") <= DEPTH_MAX or _depth(body) <= DEPTH_MAX:
+    if body.count(b"[") + body.count(b"{") <= BATCH_DEPTH_MAX or _depth(body) <= BATCH_DEPTH_MAX:
         return body
     parts, depth, done, begin = [], 0, 0, 0
     for token in _TOKEN.finditer(body):
         mark = token[0][:1]
         if mark in b"[{":
             depth += 1
-            begin = token.start() if depth == DEPTH_MAX + 1 else begin
+            begin = token.start() if depth == BATCH_DEPTH_MAX + 1 else begin
         elif mark in b"]}":
-            if depth == DEPTH_MAX + 1:
+            if depth == BATCH_DEPTH_MAX + 1:
                 parts += [body[done:begin], msgspec.json.encode(UNREADABLE)]
                 done = token.end()
             depth -= 1
@@ -200,12 +200,12 @@ def without_depths(body: bytes | memoryview) -> bytes:
 def _depth(body: bytes) -> int:
     """Return how deep JSON is nested, at most a step beyond DEPTH_MAX."""
     brackets = _STRING.sub(b"", body).translate(_ALIKE, _NO_BRACKETS)
-    for depth in range(DEPTH_MAX + 1):
+    for depth in range(BATCH_DEPTH_MAX + 1):
         inner = brackets.replace(b"[]", b"")
         if len(inner) == len(brackets):
             return depth
         brackets = inner
-    return DEPTH_MAX + 1
+    return BATCH_DEPTH_MAX + 1
 
 
 def decode_batch(body: bytes | memoryview) -> Batch:

@@ -15,7 +15,7 @@ ActionName: TypeAlias = Literal["call_tool", "complete", "exit"]
 ApprovalRule: TypeAlias = Literal["always", "never", "first_use"]
 """When a call needs a person: each time, not at all, or until one was approved in the conversation."""
 
-Verdict: TypeAlias = Literal["approved", "edited", "denied", "expired", "withdrawn"]
+ApprovalVerdict: TypeAlias = Literal["approved", "edited", "denied", "expired", "withdrawn"]
 """The answer to a request for an approval; `expired` came too late, and a steer withdraws the request."""
 
 Reaction: TypeAlias = Literal["ok", "not_ok", "neutral"]

@@ -16,14 +16,14 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.block import Body, Produced
-from stepline.model.decision import Action, ApprovalRule, Declined, Notice, Origin, Reaction, Verdict
+from stepline.model.decision import Action, ApprovalRule, ApprovalVerdict, Declined, Notice, Origin, Reaction
 from stepline.model.file.attachment import Attachment
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation, Source
 from stepline.model.usage import Bust, ModelCall, Usage, sum_usages
 from stepline.model.version import ContextLayout
-from stepline.model.wire.live_event import RULES, DropReason, EventClass, EventRule, classify
+from stepline.model.wire.live_event import RULES, DropReason, EventClass, EventClassRule, classify
 
 TITLE_CHARS: Final = 80
 """The longest title that a conversation has."""
@@ -190,7 +190,7 @@ class Inbound(Value, tag="in", tag_field="kind"):
         return classify(self.event, has_text=bool(self.text), reactive=self.reactive)
 
     @property
-    def rule(self) -> EventRule:
+    def rule(self) -> EventClassRule:
         """The rule of its class."""
         return RULES[self.event_class]
 
@@ -436,7 +436,7 @@ class Dropped(Value, tag="dropped", tag_field="kind"):
     event: str = ""
 
 
-class Steered(Value, tag="steered", tag_field="kind"):
+class SteeredEntry(Value, tag="steered", tag_field="kind"):
     """The steer of batch `n` is heeded: the running `phase` ("" if none) is over.
 
     `finalize` are the rounds left to finish; 0 for a stop, and the close is next.
@@ -508,7 +508,7 @@ class ApprovalAnswered(Value, tag="approval_answered", tag_field="kind"):
     iteration: int
     call_id: str
     tool_id: str
-    verdict: Verdict
+    verdict: ApprovalVerdict
     requested_at: str
     message_id: str
     text: str = ""
@@ -581,7 +581,7 @@ Entry: TypeAlias = (
     | Deferred
     | Closed
     | Dropped
-    | Steered
+    | SteeredEntry
     | TakenOver
     | Listed
     | ApprovalRequested

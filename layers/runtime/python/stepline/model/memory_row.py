@@ -11,7 +11,7 @@ RowKind: TypeAlias = Literal[
 ]
 """`prompt` is a user's message that opened a turn; `event` every later one: followup, steer, or a service's."""
 
-TEXT_CHARS: Final = 2_000
+MEMORY_TEXT_CHARS: Final = 2_000
 """The most characters of one row; a longer text has several rows at one path."""
 
 

@@ -30,7 +30,7 @@ from typing import Final, Literal, TypeAlias
 from stepline.errors import PathError
 from stepline.model.base import Value
 from stepline.model.ids import SEGMENT, TURN, Lane, check_segment
-from stepline.model.traversal import check_relative, clean_text, refuse
+from stepline.model.traversal import check_relative, clean_text, refuse_path
 
 Space = Literal["files", "outputs"]
 
@@ -163,7 +163,7 @@ LogicalPath: TypeAlias = LoggedPath | SourcesPath | SkillPath | KnowledgePath | 
 
 SID_RANGES_MAX: Final = 200
 
-FAMILIES: Final = ("ar", "tc", "fi", "so", "su", "ws", "sk", "ks")
+PATH_FAMILIES: Final = ("ar", "tc", "fi", "so", "su", "ws", "sk", "ks")
 
 _TURN = rf"(?P<turn>{TURN.pattern})"
 _WORD = r"[A-Za-z0-9_-]{1,128}"
@@ -228,9 +228,9 @@ def parse_path(text: str, namespaces: Collection[str] = ()) -> LogicalPath:
         return NamespacePath(namespace=family, rel=check_relative(rest))
     parse = _PARSERS.get(family) if colon else None
     if parse is None:
-        refuse(
+        refuse_path(
             "path_unknown_family",
-            f"a logical path begins with one of {', '.join((*FAMILIES, *namespaces))} and a colon",
+            f"a logical path begins with one of {', '.join((*PATH_FAMILIES, *namespaces))} and a colon",
             text,
         )
     if family in _LOGGED and (found := _FOREIGN.fullmatch(rest)):
@@ -249,7 +249,7 @@ def name_foreign(path: str, conversation: str) -> str:
     """Return a path as it is written in another conversation. Raises PathError if it is not of one conversation."""
     found = parse_path(path)
     if not isinstance(found, LoggedPath):
-        refuse("path_bad_form", f"only paths of {', '.join(_LOGGED)} name a conversation", path)
+        refuse_path("path_bad_form", f"only paths of {', '.join(_LOGGED)} name a conversation", path)
     return str(ForeignPath(conversation=conversation, path=found))
 
 
@@ -276,7 +276,7 @@ def from_physical(text: str) -> FilePath | AttachmentPath:
     text = clean_text(text)
     found = _PHYSICAL.fullmatch(text)
     if found is None:
-        refuse(
+        refuse_path(
             "path_not_physical",
             "a physical path is <turn>/files/…, <turn>/outputs/… or an attachment's",
             text,
@@ -295,18 +295,20 @@ def artifact_path(turn: str, raw: str) -> FilePath:
     """
     text = clean_text(raw).removeprefix("conv:")
     head, _, rel = text.partition("/")
-    if text.partition(":")[0] in FAMILIES:
+    if text.partition(":")[0] in PATH_FAMILIES:
         path = parse_path(text)
     elif TURN.fullmatch(head):
         path = from_physical(text)
     elif space := _SPACES.get(head):
         return FilePath(turn=turn, space=space, rel=check_relative(rel))
     elif head in ("attachments", "external") and rel:
-        refuse("path_not_writable", "attachments cannot be written; use files/… or outputs/…", text)
+        refuse_path("path_not_writable", "attachments cannot be written; use files/… or outputs/…", text)
     else:
         return FilePath(turn=turn, space="outputs", rel=check_relative(text))
     if not isinstance(path, FilePath):
-        refuse("path_not_writable", "only files/… and outputs/… of the current turn can be written", text)
+        refuse_path(
+            "path_not_writable", "only files/… and outputs/… of the current turn can be written", text
+        )
     if path.turn != turn:
         mine = str(FilePath(turn=turn, space=path.space, rel=path.rel))
         raise PathError(
@@ -328,7 +330,7 @@ def out_key(lane: Lane, turn: str, sha256: str) -> str:
     """Return the artifact key of bytes produced by a tool: `out/<lane>/<turn>/<sha256>`. Raises PathError."""
     parts_fit = all(SEGMENT.fullmatch(part) for part in (lane.tenant, lane.project, lane.conversation))
     if not (parts_fit and TURN.fullmatch(turn) and re.fullmatch(r"[0-9a-f]{64}", sha256)):
-        refuse("invalid_key", "an artifact key is built from a lane, a turn and 64 hex digits", turn)
+        refuse_path("invalid_key", "an artifact key is built from a lane, a turn and 64 hex digits", turn)
     return f"out/{lane.prefix()}/{turn}/{sha256}"
 
 
@@ -339,7 +341,7 @@ def version_ref(lane: Lane, turn: str) -> str:
 
 def _name(name: str) -> str:
     if "/" in name:
-        refuse("path_bad_form", "an attachment's name is one segment", name)
+        refuse_path("path_bad_form", "an attachment's name is one segment", name)
     return check_relative(name)
 
 
@@ -358,7 +360,7 @@ def _file(found: re.Match[str]) -> FilePath | AttachmentPath:
 def _match(pattern: re.Pattern[str], rest: str, form: str) -> re.Match[str]:
     found = pattern.fullmatch(rest)
     if found is None:
-        refuse("path_bad_form", f"not of the form {form}", rest)
+        refuse_path("path_bad_form", f"not of the form {form}", rest)
     return found
 
 
@@ -398,7 +400,7 @@ def _parse_so(rest: str) -> LogicalPath:
         return SourcesPath()
     picked = [one.strip() for one in sids.split(",")]
     if len(picked) > SID_RANGES_MAX:
-        refuse("path_too_long", f"at most {SID_RANGES_MAX} ranges of sids", rest)
+        refuse_path("path_too_long", f"at most {SID_RANGES_MAX} ranges of sids", rest)
     bounds = [_match(_SIDS, one, form).groups() for one in picked]
     ranges = [(int(first), int(last or first)) for first, last in bounds]
     return SourcesPath(ranges=tuple((min(pair), max(pair)) for pair in ranges))

@@ -8,7 +8,7 @@ from stepline.model.base import Value
 
 StepStatus = Literal["pending", "in_progress", "done", "failed"]
 
-MARKS: dict[StepStatus, str] = {"done": "✓", "failed": "✗", "in_progress": "…", "pending": "□"}
+STEP_MARKS: dict[StepStatus, str] = {"done": "✓", "failed": "✗", "in_progress": "…", "pending": "□"}
 
 
 class Plan(Value):

@@ -10,7 +10,7 @@ import msgspec
 from stepline.errors import DependencyError
 from stepline.model.base import Value
 from stepline.model.ids import Lane
-from stepline.model.program.handover import Launch
+from stepline.model.program.handover import TaskLaunch
 
 FORMAT = 1
 """The version of a step's format; one without a version has the first one."""
@@ -39,7 +39,7 @@ class Step(Value, omit_defaults=False):
     route: str = "decide"
     attempt: int = 0
     error: dict[str, Any] | None = None
-    launch: Launch | None = None
+    launch: TaskLaunch | None = None
     segment: int = 0
     wait_s: int = 0
     due_ms: int = 0

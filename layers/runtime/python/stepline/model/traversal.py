@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from stepline.errors import PathError
 
-TEXT_MAX_CHARS: Final = 2_048
+PATH_TEXT_MAX_CHARS: Final = 2_048
 RELATIVE_MAX_BYTES: Final = 900
 SEGMENT_MAX_BYTES: Final = 255
 
@@ -32,25 +32,25 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
-def refuse(code: str, message: str, text: str) -> NoReturn:
+def refuse_path(code: str, message: str, text: str) -> NoReturn:
     raise PathError(f"{message}: {text[:120]!r}", code=code)
 
 
 def clean_text(text: str) -> str:
     """Return the text in NFC. Refuses characters that are invalid anywhere in a path."""
     if not text:
-        refuse("path_empty", "a path is not empty", text)
-    if len(text) > TEXT_MAX_CHARS:
-        refuse("path_too_long", f"a path has at most {TEXT_MAX_CHARS} characters", text)
+        refuse_path("path_empty", "a path is not empty", text)
+    if len(text) > PATH_TEXT_MAX_CHARS:
+        refuse_path("path_too_long", f"a path has at most {PATH_TEXT_MAX_CHARS} characters", text)
     text = unicodedata.normalize("NFC", text)
     if "\\" in text:
-        refuse("path_backslash", "segments are separated by /", text)
+        refuse_path("path_backslash", "segments are separated by /", text)
     if not text.isascii() or not text.isprintable():
         refused = any(unicodedata.category(char) in _REFUSED_CATEGORIES for char in text)
         if refused:
-            refuse("path_control_character", "a path holds no control or invisible characters", text)
+            refuse_path("path_control_character", "a path holds no control or invisible characters", text)
     if text.startswith("/"):
-        refuse("path_absolute", "a path is not absolute", text)
+        refuse_path("path_absolute", "a path is not absolute", text)
     return text
 
 
@@ -74,22 +74,22 @@ def find_ambiguity(segment: str) -> tuple[str, str] | None:
 def check_relative(rel: str) -> str:
     """Return `rel` if it can only name something below its root."""
     if len(rel.encode()) > RELATIVE_MAX_BYTES:
-        refuse("path_too_long", f"a relative path has at most {RELATIVE_MAX_BYTES} bytes", rel)
+        refuse_path("path_too_long", f"a relative path has at most {RELATIVE_MAX_BYTES} bytes", rel)
     if rel.startswith("/"):
-        refuse("path_absolute", "the part below the namespace is relative", rel)
+        refuse_path("path_absolute", "the part below the namespace is relative", rel)
     if _DRIVE.match(rel):
-        refuse("path_drive", "a path names no drive", rel)
+        refuse_path("path_drive", "a path names no drive", rel)
     for segment in rel.split("/"):
         if not segment:
-            refuse("path_empty_segment", "a path names a file and has no empty segments", rel)
+            refuse_path("path_empty_segment", "a path names a file and has no empty segments", rel)
         if not segment.strip("."):
-            refuse("path_dot_segment", "a path has no segments of dots only", rel)
+            refuse_path("path_dot_segment", "a path has no segments of dots only", rel)
         if segment != segment.strip():
-            refuse("path_blank_edge", "a segment neither begins nor ends with a blank", rel)
+            refuse_path("path_blank_edge", "a segment neither begins nor ends with a blank", rel)
         if (ambiguity := find_ambiguity(segment)) is not None:
-            refuse(*ambiguity, rel)
+            refuse_path(*ambiguity, rel)
         if len(segment.encode()) > SEGMENT_MAX_BYTES:
-            refuse("path_too_long", f"a segment has at most {SEGMENT_MAX_BYTES} bytes", rel)
+            refuse_path("path_too_long", f"a segment has at most {SEGMENT_MAX_BYTES} bytes", rel)
     return rel
 
 

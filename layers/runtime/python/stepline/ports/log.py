@@ -72,7 +72,7 @@ class OpenLane(Value):
     since: str
 
 
-Place: TypeAlias = tuple[str, str]
+ListPosition: TypeAlias = tuple[str, str]
 """The place of a row in its owner's list: the time of its last activity, and its conversation."""
 
 
@@ -102,7 +102,7 @@ class Listing(Value):
     waits_for: Literal["", "approval"] = ""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ListPosition:
         """Its place in the list of its owner."""
         return (self.last_at, self.lane.conversation)
 
@@ -187,7 +187,7 @@ class Log(Protocol):
         project: str,
         user: str,
         *,
-        after: Place | None = None,
+        after: ListPosition | None = None,
         most: int | None = None,
     ) -> list[Listing]:
         """Return a user's conversations, newest activity first: the `most` first ones behind the place `after`."""

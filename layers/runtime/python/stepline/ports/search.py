@@ -11,7 +11,7 @@ Freshness: TypeAlias = Literal["", "day", "week", "month", "year"]
 SafeSearch: TypeAlias = Literal["off", "moderate", "strict"]
 
 
-class SearchQuery(Value):
+class WebSearchQuery(Value):
     """One query. `n` hits at most.
 
     `freshness` "" is any age, and `country` "" any country (ISO 3166, two letters). `objective` is what the query is
@@ -54,7 +54,7 @@ class WebSearch(Protocol):
     @property
     def about(self) -> str: ...
 
-    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+    def search(self, query: WebSearchQuery) -> tuple[Hit, ...]:
         """Return the best hits, best first; none for a query without results.
 
         Raises DependencyError: the engine does not answer now, or refuses our key; `reason` says which.

@@ -29,7 +29,7 @@ class Cancel(Protocol):
         """Wait for this time, or until it is requested; return True if it is."""
 
 
-class Watch(Cancel, Protocol):
+class SteerWatch(Cancel, Protocol):
     """A watch over one conversation's log during its `with` block. It may be late, and is never wrong."""
 
     def __enter__(self) -> Self: ...
@@ -47,7 +47,7 @@ class Signals(Protocol):
     def notify(self, lane: Lane, n: int) -> None:
         """Notify watchers that batch n of the conversation steers. Nothing is raised: the log has it, too."""
 
-    def watch(self, lane: Lane, after: int) -> Watch:
+    def watch(self, lane: Lane, after: int) -> SteerWatch:
         """Return a watch for steers after batch `after`; nothing is read before it is entered."""
 
 

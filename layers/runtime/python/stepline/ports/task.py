@@ -1,7 +1,7 @@
 """Tasks: runs in containers of their own, with a handover by secret and a task token.
 
-`Tasks` is used by the side that starts and sweeps tasks, `Duty` by the task itself; `Grants` issues rights to
-single objects, `Depot` uses them.
+`Tasks` is used by the side that starts and sweeps tasks, `TaskToken` by the task itself; `Grants` issues rights to
+single objects, `GrantedObjects` uses them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from stepline.model.base import Value
-from stepline.model.program.handover import Grant, Launch
+from stepline.model.program.handover import ObjectGrant, TaskLaunch
 
 if TYPE_CHECKING:
     from stepline.model.file.served_form import ServedForm
@@ -32,7 +32,7 @@ class Tasks(Protocol):
         InputError `payload_too_large`, DependencyError.
         """
 
-    def start(self, launch: Launch, token: str, attempt: int) -> None:
+    def start(self, launch: TaskLaunch, token: str, attempt: int) -> None:
         """Start the task of a run, which reports to the state with `token`.
 
         The same try, sent twice, starts one task. Raises DependencyError: none was started for now, by a
@@ -74,7 +74,7 @@ class Tasks(Protocol):
         """End the waiting state with an error; return False if no state waits. Raises DependencyError."""
 
 
-class Duty(Protocol):
+class TaskToken(Protocol):
     """The task's side: its handover, and the state that waits for it."""
 
     def take(self, secret: str) -> str:
@@ -90,24 +90,24 @@ class Duty(Protocol):
 class Grants(Protocol):
     """Rights to single objects of the artifact store, for `ttl_s` seconds."""
 
-    def read(self, key: str, *, ttl_s: int) -> Grant:
+    def read(self, key: str, *, ttl_s: int) -> ObjectGrant:
         """Return the right to get an object, which need not exist."""
 
-    def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> Grant:
+    def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> ObjectGrant:
         """Return the right to get an object in this form, whatever it was stored as; no cache may keep it."""
 
-    def write(self, key: str, *, mime: str, ttl_s: int) -> Grant:
+    def write(self, key: str, *, mime: str, ttl_s: int) -> ObjectGrant:
         """Return the right to put an object if none has that key."""
 
-    def rewrite(self, key: str, *, mime: str, ttl_s: int) -> Grant:
+    def rewrite(self, key: str, *, mime: str, ttl_s: int) -> ObjectGrant:
         """Return the right to put an object again and again, each in the place of the one before."""
 
 
-class Depot(Protocol):
+class GrantedObjects(Protocol):
     """The artifact store for a holder of grants."""
 
-    def get(self, grant: Grant) -> bytes:
+    def get(self, grant: ObjectGrant) -> bytes:
         """Return the object's bytes. Raises NotFoundError, DependencyError."""
 
-    def put(self, grant: Grant, body: bytes | Path) -> bool:
+    def put(self, grant: ObjectGrant, body: bytes | Path) -> bool:
         """Put bytes, or a file's; return True if this call wrote the object. Raises DependencyError."""

@@ -14,15 +14,15 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-from stepline.model.file.file_verdict import EMPTY, SIZE, TAKEN, FileLimits, FileVerdict, rejected
+from stepline.model.file.file_verdict import EMPTY_FILE, SIZE, TAKEN, FileLimits, FileVerdict, reject_file
 from stepline.model.file.magic_bytes import HEAD_BYTES, MISMATCH, find_mismatch
 from stepline.model.file.mime import (
     DOCX,
+    OCTET_STREAM,
     PDF,
     PICTURES,
     PLAIN,
     PPTX,
-    UNKNOWN,
     XLSX,
     ends_acting,
     guess_mime,
@@ -51,7 +51,7 @@ def agreed_mime(filename: str, mime: str) -> str:
     kind, named = mime.partition(";")[0].strip().lower(), guess_mime(filename)
     if _is_taken(kind):
         return kind
-    if named != UNKNOWN:
+    if named != OCTET_STREAM:
         return named
     return kind if is_binary(kind) else PLAIN
 
@@ -59,17 +59,17 @@ def agreed_mime(filename: str, mime: str) -> str:
 def judge_claim(filename: str, mime: str, size_bytes: int, limits: FileLimits) -> FileVerdict:
     """Judge what is said about a file, before there are bytes. Pure."""
     if ending := ends_acting(filename):
-        return rejected(
+        return reject_file(
             "type_not_allowed",
             f"a desktop would act on a file named .{ending}; rename it to .txt to send its text",
         )
     if not _is_taken(mime):
-        return rejected("type_not_allowed", f"files of the type {mime[:80]} are not taken")
+        return reject_file("type_not_allowed", f"files of the type {mime[:80]} are not taken")
     named = guess_mime(filename)
-    if named not in (UNKNOWN, mime) and not (is_text(named) and is_text(mime)):
-        return rejected(MISMATCH, f"its type is {mime}, and its name is one of {named}")
+    if named not in (OCTET_STREAM, mime) and not (is_text(named) and is_text(mime)):
+        return reject_file(MISMATCH, f"its type is {mime}, and its name is one of {named}")
     if not size_bytes:
-        return FileVerdict(code=EMPTY, message="it is empty")
+        return FileVerdict(code=EMPTY_FILE, message="it is empty")
     if size_bytes > (most := _max_bytes(mime, limits)):
         return FileVerdict(code=SIZE, message=f"it has {size_bytes} bytes; {most} are taken")
     return TAKEN
@@ -87,11 +87,11 @@ def judge_file(file: Path | int, *, filename: str, mime: str, limits: FileLimits
         opened.seek(0)
         data = opened.read()
     if mismatch := find_mismatch(data[:HEAD_BYTES], mime):
-        return rejected(MISMATCH, mismatch)
+        return reject_file(MISMATCH, mismatch)
     if mime in OFFICE:
         return judge_office(file, mime)
     if mime != PDF and _PDF_HEAD.search(data[:_PDF_READERS_LOOK_BYTES]) and b"startxref" in data:
-        return rejected(POLYGLOT, "it is a PDF as well")
+        return reject_file(POLYGLOT, "it is a PDF as well")
     if mime == PDF:
         from stepline.preflight.judge_pdf import judge_pdf  # noqa: PLC0415 - heavy, and claims are judged without it
 
@@ -101,7 +101,7 @@ def judge_file(file: Path | int, *, filename: str, mime: str, limits: FileLimits
     else:
         verdict = judge_text(data)
     if verdict.accepted and _is_archive(file):
-        return rejected(POLYGLOT, "it is an archive as well")
+        return reject_file(POLYGLOT, "it is an archive as well")
     return verdict
 
 

@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from stepline.preflight.link_target import is_remote
 from stepline.preflight.objection import ACTIVE, DOCTYPE, EXTERNAL, MACROS, OBJECT, Objection
-from stepline.programs.archive.member import CHUNK_BYTES
+from stepline.programs.archive.member import ARCHIVE_CHUNK_BYTES
 
 Attributes = dict[str, str]
 
@@ -75,7 +75,7 @@ def judge_markup(part: IO[bytes], links: AbstractSet[str], *, is_data: bool = Fa
     `is_data`: it is custom XML, in which only a ribbon is looked for.
     """
     walk = _Walk(links, is_data=is_data)
-    while data := part.read(CHUNK_BYTES):
+    while data := part.read(ARCHIVE_CHUNK_BYTES):
         walk.parser.Parse(data, False)
     walk.end()
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 from xml.parsers import expat
 
-from stepline.model.file.file_verdict import REJECTED, TAKEN, FileVerdict, rejected
+from stepline.model.file.file_verdict import REJECTED, TAKEN, FileVerdict, reject_file
 from stepline.model.file.mime import DOCX, PPTX, XLSX
 from stepline.preflight.judge_markup import judge_markup
 from stepline.preflight.link_target import is_remote, leads_outside
 from stepline.preflight.objection import ACTIVE, DOCTYPE, EXTERNAL, MACROS, OBJECT, Objection
 from stepline.programs.archive.contents import PROBLEMS_MAX
-from stepline.programs.archive.member import CHUNK_BYTES, ArchiveLimits, ArchiveProblem, Budget, Unfit
-from stepline.programs.archive.zip import BROKEN, inspect_zip, open_bounded
+from stepline.programs.archive.member import ARCHIVE_CHUNK_BYTES, ArchiveLimits, ArchiveProblem, Budget, Unfit
+from stepline.programs.archive.zip import ZIP_ERRORS, inspect_zip, open_bounded
 
 MIB: Final = 1024 * 1024
 LIMITS: Final = ArchiveLimits(
@@ -110,10 +110,12 @@ def judge_office(source: Path | int | bytes, mime: str, *, is_within: bool = Fal
             kind = _judge_document(book, is_within=is_within)
     except Objection as objection:
         return objection.verdict
-    except (*BROKEN, expat.ExpatError, RuntimeError, LookupError, MemoryError) as error:
-        return rejected("ooxml_unreadable", f"it cannot be read as a document: {type(error).__name__}")
+    except (*ZIP_ERRORS, expat.ExpatError, RuntimeError, LookupError, MemoryError) as error:
+        return reject_file("ooxml_unreadable", f"it cannot be read as a document: {type(error).__name__}")
     if kind != mime:
-        return rejected("content_type_mismatch", f"its type is {mime}, and it is a document of another one")
+        return reject_file(
+            "content_type_mismatch", f"its type is {mime}, and it is a document of another one"
+        )
     return TAKEN
 
 
@@ -218,7 +220,7 @@ def _judge_workbook(data: bytes) -> None:
 def _judge_part(book: zipfile.ZipFile, info: zipfile.ZipInfo, stated: str, links: set[str]) -> None:
     name = info.filename.lower()
     with book.open(info) as part:
-        head = part.read(CHUNK_BYTES)
+        head = part.read(ARCHIVE_CHUNK_BYTES)
     if _NESTED_HEAD.match(head):
         raise Objection("archive_nested", "another archive is in it")
     if _PROGRAM_HEAD.match(head):

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import pikepdf
 
-from stepline.model.file.file_verdict import TAKEN, FileVerdict, rejected
+from stepline.model.file.file_verdict import TAKEN, FileVerdict, reject_file
 from stepline.model.file.magic_bytes import find_mismatch
 from stepline.preflight.objection import Objection
 from stepline.preflight.pdf_objects import judge_objects
@@ -69,11 +69,11 @@ def judge_pdf(data: bytes) -> FileVerdict:
     except Objection as objection:
         return objection.verdict
     except pikepdf.PasswordError:
-        return rejected("pdf_encrypted", "it is encrypted, and a model takes no password")
+        return reject_file("pdf_encrypted", "it is encrypted, and a model takes no password")
     except MemoryError:
-        return rejected("pdf_too_large", "its objects take more room than is unpacked")
+        return reject_file("pdf_too_large", "its objects take more room than is unpacked")
     except Exception as error:  # noqa: BLE001 - whatever a parser raises about foreign bytes is a verdict
-        return rejected(UNREADABLE, f"it cannot be read as a PDF: {type(error).__name__}")
+        return reject_file(UNREADABLE, f"it cannot be read as a PDF: {type(error).__name__}")
     return TAKEN
 
 

@@ -11,7 +11,7 @@ import struct
 from typing import Final
 
 from stepline.errors import ToolError
-from stepline.model.file.file_verdict import TAKEN, FileVerdict, rejected
+from stepline.model.file.file_verdict import TAKEN, FileVerdict, reject_file
 from stepline.tools.read.picture import fit_picture
 
 TRAILING: Final = "trailing_data"
@@ -31,14 +31,14 @@ def judge_picture(data: bytes, mime: str, *, max_bytes: int) -> FileVerdict:
     try:
         fit_picture(data, mime, max_bytes=max_bytes)
     except ToolError as error:
-        return rejected(error.reason, str(error))
+        return reject_file(error.reason, str(error))
     end = _end_of(data, mime)
     if not 0 <= end <= len(data):
-        return rejected("image_unreadable", "it does not end like a picture of this type")
+        return reject_file("image_unreadable", "it does not end like a picture of this type")
     if end < len(data):
-        return rejected(TRAILING, "something follows the end of the picture")
+        return reject_file(TRAILING, "something follows the end of the picture")
     if _PAGE.search(data):
-        return rejected(POLYGLOT, "it is a page as well: it has parts of HTML or a script")
+        return reject_file(POLYGLOT, "it is a page as well: it has parts of HTML or a script")
     return TAKEN
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepline.model.file.file_verdict import rejected
+from stepline.model.file.file_verdict import reject_file
 
 MACROS: Final = ("ooxml_macros", "it has macros")
 OBJECT: Final = ("ooxml_embedded_object", "another file or a control is in it")
@@ -18,4 +18,4 @@ class Objection(Exception):  # noqa: N818 - no error: it ends one look and never
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
-        self.verdict = rejected(reason, message)
+        self.verdict = reject_file(reason, message)

@@ -28,7 +28,7 @@ from stepline.programs.host import sub_call_id
 from stepline.programs.outcome import Envelope, OutputFile
 from stepline.rendering.result import SILENT
 from stepline.timeline.sources_pool import is_eligible, merge_sources
-from stepline.timeline.workspace import DELETED
+from stepline.timeline.workspace import DELETED_PATHS
 from stepline.tools.context import ToolContext, render_json
 from stepline.tools.execute_code import EXECUTE
 
@@ -50,7 +50,7 @@ def _facts(envelope: Envelope) -> dict[str, Any]:
         "backend": envelope.backend,
         "code": envelope.code,
         "log_bytes": envelope.log_bytes,
-        DELETED: list(envelope.deleted),
+        DELETED_PATHS: list(envelope.deleted),
     }
     if envelope.isolation != Isolation():
         facts["isolation"] = msgspec.to_builtins(envelope.isolation)

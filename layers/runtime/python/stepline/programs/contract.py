@@ -21,7 +21,7 @@ from stepline.model.path import FilePath, artifact_path, physical
 from stepline.model.program.execution import ContractFile, Visibility
 from stepline.model.traversal import Names
 
-FILES_MAX: Final = 100
+CONTRACT_FILES_MAX: Final = 100
 DESCRIPTION_CHARS_MAX: Final = 2_000
 
 REWRITTEN: Final = "protocol_violation.exec_contract_rewritten"
@@ -110,9 +110,10 @@ def _read_items(raw: Any) -> list[dict[str, Any]]:
             "the contract is a list of objects, each with filename and description, and at least one",
             code="invalid_artifacts",
         )
-    if len(items) > FILES_MAX:
+    if len(items) > CONTRACT_FILES_MAX:
         raise ToolError(
-            f"the contract names {len(items)} files; {FILES_MAX} is the most", code="invalid_artifacts"
+            f"the contract names {len(items)} files; {CONTRACT_FILES_MAX} is the most",
+            code="invalid_artifacts",
         )
     return items
 

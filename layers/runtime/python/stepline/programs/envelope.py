@@ -26,14 +26,14 @@ from stepline.programs.host import sub_call_id
 from stepline.programs.outcome import (
     MISSING,
     Artifact,
+    ContractItem,
     Envelope,
     FileError,
-    Item,
     Output,
     OutputFile,
+    OutputVerdict,
     RunError,
     Succeeded,
-    Verdict,
     Verdicts,
 )
 
@@ -159,7 +159,7 @@ def _flat(tracebacks: Sequence[str]) -> list[str]:
     return [line for one in tracebacks for line in one.splitlines()]
 
 
-CANCELLED: Final = "cancelled"
+RUN_CANCELLED: Final = "cancelled"
 """The code of a run that ended early, or never began, because the user steered."""
 
 USER_TAIL_CHARS: Final = 4_000
@@ -174,7 +174,7 @@ _ENVIRONMENT: Final = (
 _ADVICE: Final = {
     "nonzero_exit": "correct the program by its last lines and run it again",
     "timeout": "the program was ended by its time limit; let it do less at once, or ask for more time",
-    CANCELLED: "the user said something while it ran: heed that before you run anything again; what it had written is kept",
+    RUN_CANCELLED: "the user said something while it ran: heed that before you run anything again; what it had written is kept",
     "memory_limit": "hold less in memory at once, in fewer processes",
     "file_size_limit": "write smaller files",
     "exec_workspace_delta_limit": "write less in one run",
@@ -249,12 +249,12 @@ def output_bodies(request: ExecRequest, verdicts: Verdicts, spool: Path) -> list
     return list(bodies.values())
 
 
-def _body(request: ExecRequest, verdict: Verdict) -> Body:
+def _body(request: ExecRequest, verdict: OutputVerdict) -> Body:
     key = verdict.key or out_key(request.lane, request.turn, verdict.sha256)
     return Body(key=key, sha256=verdict.sha256, size_bytes=verdict.size_bytes, mime=verdict.mime)
 
 
-def _output(verdict: Verdict) -> Output:
+def _output(verdict: OutputVerdict) -> Output:
     return Output(
         path=verdict.path,
         logical_path=verdict.logical,
@@ -263,7 +263,7 @@ def _output(verdict: Verdict) -> Output:
     )
 
 
-def _artifact(verdict: Verdict, output: Output) -> Artifact:
+def _artifact(verdict: OutputVerdict, output: Output) -> Artifact:
     return Artifact(
         resource_id=f"artifact:{verdict.name}",
         output=output,
@@ -273,11 +273,13 @@ def _artifact(verdict: Verdict, output: Output) -> Artifact:
     )
 
 
-def _item(verdict: Verdict, output: Output) -> Item:
-    return Item(artifact_id=verdict.name, output=output, filename=verdict.path, visibility=verdict.visibility)
+def _item(verdict: OutputVerdict, output: Output) -> ContractItem:
+    return ContractItem(
+        artifact_id=verdict.name, output=output, filename=verdict.path, visibility=verdict.visibility
+    )
 
 
-def _file(request: ExecRequest, verdict: Verdict) -> OutputFile:
+def _file(request: ExecRequest, verdict: OutputVerdict) -> OutputFile:
     return OutputFile(
         path=verdict.path,
         logical_path=verdict.logical,
@@ -292,7 +294,7 @@ def _file(request: ExecRequest, verdict: Verdict) -> OutputFile:
     )
 
 
-def _file_errors(failed: Iterable[Verdict]) -> tuple[FileError, ...]:
+def _file_errors(failed: Iterable[OutputVerdict]) -> tuple[FileError, ...]:
     return tuple(
         FileError(
             artifact_id=verdict.name,
@@ -305,7 +307,7 @@ def _file_errors(failed: Iterable[Verdict]) -> tuple[FileError, ...]:
     )
 
 
-def _error(run: Run, failed: tuple[Verdict, ...]) -> RunError | None:
+def _error(run: Run, failed: tuple[OutputVerdict, ...]) -> RunError | None:
     """Return the one error to name, None for a success."""
     missing = [verdict for verdict in failed if verdict.code in MISSING]
     unsound = [verdict for verdict in failed if verdict.code not in MISSING]
@@ -351,7 +353,7 @@ def _failure(run: Run) -> str:
     return run.message or said or status or "it could not be run to its end"
 
 
-def _names(verdicts: list[Verdict]) -> str:
+def _names(verdicts: list[OutputVerdict]) -> str:
     shown = ", ".join(verdict.path for verdict in verdicts[:5])
     return f"{shown} and {len(verdicts) - 5} more" if len(verdicts) > 5 else shown
 

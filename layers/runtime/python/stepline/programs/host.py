@@ -30,7 +30,7 @@ from stepline.rendering.excerpt import cap_params
 from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.turn_facts import Turn
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
-from stepline.tools.registry import Registry, Tool, check_call
+from stepline.tools.registry import Registry, Tool, check_call_params
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ PARAMS_CHARS: Final = 16_000
 TOOL_ID_CHARS: Final = 120
 
 UNFINISHED: Final = "unfinished"
-FAILED: Final = "the tool failed; that is not the program's mistake"
+TOOL_FAILURE: Final = "the tool failed; that is not the program's mistake"
 INSTEAD: Final = {
     "react.write": "write the file with open() below OUTPUT_DIR and name it in the contract",
     "react.patch": "change the file with open() below OUTPUT_DIR and name it in the contract",
@@ -171,7 +171,7 @@ class ToolHost:
             raise ToolError(str(refused), code=refused.reason) from refused
         except Exception as error:
             logger.exception("tool failed", extra={"tool_id": _shown(tool_id), "exec_id": self._exec_id})
-            raise ToolError(FAILED, code="tool_failed") from error
+            raise ToolError(TOOL_FAILURE, code="tool_failed") from error
 
     def _find(self, tool_id: Any) -> Tool:
         """Return a tool that this run may call; by default it may not."""
@@ -197,7 +197,7 @@ class ToolHost:
             given = unpack_bytes(params)
             if not isinstance(given, Mapping):  # only now: an object may stand for bytes
                 raise ToolError("params is an object", code="bad_params")
-            check_call(tool.spec, given)
+            check_call_params(tool.spec, given)
             # Under the lock, too: the first context creates the state that all share, above all the pool.
             context = self._context(sub_call_id(self._exec_id, index))
         context = dataclasses.replace(

@@ -9,7 +9,7 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.path import AttachmentPath, FilePath, from_physical, physical
-from stepline.model.traversal import Names, ancestors, refuse
+from stepline.model.traversal import Names, ancestors, refuse_path
 
 
 class FileFact(Value):
@@ -38,17 +38,17 @@ class Manifest(Value):
         return frozenset(folder for path in self.files for folder in ancestors(path))
 
 
-def check_place(path: str) -> FilePath | AttachmentPath:
+def parse_physical_path(path: str) -> FilePath | AttachmentPath:
     """Return the path object of a physical path in canonical form. Raises PathError."""
     place = from_physical(path)
     if physical(place) != path:
-        refuse("path_not_canonical", "a physical path is written in Unicode NFC", path)
+        refuse_path("path_not_canonical", "a physical path is written in Unicode NFC", path)
     return place
 
 
-def admit(names: Names, path: str) -> None:
+def reserve_path(names: Names, path: str) -> None:
     """Take the name of a physical path that is to be written. Raises PathError."""
-    check_place(path)
+    parse_physical_path(path)
     taken = names.take(path)
     if taken is not None:
-        refuse("path_clash", f"it cannot stand beside {taken[:120]!r}", path)
+        refuse_path("path_clash", f"it cannot stand beside {taken[:120]!r}", path)

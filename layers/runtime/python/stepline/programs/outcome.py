@@ -24,7 +24,7 @@ from stepline.model.program.execution import (
     Visibility,
 )
 from stepline.model.source import Source
-from stepline.tools.window import Span, Window, decode_pieces, find_part
+from stepline.tools.window import TextRange, TextWindow, decode_pieces, find_part
 
 PREVIEWS_CHARS: Final = 24_000
 """Maximum characters of previews of one run."""
@@ -43,17 +43,17 @@ class Preview(Value):
     whole: bool
 
 
-def read_text(path: Path, *, keep_chars: int = PREVIEW_CHARS) -> Window | None:
+def read_head(path: Path, *, keep_chars: int = PREVIEW_CHARS) -> TextWindow | None:
     """Read a file as UTF-8, a piece at a time, and keep its beginning; None if it is no text."""
     try:
         with path.open("rb") as file:
             pieces = decode_pieces(iter(lambda: file.read(_CHUNK_BYTES), b""))
-            return find_part(pieces, Span(), max_chars=keep_chars).part
+            return find_part(pieces, TextRange(), max_chars=keep_chars).part
     except UnicodeDecodeError:
         return None
 
 
-def render_preview(beginning: Window, path: str, *, max_chars: int = PREVIEW_CHARS) -> Preview:
+def render_preview(beginning: TextWindow, path: str, *, max_chars: int = PREVIEW_CHARS) -> Preview:
     """Render a preview of the file at a logical path, up to `max_chars` of its characters."""
     window = replace(beginning, text=beginning.text[:max_chars])
     whole = window.end == window.size
@@ -91,7 +91,7 @@ class Artifact(Value, omit_defaults=False):
     type: Literal["file"] = "file"
 
 
-class Item(Value, omit_defaults=False):
+class ContractItem(Value, omit_defaults=False):
     """The same file under its name in the contract."""
 
     artifact_id: str
@@ -157,7 +157,7 @@ class Envelope(Value, omit_defaults=False):
     ok: bool
     result_filename: str
     artifacts: tuple[Artifact, ...] = ()
-    items: tuple[Item, ...] = ()
+    items: tuple[ContractItem, ...] = ()
     error: RunError | None = None
     report_text: str = ""
     errors: tuple[FileError, ...] = ()
@@ -212,7 +212,7 @@ MISSING: Final = frozenset({"missing_file", "empty_file"})
 """Codes of promised files that are absent or empty; the others are there, but invalid."""
 
 
-class Verdict(Value):
+class OutputVerdict(Value):
     """The verdict on one file. `code` is empty for a file that is taken over.
 
     `key` is set for a file that the run left unchanged: its bytes are in the store, not in the spool.
@@ -240,16 +240,16 @@ class Verdict(Value):
 class Verdicts(Value):
     """The verdicts on a run's files: those of the contract in its order, others kept, others not kept."""
 
-    files: tuple[Verdict, ...] = ()
-    kept: tuple[Verdict, ...] = ()
+    files: tuple[OutputVerdict, ...] = ()
+    kept: tuple[OutputVerdict, ...] = ()
     left: tuple[RefusedFile, ...] = ()
 
     @property
-    def taken(self) -> tuple[Verdict, ...]:
+    def taken(self) -> tuple[OutputVerdict, ...]:
         """Every file that is taken over."""
         return (*(file for file in self.files if not file.code), *self.kept)
 
     @property
-    def failed(self) -> tuple[Verdict, ...]:
+    def failed(self) -> tuple[OutputVerdict, ...]:
         """The promised files that are not taken over."""
         return tuple(file for file in self.files if file.code)

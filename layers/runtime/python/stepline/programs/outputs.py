@@ -35,14 +35,14 @@ from stepline.model.program.execution import (
     WorkFile,
 )
 from stepline.programs.archive.contents import inspect_archive
-from stepline.programs.archive.member import CHUNK_BYTES
-from stepline.programs.archive.zip import BROKEN, BoundedFile
+from stepline.programs.archive.member import ARCHIVE_CHUNK_BYTES
+from stepline.programs.archive.zip import ZIP_ERRORS, BoundedFile
 from stepline.programs.outcome import (
     PREVIEW_CHARS_MIN,
     PREVIEWS_CHARS,
-    Verdict,
+    OutputVerdict,
     Verdicts,
-    read_text,
+    read_head,
     render_preview,
 )
 
@@ -73,7 +73,7 @@ def inspect_workbook(path: Path) -> Flaw | None:
     """Return the defect of an XLSX file; None if it opens and has a sheet that is not hidden."""
     try:
         states = _sheet_states(path)
-    except (_Unreadable, OSError, *BROKEN, RuntimeError) as error:
+    except (_Unreadable, OSError, *ZIP_ERRORS, RuntimeError) as error:
         return Flaw(code=OPEN_FAILED, message=f"the file does not open as a workbook: {str(error)[:200]}")
     if all(state in _HIDDEN for state in states):
         return Flaw(code=NO_VISIBLE_SHEETS, message="the workbook has no sheet that is not hidden")
@@ -112,7 +112,7 @@ def _read(book: zipfile.ZipFile, name: str) -> bytes:
 def _pieces(part: IO[bytes]) -> Iterator[bytes]:
     """Yield a part piece by piece, at most one piece more than its limit."""
     read_bytes = 0
-    while read_bytes <= PART_BYTES_MAX and (piece := part.read(CHUNK_BYTES)):
+    while read_bytes <= PART_BYTES_MAX and (piece := part.read(ARCHIVE_CHUNK_BYTES)):
         read_bytes += len(piece)
         yield piece
 
@@ -178,10 +178,10 @@ def _judge(
     unchanged: Mapping[str, WorkFile],
     refused: Iterable[RefusedFile],
     spool: Path,
-) -> Verdict:
+) -> OutputVerdict:
     path = promised.filename
     found = collected.get(path) or unchanged.get(path)
-    verdict = Verdict(
+    verdict = OutputVerdict(
         path=path,
         logical=str(from_physical(path)),
         mime=promised.mime,
@@ -203,7 +203,7 @@ def _judge(
     return _inspect(verdict, None if verdict.key else spool / found.sha256)
 
 
-def _inspect(verdict: Verdict, path: Path | None) -> Verdict:
+def _inspect(verdict: OutputVerdict, path: Path | None) -> OutputVerdict:
     """Judge a file's content. One without new bytes was inspected when it was written."""
     if path is not None and (blocked := _blocked_archive(path, verdict)):
         return _failed(verdict, BLOCKED, blocked.message, detail=blocked.detail)
@@ -231,7 +231,7 @@ class _Blocked(Value):
     message: str
 
 
-def _blocked_archive(path: Path, verdict: Verdict) -> _Blocked | None:
+def _blocked_archive(path: Path, verdict: OutputVerdict) -> _Blocked | None:
     """Return why an archive must not be passed on; None for a valid one and for other files."""
     problems = inspect_archive(path, mime=verdict.mime)
     if not problems:
@@ -240,11 +240,11 @@ def _blocked_archive(path: Path, verdict: Verdict) -> _Blocked | None:
     return _Blocked(detail=problems[0].code, message=message)
 
 
-def _with_text(verdict: Verdict, spool: Path, room: int, *, most: int) -> tuple[Verdict, int]:
+def _with_text(verdict: OutputVerdict, spool: Path, room: int, *, most: int) -> tuple[OutputVerdict, int]:
     """Return the verdict with the facts of a text, and the characters left for previews."""
     if verdict.code or verdict.key or not is_text(verdict.mime):
         return verdict, room
-    beginning = read_text(spool / verdict.sha256, keep_chars=most)
+    beginning = read_head(spool / verdict.sha256, keep_chars=most)
     if beginning is None:
         return verdict, room
     chars, symbols = min(room, most), beginning.size.offset
@@ -256,10 +256,12 @@ def _with_text(verdict: Verdict, spool: Path, room: int, *, most: int) -> tuple[
     return msgspec.structs.replace(verdict, **known), room
 
 
-def _keep(others: Iterable[CollectedFile], spool: Path, turn: str) -> tuple[list[Verdict], list[RefusedFile]]:
+def _keep(
+    others: Iterable[CollectedFile], spool: Path, turn: str
+) -> tuple[list[OutputVerdict], list[RefusedFile]]:
     """Return the files without a promise that are kept, and those that are not."""
     room = {"files": PROJECT_KEPT_MAX, "outputs": OUTPUTS_KEPT_MAX}
-    kept: list[Verdict] = []
+    kept: list[OutputVerdict] = []
     left: list[RefusedFile] = []
     for file in others:
         verdict = _unpromised(file)
@@ -278,12 +280,12 @@ def _keep(others: Iterable[CollectedFile], spool: Path, turn: str) -> tuple[list
     return kept, left
 
 
-def _unpromised(file: CollectedFile) -> Verdict | None:
+def _unpromised(file: CollectedFile) -> OutputVerdict | None:
     try:
         logical = str(from_physical(file.path))
     except PathError:
         return None
-    return Verdict(
+    return OutputVerdict(
         path=file.path,
         logical=logical,
         mime=guess_mime(file.path),
@@ -296,7 +298,7 @@ def _left(file: CollectedFile, code: str, message: str) -> RefusedFile:
     return RefusedFile(path=file.path, code=code, message=message)
 
 
-def _failed(verdict: Verdict, code: str, message: str, *, detail: str = "") -> Verdict:
+def _failed(verdict: OutputVerdict, code: str, message: str, *, detail: str = "") -> OutputVerdict:
     return msgspec.structs.replace(verdict, code=code, message=message, detail=detail)
 
 

@@ -22,8 +22,8 @@ from stepline.model.program.execution import Isolation
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-VERSION: Final = 1
-DEPTH_MAX: Final = 64
+PROTOCOL_VERSION: Final = 1
+PARAMS_DEPTH_MAX: Final = 64
 VALUES_MAX: Final = 10_000
 """Maximum values in a call's parameters: they are validated, recorded and copied in Python, one by one."""
 
@@ -77,7 +77,7 @@ class Hello:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class CallRequest:
     """A call to run. `tool_id` and `params` are as received: the tool host checks them."""
 
     id: int
@@ -86,7 +86,7 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal:
+class CallRefusal:
     """An answer without a call. After a `fatal` one, whose `id` is 0, the connection is closed."""
 
     id: int
@@ -95,10 +95,10 @@ class Refusal:
     fatal: bool = False
 
 
-Verdict: TypeAlias = Hello | Call | Refusal
+GateVerdict: TypeAlias = Hello | CallRequest | CallRefusal
 
 
-class Gate:
+class RequestGate:
     """Check the requests of one run, over all its connections. Several threads may use it."""
 
     def __init__(self, *, token: str, allowed_uids: frozenset[int], quota: int, deadline_s: float) -> None:
@@ -112,27 +112,27 @@ class Gate:
         self._refused = 0
         self.isolation: Isolation | None = None
 
-    def check_peer(self, uid: int) -> Refusal | None:
+    def check_peer(self, uid: int) -> CallRefusal | None:
         """Check the uid of a connecting process, before a byte is read."""
         if uid in self._allowed_uids:
             return None
-        return Refusal(id=0, code="wrong_peer", message="this socket is another user's", fatal=True)
+        return CallRefusal(id=0, code="wrong_peer", message="this socket is another user's", fatal=True)
 
-    def check_refused(self) -> Refusal | None:
+    def check_refused(self) -> CallRefusal | None:
         """Check that the run may open one more connection after its refusals so far."""
         if self._refused < REFUSED_MAX:
             return None
         message = f"{REFUSED_MAX} requests of this run were refused; it gets no more connections"
-        return Refusal(id=0, code="too_many_refusals", message=message, fatal=True)
+        return CallRefusal(id=0, code="too_many_refusals", message=message, fatal=True)
 
-    def refuse(self, why: ToolError, number: int = 0) -> Refusal:
+    def refuse(self, why: ToolError, number: int = 0) -> CallRefusal:
         """Count a refused request, of the gate's or of its frame's, and return its answer."""
         with self._lock:
             self._refused += 1
             fatal = why.reason in HANGS_UP or self._refused >= REFUSED_MAX
-        return Refusal(id=0 if fatal else number, code=why.reason, message=str(why), fatal=fatal)
+        return CallRefusal(id=0 if fatal else number, code=why.reason, message=str(why), fatal=fatal)
 
-    def take(self, body: Buffer, now_s: float) -> Verdict:
+    def take(self, body: Buffer, now_s: float) -> GateVerdict:
         """Check one request, and count it."""
         number = 0
         try:
@@ -147,9 +147,9 @@ class Gate:
         if now_s >= self._deadline_s:
             raise ToolError("the run's time is over", code="deadline_over")
 
-    def _judge(self, request: _Request, number: int) -> Hello | Call:
-        if _short(request.v) != str(VERSION).encode():
-            raise ToolError(f"this is version {VERSION}", code="bad_version")
+    def _judge(self, request: _Request, number: int) -> Hello | CallRequest:
+        if _short(request.v) != str(PROTOCOL_VERSION).encode():
+            raise ToolError(f"this is version {PROTOCOL_VERSION}", code="bad_version")
         if not self._token or not hmac.compare_digest(_read_text(request.token).encode(), self._token):
             raise ToolError("the token is not this run's", code="unauthorized")
         match _read_text(request.type):
@@ -157,7 +157,7 @@ class Gate:
                 return Hello(id=number, isolation=self._confine(request.isolation))
             case "call":
                 self._count()
-                return Call(
+                return CallRequest(
                     id=number, tool_id=_read_value(request.tool_id), params=_read_value(request.params)
                 )
             case _:
@@ -223,7 +223,7 @@ def _read_value(field: msgspec.Raw) -> Any:
         if _are_few(value):
             return value
     raise ToolError(
-        f"params hold at most {VALUES_MAX} values, {DEPTH_MAX} deep; pass large data as a file",
+        f"params hold at most {VALUES_MAX} values, {PARAMS_DEPTH_MAX} deep; pass large data as a file",
         code="bad_params",
     )
 
@@ -251,7 +251,7 @@ def count_marks(data: Buffer, most: int, *, piece_bytes: int = 64 * 1024) -> int
 def _are_few(value: Any) -> bool:
     """Return True if a value is within the limits of count and depth."""
     level, seen = [value], 0
-    for _ in range(DEPTH_MAX):
+    for _ in range(PARAMS_DEPTH_MAX):
         level = [
             child
             for item in level

@@ -15,7 +15,7 @@ from stepline.rendering.piece import ALL, Attached, Kind, Piece, byte_length
 from stepline.rendering.quote import BLOB_CHARS, clip, has_blob
 from stepline.rendering.result import SILENT, SILENT_TYPES, notice_paths, result_path
 from stepline.rendering.text_form import TextForm
-from stepline.rendering.turn_facts import Place, whole_text
+from stepline.rendering.turn_facts import EventPaths, whole_text
 
 HINT_CHARS: Final = 160
 DIGEST_CHARS: Final = 16
@@ -43,12 +43,12 @@ class Writer:
             facts.setdefault("hint", hint(content))
         return Piece(kind=kind, n=n, turn=self.number, text=text, **facts)
 
-    def prompt(self, n: int, event: Inbound, place: Place, carried: str) -> Piece:
+    def prompt(self, n: int, event: Inbound, place: EventPaths, carried: str) -> Piece:
         """Return an event that opened the turn; `carried` is its path in the turn before."""
         text = self.form.prompt(event, place.path, carried, place.files)
         return self.piece("prompt", n, text, path=place.path, **self._said(event))
 
-    def event(self, n: int, event: Inbound, place: Place) -> Piece:
+    def event(self, n: int, event: Inbound, place: EventPaths) -> Piece:
         """Return an event that came while the turn was open."""
         text = self.form.event(event, place.path, place.files)
         return self.piece("event", n, text, path=place.path, **self._said(event))
@@ -182,7 +182,7 @@ class Writer:
             return ""
         if meta.get("source_path"):
             return "" if meta.get("whole") is not True else str(meta.get("source_sha256", ""))[:DIGEST_CHARS]
-        return digest(block.text) if path.startswith("fi:") else ALL
+        return digest_text(block.text) if path.startswith("fi:") else ALL
 
     def contributed(self, n: int, entry: Contributed) -> Iterator[Piece]:
         """Yield the text of a bundle's code."""
@@ -239,7 +239,7 @@ def _shows_notice(text: str, content: str) -> str:
     return ALL if len(content) <= NOTICE_CHARS and len(text) <= NOTICE_CHARS else ""
 
 
-def digest(text: str) -> str:
+def digest_text(text: str) -> str:
     """Return the first hex digits of a text's SHA-256."""
     import hashlib  # noqa: PLC0415 - few texts of a log are files
 

@@ -12,7 +12,7 @@ import msgspec
 from stepline.model.base import Value
 from stepline.model.entry import Contributed
 from stepline.model.path import PlanPath
-from stepline.model.plan_steps import MARKS, Plan, StepStatus
+from stepline.model.plan_steps import STEP_MARKS, Plan, StepStatus
 from stepline.model.visible_text import shorten
 from stepline.rendering.quote import INDENT, clip, inline
 
@@ -42,7 +42,7 @@ class _Step(Value):
 def render_steps(plan: Plan) -> str:
     """Return a plan's steps, one per line: mark, number, label."""
     return "\n".join(
-        f"{MARKS[status]} [{n}] {inline(step)}" for n, (status, step) in enumerate(plan_steps(plan), 1)
+        f"{STEP_MARKS[status]} [{n}] {inline(step)}" for n, (status, step) in enumerate(plan_steps(plan), 1)
     )
 
 
@@ -94,7 +94,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "current": plan.current,
         "open": plan.is_open(),
         "steps": len(done),
-        **{status: done.count(status) for status in MARKS},
+        **{status: done.count(status) for status in STEP_MARKS},
     }
 
 
@@ -144,7 +144,7 @@ def render_outline(
 ) -> str:
     """Return the first steps, one per line after `indent`, and the count of any further ones."""
     lines = [
-        f"{indent}{MARKS[status]} [{n}] {clip(step, chars)}\n"
+        f"{indent}{STEP_MARKS[status]} [{n}] {clip(step, chars)}\n"
         for n, (status, step) in enumerate(islice(steps, most), 1)
     ]
     left_out = len(steps) - most

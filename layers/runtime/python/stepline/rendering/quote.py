@@ -29,12 +29,12 @@ _PROBE = re.compile(f"{_RUN}{{{_PROBE_CHARS}}}")
 
 def quote(text: str) -> str:
     """Return foreign text as indented lines, without NULs, blobs, unusual line breaks, hidden characters."""
-    return INDENT + clean(text).replace("\n", _NEXT_LINE)
+    return INDENT + clean_for_prompt(text).replace("\n", _NEXT_LINE)
 
 
 def inline(text: str) -> str:
     """Return foreign text as one line, for the end of a line of structure."""
-    return " ".join(clean(text).split())
+    return " ".join(clean_for_prompt(text).split())
 
 
 def inline_json(value: Any) -> str:
@@ -43,7 +43,7 @@ def inline_json(value: Any) -> str:
     return text if text.isascii() else show_hidden(_BREAKS.sub(" ", text))
 
 
-def clean(text: str) -> str:
+def clean_for_prompt(text: str) -> str:
     """Return text whose only line break is the line feed, without NULs, with a marker for each encoded blob.
 
     Other invisible characters are replaced by a visible sign.

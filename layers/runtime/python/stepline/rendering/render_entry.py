@@ -21,14 +21,14 @@ from typing import Any, Final
 
 from stepline.model.block import Produced
 from stepline.model.decision import FEEDBACK_CHARS, Action, Notice
-from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted, Steered
+from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted, SteeredEntry
 from stepline.model.file.mime import is_media, is_text
 from stepline.model.plan_steps import Plan
 from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
 from stepline.model.wire.live_event import FOLLOWUP, PROMPT, STEER
 from stepline.rendering.excerpt import BODIES, DICT_KEYS, LIST_ITEMS, render_shape
 from stepline.rendering.plan_text import count_done
-from stepline.rendering.quote import INDENT, clean, clip, inline, inline_json, label, quote
+from stepline.rendering.quote import INDENT, clean_for_prompt, clip, inline, inline_json, label, quote
 from stepline.rendering.result import PARENT
 from stepline.rendering.turn_facts import steer_path
 
@@ -152,7 +152,7 @@ def render_answer(text: str, path: str, number: int = 1) -> str:
     return f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{counted}{render_text(text, 'ASSISTANT MESSAGE')}"
 
 
-def render_end() -> str:
+def render_round_end() -> str:
     """Render the end of a round's frame."""
     return f"{ROUND_BOTTOM}\n"
 
@@ -167,7 +167,7 @@ def render_notice(notice: Notice, path: str, accepted: bool) -> str:
     return f"{header}\n[path: {path}]\ncode: {clip(notice.code, CODE_CHARS)}\nmessage:\n{message}{extra}"
 
 
-def render_status(entry: Resulted) -> str:
+def render_result_head(entry: Resulted) -> str:
     """Render the head of a result."""
     if entry.error and entry.error.get("code") == "steered" and not entry.blocks:
         return (
@@ -200,7 +200,7 @@ def shows_call(action: Action) -> bool:
     return render_params(action.params)[1]
 
 
-def render_outcome(
+def render_deferred(
     entry: Deferred,  # noqa: ARG001 - another form may use more of it
     path: str,
     unseen: Sequence[str],
@@ -369,7 +369,7 @@ def render_event(event: Inbound, path: str, files: Sequence[str] = ()) -> str:
     return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{_said(event, files, 'EVENT')}"
 
 
-def render_steered(entry: Steered) -> str:
+def render_steered(entry: SteeredEntry) -> str:
     """Render the message that a steer was heeded: the work it cut short, and the rounds that are left."""
     asked = "steered" if entry.finalize else "said stop"
     rounds = "1 round" if entry.finalize == 1 else f"{entry.finalize} rounds"
@@ -484,7 +484,7 @@ def _end(text: str, size: int) -> str:
 
 def fit_text(text: str, chars: int) -> str:
     """Return at most about `chars` characters of foreign text as lines of data, with a mark if it is cut."""
-    cleaned = clean(text[: chars * 4])
+    cleaned = clean_for_prompt(text[: chars * 4])
     if len(cleaned) <= chars and len(text) <= chars * 4:
         return quote(text)
     return f"{quote(cleaned[: chars - 1].rstrip())}…"

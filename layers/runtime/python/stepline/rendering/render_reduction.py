@@ -61,7 +61,7 @@ def render_rows(pieces: Sequence[Piece]) -> str:
 
     Of a long turn these are the first row, then the newest ones; messages take precedence over actions.
     """
-    rows = [(piece.kind in _SAID, row, piece.path) for piece in pieces if (row := render_row(piece))]
+    rows = [(piece.kind in _SAID, row, piece.path) for piece in pieces if (row := _render_row(piece))]
     status = "".join([_turn_status(piece) for piece in pieces if piece.kind == "closing"][-1:])
     if not rows:
         return status
@@ -75,7 +75,7 @@ def render_rows(pieces: Sequence[Piece]) -> str:
     return f"[PRUNED TURN DATA]\n{''.join(told)}{status}"
 
 
-def render_row(piece: Piece) -> str:
+def _render_row(piece: Piece) -> str:
     """Render the row of one block of a turn without a summary; "" for a block without one."""
     named = (
         _FAMILIES.get(piece.path.partition(":")[0], "tool_result")

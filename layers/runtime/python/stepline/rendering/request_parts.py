@@ -30,7 +30,7 @@ class Marks(TypedDict):
     media: list[Attached]
 
 
-MARKS: Final = tuple(Marks.__annotations__)
+MARK_NAMES: Final = tuple(Marks.__annotations__)
 
 
 class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash

@@ -22,7 +22,7 @@ from stepline.model.entry import (
     Opened,
     Pruned,
     Resulted,
-    Steered,
+    SteeredEntry,
 )
 from stepline.model.plan_steps import Plan
 from stepline.rendering import render_entry as entry
@@ -46,7 +46,7 @@ class TextForm:
     opening: Callable[[Opened], str]
     prompt: Callable[[Inbound, str, str, Sequence[str]], str]
     event: Callable[[Inbound, str, Sequence[str]], str]
-    steered: Callable[[Steered], str]
+    steered: Callable[[SteeredEntry], str]
     round: Callable[[Decided, Sequence[str]], str]
     thinking: Callable[[str, str], str]
     notes: Callable[[str, str], str]
@@ -94,10 +94,10 @@ STANDARD = TextForm(
     notice=entry.render_notice,
     raw=entry.render_raw,
     answer=entry.render_answer,
-    status=entry.render_status,
+    status=entry.render_result_head,
     block=entry.render_block,
-    end=entry.render_end,
-    outcome=entry.render_outcome,
+    end=entry.render_round_end,
+    outcome=entry.render_deferred,
     takeover=entry.render_takeover,
     closing=entry.render_closing,
     note=entry.render_note,

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from stepline.model.base import Row, Value
 from stepline.model.batch import Batch
 from stepline.model.block import Block, Body
-from stepline.model.entry import Decided, Dropped, Feedback, Inbound, Opened, Steered
+from stepline.model.entry import Decided, Dropped, Feedback, Inbound, Opened, SteeredEntry
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.ids import Lane
 from stepline.model.path import AttachmentPath, parse_path, physical
@@ -40,7 +40,7 @@ class Turn(Row):
     reason: str = ""
 
 
-class Event(Value):
+class AdmittedEvent(Value):
     """An inbound event and the batch that admitted it. `path` is empty while it waits for a turn to open."""
 
     n: int
@@ -48,7 +48,7 @@ class Event(Value):
     path: str = ""
 
 
-class Asked(Value):
+class RequestFacts(Value):
     """The newest request: when it was sent, what the provider counted, and its facts.
 
     `tokens` is the whole request, `cached` the part of it that a cache holds from then on; both are 0 without
@@ -72,7 +72,7 @@ class Asked(Value):
             (datetime.fromisoformat(at) - datetime.fromisoformat(self.at)).total_seconds() if self.at else 0.0
         )
 
-    def after(self, entry: Decided, at: str, *, size: int, rewritten: bool = False) -> Asked:
+    def after(self, entry: Decided, at: str, *, size: int, rewritten: bool = False) -> RequestFacts:
         """Return the newest request once a decision is recorded at `at`; `size` bytes of timeline were sent.
 
         A call that was cut off before the provider counted it was sent all the same: the known values stay,
@@ -90,7 +90,7 @@ class Asked(Value):
         shown = sent is None or LAYOUTS[sent.layout].shows_timeline
         if sent and not shown:
             cached = min(cached, sent.promised_tokens)
-        return Asked(
+        return RequestFacts(
             at=entry.started_at or at,
             size=size,
             tokens=usage.prompt_tokens if counted and usage and shown else 0,
@@ -107,7 +107,7 @@ class Asked(Value):
         return 3600.0 if usage.cache_write_1h_tokens else 300.0
 
 
-NEVER_ASKED = Asked()
+NEVER_ASKED = RequestFacts()
 
 
 def prompt_path(turn: str, index: int, message_id: str) -> str:
@@ -121,12 +121,12 @@ def event_path(turn: str, event: Inbound) -> str:
     return f"ar:{turn}.external.{event.event}.{event.message_id}"
 
 
-def steered_path(entry: Steered) -> str:
+def steered_path(entry: SteeredEntry) -> str:
     """Return the path of the message that a steer was heeded."""
     return f"ar:{entry.turn}.system.message.steered_{entry.n}"
 
 
-def steer_path(entry: Steered) -> str:
+def steer_path(entry: SteeredEntry) -> str:
     """Return the path of the steer that was heeded."""
     return f"ar:{entry.turn}.external.steer.{entry.message_id}"
 
@@ -179,27 +179,27 @@ _EDGE: Final = re.compile(r"(?<![\s.])[\s.]+\Z")
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
-class Place(NamedTuple):
+class EventPaths(NamedTuple):
     """The paths of an event: its own, and those of its files, in order."""
 
     path: str
     files: tuple[str, ...] = ()
 
 
-def event_place(turn: str, event: Inbound) -> Place:
+def event_place(turn: str, event: Inbound) -> EventPaths:
     """Return the paths of an event that came while `turn` was open, or that waited for it."""
     names = name_files(attachment.filename for attachment in event.attachments)
     files = (
         AttachmentPath(turn=turn, name=name, kind=event.event, message_id=event.message_id) for name in names
     )
-    return Place(event_path(turn, event), tuple(map(str, files)))
+    return EventPaths(event_path(turn, event), tuple(map(str, files)))
 
 
-def prompt_places(turn: str, events: Sequence[Inbound]) -> list[Place]:
+def prompt_places(turn: str, events: Sequence[Inbound]) -> list[EventPaths]:
     """Return the paths of the events that opened a turn. Their files share a folder and have unique names."""
     names = iter(name_files(attachment.filename for event in events for attachment in event.attachments))
     return [
-        Place(
+        EventPaths(
             prompt_path(turn, index, event.message_id),
             tuple(str(AttachmentPath(turn=turn, name=next(names))) for _ in event.attachments),
         )
@@ -230,7 +230,7 @@ def whole_text(event: Inbound) -> str:
 
 
 def inbound_blocks(
-    lane: Lane, turn: str, event: Inbound, place: Place, *, kind: str = "", **about: Any
+    lane: Lane, turn: str, event: Inbound, place: EventPaths, *, kind: str = "", **about: Any
 ) -> list[Block]:
     """Return an event as a block of type `kind`, followed by its files; `about` goes into its meta."""
     facts = {

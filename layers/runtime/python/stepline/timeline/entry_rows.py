@@ -30,14 +30,14 @@ from stepline.model.entry import (
     Opened,
     Pruned,
     Resulted,
-    Steered,
+    SteeredEntry,
     TakenOver,
     Titled,
 )
 from stepline.model.file.attachment import Attachment
 from stepline.model.wire.live_event import DropReason
 from stepline.rendering.turn_facts import Turn
-from stepline.timeline.turn_blocks import Group, own_entries
+from stepline.timeline.turn_blocks import BlockGroup, own_entries
 
 
 class EntryRow(Value, tag_field="kind"):
@@ -201,7 +201,7 @@ class OutsideRow(Value):
 
 
 def batch_rows(
-    turn: Turn, batches: Sequence[Batch], groups: Sequence[Group], waited: Sequence[int]
+    turn: Turn, batches: Sequence[Batch], groups: Sequence[BlockGroup], waited: Sequence[int]
 ) -> Iterator[BatchRow]:
     """Yield the rows of a turn's batches, without those that no block and no reader needs.
 
@@ -238,7 +238,7 @@ _ROWS: Final[Mapping[type[Entry], type[AnyRow]]] = {
     Deferred: DeferredRow,
     Closed: ClosedRow,
     Dropped: DroppedRow,
-    Steered: SteeredRow,
+    SteeredEntry: SteeredRow,
     TakenOver: TakenOverRow,
     Pruned: PrunedRow,
     Compacted: CompactedRow,

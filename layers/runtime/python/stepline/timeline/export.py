@@ -30,7 +30,7 @@ from stepline.timeline.entry_rows import OutsideRow, batch_rows, outside_rows
 from stepline.timeline.fold import Timeline
 from stepline.timeline.turn_blocks import SOURCES_USED, own_entries
 
-TIMELINE: Final = "artifact:conv.timeline.v1"
+TIMELINE_KIND: Final = "artifact:conv.timeline.v1"
 SOURCES: Final = "artifact:conv:sources_pool"
 TURN_LOG: Final = "artifact:turn.log"
 VERSION: Final = 1
@@ -95,8 +95,8 @@ def export_timeline(timeline: Timeline, *, ttl_s: float) -> Export:
         "turn_ids": payload["turn_ids"],
         "sources": [_compact(source) for source in timeline.sources.values()],
     }
-    tags = (TIMELINE, *(f"turn:{turn}" for turn in timeline.turns))
-    return Export(kind=TIMELINE, tags=tags, text=_json(header), payload=payload)
+    tags = (TIMELINE_KIND, *(f"turn:{turn}" for turn in timeline.turns))
+    return Export(kind=TIMELINE_KIND, tags=tags, text=_json(header), payload=payload)
 
 
 def export_sources(timeline: Timeline) -> Export:

@@ -44,7 +44,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
-    Steered,
+    SteeredEntry,
     TakenOver,
     Titled,
 )
@@ -63,8 +63,8 @@ from stepline.rendering.request_parts import RequestParts, Strand, first_change
 from stepline.rendering.text_form import STANDARD, TextForm
 from stepline.rendering.turn_facts import (
     NEVER_ASKED,
-    Asked,
-    Event,
+    AdmittedEvent,
+    RequestFacts,
     Turn,
     event_place,
     feedback_key,
@@ -73,7 +73,7 @@ from stepline.rendering.turn_facts import (
     steered_path,
 )
 from stepline.timeline.compacted import UNTOUCHED, Compactions, compact
-from stepline.timeline.view import View
+from stepline.timeline.view import TimelineView
 from stepline.timeline.workspace import touches_workspace
 
 OPEN: Final = (
@@ -118,13 +118,13 @@ class Timeline:
     plans: dict[str, Plan] = field(default_factory=dict)
     sources: dict[int, Source] = field(default_factory=dict)
     cited: dict[int, int] = field(default_factory=dict)
-    arrived: dict[int, Event] = field(default_factory=dict)
+    arrived: dict[int, AdmittedEvent] = field(default_factory=dict)
     feedback: dict[str, Feedback] = field(default_factory=dict)
     fresh: list[str] = field(default_factory=list)
     incorporated: list[str] = field(default_factory=list)
     form: TextForm = STANDARD
     parts: RequestParts = field(default_factory=RequestParts)
-    asked: Asked = NEVER_ASKED
+    asked: RequestFacts = NEVER_ASKED
     pruned: str = ""
     compaction: Compactions = UNTOUCHED
     base: int = 0
@@ -229,14 +229,14 @@ class Timeline:
         found = self.since(max(0, self.n - 1))
         return found[-1] if found else EMPTY
 
-    def events_since(self, n: int) -> tuple[Event, ...]:
+    def events_since(self, n: int) -> tuple[AdmittedEvent, ...]:
         """Return the inbound events after batch n that neither opened a turn nor were dropped."""
         return tuple(event for event in self.arrived.values() if event.n > n)
 
     @cached_property
-    def view(self) -> View:
+    def view(self) -> TimelineView:
         """The blocks of this timeline by logical path, derived on demand."""
-        return View(self.history, self.since, self.plans, self.sources, self.feedback, lane=self.lane)
+        return TimelineView(self.history, self.since, self.plans, self.sources, self.feedback, lane=self.lane)
 
     def blocks(self) -> tuple[Block, ...]:
         """Return every block of every turn, in the order of the log."""
@@ -286,7 +286,7 @@ def _fold_batch(timeline: Timeline, batch: Batch) -> None:
 
 
 def _reduce_inbound(timeline: Timeline, batch: Batch, entry: Inbound) -> None:
-    event = timeline.arrived[batch.n] = Event(n=batch.n, inbound=entry)
+    event = timeline.arrived[batch.n] = AdmittedEvent(n=batch.n, inbound=entry)
     if entry.timezone and not entry.source:
         timeline.timezone = entry.timezone
     if timeline.current:
@@ -373,7 +373,7 @@ def _reduce_dropped(timeline: Timeline, _: Batch, entry: Dropped) -> None:
     _withdraw(timeline, entry.n)
 
 
-def _reduce_steered(timeline: Timeline, batch: Batch, entry: Steered) -> None:
+def _reduce_steered(timeline: Timeline, batch: Batch, entry: SteeredEntry) -> None:
     text = timeline.form.steered(entry)
     timeline.parts.add(timeline.writer.piece("message", batch.n, text, path=steered_path(entry)))
 
@@ -474,7 +474,7 @@ REDUCERS: Final[Mapping[type[Entry], Callable[[Timeline, Batch, Any], None] | No
     Deferred: _reduce_deferred,
     Closed: _reduce_closed,
     Dropped: _reduce_dropped,
-    Steered: _reduce_steered,
+    SteeredEntry: _reduce_steered,
     TakenOver: _reduce_taken_over,
     Listed: _reduce_listed,
     ApprovalRequested: None,
@@ -494,7 +494,7 @@ REDUCERS: Final[Mapping[type[Entry], Callable[[Timeline, Batch, Any], None] | No
 """The reducer of each kind of entry; None if the kind changes nothing."""
 
 
-def _add_event(timeline: Timeline, n: int, event: Event) -> None:
+def _add_event(timeline: Timeline, n: int, event: AdmittedEvent) -> None:
     write = timeline.writer
     place = event_place(write.turn, event.inbound)
     timeline.arrived[event.n] = replace(event, path=place.path)

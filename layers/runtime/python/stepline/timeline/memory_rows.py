@@ -15,7 +15,7 @@ import msgspec
 
 from stepline.model.block import Block, read_note
 from stepline.model.entry import Compacted, Resulted
-from stepline.model.memory_row import TEXT_CHARS, MemoryRow, RowKind
+from stepline.model.memory_row import MEMORY_TEXT_CHARS, MemoryRow, RowKind
 from stepline.model.path import SourcesPath
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Source
@@ -27,7 +27,7 @@ from stepline.timeline.fold import Timeline
 PIECE_CHARS: Final = 80
 """Sentences share a row up to this length: the shorter a row, the closer is its vector to a question about it.
 
-One sentence may have up to `TEXT_CHARS`. Measured: docs/reference/bench.md, `memory_found_by_meaning`."""
+One sentence may have up to `MEMORY_TEXT_CHARS`. Measured: docs/reference/bench.md, `memory_found_by_meaning`."""
 
 _KINDS: Final[dict[str, RowKind]] = {
     "user.prompt": "prompt",
@@ -104,9 +104,9 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
     """Yield where each sentence or line begins and ends; one that is too long for a row is several."""
     begin = 0
     for end, following in [*((found.start(), found.end()) for found in _END.finditer(text)), (len(text), 0)]:
-        while end - begin > TEXT_CHARS:
-            yield begin, begin + TEXT_CHARS
-            begin += TEXT_CHARS
+        while end - begin > MEMORY_TEXT_CHARS:
+            yield begin, begin + MEMORY_TEXT_CHARS
+            begin += MEMORY_TEXT_CHARS
         yield begin, end
         begin = following
 
@@ -203,4 +203,4 @@ def _source_rows(timeline: Timeline, turn: Turn) -> Iterator[MemoryRow]:
 
 def _source_text(source: Source) -> str:
     said = (source.title, source.text, source.url or source.path)
-    return shorten("\n".join(part.strip() for part in said if part.strip()), TEXT_CHARS)
+    return shorten("\n".join(part.strip() for part in said if part.strip()), MEMORY_TEXT_CHARS)

@@ -20,11 +20,11 @@ from stepline.model.base import Row
 from stepline.model.ids import Lane
 from stepline.ports.model import Part
 from stepline.rendering.piece import Piece
-from stepline.rendering.request_parts import MARKS, Marks, RequestParts, Strand
+from stepline.rendering.request_parts import MARK_NAMES, Marks, RequestParts, Strand
 from stepline.rendering.text_form import TextForm
 from stepline.timeline.fold import Timeline
 
-FORMAT: Final = 11
+TIMELINE_SEGMENT_FORMAT: Final = 11
 """The version of the encoding. Raise it when the meaning of a field of the fold changes, or when
 the fold turns an entry into something else; a reader knows only its own version.
 """
@@ -70,7 +70,7 @@ def encode_segment(timeline: Timeline) -> bytes:
     pieces = tuple(timeline.pieces)
     sealed = pieces[:end]
     stored = Segment(
-        v=FORMAT,
+        v=TIMELINE_SEGMENT_FORMAT,
         layout=timeline.form.name,
         fold=_view({**{name: getattr(timeline, name) for name in _stored()}, **parts.marks()}),
         parts=_view([part.text for part in parts.sealed]),
@@ -85,7 +85,7 @@ def decode_segment(body: bytes, lane: Lane, form: TextForm) -> Timeline | None:
     """Return the encoded timeline, without a batch at hand; None for another form or format."""
     try:
         stamp = _STAMP.decode(body)
-        if stamp.v != FORMAT or stamp.layout != form.name:
+        if stamp.v != TIMELINE_SEGMENT_FORMAT or stamp.layout != form.name:
             return None
         stored = _SEGMENT.decode(body)
         fold = _fold_decoder().decode(stored.fold)
@@ -105,7 +105,7 @@ def decode_segment(body: bytes, lane: Lane, form: TextForm) -> Timeline | None:
                 older=cache(lambda: _pieces(parts(), stored.facts, stored.sizes)),
             ),
             Strand(before=len(fold.ends), older=parts),
-            **{name: getattr(fold, name) for name in MARKS},
+            **{name: getattr(fold, name) for name in MARK_NAMES},
         ),
     )
 
@@ -137,5 +137,5 @@ def _stored() -> tuple[str, ...]:
 def _fold_decoder() -> msgspec.msgpack.Decoder[Any]:
     hints = get_type_hints(Timeline) | get_type_hints(Marks)
     return msgspec.msgpack.Decoder(
-        msgspec.defstruct("Fold", [(name, hints[name]) for name in (*_stored(), *MARKS)], gc=False)
+        msgspec.defstruct("Fold", [(name, hints[name]) for name in (*_stored(), *MARK_NAMES)], gc=False)
     )

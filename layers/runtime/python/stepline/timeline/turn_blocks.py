@@ -45,7 +45,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
-    Steered,
+    SteeredEntry,
     TakenOver,
     Titled,
 )
@@ -64,7 +64,7 @@ PRUNED = "older turns were shortened; every path still leads to the whole"
 SOURCES_USED: Final = "sources_used"
 """The field of a block's meta with the sids of the sources that it uses."""
 
-Group = tuple[Block, ...]
+BlockGroup = tuple[Block, ...]
 """The blocks of one entry."""
 
 
@@ -76,7 +76,7 @@ def derive_groups(
     waited: Sequence[Inbound],
     *,
     turns: Sequence[Turn],
-) -> tuple[Group, ...]:
+) -> tuple[BlockGroup, ...]:
     """Return the blocks of a turn, entry by entry, in the order of the log.
 
     `batches` go from the one that opened it to the one that closed it, or to the newest; `prompts` are the
@@ -84,7 +84,7 @@ def derive_groups(
     the whole conversation.
     """
     walk = _Walk(lane, turn, fates_of(turn.id, batches), turns)
-    groups: list[Group] = []
+    groups: list[BlockGroup] = []
     for batch in batches:
         own = own_entries(turn, batch)
         for entry in own:
@@ -145,7 +145,7 @@ class _Walk:
             case TakenOver():
                 name = f"takeover_{entry.takeovers}"
                 return [self.message(name, batch.at, "the turn was interrupted and went on from here")]
-            case Steered():
+            case SteeredEntry():
                 text = "the user steered" if entry.finalize else "the user said stop"
                 return [self.message(f"steered_{entry.n}", entry.at, text)]
             case Pruned():
@@ -409,13 +409,13 @@ def ending_blocks(entry: Closed, plans: Sequence[Plan]) -> list[Block]:
     """Return the final blocks; `plans` are the newest snapshots of the plans that the turn changed."""
     left = [plan for plan in plans if plan.is_open()]
     return [
-        _block(entry, "react.turn.finalize", "text/markdown", render_finalize(entry, left)),
+        _block(entry, "react.turn.finalize", "text/markdown", render_turn_totals(entry, left)),
         _block(entry, "react.state", "application/json", _json(state_facts(entry, plans))),
         _block(entry, "react.exit", "application/json", _json(_exit(entry))),
     ]
 
 
-def render_finalize(entry: Closed, plans: Sequence[Plan]) -> str:
+def render_turn_totals(entry: Closed, plans: Sequence[Plan]) -> str:
     """Return the result of the turn in figures, with the `plans` that it leaves open."""
     usage = entry.usage or _NO_USAGE
     parts = f"model {_seconds(entry.model_ms)}, tools {_seconds(entry.tools_ms)}"

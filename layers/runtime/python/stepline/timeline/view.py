@@ -26,7 +26,7 @@ from stepline.model.source import Source
 from stepline.rendering.plan_text import plan_history
 from stepline.rendering.quote import clip, inline
 from stepline.rendering.turn_facts import Turn, feedback_block
-from stepline.timeline.turn_blocks import Group, derive_groups
+from stepline.timeline.turn_blocks import BlockGroup, derive_groups
 from stepline.timeline.working_summary import summarize_turn
 
 _OF_TURN = re.compile(rf"[a-z]{{2}}:({TURN.pattern})\.(.+)", re.DOTALL)
@@ -36,7 +36,7 @@ LAST: Final = 10**12
 """Larger than every batch number."""
 
 
-class View:
+class TimelineView:
     """Blocks by path. Built for one timeline; derived blocks are kept."""
 
     def __init__(
@@ -54,7 +54,7 @@ class View:
         self._ended = {turn.id: last.closed for last, turn in pairwise(history)}
         self._since = since
         self._plans, self._sources, self._feedback = plans, sources, feedback
-        self._groups: dict[str, tuple[Group, ...]] = {}
+        self._groups: dict[str, tuple[BlockGroup, ...]] = {}
 
     def blocks(self) -> tuple[Block, ...]:
         """Return every block of every turn, in the order of the log."""
@@ -64,7 +64,7 @@ class View:
         """Return every block of one turn, in the order of the log; none for an unknown turn."""
         return tuple(block for group in self.groups(turn) for block in group) if turn in self._history else ()
 
-    def groups(self, turn: str) -> tuple[Group, ...]:
+    def groups(self, turn: str) -> tuple[BlockGroup, ...]:
         """Return the blocks of a turn, entry by entry."""
         if turn not in self._groups:
             found = self._history[turn]
@@ -110,7 +110,7 @@ class View:
                 return found
         return ()
 
-    def _where(self, path: str) -> Iterator[Group]:
+    def _where(self, path: str) -> Iterator[BlockGroup]:
         """Yield the groups that may hold a path, newest first."""
         named = _OF_TURN.fullmatch(path)
         if named and named[1] in self._history:
@@ -220,7 +220,7 @@ _MESSAGES: Final = ("user.prompt", "user.attachment", "assistant.completion")
 _SUMMARIES: Final = ("ws:", "su:")
 
 
-class Row(NamedTuple):
+class _IndexRow(NamedTuple):
     """One line of the index: a label, the path, facts, and a hint of the content."""
 
     label: str
@@ -262,7 +262,7 @@ def render_turn_index(
     return "\n\n".join(parts) + "\n"
 
 
-def _section(name: str, rows: Iterable[Row]) -> str:
+def _section(name: str, rows: Iterable[_IndexRow]) -> str:
     lines = [f"{name}:"]
     for row in rows:
         lines.append(f"- {inline(row.label)}: {row.path}")
@@ -271,26 +271,28 @@ def _section(name: str, rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
-def _summaries(turn: Turn, blocks: Iterable[Block]) -> list[Row]:
+def _summaries(turn: Turn, blocks: Iterable[Block]) -> list[_IndexRow]:
     found = [block for block in blocks if block.path.startswith(_SUMMARIES)]
     written = [block for block in found if block.path.startswith("ws:")]
     rows = (
-        [Row("of the turn, newest", f"ws:{turn.id}.conv.working.summary")] if written or turn.closed else []
+        [_IndexRow("of the turn, newest", f"ws:{turn.id}.conv.working.summary")]
+        if written or turn.closed
+        else []
     )
-    return rows + [Row(block.type, block.path, hint=_hint(block)) for block in found]
+    return rows + [_IndexRow(block.type, block.path, hint=_hint(block)) for block in found]
 
 
-def _messages(blocks: Iterable[Block]) -> list[Row]:
+def _messages(blocks: Iterable[Block]) -> list[_IndexRow]:
     return [
-        Row(block.type, block.path, {"at": block.ts}, _hint(block))
+        _IndexRow(block.type, block.path, {"at": block.ts}, _hint(block))
         for block in blocks
         if _place(block) == "messages"
     ]
 
 
-def _events(blocks: Iterable[Block]) -> list[Row]:
+def _events(blocks: Iterable[Block]) -> list[_IndexRow]:
     return [
-        Row(
+        _IndexRow(
             block.type,
             block.path,
             {"at": block.ts, "message_id": str(block.meta.get("message_id", "")), "from": block.author},
@@ -301,7 +303,7 @@ def _events(blocks: Iterable[Block]) -> list[Row]:
     ]
 
 
-def _tools(blocks: Iterable[Block], statuses: Mapping[str, str]) -> list[Row]:
+def _tools(blocks: Iterable[Block], statuses: Mapping[str, str]) -> list[_IndexRow]:
     """Return a row for each call with its result, and rows for the other blocks below a call."""
     calls: dict[str, list[Block]] = {}
     for block in blocks:
@@ -310,20 +312,20 @@ def _tools(blocks: Iterable[Block], statuses: Mapping[str, str]) -> list[Row]:
     return [row for call, own in calls.items() for row in _call(own, statuses.get(call, ""))]
 
 
-def _call(own: Sequence[Block], status: str) -> Iterator[Row]:
+def _call(own: Sequence[Block], status: str) -> Iterator[_IndexRow]:
     by_part = {block.path.split(".", 2)[2]: block for block in own}
     asked = by_part.pop("call", None)
     result = by_part.pop("result", None)
-    others = [Row(part, block.path, hint=_hint(block)) for part, block in by_part.items()]
+    others = [_IndexRow(part, block.path, hint=_hint(block)) for part, block in by_part.items()]
     if asked is not None:
         facts = {"status": status or "no result yet", "result": result.path if result else ""}
-        yield Row(asked.tool_id, asked.path, facts, _hint(result or asked))
+        yield _IndexRow(asked.tool_id, asked.path, facts, _hint(result or asked))
     elif result is not None:
-        yield Row(result.tool_id or "result", result.path, {"status": status}, _hint(result))
+        yield _IndexRow(result.tool_id or "result", result.path, {"status": status}, _hint(result))
     yield from others
 
 
-def _artifacts(blocks: Iterable[Block]) -> list[Row]:
+def _artifacts(blocks: Iterable[Block]) -> list[_IndexRow]:
     rows = []
     for block in blocks:
         if block.path.startswith("fi:"):
@@ -338,25 +340,29 @@ def _artifacts(blocks: Iterable[Block]) -> list[Row]:
                 "visibility": visibility,
                 "tags": ", ".join(tags),
             }
-            rows.append(Row(block.type, block.path, facts, _hint(block)))
+            rows.append(_IndexRow(block.type, block.path, facts, _hint(block)))
     return rows
 
 
-def _plans(blocks: Iterable[Block]) -> list[Row]:
+def _plans(blocks: Iterable[Block]) -> list[_IndexRow]:
     rows = []
     for block in blocks:
         if block.type == "react.plan":
             plan = block.path.partition(".react.plan.")[2]
-            rows.append(Row("plan", block.path, {"newest": str(PlanPath(plan=plan))}, _hint(block)))
+            rows.append(_IndexRow("plan", block.path, {"newest": str(PlanPath(plan=plan))}, _hint(block)))
     return rows
 
 
-def _record(blocks: Iterable[Block]) -> list[Row]:
-    return [Row(block.type, block.path, hint=_hint(block)) for block in blocks if _place(block) == "record"]
+def _record(blocks: Iterable[Block]) -> list[_IndexRow]:
+    return [
+        _IndexRow(block.type, block.path, hint=_hint(block)) for block in blocks if _place(block) == "record"
+    ]
 
 
-def _source(source: Source) -> Row:
-    return Row(source.title or f"source {source.sid}", f"so:sources_pool[{source.sid}]", {"url": source.url})
+def _source(source: Source) -> _IndexRow:
+    return _IndexRow(
+        source.title or f"source {source.sid}", f"so:sources_pool[{source.sid}]", {"url": source.url}
+    )
 
 
 def _place(block: Block) -> str:

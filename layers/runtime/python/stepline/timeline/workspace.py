@@ -27,7 +27,7 @@ CHECKOUT: Final = "react.checkout"
 CHECKOUT_RECORD: Final = "react.workspace.checkout"
 """Type of the block that says what a checkout took over: JSON with `mode` and the paths `checked_out_from`."""
 
-DELETED: Final = "deleted"
+DELETED_PATHS: Final = "deleted"
 """Meta of a run's status: files of its turn that the program removed."""
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ def touches_workspace(entry: Resulted, turn: str) -> bool:
     """Return True if a result of this turn may change its `files/`, or brings files of others."""
     files = f"fi:{turn}.files/"
     return any(
-        not block.meta.keys().isdisjoint((PULLED, DELETED))
+        not block.meta.keys().isdisjoint((PULLED, DELETED_PATHS))
         or (block.body is not None and block.path.startswith(files))
         for block in entry.blocks
     )
@@ -171,7 +171,7 @@ def folders_above(path: str) -> set[str]:
 
 
 def _deleted(block: Block) -> tuple[str, ...]:
-    return tuple(block.meta.get(DELETED, ())) if _is_status(block) else ()
+    return tuple(block.meta.get(DELETED_PATHS, ())) if _is_status(block) else ()
 
 
 def pulled_refs(blocks: Iterable[Block]) -> list[str]:

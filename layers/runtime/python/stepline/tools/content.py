@@ -42,7 +42,7 @@ from stepline.rendering.piece import ALL, Shown
 from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.sources_pool import select_sources
 from stepline.tools.context import ToolContext, read_shelf, render_json
-from stepline.tools.window import Found, Span, decode_pieces, find_part
+from stepline.tools.window import FoundPart, TextRange, decode_pieces, find_part
 
 MISSING_SHOWN: Final = 50
 
@@ -94,11 +94,11 @@ READABLE: Final = (TurnPath, PlanPath, CallPath, FilePath, AttachmentPath, CodeP
 
 WHOLE_MAX_BYTES: Final = 16 * 1024 * 1024
 """Maximum bytes of a body held in memory: as text it may take four times as much, in a function of 1 GiB."""
-TOO_LARGE: Final = "content_too_large"
+CONTENT_TOO_LARGE: Final = "content_too_large"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content:
+class PathContent:
     """The newest content of one path: text of the log, or `body` in the artifact store; `block` describes it.
 
     `rows` are the pool rows that the text consists of, if it is a list of rows. `conversation` is the other
@@ -129,10 +129,10 @@ class Content:
             DependencyError: the artifact store cannot answer now.
         """
         if self.body is not None and self._encodings:
-            check_whole(self.body)
+            check_body_size(self.body)
         return self._decoded("".join)
 
-    def find(self, span: Span, *, max_chars: int) -> Found | None:
+    def find(self, span: TextRange, *, max_chars: int) -> FoundPart | None:
         """Return a part of the text, whatever its length; None for bytes that are no text.
 
         Raises the errors of `text`.
@@ -161,7 +161,7 @@ class Content:
     def data(self) -> bytes:
         """Return all bytes of a body. Raises the errors of `text`."""
         if self.body is not None:
-            check_whole(self.body)
+            check_body_size(self.body)
         return b"".join(self._stream())
 
     def head(self) -> bytes:
@@ -205,7 +205,7 @@ class Content:
             ) from error
 
 
-def check_whole(body: Body) -> None:
+def check_body_size(body: Body) -> None:
     """Refuse a body too large for memory before it is read. Raises ToolError `content_too_large`."""
     if body.size_bytes > WHOLE_MAX_BYTES:
         raise ToolError(
@@ -216,7 +216,7 @@ def check_whole(body: Body) -> None:
         )
 
 
-def load_content(path: LogicalPath, context: ToolContext) -> Content:
+def load_content(path: LogicalPath, context: ToolContext) -> PathContent:
     """Return the content of a path.
 
     Raises:
@@ -227,7 +227,7 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
     if isinstance(path, SourcesPath):
         rows = source_rows(path, context)
         block = sources_block(path, rows, context)
-        return Content(
+        return PathContent(
             path=block.path, block=block, written=block.text, artifacts=context.artifacts, rows=rows
         )
     family = str(path).partition(":")[0]
@@ -246,15 +246,15 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
     block = with_body[-1] if with_body else blocks[0]
     where = block.path or str(path)
     if block.body is None:
-        return Content(path=where, block=block, written=_join(blocks), artifacts=context.artifacts)
-    return Content(path=where, block=block, body=block.body, artifacts=context.artifacts)
+        return PathContent(path=where, block=block, written=_join(blocks), artifacts=context.artifacts)
+    return PathContent(path=where, block=block, body=block.body, artifacts=context.artifacts)
 
 
 _REFERENCE: Final = re.compile(r"\b(ar|tc|fi|su|ws):(?=turn_|plan\.latest:)")
 _POOL: Final = re.compile(r"\bso:sources_pool\[[0-9,-]{1,400}\]")
 
 
-def _load_foreign(path: ForeignPath, context: ToolContext) -> Content:
+def _load_foreign(path: ForeignPath, context: ToolContext) -> PathContent:
     """Return the content of a path in another conversation of the same owner, at its qualified path.
 
     A list of paths that is made on demand names them so that they can be read from here.
@@ -275,9 +275,9 @@ def _load_foreign(path: ForeignPath, context: ToolContext) -> Content:
     return replace(found, path=where, written=written, conversation=path.conversation)
 
 
-def _shelved(block: Block, cited: tuple[Source, ...], context: ToolContext) -> Content:
+def _shelved(block: Block, cited: tuple[Source, ...], context: ToolContext) -> PathContent:
     """Return the content of a shelf's path, which has this one block."""
-    return Content(
+    return PathContent(
         path=block.path,
         block=block,
         written=block.text,

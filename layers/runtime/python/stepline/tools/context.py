@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NOT_JSON: Final = "event_not_json"
-CANCELLED: Final = "cancelled"
+CALL_CANCELLED: Final = "cancelled"
 CHARS_PER_TOKEN_MAX: Final = 4
 STORED_BYTES_MAX: Final = 256 * 1024
 URL_S: Final = 3600
@@ -348,7 +348,7 @@ class ToolContext:
     def check_cancelled(self) -> None:
         """Raise ToolError `cancelled` if the call is no longer wanted."""
         if self.cancel.requested:
-            raise ToolError("the user steered, and the call ended before it was done", code=CANCELLED)
+            raise ToolError("the user steered, and the call ended before it was done", code=CALL_CANCELLED)
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Send an event to the user's clients, in order, once the call's result is in the log.

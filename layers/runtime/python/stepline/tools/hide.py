@@ -70,7 +70,7 @@ HIDE: Final = ToolSpec(
 )
 
 
-class Outcome(Value):
+class _HideOutcome(Value):
     """The outcome for one path. `code` says why it is not hidden; tokens are estimated."""
 
     path: str
@@ -115,16 +115,16 @@ def run_hide(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     )
 
 
-def _hide(text: str, replacement: str, context: ToolContext) -> Outcome:
+def _hide(text: str, replacement: str, context: ToolContext) -> _HideOutcome:
     """Judge one path by the limits of the editable tail."""
     pieces, rules = context.timeline.pieces, context.rules
     path = _canonical(text, context)
     found = find_group(pieces, path)
     if not found:
-        return Outcome(path=path, status="not_found", code="not_found")
+        return _HideOutcome(path=path, status="not_found", code="not_found")
     hidden = text_bytes(pieces[at] for at in found)
     behind = text_bytes(pieces[found[0] :]) - hidden
-    judged = Outcome(path=path, status="ok", tail_tokens=estimate_bytes(behind))
+    judged = _HideOutcome(path=path, status="ok", tail_tokens=estimate_bytes(behind))
     if found[0] < pre_tail(pieces, rules):
         return replace(judged, status="too_old", code="hide_before_cache")
     if judged.tail_tokens > rules.editable_tail_tokens:
@@ -153,7 +153,7 @@ def _canonical(text: str, context: ToolContext) -> str:
     return blocks[-1].path or path if blocks else path
 
 
-def _notice(index: int, outcome: Outcome, context: ToolContext) -> Block:
+def _notice(index: int, outcome: _HideOutcome, context: ToolContext) -> Block:
     notice = context.notice(HIDE.tool_id, outcome.code, _MESSAGES[outcome.code], {"path": outcome.path})
     return replace(notice, path=context.path(f"notice.{index}")) if index else notice
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from stepline.errors import PathError, SteplineError, ToolError
 from stepline.model.file.attachment import MIME
-from stepline.model.file.mime import UNKNOWN
+from stepline.model.file.mime import OCTET_STREAM
 from stepline.model.path import KnowledgePath, parse_path
 from stepline.model.source import Source
 from stepline.model.visible_text import shorten_line
@@ -52,7 +52,7 @@ LIMIT: Final = 5
 _COUNT: Final = {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX}
 FAILED: Final = "knowledge_failed"
 
-SEARCH: Final = ToolSpec(
+SEARCH_KNOWLEDGE: Final = ToolSpec(
     tool_id="react.search_knowledge",
     purpose=(
         "Search the documents that this agent was given (ks:). Rows show where something is said, each with a number by "
@@ -95,8 +95,8 @@ SEARCH: Final = ToolSpec(
 def knowledge_tool(search: KnowledgeSearch, requests: Iterable[str] = ()) -> Tool:
     """Return the tool that searches with a bundle's function; `requests` are questions that its documents answer."""
     asked = tuple(requests)
-    examples = tuple({"query": request} for request in asked) or SEARCH.examples
-    spec = replace_fields(SEARCH, requests=asked, examples=examples)
+    examples = tuple({"query": request} for request in asked) or SEARCH_KNOWLEDGE.examples
+    spec = replace_fields(SEARCH_KNOWLEDGE, requests=asked, examples=examples)
     rooted = _takes_root(search)
 
     def run(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
@@ -108,7 +108,8 @@ def knowledge_tool(search: KnowledgeSearch, requests: Iterable[str] = ()) -> Too
         rows = [{"sid": source.sid, **row} for source, row in zip(cited, rows, strict=True)]
         facts = {"status": "ok", "query": query, "count": len(rows), "results": rows}
         result = replace(
-            context.result(SEARCH.tool_id, facts), meta={"sources_used": [row["sid"] for row in rows]}
+            context.result(SEARCH_KNOWLEDGE.tool_id, facts),
+            meta={"sources_used": [row["sid"] for row in rows]},
         )
         return ToolOutput(blocks=(result,), ret=rows, sources=cited)
 
@@ -190,13 +191,13 @@ def shelve(found: Any, *, code: str) -> Shelved | None:
         case str():
             return Shelved(text=found)
         case bytes():
-            return Shelved(data=found, mime=UNKNOWN)
+            return Shelved(data=found, mime=OCTET_STREAM)
         case {"missing": missing} if missing:
             return None
         case {"error": error} if error:
             raise ToolError(_clip(str(error), 300), code=code)
         case {"data": bytes(data)} | {"base64": str(data)}:
-            return Shelved(data=_decode(data, code), mime=_mime(found, UNKNOWN, code))
+            return Shelved(data=_decode(data, code), mime=_mime(found, OCTET_STREAM, code))
         case {"text": str(text)}:
             return Shelved(text=text, mime=_mime(found, "text/markdown", code))
         case _:

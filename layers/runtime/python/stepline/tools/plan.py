@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.path import PlanPath
-from stepline.model.plan_steps import MARKS, Plan, StepStatus
+from stepline.model.plan_steps import STEP_MARKS, Plan, StepStatus
 from stepline.rendering.result import SILENT
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.parameter import choice, closed_schema, param
@@ -29,7 +29,7 @@ Mode: TypeAlias = Literal["new", "activate", "replace", "close"]
 STEPS_MAX: Final = 40
 STEP_MAX_CHARS: Final = 600
 
-_STATUS: dict[str, StepStatus] = {mark: status for status, mark in MARKS.items()}
+_STATUS: dict[str, StepStatus] = {mark: status for status, mark in STEP_MARKS.items()}
 _ACK = re.compile(
     rf"[ \t]*(?:[-*•][ \t]+)?(?P<mark>[{''.join(_STATUS)}])\ufe0f?[ \t]*"
     r"(?:\[(?P<bracketed>[0-9]{1,3})\]|(?P<plain>[0-9]{1,3})[.)](?![0-9]))",
@@ -69,7 +69,7 @@ PLAN: Final = ToolSpec(
 )
 
 
-class Change(Value):
+class _PlanChange(Value):
     """The changes of one call: `snapshots` in the order of the log, the plan it is about last."""
 
     mode: Mode
@@ -85,7 +85,7 @@ class Change(Value):
 def run_plan(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     """Change the plans. Raises ToolError for mistakes the model can correct."""
     made = f"plan:{context.turn}:{context.call_id.removeprefix('tc_')[:8]}"
-    change = plan_change(context.timeline.plans, params, plan_id=made, turn=context.turn, ts=context.ts)
+    change = _plan_change(context.timeline.plans, params, plan_id=made, turn=context.turn, ts=context.ts)
     blocks = [context.result(PLAN.tool_id, render_change(change))]
     if change.mode == "close":
         told = context.notice(PLAN.tool_id, "plan_closed", f"{change.plan.plan_id} is closed.")
@@ -94,9 +94,9 @@ def run_plan(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     return ToolOutput(blocks=tuple(blocks), plans=change.snapshots)
 
 
-def plan_change(
+def _plan_change(
     plans: Mapping[str, Plan], params: Mapping[str, Any], *, plan_id: str, turn: str, ts: str
-) -> Change:
+) -> _PlanChange:
     """Return the snapshots that one call adds; `plan_id` is the id of a new plan.
 
     Raises ToolError `protocol_violation.` with `plan_steps`, `plan_target_required` or `plan_target_missing`.
@@ -115,18 +115,18 @@ def plan_change(
     match mode:
         case "close":
             assert target is not None
-            return Change(mode=mode, snapshots=(_closed(target, turn, ts),), target=kept)
+            return _PlanChange(mode=mode, snapshots=(_closed(target, turn, ts),), target=kept)
         case "activate":
             assert target is not None
             active = replace(target, current=True, last_ts=ts, last_turn_id=turn)
-            return Change(mode=mode, snapshots=(*demoted, active), target=kept)
+            return _PlanChange(mode=mode, snapshots=(*demoted, active), target=kept)
         case "new" | "replace":
             retired = [_superseded(target, plan_id, turn, ts)] if target else []
             made = _new(plan_id, steps, turn, ts)
-            return Change(mode=mode, snapshots=(*demoted, *retired, made), target=kept)
+            return _PlanChange(mode=mode, snapshots=(*demoted, *retired, made), target=kept)
 
 
-def render_change(change: Change) -> str:
+def render_change(change: _PlanChange) -> str:
     """Return the result that the model reads."""
     plan = change.plan
     lines = [f"mode: {change.mode}"]
@@ -134,7 +134,7 @@ def render_change(change: Change) -> str:
         lines += [f"target_plan_id: {change.target}", f"target_snapshot_ref: {PlanPath(plan=change.target)}"]
     lines += [f"plan_id: {plan.plan_id}", f"latest_snapshot_ref: {PlanPath(plan=plan.plan_id)}"]
     lines.append(f"current: {'yes' if plan.current else 'no'}")
-    lines += [f"{MARKS[plan.status[str(n)]]} [{n}] {step}" for n, step in enumerate(plan.steps, 1)]
+    lines += [f"{STEP_MARKS[plan.status[str(n)]]} [{n}] {step}" for n, step in enumerate(plan.steps, 1)]
     return "\n".join(lines) + "\n"
 
 

@@ -15,7 +15,7 @@ from stepline.model.file.charset import UTF_8, charset_of
 from stepline.ports.artifacts import Artifacts
 from stepline.protocol.decision.call_check import binds, new_name, replace_references
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.spec import Effect, ToolSpec
+from stepline.tools.spec import ToolEffect, ToolSpec
 from stepline.tools.window import decode_pieces
 
 ToolFunction: TypeAlias = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
@@ -57,7 +57,7 @@ class Registry:
         """The contracts of all tools."""
         return tuple(tool.spec for tool in self._tools.values())
 
-    def effect(self, tool_id: str) -> Effect:
+    def effect(self, tool_id: str) -> ToolEffect:
         """Return a tool's effect class; `pure` for an unknown tool, which is refused."""
         tool = self._tools.get(tool_id)
         return tool.spec.effect if tool else "pure"
@@ -88,10 +88,10 @@ def run_tool(registry: Registry, action: Action, context: ToolContext) -> ToolOu
     try:
         tool = registry.find(action.tool_id)
         params = bind_references(tool.spec, action, context.artifacts)
-        check_call(tool.spec, params)
+        check_call_params(tool.spec, params)
         return tool.run(params, context)
     except (ToolError, PathError) as refused:
-        return refusal(refused, action.tool_id, context)
+        return refuse_call(refused, action.tool_id, context)
 
 
 def bind_references(spec: ToolSpec, action: Action, artifacts: Artifacts) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ def _text_of(path: str, body: Body | None, artifacts: Artifacts) -> str:
         raise ToolError(f"{path[:200]} is no text", code="content_not_text") from error
 
 
-def check_call(spec: ToolSpec, params: Mapping[str, Any]) -> None:
+def check_call_params(spec: ToolSpec, params: Mapping[str, Any]) -> None:
     """Refuse a call that breaks the tool's contract. Raises ToolError `bad_params` or `<param>_not_<ordinal>`."""
     if problems := spec.validate(params):
         raise ToolError("; ".join(problems), code="bad_params")
@@ -136,7 +136,7 @@ def check_call(spec: ToolSpec, params: Mapping[str, Any]) -> None:
         raise ToolError(f"write the parameters in this order: {', '.join(spec.key_order)}", code=codes[0])
 
 
-def refusal(
+def refuse_call(
     refused: ToolError | PathError, tool_id: str, context: ToolContext, *, notice: str = ""
 ) -> ToolOutput:
     """Return the output of a refused call; `notice` overrides the error's code in the notice."""

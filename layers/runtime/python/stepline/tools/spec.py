@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from stepline.model.decision import ApprovalRule
 from stepline.protocol.decision.fanout import Reads, Strategy
 
-Effect = Literal["pure", "keyed", "once"]
+ToolEffect = Literal["pure", "keyed", "once"]
 """The effect of running a call again: none, the same under the same name, or a second one."""
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
@@ -41,7 +41,7 @@ class ToolSpec:
     purpose: str
     schema: Mapping[str, Any]
     returns: str
-    effect: Effect
+    effect: ToolEffect
     read_only: bool
     key_order: tuple[str, ...] = ()
     examples: tuple[Mapping[str, Any], ...] = ()
@@ -131,13 +131,13 @@ OWN_PREFIX: Final = "react."
 """The prefix of the runtime's own tools."""
 
 
-def render_catalogue(specs: Sequence[ToolSpec]) -> str:
+def render_tool_catalogue(specs: Sequence[ToolSpec]) -> str:
     """Return the tools for the system prompt: the roster, then a card for each, in the given order.
 
     Tools that only programs may call come last, under a heading of their own.
     """
     own = [spec for spec in specs if spec.in_react]
-    return "\n\n".join([_head(own), *map(render_card, own), *_of_programs(specs)])
+    return "\n\n".join([_head(own), *map(render_tool_card, own), *_of_programs(specs)])
 
 
 def split_catalogue(specs: Sequence[ToolSpec]) -> tuple[str, str]:
@@ -146,8 +146,8 @@ def split_catalogue(specs: Sequence[ToolSpec]) -> tuple[str, str]:
     common = [spec for spec in own if not spec.tool_id.startswith(OWN_PREFIX)]
     runtime = [spec for spec in own if spec.tool_id.startswith(OWN_PREFIX)]
     return (
-        "\n\n".join([_head(own), *map(render_card, common)]),
-        "\n\n".join([*map(render_card, runtime), *_of_programs(specs)]),
+        "\n\n".join([_head(own), *map(render_tool_card, common)]),
+        "\n\n".join([*map(render_tool_card, runtime), *_of_programs(specs)]),
     )
 
 
@@ -166,10 +166,10 @@ def _of_programs(specs: Sequence[ToolSpec]) -> list[str]:
         return []
     callable_ids = ", ".join(spec.tool_id for spec in specs if spec.in_exec)
     head = f"[TOOLS OF PROGRAMS] a program, and nothing else, may call: {callable_ids}"
-    return [head, *(render_card(spec) for spec in specs if spec.in_exec and not spec.in_react)]
+    return [head, *(render_tool_card(spec) for spec in specs if spec.in_exec and not spec.in_react)]
 
 
-def render_card(spec: ToolSpec) -> str:
+def render_tool_card(spec: ToolSpec) -> str:
     """Return one tool's card: purpose, parameters, order, returns, and each request with the example that answers it."""
     if spec.card:
         return spec.card

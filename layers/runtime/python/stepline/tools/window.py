@@ -27,7 +27,7 @@ def count_lines(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n") and text != "")
 
 
-class Place(Value):
+class TextPosition(Value):
     """A position between two characters: characters and line breaks before it, and if it begins a line."""
 
     offset: int = 0
@@ -45,7 +45,7 @@ class Place(Value):
         return self.breaks + (not self.begins_line)
 
 
-class Span(Value):
+class TextRange(Value):
     """A part of a text: `line_count` lines from `line`, or `chars` characters from `offset`; else all."""
 
     line: int = 1
@@ -53,29 +53,29 @@ class Span(Value):
     offset: int | None = None
     chars: int | None = None
 
-    def find_start(self, piece: str, at: Place) -> Place | None:
+    def find_start(self, piece: str, at: TextPosition) -> TextPosition | None:
         """Return where the part begins, if that is in or at the end of a piece that begins at `at`."""
         if self.offset is None:
             return _find_line(piece, at, self.line)
         return _find_offset(piece, at, self.offset)
 
-    def find_end(self, piece: str, at: Place) -> Place | None:
+    def find_end(self, piece: str, at: TextPosition) -> TextPosition | None:
         """Return where the part ends, if that is in or at the end of a piece that begins at `at`."""
         if self.offset is not None:
             return None if self.chars is None else _find_offset(piece, at, self.offset + self.chars)
         return None if self.line_count is None else _find_line(piece, at, self.line + self.line_count)
 
 
-class Window(Value):
+class TextWindow(Value):
     """The part of a text that begins at `start`; `size` is the end of the whole text."""
 
     text: str
-    start: Place
-    size: Place
+    start: TextPosition
+    size: TextPosition
     line_numbers: LineNumbers = "disabled"
 
     @property
-    def end(self) -> Place:
+    def end(self) -> TextPosition:
         """The place behind the part."""
         return _pass(self.start, self.text)
 
@@ -131,20 +131,20 @@ class Window(Value):
         return not self.end.begins_line and self.end.offset < self.size.offset
 
 
-class Found(Value):
+class FoundPart(Value):
     """The result of a search for a part: the part, its end, and the end of the text.
 
     `part` is None if the text ends before the part begins.
     """
 
-    part: Window | None
-    end: Place
-    size: Place
+    part: TextWindow | None
+    end: TextPosition
+    size: TextPosition
 
 
-def find_part(pieces: Iterable[str], span: Span, *, max_chars: int) -> Found:
+def find_part(pieces: Iterable[str], span: TextRange, *, max_chars: int) -> FoundPart:
     """Read a text in pieces, once and to its end, and keep up to `max_chars` characters of one part."""
-    at, room = Place(), max_chars
+    at, room = TextPosition(), max_chars
     kept: list[str] = []
     begin, end = span.find_start("", at), None
     for piece in pieces:
@@ -156,8 +156,8 @@ def find_part(pieces: Iterable[str], span: Span, *, max_chars: int) -> Found:
             room = 0 if end else room - len(cut)
         at = _pass(at, piece)
     if begin is None or 0 < at.offset == begin.offset:
-        return Found(part=None, end=at, size=at)
-    return Found(part=Window(text="".join(kept), start=begin, size=at), end=end or at, size=at)
+        return FoundPart(part=None, end=at, size=at)
+    return FoundPart(part=TextWindow(text="".join(kept), start=begin, size=at), end=end or at, size=at)
 
 
 def decode_pieces(pieces: Iterable[bytes], encoding: str = "utf-8") -> Iterator[str]:
@@ -181,7 +181,7 @@ def gutter(line: int) -> str:
     return f"{line:>6}\t"
 
 
-def fit_window(part: Window, *, max_bytes: int, line_numbers: LineNumbers) -> Window:
+def fit_window(part: TextWindow, *, max_bytes: int, line_numbers: LineNumbers) -> TextWindow:
     """Return the longest beginning of a part that fits with its line numbers.
 
     `max_bytes` counts UTF-8 with the gutter, because the gutter costs the reader as much as the text does.
@@ -202,22 +202,22 @@ def fit_window(part: Window, *, max_bytes: int, line_numbers: LineNumbers) -> Wi
     return replace(part, text=part.text[:at], line_numbers=line_numbers)
 
 
-def _pass(at: Place, piece: str) -> Place:
+def _pass(at: TextPosition, piece: str) -> TextPosition:
     """Return the place behind a piece that begins at `at`."""
     if not piece:
         return at
-    return Place(
+    return TextPosition(
         offset=at.offset + len(piece), breaks=at.breaks + piece.count("\n"), begins_line=piece[-1] == "\n"
     )
 
 
-def _find_offset(piece: str, at: Place, offset: int) -> Place | None:
+def _find_offset(piece: str, at: TextPosition, offset: int) -> TextPosition | None:
     if offset > at.offset + len(piece):
         return None
     return _pass(at, piece[: offset - at.offset])
 
 
-def _find_line(piece: str, at: Place, line: int) -> Place | None:
+def _find_line(piece: str, at: TextPosition, line: int) -> TextPosition | None:
     """Return where a line begins, if not before `at`; None if that is behind the piece."""
     breaks = line - at.line
     if breaks > piece.count("\n"):
@@ -225,7 +225,7 @@ def _find_line(piece: str, at: Place, line: int) -> Place | None:
     offset = 0
     for _ in range(breaks):
         offset = piece.find("\n", offset) + 1
-    return Place(offset=at.offset + offset, breaks=line - 1)
+    return TextPosition(offset=at.offset + offset, breaks=line - 1)
 
 
 def _prefix_chars(text: str, max_bytes: int) -> int:

@@ -143,7 +143,7 @@ def read_writing(params: Mapping[str, Any], turn: str) -> Writing:
     )
 
 
-class Written(NamedTuple):
+class StoredText(NamedTuple):
     """A text that was stored: its facts for the status, the block of the file, and its row of the pool."""
 
     facts: dict[str, Any]
@@ -151,7 +151,7 @@ class Written(NamedTuple):
     sources: tuple[Source, ...]
 
 
-def keep_text(writing: Writing, tool_id: str, context: ToolContext) -> Written:
+def keep_text(writing: Writing, tool_id: str, context: ToolContext) -> StoredText:
     """Store the text of a file. Raises ToolError `content_not_utf8`, `content_type_mismatch`."""
     try:
         data = writing.text.encode()
@@ -162,7 +162,7 @@ def keep_text(writing: Writing, tool_id: str, context: ToolContext) -> Written:
     body = store_bytes(data, writing.mime, context)
     facts = _describe(writing, body, context)
     block = _content_block(writing, tool_id, body, facts, context)
-    return Written(facts, block, context.cite(_file_row(writing, body)))
+    return StoredText(facts, block, context.cite(_file_row(writing, body)))
 
 
 def check_name(path: FilePath, context: ToolContext) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from botocore.eventstream import EventStreamBuffer
 
 from stepline.adapters.anthropic.error import map_body
-from stepline.adapters.anthropic.message_fold import UNREAD, WireEvent, decode_events
+from stepline.adapters.anthropic.message_fold import UNREAD_EVENT, WireEvent, decode_events
 from stepline.errors import ModelStreamBroken
 
 _FAILED: Final = {"exception": ":exception-type", "error": ":error-code"}
@@ -47,7 +47,7 @@ def _read_frame(headers: Mapping[str, Any], payload: bytes) -> Iterator[WireEven
         raise map_body(200, {"error": {"type": headers.get(named), "message": _message(headers, payload)}})
     packed = _decode(payload).get("bytes")
     if packed is None:
-        yield WireEvent(UNREAD, {})
+        yield WireEvent(UNREAD_EVENT, {})
     elif isinstance(packed, str):
         try:
             data = base64.b64decode(packed, validate=True)

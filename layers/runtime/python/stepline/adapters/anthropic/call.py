@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from stepline.adapters.anthropic.family import ABOVE_HIGH, Family, family_of
+from stepline.adapters.anthropic.family import ABOVE_HIGH, ModelFamily, family_of
 from stepline.adapters.provider.roles import Retry, plan_roles  # noqa: F401 - programs that use `client` need them
 from stepline.model.base import Value
 from stepline.model.file.mime import PICTURES
@@ -63,7 +63,7 @@ class ThinkingPlan(Value):
     room_tokens: int = 0
 
 
-def plan_thinking(role: RoleChoice, family: Family, text_tokens: int) -> ThinkingPlan:
+def plan_thinking(role: RoleChoice, family: ModelFamily, text_tokens: int) -> ThinkingPlan:
     """Return how a role's model thinks about an answer of `text_tokens`.
 
     It does not, where its family can switch that off and the role chose nothing else: the protocol has a

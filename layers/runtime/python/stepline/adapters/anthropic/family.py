@@ -23,7 +23,7 @@ DEFAULT_TOKENS: Final = 1024
 """The shortest cached prompt of most models."""
 
 
-class Family(Value):
+class ModelFamily(Value):
     """One family of models.
 
     `thinking` are the types that it takes; `budget`: also a fixed number of tokens. `thinks`: it does so
@@ -49,9 +49,11 @@ class Family(Value):
         return next((kind for kind in self.thinking if kind != "adaptive"), None) if self.thinks else None
 
 
-def _current(*thinking: Thinking, effort: Effort = "high", capped: bool = False, cache: int = 512) -> Family:
+def _current(
+    *thinking: Thinking, effort: Effort = "high", capped: bool = False, cache: int = 512
+) -> ModelFamily:
     """Return a family that thinks unless told otherwise."""
-    return Family(
+    return ModelFamily(
         thinking=thinking,
         thinks=True,
         efforts=ALL,
@@ -62,17 +64,17 @@ def _current(*thinking: Thinking, effort: Effort = "high", capped: bool = False,
     )
 
 
-def _budget(*efforts: Effort, output: int = 64_000, cache: int = DEFAULT_TOKENS) -> Family:
+def _budget(*efforts: Effort, output: int = 64_000, cache: int = DEFAULT_TOKENS) -> ModelFamily:
     """Return a family that thinks only with a fixed budget."""
-    return Family(budget=True, efforts=efforts, output_tokens=output, cache_tokens=cache, older=True)
+    return ModelFamily(budget=True, efforts=efforts, output_tokens=output, cache_tokens=cache, older=True)
 
 
-UNKNOWN: Final = Family()
-FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
+UNKNOWN_FAMILY: Final = ModelFamily()
+MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = MappingProxyType(
     {
         # By the beginning of the model's name; the first match counts, so a version precedes its family.
         "claude-fable-": _current("adaptive"),
-        "claude-mythos-preview": Family(
+        "claude-mythos-preview": ModelFamily(
             thinking=("adaptive",),
             thinks=True,
             efforts=("low", "medium", "high", "max"),
@@ -85,13 +87,13 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "claude-sonnet-5-5": _current("adaptive", "between_tools", capped=True),
         "claude-sonnet-5": _current("adaptive", "disabled", cache=1024),
         "claude-haiku-5-5": _current("adaptive", "disabled", effort="medium", capped=True),
-        "claude-opus-4-8": Family(
+        "claude-opus-4-8": ModelFamily(
             thinking=("adaptive", "disabled"), efforts=ALL, output_tokens=128_000, cache_tokens=1024
         ),
-        "claude-opus-4-7": Family(
+        "claude-opus-4-7": ModelFamily(
             thinking=("adaptive", "disabled"), efforts=ALL, output_tokens=128_000, cache_tokens=2048
         ),
-        "claude-opus-4-6": Family(
+        "claude-opus-4-6": ModelFamily(
             thinking=("adaptive", "disabled"),
             budget=True,
             efforts=("low", "medium", "high", "max"),
@@ -99,7 +101,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
             cache_tokens=4096,
             older=True,
         ),
-        "claude-sonnet-4-6": Family(
+        "claude-sonnet-4-6": ModelFamily(
             thinking=("adaptive", "disabled"),
             budget=True,
             efforts=("low", "medium", "high", "max"),
@@ -117,10 +119,12 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
-def family_of(model: str) -> Family:
+def family_of(model: str) -> ModelFamily:
     """Return the family of a model. Bedrock's ids contain the provider's own after `anthropic.`."""
     name = bare_name(model)
-    return next((family for prefix, family in FAMILIES.items() if name.startswith(prefix)), UNKNOWN)
+    return next(
+        (family for prefix, family in MODEL_FAMILIES.items() if name.startswith(prefix)), UNKNOWN_FAMILY
+    )
 
 
 def bare_name(model: str) -> str:
@@ -138,7 +142,7 @@ def cache_minimum(model: str, own: Mapping[str, int] = _NONE) -> int:
 def find_refusals(role: RoleChoice) -> list[str]:
     """Return the choices for a role that its model refuses, a sentence each."""
     family, name, thinking = family_of(role.model), role.model, role.thinking
-    if family is UNKNOWN:
+    if family is UNKNOWN_FAMILY:
         return []
     found = []
     if isinstance(thinking, int) and not family.budget:

@@ -17,7 +17,7 @@ from urllib3 import exceptions as foreign
 
 from stepline.adapters.anthropic.error import map_body
 from stepline.adapters.anthropic.message_fold import WireEvent
-from stepline.adapters.anthropic.server_sent import read_events
+from stepline.adapters.anthropic.server_sent import read_wire_events
 from stepline.adapters.http_pool import make_pool
 from stepline.adapters.provider.roles import Timeouts
 from stepline.errors import (
@@ -95,7 +95,7 @@ class HttpAnswer:
     def __iter__(self) -> Iterator[WireEvent]:
         """Yield the events as they arrive, to the end of the response, so that its connection is kept."""
         with _mapped(ModelStreamBroken, "stream_cut"):
-            yield from read_events(iter(self._response.read1, b""))
+            yield from read_wire_events(iter(self._response.read1, b""))
 
     def close(self) -> None:
         """Close the connection, unless the answer was read to its end."""

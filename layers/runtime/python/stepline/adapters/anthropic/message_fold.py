@@ -30,7 +30,7 @@ from stepline.model.decision import Declined
 from stepline.model.usage import Usage
 from stepline.ports.model import AnswerFacts
 
-UNREAD: Final = "unread"
+UNREAD_EVENT: Final = "unread"
 """The kind of an event that is no object: it carries no text of this protocol, and is counted."""
 OTHER: Final = ""
 """The kind of an event that nothing here reads."""
@@ -94,7 +94,7 @@ def decode_events(data: bytes, name: str = "", *, whole: bool = True) -> Iterato
 def name_event(read: object, name: str = "") -> WireEvent:
     """Return an event's kind with its fields; `name` is that of the transport."""
     if not isinstance(read, dict):
-        return WireEvent(UNREAD, {})
+        return WireEvent(UNREAD_EVENT, {})
     kind = read.get("type")
     if isinstance(kind, str) and kind in _KINDS:
         return WireEvent(kind, read)
@@ -223,7 +223,7 @@ class MessageFold:
             case kind if kind == MESSAGE:
                 text = self._begin(event.fields, whole=True)
                 self._stopped = True
-            case kind if kind == UNREAD:
+            case kind if kind == UNREAD_EVENT:
                 self._facts.unread["event"] += 1
             case _:
                 pass

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 
 
-class Answer(Protocol):
+class WireAnswer(Protocol):
     """A streamed answer, whose head has come."""
 
     def __iter__(self) -> Iterator[WireEvent]:
@@ -41,7 +41,7 @@ class Transport(Protocol):
 
     api_key: str
 
-    def send(self, call: Mapping[str, Any]) -> Answer:
+    def send(self, call: Mapping[str, Any]) -> WireAnswer:
         """Send the arguments of `plan_call`. Raises SteplineError."""
         ...
 
@@ -161,7 +161,7 @@ class MessagesCall:
         self._role = role
         self._fold = MessageFold()
         self._transport: Transport | None = None
-        self._answer: Answer | None = None
+        self._answer: WireAnswer | None = None
 
     def send(self) -> None:
         from stepline.adapters.anthropic.call import plan_call  # noqa: PLC0415 -- as above

@@ -20,7 +20,7 @@ import httpx2  # comes with the SDK
 from stepline.adapters.anthropic.aws_frames import is_framed, read_frames
 from stepline.adapters.anthropic.error import map_sdk_error
 from stepline.adapters.anthropic.message_fold import WireEvent
-from stepline.adapters.anthropic.server_sent import read_events
+from stepline.adapters.anthropic.server_sent import read_wire_events
 from stepline.adapters.provider.roles import Timeouts
 
 MODULES: Final = ("httpcore2",)
@@ -73,7 +73,7 @@ class SdkAnswer:
         with _mapped():
             chunks = filter(None, self._stream.response.iter_bytes())
             first = next(chunks, b"")
-            read = read_frames if is_framed(first) else read_events
+            read = read_frames if is_framed(first) else read_wire_events
             yield from read(itertools.chain((first,), chunks))
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class ServerSent(NamedTuple):
     whole: bool = True
 
 
-def read_events(chunks: Iterable[bytes]) -> Iterator[WireEvent]:
+def read_wire_events(chunks: Iterable[bytes]) -> Iterator[WireEvent]:
     """Yield the events of an answer.
 
     Raises:

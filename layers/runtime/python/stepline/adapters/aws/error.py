@@ -116,7 +116,7 @@ OURS: Final[Mapping[str, type[SteplineError]]] = {
 
 CONDITION_FAILED: Final = "ConditionalCheckFailedException"
 CONNECTION_GONE: Final = "GoneException"
-CANCELLED: Final = "TransactionCanceledException"
+TRANSACTION_CANCELLED: Final = "TransactionCanceledException"
 INDEX_EXISTS: Final = "ConflictException"
 INDEX_ABSENT: Final = "NotFoundException"
 CONDITION_CODE: Final = "ConditionalCheckFailed"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import mapped
-from stepline.model.program.handover import Grant
+from stepline.model.program.handover import ObjectGrant
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -27,24 +27,24 @@ class S3Grants:
         client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4", regional_hosts=True)
         return client
 
-    def read(self, key: str, *, ttl_s: int) -> Grant:
-        return Grant(url=self._url("get_object", key, ttl_s))
+    def read(self, key: str, *, ttl_s: int) -> ObjectGrant:
+        return ObjectGrant(url=self._url("get_object", key, ttl_s))
 
-    def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> Grant:
+    def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> ObjectGrant:
         answered = {
             "ResponseContentType": form.mime,
             "ResponseContentDisposition": form.disposition,
             "ResponseCacheControl": "private, no-store",
         }
-        return Grant(url=self._url("get_object", key, ttl_s, **answered))
+        return ObjectGrant(url=self._url("get_object", key, ttl_s, **answered))
 
-    def write(self, key: str, *, mime: str, ttl_s: int) -> Grant:
+    def write(self, key: str, *, mime: str, ttl_s: int) -> ObjectGrant:
         url = self._url("put_object", key, ttl_s, ContentType=mime, IfNoneMatch="*")
-        return Grant(url=url, headers={"Content-Type": mime, "If-None-Match": "*"})
+        return ObjectGrant(url=url, headers={"Content-Type": mime, "If-None-Match": "*"})
 
-    def rewrite(self, key: str, *, mime: str, ttl_s: int) -> Grant:
+    def rewrite(self, key: str, *, mime: str, ttl_s: int) -> ObjectGrant:
         url = self._url("put_object", key, ttl_s, ContentType=mime)
-        return Grant(url=url, headers={"Content-Type": mime})
+        return ObjectGrant(url=url, headers={"Content-Type": mime})
 
     def _url(self, operation: str, key: str, ttl_s: int, **signed: str) -> str:
         params = {"Bucket": self._bucket, "Key": key, **signed}

@@ -62,9 +62,9 @@ from stepline.ports.log import (
     Duplicate,
     FeedbackQuery,
     Listing,
+    ListPosition,
     Occupied,
     OpenLane,
-    Place,
     Put,
     Slot,
     Slots,
@@ -359,7 +359,7 @@ class DynamoLog:
         project: str,
         user: str,
         *,
-        after: Place | None = None,
+        after: ListPosition | None = None,
         most: int | None = None,
     ) -> list[Listing]:
         owner = user_pk(tenant, project, user)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepline.model.step import Step
     from stepline.ports.machine import ExecutionStatus
 
-LISTED_MOST: Final = 1_000
+LISTED_MAX: Final = 1_000
 """Executions in one answer: the most that the service gives."""
 
 
@@ -48,7 +48,7 @@ class StepFunctionsMachine:
         return "absent"
 
     def running(self) -> frozenset[str]:
-        asked: Any = {"stateMachineArn": self._arn, "statusFilter": "RUNNING", "maxResults": LISTED_MOST}
+        asked: Any = {"stateMachineArn": self._arn, "statusFilter": "RUNNING", "maxResults": LISTED_MAX}
         with mapped():
             pages = self.client.get_paginator("list_executions").paginate(**asked)
             return frozenset(one["name"] for page in pages for one in page["executions"])

@@ -33,7 +33,7 @@ from stepline.model.program.handover import (
     SECRET_MAX_BYTES,
     SECRET_VARIABLE,
     TOKEN_VARIABLE,
-    Launch,
+    TaskLaunch,
     secret_name,
 )
 from stepline.ports.task import Stale
@@ -118,7 +118,7 @@ class EcsTasks:
             )
         return name
 
-    def start(self, launch: Launch, token: str, attempt: int) -> None:
+    def start(self, launch: TaskLaunch, token: str, attempt: int) -> None:
         variables = {TOKEN_VARIABLE: token, SECRET_VARIABLE: launch.secret}
         try:
             with mapped():

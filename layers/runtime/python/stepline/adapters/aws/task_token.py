@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class AwsDuty:
+class AwsTaskToken:
     """Needs only the rights of the task's own role, the only rights in the task."""
 
     @cached_property

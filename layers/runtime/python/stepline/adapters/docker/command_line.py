@@ -18,7 +18,7 @@ from typing import Final
 
 from stepline.adapters.docker.payload import INIT_TASKS
 from stepline.errors import SandboxError
-from stepline.model.program.execution import MIB, ExecRequest, Limits
+from stepline.model.program.execution import MIB, ExecRequest, RunLimits
 from stepline.model.program.image import GID, INIT_COMMAND, PRIVATE, SUPERVISOR_COMMAND, UID, WORKSPACE
 from stepline.programs.bundle_files import BUNDLE_MAX_BYTES
 
@@ -113,7 +113,7 @@ _MOUNT: Final = "nosuid,nodev,noexec"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ContainerPlan:
     """The arguments after `docker` for each container; a combined run has one, and no volume."""
 
     supervisor: tuple[str, ...]
@@ -123,7 +123,7 @@ class Plan:
     volume: str = ""
 
 
-def plan_run(request: ExecRequest, *, now_s: float, salt: str) -> Plan:
+def plan_run(request: ExecRequest, *, now_s: float, salt: str) -> ContainerPlan:
     """Return the containers of one run. Raises SandboxError `docker_args_refused`.
 
     `salt` makes their names unpredictable: a name is enough to remove an object or share the workspace.
@@ -136,12 +136,12 @@ def plan_run(request: ExecRequest, *, now_s: float, salt: str) -> Plan:
     )
 
 
-def _plan_split(request: ExecRequest, now_s: float, name: str) -> Plan:
+def _plan_split(request: ExecRequest, now_s: float, name: str) -> ContainerPlan:
     volume = f"stepline-workspace-{name}"
     shared = ("--mount", _volume(volume, request, now_s))
     executor = f"stepline-executor-{name}"
     # The supervisor removes itself; the executor is removed when its exit code is known, which is sooner.
-    return Plan(
+    return ContainerPlan(
         supervisor=(
             *_supervisor(request, now_s, f"stepline-supervisor-{name}", _COLLECTOR),
             *shared,
@@ -161,9 +161,9 @@ def _plan_split(request: ExecRequest, now_s: float, name: str) -> Plan:
     )
 
 
-def _plan_combined(request: ExecRequest, now_s: float, name: str) -> Plan:
+def _plan_combined(request: ExecRequest, now_s: float, name: str) -> ContainerPlan:
     supervisor = f"stepline-supervisor-{name}"
-    return Plan(
+    return ContainerPlan(
         supervisor=(
             *_supervisor(request, now_s, supervisor, (*_COLLECTOR, *_KEEPER)),
             *("--tmpfs", _temporary(str(WORKSPACE), _workspace_bytes(request), "0755")),
@@ -210,7 +210,7 @@ def _resources(request: ExecRequest, tasks: int) -> tuple[str, ...]:
     )
 
 
-def _ulimits(limits: Limits) -> tuple[str, ...]:
+def _ulimits(limits: RunLimits) -> tuple[str, ...]:
     return tuple(
         flag
         for name, value in (("nofile", limits.open_files), ("core", 1))

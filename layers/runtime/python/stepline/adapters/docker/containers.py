@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from typing import IO, Final, Literal, TypeAlias
 
-from stepline.adapters.docker.supervisor_protocol import MESSAGE_BYTES_MAX, Message, decode, encode
+from stepline.adapters.docker.supervisor_protocol import MESSAGE_BYTES_MAX, SupervisorMessage, decode, encode
 from stepline.adapters.sandbox.cancel import LOOK_S
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
@@ -38,12 +38,12 @@ FATAL: Final = frozenset(
 """Signals that only kill a program; a container's exit code is 128 plus the signal's number."""
 
 Role: TypeAlias = Literal["supervisor", "executor"]
-Gone: TypeAlias = Literal["supervisor", "executor", "late"]
+EndedSide: TypeAlias = Literal["supervisor", "executor", "late"]
 """The side whose streams have ended, or `late` at the deadline."""
 Cancelled: TypeAlias = Literal["cancelled"]
 
 
-class Session:
+class ContainerSession:
     """The streams of one run. `program` is the executor's output, `runtime` the supervisor's own.
 
     Only `next` blocks, no longer than its deadline.
@@ -61,7 +61,7 @@ class Session:
         self.children: dict[Role, subprocess.Popen[bytes]] = {}
         self._selector = selectors.DefaultSelector()
         self._frames = FrameReader(MESSAGE_BYTES_MAX)
-        self._heard: collections.deque[Message | Gone] = collections.deque()
+        self._heard: collections.deque[SupervisorMessage | EndedSide] = collections.deque()
         self._unsent: dict[IO[bytes], bytearray] = {}
         self._ending: set[IO[bytes]] = set()
         try:
@@ -77,7 +77,7 @@ class Session:
                 code="docker_unavailable",
             ) from error
 
-    def send(self, *messages: Message) -> None:
+    def send(self, *messages: SupervisorMessage) -> None:
         """Send messages to the supervisor."""
         self._queue("supervisor", b"".join(map(encode, messages)))
 
@@ -85,7 +85,9 @@ class Session:
         """Send the executor its payload and close its standard input."""
         self._queue("executor", payload, end=True)
 
-    def next(self, deadline_s: float, cancel: Cancel | None = None) -> Message | Gone | Cancelled:
+    def next(
+        self, deadline_s: float, cancel: Cancel | None = None
+    ) -> SupervisorMessage | EndedSide | Cancelled:
         """Return the next message, the side that has ended, or `late` at `deadline_s` of the monotonic clock.
 
         Without a message, a requested `cancel` returns `cancelled`, on every call.

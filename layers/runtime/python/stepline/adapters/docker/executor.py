@@ -31,13 +31,19 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from stepline.adapters.docker.command_line import EXPIRES, Plan, plan_run
-from stepline.adapters.docker.containers import COMMAND_S, Gone, Session, stop, was_out_of_memory
-from stepline.adapters.docker.payload import render_payload
+from stepline.adapters.docker.command_line import EXPIRES, ContainerPlan, plan_run
+from stepline.adapters.docker.containers import (
+    COMMAND_S,
+    ContainerSession,
+    EndedSide,
+    stop,
+    was_out_of_memory,
+)
+from stepline.adapters.docker.payload import render_container_payload
 from stepline.adapters.docker.supervisor_protocol import (
-    CHUNK_BYTES,
+    MESSAGE_CHUNK_BYTES,
     Blob,
-    Cancel,
+    CancelProgram,
     Collect,
     Ended,
     Failed,
@@ -54,20 +60,20 @@ from stepline.adapters.sandbox.cancel import check_wanted
 from stepline.adapters.sandbox.exit_code import (
     CANCELLED,
     FULL,
-    LOST,
     REFUSED,
-    STOPPED,
+    SANDBOX_LOST,
+    STOP_REASONS,
     TASK_STOPPED,
     TIMED_OUT,
-    render_end,
+    render_exit,
     render_stop,
 )
 from stepline.adapters.sandbox.live_log import LiveLog
-from stepline.adapters.sandbox.quota import FILE, WORKSPACE
+from stepline.adapters.sandbox.quota import FILE_SIZE_LIMIT, WORKSPACE_SIZE_LIMIT
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import DependencyError, NotFoundError, SandboxError
 from stepline.model.batch import encode_batch
-from stepline.model.program.execution import ExecRequest, Isolation, Limits, Run
+from stepline.model.program.execution import ExecRequest, Isolation, Run, RunLimits
 from stepline.ports.executor import Job
 from stepline.programs.bundle_files import read_bundle_files
 
@@ -114,7 +120,7 @@ class Cleaner:
         self._leaving: list[subprocess.Popen[bytes]] = []
         self._swept_s = -SWEEP_EVERY_S
 
-    def guard(self, plan: Plan) -> subprocess.Popen[bytes]:
+    def guard(self, plan: ContainerPlan) -> subprocess.Popen[bytes]:
         """Start to guard a run's objects, until `clean` or the end of this process."""
         names = [name for name in (plan.executor_name, plan.supervisor_name) if name]
         return self._begin(_GUARD, plan.volume, *names, stdin=subprocess.PIPE)
@@ -179,11 +185,11 @@ _OUT_OF_MEMORY: Final = "the program was stopped: it took more memory than its c
 _HELP: Final = re.compile(r"^(see 'docker|run 'docker).*$", re.IGNORECASE | re.MULTILINE)
 
 
-def explain(gone: Gone, session: Session) -> SandboxError:
+def _explain(gone: EndedSide, session: ContainerSession) -> SandboxError:
     """Return the reason why a run ended before its report."""
     if gone == "late":
         return SandboxError("the containers did not answer in time")
-    end = render_end(session.status(gone))
+    end = render_exit(session.status(gone))
     said = (session.runtime if gone == "supervisor" else session.program).text()
     said = _HELP.sub("", said).strip()
     if _UNAVAILABLE.search(said):
@@ -199,7 +205,7 @@ def explain(gone: Gone, session: Session) -> SandboxError:
     return SandboxError(f"the {gone}'s container {end} early: {_last(said) or 'it said nothing'}")
 
 
-def judge(ended: Ended, report: Report, limits: Limits, *, runtime: str) -> Run:
+def judge_run(ended: Ended, report: Report, limits: RunLimits, *, runtime: str) -> Run:
     """Return the run's result; `runtime` is the output of its containers."""
     ran = report.isolation is not None
     error, message = _name(ended, report, limits) if ran else _unbegun(ended)
@@ -222,37 +228,37 @@ def judge(ended: Ended, report: Report, limits: Limits, *, runtime: str) -> Run:
     )
 
 
-def fail(error: SandboxError, session: Session) -> Run:
+def _fail_run(error: SandboxError, session: ContainerSession) -> Run:
     """Return the result of a run that failed or was not reported, with the output so far."""
     return Run(
         error=error.reason,
         message=str(error),
-        returncode=FULL if error.reason == WORKSPACE else None,
+        returncode=FULL if error.reason == WORKSPACE_SIZE_LIMIT else None,
         program_log=session.program.text(),
         log_bytes=session.program.total_bytes,
         runtime_log=session.runtime.text(),
     )
 
 
-def _name(ended: Ended, report: Report, limits: Limits) -> tuple[str, str]:
+def _name(ended: Ended, report: Report, limits: RunLimits) -> tuple[str, str]:
     """Return code and message for a program that ran."""
     if ended.error:
         return ended.error, _OUT_OF_MEMORY if ended.error == MEMORY else render_stop(ended.error, limits)
-    exceeded = FILE if ended.returncode == -signal.SIGXFSZ else report.exceeded
+    exceeded = FILE_SIZE_LIMIT if ended.returncode == -signal.SIGXFSZ else report.exceeded
     if exceeded:
         return exceeded, render_stop(exceeded, limits)
     if ended.returncode:
-        return "nonzero_exit", f"the program {render_end(ended.returncode)}"
+        return "nonzero_exit", f"the program {render_exit(ended.returncode)}"
     return report.error, report.message
 
 
 def _unbegun(ended: Ended) -> tuple[str, str]:
     """Return code and message for a program that the jail, the command or the daemon did not start."""
     if ended.error in (CANCELLED, TASK_STOPPED):
-        return ended.error, f"the program did not begin: {STOPPED[ended.error]}"
+        return ended.error, f"the program did not begin: {STOP_REASONS[ended.error]}"
     error = "isolation_failed" if ended.returncode == REFUSED else "sandbox_execution_failed"
-    said = _last(ended.log) or ("" if ended.returncode is None else render_end(ended.returncode))
-    return error, f"the program did not begin: {said or STOPPED[LOST]}"
+    said = _last(ended.log) or ("" if ended.returncode is None else render_exit(ended.returncode))
+    return error, f"the program did not begin: {said or STOP_REASONS[SANDBOX_LOST]}"
 
 
 def _last(text: str) -> str:
@@ -273,7 +279,7 @@ class Launched:
     """The inputs of a run beside its job."""
 
     job: Job
-    plan: Plan
+    plan: ContainerPlan
     token: str
     log: LiveLog
 
@@ -306,7 +312,7 @@ class DockerExecutor:
             check_wanted(job.cancel)
             plan = plan_run(job.request, now_s=time.time(), salt=secrets.token_hex(8))
             printed = Tail(job.request.limits.log_bytes, log.write)
-            session = Session(self._docker, plan.supervisor, plan.executor, printed)
+            session = ContainerSession(self._docker, plan.supervisor, plan.executor, printed)
         except SandboxError as error:
             return Run(error=error.reason, message=str(error))
         guard = self._cleaner.guard(plan)
@@ -315,9 +321,9 @@ class DockerExecutor:
                 launched = Launched(job=job, plan=plan, token=secrets.token_urlsafe(32), log=log)
                 return self._run(launched, session)
         except SandboxError as error:
-            return fail(error, session)
+            return _fail_run(error, session)
         except msgspec.MsgspecError as error:
-            return fail(SandboxError(f"the supervisor spoke nonsense: {error}"), session)
+            return _fail_run(SandboxError(f"the supervisor spoke nonsense: {error}"), session)
         finally:
             session.hang_up()
             self._cleaner.clean(guard, session.children.values())
@@ -326,7 +332,7 @@ class DockerExecutor:
         """Wait until all objects of runs are removed."""
         self._cleaner.wait()
 
-    def _run(self, run: Launched, session: Session) -> Run:
+    def _run(self, run: Launched, session: ContainerSession) -> Run:
         request = run.request
         session.send(
             Launch(
@@ -342,7 +348,7 @@ class DockerExecutor:
         self._prepare(run, session)
         run.log.begin()
         if run.plan.executor:
-            session.feed(render_payload(request, run.token, "split"))
+            session.feed(render_container_payload(request, run.token, "split"))
             ended = self._watch(run, session)
             run.log.end()
             session.send(Collect())
@@ -351,10 +357,10 @@ class DockerExecutor:
             ended = self._wait(run, session)
             run.log.end()
         report = self._collect(run, session)
-        judged = judge(ended, report, request.limits, runtime=session.runtime.text())
+        judged = judge_run(ended, report, request.limits, runtime=session.runtime.text())
         return replace(judged, began_at=run.log.began_at)
 
-    def _prepare(self, run: Launched, session: Session) -> None:
+    def _prepare(self, run: Launched, session: ContainerSession) -> None:
         """Serve the supervisor's requests until the executor may start. Raises SandboxError, `cancelled` too."""
         deadline_s = time.monotonic() + START_S
         while True:
@@ -367,11 +373,11 @@ class DockerExecutor:
                 case Fetch(key=key):
                     session.send(*_blobs(run.job, key))
                 case "supervisor" | "executor" | "late" as gone:
-                    raise explain(gone, session)
+                    raise _explain(gone, session)
                 case other:
                     raise _out_of_turn(other)
 
-    def _watch(self, run: Launched, session: Session) -> Ended:
+    def _watch(self, run: Launched, session: ContainerSession) -> Ended:
         """Wait for the executor of a split run; stop it at its deadline, at a limit, or when cancelled."""
         started_s = time.monotonic()
         deadline_s = started_s + run.request.limits.timeout_s
@@ -391,7 +397,7 @@ class DockerExecutor:
                     deadline_s = time.monotonic() + KILL_S
                 case "supervisor":
                     stop(self._docker, run.plan.executor_name)
-                    raise explain("supervisor", session)
+                    raise _explain("supervisor", session)
                 case other:
                     raise _out_of_turn(other)
 
@@ -399,7 +405,7 @@ class DockerExecutor:
         """Return the code for a program that was killed by others; "" if the reason is unknown."""
         return MEMORY if was_out_of_memory(self._docker, run.plan.executor_name) else ""
 
-    def _wait(self, run: Launched, session: Session) -> Ended:
+    def _wait(self, run: Launched, session: ContainerSession) -> Ended:
         """Wait for the program of a combined run, which its supervisor monitors."""
         deadline_s = time.monotonic() + run.request.limits.timeout_s + KILL_S
         cancelled = False
@@ -408,16 +414,16 @@ class DockerExecutor:
                 case Printed(data=data):
                     session.program.write(data)
                 case "cancelled":
-                    session.send(Cancel())
+                    session.send(CancelProgram())
                     cancelled, deadline_s = True, time.monotonic() + KILL_S
                 case Ended() as ended:
                     return ended
                 case "supervisor" | "executor" | "late" as gone:
-                    raise explain(gone, session)
+                    raise _explain(gone, session)
                 case other:
                     raise _out_of_turn(other)
 
-    def _collect(self, run: Launched, session: Session) -> Report:
+    def _collect(self, run: Launched, session: ContainerSession) -> Report:
         """Receive the report, and the bytes of its files into the spool."""
         deadline_s = time.monotonic() + COLLECT_S
         while True:
@@ -429,7 +435,7 @@ class DockerExecutor:
                 case Violation():
                     pass  # found at the moment when the program ended
                 case "supervisor" | "executor" | "late" as gone:
-                    raise explain(gone, session)
+                    raise _explain(gone, session)
                 case other:
                     raise _out_of_turn(other)
 
@@ -446,14 +452,14 @@ def _blobs(job: Job, key: str) -> list[Blob | Missing]:
         body = job.fetch(key)
     except (NotFoundError, DependencyError) as error:
         return [Missing(message=str(error))]
-    starts = range(0, len(body), CHUNK_BYTES) or [0]
+    starts = range(0, len(body), MESSAGE_CHUNK_BYTES) or [0]
     return [
-        Blob(data=body[start : start + CHUNK_BYTES], last=start + CHUNK_BYTES >= len(body))
+        Blob(data=body[start : start + MESSAGE_CHUNK_BYTES], last=start + MESSAGE_CHUNK_BYTES >= len(body))
         for start in starts
     ]
 
 
-def _take(session: Session, path: Path, size_bytes: int, deadline_s: float) -> None:
+def _take(session: ContainerSession, path: Path, size_bytes: int, deadline_s: float) -> None:
     """Receive bytes and store them under their hash. Raises SandboxError `collect_failed`."""
     sha256, left = hashlib.sha256(), size_bytes
     with path.open("xb") as file:
@@ -466,7 +472,7 @@ def _take(session: Session, path: Path, size_bytes: int, deadline_s: float) -> N
                     if last or left < 0:
                         break
                 case "supervisor" | "executor" | "late" as gone:
-                    raise explain(gone, session)
+                    raise _explain(gone, session)
                 case other:
                     raise _out_of_turn(other)
     if left or sha256.hexdigest() != path.name:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from stepline.adapters.sandbox.payload import plan_payload
-from stepline.model.program.execution import ExecRequest, Strategy
+from stepline.model.program.execution import ContainerStrategy, ExecRequest
 from stepline.model.program.image import WORKSPACE
 
 INIT_TASKS: Final = 1
@@ -25,10 +25,10 @@ _READ: Final = (*_SYSTEM, "/opt/exec", "/opt/executor", "/dev/urandom", "/dev/ra
 _WRITE: Final = ("/tmp", "/dev/shm", "/dev/null", "/dev/zero", "/dev/full")  # noqa: S108 - the container's own, made for this run
 
 
-def render_payload(
+def render_container_payload(
     request: ExecRequest,
     token: str,
-    strategy: Strategy,
+    strategy: ContainerStrategy,
     *,
     root: Path = WORKSPACE,
     backend: Literal["docker", "fargate"] = "docker",
@@ -66,7 +66,9 @@ def render_payload(
     return msgspec.json.encode(payload)
 
 
-def _shared_network(request: ExecRequest, strategy: Strategy, backend: str) -> bool | Literal["task"]:
+def _shared_network(
+    request: ExecRequest, strategy: ContainerStrategy, backend: str
+) -> bool | Literal["task"]:
     if strategy == "combined":
         return request.profile.network_mode != "none"
     return "task" if backend == "fargate" else False

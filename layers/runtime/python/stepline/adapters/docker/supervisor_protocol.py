@@ -25,17 +25,17 @@ import msgspec
 from stepline.model.base import Value
 from stepline.model.program.execution import (
     CollectedFile,
+    ContainerStrategy,
     ExecRequest,
     Isolation,
     RefusedFile,
-    Strategy,
     ToolCallRecord,
     ToolEvent,
 )
 from stepline.model.source import Source
 from stepline.programs.frame import render_frame
 
-CHUNK_BYTES: Final = 1024 * 1024
+MESSAGE_CHUNK_BYTES: Final = 1024 * 1024
 MESSAGE_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
@@ -46,7 +46,7 @@ class Launch(Value, tag="launch"):
     """
 
     request: ExecRequest
-    strategy: Strategy
+    strategy: ContainerStrategy
     token: str
     batches: tuple[bytes, ...] = ()
     bundle: dict[str, bytes] = msgspec.field(default_factory=dict)
@@ -83,7 +83,7 @@ class Violation(Value, tag="violation"):
     code: str
 
 
-class Cancel(Value, tag="cancel"):
+class CancelProgram(Value, tag="cancel"):
     """Cancels the program."""
 
 
@@ -138,22 +138,33 @@ class Failed(Value, tag="failed"):
     message: str
 
 
-Message: TypeAlias = (
-    Launch | Fetch | Blob | Missing | Ready | Violation | Cancel | Printed | Collect | Ended | Report | Failed
+SupervisorMessage: TypeAlias = (
+    Launch
+    | Fetch
+    | Blob
+    | Missing
+    | Ready
+    | Violation
+    | CancelProgram
+    | Printed
+    | Collect
+    | Ended
+    | Report
+    | Failed
 )
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(Message)
+_DECODER: Final = msgspec.msgpack.Decoder(SupervisorMessage)
 
 
-def encode(message: Message) -> bytes:
+def encode(message: SupervisorMessage) -> bytes:
     """Return the frame of a message."""
     return render_frame(_ENCODER.encode(message))
 
 
-def decode(body: bytes) -> Message:
+def decode(body: bytes) -> SupervisorMessage:
     """Decode the body of a frame. Raises msgspec.MsgspecError for an invalid message."""
-    message: Message = _DECODER.decode(body)
+    message: SupervisorMessage = _DECODER.decode(body)
     return message
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from stepline.adapters.embedded.stored_segment import UNREAD, drop_conversation
+from stepline.adapters.embedded.stored_segment import SEGMENT_UNREAD, drop_conversation
 from stepline.errors import DependencyError, NotFoundError
 from stepline.metrics import MEMORY_BEHIND, MEMORY_UNPACKED, MEMORY_UNREAD
 from stepline.model.base import Value
@@ -182,7 +182,7 @@ class EmbeddedMemoryIndex:
             try:
                 reduced = drop_conversation(self._artifacts.get(segment.key), conversation)
             except (NotFoundError, DependencyError) as error:
-                if isinstance(error, DependencyError) and error.reason != UNREAD:
+                if isinstance(error, DependencyError) and error.reason != SEGMENT_UNREAD:
                     raise
                 covered, removed = {}, removed + 1
                 continue
@@ -236,7 +236,7 @@ class EmbeddedMemoryIndex:
                 key = segment.key
                 held.segments[key] = known[key] if key in known else decode_packed(self._artifacts.get(key))
         except (NotFoundError, DependencyError) as error:
-            if isinstance(error, DependencyError) and error.reason != UNREAD:
+            if isinstance(error, DependencyError) and error.reason != SEGMENT_UNREAD:
                 raise
             logger.exception("memory segment not read", extra={"code": error.reason})
             self._meter.count(MEMORY_UNREAD)
@@ -276,12 +276,12 @@ class EmbeddedMemoryIndex:
 
     def _read(self, scope: MemoryScope, conversation: str, after: int, most: int) -> NewRows | None:
         """Return new rows of a conversation; None, logged, if its log names a body that is lost."""
-        from stepline.log.spill import LOST  # noqa: PLC0415 - the journal, which a search loads, has loaded it
+        from stepline.log.spill import LOST_BODY_CODES  # noqa: PLC0415 - the journal, which a search loads, has loaded it
 
         try:
             return self._source.read(scope, conversation, after=after, most=most)
         except DependencyError as error:
-            if error.reason not in LOST:
+            if error.reason not in LOST_BODY_CODES:
                 raise
             logger.exception("memory rows not read", extra={"code": error.reason})
             self._meter.count(MEMORY_UNREAD)

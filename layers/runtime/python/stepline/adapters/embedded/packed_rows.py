@@ -19,11 +19,11 @@ import numpy as np
 
 from stepline.adapters.embedded.static_embedding import DIMENSIONS, embed
 from stepline.adapters.embedded.stored_segment import (
-    FORMAT,
+    MEMORY_SEGMENT_FORMAT,
     Stored,
     decode_stored,
     encode_stored,
-    encode_told,
+    encode_texts,
 )
 from stepline.errors import DependencyError
 from stepline.model.memory_row import MemoryRow
@@ -70,7 +70,7 @@ def words_of(text: str) -> list[str]:
     return WORD.findall(text.casefold())
 
 
-def key_of(row: MemoryRow) -> Key:
+def _row_key(row: MemoryRow) -> Key:
     """Return the key of a row: a newer row with the same one replaces it."""
     return row.conversation, row.path, row.part
 
@@ -120,9 +120,9 @@ def current(rows: Sequence[MemoryRow]) -> list[int]:
     """Return the places of the rows that no other one replaces, in order."""
     newest: dict[Key, int] = {}
     for at, row in enumerate(rows):
-        other = newest.get(key_of(row))
+        other = newest.get(_row_key(row))
         if other is None or rows[other].n <= row.n:
-            newest[key_of(row)] = at
+            newest[_row_key(row)] = at
     return sorted(newest.values())
 
 
@@ -143,8 +143,8 @@ def _only(packed: Packed, kept: Sequence[int]) -> Packed:
 def encode_packed(packed: Packed) -> bytes:
     """Return the bytes of a segment."""
     stored = Stored(
-        v=FORMAT,
-        told=encode_told(packed.rows, packed.vocabulary),
+        v=MEMORY_SEGMENT_FORMAT,
+        told=encode_texts(packed.rows, packed.vocabulary),
         vectors=packed.vectors.tobytes(),
         words=packed.words.astype("<u4").tobytes(),
         counts=packed.counts.tobytes(),
@@ -166,7 +166,7 @@ def decode_packed(body: bytes) -> Packed:
             lengths=np.frombuffer(stored.lengths, "<u4"),
         )
         whole = (
-            stored.v == FORMAT
+            stored.v == MEMORY_SEGMENT_FORMAT
             and len(packed.lengths) == len(rows)
             and packed.lengths.sum() == len(packed.words) == len(packed.counts)
             and (not len(packed.words) or packed.words.max() < len(vocabulary))

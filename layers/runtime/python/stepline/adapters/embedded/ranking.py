@@ -17,7 +17,7 @@ import numpy as np
 
 from stepline.adapters.embedded.packed_rows import SCALE, Packed, current, words_of
 from stepline.adapters.embedded.static_embedding import embed
-from stepline.model.memory_row import TEXT_CHARS, MemoryRow
+from stepline.model.memory_row import MEMORY_TEXT_CHARS, MemoryRow
 from stepline.ports.memory_index import MemoryHit, MemoryQuery
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def rank(
     parts: Sequence[Packed], query: MemoryQuery, *, words: bool = True, meaning: bool = True
 ) -> tuple[MemoryHit, ...]:
     """Return the best rows of the parts by words and meaning, best first; none of a row that another one replaces."""
-    text = query.text[:TEXT_CHARS]
+    text = query.text[:MEMORY_TEXT_CHARS]
     asked = list(dict.fromkeys(words_of(text)))
     rows = [row for part in parts for row in part.rows]
     if not asked or not rows or query.limit <= 0:

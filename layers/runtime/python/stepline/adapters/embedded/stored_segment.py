@@ -18,8 +18,8 @@ from stepline.errors import DependencyError
 from stepline.model.base import Value
 from stepline.model.memory_row import MemoryRow
 
-FORMAT: Final = 1
-UNREAD: Final = "memory_segment_unread"
+MEMORY_SEGMENT_FORMAT: Final = 1
+SEGMENT_UNREAD: Final = "memory_segment_unread"
 NUMBER_BYTES: Final = 4
 
 
@@ -40,7 +40,7 @@ _STORED = msgspec.msgpack.Decoder(Stored)
 _TOLD = msgspec.msgpack.Decoder(_Told)
 
 
-def encode_told(rows: Sequence[MemoryRow], vocabulary: Sequence[str]) -> bytes:
+def encode_texts(rows: Sequence[MemoryRow], vocabulary: Sequence[str]) -> bytes:
     """Return rows and vocabulary as a segment has them."""
     return zlib.compress(_ENCODER.encode((list(rows), list(vocabulary))), 6)
 
@@ -57,7 +57,7 @@ def decode_stored(body: bytes) -> tuple[Stored, list[MemoryRow], list[str]]:
     return stored, rows, vocabulary
 
 
-class Reduced(NamedTuple):
+class ReducedSegment(NamedTuple):
     """A segment without a conversation: its bytes, empty if no row is left, and how many rows are left and were removed."""
 
     body: bytes
@@ -65,7 +65,7 @@ class Reduced(NamedTuple):
     removed: int
 
 
-def drop_conversation(body: bytes, conversation: str) -> Reduced:
+def drop_conversation(body: bytes, conversation: str) -> ReducedSegment:
     """Return a segment without the rows of a conversation, and without the words that only these had.
 
     Raises DependencyError `memory_segment_unread` for one that is damaged or of another format.
@@ -74,19 +74,19 @@ def drop_conversation(body: bytes, conversation: str) -> Reduced:
         stored, rows, vocabulary = decode_stored(body)
         kept = [at for at, row in enumerate(rows) if row.conversation != conversation]
         if len(kept) == len(rows):
-            return Reduced(body, len(rows), 0)
+            return ReducedSegment(body, len(rows), 0)
         return _reduce(stored, rows, vocabulary, kept)
     except (msgspec.MsgspecError, zlib.error, ValueError, IndexError) as error:
-        raise DependencyError("a segment cannot be read", code=UNREAD) from error
+        raise DependencyError("a segment cannot be read", code=SEGMENT_UNREAD) from error
 
 
-def _reduce(stored: Stored, rows: list[MemoryRow], vocabulary: list[str], kept: list[int]) -> Reduced:
+def _reduce(stored: Stored, rows: list[MemoryRow], vocabulary: list[str], kept: list[int]) -> ReducedSegment:
     """Return the segment with the rows at these places. Raises ValueError if its parts do not fit together."""
     lengths, words = _numbers(stored.lengths), _numbers(stored.words)
-    if stored.v != FORMAT or len(lengths) != len(rows) or sum(lengths) != len(words):
+    if stored.v != MEMORY_SEGMENT_FORMAT or len(lengths) != len(rows) or sum(lengths) != len(words):
         raise ValueError("it does not fit together")
     if not kept:
-        return Reduced(b"", 0, len(rows))
+        return ReducedSegment(b"", 0, len(rows))
     begins = [0]
     for length in lengths:
         begins.append(begins[-1] + length)
@@ -99,14 +99,14 @@ def _reduce(stored: Stored, rows: list[MemoryRow], vocabulary: list[str], kept: 
         counts += stored.counts[begin:end]
         vectors += stored.vectors[at * size : (at + 1) * size]
     left = Stored(
-        v=FORMAT,
-        told=encode_told([rows[at] for at in kept], [vocabulary[word] for word in numbers]),
+        v=MEMORY_SEGMENT_FORMAT,
+        told=encode_texts([rows[at] for at in kept], [vocabulary[word] for word in numbers]),
         vectors=bytes(vectors),
         words=_bytes(renumbered),
         counts=bytes(counts),
         lengths=_bytes(array("I", [lengths[at] for at in kept])),
     )
-    return Reduced(encode_stored(left), len(kept), len(rows) - len(kept))
+    return ReducedSegment(encode_stored(left), len(kept), len(rows) - len(kept))
 
 
 def _numbers(body: bytes) -> array[int]:

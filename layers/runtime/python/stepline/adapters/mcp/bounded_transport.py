@@ -24,9 +24,15 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from stepline.adapters.mcp.half_surrogates import HalfSurrogates
-from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, REDIRECTED, TOO_LARGE, UNREACHABLE, ServerAddress
+from stepline.ports.mcp.mcp_server import (
+    MCP_TOO_LARGE,
+    MCP_UNREACHABLE,
+    PROTOCOL_ERROR,
+    REDIRECTED,
+    ServerAddress,
+)
 
-BYTES_MAX: Final = 8 * 1024 * 1024
+MCP_RESPONSE_BYTES_MAX: Final = 8 * 1024 * 1024
 """All that a server may say while it is asked one question."""
 CONNECT_S: Final = 10.0
 _PORTS: Final = {"http": 80, "https": 443}
@@ -35,7 +41,7 @@ GRACE_S: Final = 2.0
 
 
 @dataclass
-class Trouble:
+class TransportFailure:
     """The first thing that went wrong on the way to a server, as the transport saw it.
 
     A code if the transport failed, the status of the last HTTP answer, and the bytes that came. The client tells a failure
@@ -53,10 +59,12 @@ class Trouble:
     def count(self, size_bytes: int) -> bool:
         """Count bytes that came; return True if they are too many."""
         self.size_bytes += size_bytes
-        return self.size_bytes > BYTES_MAX
+        return self.size_bytes > MCP_RESPONSE_BYTES_MAX
 
 
-def http_client(address: ServerAddress, trouble: Trouble, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
+def http_client(
+    address: ServerAddress, trouble: TransportFailure, trusted: ssl.SSLContext
+) -> httpx2.AsyncClient:
     """Return a client with a server's headers. No proxy, cookie or password of the environment is used."""
     return httpx2.AsyncClient(
         headers={**address.headers, "accept-encoding": "identity"},
@@ -67,7 +75,7 @@ def http_client(address: ServerAddress, trouble: Trouble, trusted: ssl.SSLContex
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    def __init__(self, inner: httpx2.AsyncBaseTransport, trouble: Trouble) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, trouble: TransportFailure) -> None:
         self._inner = inner
         self._trouble = trouble
 
@@ -75,7 +83,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         try:
             response = await self._inner.handle_async_request(request)
         except httpx2.TransportError:
-            self._trouble.note(UNREACHABLE)
+            self._trouble.note(MCP_UNREACHABLE)
             raise
         self._trouble.status = response.status_code
         if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -122,7 +130,7 @@ def _tail(response: httpx2.Response) -> bytes:
 
 
 class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, trouble: Trouble, tail: bytes) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, trouble: TransportFailure, tail: bytes) -> None:
         self._inner = inner
         self._trouble = trouble
         self._tail = tail
@@ -131,7 +139,7 @@ class _Counted(httpx2.AsyncByteStream):
         halves = HalfSurrogates()
         async for chunk in self._inner:
             if self._trouble.count(len(chunk)):
-                self._trouble.note(TOO_LARGE)
+                self._trouble.note(MCP_TOO_LARGE)
                 raise httpx2.ReadError("the answer is too large")
             yield halves.mend(chunk)
         yield halves.mend(self._tail, last=True)
@@ -141,7 +149,9 @@ class _Counted(httpx2.AsyncByteStream):
 
 
 @contextlib.asynccontextmanager
-async def process_streams(address: ServerAddress, trouble: Trouble) -> AsyncIterator[tuple[Any, Any]]:
+async def process_streams(
+    address: ServerAddress, trouble: TransportFailure
+) -> AsyncIterator[tuple[Any, Any]]:
     """Start a server; yield the stream of its messages, and the one of ours. What it writes to stderr is not read."""
     try:
         process = await anyio.open_process(
@@ -151,7 +161,7 @@ async def process_streams(address: ServerAddress, trouble: Trouble) -> AsyncIter
             start_new_session=True,
         )
     except (OSError, ValueError):
-        trouble.note(UNREACHABLE)
+        trouble.note(MCP_UNREACHABLE)
         raise
     heard_in, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     said, said_out = anyio.create_memory_object_stream[SessionMessage](0)
@@ -166,7 +176,7 @@ async def process_streams(address: ServerAddress, trouble: Trouble) -> AsyncIter
             tasks.cancel_scope.cancel()
 
 
-async def _hear(process: Process, heard: Any, trouble: Trouble) -> None:
+async def _hear(process: Process, heard: Any, trouble: TransportFailure) -> None:
     """Pass on what the server says, a message a line, until it says too much or nothing more."""
     assert process.stdout is not None
     line: list[bytes] = []
@@ -174,14 +184,14 @@ async def _hear(process: Process, heard: Any, trouble: Trouble) -> None:
         async with heard:
             async for chunk in process.stdout:
                 if trouble.count(len(chunk)):
-                    trouble.note(TOO_LARGE)
+                    trouble.note(MCP_TOO_LARGE)
                     return
                 begun, *lines = chunk.split(b"\n")
                 line.append(begun)
                 for following in lines:
                     await heard.send(_message(b"".join(line)))
                     line = [following]
-            trouble.note(UNREACHABLE)  # it ended while it was asked
+            trouble.note(MCP_UNREACHABLE)  # it ended while it was asked
 
 
 async def _say(process: Process, said: Any, heard: Any) -> None:

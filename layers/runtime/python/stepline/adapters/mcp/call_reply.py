@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from stepline.errors import ToolError
-from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, Reply, ReplyPart, Unread
+from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, McpReply, ReplyPart, Unread
 
 MESSAGE_CHARS: Final = 300
 """Of a server's words in an error."""
@@ -22,10 +22,10 @@ _SPACE: Final = str.maketrans("", "", " \t\r\n")
 _YES: Final = (True, 1, "true", "True")
 
 
-def read_reply(said: Any) -> Reply:
+def read_reply(said: Any) -> McpReply:
     """Return the answer to a call. Raises ToolError `mcp_protocol_error` if it is no answer, but asks for something."""
     if not isinstance(said, Mapping):
-        return Reply(structured=said) if said is not None else Reply(unread=(Unread(why="no_content"),))
+        return McpReply(structured=said) if said is not None else McpReply(unread=(Unread(why="no_content"),))
     if said.get("resultType") == "input_required":
         raise ToolError("the server asks for input, which a turn cannot give", code=PROTOCOL_ERROR)
     content, structured = said.get("content"), said.get("structuredContent")
@@ -44,7 +44,7 @@ def read_reply(said: Any) -> Reply:
             unread.append(Unread(block=number, kind=named, why=read))
     if content is None and structured is None:
         unread.append(Unread(why="no_content"))
-    return Reply(
+    return McpReply(
         parts=tuple(parts), structured=structured, failed=said.get("isError") in _YES, unread=tuple(unread)
     )
 

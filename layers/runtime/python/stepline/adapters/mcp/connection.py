@@ -17,7 +17,7 @@ _ANYTHING: Final[TypeAdapter[Any]] = TypeAdapter(Any)
 
 
 @dataclass
-class Connection(Generic[T]):
+class McpConnection(Generic[T]):
     """The client, and the answer to the question once there is one.
 
     `results` are those of the server as they came. `rest` makes an answer of what has come so far, of which it says by

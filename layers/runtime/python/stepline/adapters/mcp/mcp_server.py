@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
-from stepline.ports.mcp.mcp_server import NOT_INSTALLED, STDIO_REFUSED, Listing, Reply, ServerAddress
+from stepline.ports.mcp.mcp_server import NOT_INSTALLED, STDIO_REFUSED, McpReply, ServerAddress, ToolListing
 from stepline.ports.signal import Cancel, NeverCancelled
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ class McpClient:
         """Ask servers over HTTP, and with `starts_commands` also those that a command starts."""
         self._starts_commands = starts_commands
 
-    def list_tools(self, address: ServerAddress) -> Listing:
+    def list_tools(self, address: ServerAddress) -> ToolListing:
         self._check(address)
-        from stepline.adapters.mcp.question import ask, list_tools  # noqa: PLC0415 - loads the package: 600 ms of CPU
+        from stepline.adapters.mcp.question import ask_server, list_tools  # noqa: PLC0415 - loads the package: 600 ms of CPU
 
-        return ask(address, list_tools, NeverCancelled(), self._trusted)
+        return ask_server(address, list_tools, NeverCancelled(), self._trusted)
 
     def call_tool(
         self,
@@ -45,31 +45,36 @@ class McpClient:
         cancel: Cancel,
         *,
         as_task: bool = False,
-    ) -> Reply | RemoteTask:
+    ) -> McpReply | RemoteTask:
         self._check(address)
-        from stepline.adapters.mcp.question import ask, call_tool  # noqa: PLC0415 - as above
+        from stepline.adapters.mcp.question import ask_server, send_tool_call  # noqa: PLC0415 - as above
 
         # A command ends with the question, and its tasks with it.
         wanted = as_task and not address.command
-        return ask(
-            address, lambda connection: call_tool(connection, name, params, wanted), cancel, self._trusted
+        return ask_server(
+            address,
+            lambda connection: send_tool_call(connection, name, params, wanted),
+            cancel,
+            self._trusted,
         )
 
-    def poll_task(self, address: ServerAddress, task_id: str) -> Reply | RemoteTask:
+    def poll_task(self, address: ServerAddress, task_id: str) -> McpReply | RemoteTask:
         self._check(address)
-        from stepline.adapters.mcp.question import ask  # noqa: PLC0415 - as above
+        from stepline.adapters.mcp.question import ask_server  # noqa: PLC0415 - as above
         from stepline.adapters.mcp.task_question import poll_task  # noqa: PLC0415 - as above
 
-        return ask(
+        return ask_server(
             address, lambda connection: poll_task(connection, task_id), NeverCancelled(), self._trusted
         )
 
     def cancel_task(self, address: ServerAddress, task_id: str) -> None:
         self._check(address)
-        from stepline.adapters.mcp.question import ask  # noqa: PLC0415 - as above
+        from stepline.adapters.mcp.question import ask_server  # noqa: PLC0415 - as above
         from stepline.adapters.mcp.task_question import cancel_task  # noqa: PLC0415 - as above
 
-        ask(address, lambda connection: cancel_task(connection, task_id), NeverCancelled(), self._trusted)
+        ask_server(
+            address, lambda connection: cancel_task(connection, task_id), NeverCancelled(), self._trusted
+        )
 
     @cached_property
     def _trusted(self) -> ssl.SSLContext:

@@ -25,27 +25,32 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, JSONRPCResponse
 from msgspec.structs import replace
 
-from stepline.adapters.mcp.bounded_transport import BYTES_MAX, Trouble, http_client, process_streams
+from stepline.adapters.mcp.bounded_transport import (
+    MCP_RESPONSE_BYTES_MAX,
+    TransportFailure,
+    http_client,
+    process_streams,
+)
 from stepline.adapters.mcp.call_reply import MESSAGE_CHARS, read_reply
-from stepline.adapters.mcp.connection import Connection
+from stepline.adapters.mcp.connection import McpConnection
 from stepline.adapters.mcp.task_question import TasksExtension, read_created
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
 from stepline.model.visible_text import shorten
 from stepline.ports.mcp.mcp_server import (
     CALL_REFUSED,
+    MCP_TOO_LARGE,
+    MCP_UNREACHABLE,
     PROTOCOL_ERROR,
     REDIRECTED,
     TIMEOUT,
-    TOO_LARGE,
-    UNREACHABLE,
-    Listing,
+    McpReply,
     RemoteTool,
-    Reply,
     ServerAddress,
+    ToolListing,
 )
 from stepline.ports.signal import Cancel, NeverCancelled
-from stepline.tools.context import CANCELLED
+from stepline.tools.context import CALL_CANCELLED
 
 Item = TypeVar("Item")
 
@@ -200,15 +205,15 @@ POLL_S: Final = 0.2
 TASK_TTL_MS: Final = 3_600_000
 """How long a server is asked to keep a task: no turn lasts longer."""
 _CAUSES: Final = {
-    UNREACHABLE: "the server cannot be reached",
+    MCP_UNREACHABLE: "the server cannot be reached",
     TIMEOUT: "the server did not answer in time; what was asked for may have happened",
-    TOO_LARGE: f"the server says more than {BYTES_MAX} bytes",
+    MCP_TOO_LARGE: f"the server says more than {MCP_RESPONSE_BYTES_MAX} bytes",
     REDIRECTED: "the server leads to another address, which is not followed",
     PROTOCOL_ERROR: "what the server answers is not the protocol",
 }
 
 
-Question: TypeAlias = Callable[[Connection[T]], Awaitable[T]]
+Question: TypeAlias = Callable[[McpConnection[T]], Awaitable[T]]
 
 
 def read_certificates() -> ssl.SSLContext:
@@ -216,12 +221,12 @@ def read_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def ask(address: ServerAddress, question: Question[T], cancel: Cancel, trusted: ssl.SSLContext) -> T:
+def ask_server(address: ServerAddress, question: Question[T], cancel: Cancel, trusted: ssl.SSLContext) -> T:
     """Connect to a server and ask it. Raises ToolError: those of the port."""
     return anyio.run(_ask, address, question, cancel, trusted)
 
 
-async def list_tools(connection: Connection[Listing]) -> Listing:
+async def list_tools(connection: McpConnection[ToolListing]) -> ToolListing:
     """Return all tools of a server, page by page. The pages that came are kept if there is something wrong with the next."""
     tools: list[RemoteTool] = []
     cursors: list[str | None] = [None]
@@ -234,7 +239,7 @@ async def list_tools(connection: Connection[Listing]) -> Listing:
             raise ToolError("the server's list of tools is none", code=PROTOCOL_ERROR)
         tools += (read_tool(tool, takes_tasks=connection.takes_tasks) for tool in listed)
         ttl_ms = min(filter(None, (ttl_ms, _milliseconds(page.get("ttlMs")))), default=0.0)
-        listing = Listing(tools=tuple(tools), ttl_s=ttl_ms / 1000 if ttl_ms else None)
+        listing = ToolListing(tools=tuple(tools), ttl_s=ttl_ms / 1000 if ttl_ms else None)
         cursor = page.get("nextCursor")
         if cursor is None or cursor == "":
             return listing
@@ -242,16 +247,16 @@ async def list_tools(connection: Connection[Listing]) -> Listing:
         if not isinstance(cursor, str):
             raise ToolError("the server's list of tools goes on nowhere", code=PROTOCOL_ERROR)
         if cursor in cursors or len(cursors) == PAGES_MAX or len(tools) > TOOLS_MAX:
-            raise ToolError("the server's list of tools has no end", code=TOO_LARGE)
+            raise ToolError("the server's list of tools has no end", code=MCP_TOO_LARGE)
         cursors.append(cursor)
 
 
-async def call_tool(
-    connection: Connection[Reply | RemoteTask],
+async def send_tool_call(
+    connection: McpConnection[McpReply | RemoteTask],
     name: str,
     params: Mapping[str, Any],
     as_task: bool,
-) -> Reply | RemoteTask:
+) -> McpReply | RemoteTask:
     """Call a tool and return its answer, or the task that the server makes of it."""
     said = types.CallToolRequestParams(name=name, arguments=dict(params))
     if as_task and connection.shakes_hands:
@@ -275,7 +280,7 @@ async def call_tool(
 
 
 async def _ask(address: ServerAddress, question: Question[T], cancel: Cancel, trusted: ssl.SSLContext) -> T:
-    trouble, connection = Trouble(), Connection[T]()
+    trouble, connection = TransportFailure(), McpConnection[T]()
     failure: ToolError | None = None
     steered = False
     with anyio.move_on_after(address.timeout_s) as scope:
@@ -299,7 +304,7 @@ async def _ask(address: ServerAddress, question: Question[T], cancel: Cancel, tr
     if connection.answers:
         return connection.answers[0]
     if steered:
-        raise ToolError("the user steered, and the call ended before it was done", code=CANCELLED)
+        raise ToolError("the user steered, and the call ended before it was done", code=CALL_CANCELLED)
     failure = failure or ToolError(_CAUSES[trouble.code or TIMEOUT], code=trouble.code or TIMEOUT)
     if connection.rest is not None:
         return connection.rest(cut=failure.reason)
@@ -309,8 +314,8 @@ async def _ask(address: ServerAddress, question: Question[T], cancel: Cancel, tr
 async def _answer(
     address: ServerAddress,
     question: Question[T],
-    trouble: Trouble,
-    connection: Connection[T],
+    trouble: TransportFailure,
+    connection: McpConnection[T],
     *,
     scope: anyio.CancelScope,
     trusted: ssl.SSLContext,
@@ -332,10 +337,12 @@ async def _answer(
         await put(process_streams(address, trouble))
         return
     async with http_client(address, trouble, trusted) as http:
-        await put(streamable_http_client(address.url, http_client=http, max_sse_event_size=BYTES_MAX))
+        await put(
+            streamable_http_client(address.url, http_client=http, max_sse_event_size=MCP_RESPONSE_BYTES_MAX)
+        )
 
 
-def _failure(error: Exception, trouble: Trouble) -> ToolError:
+def _failure(error: Exception, trouble: TransportFailure) -> ToolError:
     """Return the error with its code: the transport's, if it saw one."""
     first = _first(error)
     if isinstance(first, ToolError):
@@ -344,7 +351,7 @@ def _failure(error: Exception, trouble: Trouble) -> ToolError:
     if not code and isinstance(first, MCPError) and first.code == types.REQUEST_TIMEOUT:
         code = TIMEOUT
     if not code:
-        code = UNREACHABLE if trouble.status >= 500 or isinstance(first, OSError) else PROTOCOL_ERROR
+        code = MCP_UNREACHABLE if trouble.status >= 500 or isinstance(first, OSError) else PROTOCOL_ERROR
     logger.warning(
         "server not asked", extra={"code": code, "error": type(first).__name__, "status": trouble.status}
     )

@@ -17,7 +17,7 @@ from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from msgspec.structs import replace
 
 from stepline.adapters.mcp.call_reply import MESSAGE_CHARS, read_reply
-from stepline.adapters.mcp.connection import Connection
+from stepline.adapters.mcp.connection import McpConnection
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
 from stepline.model.visible_text import shorten
@@ -28,7 +28,7 @@ from stepline.ports.mcp.mcp_server import (
     TASK_ID_CHARS,
     TASK_LOST,
     TASK_NEEDS_INPUT,
-    Reply,
+    McpReply,
 )
 
 TIME_MAX_MS: Final = 1e12
@@ -95,7 +95,7 @@ def read_created(said: Any, *, wanted: bool) -> RemoteTask | None:
     return None
 
 
-async def poll_task(connection: Connection[Reply | RemoteTask], task_id: str) -> Reply | RemoteTask:
+async def poll_task(connection: McpConnection[McpReply | RemoteTask], task_id: str) -> McpReply | RemoteTask:
     """Return the answer of a task that has ended, or the task as it is. Raises ToolError: those of the port."""
     try:
         state = _read(await connection.send(_Get(params=_About(task_id=task_id))))
@@ -117,12 +117,12 @@ async def poll_task(connection: Connection[Reply | RemoteTask], task_id: str) ->
     raise ToolError("the task has a status that does not exist", code=PROTOCOL_ERROR)
 
 
-async def cancel_task(connection: Connection[None], task_id: str) -> None:
+async def cancel_task(connection: McpConnection[None], task_id: str) -> None:
     """Ask a server to end a task."""
     await connection.send(_Cancel(params=_About(task_id=task_id)))
 
 
-async def _outcome(connection: Connection[Reply | RemoteTask], state: _TaskState) -> Reply:
+async def _outcome(connection: McpConnection[McpReply | RemoteTask], state: _TaskState) -> McpReply:
     said, error = state.result, state.error
     if connection.shakes_hands:
         try:

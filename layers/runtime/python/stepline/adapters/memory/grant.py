@@ -9,7 +9,7 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import DependencyError
 from stepline.model.file.served_form import ServedForm
-from stepline.model.program.handover import Grant
+from stepline.model.program.handover import ObjectGrant
 
 
 class MemoryGrants:
@@ -22,31 +22,31 @@ class MemoryGrants:
         self._artifacts = artifacts
         self._clock = clock
 
-    def read(self, key: str, *, ttl_s: int) -> Grant:
-        return Grant(url=f"GET {self._until(ttl_s)} {key}")
+    def read(self, key: str, *, ttl_s: int) -> ObjectGrant:
+        return ObjectGrant(url=f"GET {self._until(ttl_s)} {key}")
 
-    def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> Grant:
+    def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> ObjectGrant:
         asked = {"until": self._until(ttl_s), "type": form.mime, "disposition": form.disposition}
-        return Grant(url=f"memory:///{key}?{urlencode(asked)}")
+        return ObjectGrant(url=f"memory:///{key}?{urlencode(asked)}")
 
-    def fetch(self, grant: Grant) -> tuple[bytes, ServedForm]:
+    def fetch(self, grant: ObjectGrant) -> tuple[bytes, ServedForm]:
         """Return the bytes of a served object and their headers. Raises NotFoundError; DependencyError if it is too late."""
         address = urlsplit(grant.url)
         asked = dict(parse_qsl(address.query))
         key = self._key(f"GET {asked['until']} {address.path[1:]}", "GET")
         return self._artifacts.get(key), ServedForm(mime=asked["type"], disposition=asked["disposition"])
 
-    def write(self, key: str, *, mime: str, ttl_s: int) -> Grant:
+    def write(self, key: str, *, mime: str, ttl_s: int) -> ObjectGrant:
         headers = {"Content-Type": mime, "If-None-Match": "*"}
-        return Grant(url=f"PUT {self._until(ttl_s)} {key}", headers=headers)
+        return ObjectGrant(url=f"PUT {self._until(ttl_s)} {key}", headers=headers)
 
-    def rewrite(self, key: str, *, mime: str, ttl_s: int) -> Grant:
-        return Grant(url=f"PUT {self._until(ttl_s)} {key}", headers={"Content-Type": mime})
+    def rewrite(self, key: str, *, mime: str, ttl_s: int) -> ObjectGrant:
+        return ObjectGrant(url=f"PUT {self._until(ttl_s)} {key}", headers={"Content-Type": mime})
 
-    def get(self, grant: Grant) -> bytes:
+    def get(self, grant: ObjectGrant) -> bytes:
         return self._artifacts.get(self._key(grant.url, "GET"))
 
-    def put(self, grant: Grant, body: bytes | Path) -> bool:
+    def put(self, grant: ObjectGrant, body: bytes | Path) -> bool:
         key = self._key(grant.url, "PUT")
         data = body if isinstance(body, bytes) else body.read_bytes()
         mime = grant.headers["Content-Type"]

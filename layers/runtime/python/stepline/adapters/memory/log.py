@@ -27,9 +27,9 @@ from stepline.ports.log import (
     Duplicate,
     FeedbackQuery,
     Listing,
+    ListPosition,
     Occupied,
     OpenLane,
-    Place,
     Put,
     Slot,
     Slots,
@@ -204,7 +204,7 @@ class MemoryLog:
         project: str,
         user: str,
         *,
-        after: Place | None = None,
+        after: ListPosition | None = None,
         most: int | None = None,
     ) -> list[Listing]:
         with self._lock:

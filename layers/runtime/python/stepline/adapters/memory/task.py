@@ -15,7 +15,7 @@ from stepline.model.program.handover import (
     SECRET_MAX_BYTES,
     SECRET_VARIABLE,
     TOKEN_VARIABLE,
-    Launch,
+    TaskLaunch,
     secret_name,
 )
 from stepline.ports.task import Stale
@@ -24,7 +24,7 @@ STAGE: Final = "memory"
 
 
 @dataclass
-class Row:
+class _HandoverRow:
     """A handover's row: the callers that have begun, and those that are done."""
 
     cluster: str
@@ -53,7 +53,7 @@ class MemoryTasks:
         self._clock = clock
         self._lock = Lock()
         self.secrets: dict[str, str] = {}
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, _HandoverRow] = {}
         self.tasks: dict[str, MemoryTask] = {}
         self.waiting: set[str] = set()
         self.ended: dict[str, tuple[str, str]] = {}
@@ -69,7 +69,7 @@ class MemoryTasks:
         self.close_row(ref, me)
         return secret_name(STAGE, ref)
 
-    def start(self, launch: Launch, token: str, attempt: int) -> None:
+    def start(self, launch: TaskLaunch, token: str, attempt: int) -> None:
         if self.refusals:
             raise self.refusals.pop(0)
         variables = {TOKEN_VARIABLE: token, SECRET_VARIABLE: launch.secret}
@@ -90,7 +90,7 @@ class MemoryTasks:
 
     def open_row(self, ref: str, by: str, cluster: str, deadline: str) -> None:
         with self._lock:
-            row = self.rows.setdefault(ref, Row(cluster, deadline))
+            row = self.rows.setdefault(ref, _HandoverRow(cluster, deadline))
             row.cluster, row.deadline = cluster, deadline
             row.begun.add(by)
 

@@ -24,20 +24,20 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from stepline.adapters.process.fork_server import Cell, ForkServer, is_readable
-from stepline.adapters.process.group import PROC, Base, Group
+from stepline.adapters.process.group import PROC, Base, ControlGroup
 from stepline.adapters.sandbox.exit_code import (
     CANCELLED,
     IN_FLIGHT,
     REFUSED,
-    STOPPED,
+    STOP_REASONS,
     TIMED_OUT,
-    render_end,
+    render_exit,
     render_stop,
 )
 from stepline.adapters.sandbox.quota import IDLE_FACTOR, INTERVAL_MIN_S, Quota
 from stepline.errors import SandboxError
 from stepline.model.base import Value
-from stepline.model.program.execution import MIB, Limits
+from stepline.model.program.execution import MIB, RunLimits
 from stepline.ports.signal import Cancel
 
 IN_FLIGHT_MAX: Final = 64
@@ -106,7 +106,7 @@ class Ending(Value):
 
 
 def attend(
-    server: ForkServer, cell: Cell, *, memory: Memory, quota: Quota, limits: Limits, cancel: Cancel
+    server: ForkServer, cell: Cell, *, memory: Memory, quota: Quota, limits: RunLimits, cancel: Cancel
 ) -> Ending:
     """Wait for the end of the program.
 
@@ -135,26 +135,26 @@ def attend(
     return Ending(error=stopped, message=render_stop(stopped, limits), returncode=returncode)
 
 
-def judge(ending: Ending, *, confined: bool, quota: Quota, limits: Limits) -> Ending:
+def judge_ending(ending: Ending, *, confined: bool, quota: Quota, limits: RunLimits) -> Ending:
     """Name an end that was not forced. `confined`: the jail reported itself, so the program did run."""
     code = ending.returncode
     if ending.error == CANCELLED and not confined:
-        return replace(ending, message=f"the program did not begin: {STOPPED[CANCELLED]}")
+        return replace(ending, message=f"the program did not begin: {STOP_REASONS[CANCELLED]}")
     if ending.error or code is None:
         return ending
     if not confined:
         error = "isolation_failed" if code == REFUSED else "sandbox_execution_failed"
-        return Ending(error=error, message=f"the program did not begin: {render_end(code)}", returncode=code)
+        return Ending(error=error, message=f"the program did not begin: {render_exit(code)}", returncode=code)
     exceeded = "file_size_limit" if code == -signal.SIGXFSZ else quota.check()
     if exceeded:
         return Ending(error=exceeded, message=render_stop(exceeded, limits), returncode=code)
     if code:
-        return Ending(error="nonzero_exit", message=f"the program {render_end(code)}", returncode=code)
+        return Ending(error="nonzero_exit", message=f"the program {render_exit(code)}", returncode=code)
     return ending
 
 
 def _watch(  # noqa: PLR0917 - all that a run may exceed
-    server: ForkServer, cell: Cell, memory: Memory, quota: Quota, limits: Limits, cancel: Cancel
+    server: ForkServer, cell: Cell, memory: Memory, quota: Quota, limits: RunLimits, cancel: Cancel
 ) -> str:
     """Return the code of the reason to stop the program, "" when it has ended by itself."""
     now_s = time.monotonic()
@@ -213,7 +213,7 @@ class Memory(Protocol):
 class Grouped:
     """A run in a control group: the kernel kills a process over the limit, and counts that."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ControlGroup) -> None:
         self._group = group
 
     def is_short(self) -> bool:
@@ -255,7 +255,7 @@ def hold(server: ForkServer, cell: Cell, limit_bytes: int) -> Iterator[Memory]:
         _remove(group)
 
 
-def _enter(base: Base, program: int, limit_bytes: int) -> Group | None:
+def _enter(base: Base, program: int, limit_bytes: int) -> ControlGroup | None:
     try:
         group = base.make(limit_bytes)
     except OSError as error:
@@ -270,7 +270,7 @@ def _enter(base: Base, program: int, limit_bytes: int) -> Group | None:
     return group
 
 
-def _remove(group: Group) -> None:
+def _remove(group: ControlGroup) -> None:
     try:
         group.remove()
     except OSError as error:  # the next fork server, or a later one, removes it

@@ -21,21 +21,21 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.adapters.process.ending import Ending, attend, hold, judge
+from stepline.adapters.process.ending import Ending, attend, hold, judge_ending
 from stepline.adapters.process.fork_server import Cell, ForkServer, UnsupportedError
 from stepline.adapters.process.group import PROC
-from stepline.adapters.process.payload import CODE, render_payload
+from stepline.adapters.process.payload import CODE_FILE, render_payload
 from stepline.adapters.sandbox.cancel import Over, check_wanted
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.exit_code import FULL, render_stop
 from stepline.adapters.sandbox.live_log import LiveLog
 from stepline.adapters.sandbox.quota import Quota, plan_reserve
-from stepline.adapters.sandbox.restore import place_bundle, restore
+from stepline.adapters.sandbox.restore import place_bundle, restore_files
 from stepline.adapters.sandbox.tail import Tail, drain
 from stepline.adapters.sandbox.tool_server import SupervisorServer
 from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import SandboxError
-from stepline.model.program.execution import MIB, Isolation, Limits, Run
+from stepline.model.program.execution import MIB, Isolation, Run, RunLimits
 from stepline.model.program.image import GID, UID
 from stepline.ports.executor import Job
 from stepline.programs.bundle_files import read_bundle_files
@@ -192,7 +192,7 @@ class _Room:
             return run, True
         return run, False
 
-    def _quota(self, limits: Limits, before: Manifest) -> Quota:
+    def _quota(self, limits: RunLimits, before: Manifest) -> Quota:
         """Return the run's limits. Part of this machine's disk is reserved."""
         reserve_bytes = plan_reserve(self._folder.path)
         folders = (self._folder.work, self._folder.out)
@@ -206,7 +206,7 @@ class _Room:
             check_wanted(job.cancel)
             return job.fetch(key)
 
-        before = restore(
+        before = restore_files(
             request.files,
             folder.out,
             fetch,
@@ -215,7 +215,7 @@ class _Room:
             turn=request.turn,
         )
         place_bundle(read_bundle_files(request.bundle), folder.bundle)
-        code = folder.work / CODE
+        code = folder.work / CODE_FILE
         code.write_text(request.code, encoding="utf-8", newline="")
         folder.give(code)
         check_wanted(job.cancel)
@@ -250,7 +250,7 @@ class _Room:
                     over.set()
             seconds = time.monotonic() - began_s
         ran = supervisor.isolation is not None
-        ending = judge(ending, confined=ran, quota=quota, limits=limits)
+        ending = judge_ending(ending, confined=ran, quota=quota, limits=limits)
         odd = ending.suspect or not gone
         printed = tail.text()
         run = Run(

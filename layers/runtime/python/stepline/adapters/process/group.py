@@ -35,7 +35,7 @@ PROC: Final = Path("/proc")
 
 
 @dataclass(frozen=True)
-class Version:
+class _Version:
     """The files of a group: those for a limit, and the one that counts the processes killed for it."""
 
     limit: str
@@ -44,10 +44,10 @@ class Version:
     events: str
 
 
-V1: Final = Version("memory.limit_in_bytes", {}, "memory.memsw.limit_in_bytes", "memory.oom_control")
+V1: Final = _Version("memory.limit_in_bytes", {}, "memory.memsw.limit_in_bytes", "memory.oom_control")
 """The limit of `memsw` is on memory and swap together."""
 
-V2: Final = Version("memory.max", {"memory.swap.max": "0", "memory.oom.group": "1"}, "", "memory.events")
+V2: Final = _Version("memory.max", {"memory.swap.max": "0", "memory.oom.group": "1"}, "", "memory.events")
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class Base:
     """A folder in which groups can be created."""
 
     path: Path
-    version: Version
+    version: _Version
 
-    def make(self, limit_bytes: int) -> Group:
+    def make(self, limit_bytes: int) -> ControlGroup:
         """Return a new empty group. Raises OSError."""
         path = self.path / f"{NAME}-{_pids()}-{os.getpid()}-{secrets.token_hex(6)}"
         path.mkdir()
-        group = Group(path, self.version)
+        group = ControlGroup(path, self.version)
         try:
             group.limit(limit_bytes)
         except OSError:
@@ -70,10 +70,10 @@ class Base:
         return group
 
 
-class Group:
+class ControlGroup:
     """A limit on processes and their descendants."""
 
-    def __init__(self, path: Path, version: Version) -> None:
+    def __init__(self, path: Path, version: _Version) -> None:
         self.path = path
         self._version = version
 
@@ -198,7 +198,7 @@ def _pids() -> int:
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
-def _own(proc: Path) -> tuple[Version, Path | None]:
+def _own(proc: Path) -> tuple[_Version, Path | None]:
     """Return this process's own memory group: in v1 if memory is counted there."""
     groups = [line.split(":", 2) for line in _lines(proc / "self/cgroup")]
     first = next((path for _, names, path in groups if CONTROLLER in names.split(",")), None)

@@ -14,7 +14,7 @@ import msgspec
 from stepline.adapters.sandbox.payload import plan_payload
 from stepline.model.program.execution import ExecRequest
 
-CODE: Final = "user_code.py"
+CODE_FILE: Final = "user_code.py"
 
 _WORK: Final = "/workspace/work"
 _OUT: Final = "/workspace/out"

@@ -47,7 +47,7 @@ def channel_of(stage: str, lane: Lane, use: Use) -> str:
     return f"stepline:{stage}:{lane.tenant}:{lane.project}:{lane.conversation}:{use}"
 
 
-class Address(Value):
+class RedisAddress(Value):
     """A server's address with credentials. Secret."""
 
     host: str
@@ -59,10 +59,10 @@ class Address(Value):
     ca_certs: str = ""
 
     def __repr__(self) -> str:
-        return f"Address(host={self.host!r}, port={self.port}, tls={self.tls}, db={self.db})"
+        return f"RedisAddress(host={self.host!r}, port={self.port}, tls={self.tls}, db={self.db})"
 
 
-def parse_address(url: str) -> Address:
+def parse_address(url: str) -> RedisAddress:
     """Parse a `redis://` or `rediss://` URL. Raises InputError `bad_redis_url`, which does not contain it."""
     try:
         split = parse.urlsplit(url.strip())
@@ -80,7 +80,7 @@ def parse_address(url: str) -> Address:
             f"the URL of Redis may not say {', '.join(unknown)}; it may say {', '.join(sorted(OPTIONS))}",
             code="bad_redis_url",
         )
-    return Address(
+    return RedisAddress(
         host=split.hostname,
         port=port,
         tls=split.scheme == "rediss",
@@ -105,7 +105,7 @@ class RedisLink:
         self._stage = stage
         self._now_s = now_s
         self._lock = threading.Lock()
-        self._address: Address | None = None
+        self._address: RedisAddress | None = None
         self._kept: Connection | None = None
         self._failures = 0
         self._rests_until_s = float("-inf")
@@ -169,7 +169,7 @@ class RedisLink:
     def _exchange(self, commands: list[tuple[str, str, bytes]]) -> None:
         if self._kept is None:
             self._kept = self._connect()
-        with mapped():
+        with _map_redis_errors():
             self._kept.send_packed_command(self._kept.pack_commands(commands), check_health=False)
             for _ in commands:
                 self._kept.read_response()
@@ -195,7 +195,7 @@ class RedisLink:
             kind = redis.SSLConnection
             named |= {"ssl_cert_reqs": "required", "ssl_check_hostname": True}
             named |= {"ssl_ca_certs": address.ca_certs or None}
-        with mapped():
+        with _map_redis_errors():
             made = kind(**named)
             made.connect()
         return made
@@ -252,7 +252,7 @@ class Listener:
     def __init__(self, connection: Connection, channel: str, waker: Waker) -> None:
         """Subscribe, and wait for the confirmation. Raises DependencyError."""
         self._connection = connection
-        with self._closing_on_failure(), mapped():
+        with self._closing_on_failure(), _map_redis_errors():
             connection.send_command("SUBSCRIBE", channel, check_health=False)
             connection.read_response(timeout=ANSWER_S)
             self._selector = selectors.DefaultSelector()
@@ -266,7 +266,7 @@ class Listener:
         Raises DependencyError if the connection is lost, and with it all messages until there is another.
         """
         until_s = time.monotonic() + timeout_s
-        with mapped():
+        with _map_redis_errors():
             while True:
                 while self._connection.can_read(0):
                     kind, _, body = self._connection.read_response(timeout=ANSWER_S)
@@ -342,7 +342,7 @@ class KeptListener:
 
 
 @contextmanager
-def mapped() -> Iterator[None]:
+def _map_redis_errors() -> Iterator[None]:
     """Map the errors of the package and its sockets.
 
     Only their type is kept, since messages may contain an address.

@@ -23,7 +23,7 @@ from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import INDEX_ABSENT, INDEX_EXISTS, mapped, tolerated
 from stepline.errors import DependencyError, ToolError
 from stepline.metering.ledger import Ledger
-from stepline.model.memory_row import TEXT_CHARS, MemoryRow, MemoryScope
+from stepline.model.memory_row import MEMORY_TEXT_CHARS, MemoryRow, MemoryScope
 from stepline.ports.memory_index import Forgotten, MemoryHit, MemoryHits, MemoryQuery
 
 DIMENSIONS: Final = 512
@@ -153,7 +153,9 @@ class S3VectorsMemoryIndex:
         raise DependencyError("an index of memory that was just made is not there yet")
 
     def search(self, query: MemoryQuery) -> MemoryHits:
-        text = query.text[:TEXT_CHARS].encode(errors="replace").decode()  # half a character has no JSON
+        text = (
+            query.text[:MEMORY_TEXT_CHARS].encode(errors="replace").decode()
+        )  # half a character has no JSON
         if not _WORD.search(text) or query.limit < 1:
             return MemoryHits()
         asked = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from stepline.adapters.sandbox.exit_code import CANCELLED, STOPPED
+from stepline.adapters.sandbox.exit_code import CANCELLED, STOP_REASONS
 from stepline.errors import SandboxError
 from stepline.ports.signal import Cancel
 
@@ -34,4 +34,4 @@ class Over:
 def check_wanted(cancel: Cancel) -> None:
     """Check before each step of a program's start. Raises SandboxError `cancelled`."""
     if cancel.requested:
-        raise SandboxError(f"the program did not begin: {STOPPED[CANCELLED]}", code=CANCELLED)
+        raise SandboxError(f"the program did not begin: {STOP_REASONS[CANCELLED]}", code=CANCELLED)

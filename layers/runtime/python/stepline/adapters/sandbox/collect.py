@@ -24,11 +24,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
-from stepline.adapters.sandbox.tree import DEPTH_MAX, kind_of, open_folder
+from stepline.adapters.sandbox.tree import TREE_DEPTH_MAX, kind_of, open_folder
 from stepline.errors import PathError, SandboxError
 from stepline.model.base import Value
 from stepline.model.path import FilePath, from_physical, physical
-from stepline.model.program.execution import CollectedFile, Limits, RefusedFile
+from stepline.model.program.execution import CollectedFile, RefusedFile, RunLimits
 from stepline.model.traversal import ancestors, check_relative, clean_text, find_clashes
 from stepline.programs.manifest import Manifest
 
@@ -39,7 +39,7 @@ OUR_ERRORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Errors on our side, independent of the entry."""
 
 
-class Refusal(Exception):  # noqa: N818 - no error: it ends one entry and never leaves this package
+class _EntryRefusal(Exception):  # noqa: N818 - no error: it ends one entry and never leaves this package
     """A refused entry: the code of the reason, and a sentence for the model."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -47,15 +47,17 @@ class Refusal(Exception):  # noqa: N818 - no error: it ends one entry and never 
         self.code = code
 
 
-def check_kind(status: os.stat_result) -> None:
+def _check_kind(status: os.stat_result) -> None:
     """Refuse an entry that is not a file with one name. Raises Refusal."""
     if not stat.S_ISREG(status.st_mode):
         raise kind_refusal(status.st_mode)
     if status.st_nlink > 1:
-        raise Refusal("artifact_not_regular_file", "it has more than one name (hard link); write a copy")
+        raise _EntryRefusal(
+            "artifact_not_regular_file", "it has more than one name (hard link); write a copy"
+        )
 
 
-def check_folder(path: str) -> None:
+def _check_folder(path: str) -> None:
     """Refuse a folder below which no file can have a valid path; its parent has passed. Raises Refusal."""
     *_, name = segments = path.split("/")
     try:
@@ -63,26 +65,26 @@ def check_folder(path: str) -> None:
         if rel := "/".join(segments[_PLACE_SEGMENTS:]):
             check_relative(unicodedata.normalize("NFC", rel))
     except PathError as error:
-        raise Refusal(error.reason, str(error)) from error
+        raise _EntryRefusal(error.reason, str(error)) from error
 
 
-def kind_refusal(mode: int) -> Refusal:
+def kind_refusal(mode: int) -> _EntryRefusal:
     """Return the refusal of an entry that is neither file nor folder."""
     if stat.S_ISLNK(mode):
-        return Refusal("artifact_symlink_blocked", "symbolic links are not taken over")
+        return _EntryRefusal("artifact_symlink_blocked", "symbolic links are not taken over")
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        return Refusal("artifact_unstable", "it changed while it was taken over, or cannot be read")
-    return Refusal("artifact_not_regular_file", f"it is {kind_of(mode)}, not a file")
+        return _EntryRefusal("artifact_unstable", "it changed while it was taken over, or cannot be read")
+    return _EntryRefusal("artifact_not_regular_file", f"it is {kind_of(mode)}, not a file")
 
 
-def read_refusal(fd: int, name: str, error: OSError) -> Refusal:
+def read_refusal(fd: int, name: str, error: OSError) -> _EntryRefusal:
     """Return the refusal of an entry that could not be opened or read, by its current type."""
     try:
         mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
     except OSError:
-        return Refusal("artifact_unstable", "it vanished while it was taken over")
+        return _EntryRefusal("artifact_unstable", "it vanished while it was taken over")
     if error.errno in (errno.EACCES, errno.EPERM):
-        return Refusal("artifact_unreadable", "its mode closes it to us")
+        return _EntryRefusal("artifact_unreadable", "its mode closes it to us")
     return kind_refusal(mode)
 
 
@@ -105,7 +107,7 @@ class TooLarge(Exception):  # noqa: N818 - no error: it ends one copy and never 
     """The source is larger than allowed."""
 
 
-def digest(fd: int, max_bytes: int, *, into: int | None = None) -> tuple[str, int]:
+def _digest_file(fd: int, max_bytes: int, *, into: int | None = None) -> tuple[str, int]:
     """Return sha256 and size of the rest of an open file, and copy it to another one on the way.
 
     Raises:
@@ -154,7 +156,7 @@ class Spool:
         """
         target = self._open()
         try:
-            sha256, size_bytes = digest(source, max_bytes, into=target)
+            sha256, size_bytes = _digest_file(source, max_bytes, into=target)
             self._keep(sha256)
         except BaseException:
             with contextlib.suppress(OSError):  # the first failure is the one to report
@@ -215,7 +217,7 @@ class Collected(Value):
     deleted: tuple[str, ...] = ()
 
 
-def collect(root: Path, before: Manifest, spool: Path, *, limits: Limits, turn: str) -> Collected:
+def collect(root: Path, before: Manifest, spool: Path, *, limits: RunLimits, turn: str) -> Collected:
     """Compare the root with the restored files, and copy new bytes of the current turn into the spool.
 
     One file may have `limits.max_file_bytes`, all copied ones together the restored size and
@@ -250,7 +252,7 @@ class _Level:
 class _Walk:
     before: Manifest
     spool: Spool
-    limits: Limits
+    limits: RunLimits
     turn: str
     device: int
     files: dict[str, CollectedFile] = field(default_factory=dict)
@@ -303,7 +305,7 @@ class _Walk:
         path = f"{level.path}/{entry.name}" if level.path else entry.name
         try:
             return self._look(level.fd, entry, path, depth)
-        except Refusal as refusal:
+        except _EntryRefusal as refusal:
             self._refuse(path, refusal.code, str(refusal))
         except OSError as error:
             if error.errno in OUR_ERRORS:
@@ -323,9 +325,9 @@ class _Walk:
     def _enter(self, fd: int, name: str, path: str, depth: int) -> _Level | None:
         if self._is_scratch(name, path):  # it holds no input, so no input is missing if it is skipped
             return None
-        if depth >= DEPTH_MAX:
-            raise Refusal("path_too_deep", f"folders are looked into {DEPTH_MAX} deep")
-        check_folder(path)
+        if depth >= TREE_DEPTH_MAX:
+            raise _EntryRefusal("path_too_deep", f"folders are looked into {TREE_DEPTH_MAX} deep")
+        _check_folder(path)
         inner = open_folder(name, dir_fd=fd)
         try:
             self._check_device(inner)
@@ -336,7 +338,7 @@ class _Walk:
 
     def _check_device(self, fd: int) -> None:
         if os.fstat(fd).st_dev != self.device:
-            raise Refusal("artifact_path_escape_blocked", "it lies on another file system")
+            raise _EntryRefusal("artifact_path_escape_blocked", "it lies on another file system")
 
     def _is_scratch(self, name: str, path: str) -> bool:
         """Return True for a folder of temporary files without an input. Only names below the root count."""
@@ -350,7 +352,7 @@ class _Walk:
         source = os.open(name, _READ, dir_fd=fd)
         try:
             status = os.fstat(source)
-            check_kind(status)
+            _check_kind(status)
             self._check_device(source)
             place = self._place(path)
             if not self._is_unchanged(source, status.st_size, place):
@@ -365,10 +367,12 @@ class _Walk:
             place = physical(from_physical(path))
         except PathError as error:
             if error.reason == "path_not_physical":
-                raise Refusal(error.reason, "only what lies in files/ or outputs/ is taken over") from error
-            raise Refusal(error.reason, str(error)) from error
+                raise _EntryRefusal(
+                    error.reason, "only what lies in files/ or outputs/ is taken over"
+                ) from error
+            raise _EntryRefusal(error.reason, str(error)) from error
         if place is None or place in self.seen:
-            raise Refusal("path_clash", "another file has the same name in Unicode NFC")
+            raise _EntryRefusal("path_clash", "another file has the same name in Unicode NFC")
         self.seen.add(place)
         return place
 
@@ -378,7 +382,7 @@ class _Walk:
         if fact is None or fact.size_bytes != size_bytes:
             return False
         try:
-            same = digest(source, fact.size_bytes) == (fact.sha256, fact.size_bytes)
+            same = _digest_file(source, fact.size_bytes) == (fact.sha256, fact.size_bytes)
         except TooLarge:
             same = False
         if same:
@@ -389,9 +393,9 @@ class _Walk:
 
     def _check_writable(self, place: str) -> None:
         if not place.startswith(f"{self.turn}/"):
-            raise Refusal("artifact_not_current_turn", "files of other turns never change")
+            raise _EntryRefusal("artifact_not_current_turn", "files of other turns never change")
         if not isinstance(from_physical(place), FilePath):
-            raise Refusal("path_not_writable", "attachments never change; write to files/ or outputs/")
+            raise _EntryRefusal("path_not_writable", "attachments never change; write to files/ or outputs/")
 
     def _copy(self, source: int, status: os.stat_result, place: str) -> None:
         room = self.copy_max_bytes - self.copied_bytes
@@ -406,10 +410,12 @@ class _Walk:
         mode = 0o755 if status.st_mode & 0o111 else 0o644
         self.files[place] = CollectedFile(path=place, sha256=sha256, size_bytes=size_bytes, mode=mode)
 
-    def _too_large(self, room: int) -> Refusal:
+    def _too_large(self, room: int) -> _EntryRefusal:
         if self.limits.max_file_bytes <= room:
-            return Refusal("file_size_limit", f"a file has at most {self.limits.max_file_bytes} bytes")
-        return Refusal("exec_workspace_delta_limit", f"at most {self.copy_max_bytes} bytes are taken over")
+            return _EntryRefusal("file_size_limit", f"a file has at most {self.limits.max_file_bytes} bytes")
+        return _EntryRefusal(
+            "exec_workspace_delta_limit", f"at most {self.copy_max_bytes} bytes are taken over"
+        )
 
     def _refuse(self, path: str, code: str, message: str) -> None:
         """Record a refusal. The path and everything below it is not known to be deleted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from stepline.model.program.execution import Limits
+from stepline.model.program.execution import RunLimits
 
 TIMED_OUT: Final = 124
 REFUSED: Final = 126
@@ -14,9 +14,9 @@ FULL: Final = 153
 CANCELLED: Final = "cancelled"
 TASK_STOPPED: Final = "task_stopped"
 IN_FLIGHT: Final = "descriptors_in_flight"
-LOST: Final = "sandbox_execution_failed"
+SANDBOX_LOST: Final = "sandbox_execution_failed"
 
-STOPPED: Final = {
+STOP_REASONS: Final = {
     "timeout": "its time of {timeout_s} s was over",
     "memory_limit": "its processes used more than {memory_bytes} bytes of memory together, or the machine had hardly any left",
     "file_size_limit": "one of its files was larger than {max_file_bytes} bytes",
@@ -25,13 +25,13 @@ STOPPED: Final = {
     IN_FLIGHT: "too many descriptors were sent over its sockets and not received",
     CANCELLED: "the user steered",
     TASK_STOPPED: "its task was told to stop",
-    LOST: "its container was lost under it, which is what happens when memory is short",
+    SANDBOX_LOST: "its container was lost under it, which is what happens when memory is short",
 }
 
 
-def render_stop(code: str, limits: Limits) -> str:
+def render_stop(code: str, limits: RunLimits) -> str:
     """Return the sentence for the reason of a stop."""
-    reason = STOPPED[code].format(
+    reason = STOP_REASONS[code].format(
         timeout_s=limits.timeout_s,
         memory_bytes=limits.memory_bytes,
         max_file_bytes=limits.max_file_bytes,
@@ -40,7 +40,7 @@ def render_stop(code: str, limits: Limits) -> str:
     return f"the program was stopped: {reason}"
 
 
-def render_end(returncode: int) -> str:
+def render_exit(returncode: int) -> str:
     """Return a process's end as a predicate: `ended with 3`, `was killed by SIGSEGV`."""
     if returncode >= 0:
         return f"ended with {returncode}"

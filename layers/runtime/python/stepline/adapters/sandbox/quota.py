@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from stepline.adapters.sandbox.tree import DEPTH_MAX, open_folder
-from stepline.model.program.execution import MIB, Limits
+from stepline.adapters.sandbox.tree import TREE_DEPTH_MAX, open_folder
+from stepline.model.program.execution import MIB, RunLimits
 from stepline.programs.manifest import Manifest
 
 ENTRIES_MAX: Final = 50_000
@@ -34,8 +34,8 @@ _STAT_BLOCK_BYTES: Final = 512
 _BLOCK_BYTES: Final = 4096
 
 DELTA = "exec_workspace_delta_limit"
-WORKSPACE = "workspace_size_limit"
-FILE = "file_size_limit"
+WORKSPACE_SIZE_LIMIT = "workspace_size_limit"
+FILE_SIZE_LIMIT = "file_size_limit"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Quota:
     """
 
     def __init__(
-        self, roots: Sequence[Path], limits: Limits, baseline: Manifest, *, reserve_bytes: int = 0
+        self, roots: Sequence[Path], limits: RunLimits, baseline: Manifest, *, reserve_bytes: int = 0
     ) -> None:
         self._roots = tuple(roots)
         self._devices = {root.stat().st_dev for root in self._roots if root.exists()}
@@ -72,12 +72,12 @@ class Quota:
         `nameless` are files that were removed and are still held; those beside the folders count. Entries that vanish meanwhile are ignored.
         """
         if self._is_disk_full():
-            return WORKSPACE
+            return WORKSPACE_SIZE_LIMIT
         use = self._measure(nameless)
         if use.largest_bytes > self._file_max_bytes:
-            return FILE
+            return FILE_SIZE_LIMIT
         if 0 < self._total_max_bytes < use.total_bytes:
-            return WORKSPACE
+            return WORKSPACE_SIZE_LIMIT
         if use.total_bytes > self._delta_max_bytes or not use.whole:
             return DELTA
         return None
@@ -101,7 +101,7 @@ class Quota:
             with contextlib.closing(_entries(root)) as found:
                 for depth, status in found:
                     entries += 1
-                    if entries > self._entries_max or depth > DEPTH_MAX:
+                    if entries > self._entries_max or depth > TREE_DEPTH_MAX:
                         return _Use(total_bytes, largest_bytes, whole=False)
                     if not stat.S_ISREG(status.st_mode) or _is_known(status, linked):
                         continue
@@ -181,7 +181,7 @@ def _entries(root: Path) -> Generator[tuple[int, os.stat_result], None, None]:
             level.close()
 
 
-def watch(
+def watch_quota(
     quota: Quota, interval_s: float, stop: threading.Event, on_violation: Callable[[str], None]
 ) -> threading.Thread:
     """Check every `interval_s` in a thread until `stop` is set.

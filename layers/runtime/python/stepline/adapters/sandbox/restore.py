@@ -16,7 +16,7 @@ from stepline.adapters.sandbox.tree import open_folder, opened_folder
 from stepline.errors import DependencyError, NotFoundError, PathError, SandboxError
 from stepline.model.program.execution import WorkFile
 from stepline.model.traversal import Names
-from stepline.programs.manifest import FileFact, Manifest, admit
+from stepline.programs.manifest import FileFact, Manifest, reserve_path
 
 Owner = tuple[int, int]
 
@@ -26,7 +26,7 @@ ROOTS: Final = ("files", "outputs", "attachments")
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def restore(
+def restore_files(
     files: Sequence[WorkFile],
     root: Path,
     fetch: Callable[[str], bytes],
@@ -73,7 +73,7 @@ def _check(files: Sequence[WorkFile], max_bytes: int) -> None:
     names = Names()
     for file in files:
         try:
-            admit(names, file.path)
+            reserve_path(names, file.path)
         except PathError as error:
             raise _failed(file.path, str(error)) from error
     total_bytes = sum(file.size_bytes for file in files)

@@ -28,8 +28,8 @@ import msgspec
 from stepline.errors import SandboxError, ToolError
 from stepline.model.program.execution import Isolation
 from stepline.programs.frame import HEADER_BYTES, REQUEST_BYTES_MAX, render_frame
-from stepline.programs.host import FAILED, ToolHost
-from stepline.programs.request_gate import VERSION, Call, Gate, Hello, Refusal
+from stepline.programs.host import TOOL_FAILURE, ToolHost
+from stepline.programs.request_gate import PROTOCOL_VERSION, CallRefusal, CallRequest, Hello, RequestGate
 
 FRAME_S: Final = 10.0
 """The time for a frame after its first byte, and for a reply after its first."""
@@ -210,7 +210,9 @@ class SupervisorServer:
         self._threads: dict[socket.socket, threading.Thread] = {}
         self._closing = False
         self._deadline_s = time.monotonic() + deadline_s
-        self._gate = Gate(token=token, allowed_uids=allowed_uids, quota=quota, deadline_s=self._deadline_s)
+        self._gate = RequestGate(
+            token=token, allowed_uids=allowed_uids, quota=quota, deadline_s=self._deadline_s
+        )
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._acceptor = threading.Thread(target=self._accept, name="supervisor", daemon=True)
 
@@ -287,11 +289,11 @@ class SupervisorServer:
                 connection.close()
             elif full:
                 message = f"a run has at most {CONNECTIONS_MAX} connections at a time"
-                _refuse(connection, Refusal(id=0, code="too_many_connections", message=message))
+                _refuse(connection, CallRefusal(id=0, code="too_many_connections", message=message))
             else:
                 thread.start()
 
-    def _refuse_peer(self, connection: socket.socket) -> Refusal | None:
+    def _refuse_peer(self, connection: socket.socket) -> CallRefusal | None:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
         _pid, uid, _gid = _UCRED.unpack(credentials)
         return self._gate.check_peer(uid)
@@ -327,43 +329,47 @@ class SupervisorServer:
         match verdict:
             case Hello():
                 return _render_result(verdict.id, {}), False
-            case Call():
+            case CallRequest():
                 return self._call(verdict), False
-            case Refusal():
+            case CallRefusal():
                 return _render_refusal(verdict), verdict.fatal
 
-    def _call(self, call: Call) -> bytes:
+    def _call(self, call: CallRequest) -> bytes:
         try:
             return _render_result(call.id, self._host.call(call.tool_id, call.params))
         except ToolError as refused:
-            return _render_refusal(Refusal(id=call.id, code=refused.reason, message=str(refused)))
+            return _render_refusal(CallRefusal(id=call.id, code=refused.reason, message=str(refused)))
         except Exception:  # the edge of a thread: no caller above it could tell the program
             logger.exception("tool call failed")
-            return _render_refusal(Refusal(id=call.id, code="tool_failed", message=FAILED))
+            return _render_refusal(CallRefusal(id=call.id, code="tool_failed", message=TOOL_FAILURE))
 
 
 def _render_result(number: int, result: Any) -> bytes:
-    return render_frame(msgspec.json.encode({"v": VERSION, "id": number, "ok": True, "result": result}))
+    return render_frame(
+        msgspec.json.encode({"v": PROTOCOL_VERSION, "id": number, "ok": True, "result": result})
+    )
 
 
-def _render_refusal(refusal: Refusal) -> bytes:
+def _render_refusal(refusal: CallRefusal) -> bytes:
     error = {
         "code": refusal.code,
         "message": refusal.message[:MESSAGE_CHARS],
         "where": "supervisor",
         "managed": True,
     }
-    return render_frame(msgspec.json.encode({"v": VERSION, "id": refusal.id, "ok": False, "error": error}))
+    return render_frame(
+        msgspec.json.encode({"v": PROTOCOL_VERSION, "id": refusal.id, "ok": False, "error": error})
+    )
 
 
-def _say(connection: socket.socket, refusal: Refusal) -> None:
+def _say(connection: socket.socket, refusal: CallRefusal) -> None:
     """Send a refusal. The peer may be gone; a new connection's buffer always has the room."""
     connection.settimeout(GRACE_S)
     with contextlib.suppress(OSError):
         connection.sendall(_render_refusal(refusal))
 
 
-def _refuse(connection: socket.socket, refusal: Refusal) -> None:
+def _refuse(connection: socket.socket, refusal: CallRefusal) -> None:
     _say(connection, refusal)
     connection.close()
 

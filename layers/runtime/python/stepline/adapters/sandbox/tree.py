@@ -19,7 +19,7 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-DEPTH_MAX: Final = 64
+TREE_DEPTH_MAX: Final = 64
 """The maximum depth of folders that are read: one descriptor is held for each."""
 
 FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

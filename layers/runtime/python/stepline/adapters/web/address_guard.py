@@ -20,11 +20,11 @@ from urllib.parse import quote
 from stepline.errors import ToolError
 from stepline.model.source import split_web, web_url
 
-Address: TypeAlias = IPv4Address | IPv6Address
+IpAddress: TypeAlias = IPv4Address | IPv6Address
 
 URL_REFUSED: Final = "url_refused"
 ADDRESS_REFUSED: Final = "address_refused"
-UNREACHABLE: Final = "unreachable"
+HOST_UNREACHABLE: Final = "unreachable"
 
 PORTS: Final = {"http": 80, "https": 443}
 HOST_CHARS: Final = 253
@@ -85,7 +85,7 @@ class Target(NamedTuple):
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-def is_public(address: Address) -> bool:
+def is_public(address: IpAddress) -> bool:
     """Return True for an address of the public internet; of IPv6 global unicast alone is, without IPv4 in it."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC_4)
@@ -107,7 +107,7 @@ class AddressGuard:
 
     ports: Collection[int] = tuple(PORTS.values())
     resolve: Callable[[str, int], list[str]] = resolve_name
-    is_public: Callable[[Address], bool] = is_public
+    is_public: Callable[[IpAddress], bool] = is_public
 
     def read(self, url: str) -> Target:
         """Take a URL apart. Raises ToolError `url_refused`."""
@@ -125,9 +125,9 @@ class AddressGuard:
             path += f"?{quote(parts.query, safe=_SAFE + '?')}"
         return Target(text, parts.scheme, _read_host(parts.hostname or ""), port, path)
 
-    def pin(self, target: Target) -> tuple[Address, ...]:
+    def pin(self, target: Target) -> tuple[IpAddress, ...]:
         """Resolve a host, once. Raises ToolError `address_refused` if any address is not public; `unreachable`."""
-        found: tuple[Address, ...]
+        found: tuple[IpAddress, ...]
         try:
             found = (ip_address(target.host),)
         except ValueError:
@@ -139,13 +139,13 @@ class AddressGuard:
             )
         return found[:ADDRESSES_MAX]
 
-    def _resolve(self, target: Target) -> tuple[Address, ...]:
+    def _resolve(self, target: Target) -> tuple[IpAddress, ...]:
         try:
             found = tuple(ip_address(one) for one in self.resolve(target.host, target.port))
         except (OSError, UnicodeError) as error:
-            raise ToolError(f"there is no host {target.host}", code=UNREACHABLE) from error
+            raise ToolError(f"there is no host {target.host}", code=HOST_UNREACHABLE) from error
         if not found:
-            raise ToolError(f"there is no host {target.host}", code=UNREACHABLE)
+            raise ToolError(f"there is no host {target.host}", code=HOST_UNREACHABLE)
         return found
 
 

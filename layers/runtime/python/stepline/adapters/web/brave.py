@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from stepline.adapters.web.search_api import TIMEOUT_S, SearchApi, plain
+from stepline.adapters.web.search_api import TIMEOUT_S, SearchApi, decode_entities
 from stepline.adapters.web.stated_time import read_time
 from stepline.model.base import Value
-from stepline.ports.search import Freshness, Hit, SearchQuery
+from stepline.ports.search import Freshness, Hit, WebSearchQuery
 
-URL: Final = "https://api.search.brave.com"
+BRAVE_URL: Final = "https://api.search.brave.com"
 QUERY_WORDS: Final = 50
 """A query with more words is refused."""
 
@@ -62,14 +62,14 @@ class BraveSearch:
         self,
         *,
         key: Callable[[], str],
-        base_url: str = URL,
+        base_url: str = BRAVE_URL,
         timeout_s: float = TIMEOUT_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Search with a key, which is read on the first search."""
         self._api = SearchApi("Brave Search", base_url, key=key, timeout_s=timeout_s, sleep=sleep)
 
-    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+    def search(self, query: WebSearchQuery) -> tuple[Hit, ...]:
         fields = {
             "q": " ".join(query.text.split()[:QUERY_WORDS]),
             "count": str(query.n),
@@ -96,9 +96,9 @@ class BraveSearch:
 
 def _hit(result: _Result) -> Hit:
     return Hit(
-        title=plain(result.title) or result.url,
+        title=decode_entities(result.title) or result.url,
         url=result.url,
-        text="\n".join(map(plain, (result.description, *(result.extra_snippets or ())))),
+        text="\n".join(map(decode_entities, (result.description, *(result.extra_snippets or ())))),
         published_time_iso=read_time(result.page_age),
         favicon_url=(result.meta_url.favicon or "") if result.meta_url else "",
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stepline.metering.ledger import Ledger
-    from stepline.ports.search import Hit, Page, SearchQuery, WebPages, WebSearch
+    from stepline.ports.search import Hit, Page, WebPages, WebSearch, WebSearchQuery
 
 
 class MeteredSearch:
@@ -20,7 +20,7 @@ class MeteredSearch:
     def about(self) -> str:
         return self._search.about
 
-    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+    def search(self, query: WebSearchQuery) -> tuple[Hit, ...]:
         self._ledger.count("searches")
         return self._search.search(query)
 

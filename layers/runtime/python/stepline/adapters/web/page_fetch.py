@@ -32,8 +32,8 @@ from urllib.parse import urljoin
 import msgspec
 
 from stepline.adapters.http_pool import make_trust
-from stepline.adapters.web.address_guard import UNREACHABLE, Address, AddressGuard, Target
-from stepline.adapters.web.page_reader import TEXT_CHARS
+from stepline.adapters.web.address_guard import HOST_UNREACHABLE, AddressGuard, IpAddress, Target
+from stepline.adapters.web.page_reader import PAGE_TEXT_CHARS
 from stepline.adapters.web.stated_time import read_time
 from stepline.errors import DependencyError, ToolError
 from stepline.model.base import Value
@@ -61,7 +61,7 @@ _KEPT: Final = ("LD_LIBRARY_PATH",)
 """The part of the environment that an interpreter needs to start."""
 
 
-class Body(NamedTuple):
+class _PageBody(NamedTuple):
     """The content of an answer: at most as many bytes as the limit, `cut` if there were more."""
 
     data: bytes
@@ -80,7 +80,7 @@ class _Read(Value):
     refused: str = ""
 
 
-def read_page(body: Body, *, url: str, final_url: str) -> Page:
+def _read_page(body: _PageBody, *, url: str, final_url: str) -> Page:
     """Return a page. Raises ToolError `type_refused`, `insufficient_content`, `page_unreadable`, `encoding_unknown`."""
     found = _read(body)
     if found.refused:
@@ -91,15 +91,15 @@ def read_page(body: Body, *, url: str, final_url: str) -> Page:
         url=url,
         final_url=final_url,
         title=" ".join(found.title.split()),
-        text=found.text[:TEXT_CHARS],
+        text=found.text[:PAGE_TEXT_CHARS],
         mime=body.mime,
         published_time_iso=read_time(found.published),
         author=found.author,
-        truncated=body.cut or len(found.text) >= TEXT_CHARS,
+        truncated=body.cut or len(found.text) >= PAGE_TEXT_CHARS,
     )
 
 
-def _read(body: Body) -> _Read:
+def _read(body: _PageBody) -> _Read:
     """Return the text that the reader's process finds in a page. Raises ToolError `page_unreadable`."""
     about = {"html": body.mime in HTML, "mime": body.mime[:WORD_CHARS], "charset": body.charset[:WORD_CHARS]}
     command = [sys.executable, "-I", "-S", "-B", str(_PROGRAM), _folders(), json.dumps(about)]
@@ -161,7 +161,7 @@ class FetchLimits(Value):
     body_bytes: int = 2 * 1024 * 1024
 
 
-class Deadline:
+class _PageDeadline:
     """The end of a page's time."""
 
     def __init__(self, limits: FetchLimits, clock: Callable[[], float]) -> None:
@@ -179,7 +179,7 @@ class Deadline:
 class _Bounded:
     """A socket whose every read is within the page's time: a server that drips gets no more of it than one that stops."""
 
-    deadline: Deadline
+    deadline: _PageDeadline
 
     def recv_into(self, *args: Any, **named: Any) -> int:
         self.settimeout(self.deadline.left_s())  # type: ignore[attr-defined] # of the socket beside it
@@ -198,7 +198,7 @@ class _Connection(http.client.HTTPConnection):
     """A connection to a pinned address."""
 
     def __init__(
-        self, target: Target, address: Address, deadline: Deadline, trust: Callable[[], ssl.SSLContext]
+        self, target: Target, address: IpAddress, deadline: _PageDeadline, trust: Callable[[], ssl.SSLContext]
     ) -> None:
         super().__init__(target.host, target.port)
         self._target, self._address, self._deadline, self._trust = target, address, deadline, trust
@@ -244,17 +244,17 @@ class PageFetcher:
             raise ToolError("the page cannot be read", code=UNREADABLE) from error
 
     def _fetch(self, url: str) -> Page:
-        deadline = Deadline(self.limits, self.clock)
+        deadline = _PageDeadline(self.limits, self.clock)
         target = self.guard.read(url)
         asked = target.url
         for _ in range(self.limits.redirects + 1):
             answer = self._ask(target, deadline)
-            if isinstance(answer, Body):
-                return read_page(answer, url=asked, final_url=target.url)
+            if isinstance(answer, _PageBody):
+                return _read_page(answer, url=asked, final_url=target.url)
             target = self.guard.read(_join(target.url, answer))
         raise ToolError(f"more than {self.limits.redirects} redirects", code=REDIRECTS)
 
-    def _ask(self, target: Target, deadline: Deadline) -> Body | str:
+    def _ask(self, target: Target, deadline: _PageDeadline) -> _PageBody | str:
         """Return the content of a page, or where it redirects to. Raises ToolError."""
         with _mapped(target):
             connection, response = self._open(target, deadline)
@@ -270,7 +270,7 @@ class PageFetcher:
                 response.close()
                 connection.close()
 
-    def _open(self, target: Target, deadline: Deadline) -> tuple[_Connection, http.client.HTTPResponse]:
+    def _open(self, target: Target, deadline: _PageDeadline) -> tuple[_Connection, http.client.HTTPResponse]:
         """Send the request to the first of the pinned addresses that takes a connection."""
         addresses = self.guard.pin(target)
         for address in addresses:
@@ -297,7 +297,7 @@ class PageFetcher:
                 raise
         raise AssertionError("the guard pins an address, or refuses")
 
-    def _body(self, response: http.client.HTTPResponse) -> Body:
+    def _body(self, response: http.client.HTTPResponse) -> _PageBody:
         """Read the content of an answer up to the limit. Raises ToolError; what `_mapped` maps."""
         mime, charset = _type_of(response.headers)
         whole = mime in _WHOLE or mime.endswith(("+json", "+xml"))
@@ -320,7 +320,7 @@ class PageFetcher:
             raise ToolError(f"the page has more than {limit} bytes", code=TOO_LARGE)
         if data.startswith(_MAGIC):
             raise ToolError(f"the page says that it is {mime}, and is not", code=TYPE_REFUSED)
-        return Body(bytes(data[:limit]), mime, charset, cut)
+        return _PageBody(bytes(data[:limit]), mime, charset, cut)
 
 
 def _pieces(response: http.client.HTTPResponse, encoding: str, limit: int) -> Iterator[bytes]:
@@ -356,8 +356,8 @@ def _mapped(target: Target) -> Iterator[None]:
         raise ToolError(f"{target.host} does not answer in time", code=TIMEOUT) from error
     except (http.client.HTTPException, zlib.error, UnicodeError) as error:
         if isinstance(error, ConnectionError):  # closed before the first byte of an answer
-            raise ToolError(f"{target.host} closed the connection", code=UNREACHABLE) from error
+            raise ToolError(f"{target.host} closed the connection", code=HOST_UNREACHABLE) from error
         raise ToolError(f"{target.host} answered with what is not HTTP", code=MALFORMED) from error
     except OSError as error:
         words = "has no certificate that is trusted" if isinstance(error, ssl.SSLError) else "does not answer"
-        raise ToolError(f"{target.host} {words}", code=UNREACHABLE) from error
+        raise ToolError(f"{target.host} {words}", code=HOST_UNREACHABLE) from error

@@ -16,7 +16,7 @@ from typing import Any, Final
 CPU_S: Final = 5
 MEMORY_BYTES: Final = 320 * 1024 * 1024
 """Beside the function that fetches, within its 512 MB; two mebibytes of elements take 240."""
-TEXT_CHARS: Final = 200_000
+PAGE_TEXT_CHARS: Final = 200_000
 FACT_CHARS: Final = 400
 HEAD_CHARS: Final = 1_024
 SPOILT: Final = 10
@@ -37,7 +37,7 @@ _PUBLISHED: Final = (
 _STATED: Final = re.compile(r'"datePublished"\s{0,9}:\s{0,9}"([^"]{4,40})"')
 
 
-class Refused(Exception):  # noqa: N818 - no error of ours: a page has no text
+class PageRefused(Exception):  # noqa: N818 - no error of ours: a page has no text
     """A page has no readable text; its argument is the code."""
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     about = json.loads(sys.argv[2])
     try:
         found = read(sys.stdin.buffer.read(), **about)
-    except Refused as refused:
+    except PageRefused as refused:
         found = {"refused": str(refused)}
     # Half a surrogate would cost the page at its next reader.
     json.dump({name: text.encode(errors="replace").decode() for name, text in found.items()}, sys.stdout)
@@ -62,17 +62,17 @@ def main() -> None:
 
 def read(data: bytes, *, html: bool, mime: str, charset: str) -> dict[str, str]:
     """Return the text of a page, and what else it says. Raises Refused."""
-    text = decode(data, charset)
+    text = _decode(data, charset)
     if _CONTROL.search(text, 0, HEAD_CHARS):
-        raise Refused(NO_TEXT)
+        raise PageRefused(NO_TEXT)
     if html:
         return read_html(text)
     if _JSON.fullmatch(mime) and text.strip():
         check_json(text)
-    return {"text": text[:TEXT_CHARS]}
+    return {"text": text[:PAGE_TEXT_CHARS]}
 
 
-def decode(data: bytes, charset: str) -> str:
+def _decode(data: bytes, charset: str) -> str:
     """Return the text by its mark, the encoding that the answer or the page states, or the one that is found. Raises Refused."""
     from stepline.model.file.charset import CODECS, marked_codec, read_as  # noqa: PLC0415 - its place is an argument
     from stepline.preflight.detect_charset import (  # noqa: PLC0415 - as above
@@ -93,7 +93,7 @@ def decode(data: bytes, charset: str) -> str:
         foreign = sum(not char.isascii() for char in text)
         if text.count("\ufffd") * SPOILT <= foreign + SPOILT - 1:
             return text
-    raise Refused(NO_TEXT if b"\0" in data else UNTOLD)
+    raise PageRefused(NO_TEXT if b"\0" in data else UNTOLD)
 
 
 def check_json(text: str) -> None:
@@ -105,9 +105,9 @@ def check_json(text: str) -> None:
             for line in filter(str.strip, text.splitlines()):
                 json.loads(line)
     except (RecursionError, MemoryError):
-        raise Refused(TOO_DEEP) from None
+        raise PageRefused(TOO_DEEP) from None
     except ValueError:
-        raise Refused(NO_TEXT) from None
+        raise PageRefused(NO_TEXT) from None
 
 
 def read_html(html: str) -> dict[str, str]:
@@ -122,7 +122,7 @@ def read_html(html: str) -> dict[str, str]:
         published = found[1]
     return {
         "title": (_meta(tree, 'meta[property="og:title"]') or tree.title or "")[:FACT_CHARS],
-        "text": text[:TEXT_CHARS],
+        "text": text[:PAGE_TEXT_CHARS],
         "author": _meta(tree, 'meta[name="author"]'),
         "published": published,
     }

@@ -16,7 +16,7 @@ from urllib3 import exceptions as foreign
 from stepline.adapters.http_pool import make_pool
 from stepline.errors import DependencyError
 
-UNAVAILABLE: Final = "search_unavailable"
+SEARCH_UNAVAILABLE: Final = "search_unavailable"
 RATE_LIMITED: Final = "search_rate_limited"
 KEY_MISSING: Final = "search_key_missing"
 KEY_REFUSED: Final = "search_key_refused"
@@ -89,7 +89,7 @@ class SearchApi:
                 break
             waited_s = PAUSE_S * 2 ** (TRIES - 1 - left)
             self._sleep(pause_s or random.SystemRandom().uniform(waited_s / 2, waited_s))
-        code = RATE_LIMITED if status == 429 else UNAVAILABLE
+        code = RATE_LIMITED if status == 429 else SEARCH_UNAVAILABLE
         raise DependencyError(f"{self.name} does not answer now ({status or 'no connection'})", code=code)
 
     def _exchange(
@@ -132,7 +132,7 @@ class SearchApi:
             return make_pool(self._base_url)
         except foreign.LocationParseError as error:
             raise DependencyError(
-                f"{self.name} has no address that can be asked", code=UNAVAILABLE
+                f"{self.name} has no address that can be asked", code=SEARCH_UNAVAILABLE
             ) from error
 
     def _decode(self, data: bytes, shape: type[T]) -> T:
@@ -153,7 +153,7 @@ class SearchApi:
         raise DependencyError(f"{self.name} refuses to answer ({status})", code=REFUSED)
 
 
-def plain(text: str | None) -> str:
+def decode_entities(text: str | None) -> str:
     """Return a title or a snippet without entities, in which an API writes it."""
     return unescape(text or "").strip()
 

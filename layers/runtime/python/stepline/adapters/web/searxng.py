@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from stepline.adapters.web.search_api import TIMEOUT_S, UNAVAILABLE, SearchApi, plain
+from stepline.adapters.web.search_api import SEARCH_UNAVAILABLE, TIMEOUT_S, SearchApi, decode_entities
 from stepline.adapters.web.stated_time import read_time
 from stepline.errors import DependencyError
 from stepline.model.base import Value
-from stepline.ports.search import Hit, SafeSearch, SearchQuery
+from stepline.ports.search import Hit, SafeSearch, WebSearchQuery
 
 _SAFE: Final[dict[SafeSearch, str]] = {"off": "0", "moderate": "1", "strict": "2"}
 
@@ -50,7 +50,7 @@ class SearxngSearch:
         """Search at an address, which may be one of this network: the deployment chose it."""
         self._api = SearchApi("SearXNG", base_url, timeout_s=timeout_s, sleep=sleep)
 
-    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+    def search(self, query: WebSearchQuery) -> tuple[Hit, ...]:
         fields = {"q": query.text.strip(), "format": "json", "safesearch": _SAFE[query.safesearch]}
         if not fields["q"]:
             return ()
@@ -59,16 +59,16 @@ class SearxngSearch:
         answer = self._api.ask(_Answer, "/search", fields=fields)
         found = [result for result in answer.results if result.url]
         if not found and answer.unresponsive_engines:
-            raise DependencyError("no engine answers SearXNG now", code=UNAVAILABLE)
+            raise DependencyError("no engine answers SearXNG now", code=SEARCH_UNAVAILABLE)
         best = max((result.score or 0.0 for result in found), default=0.0)
         return tuple(_hit(result, best) for result in found[: query.n])
 
 
 def _hit(result: _Result, best: float) -> Hit:
     return Hit(
-        title=plain(result.title) or str(result.url),
+        title=decode_entities(result.title) or str(result.url),
         url=str(result.url),
-        text=plain(result.content),
+        text=decode_entities(result.content),
         published_time_iso=read_time(result.published),
         author=result.author or "",
         relevance=None if result.score is None or best <= 0 else round(max(0.0, result.score) / best, 3),

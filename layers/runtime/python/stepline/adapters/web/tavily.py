@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from stepline.adapters.web.search_api import TIMEOUT_S, SearchApi, plain
+from stepline.adapters.web.search_api import TIMEOUT_S, SearchApi, decode_entities
 from stepline.adapters.web.stated_time import read_time
 from stepline.model.base import Value
-from stepline.ports.search import Hit, SearchQuery
+from stepline.ports.search import Hit, WebSearchQuery
 
-URL: Final = "https://api.tavily.com"
+TAVILY_URL: Final = "https://api.tavily.com"
 
 
 class _Result(Value):
@@ -41,14 +41,14 @@ class TavilySearch:
         self,
         *,
         key: Callable[[], str],
-        base_url: str = URL,
+        base_url: str = TAVILY_URL,
         timeout_s: float = TIMEOUT_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Search with a key, which is read on the first search."""
         self._api = SearchApi("Tavily", base_url, key=key, timeout_s=timeout_s, sleep=sleep)
 
-    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+    def search(self, query: WebSearchQuery) -> tuple[Hit, ...]:
         body: dict[str, Any] = {
             "query": query.text.strip(),
             "max_results": query.n,
@@ -66,9 +66,9 @@ class TavilySearch:
 
 def _hit(result: _Result) -> Hit:
     return Hit(
-        title=plain(result.title) or result.url,
+        title=decode_entities(result.title) or result.url,
         url=result.url,
-        text=plain(result.content),
+        text=decode_entities(result.content),
         content=result.raw_content or "",
         published_time_iso=read_time(result.published_date),
         favicon_url=result.favicon or "",

@@ -48,7 +48,7 @@ def delete_conversation(call: Call[Nothing, None]) -> ConversationErasure:
     """Delete a conversation for good, with the turn that runs; the same answer again for one that is deleted."""
     desk, lane = _desk(call), call.lane()
     try:
-        delete.delete_conversation(call.ports, lane, call.principal.user)
+        delete.apply_deletion(call.ports, lane, call.principal.user)
     except NotFoundError as error:
         if error.reason != DELETED:
             raise

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from stepline.api.conversations import CURSOR_MAX_CHARS, ConversationRow, listing_of, make_row
-from stepline.api.endpoint import Call, Closed, Endpoint
+from stepline.api.endpoint import Call, Endpoint, StrictInput
 from stepline.api.files import FileRow, link_to, make_file_row
 from stepline.api.project_conversations import GivenFeedback, make_given
 from stepline.errors import InputError, NotFoundError
@@ -36,7 +36,7 @@ PLACE_WORDS: Final = 3
 """A place is the time and the name of a conversation, and a turn of it, "" behind its last one."""
 
 
-class ExportQuery(Closed):
+class ExportQuery(StrictInput):
     """The page behind the cursor `after`."""
 
     after: Annotated[str, Meta(max_length=CURSOR_MAX_CHARS)] = ""

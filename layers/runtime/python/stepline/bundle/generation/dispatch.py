@@ -18,16 +18,16 @@ from stepline.bundle.generation.subscriber import (
     ChannelSubscribers,
     Consume,
     Consumer,
+    DeltaPayload,
     Failures,
-    Payload,
     StreamPolicyViolation,
 )
 from stepline.model.source import Citation
 from stepline.protocol.parser.channel_parser import (
+    ChannelClosed,
     ChannelEvent,
-    Closed,
+    ChannelOpened,
     CloseReason,
-    Opened,
     Text,
     Transcript,
 )
@@ -58,7 +58,7 @@ class _Live:
     main: Consumer
     artifacts: CompositeJsonArtifactStreamer | FollowupStreamer | None
     others: list[Consumer] = field(default_factory=list)
-    over: Payload | None = None
+    over: DeltaPayload | None = None
     rest: list[Consumer] = field(default_factory=list)
 
 
@@ -93,11 +93,11 @@ class Delivery:
         """Deliver events in order. Raises StreamPolicyViolation."""
         for event in events:
             match event:
-                case Opened():
+                case ChannelOpened():
                     await self._open(event)
                 case Text():
                     await self._pass(event.text)
-                case Closed():
+                case ChannelClosed():
                     await self.close(event.reason)
 
     async def close(self, reason: CloseReason) -> None:
@@ -153,7 +153,7 @@ class Delivery:
             truncated=bool(instances) and instances[-1].truncated,
         )
 
-    async def _open(self, event: Opened) -> None:
+    async def _open(self, event: ChannelOpened) -> None:
         account = self._accounts[event.channel]
         spec = account.spec
         shown = ShownText(spec, self._sources)
@@ -186,10 +186,10 @@ class Delivery:
             for consumer in live.others:
                 await consumer.call(**payload)
 
-    def _payload(self, live: _Live, text: str, *, aborted: str = "", completed: bool = False) -> Payload:
+    def _payload(self, live: _Live, text: str, *, aborted: str = "", completed: bool = False) -> DeltaPayload:
         account = live.account
         index, account.index = account.index, account.index + 1
-        payload = Payload(
+        payload = DeltaPayload(
             text=text,
             index=index,
             marker=account.spec.emit_marker,
@@ -223,7 +223,7 @@ class Delivery:
 
 
 async def _tell_all(
-    consumers: list[Consumer], payload: Payload, violations: list[StreamPolicyViolation]
+    consumers: list[Consumer], payload: DeltaPayload, violations: list[StreamPolicyViolation]
 ) -> None:
     """Call all consumers, removing each from the list; violations are collected in `violations`."""
     while consumers:

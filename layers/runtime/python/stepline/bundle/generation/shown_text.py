@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from stepline.model.source import Citation, Source
 from stepline.protocol.citation.citation_stream import CITED_FORMATS, CitationStream
 from stepline.protocol.citation.token import cited_sids
-from stepline.protocol.parser.grammar import ChannelSpec, cut_off
+from stepline.protocol.parser.grammar import ChannelSpec, make_tail_pattern
 
 _IDS_CHARS_MAX = 256
 _PARTS = (
@@ -26,7 +26,7 @@ _PARTS = (
     r"\]",
 )
 # A whole tag, or a prefix of one at the end of the text; only a whole one ends in "]]".
-_USAGE = re.compile(rf"\[(?:{''.join(_PARTS)}|{cut_off(*_PARTS)})", re.IGNORECASE)
+_USAGE = re.compile(rf"\[(?:{''.join(_PARTS)}|{make_tail_pattern(*_PARTS)})", re.IGNORECASE)
 
 
 SourceLike: TypeAlias = Source | Citation | Mapping[str, Any]

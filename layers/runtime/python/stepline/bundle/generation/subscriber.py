@@ -1,6 +1,6 @@
 """Subscribers of a channel's text, and the handling of their failures.
 
-A consumer is called with a delta's fields as keywords (`Payload`); an asynchronous one is awaited before the
+A consumer is called with a delta's fields as keywords (`DeltaPayload`); an asynchronous one is awaited before the
 next. A consumer that raises is logged, counted and skipped for the rest of the instance; the others continue.
 Only `StreamPolicyViolation` is not a failure: it stops the generation.
 """
@@ -17,7 +17,7 @@ from typing import Any, NotRequired, Self, TypeAlias, TypedDict
 logger = logging.getLogger(__name__)
 
 
-class Payload(TypedDict):
+class DeltaPayload(TypedDict):
     """One delta. `index` counts the deltas of a channel across its instances.
 
     The last delta of an instance has no text and is `completed`; if the instance was cut, `aborted` says why:
@@ -111,7 +111,7 @@ class Failures:
 
     def count(self, channel: str, consume: object, error: BaseException) -> None:
         """Count a failure."""
-        name = name_of(consume)
+        name = _name_of(consume)
         row = self._rows.setdefault(
             (channel, name),
             SubscriberError(
@@ -125,7 +125,7 @@ class Failures:
         return list(self._rows.values())
 
 
-def name_of(consume: object) -> str:
+def _name_of(consume: object) -> str:
     """Return a consumer's name for logs and reports."""
     return getattr(consume, "__qualname__", type(consume).__qualname__)
 
@@ -160,7 +160,7 @@ class Consumer:
             # others
             logger.exception(
                 "stream subscriber failed",
-                extra={"channel": self._channel, "subscriber": name_of(self._consume)},
+                extra={"channel": self._channel, "subscriber": _name_of(self._consume)},
             )
             self._is_left_alone = True
             self._failures.count(self._channel, self._consume, error)

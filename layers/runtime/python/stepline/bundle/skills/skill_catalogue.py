@@ -23,7 +23,7 @@ SHORT_CHARS: Final = 120
 """Maximum characters of a description: where all of them fit, and else."""
 
 
-def render_catalogue(skills: Sequence[Skill], head: str = HEAD) -> str:
+def render_skill_catalogue(skills: Sequence[Skill], head: str = HEAD) -> str:
     """Return the catalogue in at most `CATALOGUE_MAX_CHARS`, "" for no skills, below its `head`. `SK<n>` is short for the path.
 
     Too many skills have shorter descriptions; those that do not fit even so are counted.

@@ -55,7 +55,7 @@ def load_folder(root: Path, *, at: str = "") -> tuple[Skill, ...]:
     return skills
 
 
-def list_files(folder: str) -> list[str]:
+def list_skill_files(folder: str) -> list[str]:
     """Return the files of a skill's folder by their paths in it, in order, without those of its definition.
 
     Nothing else is ever read of it: no link, no hidden file, and no name that a path cannot have.
@@ -217,7 +217,7 @@ def _instruction(told: Mapping[str, Any], folder: Path, where: str) -> str:
     if text or not named:
         return text
     named = named.get("full", "") if isinstance(named, Mapping) else named
-    if named not in list_files(str(folder)):
+    if named not in list_skill_files(str(folder)):
         raise _invalid(where, f"its instruction {str(named)[:80]!r} is no file of it")
     return _text(folder / named, where)
 

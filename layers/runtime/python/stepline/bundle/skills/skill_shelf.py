@@ -8,9 +8,9 @@ from typing import Final
 
 from stepline.bundle.skills.skill import CATALOGUE, INTERNAL, Skill, full_id
 from stepline.bundle.skills.skill_catalogue import listed_skills, render_all
-from stepline.bundle.skills.skill_folder import list_files
+from stepline.bundle.skills.skill_folder import list_skill_files
 from stepline.errors import ToolError
-from stepline.model.file.mime import UNKNOWN, guess_mime, is_text
+from stepline.model.file.mime import OCTET_STREAM, guess_mime, is_text
 from stepline.model.path import SkillPath, parse_path
 from stepline.tools.context import Shelf, Shelved
 
@@ -68,7 +68,7 @@ def _closure(skill: Skill, own: Mapping[str, Skill], seen: set[str]) -> Iterator
 
 def _files(skill: Skill) -> str:
     """Return the paths of a skill's further files, "" for none."""
-    names = list_files(skill.folder) if skill.folder else []
+    names = list_skill_files(skill.folder) if skill.folder else []
     if not names:
         return ""
     lines = [f"- {skill.shown_path}/{name}" for name in names[:FILES_LISTED]]
@@ -78,16 +78,16 @@ def _files(skill: Skill) -> str:
 
 
 def _file(skill: Skill, rel: str) -> Shelved | None:
-    if not skill.folder or rel not in list_files(skill.folder):
+    if not skill.folder or rel not in list_skill_files(skill.folder):
         return None
     path = Path(skill.folder, rel)
     if path.stat().st_size > FILE_MAX_BYTES:
         raise ToolError(f"{rel} has more than {FILE_MAX_BYTES} bytes", code="content_too_large")
     data, mime, where = path.read_bytes(), guess_mime(rel), f"{skill.shown_path}/{rel}"
-    if mime != UNKNOWN and not is_text(mime):
+    if mime != OCTET_STREAM and not is_text(mime):
         return Shelved(data=data, mime=mime, path=where)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return Shelved(data=data, mime=UNKNOWN, path=where)
-    return Shelved(text=text, mime="text/plain" if mime == UNKNOWN else mime, path=where)
+        return Shelved(data=data, mime=OCTET_STREAM, path=where)
+    return Shelved(text=text, mime="text/plain" if mime == OCTET_STREAM else mime, path=where)

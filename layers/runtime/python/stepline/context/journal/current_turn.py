@@ -26,7 +26,7 @@ from stepline.model.entry import (
     Entry,
     Inbound,
     Resulted,
-    Steered,
+    SteeredEntry,
     TakenOver,
     Titled,
 )
@@ -40,15 +40,15 @@ from stepline.rendering.quote import INDENT, clip, inline, label, quote
 from stepline.rendering.render_entry import (
     UNPREVIEWED,
     render_call,
+    render_deferred,
     render_edited,
     render_elapsed,
-    render_end,
     render_event,
     render_notice,
-    render_outcome,
     render_prompt,
+    render_result_head,
     render_round,
-    render_status,
+    render_round_end,
     render_steered,
     render_takeover,
 )
@@ -141,7 +141,7 @@ def explored_rows(course: Course, detail: Detail) -> str:
     return detail.rows_of(rows)
 
 
-def source_rows(timeline: Timeline, detail: Detail) -> str:
+def _source_rows(timeline: Timeline, detail: Detail) -> str:
     """Return the rows of the pool: those cited last and the newest."""
     pool = timeline.sources
     shown = shown_rows(pool, timeline.cited, most=min(SOURCES_SHOWN, detail.rows))
@@ -173,7 +173,7 @@ def render_course(course: Course, detail: Detail) -> str:
             texts.append(text)
         if isinstance(entry, Resulted):
             left -= 1
-            texts[-1] += "" if left else render_end()
+            texts[-1] += "" if left else render_round_end()
     return detail.rows_of([detail.fit(text) for text in texts])
 
 
@@ -188,8 +188,8 @@ def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Itera
         case Resulted():
             yield from _result(turn, entry, detail)
         case Deferred():
-            yield render_outcome(entry, f"ar:{turn}.assistant.completion.attempt.{attempts}.outcome", ())
-        case Steered():
+            yield render_deferred(entry, f"ar:{turn}.assistant.completion.attempt.{attempts}.outcome", ())
+        case SteeredEntry():
             yield render_steered(entry)
         case TakenOver():
             yield render_takeover()
@@ -233,7 +233,7 @@ def _decision(turn: str, entry: Decided, detail: Detail, attempts: int) -> Itera
         path = f"ar:{turn}.react.decision.raw.interrupted.{entry.iteration}"
         yield f"[REACT DECISION RAW INTERRUPTED] {path}\n{detail.text(entry.raw, 'RAW')}"
     if not (entry.accepted and entry.actions):
-        yield render_end()
+        yield render_round_end()
     if entry.accepted and entry.answer:
         path = f"ar:{turn}.assistant.completion.attempt.{attempts}"
         yield f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{detail.text(entry.answer, 'ASSISTANT MESSAGE')}"
@@ -241,7 +241,7 @@ def _decision(turn: str, entry: Decided, detail: Detail, attempts: int) -> Itera
 
 def _result(turn: str, entry: Resulted, detail: Detail) -> Iterator[str]:
     """Yield the status of a call, the paths of its artifacts, and its notices."""
-    yield render_status(entry)
+    yield render_result_head(entry)
     own = result_path(turn, entry.call_id)
     for block in shown_blocks(entry):
         path = clip(str(block.meta.get("source_path") or block.path or own), detail.chars)
@@ -364,7 +364,7 @@ def _explored(digest: Digest, detail: Detail) -> str:
 
 
 def _pool(digest: Digest, detail: Detail) -> str:
-    return source_rows(digest.course.timeline, detail)
+    return _source_rows(digest.course.timeline, detail)
 
 
 def _progress(digest: Digest, _: Detail) -> str:

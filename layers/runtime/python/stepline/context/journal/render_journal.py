@@ -29,10 +29,10 @@ from stepline.context.announce import (
 from stepline.context.estimate import MARGIN
 from stepline.context.journal.current_turn import Digest, render_current
 from stepline.context.journal.prior_turns import PriorTurns, at_hand
-from stepline.context.journal.staged import JournalFacts, JournalText, Shown
+from stepline.context.journal.staged import JournalFacts, JournalText, StagedContent
 from stepline.context.journal.staged_text import render_shown, render_skills
 from stepline.context.journal.turn_course import DETAILS, Course
-from stepline.context.media import weigh
+from stepline.context.media import tokens_to_bytes
 from stepline.context.request import Rendered
 from stepline.model.entry import (
     ApprovalAnswered,
@@ -44,7 +44,7 @@ from stepline.model.entry import (
     Feedback,
     Inbound,
     Resulted,
-    Steered,
+    SteeredEntry,
     TakenOver,
     Titled,
 )
@@ -99,7 +99,7 @@ def _lines(at: str, entry: Entry) -> Iterator[str]:  # noqa: C901 - one branch a
             yield _line(entry.at, "react", f"{entry.tool_id} {entry.call_id}: {entry.status}", data)
         case Deferred():
             yield _line(at, "solver", "the answer was not the last word: events had arrived")
-        case Steered():
+        case SteeredEntry():
             yield _line(entry.at, "solver", f"steered, {entry.finalize} rounds left", entry.text)
         case TakenOver():
             yield _line(at, "solver", "the turn was taken over")
@@ -148,8 +148,8 @@ def render_journal(
     timeline: Timeline,
     *,
     text: JournalText,
-    skills: Sequence[Shown],
-    shown: Sequence[Shown],
+    skills: Sequence[StagedContent],
+    shown: Sequence[StagedContent],
     media: Sequence[Media],
     facts: JournalFacts,
     minimum_tokens: int,
@@ -165,7 +165,7 @@ def render_journal(
     base = max(0, whole - fixed)
     system = _system(text, render_skills(skills, int(base * SKILLS_SHARE)), announced)
     tail = "\n".join(part for part in (facts.workspace.rstrip("\n"), render_constraints(facts.extra)) if part)
-    beside = sum(map(byte_length, (*system, tail))) + sum(weigh(one.tokens) for one in media)
+    beside = sum(map(byte_length, (*system, tail))) + sum(tokens_to_bytes(one.tokens) for one in media)
     human = _human(timeline, announced, shown, base_bytes=base, room_bytes=whole - beside)
     sizes = [byte_length(system[0]), byte_length(system[0] + system[1])]
     marks = [estimate_bytes(size) >= minimum_tokens for size in (*sizes, sizes[1] + byte_length(human))]
@@ -199,10 +199,10 @@ def _system(text: JournalText, skills: str, facts: Announced) -> tuple[str, str,
     """Return the blocks A, B and C."""
     wrapup = text.wrapup if facts.reserved else ""
     second = [text.tools, skills, text.catalogue, wrapup]
-    return text.instructions, "\n".join(part for part in second if part), render_time(facts)
+    return text.instructions, "\n".join(part for part in second if part), _render_time(facts)
 
 
-def render_time(facts: Announced) -> str:
+def _render_time(facts: Announced) -> str:
     """Return block C: the time, the user's zone, and the guard against guessed dates."""
     local = f"user_local_time: {facts.local}\n" if facts.local else ""
     return (
@@ -213,7 +213,7 @@ def render_time(facts: Announced) -> str:
 
 
 def _human(
-    timeline: Timeline, facts: Announced, shown: Sequence[Shown], *, base_bytes: int, room_bytes: int
+    timeline: Timeline, facts: Announced, shown: Sequence[StagedContent], *, base_bytes: int, room_bytes: int
 ) -> str:
     """Return the cached text in `room_bytes`; the shares of what is stable in a turn are those of `base_bytes`."""
     rounds = render_rounds(facts)

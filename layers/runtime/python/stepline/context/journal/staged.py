@@ -37,7 +37,7 @@ class JournalText(Value):
             return cls(instructions=text, tools="", catalogue="")
 
 
-class Shown(Value):
+class StagedContent(Value):
     """One content that is staged in full: an artifact of the turn, rows of the pool, or a skill.
 
     `text` is within the limits of a read. A picture or a PDF has none: its bytes are behind the text. `why` says why nothing
@@ -81,6 +81,6 @@ class Staged(Value):
     `media` have no bytes here.
     """
 
-    skills: tuple[Shown, ...] = ()
-    shown: tuple[Shown, ...] = ()
+    skills: tuple[StagedContent, ...] = ()
+    shown: tuple[StagedContent, ...] = ()
     media: tuple[Media, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from stepline.context.journal.staged import Shown
+from stepline.context.journal.staged import StagedContent
 from stepline.rendering.piece import byte_length
 from stepline.rendering.quote import clip, quote
 from stepline.rendering.render_entry import render_text
@@ -23,24 +23,24 @@ FRAME_BYTES: Final = 400
 """Room for the lines around a text that is cut."""
 
 
-def render_skills(skills: Sequence[Shown], most_bytes: int) -> str:
+def render_skills(skills: Sequence[StagedContent], most_bytes: int) -> str:
     """Return the staged skills; the longest are cut if all have more than `most_bytes` together. "" for none."""
     return f"{SKILLS}\n{_fitted(skills, 'skill', most_bytes)}" if skills else ""
 
 
-def render_shown(shown: Sequence[Shown], most_bytes: int) -> str:
+def render_shown(shown: Sequence[StagedContent], most_bytes: int) -> str:
     """Return the staged artifacts; the longest texts are cut if all have more than `most_bytes` together. "" for none."""
     return f"\n{ARTIFACTS}\n{_fitted(shown, 'artifact', most_bytes)}" if shown else ""
 
 
-def _fitted(contents: Sequence[Shown], what: str, most_bytes: int) -> str:
+def _fitted(contents: Sequence[StagedContent], what: str, most_bytes: int) -> str:
     room = most_bytes - sum(byte_length(_head(one, what)) + FRAME_BYTES for one in contents)
     sizes = [byte_length(quote(one.text)) for one in contents]
     most = max(TEXT_MIN_BYTES, share(sizes, room)) if sum(sizes) > room else 0
     return "".join([_staged(one, what, most) for one in contents])
 
 
-def _head(one: Shown, what: str) -> str:
+def _head(one: StagedContent, what: str) -> str:
     """Return the path of a content, and its facts."""
     facts = {
         "time": one.ts,
@@ -54,7 +54,7 @@ def _head(one: Shown, what: str) -> str:
     return f"### {clip(one.path, 2 * FACT_CHARS)} [{what}]\nmeta: {meta}\n"
 
 
-def _staged(one: Shown, what: str, most_bytes: int = 0) -> str:
+def _staged(one: StagedContent, what: str, most_bytes: int = 0) -> str:
     """Return one content below its head, cut to `most_bytes`; 0 is no limit."""
     head = _head(one, what)
     if one.why:

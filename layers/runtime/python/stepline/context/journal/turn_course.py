@@ -11,7 +11,7 @@ from stepline.context.summary_text import cut_middle
 from stepline.model.block import Block
 from stepline.model.entry import Decided, Entry, Inbound, Opened
 from stepline.rendering.render_entry import render_text
-from stepline.rendering.turn_facts import Place, Turn, event_place, prompt_places
+from stepline.rendering.turn_facts import EventPaths, Turn, event_place, prompt_places
 from stepline.timeline.fold import Timeline
 
 
@@ -78,7 +78,7 @@ class Course:
         return self.timeline.turn_blocks(self.turn.id)
 
     @cached_property
-    def prompts(self) -> tuple[tuple[Inbound, Place], ...]:
+    def prompts(self) -> tuple[tuple[Inbound, EventPaths], ...]:
         """The messages that opened the turn, with their paths."""
         wanted = self.turn.prompts
         batches = self.timeline.since(min(wanted, default=1) - 1, max(wanted, default=0))
@@ -87,7 +87,7 @@ class Course:
         return tuple(zip(said, prompt_places(self.turn.id, said), strict=True))
 
     @cached_property
-    def waited(self) -> tuple[tuple[Inbound, Place], ...]:
+    def waited(self) -> tuple[tuple[Inbound, EventPaths], ...]:
         """The events that waited for the turn and did not open it, with their paths."""
         events = [event.inbound for event in self.timeline.arrived.values() if event.n <= self.turn.opened]
         return tuple((event, event_place(self.turn.id, event)) for event in events)

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "::1")
 """The names of this machine, to which the environment's proxy does not apply."""

@@ -19,7 +19,7 @@ from stepline.adapters.http_pool import make_pool
 from stepline.api.problem import Problem
 from stepline.api.router import JSON
 from stepline.errors import DependencyError, InputError, SteplineError
-from stepline.local.client import LOOPBACK
+from stepline.local.client import LOOPBACK_NAMES
 from stepline.model.base import Value
 
 Answer = TypeVar("Answer")
@@ -134,7 +134,7 @@ class ApiTransport:
         if target.netloc not in self._pools:
             # The environment's proxy does not apply to this machine.
             self._pools[target.netloc] = (
-                urllib3.PoolManager() if target.hostname in LOOPBACK else make_pool(url)
+                urllib3.PoolManager() if target.hostname in LOOPBACK_NAMES else make_pool(url)
             )
         return self._pools[target.netloc]
 

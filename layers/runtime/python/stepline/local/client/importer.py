@@ -19,12 +19,12 @@ from stepline.errors import DependencyError, InputError, LimitError
 from stepline.local.client.api_transport import ApiError
 from stepline.local.client.uploader import Uploader
 from stepline.log.fence import UNFINISHED
-from stepline.log.importing.import_document import Document, NamedFile
+from stepline.log.importing.import_document import Document, ReferencedFile
 
 if TYPE_CHECKING:
     from stepline.ingress.import_conversation import ImportStatus
-    from stepline.local.brought_documents import BroughtDocuments
     from stepline.local.client.http_api import HttpApi
+    from stepline.local.imported_documents import ImportedDocuments
     from stepline.ports.clock import Clock
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Importer:
         self._conversation = conversation
         self._tell = tell
 
-    def bring(self, brought: BroughtDocuments, *, bundle: str = "") -> ImportStatus:
+    def bring(self, brought: ImportedDocuments, *, bundle: str = "") -> ImportStatus:
         """Import documents and the files that they name, whose bytes are there; return how it ended.
 
         Raises:
@@ -61,7 +61,7 @@ class Importer:
         """
         from stepline.log.importing.plan_import import named_files
 
-        packed = pack(brought.documents)
+        packed = _pack_documents(brought.documents)
         uploads: list[str] = []
         if not self._has_begun():
             for file in named_files(brought.documents):
@@ -87,7 +87,7 @@ class Importer:
                 raise
         return True
 
-    def _upload(self, file: NamedFile, brought: BroughtDocuments) -> list[str]:
+    def _upload(self, file: ReferencedFile, brought: ImportedDocuments) -> list[str]:
         """Return the id of a file's upload; none for a file whose bytes are not there, or not taken."""
         if file.sha256 not in brought.files:
             self._tell(f"{file.path}: without its bytes, which are not there")
@@ -122,7 +122,7 @@ class Importer:
         raise AssertionError("unreachable")
 
 
-def pack(documents: Sequence[Document]) -> str:
+def _pack_documents(documents: Sequence[Document]) -> str:
     """Return documents as a body has them. Raises LimitError `import_too_large`."""
     rows = [{"kind": one.kind, "payload": one.payload} for one in documents]
     packed = b64encode(gzip.compress(msgspec.json.encode(rows), mtime=0)).decode()

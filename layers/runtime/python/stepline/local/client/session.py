@@ -22,7 +22,7 @@ from stepline.local.client.outgoing import Said, well_formed
 from stepline.local.client.pace import Pace
 from stepline.local.client.reducer import BEYOND_END, EXPIRED, fold_frame, is_passing, resume_request
 from stepline.local.client.state import ClientState, forget_message, note_message, send_request
-from stepline.local.client.websocket import Connection, Dial, encode_request, read_frame
+from stepline.local.client.websocket import Dial, WebsocketConnection, encode_request, read_frame
 from stepline.model.decision import Reaction
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame
 from stepline.model.wire.live_event import STEER, STOP
@@ -502,7 +502,7 @@ class Link:
         self._pace = pace
         self._uniform = uniform
         self._stack = ExitStack()
-        self._connection: Connection | None = None
+        self._connection: WebsocketConnection | None = None
         self._breaks = 0
         self.broken = False
         self._replace_due_s = float("inf")
@@ -570,7 +570,7 @@ class Link:
         self._breaks = 0
         return text
 
-    def _open_connection(self) -> Connection:
+    def _open_connection(self) -> WebsocketConnection:
         if self._connection is None:
             raise DependencyError("the session is not connected", code="socket_unreachable")
         return self._connection

@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from stepline.errors import AuthError, DependencyError, LimitError
-from stepline.local.client import LOOPBACK
+from stepline.local.client import LOOPBACK_NAMES
 from stepline.model.wire.client_message import MESSAGE_MAX_BYTES
 from stepline.model.wire.event import ErrorFrame, Frame, decode_frame, is_unknown_kind
 
@@ -24,7 +24,7 @@ OPEN_TIMEOUT_S = 45.0
 """A cold authorizer and a cold socket function start one after the other."""
 
 
-class Connection(Protocol):
+class WebsocketConnection(Protocol):
     """The part of a websocket connection that the session uses."""
 
     def send(self, message: str | list[str]) -> None: ...
@@ -33,16 +33,16 @@ class Connection(Protocol):
 
 
 Dial = Callable[[], Any]
-"""Opens a connection: a context manager of a `Connection`. Raises AuthError, DependencyError."""
+"""Opens a connection: a context manager of a `WebsocketConnection`. Raises AuthError, DependencyError."""
 
 
 def dial_gateway(url: str, token: Callable[[], str], *, origin: str = "") -> Dial:
     """Return a dial that gets a fresh token for each connection."""
 
     @contextmanager
-    def dial() -> Iterator[Connection]:
+    def dial() -> Iterator[WebsocketConnection]:
         # The gateway does not support compression; the environment's proxy does not apply to this machine.
-        on_this_machine = urlsplit(url).hostname in LOOPBACK
+        on_this_machine = urlsplit(url).hostname in LOOPBACK_NAMES
         try:
             manager = connect(
                 url,

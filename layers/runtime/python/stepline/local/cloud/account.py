@@ -19,7 +19,7 @@ _DENIED: Final = frozenset(
 CREDENTIALS_REMEDY: Final = "sign in (`aws sso login --profile NAME`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and add --profile NAME"
 
 
-class Account:
+class AwsAccount:
     """One identity in one region."""
 
     def __init__(self, session: Any, profile: str = "") -> None:
@@ -43,7 +43,7 @@ class Account:
         return {**install_environment(), **place, **named, "CDK_DISABLE_CLI_TELEMETRY": "true"}
 
 
-def open_account(profile: str = "", region: str = "") -> Account:
+def open_account(profile: str = "", region: str = "") -> AwsAccount:
     """Return the account of a profile, or of the ambient credentials.
 
     Raises:
@@ -62,7 +62,7 @@ def open_account(profile: str = "", region: str = "") -> Account:
         ) from error
     if not session.region_name:
         raise InputError("a region is needed: add --region, for example eu-central-1", code="cloud_account")
-    return Account(session, profile)
+    return AwsAccount(session, profile)
 
 
 def look(name: str, action: str, question: Callable[[], Check], *, vital: bool = True) -> Check:
@@ -73,7 +73,7 @@ def look(name: str, action: str, question: Callable[[], Check], *, vital: bool =
     try:
         return question()
     except ClientError as error:
-        if error_code(error) in _DENIED:
+        if aws_error_code(error) in _DENIED:
             return Check(
                 name=name, ok=True, note="unknown", detail="permission denied", remedy=f"allow {action}"
             )
@@ -88,6 +88,6 @@ def look(name: str, action: str, question: Callable[[], Check], *, vital: bool =
         return failed(name, str(error), CREDENTIALS_REMEDY)
 
 
-def error_code(error: Any) -> str:
+def aws_error_code(error: Any) -> str:
     """Return AWS's error code, "" for an error without an answer."""
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))

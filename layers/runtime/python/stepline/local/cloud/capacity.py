@@ -8,9 +8,9 @@ from typing import Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stepline.adapters.aws.table import QUEUE
-from stepline.ingress.line_up import QUEUE_MOST
+from stepline.ingress.enqueue import QUEUE_MAX
 from stepline.local.check import Check, failed, passed, warned
-from stepline.local.cloud.account import Account, error_code, look
+from stepline.local.cloud.account import AwsAccount, aws_error_code, look
 from stepline.local.counted import counted
 from stepline.model.base import Value
 from stepline.model.tenancy.concurrency import DOORS, UNRESERVED, divide
@@ -54,7 +54,7 @@ class Capacity(Value):
         return _ASK.format(USUAL if self.executions < USUAL else self.executions + USUAL)
 
 
-def read_capacity(account: Account, stage: str) -> Capacity:
+def read_capacity(account: AwsAccount, stage: str) -> Capacity:
     """Read what an account has; `stage` may be empty, or not deployed yet. Raises botocore's errors."""
     limit = account.client("lambda").get_account_settings()["AccountLimit"]
     return Capacity(
@@ -64,7 +64,7 @@ def read_capacity(account: Account, stage: str) -> Capacity:
     )
 
 
-def find_concurrency(account: Account, stage: str) -> Capacity | None:
+def find_concurrency(account: AwsAccount, stage: str) -> Capacity | None:
     """Return the executions of an account, None if they cannot be read."""
     try:
         return read_capacity(account, stage)
@@ -72,13 +72,13 @@ def find_concurrency(account: Account, stage: str) -> Capacity | None:
         return None
 
 
-def check_concurrency(account: Account, stage: str, context: Mapping[str, str]) -> Check:
+def check_concurrency(account: AwsAccount, stage: str, context: Mapping[str, str]) -> Check:
     """Check how many turns the account lets a stage run at once, and that its doors can be kept open by reservations."""
 
     def question() -> Check:
         found = read_capacity(account, stage)
         detail = (
-            f"{found.render()}: {counted(found.turns, 'turn')} at once, up to {QUEUE_MOST:,} more are queued"
+            f"{found.render()}: {counted(found.turns, 'turn')} at once, up to {QUEUE_MAX:,} more are queued"
         )
         if int(context.get(CHOICE) or 0) > found.concurrency:
             return failed(
@@ -97,7 +97,7 @@ def check_concurrency(account: Account, stage: str, context: Mapping[str, str]) 
     return look("concurrency", PERMISSIONS, question, vital=False)
 
 
-def check_turns(account: Account, stage: str, table: str) -> Check:
+def check_turns(account: AwsAccount, stage: str, table: str) -> Check:
     """Compare the turns that a deployed stage runs at once with those that the account has room for now.
 
     `table` is the one of its log, with the queue; empty if it is not known.
@@ -113,7 +113,9 @@ def check_turns(account: Account, stage: str, table: str) -> Check:
         if not bound:
             return warned("turns", "the stage was deployed without a limit on open turns", again)
         queued = f", {_count_queued(account, table)} are queued now" if table else ""
-        detail = f"{counted(bound, 'turn')} at once, up to {QUEUE_MOST:,} more are queued{queued}; {found.render()}"
+        detail = (
+            f"{counted(bound, 'turn')} at once, up to {QUEUE_MAX:,} more are queued{queued}; {found.render()}"
+        )
         if bound > found.turns:
             return warned(
                 "turns",
@@ -132,7 +134,7 @@ def check_turns(account: Account, stage: str, table: str) -> Check:
     )
 
 
-def _count_queued(account: Account, table: str) -> int:
+def _count_queued(account: AwsAccount, table: str) -> int:
     """Return the number of queued turns."""
     pages = (
         account.client("dynamodb")
@@ -147,12 +149,12 @@ def _count_queued(account: Account, table: str) -> int:
     return sum(page["Count"] for page in pages)
 
 
-def _reserved(account: Account, function: str) -> int:
+def _reserved(account: AwsAccount, function: str) -> int:
     """Return the executions reserved for a function, 0 if it does not exist."""
     try:
         found = account.client("lambda").get_function_concurrency(FunctionName=function)
     except ClientError as error:
-        if error_code(error) != "ResourceNotFoundException":
+        if aws_error_code(error) != "ResourceNotFoundException":
             raise
         return 0
     return int(found.get("ReservedConcurrentExecutions", 0))

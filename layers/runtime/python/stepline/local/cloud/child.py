@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from stepline.local.stage.deployed import REPOSITORY
 from stepline.model.base import Value
 
-TOKEN_VARIABLE: Final = "STEPLINE_TOKEN"  # noqa: S105 - the variable's name
+CALLER_TOKEN_VARIABLE: Final = "STEPLINE_TOKEN"  # noqa: S105 - the variable's name
 """The variable with the caller's token. It is used for the stage's websocket; no child program gets it."""
 
 NOT_FOUND: Final = 127
@@ -45,6 +45,6 @@ def run(
     """Run a program of this machine; a missing one gives exit code 127."""
     if not shutil.which(command[0], path=environment.get("PATH")):
         return Done(code=NOT_FOUND, text=f"{command[0]} is not installed")
-    known = {name: value for name, value in environment.items() if name != TOKEN_VARIABLE}
+    known = {name: value for name, value in environment.items() if name != CALLER_TOKEN_VARIABLE}
     done = subprocess.run(list(command), cwd=cwd, env=known, check=False, capture_output=catch, text=True)
     return Done(code=done.returncode, text=(done.stdout or done.stderr) if catch else "")

@@ -27,10 +27,17 @@ from stepline.local.client.change import Effect, Refused, TurnEnded
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
 from stepline.local.client.websocket import dial_gateway
-from stepline.local.cloud.account import Account, error_code, open_account
+from stepline.local.cloud.account import AwsAccount, aws_error_code, open_account
 from stepline.local.cloud.capacity import CHOICE, PERMISSIONS, check_concurrency, find_concurrency
 from stepline.local.cloud.child import RunCommand, run
-from stepline.local.cloud.deployment import Deployment, fold_choices, load, read_outputs, save, stage_folder
+from stepline.local.cloud.deployment import (
+    Deployment,
+    fold_choices,
+    load_deployment,
+    read_outputs,
+    save_deployment,
+    stage_folder,
+)
 from stepline.local.cloud.health import NAME_A_TOPIC, stands
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.readiness import (
@@ -42,14 +49,14 @@ from stepline.local.cloud.readiness import (
     check_region,
 )
 from stepline.local.cloud.toolkit import (
-    read_plan,
+    read_stacks,
     render_bootstrap,
     render_choices,
     render_cost,
     render_deploy,
     render_synth,
 )
-from stepline.local.conversation import ask, new_conversation
+from stepline.local.conversation import new_conversation, send_and_settle
 from stepline.local.counted import counted
 from stepline.local.knowledge.build_index import build_bundle
 from stepline.local.page import page_build
@@ -68,7 +75,7 @@ PATIENCE_S: Final = 300.0
 """Long enough for a cold start of everything, a turn of one round, and retries of an overloaded model."""
 
 
-class Deadline(SystemClock):
+class DeadlineClock(SystemClock):
     """A clock that raises once its time is up."""
 
     def __init__(self, patience_s: float) -> None:
@@ -97,8 +104,8 @@ def try_turn(url: str, token: str) -> str:
             ends.append(effect)
 
     state = ClientState(conversation=new_conversation())
-    with Session(dial_gateway(url, lambda: token), state, Deadline(PATIENCE_S)) as session:
-        completed = ask(session, session.effects(), QUESTION, note)
+    with Session(dial_gateway(url, lambda: token), state, DeadlineClock(PATIENCE_S)) as session:
+        completed = send_and_settle(session, session.effects(), QUESTION, note)
     match ends[-1]:
         case TurnEnded(answer=answer) if completed:
             return answer
@@ -111,7 +118,7 @@ def try_turn(url: str, token: str) -> str:
 
 
 @contextmanager
-def lent_token(account: Account, outputs: Mapping[str, str], say: Progress) -> Iterator[str]:
+def lent_token(account: AwsAccount, outputs: Mapping[str, str], say: Progress) -> Iterator[str]:
     """Yield an ID token of a temporary user in the stage's pool; always delete the user afterwards.
 
     If AWS does not delete the user, `say` gets the command that does.
@@ -132,7 +139,7 @@ def lent_token(account: Account, outputs: Mapping[str, str], say: Progress) -> I
         try:
             cognito.admin_delete_user(UserPoolId=pool, Username=name)
         except (BotoCoreError, ClientError) as error:
-            if error_code(error) != "UserNotFoundException":
+            if aws_error_code(error) != "UserNotFoundException":
                 # Raising would hide the reason why the turn failed.
                 say(
                     f"the temporary user was not deleted ({error}): delete it with"
@@ -187,7 +194,7 @@ def find_functions(assembly: Path) -> list[str]:
     ]
 
 
-def delete_former_versions(account: Account, functions: Iterable[str], say: Progress) -> None:
+def delete_former_versions(account: AwsAccount, functions: Iterable[str], say: Progress) -> None:
     """Delete all versions but those that the alias names and the one before. A refusal of AWS is reported."""
     client = account.client("lambda")
     for function in functions:
@@ -253,15 +260,15 @@ class Desk:
     confirm: Callable[[str], bool]
     say: Progress
     run: RunCommand = run
-    open_account: Callable[[str, str], Account] = open_account
+    open_account: Callable[[str, str], AwsAccount] = open_account
     install: Callable[[Path, Progress], None] = install_cdk
-    build_page: Callable[[Progress], None] = page_build.build
-    stands: Callable[[Account, str], bool] = stands
+    build_page: Callable[[Progress], None] = page_build.build_page
+    stands: Callable[[AwsAccount, str], bool] = stands
     check_page: Callable[[str, Mapping[str, str]], Check] = check_page
     try_turn: Callable[[str, str], str] = try_turn
 
 
-def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
+def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
     """Deploy a stage as this checkout and its choices say; return the deployment and the exit code.
 
     Raises:
@@ -272,7 +279,7 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
     account, deployment = find_deployment(order, desk)
     _check_choices(order, desk)
     _prepare_account(account, deployment, desk)
-    if load(desk.home, order.stage) is None and desk.stands(account, order.stage):
+    if load_deployment(desk.home, order.stage) is None and desk.stands(account, order.stage):
         desk.say(
             f"warn: stage {order.stage} was deployed from another checkout: every setting that is not given with -c"
             " is reset to its default, also the issuer"
@@ -285,13 +292,13 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
     if not desk.confirm(f"deploy stage {order.stage} to account {deployment.account}, {deployment.region}?"):
         raise DependencyError("nothing was deployed", code="cloud_deploy")
     # Saved before the deployment, so that the choices need not be repeated after a failure.
-    save(desk.home, deployment)
+    save_deployment(desk.home, deployment)
     deployment = replace(
         deployment,
         outputs=_put_there(folder, deployment, account, desk),
         deployed_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    save(desk.home, deployment)
+    save_deployment(desk.home, deployment)
     delete_former_versions(account, find_functions(folder / "cdk.out"), desk.say)
     for name, value in sorted(deployment.outputs.items(), key=lambda output: (output[0] != PAGE, output)):
         desk.say(f"{name:20} {value}")
@@ -306,12 +313,12 @@ def _modules(deployment: Deployment) -> dict[str, None]:
     )
 
 
-def _put_there(folder: Path, deployment: Deployment, account: Account, desk: Desk) -> dict[str, str]:
+def _put_there(folder: Path, deployment: Deployment, account: AwsAccount, desk: Desk) -> dict[str, str]:
     """Deploy the synthesized stacks and return their outputs. Raises DependencyError `cloud_deploy`."""
     assembly, outputs = folder / "cdk.out", folder / "outputs.json"
     stage, profile = deployment.stage, deployment.profile
     steps = [render_deploy(assembly, outputs, profile)]
-    if POOL in deployment.outputs and not any(POOL in stack.outputs for stack in read_plan(assembly)):
+    if POOL in deployment.outputs and not any(POOL in stack.outputs for stack in read_stacks(assembly)):
         # The pool is being removed, and CloudFormation deletes no export that other stacks still import.
         users = ("ingress", "page") if PAGE in deployment.outputs else ("ingress",)
         only = tuple(f"stepline-{stage}-{name}" for name in users)
@@ -325,14 +332,14 @@ def _put_there(folder: Path, deployment: Deployment, account: Account, desk: Des
     return found
 
 
-def find_deployment(order: Order, desk: Desk) -> tuple[Account, Deployment]:
+def find_deployment(order: Order, desk: Desk) -> tuple[AwsAccount, Deployment]:
     """Return the account, and the deployment with the order's choices applied.
 
     Raises:
         AuthError: `cloud_account`, the credentials are missing, or the stage is in another account.
         InputError: `cloud_account`, the stage is in another region.
     """
-    known = load(desk.home, order.stage)
+    known = load_deployment(desk.home, order.stage)
     account = desk.open_account(
         order.profile or (known.profile if known else ""), order.region or (known.region if known else "")
     )
@@ -357,7 +364,7 @@ def find_deployment(order: Order, desk: Desk) -> tuple[Account, Deployment]:
     )
 
 
-def synthesize(deployment: Deployment, account: Account, desk: Desk) -> Path:
+def synthesize(deployment: Deployment, account: AwsAccount, desk: Desk) -> Path:
     """Build the page, write the stage's templates and return their folder.
 
     Raises DependencyError `cloud_deploy`, `page_build`.
@@ -386,7 +393,7 @@ def _with_zones(deployment: Deployment) -> dict[str, str]:
     return {**context, "exec_zones": ZONES[region]}
 
 
-def _with_concurrency(deployment: Deployment, account: Account, desk: Desk) -> dict[str, str]:
+def _with_concurrency(deployment: Deployment, account: AwsAccount, desk: Desk) -> dict[str, str]:
     """Return the choices and the zones, with the executions that the account has for the stage now, unless they are chosen."""
     context = _with_zones(deployment)
     if CHOICE in context:
@@ -417,7 +424,7 @@ def _check_choices(order: Order, desk: Desk) -> None:
         )
 
 
-def _prepare_account(account: Account, deployment: Deployment, desk: Desk) -> None:
+def _prepare_account(account: AwsAccount, deployment: Deployment, desk: Desk) -> None:
     """Stop if a check shows that the deployment would fail; bootstrap the account if confirmed."""
     stage, context = deployment.stage, deployment.context
     _heed(check_region(account, stage, context), desk)
@@ -472,7 +479,7 @@ def _show(folder: Path, deployment: Deployment, desk: Desk) -> None:
             desk.say("  programs: in tasks; AWS builds their image, which takes some minutes after a change")
     if is_watched(deployment) and not deployment.context.get("alarm_topic_arn"):
         desk.say(f"warn: the alarms of the stage have no topic; {NAME_A_TOPIC}")
-    for stack in read_plan(folder):
+    for stack in read_stacks(folder):
         kept = f"; kept by destroy: {', '.join(stack.kept)}" if stack.kept else ""
         desk.say(f"  {stack.name}: {counted(stack.resources, 'resource')}{kept}")
     cost = desk.run(render_cost(folder), install_environment(), catch=True)
@@ -488,7 +495,7 @@ def is_watched(deployment: Deployment) -> bool:
     return deployment.context.get("alarms", "true" if deployment.stage == "prod" else "") == "true"
 
 
-def _smoke(order: Order, deployment: Deployment, account: Account, desk: Desk) -> int:
+def _smoke(order: Order, deployment: Deployment, account: AwsAccount, desk: Desk) -> int:
     """Check the page, run one turn, and return the exit code.
 
     docs/how-to/deploy.md#the-first-turn says whose token is used.
@@ -522,7 +529,7 @@ def _smoke(order: Order, deployment: Deployment, account: Account, desk: Desk) -
     return 0
 
 
-def must(desk: Desk, command: list[str], account: Account, remedy: str, *, cwd: Path = REPOSITORY) -> None:
+def must(desk: Desk, command: list[str], account: AwsAccount, remedy: str, *, cwd: Path = REPOSITORY) -> None:
     """Run a step with its output shown. Raises DependencyError `cloud_deploy` with the remedy if it fails."""
     done = desk.run(command, account.environment(), cwd=cwd)
     if done.code != 0:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import field
 
 from stepline.errors import InputError
-from stepline.local.stage.deployed import NAME as LOCAL
+from stepline.local.stage.deployed import LOCAL_STAGE as LOCAL
 from stepline.local.stage.deployed import make_home, read_json, write_private
 from stepline.model.base import Value
 
@@ -57,22 +57,22 @@ def stage_folder(home: Path, stage: str) -> Path:
 def list_stages(home: Path) -> list[str]:
     """Return the names of the stages that were deployed from this checkout."""
     names = sorted(path.stem for path in (home / "stages").glob("*.json"))
-    return [name for name in names if (found := load(home, name)) and found.outputs]
+    return [name for name in names if (found := load_deployment(home, name)) and found.outputs]
 
 
-def load(home: Path, stage: str) -> Deployment | None:
+def load_deployment(home: Path, stage: str) -> Deployment | None:
     """Return the saved deployment of a stage, or None if this checkout never deployed it."""
     path = _path(home, stage)
     return msgspec.json.decode(path.read_bytes(), type=Deployment) if path.exists() else None
 
 
-def save(home: Path, deployment: Deployment) -> None:
+def save_deployment(home: Path, deployment: Deployment) -> None:
     """Save a deployment for later commands."""
     stage_folder(home, deployment.stage)
     write_private(_path(home, deployment.stage), msgspec.json.format(msgspec.json.encode(deployment)))
 
 
-def forget(home: Path, stage: str) -> None:
+def delete_deployment(home: Path, stage: str) -> None:
     """Delete the saved deployment of a stage."""
     _path(home, stage).unlink(missing_ok=True)
 

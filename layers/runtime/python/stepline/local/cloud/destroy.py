@@ -8,11 +8,11 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stepline.errors import DependencyError
-from stepline.local.cloud.account import Account, error_code
+from stepline.local.cloud.account import AwsAccount, aws_error_code
 from stepline.local.cloud.deploy import Desk, Order, find_deployment, must, synthesize
-from stepline.local.cloud.deployment import Deployment, forget, stage_folder
-from stepline.local.cloud.health import Resource, Stack, find_resources, find_stacks
-from stepline.local.cloud.toolkit import kept_resources, read_plan, render_destroy
+from stepline.local.cloud.deployment import Deployment, delete_deployment, stage_folder
+from stepline.local.cloud.health import DeployedResource, Stack, find_resources, find_stacks
+from stepline.local.cloud.toolkit import kept_resources, read_stacks, render_destroy
 
 KEEPERS: Final = ("state", "edge")
 """The stacks with buckets, by the ends of their names; all others write to them, or need them."""
@@ -74,11 +74,11 @@ def destroy(order: Order, desk: Desk, confirm_name: Callable[[str], bool]) -> li
         raise DependencyError("nothing was destroyed", code="cloud_deploy")
     desk.install(desk.home, desk.say)
     _delete(account, deployment, {stack.name for stack in stacks}, emptied, desk)
-    forget(desk.home, order.stage)
+    delete_deployment(desk.home, order.stage)
     return [line for resource in kept for line in render_deletion(resource, account.region)]
 
 
-def render_deletion(resource: Resource, region: str) -> list[str]:
+def render_deletion(resource: DeployedResource, region: str) -> list[str]:
     """Return the commands that delete a resource retained by its stack."""
     commands = DELETE_COMMANDS.get(resource.type)
     if commands is None:
@@ -88,7 +88,7 @@ def render_deletion(resource: Resource, region: str) -> list[str]:
     ]
 
 
-def _survey(account: Account, stage: str) -> tuple[list[Stack], list[Resource]]:
+def _survey(account: AwsAccount, stage: str) -> tuple[list[Stack], list[DeployedResource]]:
     """Return the deployed stacks, and the resources that they retain. Raises DependencyError."""
     try:
         stacks = find_stacks(account, stage)
@@ -110,7 +110,7 @@ def _survey(account: Account, stage: str) -> tuple[list[Stack], list[Resource]]:
     return stacks, [found for found in resources if (found.stack, found.logical_id) in kept]
 
 
-def _template(account: Account, stack: str) -> Mapping[str, Any]:
+def _template(account: AwsAccount, stack: str) -> Mapping[str, Any]:
     # botocore parses a JSON template.
     found: Mapping[str, Any] = account.client("cloudformation").get_template(
         StackName=stack, TemplateStage="Processed"
@@ -118,20 +118,26 @@ def _template(account: Account, stack: str) -> Mapping[str, Any]:
     return found
 
 
-def _emptied(account: Account, stacks: list[Stack], kept: list[Resource]) -> list[Resource]:
+def _emptied(
+    account: AwsAccount, stacks: list[Stack], kept: list[DeployedResource]
+) -> list[DeployedResource]:
     """Return the buckets that are deleted with their stacks: CloudFormation deletes only empty ones."""
     buckets = [found for found in find_resources(account, stacks) if found.type in _EMPTIED]
     return [bucket for bucket in buckets if bucket not in kept]
 
 
 def _delete(
-    account: Account, deployment: Deployment, standing: set[str], emptied: list[Resource], desk: Desk
+    account: AwsAccount,
+    deployment: Deployment,
+    standing: set[str],
+    emptied: list[DeployedResource],
+    desk: Desk,
 ) -> None:
     """Delete the writers first, then the contents of the buckets, then the stacks that hold them."""
     folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
-    if {stack.name for stack in read_plan(folder)} != standing:
+    if {stack.name for stack in read_stacks(folder)} != standing:
         synthesize(deployment, account, desk)
-    order = [stack.name for stack in reversed(read_plan(folder)) if stack.name in standing]
+    order = [stack.name for stack in reversed(read_stacks(folder)) if stack.name in standing]
     if foreign := sorted(standing - set(order)):
         desk.say(
             f"kept, because the app of this checkout does not have them: {', '.join(foreign)}; delete them with"
@@ -148,7 +154,7 @@ def _delete(
         must(desk, render_destroy(folder, rest, deployment.profile), account, again)
 
 
-def _empty(account: Account, bucket: str) -> None:
+def _empty(account: AwsAccount, bucket: str) -> None:
     """Delete every object and version. Raises DependencyError `cloud_deploy`."""
     s3 = account.client("s3")
     try:
@@ -166,7 +172,7 @@ def _empty(account: Account, bucket: str) -> None:
                     code="cloud_deploy",
                 )
     except (BotoCoreError, ClientError) as error:
-        if error_code(error) == "NoSuchBucket":
+        if aws_error_code(error) == "NoSuchBucket":
             return
         raise DependencyError(
             f"{bucket} could not be emptied: {error}; aws s3 rm --recursive s3://{bucket}",
@@ -174,7 +180,7 @@ def _empty(account: Account, bucket: str) -> None:
         ) from error
 
 
-def _empty_vectors(account: Account, bucket_arn: str) -> None:
+def _empty_vectors(account: AwsAccount, bucket_arn: str) -> None:
     """Delete every index with its vectors. Raises DependencyError `cloud_deploy`."""
     vectors = account.client("s3vectors")
     try:
@@ -182,7 +188,7 @@ def _empty_vectors(account: Account, bucket_arn: str) -> None:
             for index in page["indexes"]:
                 vectors.delete_index(indexArn=index["indexArn"])
     except (BotoCoreError, ClientError) as error:
-        if error_code(error) == "NotFoundException":
+        if aws_error_code(error) == "NotFoundException":
             return
         raise DependencyError(
             f"{bucket_arn} could not be emptied: {error}; this needs s3vectors:ListIndexes and DeleteIndex",
@@ -190,7 +196,7 @@ def _empty_vectors(account: Account, bucket_arn: str) -> None:
         ) from error
 
 
-_EMPTIED: Final[Mapping[str, Callable[[Account, str], None]]] = {
+_EMPTIED: Final[Mapping[str, Callable[[AwsAccount, str], None]]] = {
     BUCKET: _empty,
     VECTOR_BUCKET: _empty_vectors,
 }

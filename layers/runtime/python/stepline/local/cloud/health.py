@@ -11,7 +11,7 @@ from msgspec import field
 
 from stepline.adapters.system import SystemClock
 from stepline.local.check import Check, failed, judged, passed, warned
-from stepline.local.cloud.account import Account, look
+from stepline.local.cloud.account import AwsAccount, look
 from stepline.local.cloud.capacity import check_turns
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.probe import check_isolation
@@ -35,7 +35,7 @@ class Stack(Value):
     outputs: dict[str, str] = field(default_factory=dict)
 
 
-class Resource(Value):
+class DeployedResource(Value):
     """A deployed resource; `physical_id` is its name or ARN."""
 
     stack: str
@@ -44,7 +44,7 @@ class Resource(Value):
     type: str
 
 
-def find_stacks(account: Account, stage: str) -> list[Stack]:
+def find_stacks(account: AwsAccount, stage: str) -> list[Stack]:
     """Return the stacks of a stage. Raises botocore's errors."""
     pages = account.client("cloudformation").get_paginator("describe_stacks").paginate()
     return [
@@ -59,7 +59,7 @@ def find_stacks(account: Account, stage: str) -> list[Stack]:
     ]
 
 
-def stands(account: Account, stage: str) -> bool:
+def stands(account: AwsAccount, stage: str) -> bool:
     """Return True if the stage is deployed; False if its stacks cannot be read."""
     try:
         return bool(find_stacks(account, stage))
@@ -67,11 +67,11 @@ def stands(account: Account, stage: str) -> bool:
         return False
 
 
-def find_resources(account: Account, stacks: Sequence[Stack]) -> list[Resource]:
+def find_resources(account: AwsAccount, stacks: Sequence[Stack]) -> list[DeployedResource]:
     """Return the resources of the stacks. Raises botocore's errors."""
     pages = account.client("cloudformation").get_paginator("list_stack_resources")
     return [
-        Resource(
+        DeployedResource(
             stack=stack.name,
             logical_id=found["LogicalResourceId"],
             physical_id=found["PhysicalResourceId"],
@@ -84,10 +84,10 @@ def find_resources(account: Account, stacks: Sequence[Stack]) -> list[Resource]:
     ]
 
 
-def health(account: Account, stage: str) -> list[Check]:
+def health(account: AwsAccount, stage: str) -> list[Check]:
     """Return all checks of a deployed stage; only the first if it does not exist."""
     stacks: list[Stack] = []
-    resources: list[Resource] = []
+    resources: list[DeployedResource] = []
 
     def question() -> Check:
         stacks.extend(find_stacks(account, stage))
@@ -144,7 +144,7 @@ def check_outputs(stage: str, outputs: dict[str, str]) -> Check:
     return judged("outputs", not missing, detail, f"stepline deploy --stage {stage}")
 
 
-def check_table(account: Account, table: str) -> Check:
+def check_table(account: AwsAccount, table: str) -> Check:
     """Check that the log's table is writable, and has what a restored table may lack."""
 
     def question() -> Check:
@@ -171,7 +171,7 @@ def check_table(account: Account, table: str) -> Check:
     return look("table", needed, question)
 
 
-def check_machine(account: Account, arn: str) -> Check:
+def check_machine(account: AwsAccount, arn: str) -> Check:
     """Check that the state machine is active."""
 
     def question() -> Check:
@@ -181,7 +181,7 @@ def check_machine(account: Account, arn: str) -> Check:
     return look("machine", "states:DescribeStateMachine", question)
 
 
-def check_functions(account: Account, aliases: Sequence[str]) -> Check:
+def check_functions(account: AwsAccount, aliases: Sequence[str]) -> Check:
     """Check that every function is ready under its alias, the name that all callers use."""
 
     def question() -> Check:
@@ -207,7 +207,7 @@ def check_functions(account: Account, aliases: Sequence[str]) -> Check:
     return look("functions", "lambda:GetFunctionConfiguration", question)
 
 
-def check_pool(account: Account, pool: str) -> Check:
+def check_pool(account: AwsAccount, pool: str) -> Check:
     """Check that the stage has users who can sign in."""
     if not pool:
         return passed("users", "tokens come from your own issuer")
@@ -226,7 +226,7 @@ def check_pool(account: Account, pool: str) -> Check:
     return look("users", "cognito-idp:DescribeUserPool", question)
 
 
-def check_alarms(account: Account, stage: str, names: Sequence[str]) -> Check:
+def check_alarms(account: AwsAccount, stage: str, names: Sequence[str]) -> Check:
     """Report the alarms in state ALARM; warn if none of them has a topic."""
     if not names:
         return passed("alarms", "the stage has no alarms (-c alarms=true)")
@@ -247,5 +247,5 @@ def check_alarms(account: Account, stage: str, names: Sequence[str]) -> Check:
     return look("alarms", "cloudwatch:DescribeAlarms", question)
 
 
-def _ids(resources: Sequence[Resource], kind: str) -> list[str]:
+def _ids(resources: Sequence[DeployedResource], kind: str) -> list[str]:
     return [resource.physical_id for resource in resources if resource.type == kind]

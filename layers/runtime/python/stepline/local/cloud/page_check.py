@@ -17,7 +17,7 @@ KEPT_OUT: Final = ("default-src 'none'", "frame-ancestors 'none'", "trusted-type
 """Rules of every page's policy. Source: web/headers.json."""
 
 
-class Answer(Value):
+class PageResponse(Value):
     """An answer; the names of its headers are in small letters."""
 
     status: int
@@ -25,7 +25,7 @@ class Answer(Value):
     body: bytes
 
 
-def fetch(url: str) -> Answer:
+def fetch_page(url: str) -> PageResponse:
     """Return the answer of an address, without following it elsewhere. Raises DependencyError `smoke_failed`."""
     import urllib3
 
@@ -34,10 +34,12 @@ def fetch(url: str) -> Answer:
     except urllib3.exceptions.HTTPError as error:
         raise DependencyError(f"{url} does not answer: {error}", code="smoke_failed") from error
     headers = {name.lower(): value for name, value in found.headers.items()}
-    return Answer(status=found.status, headers=headers, body=found.data)
+    return PageResponse(status=found.status, headers=headers, body=found.data)
 
 
-def check_page(stage: str, outputs: Mapping[str, str], ask: Callable[[str], Answer] = fetch) -> Check:
+def check_page(
+    stage: str, outputs: Mapping[str, str], ask: Callable[[str], PageResponse] = fetch_page
+) -> Check:
     """Check the page at the distribution's own address, then whether a domain of its own leads there."""
     again = f"stepline deploy --stage {stage}"
     host, url = outputs.get("PageHost", ""), outputs.get("PageUrl", "")
@@ -57,7 +59,7 @@ def check_page(stage: str, outputs: Mapping[str, str], ask: Callable[[str], Answ
     return passed(NAME, url)
 
 
-def _find_wrong(page: str, outputs: Mapping[str, str], ask: Callable[[str], Answer]) -> str:
+def _find_wrong(page: str, outputs: Mapping[str, str], ask: Callable[[str], PageResponse]) -> str:
     """Return the first fault of the page or its config, "" for none. Raises DependencyError."""
     config, index = ask(f"{page}config.json"), ask(page)
     for name, answer in (("config.json", config), ("index.html", index)):

@@ -16,9 +16,9 @@ from typing import Any, Final
 import msgspec
 from botocore.exceptions import ClientError
 
-from stepline.adapters.docker.payload import render_payload
+from stepline.adapters.docker.payload import render_container_payload
 from stepline.local.check import Check, failed, passed, warned
-from stepline.local.cloud.account import Account, error_code, look
+from stepline.local.cloud.account import AwsAccount, aws_error_code, look
 from stepline.model.ids import Lane
 from stepline.model.program.execution import ExecRequest, Isolation, RuntimeProfile
 from stepline.ports.clock import Clock
@@ -60,7 +60,7 @@ def probe_command(*, combined: bool = False) -> list[str]:
         contract=(),
         profile=RuntimeProfile(placement="remote", backend="fargate"),
     )
-    payload = render_payload(request, "", "combined" if combined else "split", backend="fargate")
+    payload = render_container_payload(request, "", "combined" if combined else "split", backend="fargate")
     return [*_PYTHON, _PROGRAM, payload.decode()]
 
 
@@ -70,7 +70,7 @@ def read_report(line: str) -> Isolation | str:
     return found.get("failed") or msgspec.convert(found["isolation"], Isolation)
 
 
-def check_isolation(account: Account, outputs: dict[str, str], clock: Clock) -> Check:
+def check_isolation(account: AwsAccount, outputs: dict[str, str], clock: Clock) -> Check:
     """Run the probe in a task of the stage with these outputs, and judge the isolation."""
     if "TaskFamily" not in outputs:
         return Check(
@@ -82,7 +82,7 @@ def check_isolation(account: Account, outputs: dict[str, str], clock: Clock) -> 
 class _Probe:
     """One task, from its start to its report."""
 
-    def __init__(self, account: Account, outputs: dict[str, str], clock: Clock) -> None:
+    def __init__(self, account: AwsAccount, outputs: dict[str, str], clock: Clock) -> None:
         self._ecs = account.client("ecs")
         self._logs = account.client("logs")
         self._outputs = outputs
@@ -120,7 +120,7 @@ class _Probe:
             found = self._wait(cluster, task, probed)
         finally:
             self._ecs.stop_task(cluster=cluster, task=task, reason="the probe has reported")
-        return judge(found)
+        return _judge_isolation(found)
 
     def _wait(self, cluster: str, task: str, container: dict[str, Any]) -> Isolation | str:
         """Return the report, or why there is none."""
@@ -145,13 +145,13 @@ class _Probe:
                 logGroupName=options["awslogs-group"], logStreamName="/".join(stream), startFromHead=True
             )
         except ClientError as error:
-            if error_code(error) != "ResourceNotFoundException":
+            if aws_error_code(error) != "ResourceNotFoundException":
                 raise
             return []  # the container has not said anything yet
         return [event["message"] for event in found["events"]]
 
 
-def judge(found: Isolation | str) -> Check:
+def _judge_isolation(found: Isolation | str) -> Check:
     """Return the finding about what a probe reported."""
     if isinstance(found, str):
         return failed("programs", f"programs cannot run: {found}", f"report this line; {REMAINS}")

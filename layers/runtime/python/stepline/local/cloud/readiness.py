@@ -11,7 +11,7 @@ from stepline.adapters.provider.roles import plan_roles
 from stepline.bootstrap.choice import provider_of
 from stepline.errors import InputError
 from stepline.local.check import Check, failed, judged, passed, warned
-from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code, look
+from stepline.local.cloud.account import CREDENTIALS_REMEDY, AwsAccount, aws_error_code, look
 from stepline.local.cloud.capacity import check_concurrency
 from stepline.local.counted import counted
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
@@ -36,7 +36,7 @@ PROGRAMS_FEW: Final = 4
 
 
 def readiness(
-    account: Account, stage: str, context: Mapping[str, str] | None, *, expected: str = ""
+    account: AwsAccount, stage: str, context: Mapping[str, str] | None, *, expected: str = ""
 ) -> list[Check]:
     """Return all checks, ordered as problems should be fixed; only the first without valid credentials.
 
@@ -60,12 +60,12 @@ def readiness(
     return [identity, *([roles] if roles else []), *(check() for check in checks)]
 
 
-def account_id(account: Account) -> str:
+def account_id(account: AwsAccount) -> str:
     """Return the account's number. Raises botocore's errors."""
     return str(account.client("sts").get_caller_identity()["Account"])
 
 
-def check_identity(account: Account, expected: str = "") -> Check:
+def check_identity(account: AwsAccount, expected: str = "") -> Check:
     """Check the identity. This call cannot be denied, so every failure is about the credentials."""
     try:
         found = account.client("sts").get_caller_identity()
@@ -78,7 +78,7 @@ def check_identity(account: Account, expected: str = "") -> Check:
     return passed("identity", found["Arn"])
 
 
-def check_region(account: Account, stage: str, context: Mapping[str, str]) -> Check:
+def check_region(account: AwsAccount, stage: str, context: Mapping[str, str]) -> Check:
     """Check that the region supports what the stage uses."""
     region = account.region
     snapshots = context.get("snap_start", "true" if stage == "prod" else "false") == "true"
@@ -97,7 +97,7 @@ def check_region(account: Account, stage: str, context: Mapping[str, str]) -> Ch
     return passed("region", region)
 
 
-def check_bootstrap(account: Account, context: Mapping[str, str]) -> Check:
+def check_bootstrap(account: AwsAccount, context: Mapping[str, str]) -> Check:
     """Check that the region is bootstrapped for the CDK."""
     name = BOOTSTRAP_PARAMETER.format(context.get(QUALIFIER_KEY, "hnb659fds"))
 
@@ -106,7 +106,7 @@ def check_bootstrap(account: Account, context: Mapping[str, str]) -> Check:
         try:
             found = int(account.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
         except ClientError as error:
-            if error_code(error) != "ParameterNotFound":
+            if aws_error_code(error) != "ParameterNotFound":
                 raise
             return failed("bootstrap", f"{account.region} is not bootstrapped", remedy)
         ready = found >= BOOTSTRAP_OLDEST
@@ -116,7 +116,7 @@ def check_bootstrap(account: Account, context: Mapping[str, str]) -> Check:
     return look("bootstrap", "ssm:GetParameter", question)
 
 
-def check_tasks(account: Account, context: Mapping[str, str]) -> Check:
+def check_tasks(account: AwsAccount, context: Mapping[str, str]) -> Check:
     """Check how many programs fit into the account's Fargate quota."""
 
     def question() -> Check:
@@ -128,7 +128,7 @@ def check_tasks(account: Account, context: Mapping[str, str]) -> Check:
     return look("fargate", "servicequotas:GetServiceQuota", question, vital=False)
 
 
-def check_model(account: Account, stage: str, context: Mapping[str, str]) -> Check:
+def check_model(account: AwsAccount, stage: str, context: Mapping[str, str]) -> Check:
     """Check that the configured model is available."""
     if context.get("model_provider", "anthropic") not in KEYED:
         return look("model", "bedrock:ListInferenceProfiles", lambda: _bedrock(account, context))
@@ -180,13 +180,13 @@ def _unknown_model(stage: str) -> Check:
     )
 
 
-def _secret(account: Account, arn: str) -> Check:
+def _secret(account: AwsAccount, arn: str) -> Check:
     """Check the secret of the provider's key; its text is never shown."""
     put = f'aws secretsmanager put-secret-value --secret-id {arn} --secret-string "$ANTHROPIC_API_KEY"'
     try:
         text = account.client("secretsmanager").get_secret_value(SecretId=arn).get("SecretString", "")
     except ClientError as error:
-        if error_code(error) != "ResourceNotFoundException":
+        if aws_error_code(error) != "ResourceNotFoundException":
             raise
         return failed(
             "model",
@@ -198,7 +198,7 @@ def _secret(account: Account, arn: str) -> Check:
     return passed("model", "the secret has a key")
 
 
-def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
+def _bedrock(account: AwsAccount, context: Mapping[str, str]) -> Check:
     """Compare the configured models with those that Bedrock offers in this region."""
     bedrock = account.client("bedrock")
     pages = bedrock.get_paginator("list_inference_profiles").paginate()
@@ -223,7 +223,7 @@ def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
     )
 
 
-def _quota(account: Account, service: str, code: str) -> float:
+def _quota(account: AwsAccount, service: str, code: str) -> float:
     quotas = account.client("service-quotas")
     return float(quotas.get_service_quota(ServiceCode=service, QuotaCode=code)["Quota"]["Value"])
 

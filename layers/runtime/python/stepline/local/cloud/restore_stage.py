@@ -23,8 +23,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError, InputError
-from stepline.local.cloud.account import Account, error_code
-from stepline.local.cloud.deploy import Desk, Order, deploy, find_deployment, must
+from stepline.local.cloud.account import AwsAccount, aws_error_code
+from stepline.local.cloud.deploy import Desk, Order, deploy_stage, find_deployment, must
 from stepline.local.cloud.deployment import Deployment
 from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
@@ -45,7 +45,7 @@ RIGHTS: Final = (
 class RestoredTable:
     """The restore of one table of an account; every step may be taken again."""
 
-    def __init__(self, account: Account, source: str, clock: Clock, say: Progress) -> None:
+    def __init__(self, account: AwsAccount, source: str, clock: Clock, say: Progress) -> None:
         self._client = account.client("dynamodb")
         self._source, self._clock, self._say = source, clock, say
 
@@ -134,7 +134,7 @@ def _asked() -> Iterator[None]:
     try:
         yield
     except (BotoCoreError, ClientError) as error:
-        remedy = f"; this needs {RIGHTS}" if error_code(error).startswith("AccessDenied") else ""
+        remedy = f"; this needs {RIGHTS}" if aws_error_code(error).startswith("AccessDenied") else ""
         raise DependencyError(
             f"the table cannot be restored: {error}{remedy}", code="cloud_deploy"
         ) from error
@@ -155,7 +155,7 @@ class Seen(Value):
     is_marker: bool = False
 
 
-class Change(Value):
+class ObjectChange(Value):
     """A change to one object: versions to delete, `""` for a delete marker on top, or the version to put on top."""
 
     key: str
@@ -163,7 +163,7 @@ class Change(Value):
     copied: str = ""
 
 
-def bring_back(account: Account, bucket: str, *, at: datetime, until: datetime) -> Counter[str]:
+def bring_back(account: AwsAccount, bucket: str, *, at: datetime, until: datetime) -> Counter[str]:
     """Restore the bucket as it was `at`, but for writes after `until`; return the number of objects by their change.
 
     Raises DependencyError `cloud_deploy`.
@@ -185,7 +185,7 @@ def bring_back(account: Account, bucket: str, *, at: datetime, until: datetime) 
         ) from error
 
 
-def plan_change(versions: Iterable[Seen], *, at: datetime, until: datetime) -> Change | None:
+def plan_change(versions: Iterable[Seen], *, at: datetime, until: datetime) -> ObjectChange | None:
     """Return how an object becomes what it was, from all its versions; None if it is that, or was written since."""
     newest, *_ = ordered = sorted(versions, key=attrgetter("at"), reverse=True)
     if not at < newest.at <= until:
@@ -193,10 +193,10 @@ def plan_change(versions: Iterable[Seen], *, at: datetime, until: datetime) -> C
     since = [one for one in ordered if one.at > at]
     then = next((one for one in ordered if one.at <= at), None)
     if then is None or then.is_marker:
-        return None if newest.is_marker else Change(key=newest.key, deleted=("",))
+        return None if newest.is_marker else ObjectChange(key=newest.key, deleted=("",))
     if all(one.is_marker for one in since):
-        return Change(key=newest.key, deleted=tuple(one.version for one in since))
-    return Change(key=newest.key, copied=then.version)
+        return ObjectChange(key=newest.key, deleted=tuple(one.version for one in since))
+    return ObjectChange(key=newest.key, copied=then.version)
 
 
 def _read(s3: Any, bucket: str, prefix: str) -> Iterator[Seen]:
@@ -213,7 +213,7 @@ def _seen(one: Mapping[str, Any], *, is_marker: bool = False) -> Seen:
     return Seen(key=one["Key"], version=one["VersionId"], at=one["LastModified"], is_marker=is_marker)
 
 
-def _apply(s3: Any, bucket: str, changes: Iterable[Change]) -> Counter[str]:
+def _apply(s3: Any, bucket: str, changes: Iterable[ObjectChange]) -> Counter[str]:
     counts: Counter[str] = Counter()
     doomed: list[dict[str, str]] = []
     for change in changes:
@@ -242,7 +242,9 @@ TABLE: Final = "table_name"
 """The choice of a stage that names the table."""
 
 
-def restore(order: Order, at: str, source: str, desk: Desk, clock: Clock) -> tuple[Deployment, int]:
+def restore_deployment(
+    order: Order, at: str, source: str, desk: Desk, clock: Clock
+) -> tuple[Deployment, int]:
     """Restore the table and the objects of a stage, and deploy the stage on them; return what `deploy` does.
 
     `at` is a time, "" for the latest that can be restored; `source` another table of the stage than the one that it uses. It
@@ -275,7 +277,7 @@ def restore(order: Order, at: str, source: str, desk: Desk, clock: Clock) -> tup
     _count(bring_back(account, bucket, at=point, until=clock.now()), desk)
     _erase_again(account, target, bucket, desk)
     began = clock.now()
-    deployment, code = deploy(replace(order, choices={**order.choices, TABLE: target}), desk)
+    deployment, code = deploy_stage(replace(order, choices={**order.choices, TABLE: target}), desk)
     # What functions of the former deployment wrote in between, and what was deleted.
     _count(bring_back(account, bucket, at=point, until=began), desk)
     _erase_again(account, target, bucket, desk)
@@ -293,7 +295,7 @@ def _count(counts: Mapping[str, int], desk: Desk) -> None:
         desk.say(f"objects {name}: {count}")
 
 
-def _erase_again(account: Account, table: str, bucket: str, desk: Desk) -> None:
+def _erase_again(account: AwsAccount, table: str, bucket: str, desk: Desk) -> None:
     command = [str(Path(sys.executable).with_name("stepline")), "erasures", "apply"]
     remedy = "run it again to erase the rest: stepline erasures apply, docs/concepts/erasure.md"
     must(desk, [*command, "--table", table, "--bucket", bucket], account, remedy)

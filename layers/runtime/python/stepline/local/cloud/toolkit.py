@@ -89,7 +89,7 @@ def render_choices() -> list[str]:
     return [sys.executable, "-c", _CHOICES]
 
 
-def read_plan(folder: Path) -> list[Planned]:
+def read_stacks(folder: Path) -> list[Planned]:
     """Return the stacks in the CDK's output folder, in deployment order."""
     artifacts: dict[str, Any] = read_json(folder / "manifest.json").get("artifacts", {})
     stacks = {

@@ -75,7 +75,7 @@ def parse_payload(text: str, *, hint: str = "--payload") -> dict[str, Any]:
     return found
 
 
-def read_text(text: str) -> str:
+def read_text_argument(text: str) -> str:
     """Return the text to send; `-` reads standard input. Raises click.BadParameter if it is empty."""
     sent = sys.stdin.read().rstrip("\n") if text == "-" else text
     if not sent.strip():
@@ -114,7 +114,7 @@ NO_BUNDLE_NAME: Final = (
 )
 
 
-def check_bundle(_context: click.Context, parameter: click.Parameter, name: str | None) -> str:
+def check_bundle_name(_context: click.Context, parameter: click.Parameter, name: str | None) -> str:
     """Return a bundle's name, or "" if none is given. Raises click.BadParameter."""
     if name is not None and not BUNDLE.fullmatch(name):
         raise click.BadParameter(NO_BUNDLE_NAME, param=parameter)
@@ -132,7 +132,7 @@ def parse_bundles(texts: Sequence[str]) -> tuple[str, dict[str, str]]:
     return (modules or ["bundles.default"])[0], further
 
 
-def ask(question: str) -> str:
+def ask_user(question: str) -> str:
     """Return the line that a person types. Raises InputError `not_confirmed` if standard input is no terminal."""
     if not sys.stdin.isatty():
         raise InputError(
@@ -143,7 +143,7 @@ def ask(question: str) -> str:
 
 def confirm(question: str) -> bool:
     """Return True if a person says yes. Raises as `ask` does."""
-    return ask(f"{question} (y/n)").lower() in ("y", "yes")
+    return ask_user(f"{question} (y/n)").lower() in ("y", "yes")
 
 
 def no_conversation(name: str, remedy: str = "") -> NotFoundError:
@@ -183,7 +183,7 @@ new_option = click.option("--new", is_flag=True, help="Create the conversation i
 bundle_option = click.option(
     "--bundle",
     default=None,
-    callback=check_bundle,
+    callback=check_bundle_name,
     metavar="NAME",
     help="Start the conversation with this bundle of the stage.",
 )
@@ -206,9 +206,9 @@ def environment_token() -> str:
     """Return the token in the caller's environment, or ""."""
     import os
 
-    from stepline.local.cloud.child import TOKEN_VARIABLE
+    from stepline.local.cloud.child import CALLER_TOKEN_VARIABLE
 
-    return os.environ.get(TOKEN_VARIABLE, "")  # noqa: TID251 - the caller's, not a setting; in argv all could read it
+    return os.environ.get(CALLER_TOKEN_VARIABLE, "")  # noqa: TID251 - the caller's, not a setting; in argv all could read it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
-    Steered,
+    SteeredEntry,
     TakenOver,
     Titled,
 )
@@ -196,7 +196,9 @@ def _waiting(entry: ApprovalRequested | ApprovalAnswered | Queued | Begun) -> st
     return f"{entry.call_id} {entry.verdict}{instead}{said}"
 
 
-def _protocol(entry: Reopened | Started | Deferred | Dropped | Steered | TakenOver | Deleted) -> list[str]:  # noqa: PLR0911 - one return a kind of entry
+def _protocol(  # noqa: PLR0911 - one return a kind of entry
+    entry: Reopened | Started | Deferred | Dropped | SteeredEntry | TakenOver | Deleted,
+) -> list[str]:
     match entry:
         case Reopened():
             waits = f"waits until {entry.until} ({entry.code})" if entry.until else ""
@@ -209,7 +211,7 @@ def _protocol(entry: Reopened | Started | Deferred | Dropped | Steered | TakenOv
             return [f"round {entry.iteration}: answer held back: a new event arrived"]
         case Dropped():
             return [f"dropped {entry.n}: {entry.reason}"]
-        case Steered():
+        case SteeredEntry():
             then = f"{counted(entry.finalize, 'round')} left" if entry.finalize else "stopped"
             return [f"steered by {entry.n}: {then}"]
         case Deleted():

@@ -29,13 +29,13 @@ def check(bundle: str, *, as_json: bool) -> None:
 
     from stepline.local.safe_text import clean
     from stepline.local.stage.bundle_code import check_bundle
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     module, project = find_bundle(bundle, Path.cwd())
     report = check_bundle(module, project=project)
     if as_json:
         problems = [asdict(problem) for problem in report.problems]
-        click.echo(render_json({"bundle": module, "problems": problems}))
+        click.echo(render_json_line({"bundle": module, "problems": problems}))
     else:
         for problem in report.problems:
             click.echo(clean(f"{problem.code}: {problem.message}{problem.where}"))

@@ -88,10 +88,10 @@ def up(*, bundles: tuple[str, ...], as_json: bool) -> None:
     from stepline.local.stage.program_environment import requested_mode
 
     requested_mode()
-    stage = lifecycle.up(progress, bundle=module, further=further)
+    stage = lifecycle.start_stage(progress, bundle=module, further=further)
     progress(f"ready at {stage.socket_url}")
     if as_json:
-        click.echo(render_status(lifecycle.status()))
+        click.echo(render_status(lifecycle.stage_status()))
 
 
 @main.command()
@@ -107,7 +107,7 @@ def down(as_json: bool) -> None:
         progress("the emulator was killed; conversations are kept, the latest logs of its functions are lost")
     progress("stopped")
     if as_json:
-        click.echo(render_status(lifecycle.status()))
+        click.echo(render_status(lifecycle.stage_status()))
 
 
 @main.command()
@@ -119,7 +119,7 @@ def status(as_json: bool) -> None:
     """
     from stepline.local.stage import lifecycle
 
-    found = lifecycle.status()
+    found = lifecycle.stage_status()
     if as_json:
         click.echo(render_status(found))
     else:
@@ -168,19 +168,19 @@ def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -
     Each problem is followed by its remedy. A line that begins with `off`, `warn` or `unknown` is not a failure.
     The exit code is 1 if a line begins with `NO`.
     """
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     if (stage or profile or region) and not aws:
         raise click.UsageError("--stage, --profile and --region need --aws")
     if aws:
         found = cloud.check_cloud(stage, profile, region)
     else:
-        from stepline.local.command.doctor import doctor as checks
+        from stepline.local.command.doctor import check_requirements as checks
 
         found = checks()
     for check in found:
         if as_json:
-            click.echo(render_json(check.as_json()))
+            click.echo(render_json_line(check.as_json()))
             continue
         click.echo(f"{check.mark:7} {check.name:14} {check.detail}")
         if check.remedy:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from stepline.local.command.argument import (
-    ask,
+    ask_user,
     check_text,
     confirm,
     environment_token,
@@ -73,7 +73,7 @@ def deploy(*, order: Order, choices: tuple[str, ...], yes: bool, no_smoke: bool,
     from stepline.local.cloud.deployment import parse_choices
 
     order = replace(order, choices=parse_choices(choices), smoke=not no_smoke)
-    _finish(*cloud.deploy(order, _desk(yes=yes)), as_json=as_json)
+    _finish(*cloud.deploy_stage(order, _desk(yes=yes)), as_json=as_json)
 
 
 @click.command()
@@ -95,7 +95,7 @@ def restore(*, order: Order, at: str, source: str, yes: bool, no_smoke: bool, as
     from stepline.local.cloud import restore_stage
 
     order = replace(order, smoke=not no_smoke)
-    restored = restore_stage.restore(order, at, source, _desk(yes=yes), SystemClock())
+    restored = restore_stage.restore_deployment(order, at, source, _desk(yes=yes), SystemClock())
     _finish(*restored, as_json=as_json)
 
 
@@ -110,15 +110,15 @@ def destroy(*, order: Order, yes: bool, as_json: bool) -> None:
     users; every other stage loses them.
     """
     from stepline.local.cloud.destroy import destroy as destroy_stage
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     def confirm_name(name: str) -> bool:
-        return yes or ask(f"type the stage's name to delete it [{name}]") == name
+        return yes or ask_user(f"type the stage's name to delete it [{name}]") == name
 
     commands = destroy_stage(order, _desk(yes=yes), confirm_name)
     click.echo(f"stage {order.stage} is destroyed", err=True)
     if as_json:
-        click.echo(render_json({"stage": order.stage, "left": commands}))
+        click.echo(render_json_line({"stage": order.stage, "left": commands}))
         return
     if commands:
         click.echo("delete the resources that are kept with:", err=True)
@@ -129,12 +129,12 @@ def destroy(*, order: Order, yes: bool, as_json: bool) -> None:
 def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
     """Return the checks of an account, and those of a stage if one is named."""
     from stepline.local.cloud.account import open_account
-    from stepline.local.cloud.deployment import check_stage, load
+    from stepline.local.cloud.deployment import check_stage, load_deployment
     from stepline.local.cloud.health import health
     from stepline.local.cloud.readiness import readiness
     from stepline.local.stage.deployed import HOME
 
-    known = load(HOME, check_stage(stage)) if stage else None
+    known = load_deployment(HOME, check_stage(stage)) if stage else None
     account = open_account(
         profile or (known.profile if known else ""), region or (known.region if known else "")
     )
@@ -149,10 +149,10 @@ def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
 def _finish(deployment: Deployment, code: int, *, as_json: bool) -> NoReturn:
     import msgspec
 
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     if as_json:
-        click.echo(render_json(msgspec.to_builtins(deployment)))
+        click.echo(render_json_line(msgspec.to_builtins(deployment)))
     sys.exit(code)
 
 

@@ -27,7 +27,7 @@ from stepline.local.command.argument import (
     no_conversation,
     parse_have,
     parse_payload,
-    read_text,
+    read_text_argument,
     stage_option,
     text_option,
     token_option,
@@ -78,7 +78,7 @@ def send(
     line; the last event of the turn has `"terminal": true`. The exit code is 0 if the turn was answered, else 1. It is also 1
     if the turn waits for an approval; then use approve, deny or edit.
     """
-    message, caller = read_text(text), login.caller(bundle)
+    message, caller = read_text_argument(text), login.caller(bundle)
     say = partial(_say, caller=caller, text=message, attach=attach)
     _send(say, caller, conversation=conversation, new=new, as_json=as_json)
 
@@ -185,13 +185,13 @@ def feedback(*, conversation: str, reaction: str, text: str, turn: str, login: L
     It replaces your earlier rating of that turn, and the agent reads it. The exit code is 1 if it was refused.
     """
     from stepline.local.client.state import ClientState
-    from stepline.local.conversation import confirm, parse_reaction
+    from stepline.local.conversation import parse_reaction, wait_for_ack
 
     caller = login.caller()
     with _session(caller, ClientState(conversation=conversation)) as session:
         _join(session)
         message_id = session.rate(parse_reaction(reaction), text, turn=turn)
-        accepted = confirm(session.effects(), message_id, shower(as_json, local=caller.local))
+        accepted = wait_for_ack(session.effects(), message_id, shower(as_json, local=caller.local))
     sys.exit(0 if accepted else 1)
 
 
@@ -210,7 +210,7 @@ def watch(*, conversation: str, after: int, have: tuple[str, ...], login: Login,
     `send --json` was cut off.
     """
     from stepline.local.client.state import ClientState, LaneText
-    from stepline.local.conversation import watch as follow
+    from stepline.local.conversation import watch_conversation as follow
 
     pieces = [parse_have(text) for text in have]
     claim = max((piece.claim for piece in pieces), default=0)
@@ -234,12 +234,12 @@ def log(conversation: str, after: int, as_json: bool) -> None:
     from stepline.inspection.documents import render_batch
     from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.command.batches import open_log, read_batches, render_summary
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
     from stepline.model.ids import make_lane
 
     batches = read_batches(*open_log(find_stage()), make_lane(TENANT, PROJECT, conversation), after=after)
     for batch in batches:
-        lines = [render_json(render_batch(batch))] if as_json else render_summary(batch)
+        lines = [render_json_line(render_batch(batch))] if as_json else render_summary(batch)
         for line in lines:
             click.echo(line)
     if not batches and not after:
@@ -256,12 +256,12 @@ def conversations(user: str, as_json: bool) -> None:
     """
     from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.command.batches import open_log
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     log, _ = open_log(find_stage())
     for listing in log.conversations(TENANT, PROJECT, name_user(user)):
         if not listing.importing:
-            click.echo(render_json(render_listing(listing)) if as_json else render_row(listing))
+            click.echo(render_json_line(render_listing(listing)) if as_json else _render_row(listing))
 
 
 @click.command()
@@ -281,7 +281,7 @@ def token(*, user: str, role: Role, stage: str, token_command: str, as_json: boo
     A token of the local stage is new and valid for an hour. With --stage it is the one of STEPLINE_TOKEN or --token-command.
     --json adds the addresses: the `url` of the websocket and, if the token can be renewed, the `api_url`.
     """
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     caller = Login(user=user, stage=stage, token_command=token_command).caller(role=role)
     found = {"token": caller.token(), "url": caller.url}
@@ -289,7 +289,7 @@ def token(*, user: str, role: Role, stage: str, token_command: str, as_json: boo
         found["api_url"] = caller.api_url
     if not stage:
         found["user"] = caller.user
-    click.echo(render_json(found) if as_json else found["token"])
+    click.echo(render_json_line(found) if as_json else found["token"])
 
 
 def check_exists(caller: Caller, conversation: str) -> None:
@@ -387,7 +387,7 @@ def _session(caller: Caller, state: ClientState) -> Iterator[Session]:
             sys.exit(INTERRUPTED)
 
 
-def render_row(listing: Listing) -> str:
+def _render_row(listing: Listing) -> str:
     """Return a conversation as one line: name, minute of the last event in UTC, last turn, title."""
     minute = listing.last_at[:16].replace("T", " ")
     state = listing.waits_for or listing.outcome or ("open" if listing.turn else "idle")

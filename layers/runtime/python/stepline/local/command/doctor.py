@@ -24,7 +24,7 @@ OLDEST_PYTHON: Final = (3, 11)
 _PACKAGES: Final = ("aws-cdk-lib", "awslambdaric", "anthropic", "boto3", "websockets")
 
 
-def doctor(home: Path = HOME) -> list[Check]:
+def check_requirements(home: Path = HOME) -> list[Check]:
     """Return all checks, ordered as problems should be fixed. Starts and changes nothing."""
     return [*_environment(), *_tools(), *_execution(home), *_home(home), *_stage(home)]
 
@@ -80,7 +80,7 @@ def _home(home: Path) -> Iterator[Check]:
 
 
 def _stage(home: Path) -> Iterator[Check]:
-    status = lifecycle.status(home)
+    status = lifecycle.stage_status(home)
     for name, runs in status.services.items():
         words = home / f"{name}.log"
         remedy = f"stepline up (its last words are in {words})" if words.exists() else "stepline up"

@@ -61,11 +61,11 @@ def misuse(message: str, command: str, *, as_json: bool) -> NoReturn:
 
 def fail(code: str, message: str, exit_code: int = FAILED, *, as_json: bool = False) -> NoReturn:
     """Print the error and exit."""
-    click.echo(render_failure(code, message, as_json=as_json), err=True)
+    click.echo(_render_failure(code, message, as_json=as_json), err=True)
     sys.exit(exit_code)
 
 
-def render_failure(code: str, message: str, *, as_json: bool) -> str:
+def _render_failure(code: str, message: str, *, as_json: bool) -> str:
     """Return the text of an error; it may have several lines, such as a program's last output."""
     from stepline.local.safe_text import clean
 

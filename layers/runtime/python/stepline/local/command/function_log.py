@@ -43,13 +43,13 @@ def logs(function: str, *, follow: bool, as_json: bool) -> None:
 
     from stepline.local.caller import find_stage
     from stepline.local.stage.deployed import client
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     cloud = client("logs", find_stage())
     try:
         groups = find_groups(cloud, function)
         for line in follow_lines(cloud, groups) if follow else read_lines(cloud, groups)[-SHOWN:]:
-            for text in [render_json(line)] if as_json else render_line(line):
+            for text in [render_json_line(line)] if as_json else render_line(line):
                 click.echo(text)
     except HTTPClientError as error:
         raise DependencyError("the local stage was stopped", code="not_running") from error

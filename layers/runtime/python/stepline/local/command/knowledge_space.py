@@ -36,11 +36,11 @@ def build(folder: Path, *, as_json: bool) -> None:
     import msgspec
 
     from stepline.local.knowledge.build_index import build_index
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     built = build_index(folder, progress)
     if as_json:
-        click.echo(render_json(msgspec.to_builtins(built)))
+        click.echo(render_json_line(msgspec.to_builtins(built)))
         return
     for line in render_built(built):
         click.echo(line)

@@ -34,7 +34,7 @@ def rebuild(user: str, *, as_json: bool) -> None:
     from stepline.local.command.batches import open_log
     from stepline.local.counted import counted
     from stepline.local.own_name import name_user
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
     from stepline.local.terminal.output import progress
     from stepline.model.memory_row import MemoryScope
 
@@ -43,7 +43,7 @@ def rebuild(user: str, *, as_json: bool) -> None:
     for conversations, rows in rebuilt(*open_log(find_stage()), scope):
         progress(f"{counted(conversations, 'conversation')}, {counted(rows, 'row')}")
     if as_json:
-        click.echo(render_json({"conversations": conversations, "rows": rows}))
+        click.echo(render_json_line({"conversations": conversations, "rows": rows}))
 
 
 def rebuilt(log: StageLog, artifacts: Artifacts, scope: MemoryScope) -> Iterable[tuple[int, int]]:

@@ -47,7 +47,7 @@ def write_bundle(name: str, parent: Path) -> list[str]:
     folder = parent / name
     if _NAME.fullmatch(name) and folder.exists():
         raise InputError(f"{folder} is there already; take another name", code="folder_exists")
-    check_name(name)
+    check_package_name(name)
     texts = render_template(name)
     try:
         folder.mkdir()
@@ -59,7 +59,7 @@ def write_bundle(name: str, parent: Path) -> list[str]:
     return sorted(texts)
 
 
-def check_name(name: str) -> None:
+def check_package_name(name: str) -> None:
     """Refuse what cannot name a package, or names another one. Raises InputError `bad_bundle_name`."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         why = "it is at most 32 small letters, digits and _, begins with a letter and is no word of Python"

@@ -32,14 +32,14 @@ from stepline.local.guard.request_filter import (
     NO_KEY,
     PAGES,
     Passage,
-    Refusal,
+    RequestRefusal,
     Rules,
-    check,
     check_form,
+    check_signature,
     consider,
     is_for_sockets,
 )
-from stepline.local.guard.signature import Request, Signature
+from stepline.local.guard.signature import ReceivedRequest, Signature
 
 NESTING_MAX: Final = 500
 """Half of the depth that Python's parser accepts."""
@@ -70,7 +70,7 @@ _ADDRESS: Final = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 _WORD: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
 
 
-def lend(request: Request, address: str, key: Mapping[str, str]) -> bytes | None:
+def lend(request: ReceivedRequest, address: str, key: Mapping[str, str]) -> bytes | None:
     """Return `key` as a container reads it.
 
     None unless the container of a running task asks at its own address.
@@ -110,7 +110,7 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Lend = Callable[[Request], bytes | None]
+Lend = Callable[[ReceivedRequest], bytes | None]
 """Returns the credentials for a task's container, None for any other caller."""
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -145,7 +145,7 @@ class Gate:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        request = read_request(scope)
+        request = _read_request(scope)
         origin = "".join(request.values("origin"))
         answer = _unshared(_sharing(send, origin) if origin in self._rules.pages else send)
         found = consider(request, self._rules)
@@ -157,7 +157,7 @@ class Gate:
         lent = await asyncio.to_thread(self._lend, request) if found is Passage.TASK else None
         if found is Passage.TASK and lent is None:
             found = NO_KEY
-        if isinstance(found, Refusal):
+        if isinstance(found, RequestRefusal):
             logger.warning("refused: %s %s %r", found.code, request.method, request.path[:_LOGGED_CHARS])
             await _refuse(found, scope, receive, send)
         elif found is Passage.HEALTH:
@@ -170,15 +170,18 @@ class Gate:
             await self._app(scope, _readable(receive), answer)
 
     async def _check(
-        self, found: Refusal | Signature | Passage, request: Request, receive: Receive
-    ) -> tuple[Refusal | Passage, Receive]:
+        self, found: RequestRefusal | Signature | Passage, request: ReceivedRequest, receive: Receive
+    ) -> tuple[RequestRefusal | Passage, Receive]:
         """Return the handling of a request whose signature, if it has one, was checked; and its body, if that was read."""
         if isinstance(found, Signature):
             payload = found.payload
             if not payload:
                 body, receive = await _take_body(receive)
                 payload = hashlib.sha256(body).hexdigest()
-            found = check(found, request, self._rules, payload=payload, now_s=self._now_s()) or Passage.OPEN
+            found = (
+                check_signature(found, request, self._rules, payload=payload, now_s=self._now_s())
+                or Passage.OPEN
+            )
         if found is Passage.FORM:
             body, receive = await _take_body(receive)
             found = check_form(request, self._rules, body=body) or Passage.OPEN
@@ -220,10 +223,10 @@ def _is_socket(api_id: str) -> bool:
     return owner is not None and owner[0] == "WEBSOCKET"
 
 
-def read_request(scope: Scope) -> Request:
+def _read_request(scope: Scope) -> ReceivedRequest:
     """Convert an ASGI scope to a request; a websocket handshake has the method GET."""
     raw_path = scope.get("raw_path") or quote(scope["path"]).encode()
-    return Request(
+    return ReceivedRequest(
         method=scope.get("method", "GET"),
         path=scope["path"],
         raw_path=raw_path.partition(b"?")[0].decode("latin-1"),
@@ -304,17 +307,17 @@ def _sharing(send: Send, page: str) -> Send:
     return send_on
 
 
-async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(refusal: RequestRefusal, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await receive()  # the server expects the connect message to be received before an answer
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         return
     is_form = b"form" in dict(scope["headers"]).get(b"content-type", b"")
-    body, mime = render_refusal(refusal, as_xml=is_form)
+    body, mime = _render_refusal(refusal, as_xml=is_form)
     await _say(send, HTTPStatus.FORBIDDEN, body, ("content-type", mime), ("x-amzn-errortype", refusal.code))
 
 
-def render_refusal(refusal: Refusal, *, as_xml: bool) -> tuple[bytes, str]:
+def _render_refusal(refusal: RequestRefusal, *, as_xml: bool) -> tuple[bytes, str]:
     """Return a refusal's body and its type: XML for clients that send forms, JSON for all others."""
     if as_xml:
         error = f"<Error><Code>{refusal.code}</Code><Message>{refusal.message}</Message></Error>"
@@ -323,7 +326,7 @@ def render_refusal(refusal: Refusal, *, as_xml: bool) -> tuple[bytes, str]:
     return json.dumps(said).encode(), "application/json"
 
 
-def _preflight(request: Request) -> list[tuple[str, str]]:
+def _preflight(request: ReceivedRequest) -> list[tuple[str, str]]:
     """Return the CORS headers of a preflight.
 
     All that the page asks for is allowed, since the request itself is checked again.

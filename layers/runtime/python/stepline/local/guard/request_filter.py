@@ -27,9 +27,9 @@ from typing import Final
 from stepline.local.guard.own_server import HEALTH
 from stepline.local.guard.signature import (
     ALGORITHM,
+    CredentialScope,
     IncompleteSignatureError,
-    Request,
-    Scope,
+    ReceivedRequest,
     Signature,
     is_current,
     is_genuine,
@@ -47,7 +47,7 @@ _PART: Final = re.compile(
 FILE: Final = "file"
 
 
-def bucket_of(request: Request) -> str | None:
+def bucket_of(request: ReceivedRequest) -> str | None:
     """Return the bucket that a form is posted to; None for another request, and where headers name a service."""
     found = BUCKET.fullmatch(request.path)
     is_form = request.method == "POST" and not request.query and _boundary(request) is not None
@@ -55,12 +55,12 @@ def bucket_of(request: Request) -> str | None:
     return found[1] if found and is_form and not is_call else None
 
 
-def _boundary(request: Request) -> bytes | None:
+def _boundary(request: ReceivedRequest) -> bytes | None:
     found = _MULTIPART.fullmatch("\n".join(request.values("content-type")))
     return f"--{found[1]}".encode() if found else None
 
 
-def read_form(request: Request, body: bytes) -> dict[str, str]:
+def read_form(request: ReceivedRequest, body: bytes) -> dict[str, str]:
     """Return the fields by their names in small letters.
 
     Raises IncompleteSignatureError unless the last part is the file and no name occurs twice: a form that two readers
@@ -90,7 +90,7 @@ def is_genuine_form(
 
     Raises IncompleteSignatureError.
     """
-    policy, scope = fields.get("policy", ""), Scope.read(fields.get("x-amz-credential", ""))
+    policy, scope = fields.get("policy", ""), CredentialScope.read(fields.get("x-amz-credential", ""))
     if fields.get("x-amz-algorithm") != ALGORITHM or scope.service != "s3" or not policy:
         raise IncompleteSignatureError
     secret, given = secret_of(scope.key_id), fields.get("x-amz-signature", "")
@@ -140,16 +140,16 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RequestRefusal:
     """The reason for refusing a request: AWS's error code where there is one, and a sentence."""
 
     code: str
     message: str
 
 
-FOREIGN: Final = Refusal("ForeignOrigin", "not for web pages")
-NO_HANDSHAKE: Final = Refusal("ForbiddenException", "only websockets are opened here")
-NO_KEY: Final = Refusal("MissingAuthenticationToken", f"no key: {_HOW}")
+FOREIGN: Final = RequestRefusal("ForeignOrigin", "not for web pages")
+NO_HANDSHAKE: Final = RequestRefusal("ForbiddenException", "only websockets are opened here")
+NO_KEY: Final = RequestRefusal("MissingAuthenticationToken", f"no key: {_HOW}")
 
 
 class Passage(Enum):
@@ -162,7 +162,7 @@ class Passage(Enum):
     OPEN = "the emulator gets it"
 
 
-def consider(request: Request, rules: Rules) -> Refusal | Signature | Passage:
+def consider(request: ReceivedRequest, rules: Rules) -> RequestRefusal | Signature | Passage:
     """Return a refusal, a signature to be checked against the body, or the handling of an unsigned request."""
     if refusal := _consider_place(request, rules):
         return refusal
@@ -171,7 +171,7 @@ def consider(request: Request, rules: Rules) -> Refusal | Signature | Passage:
     try:
         signature = read_signature(request)
     except IncompleteSignatureError:
-        return Refusal("IncompleteSignature", "the request's signature is not complete")
+        return RequestRefusal("IncompleteSignature", "the request's signature is not complete")
     if _is_followed(request) and not (signature and is_shared(signature)):
         return FOREIGN
     if signature is None:
@@ -179,15 +179,15 @@ def consider(request: Request, rules: Rules) -> Refusal | Signature | Passage:
     return _consider_signed(signature, request, rules) or signature
 
 
-def _consider_signed(signature: Signature, request: Request, rules: Rules) -> Refusal | None:
+def _consider_signed(signature: Signature, request: ReceivedRequest, rules: Rules) -> RequestRefusal | None:
     if request.values("origin") and not is_shared(signature):
-        return Refusal("ForeignOrigin", "a web page has no key")
+        return RequestRefusal("ForeignOrigin", "a web page has no key")
     if signature.presigned and not is_shared(signature):
-        return Refusal("IncompleteSignature", "signed addresses are for S3 only")
+        return RequestRefusal("IncompleteSignature", "signed addresses are for S3 only")
     if signature.presigned and _has_unsigned(request, signature):
-        return Refusal("AccessDenied", "a header of AWS is not signed")
+        return RequestRefusal("AccessDenied", "a header of AWS is not signed")
     if rules.secret_of(signature.scope.key_id) is None:
-        return Refusal("InvalidClientTokenId", f"this is not the stage's key: {_HOW}")
+        return RequestRefusal("InvalidClientTokenId", f"this is not the stage's key: {_HOW}")
     return None
 
 
@@ -196,26 +196,26 @@ def is_own_name(hosts: Sequence[str], port: int) -> bool:
     return len(hosts) == 1 and hosts[0].lower() in {f"{name}:{port}" for name in NAMES}
 
 
-def _consider_place(request: Request, rules: Rules) -> Refusal | None:
+def _consider_place(request: ReceivedRequest, rules: Rules) -> RequestRefusal | None:
     if not is_own_name(request.values("host"), rules.port):
-        return Refusal("ForeignHost", f"ask for 127.0.0.1:{rules.port}")
+        return RequestRefusal("ForeignHost", f"ask for 127.0.0.1:{rules.port}")
     origins = request.values("origin")
     if origins and (len(origins) > 1 or origins[0] not in rules.pages):
-        return Refusal("ForeignOrigin", "not for this web page")
+        return RequestRefusal("ForeignOrigin", "not for this web page")
     is_own = all(site == "none" for site in request.values("sec-fetch-site"))
     if not origins and not is_own and not _is_followed(request):
         return FOREIGN
     return None
 
 
-def _is_followed(request: Request) -> bool:
+def _is_followed(request: ReceivedRequest) -> bool:
     """Return True if the browser follows a link of a page on this machine, to show or to save what it leads to."""
     fetch = {name: request.values(f"sec-fetch-{name}") for name in ("site", "mode")}
     followed = {"site": ["same-site"], "mode": ["navigate"]}
     return request.method == "GET" and not request.values("origin") and fetch == followed
 
 
-def _consider_open(request: Request) -> Refusal | Passage:
+def _consider_open(request: ReceivedRequest) -> RequestRefusal | Passage:
     if (request.method, request.path) == ("GET", HEALTH):
         return Passage.HEALTH
     if request.method == "GET" and _CONTAINER.fullmatch(request.path) and not request.values("origin"):
@@ -225,35 +225,37 @@ def _consider_open(request: Request) -> Refusal | Passage:
     return Passage.FORM if bucket_of(request) else NO_KEY
 
 
-def check(
-    signature: Signature, request: Request, rules: Rules, *, payload: str, now_s: float
-) -> Refusal | None:
+def check_signature(
+    signature: Signature, request: ReceivedRequest, rules: Rules, *, payload: str, now_s: float
+) -> RequestRefusal | None:
     """Return the refusal of an invalid signature, else None. `payload` is the body's digest in hex."""
     secret = rules.secret_of(signature.scope.key_id)
     if secret is None or not is_genuine(signature, request, secret, payload):
-        return Refusal("SignatureDoesNotMatch", f"the signature does not hold: {_HOW}")
+        return RequestRefusal("SignatureDoesNotMatch", f"the signature does not hold: {_HOW}")
     if not is_current(signature, now_s):
-        return Refusal("RequestExpired", "the signature is not valid any more, or not yet")
+        return RequestRefusal("RequestExpired", "the signature is not valid any more, or not yet")
     return None
 
 
-def check_form(request: Request, rules: Rules, *, body: bytes) -> Refusal | None:
+def check_form(request: ReceivedRequest, rules: Rules, *, body: bytes) -> RequestRefusal | None:
     """Return the refusal of a posted form whose policy no key of the stage has signed, else None."""
     try:
         if is_genuine_form(read_form(request, body), bucket_of(request), rules.secret_of):
             return None
     except IncompleteSignatureError:
-        return Refusal("IncompleteSignature", "the form has no whole signature in front of its one file")
-    return Refusal("SignatureDoesNotMatch", "the form's policy is not signed for this bucket")
+        return RequestRefusal(
+            "IncompleteSignature", "the form has no whole signature in front of its one file"
+        )
+    return RequestRefusal("SignatureDoesNotMatch", "the form's policy is not signed for this bucket")
 
 
-def is_for_sockets(request: Request, rules: Rules) -> bool:
+def is_for_sockets(request: ReceivedRequest, rules: Rules) -> bool:
     """Return True if the address is one of an API of websockets, which takes handshakes alone."""
     found = _API.fullmatch(request.path)
     return found is not None and rules.is_socket(found[1])
 
 
-def is_open(request: Request) -> bool:
+def is_open(request: ReceivedRequest) -> bool:
     """Return True if a request without a key is for a deployed API or sign-in only."""
     if any(name.startswith("x-amz-") for name, _ in request.headers):
         return False
@@ -269,6 +271,6 @@ def is_shared(signature: Signature) -> bool:
     return signature.presigned and signature.scope.service == "s3"
 
 
-def _has_unsigned(request: Request, signature: Signature) -> bool:
+def _has_unsigned(request: ReceivedRequest, signature: Signature) -> bool:
     """Return True if an unsigned AWS header could change the meaning of a presigned URL."""
     return any(name.startswith("x-amz-") and name not in signature.headers for name, _ in request.headers)

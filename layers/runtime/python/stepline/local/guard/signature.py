@@ -36,7 +36,7 @@ class IncompleteSignatureError(ValueError):
 
 
 @dataclass(frozen=True)
-class Request:
+class ReceivedRequest:
     """A received request. `path` is decoded, `raw_path` and `query` are not; header names are in lower case."""
 
     method: str
@@ -51,7 +51,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Scope:
+class CredentialScope:
     """A credential as a signature names it: the key, and the day, region and service that it signs for."""
 
     key_id: str
@@ -60,7 +60,7 @@ class Scope:
     service: str
 
     @classmethod
-    def read(cls, text: str) -> Scope:
+    def read(cls, text: str) -> CredentialScope:
         """Parse `<key id>/<yyyymmdd>/<region>/<service>/aws4_request`. Raises IncompleteSignatureError."""
         found = _SCOPE.fullmatch(text)
         if found is None:
@@ -76,7 +76,7 @@ class Scope:
 class Signature:
     """The signature fields of a request. `payload` is the declared digest of the body, or empty."""
 
-    scope: Scope
+    scope: CredentialScope
     headers: tuple[str, ...]
     value: str
     made_at: str
@@ -85,7 +85,7 @@ class Signature:
     presigned: bool
 
 
-def read_signature(request: Request) -> Signature | None:
+def read_signature(request: ReceivedRequest) -> Signature | None:
     """Return the request's signature, None if it has none. Raises IncompleteSignatureError."""
     authorizations = request.values("authorization")
     in_header = any(value.upper().startswith("AWS") for value in authorizations)
@@ -102,7 +102,7 @@ def read_signature(request: Request) -> Signature | None:
     return _read_header(request, authorizations[0])
 
 
-def _read_header(request: Request, authorization: str) -> Signature:
+def _read_header(request: ReceivedRequest, authorization: str) -> Signature:
     found = _AUTHORIZATION.fullmatch(authorization)
     dates, payloads = request.values("x-amz-date"), request.values("x-amz-content-sha256")
     if found is None or len(dates) != 1 or len(payloads) > 1:
@@ -134,7 +134,7 @@ def _read_query(fields: list[tuple[str, str]], authorizations: list[str]) -> Sig
 def _make(
     credential: str, headers: str, value: str, *, made_at: str, lifetime_s: int, payload: str, presigned: bool
 ) -> Signature:
-    scope = Scope.read(credential)
+    scope = CredentialScope.read(credential)
     names = tuple(headers.split(";"))
     if not made_at.startswith(scope.day) or "host" not in names:
         raise IncompleteSignatureError
@@ -159,7 +159,7 @@ def is_current(signature: Signature, now_s: float) -> bool:
     return made_s - SKEW_S <= now_s <= made_s + signature.lifetime_s
 
 
-def is_genuine(signature: Signature, request: Request, secret: str, payload: str) -> bool:
+def is_genuine(signature: Signature, request: ReceivedRequest, secret: str, payload: str) -> bool:
     """Return True if `secret` signed this request with a body of this digest."""
     canonical = "\n".join(
         [
@@ -178,7 +178,7 @@ def is_genuine(signature: Signature, request: Request, secret: str, payload: str
     return hmac.compare_digest(made.encode(), signature.value.encode())
 
 
-def sign(secret: str, scope: Scope, text: str) -> str:
+def sign(secret: str, scope: CredentialScope, text: str) -> str:
     """Return the signature of a text, in hex."""
     key = f"AWS4{secret}".encode()
     for part in str(scope).split("/"):

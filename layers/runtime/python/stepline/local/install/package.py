@@ -64,7 +64,7 @@ def make_environment(
     shutil.rmtree(fresh, ignore_errors=True)
     _run([sys.executable, "-m", "venv", "--without-pip", str(fresh)])
     python = fresh / "bin/python"
-    install(python, "--no-build", *from_lock(lock))
+    _install(python, "--no-build", *from_lock(lock))
     for path in list(fresh.glob("lib/*/site-packages/*/**/tests")):
         shutil.rmtree(path, ignore_errors=True)
     for path in fresh.glob("lib/*/site-packages/*/**/*.[ch]"):  # sources of what is compiled
@@ -97,7 +97,7 @@ def link_same(folder: Path, other: Path) -> None:
             link.replace(path)
 
 
-def install(python: Path, *what: str) -> None:
+def _install(python: Path, *what: str) -> None:
     """Install packages into the environment of an interpreter. Raises DependencyError `local_install`.
 
     On the environment's file system, files are linked from the cache, not copied.
@@ -179,10 +179,10 @@ def main(arguments: list[str]) -> int:
     try:
         match arguments:
             case ["--checkout", folder]:
-                install(python, "--no-deps", "--editable", folder)
+                _install(python, "--no-deps", "--editable", folder)
             case locks:
                 for lock in locks:
-                    install(python, *from_lock(Path(lock)))
+                    _install(python, *from_lock(Path(lock)))
     except DependencyError as error:
         print(f"error: {error.reason}: {error}", file=sys.stderr)
         return 1

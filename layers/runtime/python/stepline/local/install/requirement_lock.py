@@ -47,7 +47,7 @@ _HASH: Final = "--hash="
 _UNRESOLVED: Final = 1
 """uv's exit code if no set of versions fits; after any other failure it is 2."""
 
-UNREADABLE: Final = "parse requirement"
+REQUIREMENT_PARSE_ERROR: Final = "parse requirement"
 """uv's words for a line whose versions or marker are none."""
 
 
@@ -169,7 +169,7 @@ def _resolve(files: Sequence[Path], lock: Path, *, root: Path, version: str) -> 
     if not done.returncode:
         return
     said = " ".join(done.stderr.split())
-    if UNREADABLE in said:
+    if REQUIREMENT_PARSE_ERROR in said:
         raise InputError(
             f"the requirements of the bundle cannot be read: {said[:800]}", code="requirements_invalid"
         )

@@ -20,20 +20,20 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from stepline.bundle.knowledge_index import EXCERPT_CHARS, FOLDER, POINTER, SCHEMA, WEIGHTS
+from stepline.bundle.knowledge_index import COLUMN_WEIGHTS, EXCERPT_CHARS, FOLDER, POINTER, SCHEMA
 from stepline.errors import DependencyError, InputError
 from stepline.local.counted import counted
-from stepline.local.knowledge.knowledge_config import FILE, KINDS, KnowledgeConfig, read_config
+from stepline.local.knowledge.knowledge_config import KINDS, KNOWLEDGE_FILE, KnowledgeConfig, read_config
 from stepline.local.knowledge.knowledge_source import (
-    BYTES_MAX,
     FILE_MAX_BYTES,
-    Progress,
+    KNOWLEDGE_BYTES_MAX,
+    IndexProgress,
     SourceFiles,
     choose_files,
     open_source,
     reading,
 )
-from stepline.local.knowledge.scan_document import Document, scan_document
+from stepline.local.knowledge.scan_document import KnowledgeDocument, scan_document
 from stepline.model.base import Value
 from stepline.model.visible_text import shorten_line
 
@@ -45,16 +45,19 @@ _PLACEHOLDER: Final = re.compile(r"[<>*{}…$?]|\.\.\.")
 _LINE: Final = re.compile(r":\d+(?:-\d+)?$")
 
 
-class Missing(NamedTuple):
+class _BrokenReference(NamedTuple):
     """A reference to nothing, and the document that has it."""
 
     path: str
     reference: str
 
 
-def check_references(
-    documents: Iterable[Document], config: KnowledgeConfig, known: Collection[str], has: Callable[[str], bool]
-) -> tuple[int, list[Missing]]:
+def _check_references(
+    documents: Iterable[KnowledgeDocument],
+    config: KnowledgeConfig,
+    known: Collection[str],
+    has: Callable[[str], bool],
+) -> tuple[int, list[_BrokenReference]]:
     """Return the number of references in Markdown, and those that lead to nothing.
 
     A reference is the path of a file or folder in the source, or of a document (`known`) without its `ks:`.
@@ -62,7 +65,7 @@ def check_references(
     folders = {f"{name}/" for name in FOLDERS} | {f"{root}/" for _, root in config.roots if root != "."}
     first = tuple(sorted(folders))
     total = 0
-    missing: list[Missing] = []
+    missing: list[_BrokenReference] = []
     for document in documents:
         if not document.is_markdown:
             continue
@@ -72,7 +75,7 @@ def check_references(
                 continue
             total += 1
             if not (f"ks:{path}" in known or has(path) or _is_folder(path, known)):
-                missing.append(Missing(document.path, reference))
+                missing.append(_BrokenReference(document.path, reference))
     return total, missing
 
 
@@ -110,7 +113,7 @@ class Built(Value, omit_defaults=False):
     missing: tuple[tuple[str, str], ...] = ()
 
 
-def build_index(folder: Path, progress: Progress) -> Built:
+def build_index(folder: Path, progress: IndexProgress) -> Built:
     """Build the index of the knowledge space of `folder`, unless there is an equal one.
 
     Raises:
@@ -118,7 +121,7 @@ def build_index(folder: Path, progress: Progress) -> Built:
             `not_writable`.
         DependencyError: `repo_unreachable`, or `fts_missing`, this Python's SQLite cannot search.
     """
-    with reading(folder / FILE):
+    with reading(folder / KNOWLEDGE_FILE):
         config = read_config(folder)
     home = folder / FOLDER
     try:
@@ -129,15 +132,15 @@ def build_index(folder: Path, progress: Progress) -> Built:
         raise InputError(f"{home} cannot be written: {error}", code="not_writable") from error
 
 
-def build_bundle(module: str, project: Path, progress: Progress) -> None:
+def build_bundle(module: str, project: Path, progress: IndexProgress) -> None:
     """Build every index of the bundle `module`, a package of the folder `project`. Raises the errors of `build_index`."""
     package = project.joinpath(*module.split("."))
-    for config in sorted(package.rglob(FILE)):
+    for config in sorted(package.rglob(KNOWLEDGE_FILE)):
         progress(f"building the index of {config.parent.relative_to(project)}")
         build_index(config.parent, progress)
 
 
-def _build(home: Path, config: KnowledgeConfig, source: SourceFiles, progress: Progress) -> Built:
+def _build(home: Path, config: KnowledgeConfig, source: SourceFiles, progress: IndexProgress) -> Built:
     chosen = choose_files(source, config)
     progress(f"reading {counted(len(chosen), 'file')}")
     contents = _read({path: read for path, (_, read) in chosen.items()})
@@ -148,7 +151,7 @@ def _build(home: Path, config: KnowledgeConfig, source: SourceFiles, progress: P
         return _facts(file, fresh=False)
     scanned = _scan({path: kind for path, (kind, _) in chosen.items()}, contents, progress)
     total, missing = (
-        check_references(scanned, config, contents.keys(), source.has) if config.validate_refs else (0, [])
+        _check_references(scanned, config, contents.keys(), source.has) if config.validate_refs else (0, [])
     )
     facts = {
         "documents": len(scanned),
@@ -164,7 +167,7 @@ def _build(home: Path, config: KnowledgeConfig, source: SourceFiles, progress: P
 
 
 @contextmanager
-def _alone(home: Path, progress: Progress) -> Iterator[None]:
+def _alone(home: Path, progress: IndexProgress) -> Iterator[None]:
     """Let one build run at a time; another one waits, and says for which process."""
     with (home / "lock").open("a+") as lock:
         try:
@@ -185,14 +188,16 @@ def _alone(home: Path, progress: Progress) -> Iterator[None]:
 def _read(readers: Mapping[str, Any]) -> dict[str, bytes]:
     """Return the bytes of files by their paths; those of too large files are empty. Raises InputError `knowledge_too_large`."""
     contents: dict[str, bytes] = {}
-    left = BYTES_MAX
+    left = KNOWLEDGE_BYTES_MAX
     for path in sorted(readers):
         with reading(path):
             data = readers[path]()
         contents[path] = data if len(data) <= FILE_MAX_BYTES else b""
         left -= len(contents[path])
         if left < 0:
-            raise InputError(f"more than {BYTES_MAX >> 20} MiB of documents", code="knowledge_too_large")
+            raise InputError(
+                f"more than {KNOWLEDGE_BYTES_MAX >> 20} MiB of documents", code="knowledge_too_large"
+            )
     return contents
 
 
@@ -204,7 +209,9 @@ def _sign(config: KnowledgeConfig, contents: Mapping[str, bytes]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _scan(kinds: Mapping[str, str], contents: Mapping[str, bytes], progress: Progress) -> list[Document]:
+def _scan(
+    kinds: Mapping[str, str], contents: Mapping[str, bytes], progress: IndexProgress
+) -> list[KnowledgeDocument]:
     """Return the files that are texts, as documents."""
     scanned = []
     for n, (path, data) in enumerate(contents.items(), 1):
@@ -215,7 +222,7 @@ def _scan(kinds: Mapping[str, str], contents: Mapping[str, bytes], progress: Pro
     return scanned
 
 
-def _write(file: Path, documents: Sequence[Document], facts: Mapping[str, Any]) -> None:
+def _write(file: Path, documents: Sequence[KnowledgeDocument], facts: Mapping[str, Any]) -> None:
     """Write an index beside its place and move it there."""
     fresh = file.with_name(f"{file.name}.new")
     fresh.unlink(missing_ok=True)
@@ -236,7 +243,7 @@ def _write(file: Path, documents: Sequence[Document], facts: Mapping[str, Any]) 
     fresh.replace(file)
 
 
-def _add(index: sqlite3.Connection, document: Document) -> None:
+def _add(index: sqlite3.Connection, document: KnowledgeDocument) -> None:
     lists = [
         json.dumps(words, ensure_ascii=False)
         for words in (document.tags, document.keywords, document.see_also)
@@ -266,10 +273,10 @@ def _add(index: sqlite3.Connection, document: Document) -> None:
             "keywords": " ".join(document.keywords),
             "see_also": " ".join(document.see_also),
         }
-        marks = ", ?" * len(WEIGHTS)
+        marks = ", ?" * len(COLUMN_WEIGHTS)
         index.execute(
-            f"INSERT INTO words (rowid, {', '.join(WEIGHTS)}) VALUES (?{marks})",  # noqa: S608 - names of our columns
-            (at, *(words[name] for name in WEIGHTS)),
+            f"INSERT INTO words (rowid, {', '.join(COLUMN_WEIGHTS)}) VALUES (?{marks})",  # noqa: S608 - names of our columns
+            (at, *(words[name] for name in COLUMN_WEIGHTS)),
         )
 
 

@@ -16,7 +16,7 @@ from stepline.local.safe_text import without_credentials
 from stepline.model.base import Value
 from stepline.model.traversal import check_relative
 
-FILE: Final = "knowledge.yaml"
+KNOWLEDGE_FILE: Final = "knowledge.yaml"
 INVALID: Final = "knowledge_config_invalid"
 KINDS: Final = ("docs", "src", "deploy", "tests")
 """Kinds of documents; each is the first folder of its paths, as in `ks:docs/…`."""
@@ -55,14 +55,14 @@ class KnowledgeConfig(Value, forbid_unknown_fields=True):
 def read_config(folder: Path) -> KnowledgeConfig:
     """Return the configuration of a folder; without the file the defaults. Raises InputError `knowledge_config_invalid`."""
     try:
-        written = yaml.safe_load((folder / FILE).read_text(encoding="utf-8")) or {}
+        written = yaml.safe_load((folder / KNOWLEDGE_FILE).read_text(encoding="utf-8")) or {}
         config = msgspec.convert(written, KnowledgeConfig)
         for _, root in config.roots:
             _ = root == "." or check_relative(root)
     except FileNotFoundError:
         return KnowledgeConfig()
     except (yaml.YAMLError, PathError, ValueError, RecursionError) as error:  # ValueError: msgspec's, too
-        raise InputError(f"{folder / FILE}: {_say(error)}", code=INVALID) from error
+        raise InputError(f"{folder / KNOWLEDGE_FILE}: {_say(error)}", code=INVALID) from error
     return config
 
 

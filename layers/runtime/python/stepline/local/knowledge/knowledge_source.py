@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FILES_MAX: Final = 20_000
 FILE_MAX_BYTES: Final = 1 << 20
-BYTES_MAX: Final = 64 << 20
+KNOWLEDGE_BYTES_MAX: Final = 64 << 20
 
 _URL: Final = re.compile(r"(?:https?|git)://")
 _REMOTE: Final = re.compile(r"[a-z][a-z0-9+.-]{1,20}:/|[^/\s@]{1,200}@[^/\s@:]{1,200}:", re.IGNORECASE)
@@ -40,7 +40,7 @@ _LEFT_OUT: Final = re.compile(
 
 
 Reader: TypeAlias = Callable[[], bytes]
-Progress: TypeAlias = Callable[[str], None]
+IndexProgress: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def reading(place: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_source(folder: Path, config: KnowledgeConfig, progress: Progress) -> Iterator[SourceFiles]:
+def open_source(folder: Path, config: KnowledgeConfig, progress: IndexProgress) -> Iterator[SourceFiles]:
     """Yield the files of the source that a configuration in `folder` names.
 
     Raises:

@@ -32,7 +32,7 @@ class Section(Value):
     end: int
 
 
-class Document(Value):
+class KnowledgeDocument(Value):
     """A file with what describes it. `path` is its logical one, `kind` that of its root."""
 
     path: str
@@ -52,7 +52,7 @@ class Document(Value):
         return self.mime == "text/markdown"
 
 
-def scan_document(path: str, kind: str, data: bytes) -> Document | None:
+def scan_document(path: str, kind: str, data: bytes) -> KnowledgeDocument | None:
     """Return a file as a document; None for one that is no text, or no documentation where its root is."""
     name = PurePosixPath(path.removeprefix("ks:"))
     if kind == "docs" and name.suffix.lower() not in PROSE:
@@ -67,7 +67,7 @@ def scan_document(path: str, kind: str, data: bytes) -> Document | None:
     if name.suffix.lower() in MARKDOWN:
         return _markdown(path, kind, text, name.stem)
     lines = [line.strip() for line in text.split("\n") if line.strip()][:FIRST_LINES]
-    return Document(
+    return KnowledgeDocument(
         path=path,
         kind=kind,
         mime=mimetypes.guess_type(name.name)[0] or "text/plain",
@@ -78,11 +78,11 @@ def scan_document(path: str, kind: str, data: bytes) -> Document | None:
     )
 
 
-def _markdown(path: str, kind: str, text: str, stem: str) -> Document:
+def _markdown(path: str, kind: str, text: str, stem: str) -> KnowledgeDocument:
     facts, begin = _front_matter(text)
     heads = list(_headings(text, begin))
     title = _text(facts.get("title")) or next((head for _, level, head, _ in heads if level == 1), "") or stem
-    return Document(
+    return KnowledgeDocument(
         path=path,
         kind=kind,
         mime="text/markdown",

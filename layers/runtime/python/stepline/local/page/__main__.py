@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from stepline.local.page.page_server import PageBuild, StageFacts, make_server
+from stepline.local.page.page_server import PageBuild, StageFacts, make_page_server
 from stepline.local.stage.deployed import HOME
 
 
@@ -14,7 +14,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--home", type=Path, default=HOME)
     given = parser.parse_args()
-    make_server(given.port, StageFacts(given.home), PageBuild()).serve_forever()
+    make_page_server(given.port, StageFacts(given.home), PageBuild()).serve_forever()
 
 
 if __name__ == "__main__":

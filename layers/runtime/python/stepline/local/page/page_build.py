@@ -63,7 +63,7 @@ def is_built(digest: str, web: Path = WEB) -> bool:
     return built is not None and (not digest or built == digest)
 
 
-def install(progress: Callable[[str], None], web: Path = WEB) -> None:
+def install_page_packages(progress: Callable[[str], None], web: Path = WEB) -> None:
     """Install the packages of the page's lock file unless they are there. Raises DependencyError `page_build`."""
     lock, there = web / "package-lock.json", web / "node_modules/.package-lock.json"
     if there.exists() and there.stat().st_mtime >= lock.stat().st_mtime:
@@ -73,7 +73,7 @@ def install(progress: Callable[[str], None], web: Path = WEB) -> None:
     there.touch()
 
 
-def build(progress: Callable[[str], None], web: Path = WEB) -> None:
+def build_page(progress: Callable[[str], None], web: Path = WEB) -> None:
     """Build the page, unless that was done: another process may do it at this moment.
 
     Raises DependencyError `page_build` with the last words of what failed.
@@ -84,7 +84,7 @@ def build(progress: Callable[[str], None], web: Path = WEB) -> None:
             return
         if not digest:
             raise DependencyError("this installation came without the chat page", code="page_build")
-        install(progress, web)
+        install_page_packages(progress, web)
         progress("building the chat page")
         fresh, old = web / "node_modules/.dist", web / "node_modules/.dist.old"
         _run(
@@ -141,7 +141,7 @@ def main() -> None:
         sys.stderr.write(f"{text}\n")
 
     try:
-        (install if sys.argv[1:] == ["install"] else build)(progress)
+        (install_page_packages if sys.argv[1:] == ["install"] else build_page)(progress)
     except DependencyError as error:
         sys.exit(str(error))
 

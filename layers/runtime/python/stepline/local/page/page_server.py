@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from stepline.errors import DependencyError
 from stepline.local.guard.own_server import HEALTH, OwnServer, own_identity
-from stepline.local.page.page_build import WEB, build, built_of, digest_sources, is_built
+from stepline.local.page.page_build import WEB, build_page, built_of, digest_sources, is_built
 from stepline.local.stage.deployed import REPOSITORY, load, read_json
 from stepline.local.stage.service import LOOPBACK
 
@@ -70,13 +70,13 @@ class SiteFile:
         return gzip.compress(self.body, mtime=0) if is_text and len(self.body) >= _PACKED_MIN_BYTES else None
 
 
-class Site:
+class _SiteBuild:
     """The files of one build, by their addresses."""
 
     def __init__(self, dist: Path) -> None:
         self._files = {
             f"/{name}": SiteFile(path.read_bytes(), mime_of(path), _kind(name))
-            for name, path in list_files(dist).items()
+            for name, path in _list_page_files(dist).items()
         }
 
     def find(self, path: str) -> SiteFile | None:
@@ -84,7 +84,7 @@ class Site:
         return self._files.get(path) or (None if path.startswith(ASSETS) else self._files.get("/index.html"))
 
 
-def list_files(folder: Path) -> dict[str, Path]:
+def _list_page_files(folder: Path) -> dict[str, Path]:
     """Return the files of a folder by their names in it, without hidden ones and without links that lead out."""
     inside = folder.resolve()
     found = {}
@@ -102,7 +102,7 @@ def find_bundle_file(path: str, folders: Mapping[str, Path]) -> SiteFile | None:
     folder = folders.get(name)
     if folder is None or not slash:
         return None
-    found = list_files(folder).get(rest or "index.html")
+    found = _list_page_files(folder).get(rest or "index.html")
     return SiteFile(found.read_bytes(), mime_of(found), "bundle") if found else None
 
 
@@ -166,14 +166,16 @@ _AGAIN_S: Final = 1
 class PageBuild:
     """The newest build of the page, made in a thread when one is missing or older than its sources."""
 
-    def __init__(self, web: Path = WEB, make: Callable[[Callable[[str], None], Path], None] = build) -> None:
+    def __init__(
+        self, web: Path = WEB, make: Callable[[Callable[[str], None], Path], None] = build_page
+    ) -> None:
         self._web, self._make = web, make
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._failed: tuple[str, str] = ("", "")  # the sources that could not be built, and why
-        self._site: tuple[str | None, Site] | None = None
+        self._site: tuple[str | None, _SiteBuild] | None = None
 
-    def site(self) -> Site | str | None:
+    def site(self) -> _SiteBuild | str | None:
         """Return the built page, why it cannot be built, or None while it is built."""
         with self._lock:
             digest = digest_sources(self._web)
@@ -187,15 +189,15 @@ class PageBuild:
             self._thread.start()
             return None
 
-    def built(self) -> Site | None:
+    def built(self) -> _SiteBuild | None:
         """Return the page as it was built last, None if it never was: a file of it is no reason to build another."""
         with self._lock:
             return None if built_of(self._web) is None else self._read()
 
-    def _read(self) -> Site:
+    def _read(self) -> _SiteBuild:
         built = built_of(self._web)
         if self._site is None or self._site[0] != built:
-            self._site = built, Site(self._web / "dist")
+            self._site = built, _SiteBuild(self._web / "dist")
         return self._site[1]
 
     def _build(self, digest: str) -> None:
@@ -342,7 +344,7 @@ class PageHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def make_server(port: int, facts: StageFacts, page: PageBuild) -> OwnServer:
+def make_page_server(port: int, facts: StageFacts, page: PageBuild) -> OwnServer:
     """Return the page's server; port 0 picks a free one."""
 
     class Handler(PageHandler):

@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.local.scripted.reading import Call, Message, TurnView, View, fold_sections
+from stepline.local.scripted.reading import PromptView, ToolCallView, TurnView, ViewMessage, fold_sections
 from stepline.rendering.quote import INDENT
 
-MARK: Final = "[OPERATIONAL DIGEST]"
+DIGEST_MARK: Final = "[OPERATIONAL DIGEST]"
 _PRIOR: Final = re.compile(r"^=== PRIOR TURN (?P<id>\S+) \(", re.MULTILINE)
 _CURRENT: Final = re.compile(r"^=== CURRENT TURN \(live\) (?P<id>\S+) \(", re.MULTILINE)
 _SECTION: Final = re.compile(r"^\[(?P<title>[A-Z][^\]\n]{0,100})\]$", re.MULTILINE)
@@ -48,7 +48,7 @@ _SECTIONS: Final = (
 )
 
 
-def parse_digest(text: str, system: str = "") -> View:
+def parse_digest(text: str, system: str = "") -> PromptView:
     """Parse a message of this layout; `system` may have skills that are staged."""
     begun = _CURRENT.search(text)
     head = text[: begun.start()] if begun else text
@@ -60,7 +60,7 @@ def parse_digest(text: str, system: str = "") -> View:
     for title in (_PROMPT, _EVENTS):
         turn = fold_sections(turn, sections.get(title, ""))
     shown = [*_STAGED.finditer(system), *_STAGED.finditer(rest)]
-    return View(
+    return PromptView(
         turns=(*prior, replace(turn, calls=tuple(_filled(turn.calls, sections.get(_ARTIFACTS, ""))))),
         last_round="LAST ROUND" in rounds,
         finalize="\n[FINALIZE]" in rounds,
@@ -88,12 +88,12 @@ def _prior(text: str) -> TurnView:
     slots = tuple(match["path"] for match in _SLOT.finditer(text))
     return TurnView(
         turn_id=named["id"] if named else "",
-        messages=(Message(kind="user", text=_plain(said["text"]) if said else "", files=files),),
-        calls=(Call(tool="", result="slots", paths=slots),) if slots else (),
+        messages=(ViewMessage(kind="user", text=_plain(said["text"]) if said else "", files=files),),
+        calls=(ToolCallView(tool="", result="slots", paths=slots),) if slots else (),
     )
 
 
-def _filled(calls: tuple[Call, ...], artifacts: str) -> Iterator[Call]:
+def _filled(calls: tuple[ToolCallView, ...], artifacts: str) -> Iterator[ToolCallView]:
     """Yield the calls with the contents of their results, as far as the digest shows them."""
     rows: dict[str, list[tuple[str, str]]] = {}
     for row in _ROW.finditer(artifacts):

@@ -11,19 +11,27 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from stepline.local.scripted.digest import MARK, parse_digest
+from stepline.local.scripted.digest import DIGEST_MARK, parse_digest
 from stepline.local.scripted.messages_request import Prompt
-from stepline.local.scripted.reading import Call, Message, Roster, TurnView, View, parse_roster, parse_view
+from stepline.local.scripted.reading import (
+    PromptView,
+    Roster,
+    ToolCallView,
+    TurnView,
+    ViewMessage,
+    parse_roster,
+    parse_view,
+)
 from stepline.local.scripted.result_text import report, report_plan
 from stepline.local.scripted.scenarios import pick, suggest
-from stepline.local.scripted.script import Remark, Round, Script
+from stepline.local.scripted.script import Round, Script, ScriptedText
 from stepline.local.scripted.speech import (
     NOT_AN_AI,
     WHO_I_AM,
     Saying,
     channel,
     plain,
-    quote,
+    quote_line,
     render_answer,
     render_calls,
 )
@@ -50,9 +58,9 @@ def answer_side_request(prompt: Prompt) -> str:
     return answer(prompt.newest_message) if answer else ""
 
 
-def summarise(text: str) -> str:
+def _summarise(text: str) -> str:
     """Return a summary of a conversation: its last messages, and the newest paths it names."""
-    said = [quote(match["text"], limit_chars=LINE_CHARS) for match in _SAID.finditer(text)][-SAID_MAX:]
+    said = [quote_line(match["text"], limit_chars=LINE_CHARS) for match in _SAID.finditer(text)][-SAID_MAX:]
     newest = list(dict.fromkeys(ref.rstrip(".:") for ref in reversed(_REF.findall(text))))[:REFS_MAX]
     lines = [
         "## Active Work Reminder",
@@ -68,7 +76,7 @@ def summarise(text: str) -> str:
     return "\n".join(lines)
 
 
-def name_conversation(text: str) -> str:
+def _name_conversation(text: str) -> str:
     """Return a title in the requested channels: the first words of the conversation's first message."""
     messages = parse_view(text).current.messages
     words = _WORD.findall(messages[0].text if messages else "")[:TITLE_WORDS]
@@ -77,9 +85,9 @@ def name_conversation(text: str) -> str:
 
 
 _ANSWERS: Final[dict[str, Callable[[str], str]]] = {
-    SUMMARY_MARK: summarise,
-    PREFIX_MARK: summarise,
-    GATE_MARK: name_conversation,
+    SUMMARY_MARK: _summarise,
+    PREFIX_MARK: _summarise,
+    GATE_MARK: _name_conversation,
 }
 
 
@@ -94,21 +102,21 @@ def answer_prompt(prompt: Prompt) -> str:
     if answer := answer_side_request(prompt):
         return answer
     if PROTOCOL_MARK not in f"{prompt.system}\n{prompt.newest_message}":
-        return f"{WHO_I_AM}\n\nYou wrote: “{quote(prompt.newest_message)}”"
+        return f"{WHO_I_AM}\n\nYou wrote: “{quote_line(prompt.newest_message)}”"
     text = prompt.newest_message
-    view = parse_digest(text, prompt.system) if text.startswith(MARK) else parse_view(text)
+    view = parse_digest(text, prompt.system) if text.startswith(DIGEST_MARK) else parse_view(text)
     return answer_view(view, parse_roster(prompt.system), several=bool(_SEVERAL.search(prompt.system)))
 
 
-def answer_view(view: View, roster: Roster = ALL, *, several: bool = False) -> str:
+def answer_view(view: PromptView, roster: Roster = ALL, *, several: bool = False) -> str:
     """Return the next round of a turn: the first one not yet done, or the answer to all messages of the turn."""
     turn, left = view.current, list(view.current.calls)
     heard = [message for message in turn.messages if message.reactive]
-    told = [Remark(text=_report_event(message)) for message in turn.messages if message.kind == "event"]
+    told = [ScriptedText(text=_report_event(message)) for message in turn.messages if message.kind == "event"]
     asked = [one.text for one in heard if one.kind != "steer" and (one.text or one.kind != "event")]
     chips = suggest(asked[-1] if asked else "", view, roster)
     if view.finalize or (heard and heard[-1].kind == "steer"):
-        return _end(turn, [Remark(text=_report_steer(heard)), *told], chips)
+        return _end(turn, [ScriptedText(text=_report_steer(heard)), *told], chips)
     for n, text in enumerate(asked or ([] if told else [""]), 1):
         remarks, following = play(pick(text, view, roster), left, view)
         told += remarks
@@ -116,36 +124,38 @@ def answer_view(view: View, roster: Roster = ALL, *, several: bool = False) -> s
             continue
         tool = following.calls[0].tool
         if not roster.has([tool]):
-            told.append(Remark(text=f"I cannot do that here: there is no tool `{tool}`."))
+            told.append(ScriptedText(text=f"I cannot do that here: there is no tool `{tool}`."))
         elif view.last_round:
-            told.append(Remark(text=LAST_ROUND))
+            told.append(ScriptedText(text=LAST_ROUND))
         elif turn.violations or not (several or following.insists):
             return render_calls(following.calls[:1])
         elif following.beside and n == len(asked):
-            plans = [Remark(text=report_plan(call)) for call in following.calls]
+            plans = [ScriptedText(text=report_plan(call)) for call in following.calls]
             return _end(turn, told + plans, chips, calls=following.calls)
         else:
             return render_calls(following.calls)
     return _end(turn, told, chips)
 
 
-def play(script: Script, left: list[Call], view: View) -> tuple[list[Remark], Round | None]:
+def play(
+    script: Script, left: list[ToolCallView], view: PromptView
+) -> tuple[list[ScriptedText], Round | None]:
     """Replay a script over the calls already made; return its remarks, and the round to do next.
 
     The next round is the rest of a partly done one, or None at the end of the script. Calls that are matched
     are removed from `left`. Of a partly done round only one call is returned at a time: calls that were
     refused together are made alone.
     """
-    said: list[Remark] = []
+    said: list[ScriptedText] = []
     try:
         current = next(script)
         while True:
-            if isinstance(current, Remark):
+            if isinstance(current, ScriptedText):
                 said.append(current)
                 current = next(script)
                 continue
             made = [(saying, _take(saying.tool, left)) for saying in current.calls]
-            said += [Remark(text=report(saying, call, view)) for saying, call in made if call]
+            said += [ScriptedText(text=report(saying, call, view)) for saying, call in made if call]
             rest = tuple(saying for saying, call in made if call is None)
             if rest:
                 return said, current if len(rest) == len(made) else Round(calls=rest[:1])
@@ -154,7 +164,7 @@ def play(script: Script, left: list[Call], view: View) -> tuple[list[Remark], Ro
         return said, None
 
 
-def _take(tool: str, left: list[Call]) -> Call | None:
+def _take(tool: str, left: list[ToolCallView]) -> ToolCallView | None:
     """Remove and return the first call of a tool."""
     call = next((call for call in left if call.tool == tool), None)
     if call:
@@ -163,7 +173,7 @@ def _take(tool: str, left: list[Call]) -> Call | None:
 
 
 def _end(
-    turn: TurnView, told: Sequence[Remark], chips: Sequence[str], *, calls: Sequence[Saying] = ()
+    turn: TurnView, told: Sequence[ScriptedText], chips: Sequence[str], *, calls: Sequence[Saying] = ()
 ) -> str:
     """Return the round that completes a turn."""
     return render_answer(
@@ -176,15 +186,15 @@ def _end(
     )
 
 
-def _report_event(event: Message) -> str:
+def _report_event(event: ViewMessage) -> str:
     """Report that an event was seen, with its text."""
     text = event.text or event.payload
-    said = f": “{quote(text)}”" if text else ""
+    said = f": “{quote_line(text)}”" if text else ""
     files = "".join(f", with `{path}`" for path in event.files)
     return f"I saw the event `{event.event}`{said}{files}."
 
 
-def _report_steer(heard: Sequence[Message]) -> str:
+def _report_steer(heard: Sequence[ViewMessage]) -> str:
     """Report that the turn ends, with the words of its last steer."""
     said = next((message.text for message in reversed(heard) if message.kind == "steer"), "")
-    return f"I stopped, as you asked: “{quote(said)}”."
+    return f"I stopped, as you asked: “{quote_line(said)}”."

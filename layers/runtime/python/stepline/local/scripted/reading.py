@@ -55,7 +55,7 @@ _MESSAGES: Final[dict[str, Kind]] = {
 }
 
 
-class Message(Value):
+class ViewMessage(Value):
     """A user message, or an event of kind `event`. If it is not `reactive`, it asks for no answer.
 
     `files` are the paths of its attachments.
@@ -69,7 +69,7 @@ class Message(Value):
     reactive: bool = True
 
 
-class Call(Value):
+class ToolCallView(Value):
     """A tool call of the current view with its id and its result; `result` is empty while there is none.
 
     `blocks` are the result's, each a path and its data; `paths` also has those named in the status; `content`
@@ -106,13 +106,13 @@ class TurnView(Value):
     """One turn as rendered. `violations` counts corrections since the last tool result, `codes` are programs by path."""
 
     turn_id: str = ""
-    messages: tuple[Message, ...] = ()
-    calls: tuple[Call, ...] = ()
+    messages: tuple[ViewMessage, ...] = ()
+    calls: tuple[ToolCallView, ...] = ()
     violations: int = 0
     codes: tuple[tuple[str, str], ...] = ()
 
 
-class Request(Value):
+class ExampleRequest(Value):
     """A sentence that a user may say, from the card of a tool, and the parameters that answer it."""
 
     text: str
@@ -124,14 +124,14 @@ class Roster(Value):
     """The tools of a request and the requests on their cards; without `tools` it is not known which there are."""
 
     tools: frozenset[str] | None = None
-    requests: tuple[Request, ...] = ()
+    requests: tuple[ExampleRequest, ...] = ()
 
     def has(self, tools: Iterable[str]) -> bool:
         """Return True if all of these tools can be called."""
         return self.tools is None or self.tools.issuperset(tools)
 
 
-class View(Value):
+class PromptView(Value):
     """A parsed prompt. The last turn is the current one.
 
     `finalize` is true if a steer asks the turn to end. `staged` are contents that the journal shows in full, by path, and
@@ -183,29 +183,29 @@ def parse_roster(system: str) -> Roster:
     if found is None:
         return Roster()
     tools, tool = frozenset(found["names"].split(", ")), ""
-    requests: list[Request] = []
+    requests: list[ExampleRequest] = []
     for line, following in pairwise([*system[found.end() :].split("\n"), ""]):
         if line.startswith(_CARD):
             tool = line.removeprefix(_CARD)
         elif tool in tools and line.startswith(_REQUEST) and following.startswith(_EXAMPLE):
             params = json.loads(following.removeprefix(_EXAMPLE))["params"]
-            requests.append(Request(text=line.removeprefix(_REQUEST), tool=tool, params=params))
+            requests.append(ExampleRequest(text=line.removeprefix(_REQUEST), tool=tool, params=params))
     return Roster(tools=tools, requests=tuple(requests))
 
 
-def parse_view(text: str) -> View:
+def parse_view(text: str) -> PromptView:
     """Parse a prompt. Text that is no timeline becomes one turn with one user message."""
     timeline, announce = _split_announce(text)
     turns: list[TurnView] = []
-    calls: dict[str, Call] = {}
+    calls: dict[str, ToolCallView] = {}
     for section in _sections(timeline):
         if opened := _TURN.match(section.header):
             turns.append(TurnView(turn_id=opened["id"]))
             calls = {}
         elif turns:
             turns[-1] = _fold(turns[-1], section, calls)
-    return View(
-        turns=tuple(turns) or (TurnView(messages=(Message(kind="user", text=text.strip()),)),),
+    return PromptView(
+        turns=tuple(turns) or (TurnView(messages=(ViewMessage(kind="user", text=text.strip()),)),),
         last_round="LAST ROUND" in announce,
         finalize="\n[FINALIZE]" in announce,
     )
@@ -213,7 +213,7 @@ def parse_view(text: str) -> View:
 
 def fold_sections(turn: TurnView, text: str) -> TurnView:
     """Return a turn with what a text of its sections says."""
-    calls: dict[str, Call] = {}
+    calls: dict[str, ToolCallView] = {}
     for section in _sections(text):
         turn = _fold(turn, section, calls)
     return turn
@@ -245,14 +245,14 @@ def _is_header(line: str) -> bool:
     return known or bool(_OTHER_HEADER.match(line) and not line.endswith(_CUT))
 
 
-def _fold(turn: TurnView, section: _Section, calls: dict[str, Call]) -> TurnView:
+def _fold(turn: TurnView, section: _Section, calls: dict[str, ToolCallView]) -> TurnView:
     header = section.header
     if said := _message(section):
         return replace(turn, messages=(*turn.messages, said))
     if code := _CODE.match(header):
         return replace(turn, codes=(*turn.codes, (code["path"], section.text)))
     if call := _CALL.match(header):
-        calls[call["id"]] = Call(tool=call["tool"], id=call["id"])
+        calls[call["id"]] = ToolCallView(tool=call["tool"], id=call["id"])
         return replace(turn, calls=tuple(calls.values()))
     if result := _RESULT.match(header):
         calls[result["id"]] = _result(result["tool"], result["id"], section.lines)
@@ -262,7 +262,7 @@ def _fold(turn: TurnView, section: _Section, calls: dict[str, Call]) -> TurnView
     return turn
 
 
-def _message(section: _Section) -> Message | None:
+def _message(section: _Section) -> ViewMessage | None:
     """Return the message under a header; None if it is empty or no message header."""
     event = _EVENT.match(section.header)
     kind = "event" if event else _MESSAGES.get(section.header)
@@ -270,7 +270,7 @@ def _message(section: _Section) -> Message | None:
     if kind is None or not (section.text or files or kind in ("steer", "event")):
         return None
     payloads = (line.removeprefix(_PAYLOAD) for line in section.lines if line.startswith(_PAYLOAD))
-    return Message(
+    return ViewMessage(
         kind=kind,
         text=section.text,
         event=event["kind"] if event else "",
@@ -280,13 +280,13 @@ def _message(section: _Section) -> Message | None:
     )
 
 
-def _result(tool: str, call: str, lines: tuple[str, ...]) -> Call:
+def _result(tool: str, call: str, lines: tuple[str, ...]) -> ToolCallView:
     blocks = _blocks(lines)
     shown = [text for path, text in blocks if text and not path.endswith((".result", ".notice"))]
     named = [match["path"] for line in lines for match in _NAMED.finditer(line)]
     named += [match["path"] for line in lines if (match := _ARTIFACT.match(line))]
     flaw = next((match for line in lines if (match := _FAILED.match(line))), None)
-    return Call(
+    return ToolCallView(
         tool=tool,
         id=call,
         result="\n".join(line.removeprefix(_INDENT) for line in lines).strip() or "(nothing)",

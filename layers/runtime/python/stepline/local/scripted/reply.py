@@ -13,7 +13,7 @@ from stepline.local.scripted.cache import CacheUse
 from stepline.local.scripted.fault import MALFORMED_ANSWER, Fault, spoil_prefix, spoil_quote
 from stepline.local.scripted.messages_request import BadRequestError, Prompt, count_tokens
 from stepline.local.scripted.policy import answer_prompt
-from stepline.local.scripted.thought import Thought
+from stepline.local.scripted.thought import ScriptedThought
 from stepline.model.base import Value
 
 PIECE_CHARS: Final = 4
@@ -27,7 +27,7 @@ _ERRORS: Final = {
 _BROKEN_EVENT: Final = b'event: content_block_delta\ndata: {"type": "content_block_de\n\n'
 
 
-class Reply(Value):
+class ScriptedReply(Value):
     """The reply to send. For a status other than 200, `text` is the error's message.
 
     The stream breaks after character `break_at`, in the way `broken` names.
@@ -39,7 +39,7 @@ class Reply(Value):
     error_type: str = ""
     retry_after_s: float | None = None
     model: str = ""
-    thought: Thought = Thought()
+    thought: ScriptedThought = ScriptedThought()
     stop: wire.Stop = wire.Stop()
     broken: str = ""
     break_at: int = 0
@@ -107,28 +107,30 @@ def plan_reply(
     prompt: Prompt,
     fault: Fault | None,
     *,
-    thought: Thought,
+    thought: ScriptedThought,
     use: CacheUse,
     window_tokens: int,
     fixtures: Path | None,
-) -> Reply:
+) -> ScriptedReply:
     """Return the reply to a request under a fault. Raises BadRequestError where the provider would refuse."""
     if fault is not None and fault.kind in _ERRORS:
         status, kind, words = _ERRORS[fault.kind]
-        return Reply(text=words, use=use, status=status, error_type=kind, retry_after_s=fault.retry_after_s)
+        return ScriptedReply(
+            text=words, use=use, status=status, error_type=kind, retry_after_s=fault.retry_after_s
+        )
     _check_window(prompt, window_tokens, forced=fault is not None and fault.kind == "context_limit")
     if fault is not None and fault.kind == "thinking":
         thought = replace(thought, tokens=fault.thinking_tokens)
     thought = replace(thought, tokens=min(thought.tokens, prompt.max_tokens))
     text, stop = _finish(prompt, _text(prompt, fault, fixtures), prompt.max_tokens - thought.tokens)
     if fault is None:
-        return Reply(text=text, use=use, thought=thought, stop=stop)
+        return ScriptedReply(text=text, use=use, thought=thought, stop=stop)
     if fault.kind == "refusal":
         stop = wire.refusal(fault.category, fault.explanation)
     elif fault.stop_reason:
         stop = replace(stop, reason=fault.stop_reason)
     broken = fault.kind if fault.kind in ("cut", "malformed_stream", "error_in_stream") else ""
-    return Reply(
+    return ScriptedReply(
         text=text,
         use=use,
         model=fault.model,

@@ -7,8 +7,8 @@ import re
 from itertools import dropwhile, takewhile
 from typing import Any, Final
 
-from stepline.local.scripted.reading import Call, View
-from stepline.local.scripted.speech import Saying, plain, quote
+from stepline.local.scripted.reading import PromptView, ToolCallView
+from stepline.local.scripted.speech import Saying, plain, quote_line
 
 PLAN: Final = "react.plan"
 WRITE: Final = "react.write"
@@ -32,12 +32,12 @@ _STATUS: Final = re.compile(r"\AStatus: error — (?P<status>.+?)\.?$", re.MULTI
 _LOG: Final = re.compile(r"^Program log \(tail[^\n]*\):\n(?P<log>(?: {4}.*(?:\n|$))+)", re.MULTILINE)
 
 
-def report(saying: Saying, call: Call, view: View) -> str:
+def report(saying: Saying, call: ToolCallView, view: PromptView) -> str:
     """Report one call; "" if there is nothing to report."""
     if saying.tool == EXEC:
         return report_run(call)
     if not call.done and saying.tool != READ:  # a read that shows nothing names its path
-        return f"`{saying.tool}` did not succeed: {quote(call.result)}."
+        return f"`{saying.tool}` did not succeed: {quote_line(call.result)}."
     match saying.tool:
         case "react.plan":
             told = report_plan(saying)
@@ -59,7 +59,7 @@ def report(saying: Saying, call: Call, view: View) -> str:
     return told
 
 
-def report_facts(tool: str, call: Call) -> str:
+def report_facts(tool: str, call: ToolCallView) -> str:
     """Return the facts of a result of a bundle's tool, or the beginning of its text."""
     try:
         facts: Any = json.loads(call.report)
@@ -76,27 +76,27 @@ def report_plan(saying: Saying) -> str:
     return f"The plan:\n{numbered(saying.params['steps'])}"
 
 
-def report_read(path: str, call: Call, view: View) -> str:
+def report_read(path: str, call: ToolCallView, view: PromptView) -> str:
     """Return the word that a file names, or the start of its text; of a picture or a PDF its size."""
     text = text_read(call, view)
     if attached := _ATTACHED.search(call.result):
         return f"I see `{path}`: {attached['extent']}."
     if call.failed or not text:
-        return f"I could not read `{path}`: {quote(call.result)}"
+        return f"I could not read `{path}`: {quote_line(call.result)}"
     word = _WORD.search(text)
     if word:
         return f"I read `{path}` back: the word in it is **{word['word']}**."
-    return f"`{path}` says: “{quote(text, limit_chars=400)}”"
+    return f"`{path}` says: “{quote_line(text, limit_chars=400)}”"
 
 
-def text_read(call: Call, view: View) -> str:
+def text_read(call: ToolCallView, view: PromptView) -> str:
     """Return the text that a read showed."""
     # Content that is already visible is not shown again; the status names its place.
     places = (at for at in call.paths if not at.endswith((".result", ".notice", ".call")))
     return call.content or next((seen for at in places if (seen := view.text_at(at))), "")
 
 
-def report_found(pattern: str, call: Call) -> str:
+def report_found(pattern: str, call: ToolCallView) -> str:
     """Return the lines that a search of files found."""
     try:
         hits: list[dict[str, Any]] = json.loads(call.report)["hits"]
@@ -106,7 +106,7 @@ def report_found(pattern: str, call: Call) -> str:
     return "\n".join([f"`{pattern}` stands in {len(rows)} lines:", *rows])
 
 
-def search_rows(call: Call) -> list[dict[str, Any]]:
+def search_rows(call: ToolCallView) -> list[dict[str, Any]]:
     """Return the rows of a search."""
     try:
         rows: list[dict[str, Any]] = json.loads(call.report)["results"]
@@ -115,7 +115,7 @@ def search_rows(call: Call) -> list[dict[str, Any]]:
     return rows
 
 
-def quote_best(call: Call, query: str) -> str:
+def quote_best(call: ToolCallView, query: str) -> str:
     """Quote what was read, from the line on that has most words of the query."""
     words = [word for word in query.lower().split() if len(word) > 2]
     lines = call.content.split("\n")
@@ -124,7 +124,7 @@ def quote_best(call: Call, query: str) -> str:
     return f"“{plain(' '.join(lines[at:]).lstrip('# '))}”"
 
 
-def report_search(query: str, call: Call) -> str:
+def report_search(query: str, call: ToolCallView) -> str:
     """Return the results, each text with its source, and a statement that cites all of them."""
     rows = search_rows(call)
     if not rows:
@@ -134,7 +134,7 @@ def report_search(query: str, call: Call) -> str:
     return f"What I found about “{query}”:\n\n{found}\n\nAll of it is in these sources: [[S:{together}]]"
 
 
-def report_memory(query: str, call: Call) -> str:
+def report_memory(query: str, call: ToolCallView) -> str:
     """Return the earlier turns that were found, each by the best of its snippets."""
     try:
         hits: list[dict[str, Any]] = json.loads(call.report)["hits"]
@@ -148,16 +148,18 @@ def report_memory(query: str, call: Call) -> str:
 
 
 def _said(snippet: dict[str, Any]) -> str:
-    return f": “{quote(snippet['text'], limit_chars=160)}”" if "text" in snippet else ", which is in view"
+    return (
+        f": “{quote_line(snippet['text'], limit_chars=160)}”" if "text" in snippet else ", which is in view"
+    )
 
 
 def _sentence(row: dict[str, Any]) -> str:
     """Return the first sentence of a page, or its title if it has no text."""
     first = row.get("text", "").partition(". ")[0].strip()
-    return f"“{quote(first, limit_chars=220).rstrip('.')}.”" if first else str(row["title"])
+    return f"“{quote_line(first, limit_chars=220).rstrip('.')}.”" if first else str(row["title"])
 
 
-def report_run(call: Call) -> str:
+def report_run(call: ToolCallView) -> str:
     """Report the end of a program: the table it printed, or the last lines of its output, and its files."""
     if call.unverified:
         return "The run was interrupted, so I cannot tell whether the program did its work. I do not run it again."
@@ -167,7 +169,7 @@ def report_run(call: Call) -> str:
     printed = find_table(log) or (f"```text\n{log}\n```" if log else "nothing")
     files = "".join(f"\n- `{path}`" for path in call.files)
     if call.failed:
-        return f"The program did not succeed: {quote(status['status'] if status else call.result)}. It printed:\n\n{printed}"
+        return f"The program did not succeed: {quote_line(status['status'] if status else call.result)}. It printed:\n\n{printed}"
     return f"The program ran. It printed:\n\n{printed}\n\nIt wrote:{files}"
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from stepline.local.scripted import script
-from stepline.local.scripted.reading import Request, Roster, View
+from stepline.local.scripted.reading import ExampleRequest, PromptView, Roster
 from stepline.local.scripted.result_text import (
     EXEC,
     LOOK_UP,
@@ -26,8 +26,8 @@ from stepline.local.scripted.result_text import (
     SEARCH,
     WRITE,
 )
-from stepline.local.scripted.script import Asked, Remark, Script
-from stepline.local.scripted.speech import plain, quote
+from stepline.local.scripted.script import MatchedMessage, Script, ScriptedText
+from stepline.local.scripted.speech import plain, quote_line
 from stepline.local.tour import APPROVAL, CHART, PLAN_AND_FILE, SEARCHED, STEPS, TOUR
 
 _LEAD: Final = r"\A(?:(?:please|now|then|and)\s+)*"
@@ -50,7 +50,7 @@ class Scenario(NamedTuple):
 
     example: str
     pattern: re.Pattern[str] | None
-    script: Callable[[Asked], Script]
+    script: Callable[[MatchedMessage], Script]
     tools: tuple[str, ...] = ()
     then: tuple[str, ...] = ()
     file: str = ""
@@ -63,12 +63,14 @@ class Scenario(NamedTuple):
         return found.groupdict(default="") if found else None
 
 
-def anything_else(asked: Asked) -> Script:
+def anything_else(asked: MatchedMessage) -> Script:
     """Say that there is no rule for the request."""
     said = (
-        f"`{plain(quote(asked.text, limit_chars=QUOTE_CHARS))}`" if asked.text else "a message without words"
+        f"`{plain(quote_line(asked.text, limit_chars=QUOTE_CHARS))}`"
+        if asked.text
+        else "a message without words"
     )
-    yield Remark(text=f"I have no rule for {said}; choose one of the suggestions below.")
+    yield ScriptedText(text=f"I have no rule for {said}; choose one of the suggestions below.")
 
 
 SCENARIOS: Final = (
@@ -209,21 +211,21 @@ SCENARIOS: Final = (
 )
 
 
-def find(text: str) -> tuple[Scenario, dict[str, str]]:
+def find_scenario(text: str) -> tuple[Scenario, dict[str, str]]:
     """Return the first row that a message picks, and the groups of its pattern."""
     return next((row, words) for row in SCENARIOS if (words := row.match(text)) is not None)
 
 
-def find_request(text: str, roster: Roster) -> Request | None:
+def find_request(text: str, roster: Roster) -> ExampleRequest | None:
     """Return the request on a tool's card that a message is."""
     said = _fold(text)
     return next((one for one in roster.requests if _fold(one.text) == said), None)
 
 
-def pick(text: str, view: View, roster: Roster) -> Script:
+def pick(text: str, view: PromptView, roster: Roster) -> Script:
     """Return the script that answers a message, ready to start."""
-    row, words = find(text)
-    asked = Asked(text=text.strip(), words=words, view=view)
+    row, words = find_scenario(text)
+    asked = MatchedMessage(text=text.strip(), words=words, view=view)
     request = find_request(text, roster)
     if request is None or (request.tool == LOOK_UP and row is not SCENARIOS[-1]):
         return row.script(asked)
@@ -232,33 +234,33 @@ def pick(text: str, view: View, roster: Roster) -> Script:
     return script.call_tool(request)
 
 
-def suggest(text: str, view: View, roster: Roster) -> tuple[str, ...]:
+def suggest(text: str, view: PromptView, roster: Roster) -> tuple[str, ...]:
     """Return the suggestions after a message: the requests that follow from it, then the rest of the start.
 
     Each is answered by a row of its own or by a tool's card, with tools that there are and files in sight.
     """
     now = {_fold(message.text) for message in view.current.messages}
     said = {_fold(message.text) for turn in view.turns for message in turn.messages}
-    following, tour = list(_follow(text, view, roster)), start(roster)
+    following, tour = list(_follow(text, view, roster)), _first_requests(roster)
     fresh = [one for one in tour if _fold(one) not in said]
     offered = dict.fromkeys([*following[:2], *fresh, *following[2:], RECALL, *tour])
     return tuple(one for one in offered if _fold(one) not in now)[:SUGGESTIONS]
 
 
-def start(roster: Roster) -> tuple[str, ...]:
+def _first_requests(roster: Roster) -> tuple[str, ...]:
     """Return the requests that a person is offered first: those of the agent's own tools, then the tour's."""
     own = [one.text for one in roster.requests]
-    tour = [text for text in TOUR.values() if roster.has(find(text)[0].tools)]
+    tour = [text for text in TOUR.values() if roster.has(find_scenario(text)[0].tools)]
     return (*own, *tour)
 
 
-def _follow(text: str, view: View, roster: Roster) -> Iterator[str]:
+def _follow(text: str, view: PromptView, roster: Roster) -> Iterator[str]:
     """Yield the requests that follow from a message and can be answered now."""
     files = [path for call in view.current.calls for path in call.files]
     newest = [f"Read {path.rpartition('/')[2]}." for path in files[-1:]]
-    for one in find(text)[0].then or newest:
-        row, words = find(one)
-        asked = Asked(text=one, words=words, view=view)
+    for one in find_scenario(text)[0].then or newest:
+        row, words = find_scenario(one)
+        asked = MatchedMessage(text=one, words=words, view=view)
         name = row.file or asked.words.get("path", "")
         if row is not SCENARIOS[-1] and roster.has(row.tools) and (not name or asked.sees(name)):
             yield one

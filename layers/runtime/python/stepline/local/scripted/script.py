@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from stepline.local.scripted.reading import Call, Request, View
+from stepline.local.scripted.reading import ExampleRequest, PromptView, ToolCallView
 from stepline.local.scripted.result_text import (
     EXEC,
     LOOK_UP,
@@ -36,7 +36,7 @@ from stepline.local.scripted.result_text import (
     search_rows,
     text_read,
 )
-from stepline.local.scripted.speech import Saying, plain, quote
+from stepline.local.scripted.speech import Saying, plain, quote_line
 from stepline.model.base import Value
 from stepline.model.path import parse_path, physical
 
@@ -153,12 +153,12 @@ _TOTAL: Final = re.compile(r"^(\d{4}-\d{2}),(\d{1,15}\.\d{2})$", re.MULTILINE)
 _TAGS: Final = re.compile(r"</?\s*(?:channel\s*:|thinking\b)", re.IGNORECASE)
 
 
-class Asked(Value):
+class MatchedMessage(Value):
     """A message that picked a row: its text, the groups of the row's pattern, and the visible timeline."""
 
     text: str
     words: dict[str, str]
-    view: View
+    view: PromptView
 
     def number(self, group: str) -> int:
         """Return the number in a group, from 1 to 9, in digits or as a word; otherwise 3."""
@@ -191,27 +191,27 @@ class Round(Value):
     beside: bool = False
 
 
-class Remark(Value):
+class ScriptedText(Value):
     """Text for the answer; `notes` hold plan marks."""
 
     text: str = ""
     notes: str = ""
 
 
-Script = Generator[Round | Remark, Sequence[Call], None]
+Script = Generator[Round | ScriptedText, Sequence[ToolCallView], None]
 
 
-def plan(asked: Asked) -> Script:
+def plan(asked: MatchedMessage) -> Script:
     """Plan."""
     yield Round(calls=(make_plan(asked.number("steps")),))
 
 
-def two_plans(_: Asked) -> Script:
+def two_plans(_: MatchedMessage) -> Script:
     """Make two plans; the answer needs no result."""
     yield Round(calls=(make_plan(2), make_plan(2, MORE_STEPS)), beside=True)
 
 
-def plan_and_file(asked: Asked) -> Script:
+def plan_and_file(asked: MatchedMessage) -> Script:
     """Plan, write a file, and read it back: the answer has the word that was read."""
     planned, word = make_plan(asked.number("steps")), asked.words["word"]
     steps = planned.params["steps"]
@@ -221,10 +221,10 @@ def plan_and_file(asked: Asked) -> Script:
     yield Round(calls=(planned,))
     yield Round(calls=(write_file("plan.md", text, marks[0]),))
     yield Round(calls=(read_file(asked.path("plan.md"), marks[1]),))
-    yield Remark(notes=marks[2])
+    yield ScriptedText(notes=marks[2])
 
 
-def write(asked: Asked) -> Script:
+def write(asked: MatchedMessage) -> Script:
     """Write a file with given text, and read it back if requested."""
     name, word = asked.words["name"], asked.words["word"]
     text = asked.words["text"].strip('"“”«»`')
@@ -233,39 +233,39 @@ def write(asked: Asked) -> Script:
         yield Round(calls=(read_file(asked.path(name)),))
 
 
-def read(asked: Asked) -> Script:
+def read(asked: MatchedMessage) -> Script:
     """Read a file by its name or path."""
     yield Round(calls=(read_file(asked.path(asked.words["path"])),))
 
 
-def write_sales(asked: Asked) -> Script:
+def write_sales(asked: MatchedMessage) -> Script:
     """Write a table of made-up sales; another message gives other figures."""
     yield Round(calls=(_sales(asked, asked.words["name"].rstrip(".,;!?"), asked.number("months")),))
 
 
-def _sales(asked: Asked, name: str, months: int) -> Saying:
+def _sales(asked: MatchedMessage, name: str, months: int) -> Saying:
     return write_file(name, f"{sales_table(seed=asked.text, months=months)}\n")
 
 
-def monthly_totals(asked: Asked) -> Script:
+def monthly_totals(asked: MatchedMessage) -> Script:
     """Sum up a table by month: the answer has the table that the program printed."""
     yield from _sum_up(asked, asked.words["path"])
 
 
-def _sum_up(asked: Asked, name: str) -> Script:
+def _sum_up(asked: MatchedMessage, name: str) -> Script:
     if not asked.sees(name):
-        yield Remark(text=f"I see no file `{name}`.")
+        yield ScriptedText(text=f"I see no file `{name}`.")
         return
     source, turn = asked.path(name), asked.view.current.turn_id
     contract = {f"outputs/{CHART}": "Bar chart of the monthly totals", f"outputs/{TOTALS}": "Monthly totals"}
     yield from run_program(asked, (source,), totals_program(source, turn), contract)
 
 
-def given_program(asked: Asked) -> Script:
+def given_program(asked: MatchedMessage) -> Script:
     """Run a given program unchanged."""
     code, said = asked.words["code"].rstrip(" \t").strip("\n"), asked.words["promised"]
     if _TAGS.search(code):
-        yield Remark(text="I cannot run a program that holds tags of the protocol.")
+        yield ScriptedText(text="I cannot run a program that holds tags of the protocol.")
         return
     names = _OUTPUT.findall(said) or _OUTPUT.findall(code) or ["outputs/result.txt"]
     contract = dict.fromkeys(names, "Written by the program you gave me")
@@ -274,15 +274,15 @@ def given_program(asked: Asked) -> Script:
     yield from run_program(asked, named, code, contract, **limits)
 
 
-def search(asked: Asked) -> Script:
+def search(asked: MatchedMessage) -> Script:
     """Search, and write the results to a file if requested."""
     query, name = asked.words["query"], asked.words["name"].rstrip(".,;!?")
-    (found,) = yield Round(calls=(search_for(query, objective=quote(asked.text, limit_chars=200)),))
+    (found,) = yield Round(calls=(search_for(query, objective=quote_line(asked.text, limit_chars=200)),))
     if name:
         yield Round(calls=(write_file(name, f"# {query}\n\n{report_search(query, found)}\n"),))
 
 
-def document(asked: Asked) -> Script:
+def document(asked: MatchedMessage) -> Script:
     """Search, and make a document of the results; its kind is that of its name."""
     query, name = asked.words["query"], asked.words["name"]
     (found,) = yield Round(calls=(search_for(query),))
@@ -293,19 +293,19 @@ def document(asked: Asked) -> Script:
     )
 
 
-def sent(asked: Asked) -> Script:
+def sent(asked: MatchedMessage) -> Script:
     """Do what the script in a message says: a round a line."""
     try:
         lines = [line for line in asked.words["rounds"].split("\n") if line.strip()]
         rounds = [msgspec.json.decode(line, type=Round) for line in lines]
     except msgspec.MsgspecError as error:
-        yield Remark(text=f"I cannot read the script: {plain(str(error))}.")
+        yield ScriptedText(text=f"I cannot read the script: {plain(str(error))}.")
         return
     for one in rounds:
         yield replace(one, calls=tuple(_filled(call, asked) for call in one.calls))
 
 
-def _filled(value: Any, asked: Asked) -> Any:
+def _filled(value: Any, asked: MatchedMessage) -> Any:
     """Return a value of a script with the paths and contents that its texts stand for."""
     match value:
         case Saying():
@@ -323,48 +323,48 @@ def _filled(value: Any, asked: Asked) -> Any:
             return value
 
 
-def _seen(view: View) -> str:
+def _seen(view: PromptView) -> str:
     """Return a row for each thing that the journal stages: the beginning of a text, or the name of a file."""
-    rows = [f"{path}: {quote(text, limit_chars=160)}" for path, text in view.staged if text]
+    rows = [f"{path}: {quote_line(text, limit_chars=160)}" for path, text in view.staged if text]
     return "\n".join([*rows, *(f"{path}: attached" for path in view.attached), "Word: looked", ""])
 
 
-def call_tool(request: Request) -> Script:
+def call_tool(request: ExampleRequest) -> Script:
     """Call a tool as its card says."""
     yield Round(calls=(Saying(tool=request.tool, params=request.params, thinking=f"I call {request.tool}."),))
 
 
-def chart(asked: Asked) -> Script:
+def chart(asked: MatchedMessage) -> Script:
     """Write a table of made-up sales, and sum it up by month with a chart."""
     yield Round(calls=(_sales(asked, SALES, CHART_MONTHS),))
     yield from _sum_up(asked, SALES)
 
 
-def in_euros(asked: Asked) -> Script:
+def in_euros(asked: MatchedMessage) -> Script:
     """Add a column in euros to the newest monthly totals."""
     if not asked.sees(TOTALS):
-        yield Remark(text=f"I see no file `{TOTALS}`.")
+        yield ScriptedText(text=f"I see no file `{TOTALS}`.")
         return
     source, turn = asked.path(TOTALS), asked.view.current.turn_id
     code = _EUROS_PROGRAM.substitute(
         source=_quoted_place(source), turn=json.dumps(turn), euros=EUROS, rate=EURO_RATE
     )
-    yield Remark(text=f"The rate is made up: 1.00 is {EURO_RATE} euros.")
+    yield ScriptedText(text=f"The rate is made up: 1.00 is {EURO_RATE} euros.")
     yield from run_program(asked, (source,), code, {f"outputs/{EUROS}": "Monthly totals in euros, too"})
 
 
-def best_month(asked: Asked) -> Script:
+def best_month(asked: MatchedMessage) -> Script:
     """Read the newest monthly totals, and name the largest."""
     if not asked.sees(TOTALS):
-        yield Remark(text=f"I see no file `{TOTALS}`.")
+        yield ScriptedText(text=f"I see no file `{TOTALS}`.")
         return
     (seen,) = yield Round(calls=(read_file(asked.path(TOTALS)),))
     rows = _TOTAL.findall(text_read(seen, asked.view))
     month, total = max(rows, key=lambda row: float(row[1]), default=("", ""))
-    yield Remark(text=f"**{month}** sold most: {total}." if month else "There are no totals in it.")
+    yield ScriptedText(text=f"**{month}** sold most: {total}." if month else "There are no totals in it.")
 
 
-def steps(_: Asked) -> Script:
+def steps(_: MatchedMessage) -> Script:
     """Write a file that grows by a line each round: a turn that takes long enough to type into."""
     yield Round(calls=(make_plan(STEP_COUNT, [f"Write line {n}" for n in range(1, STEP_COUNT + 1)]),))
     for n in range(1, STEP_COUNT + 1):
@@ -372,16 +372,16 @@ def steps(_: Asked) -> Script:
         yield Round(calls=(write_file(STEPS, f"# Steps\n\n{numbered([STEP_TEXT] * n)}\n", marks),))
 
 
-def approvals(_: Asked) -> Script:
+def approvals(_: MatchedMessage) -> Script:
     """Say how to see an approval."""
-    yield Remark(
+    yield ScriptedText(
         text="A call waits for you where a rule of its tool, its bundle or the stage says so. Start the stage with "
         f'`STEPLINE_APPROVALS=\'{{"{WRITE}": "always"}}\' stepline up`, and each file that I write waits for your answer.'
     )
     yield from ()
 
 
-def look_up(asked: Asked) -> Script:
+def look_up(asked: MatchedMessage) -> Script:
     """Search the agent's documents, read one where the words stand, and cite what it says.
 
     If the message names a document, that is looked for first: the best one whose path or title has its words.
@@ -399,22 +399,22 @@ def look_up(asked: Asked) -> Script:
         root = {"root": named["path"]} if named else {}
     (found,) = yield Round(calls=(search_documents(query, limit=1, **root),))
     if not (rows := search_rows(found)):
-        yield Remark(text=f"My documents say nothing about “{query}”.")
+        yield ScriptedText(text=f"My documents say nothing about “{query}”.")
         return
     best = rows[0]
     item = {"path": best["path"], "line_start": best["line"], "line_count": LINES_READ}
     (seen,) = yield Round(calls=(Saying(tool=READ, params={"items": [item]}, thinking="I read it there."),))
-    yield Remark(text=f"{best['path']} says: {quote_best(seen, query)} [[S:{best['sid']}]]")
+    yield ScriptedText(text=f"{best['path']} says: {quote_best(seen, query)} [[S:{best['sid']}]]")
 
 
-def recall(asked: Asked) -> Script:
+def recall(asked: MatchedMessage) -> Script:
     """Quote what the user said in earlier turns."""
     said = [message.text for turn in asked.view.turns[:-1] for message in turn.messages if message.text]
-    rows = "\n".join(f"- “{quote(text, limit_chars=160)}”" for text in said[-5:])
-    yield Remark(text=f"Before this you said:\n{rows}" if said else "Nothing before this is in sight.")
+    rows = "\n".join(f"- “{quote_line(text, limit_chars=160)}”" for text in said[-5:])
+    yield ScriptedText(text=f"Before this you said:\n{rows}" if said else "Nothing before this is in sight.")
 
 
-def remember(asked: Asked) -> Script:
+def remember(asked: MatchedMessage) -> Script:
     """Search the memory of earlier turns, in all of the user's conversations if that is said."""
     params = {"query": asked.words["query"], **({"scope": "user"} if asked.words["anywhere"] else {})}
     yield Round(calls=(Saying(tool=MEMSEARCH, params=params, thinking="I look for it in earlier turns."),))
@@ -466,7 +466,7 @@ def read_file(path: str, notes: str = "") -> Saying:
 
 
 def run_program(
-    asked: Asked, opened: Sequence[str], code: str, contract: dict[str, str], **limits: Any
+    asked: MatchedMessage, opened: Sequence[str], code: str, contract: dict[str, str], **limits: Any
 ) -> Script:
     """Run a program that writes the files of `contract`; first pull the files of earlier turns that it opens."""
     own = f"fi:{asked.view.current.turn_id}."

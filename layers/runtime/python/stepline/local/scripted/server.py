@@ -33,7 +33,7 @@ from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.fault import FaultQueue
 from stepline.local.scripted.messages_request import BadRequestError, Prompt, parse_prompt, summed_up
-from stepline.local.scripted.reply import Reply, plan_reply
+from stepline.local.scripted.reply import ScriptedReply, plan_reply
 from stepline.local.scripted.thought import bedrock_version, read_thought
 
 DEFAULT_TOKEN_DELAY_MS: Final = 8.0
@@ -221,7 +221,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, reply.message(prompt))
 
     def _stream(
-        self, prompt: Prompt, reply: Reply, encode: Callable[[wire.Event], bytes], record: dict[str, Any]
+        self,
+        prompt: Prompt,
+        reply: ScriptedReply,
+        encode: Callable[[wire.Event], bytes],
+        record: dict[str, Any],
     ) -> None:
         is_sse = encode is wire.encode_sse
         self._head(

@@ -53,14 +53,14 @@ def render_answer(
         "suggested_followups": list(suggestions),
     }
     summary = (
-        f"Title: {plain(quote(asked, limit_chars=TITLE_CHARS))}\nGoal: {plain(asked)}\nOutcome: answered\n"
+        f"Title: {plain(quote_line(asked, limit_chars=TITLE_CHARS))}\nGoal: {plain(asked)}\nOutcome: answered\n"
         f"Refs: {', '.join(files) or 'none'}\nRetrieval anchors: phrases[scripted model], entities[]"
     )
     before = _render(calls) if calls else channel("thinking", "Everything asked for is settled; I answer.")
     return before + _decision(decision) + channel("code", "") + channel("summary", summary)
 
 
-def quote(text: str, *, limit_chars: int = 300) -> str:
+def quote_line(text: str, *, limit_chars: int = 300) -> str:
     """Return text on one line, shortened for a quotation in an answer."""
     line = " ".join(text.split())
     return line if len(line) <= limit_chars else f"{line[: limit_chars - 1].rstrip()}…"
@@ -68,7 +68,7 @@ def quote(text: str, *, limit_chars: int = 300) -> str:
 
 def plain(text: str) -> str:
     """Return text on one line, at most 400 characters, without anything that a parser might take for a tag."""
-    return quote(text, limit_chars=400).replace("<", "(").replace(">", ")").replace("`", "'")
+    return quote_line(text, limit_chars=400).replace("<", "(").replace(">", ")").replace("`", "'")
 
 
 def channel(name: str, body: str) -> str:

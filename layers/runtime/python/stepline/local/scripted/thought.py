@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stepline.adapters.anthropic.family import ABOVE_HIGH, UNKNOWN, Family, family_of
+from stepline.adapters.anthropic.family import ABOVE_HIGH, UNKNOWN_FAMILY, ModelFamily, family_of
 from stepline.local.scripted.messages_request import BadRequestError
 from stepline.model.base import Value
 
@@ -19,28 +19,28 @@ THINKING_TOKENS: Final = 48
 BUDGET_MIN: Final = 1024
 
 
-class Thought(Value):
+class ScriptedThought(Value):
     """The thinking before an answer: how many `tokens`, and whether its text is `shown` or only signed."""
 
     tokens: int = 0
     shown: bool = False
 
 
-def read_thought(body: dict[str, Any], version: str) -> Thought:
+def read_thought(body: dict[str, Any], version: str) -> ScriptedThought:
     """Return how the model of a request thinks, under an API version.
 
     Raises BadRequestError, in the provider's words, for what its family does not take.
     """
     family = family_of(str(body.get("model")))
     for name in SAMPLING:
-        if name in body and (version >= CURRENT or not (family.older or family is UNKNOWN)):
+        if name in body and (version >= CURRENT or not (family.older or family is UNKNOWN_FAMILY)):
             raise BadRequestError(f"{name}: Extra inputs are not permitted")
     thinking = body.get("thinking") or {}
     kind = thinking.get("type") if isinstance(thinking, dict) else thinking
     _check_kind(kind, thinking, family, int(body["max_tokens"]))
     _check_effort((body.get("output_config") or {}).get("effort"), kind, family)
     thinks = kind in ("adaptive", "enabled") or (kind is None and family.thinks)
-    return Thought(
+    return ScriptedThought(
         tokens=THINKING_TOKENS if thinks else 0,
         shown=kind == "enabled" or (thinks and thinking.get("display") == "summarized"),
     )
@@ -57,7 +57,7 @@ def bedrock_version(body: dict[str, Any]) -> str:
     return version
 
 
-def _check_kind(kind: Any, thinking: Any, family: Family, max_tokens: int) -> None:
+def _check_kind(kind: Any, thinking: Any, family: ModelFamily, max_tokens: int) -> None:
     if kind not in (None, "adaptive", "disabled", "between_tools", "enabled"):
         raise BadRequestError(
             f"thinking: Input tag '{kind}' found using 'type' does not match any of the expected tags"
@@ -67,7 +67,7 @@ def _check_kind(kind: Any, thinking: Any, family: Family, max_tokens: int) -> No
         *(("enabled",) if family.budget else ()),
         *(() if family.thinks else ("disabled",)),
     }
-    if kind is not None and family is not UNKNOWN and kind not in takes:
+    if kind is not None and family is not UNKNOWN_FAMILY and kind not in takes:
         raise BadRequestError(
             f'"thinking.type.{kind}" is not supported for this model. Use "thinking.type.adaptive" and '
             '"output_config.effort" to control thinking behavior.'
@@ -78,8 +78,8 @@ def _check_kind(kind: Any, thinking: Any, family: Family, max_tokens: int) -> No
         )
 
 
-def _check_effort(effort: Any, kind: Any, family: Family) -> None:
-    if effort is None or family is UNKNOWN:
+def _check_effort(effort: Any, kind: Any, family: ModelFamily) -> None:
+    if effort is None or family is UNKNOWN_FAMILY:
         return
     if effort not in family.efforts:
         raise BadRequestError(f"This model does not support effort level '{effort}'")

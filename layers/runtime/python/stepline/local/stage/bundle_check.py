@@ -1,7 +1,7 @@
 """The check of a bundle: everything that would fail once it is deployed, each with the way to mend it.
 
 `python -m stepline.local.stage.bundle_check MODULE` is the check. It runs in a process of its own that sees what
-functions see, in the folder that holds the bundle, and prints a `Report` as JSON.
+functions see, in the folder that holds the bundle, and prints a `BundleReport` as JSON.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ import msgspec
 from stepline.errors import InputError, SteplineError
 from stepline.local.install.extra import is_installed
 from stepline.local.install.package import run_uv
-from stepline.local.install.requirement_lock import UNREADABLE, find_requirements, read_requirements
-from stepline.local.stage.bundle_code import Problem, Report, explain, load
+from stepline.local.install.requirement_lock import (
+    REQUIREMENT_PARSE_ERROR,
+    find_requirements,
+    read_requirements,
+)
+from stepline.local.stage.bundle_code import BundleProblem, BundleReport, explain, load_bundle
 
 if TYPE_CHECKING:
     from stepline.bundle.workflow import BaseWorkflow
@@ -64,14 +68,14 @@ class Import(NamedTuple):
     line: int
 
 
-def examine(module: str, folder: Path) -> Report:
+def _examine(module: str, folder: Path) -> BundleReport:
     """Check the bundle `module` of `folder`, which is on the path."""
     try:
         from stepline.bundle.workflow import load_workflow
 
         workflow = load_workflow(module)
     except BaseException as error:  # noqa: BLE001 - whatever a bundle raises is reported
-        return Report(problems=(_told(error, folder),))
+        return BundleReport(problems=(_told(error, folder),))
     problems = [
         *_parts(workflow, folder),
         *_deployable(workflow, module),
@@ -79,18 +83,20 @@ def examine(module: str, folder: Path) -> Report:
         *_requirements(module, folder),
     ]
     if problems:
-        return Report(problems=tuple(problems))
+        return BundleReport(problems=tuple(problems))
     try:
-        load(module)
+        load_bundle(module)
     except BaseException as error:  # noqa: BLE001 - as above
-        return Report(problems=(_told(error, folder),))
-    return Report(requests=tuple(said for tool in workflow.parts().tools for said in tool.spec.requests))
+        return BundleReport(problems=(_told(error, folder),))
+    return BundleReport(
+        requests=tuple(said for tool in workflow.parts().tools for said in tool.spec.requests)
+    )
 
 
 # --- what the agent is made of
 
 
-def _parts(workflow: type[BaseWorkflow], folder: Path) -> Iterator[Problem]:
+def _parts(workflow: type[BaseWorkflow], folder: Path) -> Iterator[BundleProblem]:
     from stepline.bundle.namespaces.namespace_resolver import check_resolvers
     from stepline.tools.catalogue import agent_registry
 
@@ -100,7 +106,7 @@ def _parts(workflow: type[BaseWorkflow], folder: Path) -> Iterator[Problem]:
         specs = [tool.spec for tool in parts.tools]
     except BaseException as error:  # noqa: BLE001 - as in `examine`
         yield _told(error, folder)
-    yield from check_tools(specs)
+    yield from check_contracts(specs)
     try:
         parts.skills({spec.tool_id for spec in (*specs, *agent_registry(()).specs)})
     except BaseException as error:  # noqa: BLE001 - as in `examine`
@@ -111,7 +117,7 @@ def _parts(workflow: type[BaseWorkflow], folder: Path) -> Iterator[Problem]:
         yield _told(error, folder)
 
 
-def check_tools(specs: Sequence[ToolSpec]) -> Iterator[Problem]:
+def check_contracts(specs: Sequence[ToolSpec]) -> Iterator[BundleProblem]:
     """Yield what is wrong with the contracts of a bundle's tools."""
     from stepline.tools.catalogue import agent_registry
 
@@ -119,23 +125,25 @@ def check_tools(specs: Sequence[ToolSpec]) -> Iterator[Problem]:
     for tool_id in {spec.tool_id: None for spec in specs}:
         if count[tool_id] > 1:
             message = f"two tools are called {tool_id}"
-            yield Problem(code="tool_id_taken", message=message, remedy=_REMEDIES["tool_id_taken"])
+            yield BundleProblem(code="tool_id_taken", message=message, remedy=_REMEDIES["tool_id_taken"])
     for spec in specs:
         yield from _check_tool(spec)
 
 
-def _check_tool(spec: ToolSpec) -> Iterator[Problem]:
-    from stepline.tools.spec import Effect
+def _check_tool(spec: ToolSpec) -> Iterator[BundleProblem]:
+    from stepline.tools.spec import ToolEffect
 
-    def wrong(code: str, said: str, remedy: str) -> Problem:
-        return Problem(code=code, message=f"{spec.tool_id!s:.80}: {said}", remedy=remedy)
+    def wrong(code: str, said: str, remedy: str) -> BundleProblem:
+        return BundleProblem(code=code, message=f"{spec.tool_id!s:.80}: {said}", remedy=remedy)
 
     if not TOOL_ID.fullmatch(spec.tool_id):
         yield wrong("tool_invalid", "its id is not valid", "Write `<alias>.<name>`: letters, digits and _.")
-    if spec.effect not in get_args(Effect):
+    if spec.effect not in get_args(ToolEffect):
         said = f"its effect {spec.effect!r:.40} is not valid"
         yield wrong(
-            "tool_invalid", said, f"It is one of {', '.join(get_args(Effect))}: docs/how-to/add-a-tool.md."
+            "tool_invalid",
+            said,
+            f"It is one of {', '.join(get_args(ToolEffect))}: docs/how-to/add-a-tool.md.",
         )
     flaws = list(_schema_flaws(spec))
     for flaw in flaws:
@@ -165,7 +173,7 @@ def _check_tool(spec: ToolSpec) -> Iterator[Problem]:
 def _schema_flaws(spec: ToolSpec) -> Iterator[str]:
     import fastjsonschema
 
-    from stepline.tools.spec import render_card
+    from stepline.tools.spec import render_tool_card
 
     schema = spec.schema
     if schema.get("type") != "object" or schema.get("additionalProperties") is not False:
@@ -189,7 +197,7 @@ def _schema_flaws(spec: ToolSpec) -> Iterator[str]:
         return
     try:
         spec.validate({})
-        render_card(spec)
+        render_tool_card(spec)
     except fastjsonschema.JsonSchemaDefinitionException as error:
         yield f"its schema is not valid: {error}"
     except (KeyError, TypeError, AttributeError) as error:
@@ -200,20 +208,20 @@ def _says(rule: Mapping[str, Any]) -> bool:
     return bool(rule.get("description")) and ("type" in rule or "enum" in rule)
 
 
-def _deployable(workflow: type[BaseWorkflow], module: str) -> Iterator[Problem]:
+def _deployable(workflow: type[BaseWorkflow], module: str) -> Iterator[BundleProblem]:
     """Yield the parts of a workflow that functions, which create none, would leave out."""
     from stepline.bundle.deployable import NOT_DEPLOYABLE, check_deployable
 
     for sentence in check_deployable(workflow):
         message = f"{module} cannot be deployed: {sentence}"
         remedy = "docs/how-to/write-a-bundle.md#what-runs-where says which parts run in functions."
-        yield Problem(code=NOT_DEPLOYABLE, message=message, remedy=remedy)
+        yield BundleProblem(code=NOT_DEPLOYABLE, message=message, remedy=remedy)
 
 
 # --- what it imports
 
 
-def _imports(folder: Path, modules: Sequence[str]) -> Iterator[Problem]:
+def _imports(folder: Path, modules: Sequence[str]) -> Iterator[BundleProblem]:
     try:
         imports = list(find_imports(folder, modules))
     except SyntaxError as error:  # of a module that is imported when it is used
@@ -222,14 +230,14 @@ def _imports(folder: Path, modules: Sequence[str]) -> Iterator[Problem]:
     for one in imports:
         where = f" ({one.file.relative_to(folder)}, line {one.line})"
         if any(f"{one.name}.".startswith(f"{name}.") for name in FORBIDDEN):
-            yield Problem(
+            yield BundleProblem(
                 code="import_forbidden",
                 message=f"a bundle does not import {one.name}",
                 where=where,
                 remedy="Take it from `stepline` (docs/reference/public-face.md), or ask a service of your own.",
             )
         elif not _is_there(one.name, folder):
-            yield Problem(
+            yield BundleProblem(
                 code="import_missing",
                 message=f"{one.name} is neither installed nor a module of the bundle",
                 where=where,
@@ -297,7 +305,7 @@ def _catches_absence(handler: ast.ExceptHandler) -> bool:
     return bool(names & {"ImportError", "ModuleNotFoundError", "Exception"})
 
 
-def _requirements(module: str, folder: Path) -> Iterator[Problem]:
+def _requirements(module: str, folder: Path) -> Iterator[BundleProblem]:
     """Yield the packages that the bundle requires and that this environment lacks, or has in another version."""
     for file in find_requirements(folder, [module]):
         name = file.relative_to(folder)
@@ -309,15 +317,17 @@ def _requirements(module: str, folder: Path) -> Iterator[Problem]:
             continue
         missing = [one for one in named if not (one.conditional or is_installed(one.name))]
         for one in missing:
-            yield Problem(
+            yield BundleProblem(
                 code="requirement_missing",
                 message=f"{one.name} is not installed",
                 where=f" ({name}, line {one.line})",
                 remedy=remedy,
             )
         if named and not missing and (said := _find_unmet(file)):
-            code = "requirements_invalid" if UNREADABLE in said else "requirement_unmet"
-            yield Problem(code=code, message=said, where=f" ({name})", remedy=_REMEDIES.get(code, remedy))
+            code = "requirements_invalid" if REQUIREMENT_PARSE_ERROR in said else "requirement_unmet"
+            yield BundleProblem(
+                code=code, message=said, where=f" ({name})", remedy=_REMEDIES.get(code, remedy)
+            )
 
 
 def _find_unmet(file: Path) -> str:
@@ -329,8 +339,8 @@ def _find_unmet(file: Path) -> str:
     return f"the environment does not have what is required: {' '.join(done.stderr.split())[:600]}"
 
 
-def _told(error: BaseException, folder: Path) -> Problem:
-    return Problem(**{**explain(error, folder), "remedy": remedy_of(error)})
+def _told(error: BaseException, folder: Path) -> BundleProblem:
+    return BundleProblem(**{**explain(error, folder), "remedy": remedy_of(error)})
 
 
 def remedy_of(error: BaseException) -> str:
@@ -342,7 +352,7 @@ def remedy_of(error: BaseException) -> str:
 def main() -> None:
     """Check the bundle that the command line names."""
     with contextlib.redirect_stdout(sys.stderr):  # a bundle may print
-        report = examine(sys.argv[1], Path.cwd())
+        report = _examine(sys.argv[1], Path.cwd())
     sys.stdout.buffer.write(msgspec.json.encode(report))
 
 

@@ -65,7 +65,7 @@ class BundleCode(Value):
         return {key: value for key, value in named.items() if value}
 
 
-class Problem(Value):
+class BundleProblem(Value):
     """One thing that would fail. `where` is its place in the bundle, `remedy` the way to mend it."""
 
     code: str
@@ -74,10 +74,10 @@ class Problem(Value):
     remedy: str = ""
 
 
-class Report(Value):
+class BundleReport(Value):
     """The problems that the check of a bundle found; without one, the requests of users that its tools answer."""
 
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[BundleProblem, ...] = ()
     requests: tuple[str, ...] = ()
 
 
@@ -189,7 +189,7 @@ def _copy(sources: Sequence[Path], copies: Path) -> Path:
     return folder
 
 
-def check_bundle(module: str, *, project: Path, locks: Path = HOME / "packages") -> Report:
+def check_bundle(module: str, *, project: Path, locks: Path = HOME / "packages") -> BundleReport:
     """Check a bundle of the folder `project`, or an installed one, as `take_bundle` does, and its packages as a deployment.
 
     Nothing is kept but the versions of those packages, in `locks`.
@@ -203,24 +203,26 @@ def check_bundle(module: str, *, project: Path, locks: Path = HOME / "packages")
             build_bundle(module, project if source else REPOSITORY, lambda _: None)
         except InputError as error:
             remedy = "docs/reference/errors.md says what the code means, docs/how-to/make-a-bundle.md how a bundle is named."
-            return Report(problems=(Problem(code=error.reason, message=str(error), remedy=remedy),))
+            return BundleReport(
+                problems=(BundleProblem(code=error.reason, message=str(error), remedy=remedy),)
+            )
         copy = _copy([source], home) if source else REPOSITORY
-        report = examine(module, copy, home, project)
+        report = _run_bundle_check(module, copy, home, project)
         if any(problem.code.startswith("requirement") for problem in report.problems):
             return report
         return replace(report, problems=(*report.problems, *_check_packages(module, copy, locks)))
 
 
-def _check_packages(module: str, folder: Path, locks: Path) -> Iterator[Problem]:
+def _check_packages(module: str, folder: Path, locks: Path) -> Iterator[BundleProblem]:
     """Yield why the packages of a bundle cannot be a layer of functions in AWS. Raises DependencyError."""
     try:
         lock_requirements(find_requirements(folder, [module]), locks, root=REPOSITORY)
     except InputError as error:
         remedy = "docs/how-to/write-a-bundle.md#packages says which packages functions in AWS can have."
-        yield Problem(code=error.reason, message=str(error), remedy=remedy)
+        yield BundleProblem(code=error.reason, message=str(error), remedy=remedy)
 
 
-def examine(module: str, folder: Path, home: Path, project: Path) -> Report:
+def _run_bundle_check(module: str, folder: Path, home: Path, project: Path) -> BundleReport:
     """Check the bundle of `folder` as a function would load it."""
     try:
         done = subprocess.run(
@@ -238,7 +240,7 @@ def examine(module: str, folder: Path, home: Path, project: Path) -> Report:
     if done.returncode or not done.stdout:
         last = "".join(f": {line}" for line in done.stderr.splitlines()[-1:])
         return _ended(f"{module} ends the process that loads it{last}")
-    report = msgspec.json.decode(done.stdout, type=Report)
+    report = msgspec.json.decode(done.stdout, type=BundleReport)
     looked = f"; looked in {project}, and among the packages of {sys.prefix}"
     problems = (
         replace(problem, where=looked)
@@ -249,14 +251,14 @@ def examine(module: str, folder: Path, home: Path, project: Path) -> Report:
     return replace(report, problems=tuple(problems))
 
 
-def _ended(message: str) -> Report:
+def _ended(message: str) -> BundleReport:
     remedy = "Load nothing that waits, and end nothing, when the package is imported."
-    return Report(problems=(Problem(code="bundle_failed", message=message, remedy=remedy),))
+    return BundleReport(problems=(BundleProblem(code="bundle_failed", message=message, remedy=remedy),))
 
 
-def _check(module: str, folder: Path, home: Path, project: Path) -> Report:
+def _check(module: str, folder: Path, home: Path, project: Path) -> BundleReport:
     """Return the report of a bundle without a problem. Raises InputError with the first one."""
-    report = examine(module, folder, home, project)
+    report = _run_bundle_check(module, folder, home, project)
     if report.problems:
         first, *others = report.problems
         more = f"; `stepline bundle check {module}` lists {len(others)} more" if others else ""
@@ -264,7 +266,7 @@ def _check(module: str, folder: Path, home: Path, project: Path) -> Report:
     return report
 
 
-def load(module: str) -> None:
+def load_bundle(module: str) -> None:
     """Load the bundle and build its agent, as a function does.
 
     Raises InputError, and errors of the bundle's code.

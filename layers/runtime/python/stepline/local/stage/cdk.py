@@ -17,7 +17,7 @@ from typing import Any, Final
 from stepline.errors import DependencyError
 from stepline.local.stage.deployed import (
     ACCOUNT,
-    NAME,
+    LOCAL_STAGE,
     PYTHON,
     REGION,
     REPOSITORY,
@@ -47,7 +47,7 @@ _INPUTS_FILE: Final = "deployed.json"
 CDK: Final = REPOSITORY / "node_modules/.bin/cdk"
 
 
-def deploy(
+def deploy_to_emulator(
     home: Path,
     *,
     endpoint: str,
@@ -63,14 +63,14 @@ def deploy(
     `chosen` are context keys of the app, such as the backend for programs.
     """
     context = {
-        "stage": NAME,
+        "stage": LOCAL_STAGE,
         "endpoint": endpoint,
         "oidc_issuer": issuer_url,
         "oidc_audience": AUDIENCE,
         "allowed_origins": page_url,
         **chosen,
     }
-    fingerprint = digest(context)
+    fingerprint = digest_inputs(context)
     unchanged = known is not None and (known.fingerprint, known.model_url) == (fingerprint, model_url)
     if known is not None and unchanged and _deployed(known):
         return known
@@ -102,14 +102,14 @@ def deploy(
     for name in [*dropped, *drop_stale(formation, assembly)]:
         progress(f"deleted the stack {name}, which the app no longer has")
     stage = _read_stage(outputs, endpoint, context, model_url, fingerprint)
-    repair(stage, assembly)
+    _repair(stage, assembly)
     Fingerprint(home / _INPUTS_FILE).take(inputs)
     return stage
 
 
 def _say_why(home: Path, context: Mapping[str, str], progress: Progress) -> dict[str, str]:
     """Report why this deployment differs from the last; return all its inputs by name."""
-    inputs = {**context, "python": PYTHON, "code": digest({})}
+    inputs = {**context, "python": PYTHON, "code": digest_inputs({})}
     file = home / _INPUTS_FILE
     why = "; the first time about a minute"
     if file.exists():
@@ -119,7 +119,7 @@ def _say_why(home: Path, context: Mapping[str, str], progress: Progress) -> dict
     return inputs
 
 
-def digest(context: Mapping[str, str]) -> str:
+def digest_inputs(context: Mapping[str, str]) -> str:
     """Return a digest of everything a deployment depends on: the inputs, the context, the interpreter."""
     total = hashlib.sha256(json.dumps([PYTHON, dict(context)]).encode())
     for name in INPUTS:
@@ -229,7 +229,7 @@ def _tool(name: str) -> str:
     return found
 
 
-PREFIX: Final = f"stepline-{NAME}-"
+PREFIX: Final = f"stepline-{LOCAL_STAGE}-"
 STANDING: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 _IMPORTED: Final = "is imported by stack"
 _HTTP_API: Final = "AWS::ApiGatewayV2::Api"
@@ -269,7 +269,7 @@ def plan_stale(found: Iterable[Mapping[str, Any]], wanted: Collection[str]) -> l
     return [one["StackName"] for one in sorted(stale, key=lambda one: one["CreationTime"], reverse=True)]
 
 
-def repair(stage: LocalStage, assembly: Path) -> None:
+def _repair(stage: LocalStage, assembly: Path) -> None:
     """Turn on the table's time to live and the HTTP API's CORS, and end old workers."""
     _expire_rows(stage)
     for _, template in read_templates(assembly):

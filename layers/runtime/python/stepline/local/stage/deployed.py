@@ -23,7 +23,7 @@ HOME: Final = find_home()
 REPOSITORY: Final = find_app(HOME)
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
-NAME: Final = "local"
+LOCAL_STAGE: Final = "local"
 _LINK: Final = Path(sys.prefix) / "bin/python"
 PYTHON: Final = str(_LINK if _LINK.exists() else Path(sys.executable))
 """This interpreter by one name: `stepline` runs it as `python3`, `python -m stepline` as `python`."""

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from stepline.errors import DependencyError
 from stepline.local.own_name import name_user
 from stepline.local.stage.bundle_code import DEFAULT, checkout_bundles, take_bundle
-from stepline.local.stage.cdk import deploy
+from stepline.local.stage.cdk import deploy_to_emulator
 from stepline.local.stage.deployed import (
     HOME,
     PYTHON,
@@ -205,7 +205,7 @@ _STAGE_VARIABLES: Final = {
 """Settings that the local stage takes from the caller's environment, and their names in the app's context."""
 
 
-class Status(Value):
+class StageStatus(Value):
     """The running services, and the stage that was deployed last."""
 
     services: dict[str, bool]
@@ -216,7 +216,7 @@ class Status(Value):
         return self.stage is not None and all(self.services.values())
 
 
-def up(
+def start_stage(
     progress: Progress,
     home: Path = HOME,
     *,
@@ -253,7 +253,7 @@ def up(
         )
         variables = {**model, **given(_SECRET_VARIABLES), **docker, **settings}
         endpoint = emulator.start(variables, progress, page=page_url)
-        stage = deploy(
+        stage = deploy_to_emulator(
             home,
             endpoint=endpoint,
             issuer_url=issuer_url,
@@ -280,7 +280,7 @@ def up(
 @contextmanager
 def _undone_on_failure(home: Path) -> Iterator[None]:
     """Stop the services that were started inside if it fails; a half-started stage is easily left running."""
-    ran = {name for name, runs in status(home).services.items() if runs}
+    ran = {name for name, runs in stage_status(home).services.items() if runs}
     try:
         yield
     except BaseException:
@@ -312,14 +312,14 @@ def down(progress: Progress, home: Path = HOME) -> bool:
         return saved
 
 
-def status(home: Path = HOME) -> Status:
+def stage_status(home: Path = HOME) -> StageStatus:
     """Return the state of all services, without starting or calling any."""
     # Each is there but where the model is somebody's own; a stage of an earlier release has no page.
     names = [
         "emulator",
         *(name for name in COMPANIONS if name == "issuer" or (home / f"{name}.pid").exists()),
     ]
-    return Status(
+    return StageStatus(
         services={name: home.exists() and Service(name, home).running for name in names}, stage=load(home)
     )
 
@@ -334,7 +334,7 @@ def mint(
     ttl_s: int = 3600,
 ) -> str:
     """Return a token of the stage's issuer."""
-    return signing.mint(
+    return signing.sign_token(
         user, issuer_url=stage.issuer_url, tenant=tenant, project=project, role=role, ttl_s=ttl_s
     )
 

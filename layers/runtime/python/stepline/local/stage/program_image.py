@@ -81,14 +81,14 @@ def build_image(image: str, home: Path, progress: Progress) -> None:
     if done.returncode:
         output = log.read_text()
         if _UNPULLED.search(output):
-            base = find_base(REPOSITORY)
+            base = _find_base(REPOSITORY)
             raise DependencyError(
                 f"Docker does not have the base image {base} and cannot pull it", code="local_image"
             )
         raise DependencyError(f"docker build failed: {_last(output)}", code="local_image")
 
 
-def find_base(root: Path) -> str:
+def _find_base(root: Path) -> str:
     """Return the image that ours is built from: the one that the environment names, else the Dockerfile's."""
     named = re.search(r"^ARG BASE=(\S+)", (root / DOCKERFILE).read_text(), re.MULTILINE)
     return install_environment().get(BASE_VARIABLE) or (named[1] if named else "")

@@ -29,12 +29,12 @@ from stepline.local.conversation import (
     parse_reaction,
     save_bookmark,
     settle,
-    watch,
+    watch_conversation,
 )
 from stepline.local.terminal.keyboard import Key, Keyboard, Pipe, Typed
 from stepline.local.terminal.output import JsonView, make_plain_view
 from stepline.local.terminal.render import render_error, render_suggestion
-from stepline.local.terminal.turn_view import RichView, View
+from stepline.local.terminal.turn_view import RichView, TerminalView
 from stepline.model.base import Value
 from stepline.model.file.attachment import TEXT_MAX_CHARS
 
@@ -128,7 +128,7 @@ OpenUploader = Callable[[str], "Uploader"]
 Known = Literal["new", "last", "named"]
 
 
-class Left(Exception):  # noqa: N818 - it ends a chat, and is no error
+class _UserLeft(Exception):  # noqa: N818 - it ends a chat, and is no error
     """Raised when the user leaves while the agent works."""
 
 
@@ -138,7 +138,7 @@ class Chat:
     def __init__(
         self,
         open_session: OpenSession,
-        view: View,
+        view: TerminalView,
         keyboard: Keyboard,
         *,
         open_uploader: OpenUploader,
@@ -180,7 +180,7 @@ class Chat:
         except KeyboardInterrupt:
             self._say_where()
             return 0 if self._keyboard.commands else INTERRUPTED
-        except Left:
+        except _UserLeft:
             self._say_where()
         finally:
             self._name_unsent()
@@ -267,7 +267,7 @@ class Chat:
         """Show a turn that another client has begun, to its end."""
         session.listen()
         with self._view, self._keyboard:
-            watch(session, effects, show)
+            watch_conversation(session, effects, show)
         self._give_back()
 
     def _catch_up(self, session: Session, effects: Iterator[Effect], known: Known) -> bool:
@@ -275,7 +275,7 @@ class Chat:
         if known == "named" and not session.join():
             return True
         with self._view, self._keyboard:
-            found = watch(session, effects, self._show(session))
+            found = watch_conversation(session, effects, self._show(session))
         self._give_back()
         if found is None and session.state.cursor:
             self._view.say(f"conversation {session.state.conversation} no longer exists; a new one begins")
@@ -305,7 +305,7 @@ class Chat:
             elif command and command.verb != "quit":
                 self._say(session, command)
         if self._leaving and not session.state.unacked:
-            raise Left
+            raise _UserLeft
 
     def _read(self, piece: Typed | None) -> Command | None:
         """Return the command for a piece of input, None if there is nothing to do."""
@@ -438,7 +438,7 @@ def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int
     from stepline.local.caller import sessions, upload_to
     from stepline.local.own_name import own_command
 
-    def talk(view: View, keyboard: Keyboard) -> int:
+    def talk(view: TerminalView, keyboard: Keyboard) -> int:
         chat = Chat(
             sessions(caller),
             view,

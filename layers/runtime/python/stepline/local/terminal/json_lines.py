@@ -62,6 +62,6 @@ def render_effect(effect: Effect) -> list[dict[str, Any]]:
             return []
 
 
-def render_json(value: Mapping[str, Any]) -> str:
+def render_json_line(value: Mapping[str, Any]) -> str:
     """Return one line of ASCII JSON."""
     return json.dumps(value, separators=(",", ":")).replace("\x7f", "\\u007f")

@@ -52,7 +52,7 @@ from stepline.model.visible_text import show_hidden
 _JOINS: Final = re.compile("[\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
 
 
-class Output(Vt100_Output):
+class _Output(Vt100_Output):
     """Writes printed text and the prompt below it in one write.
 
     Keeps bracketed paste on while the prompt is open.
@@ -96,7 +96,7 @@ _STYLE: Final = Style.from_dict({"note": "fg:ansibrightblack"})
 _AGAIN: Final = "Ctrl-C again leaves"
 
 
-class Prompt:
+class _Prompt:
     """The keyboard of a chat, and the surface that its view draws on. `open_prompt` creates one."""
 
     commands = True
@@ -106,7 +106,7 @@ class Prompt:
         self._stdout = stdout
         self._console = Console(file=stdout, markup=False, highlight=False)
         term = get_term_environment_variable()
-        self._output = Output(stdout, lambda: _size_of(stdout), term=term, enable_cpr=False)
+        self._output = _Output(stdout, lambda: _size_of(stdout), term=term, enable_cpr=False)
         self._buffer = Buffer(multiline=False, accept_handler=self._accept, on_text_changed=self._edited)
         self._content: RenderableType | None = None
         self._pending: deque[Typed] = deque()
@@ -332,12 +332,12 @@ def _size_of(terminal: TextIO) -> Size:
 
 
 @contextmanager
-def open_prompt(stdin: TextIO, stdout: TextIO) -> Iterator[Prompt]:
+def open_prompt(stdin: TextIO, stdout: TextIO) -> Iterator[_Prompt]:
     """Open a prompt for a chat; the terminal is also restored if the chat is terminated.
 
     Keys are read from here on. A Ctrl-C that leaves waits until the chat, which says what was not sent, lets it in.
     """
-    prompt = Prompt(stdin, stdout)
+    prompt = _Prompt(stdin, stdout)
     before = signal.signal(signal.SIGTERM, _terminate)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

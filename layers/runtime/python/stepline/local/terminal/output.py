@@ -9,8 +9,8 @@ import click
 
 if TYPE_CHECKING:
     from stepline.local.client.change import Effect
-    from stepline.local.stage.lifecycle import Status
-    from stepline.local.terminal.turn_view import View
+    from stepline.local.stage.lifecycle import StageStatus
+    from stepline.local.terminal.turn_view import TerminalView
 
 
 def progress(text: str) -> None:
@@ -20,7 +20,7 @@ def progress(text: str) -> None:
     click.echo(clean(text), err=True)
 
 
-def make_plain_view(*, usage: bool = False, local: bool = False) -> View:
+def make_plain_view(*, usage: bool = False, local: bool = False) -> TerminalView:
     """Return the view for a pipe, with `usage` of turns if asked; `local` as for `PlainView`."""
     from stepline.local.terminal.turn_view import PlainView
 
@@ -37,10 +37,10 @@ class JsonView:
         """Do nothing: there is nothing to close."""
 
     def show(self, effect: Effect) -> None:
-        from stepline.local.terminal.json_lines import render_effect, render_json
+        from stepline.local.terminal.json_lines import render_effect, render_json_line
 
         for line in render_effect(effect):
-            click.echo(render_json(line), err=line["frame"] == "error")
+            click.echo(render_json_line(line), err=line["frame"] == "error")
 
     def say(self, text: str) -> None:
         progress(text)
@@ -59,17 +59,17 @@ def print_result(value: Any, text: str, *, as_json: bool) -> None:
     import msgspec
 
     from stepline.local.safe_text import clean_line
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
-    click.echo(render_json(msgspec.to_builtins(value)) if as_json else clean_line(text))
+    click.echo(render_json_line(msgspec.to_builtins(value)) if as_json else clean_line(text))
 
 
-def render_status(found: Status) -> str:
+def render_status(found: StageStatus) -> str:
     """Return one line of JSON: the running services, and the stage that was deployed last."""
     import msgspec
 
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
-    return render_json(
+    return render_json_line(
         msgspec.to_builtins({"up": found.up, "services": found.services, "stage": found.stage})
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from stepline.local.client.change import HandedBack, LaneEnded, LaneKnown, PutOff, Steered, TurnEnded, Waiting
 from stepline.local.counted import counted
 from stepline.local.safe_text import clean, one_line
-from stepline.model.plan_steps import MARKS
+from stepline.model.plan_steps import STEP_MARKS
 from stepline.model.wire.event import ClientEvent, ErrorFrame
 from stepline.model.wire.live_event import STEER
 
@@ -68,7 +68,7 @@ def render_duration(ms: float) -> str:
     return f"{minutes} min {seconds} s"
 
 
-def render_event(event: ClientEvent) -> list[str]:
+def render_client_event(event: ClientEvent) -> list[str]:
     """Return the lines that show an event to a person; most events have none."""
     return _single_spaced(_LINES.get(event.type, _nothing)(event))
 
@@ -87,7 +87,7 @@ def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
         case "chat.complete" if message := event.data.get("message"):
             return _single_spaced([one_line(str(message))])
         case "chat.turn.summary" if usage or _number(event, "elapsed_ms") >= LONG_MS:
-            return [line] if (line := render_time(event)) else []
+            return [line] if (line := _render_time(event)) else []
         case "accounting.usage" if usage:
             return _single_spaced([render_usage(event.data)])
         case _:
@@ -118,7 +118,7 @@ def render_usage(usage: Mapping[str, Any]) -> str:
     return f"  rounds {rounds}, tokens {about}{read} in ({cached} cached), {written} out"
 
 
-def render_time(event: ClientEvent) -> str:
+def _render_time(event: ClientEvent) -> str:
     """Return on one line where a turn's time went; "" if the event has no times."""
     timed = [(_number(event, name), words) for name, words in _PARTS.items()]
     rest = _number(event, "elapsed_ms") - sum(ms for ms, _ in timed)
@@ -253,7 +253,7 @@ def _plan(event: ClientEvent) -> list[str]:
         first = one_line(str(steps[0]), 80) if steps else ""
         done = f"{status.count('done')} of {counted(len(steps), 'step')}"
         return [f"  ✂ replaced, {done} done: {first} …"]
-    marks: Mapping[str, str] = {str(name): mark for name, mark in MARKS.items()}
+    marks: Mapping[str, str] = {str(name): mark for name, mark in STEP_MARKS.items()}
     rows = enumerate(zip(status, steps, strict=True), 1)
     return [f"  {marks.get(state, '□')} {n}. {one_line(str(step))}" for n, (state, step) in rows]
 

@@ -31,7 +31,7 @@ from stepline.local.client.change import (
 from stepline.local.safe_text import clean, one_line
 from stepline.local.terminal.answer_parser import make_parser
 from stepline.local.terminal.render import (
-    render_event,
+    render_client_event,
     render_failure,
     render_footer,
     render_outcome,
@@ -50,7 +50,7 @@ WRITTEN = ("canvas", "timeline", "code", "log")
 """Lanes of which only the end is shown, since they may be large."""
 
 
-class View(Protocol):
+class TerminalView(Protocol):
     """Shows the effects of a turn; a `with` block is one turn."""
 
     def __enter__(self) -> Self: ...
@@ -100,7 +100,7 @@ class PlainView:
             case EventsApplied(events=events):
                 for event in events:
                     self._footer += render_footer(event, usage=self._usage)
-                    for line in render_event(event):
+                    for line in render_client_event(event):
                         self._write(line)
             case TurnEnded():
                 self._end(effect)
@@ -214,7 +214,7 @@ class RichView:
         if event.type == "solver.react.decision":
             self._decide(event)
         self._footer += render_footer(event)
-        for line in render_event(event):
+        for line in render_client_event(event):
             self._print(Text(line, style=_style(line)))
 
     def _decide(self, event: ClientEvent) -> None:

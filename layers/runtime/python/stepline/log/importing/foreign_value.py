@@ -16,7 +16,7 @@ import msgspec
 
 from stepline.errors import InputError, PathError
 from stepline.model.ids import CALL, SEGMENT, TURN, read_utc
-from stepline.model.path import FAMILIES, FilePath, is_namespace, parse_path
+from stepline.model.path import PATH_FAMILIES, FilePath, is_namespace, parse_path
 
 TEXT_CHARS: Final = 2_000_000
 """The longest text of a block."""
@@ -59,7 +59,7 @@ class Findings:
         self.left_out[reason] += count
 
 
-def refuse(code: str, where: str, why: str) -> NoReturn:
+def refuse_import(code: str, where: str, why: str) -> NoReturn:
     """Refuse an import, naming the document and the place."""
     raise InputError(f"{where[:200]}: {why}", code=code)
 
@@ -69,9 +69,9 @@ def text_of(value: Any, where: str, *, most: int = TEXT_CHARS) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        refuse("import_bad_value", where, f"a text is wanted, not {type(value).__name__}")
+        refuse_import("import_bad_value", where, f"a text is wanted, not {type(value).__name__}")
     if len(value) > most:
-        refuse("import_too_large", where, f"a text has at most {most} characters")
+        refuse_import("import_too_large", where, f"a text has at most {most} characters")
     return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
 
 
@@ -129,7 +129,7 @@ def time_of(value: Any, findings: Findings, *, default: str) -> str:
 def turn_of(value: Any, where: str) -> str:
     """Return a turn's id. Raises InputError `import_bad_turn`."""
     if not isinstance(value, str) or not TURN.fullmatch(value):
-        refuse("import_bad_turn", where, f"a turn's id matches {TURN.pattern}")
+        refuse_import("import_bad_turn", where, f"a turn's id matches {TURN.pattern}")
     return value
 
 
@@ -168,9 +168,9 @@ def json_of(value: Any, where: str, findings: Findings, *, largest: int = INT_MA
         nonlocal left
         left -= 1
         if left < 0:
-            refuse("import_too_large", where, f"a value has at most {VALUES_MAX} values")
+            refuse_import("import_too_large", where, f"a value has at most {VALUES_MAX} values")
         if depth > DEPTH_MAX:
-            refuse("import_too_deep", where, f"a value has at most {DEPTH_MAX} levels")
+            refuse_import("import_too_deep", where, f"a value has at most {DEPTH_MAX} levels")
         match one:
             case str():
                 return text_of(one, where)
@@ -185,7 +185,7 @@ def json_of(value: Any, where: str, findings: Findings, *, largest: int = INT_MA
             case list() | tuple():
                 return [clean(item, depth + 1) for item in one]
             case _:
-                refuse("import_bad_value", where, f"JSON is wanted, not {type(one).__name__}")
+                refuse_import("import_bad_value", where, f"JSON is wanted, not {type(one).__name__}")
 
     return clean(value, 0)
 
@@ -204,7 +204,7 @@ def meta_of(value: Any, where: str, findings: Findings) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        refuse("import_bad_value", where, "`meta` is an object")
+        refuse_import("import_bad_value", where, "`meta` is an object")
     meta: dict[str, Any] = json_of(value, f"{where}.meta", findings)
     for name, fits in _READ.items():
         if name in meta and not fits(meta[name]):
@@ -283,7 +283,7 @@ def is_address(value: Any) -> bool:
     if not isinstance(value, str) or len(value) > PATH_CHARS or _HIDDEN.search(value):
         return False
     family = value.partition(":")[0]
-    if family not in FAMILIES:
+    if family not in PATH_FAMILIES:
         return is_namespace(family)
     try:
         return bool(parse_path(value))

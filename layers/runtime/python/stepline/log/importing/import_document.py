@@ -14,11 +14,11 @@ import msgspec
 from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.batch import Batch
-from stepline.timeline.export import SOURCES, TIMELINE, TURN_LOG
+from stepline.timeline.export import SOURCES, TIMELINE_KIND, TURN_LOG
 
 DOCUMENTS_MAX: Final = 2_048
 """The most documents of one import: the timeline, its sources, and a log for each turn."""
-FILES_MAX: Final = 500
+IMPORT_FILES_MAX: Final = 500
 """The most files of one import."""
 
 
@@ -59,7 +59,7 @@ class ImportPlan(Value):
     stored: Mapping[str, int]
 
 
-class NamedFile(Value):
+class ReferencedFile(Value):
     """A file that documents name: its bytes must be there before the import, or the import says that they are not."""
 
     sha256: str
@@ -104,5 +104,5 @@ def _kind(payload: dict[str, Any]) -> str:
     if "turn_id" in payload and "blocks" in payload:
         return TURN_LOG
     if "blocks" in payload:
-        return TIMELINE
+        return TIMELINE_KIND
     return SOURCES if "sources_pool" in payload else ""

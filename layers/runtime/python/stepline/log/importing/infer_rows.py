@@ -32,7 +32,7 @@ from stepline.timeline.entry_rows import (
 )
 from stepline.timeline.sources_pool import SID_MAX
 
-OPEN: Final = "imported_open"
+IMPORTED_OPEN: Final = "imported_open"
 """The code of a turn that had not ended when its documents were made: the import ends it."""
 
 _DECISION: Final = frozenset(
@@ -192,7 +192,7 @@ class _Walk:
                 self._round = [block]
                 self._settle()
         if not ending:
-            self._findings.change(OPEN)
+            self._findings.change(IMPORTED_OPEN)
             ending = [closed_open(self.turn, at)]
         for block in ending:
             if block.type in _OWN_WORDS:
@@ -284,7 +284,7 @@ class _Walk:
 
 def closed_open(turn: str, at: str) -> Block:
     """Return the block of the end that an import gives a turn that had none."""
-    text = f'{{"outcome":"error","reason":"error","code":"{OPEN}"}}'
+    text = f'{{"outcome":"error","reason":"error","code":"{IMPORTED_OPEN}"}}'
     return Block(type="react.exit", author="react", ts=at, turn_id=turn, text=text, mime="application/json")
 
 

@@ -18,29 +18,34 @@ from msgspec.structs import replace
 
 from stepline.errors import InputError, LimitError
 from stepline.events.derive import newest_event
-from stepline.log.importing.brought import BATCHES_MAX, Brought, ToldTurn, read_brought
 from stepline.log.importing.foreign_value import (
     BEGIN,
     STORED_MAX,
     Findings,
     json_of,
     message_of,
-    refuse,
+    refuse_import,
     source_of,
     text_of,
     time_of,
 )
 from stepline.log.importing.import_document import (
-    FILES_MAX,
+    IMPORT_FILES_MAX,
     Document,
     ImportPlan,
     ImportReport,
-    NamedFile,
+    ReferencedFile,
 )
-from stepline.log.importing.infer_rows import OPEN, closed_open, infer_rows
+from stepline.log.importing.import_state import ImportState
+from stepline.log.importing.imported_conversation import (
+    BATCHES_MAX,
+    ImportedConversation,
+    ImportedTurn,
+    read_imported_conversation,
+)
+from stepline.log.importing.infer_rows import IMPORTED_OPEN, closed_open, infer_rows
 from stepline.log.importing.read_inbound import kind_of_event
-from stepline.log.importing.telling import Telling
-from stepline.log.importing.turn_entries import Slots, TurnReader
+from stepline.log.importing.turn_entries import LogDraft, TurnReader
 from stepline.log.spill import plan_spill
 from stepline.log.transition import (
     closed,
@@ -74,7 +79,7 @@ from stepline.model.entry import (
     Owner,
     Pruned,
     Resulted,
-    Steered,
+    SteeredEntry,
     TakenOver,
     Titled,
 )
@@ -95,7 +100,7 @@ def follow_state(
     """
     before = tail.state
     state = replace(before, importing=0 if whole else 1)
-    skips = any(isinstance(entry, Steered) and entry.phase == "tools" for entry in entries)
+    skips = any(isinstance(entry, SteeredEntry) and entry.phase == "tools" for entry in entries)
     skipped = False
     for entry in entries:
         match entry:
@@ -118,7 +123,7 @@ def _after(state: State, n: int, entry: Entry, rendered: int) -> State:  # noqa:
             return resulted(state, n)
         case Deferred():
             return next_round(state, n)
-        case Steered():
+        case SteeredEntry():
             return steered(state, entry.n, finalize=entry.finalize)
         case TakenOver():
             return taken_over(state, n)
@@ -143,7 +148,7 @@ def _decided(state: State, n: int, entry: Decided, rendered: int) -> State:
 
 REDUCTIONS_MAX: Final = 1_000
 """The most prunings, compactions and hidings of a log."""
-_WITHIN: Final = (Decided, Resulted, Deferred, Steered, TakenOver, Compacted, Pruned, Contributed)
+_WITHIN: Final = (Decided, Resulted, Deferred, SteeredEntry, TakenOver, Compacted, Pruned, Contributed)
 """Entries that only an open turn has."""
 FEEDBACK_MAX: Final = 40
 """The most feedback of one batch, whose rows are put with it in one transaction."""
@@ -200,7 +205,7 @@ class _Course:
             self._reduced += len(entry.hides)
         self._reduced += isinstance(entry, Pruned | Compacted)
         if self._reduced > REDUCTIONS_MAX:
-            refuse("import_too_large", f"batch {n}", f"a log has at most {REDUCTIONS_MAX} reductions")
+            refuse_import("import_too_large", f"batch {n}", f"a log has at most {REDUCTIONS_MAX} reductions")
 
     def _open_turn(self, n: int, entry: Opened) -> None:
         prompts = set(entry.prompts)
@@ -216,7 +221,7 @@ class _Course:
 
 
 def _refuse(n: int, why: str) -> NoReturn:
-    refuse("import_bad_rows", f"batch {n}", why)
+    refuse_import("import_bad_rows", f"batch {n}", why)
 
 
 MAPPING: Final = 1
@@ -235,11 +240,11 @@ def plan_import(
     Raises:
         InputError: `import_*`, with the document, the place and the reason: nothing of it can be imported.
     """
-    digest = digest_of(documents, bundle)
+    digest = _digest_of(documents, bundle)
     findings = Findings()
-    brought = read_brought(documents, findings)
-    telling = Telling(lane=lane, user=user, pool=brought.pool, findings=findings, files=files)
-    slots = Slots()
+    brought = read_imported_conversation(documents, findings)
+    telling = ImportState(lane=lane, user=user, pool=brought.pool, findings=findings, files=files)
+    slots = LogDraft()
     turns, last = _numbered(brought, findings)
     for told in turns:
         reader = TurnReader(telling, slots, told.turn, told.blocks, title=brought.title, where=told.where)
@@ -248,7 +253,7 @@ def plan_import(
             last = _end_open(reader, told, turns[-1], max(last, brought.last), findings)
     last = max(last, brought.last, *slots.entries, 1)
     if last > BATCHES_MAX:
-        refuse("import_too_large", "documents", f"an import has at most {BATCHES_MAX} batches")
+        refuse_import("import_too_large", "documents", f"an import has at most {BATCHES_MAX} batches")
     for row in brought.outside:
         _put_outside(telling, slots, row)
     for said in slots.feedback.values():
@@ -262,33 +267,37 @@ def plan_import(
     return ImportPlan(digest=digest, batches=batches, report=report, stored=stored)
 
 
-def named_files(documents: Sequence[Document]) -> tuple[NamedFile, ...]:
+def named_files(documents: Sequence[Document]) -> tuple[ReferencedFile, ...]:
     """Return the files that documents name, each hash once. Raises InputError `import_*`."""
-    brought = read_brought(documents, Findings())
+    brought = read_imported_conversation(documents, Findings())
     return tuple({file.sha256: file for file in named_blocks(brought.turns, brought.outside)}.values())
 
 
-def named_blocks(turns: Iterable[ToldTurn], outside: Iterable[OutsideRow]) -> Iterable[NamedFile]:
+def named_blocks(turns: Iterable[ImportedTurn], outside: Iterable[OutsideRow]) -> Iterable[ReferencedFile]:
     """Yield the files of blocks and of events outside of turns. Raises InputError `import_too_many_files`."""
-    found: dict[str, NamedFile] = {}
+    found: dict[str, ReferencedFile] = {}
     for block in (block for turn in turns for block in turn.blocks):
         if block.body is not None:
             body = block.body
             found.setdefault(
                 body.sha256,
-                NamedFile(sha256=body.sha256, size_bytes=body.size_bytes, mime=body.mime, path=block.path),
+                ReferencedFile(
+                    sha256=body.sha256, size_bytes=body.size_bytes, mime=body.mime, path=block.path
+                ),
             )
     for file in (file for row in outside for file in row.attachments):
         found.setdefault(
             file.sha256,
-            NamedFile(sha256=file.sha256, size_bytes=file.size_bytes, mime=file.mime, path=file.filename),
+            ReferencedFile(
+                sha256=file.sha256, size_bytes=file.size_bytes, mime=file.mime, path=file.filename
+            ),
         )
-    if len(found) > FILES_MAX:
-        refuse("import_too_many_files", "documents", f"an import has at most {FILES_MAX} files")
+    if len(found) > IMPORT_FILES_MAX:
+        refuse_import("import_too_many_files", "documents", f"an import has at most {IMPORT_FILES_MAX} files")
     return found.values()
 
 
-def digest_of(documents: Sequence[Document], bundle: str) -> str:
+def _digest_of(documents: Sequence[Document], bundle: str) -> str:
     """Return the name of an import: the SHA-256 of its documents, the bundle and the mapping. Raises InputError `import_not_json`."""
     said = hashlib.sha256(f"{MAPPING}\n{bundle or DEFAULT_BUNDLE}\n".encode())
     try:
@@ -301,13 +310,13 @@ def digest_of(documents: Sequence[Document], bundle: str) -> str:
     return said.hexdigest()
 
 
-def _numbered(brought: Brought, findings: Findings) -> tuple[list[ToldTurn], int]:
+def _numbered(brought: ImportedConversation, findings: Findings) -> tuple[list[ImportedTurn], int]:
     """Return the turns with the rows of their batches, told or inferred, and the last batch."""
     if brought.own:
         return list(brought.turns), max(
             (row.n for told in brought.turns for row in told.rows or ()), default=0
         )
-    turns, n = list[ToldTurn](), 1
+    turns, n = list[ImportedTurn](), 1
     left = dict.fromkeys(brought.pool)
     for told in brought.turns:
         found = infer_rows(told.turn, told.blocks, n, left=left, sids=brought.pool.keys(), findings=findings)
@@ -318,7 +327,9 @@ def _numbered(brought: Brought, findings: Findings) -> tuple[list[ToldTurn], int
     return turns, n - 1
 
 
-def _carry_sources(turns: Sequence[ToldTurn], sids: tuple[int, ...], findings: Findings) -> list[ToldTurn]:
+def _carry_sources(
+    turns: Sequence[ImportedTurn], sids: tuple[int, ...], findings: Findings
+) -> list[ImportedTurn]:
     """Let the first result bring the sources that no result names; without one nobody can."""
     carried = list(turns)
     for index, told in enumerate(turns):
@@ -334,17 +345,19 @@ def _carry_sources(turns: Sequence[ToldTurn], sids: tuple[int, ...], findings: F
     return carried
 
 
-def _end_open(reader: TurnReader, told: ToldTurn, newest: ToldTurn, last: int, findings: Findings) -> int:
+def _end_open(
+    reader: TurnReader, told: ImportedTurn, newest: ImportedTurn, last: int, findings: Findings
+) -> int:
     """End a turn that was open when it was exported; return the batch. Raises InputError `import_bad_rows`."""
     if told.turn != newest.turn:
-        refuse("import_bad_rows", told.where, "the turn has no end, and another one follows")
-    findings.change(OPEN)
+        refuse_import("import_bad_rows", told.where, "the turn has no end, and another one follows")
+    findings.change(IMPORTED_OPEN)
     at = told.blocks[-1].ts
     reader.finish(BatchRow(n=last + 1, at=at, entries=(ClosedRow(blocks=1),)), closed_open(told.turn, at))
     return last + 1
 
 
-def _put_outside(telling: Telling, slots: Slots, row: OutsideRow) -> None:
+def _put_outside(telling: ImportState, slots: LogDraft, row: OutsideRow) -> None:
     """Put an event that no turn tells of, with its fate."""
     where, findings = f"outside {row.n}", telling.findings
     for file in row.attachments:
@@ -379,7 +392,14 @@ def _put_outside(telling: Telling, slots: Slots, row: OutsideRow) -> None:
 
 
 def _batches(
-    slots: Slots, brought: Brought, begun: Importing, *, user: str, bundle: str, last: int, lane: Lane
+    slots: LogDraft,
+    brought: ImportedConversation,
+    begun: Importing,
+    *,
+    user: str,
+    bundle: str,
+    last: int,
+    lane: Lane,
 ) -> tuple[Batch, ...]:
     """Return the batches up to the last, dense from the first, and fold them once, as every reader does."""
     tail = replace(EMPTY, state=State(owner=user, bundle="" if bundle == DEFAULT_BUNDLE else bundle))
@@ -412,7 +432,7 @@ def _check_room(batch: Batch, lane: Lane) -> None:
 
 
 def _draft(
-    tail: Batch, n: int, entries: Sequence[Entry], *, at: str, slots: Slots, begun: Importing
+    tail: Batch, n: int, entries: Sequence[Entry], *, at: str, slots: LogDraft, begun: Importing
 ) -> Batch:
     whole = any(isinstance(entry, Imported) for entry in entries)
     state = follow_state(tail, n, entries, at=at, rendered=slots.rendered.get(n, n - 1), whole=whole)
@@ -433,7 +453,7 @@ def _title(wanted: str, batches: Sequence[Batch], lane: Lane) -> str:
     return "" if title == timeline.title else title
 
 
-def _first_at(slots: Slots) -> str:
+def _first_at(slots: LogDraft) -> str:
     return min(slots.times.values(), default=BEGIN)
 
 
@@ -442,7 +462,7 @@ def _files(files: Mapping[str, int]) -> str:
 
 
 def _report(
-    brought: Brought,
+    brought: ImportedConversation,
     batches: Sequence[Batch],
     named: Mapping[str, int],
     files: Mapping[str, int],

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from stepline.log.importing.foreign_value import Findings, count_of, name_of, object_of, time_of
-from stepline.log.importing.telling import Telling
+from stepline.log.importing.import_state import ImportState
 from stepline.model.block import Block
 from stepline.model.decision import FEEDBACK_CHARS
 from stepline.model.entry import TURN_PARTS, Closed, Feedback
@@ -24,7 +24,7 @@ _WORD: Final = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
 
 def read_closed(
-    telling: Telling,
+    telling: ImportState,
     blocks: Sequence[Block],
     turn: str,
     at: str,

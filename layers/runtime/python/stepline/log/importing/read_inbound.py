@@ -20,7 +20,7 @@ from stepline.log.importing.foreign_value import (
     object_of,
     source_of,
 )
-from stepline.log.importing.telling import Telling
+from stepline.log.importing.import_state import ImportState
 from stepline.model.block import Block
 from stepline.model.entry import Inbound
 from stepline.model.file.attachment import (
@@ -37,7 +37,7 @@ _FIXED: Final = {PROMPT: True, FOLLOWUP: True, STEER: False}
 _KIND_OF_TYPE: Final = {kind: event for event, kind in EVENT_TYPES.items()} | {"user.prompt": PROMPT}
 
 
-class Arrival(NamedTuple):
+class ParsedInbound(NamedTuple):
     """An event, how many blocks it and its files take, and blocks about files whose bytes are not there."""
 
     event: Inbound
@@ -45,7 +45,9 @@ class Arrival(NamedTuple):
     missing: tuple[Block, ...]
 
 
-def read_inbound(telling: Telling, blocks: Sequence[Block], turn: str, *, named: bool = True) -> Arrival:
+def read_inbound(
+    telling: ImportState, blocks: Sequence[Block], turn: str, *, named: bool = True
+) -> ParsedInbound:
     """Return the event at the beginning of these blocks.
 
     Files have the names that their sender gave them, or, unless `named`, those that they have in paths: with one of
@@ -81,7 +83,7 @@ def read_inbound(telling: Telling, blocks: Sequence[Block], turn: str, *, named:
         attachments=tuple(files),
         source=source_of(said.meta.get("source")),
     )
-    return Arrival(event, end, tuple(missing))
+    return ParsedInbound(event, end, tuple(missing))
 
 
 def read_kind(said: Block) -> str:

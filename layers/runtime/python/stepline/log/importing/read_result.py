@@ -17,7 +17,7 @@ from stepline.log.importing.foreign_value import (
     object_of,
     path_of,
 )
-from stepline.log.importing.telling import Telling
+from stepline.log.importing.import_state import ImportState
 from stepline.model.block import Block, Produced
 from stepline.model.entry import Hide, Resulted
 from stepline.model.ids import TURN
@@ -36,7 +36,9 @@ _PLAN_ID: Final = re.compile(r"[A-Za-z0-9_:-]{1,200}")
 _PLAIN: Final = "text/plain"
 
 
-def read_result(telling: Telling, row: ResultedRow, blocks: Sequence[Block], turn: str, at: str) -> Resulted:
+def read_result(
+    telling: ImportState, row: ResultedRow, blocks: Sequence[Block], turn: str, at: str
+) -> Resulted:
     """Return the result that a row and its blocks tell of."""
     findings = telling.findings
     call = call_of(row.call_id, turn, findings)
@@ -64,7 +66,7 @@ def read_result(telling: Telling, row: ResultedRow, blocks: Sequence[Block], tur
     )
 
 
-def produced(telling: Telling, block: Block, turn: str, *, own: str = "", tool: str = "") -> Produced:
+def produced(telling: ImportState, block: Block, turn: str, *, own: str = "", tool: str = "") -> Produced:
     """Return a block in the form in which the log keeps it; without a path if that is its call's `own`."""
     path = path_of(block.path, turn, telling.findings)
     if block.body is not None and not telling.has(block.body):

@@ -20,13 +20,13 @@ from stepline.log.importing.foreign_value import (
     json_of,
     name_of,
     object_of,
-    refuse,
+    refuse_import,
     time_of,
 )
+from stepline.log.importing.import_state import ImportState
 from stepline.log.importing.read_ending import COMPLETION, read_closed, read_feedback
 from stepline.log.importing.read_inbound import read_inbound
 from stepline.log.importing.read_result import produced, read_result, read_snapshot
-from stepline.log.importing.telling import Telling
 from stepline.model.block import Block
 from stepline.model.decision import Action, Declined, Notice, Origin
 from stepline.model.entry import (
@@ -42,7 +42,7 @@ from stepline.model.entry import (
     Inbound,
     Opened,
     Pruned,
-    Steered,
+    SteeredEntry,
     TakenOver,
     Titled,
 )
@@ -72,8 +72,8 @@ from stepline.timeline.entry_rows import (
 NOTICE_CHARS: Final = 8_000
 
 
-def read_decision(
-    telling: Telling, row: DecidedRow, blocks: Sequence[Block], turn: str, at: str, *, claim: int
+def _read_decision(
+    telling: ImportState, row: DecidedRow, blocks: Sequence[Block], turn: str, at: str, *, claim: int
 ) -> tuple[Decided, list[Block]]:
     """Return the decision that a row and its blocks tell of, and the blocks that are not a decision's."""
     declined = Declined(fallback=row.declined == "fallback") if row.declined else None
@@ -113,7 +113,7 @@ _DERIVED: Final = ("stage.react", "react.plan.ack")
 class _Pieces:
     """The pieces of a decision, block by block; `code` waits for its call."""
 
-    def __init__(self, telling: Telling, turn: str) -> None:
+    def __init__(self, telling: ImportState, turn: str) -> None:
         self._telling, self._turn = telling, turn
         self.code: str | None = None
         self.actions: list[Action] = []
@@ -144,7 +144,7 @@ class _Pieces:
         return self.fields.setdefault(name, value) is value
 
 
-def read_action(telling: Telling, block: Block, turn: str, code: str | None) -> Action:
+def read_action(telling: ImportState, block: Block, turn: str, code: str | None) -> Action:
     """Return the call that a block shows, with its whole parameters."""
     where = f"{turn} {block.call_id[:40]}"
     told = object_of(block.text) or {}
@@ -166,7 +166,7 @@ def read_action(telling: Telling, block: Block, turn: str, code: str | None) -> 
     )
 
 
-def read_notice(telling: Telling, block: Block) -> Notice:
+def read_notice(telling: ImportState, block: Block) -> Notice:
     """Return the notice that a block shows."""
     told = object_of(block.text)
     if told is None or not isinstance(told.get("code"), str) or not isinstance(told.get("message"), str):
@@ -181,7 +181,7 @@ def read_notice(telling: Telling, block: Block) -> Notice:
 
 
 def read_edited(
-    telling: Telling, row: EditedRow, blocks: Sequence[Block], turn: str, at: str
+    telling: ImportState, row: EditedRow, blocks: Sequence[Block], turn: str, at: str
 ) -> ApprovalAnswered | None:
     """Return that another call ran than was decided on. It approves of nothing: an import carries no consent."""
     code = next((block.text for block in blocks if block.type == "react.tool.code"), None)
@@ -213,7 +213,7 @@ HANDED_BACK: Final[dict[str, DropReason]] = {
 
 
 @dataclass
-class Slots:
+class LogDraft:
     """The log in the making: entries by batch, the time of each, and the newest batch that a decision had seen.
 
     Beside it the feedback that counts, and the batches that ended turns.
@@ -230,7 +230,14 @@ class TurnReader:
     """Reads one turn into the slots of its log."""
 
     def __init__(
-        self, telling: Telling, slots: Slots, turn: str, blocks: Sequence[Block], *, title: str, where: str
+        self,
+        telling: ImportState,
+        slots: LogDraft,
+        turn: str,
+        blocks: Sequence[Block],
+        *,
+        title: str,
+        where: str,
     ) -> None:
         """Begin with a turn's blocks, in order; `title` is the conversation's."""
         self.telling, self.slots, self.turn = telling, slots, turn
@@ -249,7 +256,7 @@ class TurnReader:
         newest = 0
         for row in rows:
             if row.n <= newest:
-                refuse("import_bad_rows", self._where, "its batches are not in order")
+                refuse_import("import_bad_rows", self._where, "its batches are not in order")
             newest = row.n
             self.slots.times.setdefault(row.n, row.at)
             for one in row.entries:
@@ -343,7 +350,7 @@ class TurnReader:
         missing = list[Block]()
         for n in (*row.prompts, *row.waited):
             if not left:
-                refuse("import_bad_rows", self._where, "an event that opened the turn has no block")
+                refuse_import("import_bad_rows", self._where, "an event that opened the turn has no block")
             event, end, lost = read_inbound(self.telling, left, self.turn, named=self._named)
             missing += lost
             left = left[end:]
@@ -364,7 +371,7 @@ class TurnReader:
 
     def _decision(self, batch: BatchRow, row: DecidedRow, blocks: Sequence[Block]) -> list[Entry]:
         claim, self._iteration = self._claim or batch.n, row.iteration
-        entry, left = read_decision(self.telling, row, blocks, self.turn, batch.at, claim=claim)
+        entry, left = _read_decision(self.telling, row, blocks, self.turn, batch.at, claim=claim)
         self.slots.rendered[batch.n] = min(row.rendered, batch.n - 1)
         if entry.accepted and entry.answer:
             self._attempts.append(entry.answer)
@@ -389,10 +396,10 @@ class TurnReader:
         event = self.telling.admitted.get(n)
         return [_handed_back(n, event, reason)] if event else []
 
-    def _steered(self, row: SteeredRow, blocks: Sequence[Block], at: str) -> Steered:
+    def _steered(self, row: SteeredRow, blocks: Sequence[Block], at: str) -> SteeredEntry:
         event = self.telling.admitted.get(row.n)
         self.telling.copy(len(event.text) if event else 0)
-        return Steered(
+        return SteeredEntry(
             n=row.n,
             turn=self.turn,
             at=blocks[0].ts if blocks else at,

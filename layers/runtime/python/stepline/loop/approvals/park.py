@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from stepline.delivery.effect import publish
 from stepline.delivery.stage_queue import follow_parking
-from stepline.log.fence import ended, standing
+from stepline.log.fence import compare_step, ended
 from stepline.log.journal import Draft
 from stepline.log.transition import parked
 from stepline.loop.agent import Agent
@@ -65,7 +65,7 @@ def park(attempt: Attempt, timeline: Timeline, index: int, action: Action, rule:
     )
 
     def plan(at: Batch) -> Draft | None:
-        mine = standing(at.state, attempt.step, "act") == "mine" and at.state.cursor.action == index
+        mine = compare_step(at.state, attempt.step, "act") == "mine" and at.state.cursor.action == index
         if not mine or slipped_in(at, timeline):
             return None
         return Draft(entries=(request,), state=parked(at.state, at.n + 1))

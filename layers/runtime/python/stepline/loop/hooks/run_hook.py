@@ -24,7 +24,7 @@ from stepline.delivery.effect import publish
 from stepline.delivery.settle_account import settle_account
 from stepline.errors import HOOK_FAILED, Fenced, SteplineError
 from stepline.log.bindings import Ports
-from stepline.log.fence import check_claim, elsewhere, onward, standing
+from stepline.log.fence import check_claim, compare_step, elsewhere, onward
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History
 from stepline.log.transition import hooked
@@ -76,7 +76,7 @@ def run_hooks(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline] 
         if isinstance(ended, Step):
             return ended
         timeline = ended
-        if standing(timeline.state, attempt.step, "decide") != "mine":
+        if compare_step(timeline.state, attempt.step, "decide") != "mine":
             return onward(attempt.step, timeline.state)
     return attempt, timeline
 
@@ -149,7 +149,7 @@ def _start(attempt: Attempt, timeline: Timeline, name: HookName) -> Batch | Step
         return None
 
     def is_ours(at: Batch, claim: int) -> bool:
-        mine = standing(at.state, step, "decide") == "mine"
+        mine = compare_step(at.state, step, "decide") == "mine"
         return mine and at.state.claim == (claim or attempt.claim)
 
     began = put_started(attempt, timeline.tail, Started(call_id=call), is_ours)

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.errors import ToolError
-from stepline.log.fence import onward, standing
+from stepline.log.fence import compare_step, onward
 from stepline.loop.attempt import Attempt
 from stepline.loop.mcp.turn_tools import equip
 from stepline.loop.settle_action import put_started, record, result_of
@@ -27,11 +27,11 @@ from stepline.model.decision import Action
 from stepline.model.entry import ApprovalAnswered, Decided, RemoteTask, Resulted, Started
 from stepline.model.ids import utc
 from stepline.model.step import Step
-from stepline.ports.mcp.mcp_server import TIMEOUT, UNREACHABLE
+from stepline.ports.mcp.mcp_server import MCP_UNREACHABLE, TIMEOUT
 from stepline.timeline.fold import Timeline
-from stepline.tools.context import CANCELLED, ToolContext, ToolOutput
-from stepline.tools.mcp.remote_tool import UNAVAILABLE
-from stepline.tools.registry import refusal
+from stepline.tools.context import CALL_CANCELLED, ToolContext, ToolOutput
+from stepline.tools.mcp.remote_tool import MCP_UNAVAILABLE
+from stepline.tools.registry import refuse_call
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ PATIENCE: Final = 10
 """A task is asked for after another tenth of the time that it took so far: the answer is late by that at most."""
 MARGIN_S: Final = 60.0
 """The rest of a turn's time, to end the task and to answer."""
-_PASSES: Final = (UNREACHABLE, TIMEOUT)
+_PASSES: Final = (MCP_UNREACHABLE, TIMEOUT)
 
 
 def keep_task(
@@ -57,7 +57,7 @@ def keep_task(
     kept = replace(task, until=utc(min(now + timedelta(seconds=ports.policy.mcp_task_s), ends)))
 
     def is_ours(at: Batch, again: int) -> bool:
-        here = standing(at.state, attempt.step, "act") == "mine" and at.state.cursor.action == index
+        here = compare_step(at.state, attempt.step, "act") == "mine" and at.state.cursor.action == index
         held = claim or again
         return here and (at.state.claim == held if held else not at.state.running)
 
@@ -90,7 +90,7 @@ def advance_task(
     except ToolError as error:
         if error.reason not in _PASSES or now >= datetime.fromisoformat(task.until):
             _cancel(attempt, action, task, context)
-            output = refusal(error, action.tool_id, context)
+            output = refuse_call(error, action.tool_id, context)
         else:
             output = ToolOutput(task=task)
     if output.task is not None:
@@ -102,7 +102,7 @@ def advance_task(
             "the task was not done in its time, and is cancelled; some of it may have happened",
             code=TASK_TIMEOUT,
         )
-        output = refusal(late, action.tool_id, context)
+        output = refuse_call(late, action.tool_id, context)
     result = result_of(action, context, output, duration_ms=round(lasts_s * 1000))
     return record(attempt, timeline.tail, index, result)
 
@@ -116,11 +116,11 @@ def _ask(
     """
     if steer_of(timeline) is not None:
         raise ToolError(
-            "the user steered, and the task is cancelled; some of it may have happened", code=CANCELLED
+            "the user steered, and the task is cancelled; some of it may have happened", code=CALL_CANCELLED
         )
     poll = attempt.agent.registry.find(action.tool_id).poll
     if poll is None:
-        raise ToolError("the tool has no tasks any more", code=UNAVAILABLE)
+        raise ToolError("the tool has no tasks any more", code=MCP_UNAVAILABLE)
     return poll(task.id, context)
 
 

@@ -58,7 +58,7 @@ def equip(agent: Agent, timeline: Timeline, artifacts: Artifacts) -> Agent:
     return replace(agent, system=system, registry=registry)
 
 
-def list_tools(attempt: Attempt, timeline: Timeline) -> Step:
+def list_turn_tools(attempt: Attempt, timeline: Timeline) -> Step:
     """Ask the servers and put the list; return the step to go to. Raises DependencyError."""
     ports, step, servers, listed = attempt.ports, attempt.step, attempt.agent.servers, timeline.listed
     assert servers is not None

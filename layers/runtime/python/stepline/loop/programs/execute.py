@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from stepline.errors import NotFoundError
 from stepline.log.bindings import Ports
-from stepline.log.fence import ended, onward, standing, stops_when_deleted
+from stepline.log.fence import compare_step, ended, onward, stops_when_deleted
 from stepline.log.journal import Journal
 from stepline.loop.programs.make_outcome import (
-    BROKEN,
-    JSON,
+    ENVIRONMENT_FAILED,
+    JSON_MIME,
     claim_run,
     conclude,
     load_request,
@@ -51,7 +51,7 @@ def execute(ports: Ports, backends: Backends, step: Step) -> Step:
     """Run the lane's pending program once, unless the user steers; return the step that collects it."""
     journal = Journal(ports, step.lane(), f"execute/{step.epoch}")
     state = journal.tail(consistent=True).state
-    match standing(state, step, "act"):
+    match compare_step(state, step, "act"):
         case "stop":
             return ended(step, "stop")
         case "mine" if state.running:
@@ -97,13 +97,13 @@ def _run(
             fetch=ports.artifacts.get,
             spool=spool,
             cancel=cancel,
-            keep_log=lambda log: ports.artifacts.replace(key, log, mime=JSON),
+            keep_log=lambda log: ports.artifacts.replace(key, log, mime=JSON_MIME),
         )
         try:
             run = executor.run(job)
         except Exception:  # every end of a run is in its envelope: the model must be told of this one too
             logger.exception("run failed", extra={"call_id": request.exec_id})
-            return _put_lost(ports, request, "sandbox_execution_failed", BROKEN)
+            return _put_lost(ports, request, "sandbox_execution_failed", ENVIRONMENT_FAILED)
         return conclude(ports.artifacts, request, run, spool)
 
 

@@ -32,9 +32,9 @@ from stepline.model.base import Value
 from stepline.model.ids import Lane
 from stepline.model.path import exec_key
 from stepline.model.program.execution import ExecRequest, Run
-from stepline.model.program.handover import REFUSED, STEERED, UNSTARTED
+from stepline.model.program.handover import STEERED, TASK_REFUSED, UNSTARTED
 from stepline.ports.artifacts import Artifacts
-from stepline.programs.envelope import CANCELLED, lost_envelope, make_envelope, output_bodies
+from stepline.programs.envelope import RUN_CANCELLED, lost_envelope, make_envelope, output_bodies
 from stepline.programs.outcome import Envelope
 from stepline.programs.packed_files import split_files
 
@@ -47,20 +47,22 @@ class _Marker(Value):
 
 REQUEST, STARTED, RESULT = "request.json", "started.json", "result.json"
 RUN, FILES = "run.json", "files.bin"
-JSON: Final = "application/json"
+JSON_MIME: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 
 NOBODY: Final = "nobody"
 """The owner in `started.json` of a run that was denied before it was taken."""
 
-BROKEN: Final = "The execution environment failed before it could report. Ask for the run again once."
+ENVIRONMENT_FAILED: Final = (
+    "The execution environment failed before it could report. Ask for the run again once."
+)
 NO_FILES: Final = "the task reported its run, and the files that belong to it could not be taken over"
 ODD_REPORT: Final = "the task's report cannot be read"
 
 
 def claim_run(artifacts: Artifacts, lane: Lane, turn: str, call: str, by: str) -> bool:
     """Take the one right to run a program, or to deny it; return True if we got it."""
-    return artifacts.put(exec_key(lane, turn, call, STARTED), msgspec.json.encode({"by": by}), mime=JSON)
+    return artifacts.put(exec_key(lane, turn, call, STARTED), msgspec.json.encode({"by": by}), mime=JSON_MIME)
 
 
 def deny_run(artifacts: Artifacts, request: ExecRequest) -> bool:
@@ -78,7 +80,7 @@ def taken_by(artifacts: Artifacts, request: ExecRequest) -> str:
 
 def keep_request(artifacts: Artifacts, request: ExecRequest) -> ExecRequest:
     """Put the request of a run and return it, or the one that was put before: the first put wins."""
-    if artifacts.put(_key(request, REQUEST), msgspec.json.encode(request), mime=JSON):
+    if artifacts.put(_key(request, REQUEST), msgspec.json.encode(request), mime=JSON_MIME):
         return request
     return load_request(artifacts, request.lane, request.turn, request.exec_id)
 
@@ -90,7 +92,7 @@ def load_request(artifacts: Artifacts, lane: Lane, turn: str, call: str) -> Exec
 
 def store_result(artifacts: Artifacts, request: ExecRequest, envelope: Envelope) -> None:
     """Put the result of a run; the first put wins."""
-    artifacts.put(_key(request, RESULT), msgspec.json.encode(envelope), mime=JSON)
+    artifacts.put(_key(request, RESULT), msgspec.json.encode(envelope), mime=JSON_MIME)
 
 
 def conclude(artifacts: Artifacts, request: ExecRequest, run: Run, spool: Path) -> Envelope:
@@ -104,7 +106,7 @@ def conclude(artifacts: Artifacts, request: ExecRequest, run: Run, spool: Path) 
         verdicts = validate_outputs(request, run, spool)
     except Exception:  # every end of a run is in its envelope: the model must be told of this one too
         logger.exception("outputs not judged", extra={"call_id": request.exec_id})
-        envelope = lost_envelope(request, "sandbox_execution_failed", BROKEN)
+        envelope = lost_envelope(request, "sandbox_execution_failed", ENVIRONMENT_FAILED)
     else:
         for path, body in output_bodies(request, verdicts, spool):
             artifacts.put(body.key, path.read_bytes(), mime=body.mime)
@@ -159,7 +161,7 @@ def _find(artifacts: Artifacts, key: str) -> bytes | None:
 
 
 UNVERIFIED, NOT_STARTED, RUN_FAILED = "unverified", "sandbox_not_started", "fargate_run_failed"
-TASK_STOPPED: Final = "TaskStopped"
+TASK_STOPPED_ERROR: Final = "TaskStopped"
 """The error with which the sweeper ends a state whose task has stopped."""
 
 NOT_RUN: Final = (
@@ -194,12 +196,12 @@ def explain_loss(error: Mapping[str, Any] | None, *, begun: bool, steered: bool 
     if begun:
         return _explain_begun(name)
     if steered or name == STEERED:
-        return CANCELLED, NOT_WANTED
-    if name in (UNSTARTED, REFUSED) or name.startswith(_OF_LAUNCH):
+        return RUN_CANCELLED, NOT_WANTED
+    if name in (UNSTARTED, TASK_REFUSED) or name.startswith(_OF_LAUNCH):
         return RUN_FAILED, f"No task could be started for the program: {cause or name}. Nothing happened."
     if name == "States.HeartbeatTimeout":
         return NOT_STARTED, NO_SIGN
-    if name == TASK_STOPPED and cause:
+    if name == TASK_STOPPED_ERROR and cause:
         return NOT_STARTED, f"The task ended before the program began: {cause}. {NOT_RUN}"
     return NOT_STARTED, NOT_RUN
 

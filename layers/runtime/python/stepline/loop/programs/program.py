@@ -35,14 +35,14 @@ from stepline.loop.programs.make_outcome import (
 from stepline.loop.programs.remote import (
     NO_PLACE,
     check_handover,
-    check_place,
+    check_profile,
     deadline_s,
     give_back,
     launch_task,
     put_parcel,
     rights_last,
 )
-from stepline.loop.programs.tool_program import CALL_S, call_output, pictures_of, plan_call
+from stepline.loop.programs.tool_program import CALL_S, call_output, pictures_of, plan_tool_program
 from stepline.loop.settle_action import record, result_of, start
 from stepline.loop.steer import steer_in, steer_of
 from stepline.loop.tracing.traced_call import trace_program
@@ -66,12 +66,12 @@ from stepline.programs.blocks import run_blocks, run_sources
 from stepline.programs.bundle_files import read_bundle_files
 from stepline.programs.code import check_program, notice_code
 from stepline.programs.contract import normalise_contract
-from stepline.programs.envelope import CANCELLED, is_lost, lost_envelope
+from stepline.programs.envelope import RUN_CANCELLED, is_lost, lost_envelope
 from stepline.programs.outcome import Envelope, split_time
 from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.registry import bind_references, check_call, refusal
+from stepline.tools.registry import bind_references, check_call_params, refuse_call
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
     execution = attempt.agent.execution
     if execution is None:
         raise ToolError("this deployment runs no programs", code="execution_unavailable")
-    check_place(execution)
+    check_profile(execution)
     read_bundle_files(execution.bundle)  # refuses one that is too large
     turn, limits = attempt.step.turn, execution.limits
     files = fold_workspace(timeline, turn)
@@ -140,13 +140,13 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
     asked_s: int | None = CALL_S
     if tool.spec.isolated:
         params = bind_references(tool.spec, action, attempt.ports.artifacts)
-        check_call(tool.spec, params)
+        check_call_params(tool.spec, params)
         context = attempt.context(timeline, action, attempt.now())
-        code, contract = plan_call(tool, params, context)
+        code, contract = plan_tool_program(tool, params, context)
         files = pictures_of(files, turn)
         tools = _NO_TOOLS
     else:
-        check_call(tool.spec, action.params)
+        check_call_params(tool.spec, action.params)
         code, asked_s = action.code or "", action.params.get("timeout_s")
         # A running program cannot wait for a person for days: such a call is the agent's own.
         tools = tuple(tool for tool in execution.tools if not needs_person(attempt.agent, timeline, tool))
@@ -185,7 +185,7 @@ def _refusal(
     attempt: Attempt, timeline: Timeline, action: Action, refused: ToolError | PathError
 ) -> Resulted:
     context = attempt.context(timeline, action, utc(attempt.ports.clock.now()))
-    output = refusal(refused, action.tool_id, context, notice=notice_code(refused.reason))
+    output = refuse_call(refused, action.tool_id, context, notice=notice_code(refused.reason))
     return result_of(action, context, output, program=True)
 
 
@@ -223,7 +223,7 @@ def _count(attempt: Attempt, request: ExecRequest, envelope: Envelope) -> None:
     """Count a run; for a cancelled one, also the time it had left."""
     count = attempt.ports.meter.count
     count(PROGRAMS_RUN)
-    cancelled = envelope.code == CANCELLED
+    cancelled = envelope.code == RUN_CANCELLED
     count(PROGRAMS_CANCELLED, cancelled)
     count(PROGRAMS_FAILED, not envelope.ok and not cancelled)
     count(PROGRAMS_LOST, is_lost(envelope))

@@ -27,7 +27,15 @@ from stepline.errors import SteplineError, ToolError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Execution
 from stepline.loop.attempt import Attempt
-from stepline.loop.programs.make_outcome import BYTES, FILES, JSON, RUN, STARTED, TASK_STOPPED, trim_cause
+from stepline.loop.programs.make_outcome import (
+    BYTES,
+    FILES,
+    JSON_MIME,
+    RUN,
+    STARTED,
+    TASK_STOPPED_ERROR,
+    trim_cause,
+)
 from stepline.metrics import HANDOVERS_STALE
 from stepline.model.base import Value
 from stepline.model.batch import encode_batch
@@ -37,15 +45,15 @@ from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.program.handover import (
     COLLECT_S,
     PROVISION_S,
-    REFUSED,
     RUN_MAX_S,
     SECRET_MAX_BYTES,
+    TASK_REFUSED,
     TOKEN_VARIABLE,
     UNSTARTED,
-    Grant,
     Handover,
-    Launch,
+    ObjectGrant,
     Parcel,
+    TaskLaunch,
     run_ref,
 )
 from stepline.model.program.running_log import log_key
@@ -68,7 +76,7 @@ _NEEDED: Final = ("cluster", "task_definition", "container_name", "subnets")
 NO_PLACE: Final = "This deployment cannot run programs with the profile that was chosen."
 
 
-def check_place(execution: Execution) -> None:
+def check_profile(execution: Execution) -> None:
     """Refuse a profile that this deployment cannot run.
 
     Raises ToolError: `backend_unavailable`; `fargate_config_missing`, naming the missing fields.
@@ -104,16 +112,16 @@ def put_parcel(ports: Ports, timeline: Timeline, request: ExecRequest) -> None:
     lane, turn, call = request.lane, request.turn, request.exec_id
     timeline = timeline.whole()  # a task cannot read the log, so it gets all of it
 
-    def write(name: str, mime: str) -> Grant:
+    def write(name: str, mime: str) -> ObjectGrant:
         return ports.grants.write(exec_key(lane, turn, call, name), mime=mime, ttl_s=GRANT_S)
 
     parcel = Parcel(
         request=request,
         batches=tuple(encode_batch(batch) for batch in timeline.since(0, request.n)),
-        started=write(STARTED, JSON),
-        run=write(RUN, JSON),
+        started=write(STARTED, JSON_MIME),
+        run=write(RUN, JSON_MIME),
         files=write(FILES, BYTES),
-        log=ports.grants.rewrite(log_key(lane, turn, call), mime=JSON, ttl_s=GRANT_S),
+        log=ports.grants.rewrite(log_key(lane, turn, call), mime=JSON_MIME, ttl_s=GRANT_S),
         reads={key: ports.grants.read(key, ttl_s=GRANT_S) for key in readable_keys(timeline, request)},
         bundle=dict(read_bundle_files(request.bundle)),
     )
@@ -143,7 +151,7 @@ def launch_task(attempt: Attempt, request: ExecRequest) -> Step:
         cluster=task.cluster,
         deadline=utc(attempt.ports.clock.now() + timedelta(seconds=WAIT_S)),
     )
-    launch = Launch(
+    launch = TaskLaunch(
         ref=ref,
         client_token=f"{ref}-{attempt.step.epoch}",
         secret=secret,
@@ -168,7 +176,7 @@ def start_task(ports: Ports, step: Step, token: str) -> None:
         ports.tasks.start(step.launch, token, step.attempt)
     except SteplineError as error:
         logger.warning("task not started", extra={"ref": step.launch.ref, "code": error.reason})
-        name = UNSTARTED if error.retryable else REFUSED
+        name = UNSTARTED if error.retryable else TASK_REFUSED
         ports.tasks.fail(token, name, trim_cause(str(error)))
 
 
@@ -227,7 +235,7 @@ def end_wait(ports: Ports, stopped: StoppedTask) -> bool:
     token = stopped.variables.get(TOKEN_VARIABLE)
     if not token:
         token = ports.tasks.overrides(stopped.task, stopped.cluster).get(TOKEN_VARIABLE)
-    if not token or not ports.tasks.fail(token, TASK_STOPPED, trim_cause(stopped.reason)):
+    if not token or not ports.tasks.fail(token, TASK_STOPPED_ERROR, trim_cause(stopped.reason)):
         return False
     logger.warning("task stopped under its run", extra={"reason": trim_cause(stopped.reason)})
     return True

@@ -23,7 +23,7 @@ from stepline.programs.blocks import file_facts
 from stepline.programs.contract import normalise_contract
 from stepline.programs.outcome import MISSING, Envelope, OutputFile
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.registry import Tool, refusal
+from stepline.tools.registry import Tool, refuse_call
 
 CALL_S: Final = 120
 """The time of one call."""
@@ -63,7 +63,7 @@ class Drawn(Value):
     height_px: Count | None = None
 
 
-class Report(Value):
+class _CallReport(Value):
     """The report of one call; `code` and `message` are its error's."""
 
     ok: bool
@@ -72,7 +72,7 @@ class Report(Value):
     ret: Drawn | None = None
 
 
-def plan_call(
+def plan_tool_program(
     tool: Tool, params: Mapping[str, Any], context: ToolContext
 ) -> tuple[str, tuple[ContractFile, ...]]:
     """Return the text of a call's program, and its promise. Raises PathError, ToolError: what the tool raises."""
@@ -95,25 +95,25 @@ def pictures_of(files: Sequence[WorkFile], turn: str) -> tuple[WorkFile, ...]:
 
 def call_output(envelope: Envelope, context: ToolContext, tool_id: str) -> ToolOutput:
     """Return the output of a call from the outcome of its program."""
-    report = read_report(envelope.user_out_tail)
+    report = _read_report(envelope.user_out_tail)
     file = next((file for file in envelope.files if file.contracted), None)
     if envelope.error is None and file is not None and report is not None and report.ret is not None:
         return _written(file, report.ret, context, tool_id)
     code, message = _failure(envelope, report)
     notice = f"tool_call_error.{code}"
-    return refusal(ToolError(message, code=code), tool_id, context, notice=notice)
+    return refuse_call(ToolError(message, code=code), tool_id, context, notice=notice)
 
 
-def read_report(printed: str) -> Report | None:
+def _read_report(printed: str) -> _CallReport | None:
     """Return the report in the last line of an output; None if there is none."""
     lines = printed.rstrip("\n").splitlines()
     try:
-        return msgspec.json.decode(lines[-1] if lines else "", type=Report)
+        return msgspec.json.decode(lines[-1] if lines else "", type=_CallReport)
     except (msgspec.MsgspecError, RecursionError):
         return None
 
 
-def _failure(envelope: Envelope, report: Report | None) -> tuple[str, str]:
+def _failure(envelope: Envelope, report: _CallReport | None) -> tuple[str, str]:
     """Return the code and the message of a call whose file is not there."""
     if report is not None and report.code:
         return (report.code if _CODE.fullmatch(report.code) else FAILED), report.message

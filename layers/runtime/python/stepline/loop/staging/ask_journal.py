@@ -23,7 +23,7 @@ from stepline.context.announce import (
 )
 from stepline.context.journal.render_journal import render_journal
 from stepline.context.journal.staged import JournalFacts, JournalText, Staged
-from stepline.context.media import weigh
+from stepline.context.media import tokens_to_bytes
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt
@@ -87,7 +87,7 @@ class JournalPosed(Posed):
 
 
 def _size(part: Content) -> int:
-    return byte_length(part.text) if isinstance(part, Part) else weigh(part.tokens)
+    return byte_length(part.text) if isinstance(part, Part) else tokens_to_bytes(part.tokens)
 
 
 class JournalRounds:
@@ -106,7 +106,7 @@ class JournalRounds:
     ) -> JournalPosed:
         staged = materialise(timeline, context)
         facts = round_facts(attempt, timeline, last_round=last_round)
-        request = render_request(attempt.ports, attempt.agent, timeline, facts, staged)
+        request = _render_request(attempt.ports, attempt.agent, timeline, facts, staged)
         return JournalPosed(request=request, facts=facts, staged=staged)
 
     def shrink(self, attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline | Step] | None:
@@ -148,7 +148,7 @@ def round_facts(attempt: Attempt, timeline: Timeline, *, last_round: bool) -> Jo
     return replace(facts, workspace=render_workspace(known))
 
 
-def render_request(
+def _render_request(
     ports: Ports, agent: Agent, timeline: Timeline, facts: JournalFacts, staged: Staged
 ) -> ModelRequest:
     """Return the request with these facts and contents: a pure function of them and of the timeline."""

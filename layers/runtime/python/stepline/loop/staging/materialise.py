@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from stepline.context.journal.staged import Shown, Staged
+from stepline.context.journal.staged import Staged, StagedContent
 from stepline.context.media import REQUEST_BYTES, SHARE
 from stepline.errors import NotFoundError, PathError, ToolError
 from stepline.model.block import Block
@@ -26,11 +26,11 @@ from stepline.protocol.citation.token import renumber_citations
 from stepline.rendering.piece import Attached
 from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.fold import Timeline
-from stepline.tools.content import Content, load_content, read_path
+from stepline.tools.content import PathContent, load_content, read_path
 from stepline.tools.context import Shelved, ToolContext
 from stepline.tools.read.attach import attached_by, view_media
-from stepline.tools.read.read_request import Request
-from stepline.tools.read.shown_content import View, show
+from stepline.tools.read.read_request import ReadRequest
+from stepline.tools.read.shown_content import ContentView, show
 from stepline.tools.read.source_rows import show_sources
 from stepline.tools.sources import SourcePool
 
@@ -101,14 +101,14 @@ def format_of(mime: str) -> str:
     return mime.partition(";")[0].rpartition("/")[2] if is_text(mime) else "bytes"
 
 
-def _artifact(written: str, context: ToolContext, room: _Room, rows: Mapping[int, Source]) -> Shown:
+def _artifact(written: str, context: ToolContext, room: _Room, rows: Mapping[int, Source]) -> StagedContent:
     """Return one content that was asked for; a picture or a document is taken among the media."""
     try:
         path = read_path(written, context.turn, context.resolvers)
         content = _load(path, context)
         view, why = _view(content, context), ""
     except (PathError, ToolError) as refused:
-        return Shown(path=written, why=f"{refused.reason}: {refused}")
+        return StagedContent(path=written, why=f"{refused.reason}: {refused}")
     if view.body is not None:
         one = _media(attached_by(view, content))
         known = room.has(one.body.sha256)
@@ -121,12 +121,12 @@ def _artifact(written: str, context: ToolContext, room: _Room, rows: Mapping[int
     return _shown(content, "" if view.body or why else _cited(view.text, content, rows), why)
 
 
-def _cited(text: str, content: Content, rows: Mapping[int, Source]) -> str:
+def _cited(text: str, content: PathContent, rows: Mapping[int, Source]) -> str:
     """Return the text of a shelf with those of its citations that are in the pool; any other text as it is."""
     return renumber_citations(text, {sid: sid for sid in rows}) if content.cited else text
 
 
-def _load(path: LogicalPath, context: ToolContext) -> Content:
+def _load(path: LogicalPath, context: ToolContext) -> PathContent:
     """Return the content of a path; that of a view is the part that it shows."""
     if not (isinstance(path, CallPath) and path.part.startswith("view.")):
         return load_content(path, context)
@@ -134,26 +134,26 @@ def _load(path: LogicalPath, context: ToolContext) -> Content:
     if not found:
         raise ToolError("nothing stands at this path", code="not_found")
     block = found[-1]
-    return Content(
+    return PathContent(
         path=block.path, block=block, written=block.text, body=block.body, artifacts=context.artifacts
     )
 
 
-def _view(content: Content, context: ToolContext) -> View:
+def _view(content: PathContent, context: ToolContext) -> ContentView:
     """Return a content within the limits of a read. Raises ToolError, DependencyError."""
     if not content.size_bytes:
-        return View(row={"flaw": "it is empty"})
+        return ContentView(row={"flaw": "it is empty"})
     if is_media(content.mime):
         return view_media(content, context)
-    caps, request = context.caps, Request(path=content.path)
+    caps, request = context.caps, ReadRequest(path=content.path)
     found = content.find(request.span, max_chars=caps.max_chars)
     rows = show_sources(content.rows, caps, max_chars=None) if content.rows else None
     return rows or show(request, content, found, caps)
 
 
-def _shown(content: Content, text: str, why: str) -> Shown:
+def _shown(content: PathContent, text: str, why: str) -> StagedContent:
     block = content.block
-    return Shown(
+    return StagedContent(
         path=content.path,
         kind=str(block.meta.get("kind") or ""),
         format=format_of(content.mime),
@@ -171,7 +171,7 @@ def _filename(block: Block, path: str) -> str:
     return str(block.meta.get("name") or (path.rpartition("/")[2] if path.startswith("fi:") else ""))
 
 
-def _skills(ids: Iterable[str], context: ToolContext) -> Iterator[Shown]:
+def _skills(ids: Iterable[str], context: ToolContext) -> Iterator[StagedContent]:
     """Yield the skills that were asked for, each behind those that it imports, and each once."""
     shelf, done = context.shelves.get("sk"), set[str]()
     for one in ids:
@@ -186,18 +186,18 @@ def _skills(ids: Iterable[str], context: ToolContext) -> Iterator[Shown]:
                         each, found if each == behind[-1] else shelf(each) if shelf else None, context
                     )
         except ToolError as refused:
-            yield Shown(path=path, kind="skill", why=f"{refused.reason}: {refused}")
+            yield StagedContent(path=path, kind="skill", why=f"{refused.reason}: {refused}")
 
 
-def _skill(path: str, found: Shelved | None, context: ToolContext) -> Shown:
+def _skill(path: str, found: Shelved | None, context: ToolContext) -> StagedContent:
     """Return a skill; its own citations are left out, because its sources are not in the pool."""
     if found is None or found.data is not None:
         why = "it is no text; name it in show_artifacts" if found else "not_found: there is no such skill"
-        return Shown(path=path, kind="skill", why=why)
+        return StagedContent(path=path, kind="skill", why=why)
     text = renumber_citations(found.text, {}) if found.sources else found.text
     rest = len(text) - context.caps.max_chars
     cut = f"\n… {rest} more characters; react.read shows them" if rest > 0 else ""
-    return Shown(
+    return StagedContent(
         path=found.path or path,
         kind="skill",
         format="markdown",
@@ -233,11 +233,11 @@ def _known(context: ToolContext, before: Decided | None) -> Mapping[str, Media]:
         body = context.artifacts.get(out_key(context.lane, context.turn, before.sent.staged))
     except NotFoundError:
         return {}
-    return {one.path: one for one in read_staged(body).media if one.why != NO_ROOM}
+    return {one.path: one for one in _decode_staged(body).media if one.why != NO_ROOM}
 
 
 def _attachment(block: Block, context: ToolContext) -> Media:
-    content = Content(path=block.path, block=block, body=block.body, artifacts=context.artifacts)
+    content = PathContent(path=block.path, block=block, body=block.body, artifacts=context.artifacts)
     assert block.body is not None
     try:
         view = view_media(content, context)
@@ -257,7 +257,7 @@ def _media(one: Attached) -> Media:
     return Media(path=one.path, body=one.body, tokens=one.tokens)
 
 
-def read_staged(body: bytes) -> Staged:
+def _decode_staged(body: bytes) -> Staged:
     """Return stored contents."""
     return msgspec.json.decode(body, type=Staged)
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from stepline.loop.graph import (
-    FAILED,
+    CLOSE_FAILED,
     LAUNCHES,
-    LOST,
     REMOTE,
     ROUTES,
     START,
     STATES,
+    UNKNOWN_ERRORS,
     count_transitions,
     is_last_try,
     tries_of_lost,
@@ -44,7 +44,7 @@ class StateVisit(NamedTuple):
         """
         state = self.state(prepares=prepares)
         counted = count_transitions(state, route)
-        last = route is None and STATES[state].catch == FAILED
+        last = route is None and STATES[state].catch == CLOSE_FAILED
         return counted + (last and is_last_try(state, error, self.step.attempt))
 
     def fields(self, *, prepares: bool) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class StateVisit(NamedTuple):
 
     def _count_lost(self) -> int:
         """Return how many attempts at the state before cannot have reported: it failed because they died."""
-        if self.token or (self.step.error or {}).get("Error") not in LOST:
+        if self.token or (self.step.error or {}).get("Error") not in UNKNOWN_ERRORS:
             return 0
         led_to = {**ROUTES, **LAUNCHES}.get(self.step.route, "Close")
         return tries_of_lost(led_to if led_to in STATES else START)

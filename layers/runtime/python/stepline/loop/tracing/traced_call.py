@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from stepline.loop.attempt import Attempt
-from stepline.metering.convention import CALL, OPERATION, TOOL, call_texts, failure_code, result_texts
+from stepline.metering.convention import OPERATION, TOOL, TOOL_CALL_ID, call_texts, failure_code, result_texts
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted
 from stepline.ports.tracing.traces import Attribute, Attributes
@@ -61,7 +61,7 @@ def _attributes(action: Action) -> dict[str, Attribute]:
     return {
         OPERATION: "execute_tool",
         TOOL: action.tool_id,
-        CALL: action.call_id,
+        TOOL_CALL_ID: action.call_id,
         "gen_ai.tool.type": "function",
     }
 

@@ -9,7 +9,7 @@ from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
 
 REJECTED: Final = "preflight_rejected"
 SIZE: Final = "size_limit"
-EMPTY: Final = "empty"
+EMPTY_FILE: Final = "empty"
 MALWARE: Final = "malware"
 
 PICTURE_MAX_BYTES: Final = 5 * 1024 * 1024
@@ -45,6 +45,6 @@ class FileVerdict(Value):
 TAKEN: Final = FileVerdict()
 
 
-def rejected(reason: str, message: str) -> FileVerdict:
+def reject_file(reason: str, message: str) -> FileVerdict:
     """Return the verdict of the one rule that refuses a file."""
     return FileVerdict(code=REJECTED, reasons=(reason,), message=message)

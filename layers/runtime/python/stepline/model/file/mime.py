@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from typing import Final
 
-UNKNOWN: Final = "application/octet-stream"
+OCTET_STREAM: Final = "application/octet-stream"
 PLAIN: Final = "text/plain"
 
 _OOXML: Final = "application/vnd.openxmlformats-officedocument"
@@ -137,7 +137,7 @@ _TEXT_MIMES: Final = frozenset(
 
 def guess_mime(path: str) -> str:
     """Return the MIME type for a file name; `application/octet-stream` if unknown."""
-    return _BY_EXTENSION.get(posixpath.splitext(path)[1].lower(), UNKNOWN)
+    return _BY_EXTENSION.get(posixpath.splitext(path)[1].lower(), OCTET_STREAM)
 
 
 def ends_acting(path: str) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from stepline.model.base import Value
 from stepline.model.file.charset import charset_of, with_charset
-from stepline.model.file.mime import DOCX, PDF, PICTURES, PPTX, UNKNOWN, XLSX
+from stepline.model.file.mime import DOCX, OCTET_STREAM, PDF, PICTURES, PPTX, XLSX
 
 Disposition: TypeAlias = Literal["preview", "download"]
 
@@ -48,7 +48,7 @@ def serve_as(mime: str, filename: str, wanted: Disposition) -> ServedForm:
     """Return the form of a file of this type and name; it is shown if that is `wanted` and its type is harmless."""
     kind = mime.partition(";")[0].strip().lower()
     how = "inline" if wanted == "preview" and kind in SHOWN else "attachment"
-    sent = SHOWN.get(kind, kind if kind in SAVED else UNKNOWN)
+    sent = SHOWN.get(kind, kind if kind in SAVED else OCTET_STREAM)
     if sent == PLAIN and (charset := charset_of(mime)):
         sent = with_charset("text/plain", charset)
     return ServedForm(mime=sent, disposition=f"{how}; {_names(filename)}")

@@ -20,9 +20,9 @@ PREVIEW_CHARS: Final = 8_000
 MIB: Final = 1024 * 1024
 
 Placement: TypeAlias = Literal["inline", "remote"]
-Strategy: TypeAlias = Literal["split", "combined"]
+ContainerStrategy: TypeAlias = Literal["split", "combined"]
 Visibility: TypeAlias = Literal["external", "internal"]
-Scope: TypeAlias = Literal["active_bundle", "all"]
+DescriptorScope: TypeAlias = Literal["active_bundle", "all"]
 Switch: TypeAlias = Literal["ENABLED", "DISABLED"]
 WorkspaceMode: TypeAlias = Literal["custom", "git"]
 """`git`: each turn that ends well is a commit of its conversation's own history."""
@@ -48,7 +48,7 @@ class WorkFile(Value):
     mime: str
 
 
-class Limits(Value):
+class RunLimits(Value):
     """The limits of one run.
 
     `max_workspace_bytes` 0 is no separate limit; `log_bytes` limits the kept output only.
@@ -95,12 +95,12 @@ class RuntimeProfile(Value):
     placement: Placement = "inline"
     backend: str = ""
     image: str = ""
-    container_strategy: Strategy = "split"
+    container_strategy: ContainerStrategy = "split"
     network_mode: str = "host"
     cpus: str = ""
     memory: str = ""
     extra_args: tuple[str, ...] = ()
-    descriptor_payload_scope: Scope = "active_bundle"
+    descriptor_payload_scope: DescriptorScope = "active_bundle"
     task: TaskConfig = TaskConfig()
 
 
@@ -122,7 +122,7 @@ class ExecRequest(Value):
     contract: tuple[ContractFile, ...]
     files: tuple[WorkFile, ...] = ()
     tools: tuple[str, ...] = ()
-    limits: Limits = Limits()
+    limits: RunLimits = RunLimits()
     profile: RuntimeProfile = RuntimeProfile()
     preview_chars: int = PREVIEW_CHARS
     bundle: str = ""

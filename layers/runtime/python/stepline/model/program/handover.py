@@ -1,6 +1,6 @@
 """A run in a task of its own: the values that are handed over, and their names.
 
-    the execution's state   `Launch`: names only
+    the execution's state   `TaskLaunch`: names only
     a secret                `Handover`: where the parcel is, and the descriptors
     the artifact store      `Parcel`: the request, the log, the bundle's files, and the grants for the objects of this run
 
@@ -30,7 +30,7 @@ STOP_S: Final = 120
 
 UNSTARTED: Final = "TaskNotStarted"
 """The error name of a task that was not started for now: a throttle, a failure of the service, no capacity."""
-REFUSED: Final = "TaskRefused"
+TASK_REFUSED: Final = "TaskRefused"
 """The error name of a task that cannot be started at all: a right, a name or a size is wrong."""
 STEERED: Final = "Steered"
 """The error name by which a steer ends a state that waits for a task."""
@@ -40,7 +40,7 @@ SECRET_VARIABLE: Final = "STEPLINE_EXEC_PAYLOAD_SECRET_ID"  # noqa: S105 - a nam
 SECRET_MAX_BYTES: Final = 65_536
 
 
-class Grant(Value):
+class ObjectGrant(Value):
     """A grant for one request on one object until it expires: its URL, and the headers to send. Secret."""
 
     url: str
@@ -53,7 +53,7 @@ class Handover(Value):
     `descriptors` are the variables of `encode_payload`, `settings` our own.
     """
 
-    parcel: Grant
+    parcel: ObjectGrant
     descriptors: dict[str, str] = msgspec.field(default_factory=dict)
     settings: dict[str, str] = msgspec.field(default_factory=dict)
     v: int = 1
@@ -70,16 +70,16 @@ class Parcel(Value):
 
     request: ExecRequest
     batches: tuple[bytes, ...]
-    started: Grant
-    run: Grant
-    files: Grant
-    reads: dict[str, Grant]
-    log: Grant | None = None
+    started: ObjectGrant
+    run: ObjectGrant
+    files: ObjectGrant
+    reads: dict[str, ObjectGrant]
+    log: ObjectGrant | None = None
     bundle: dict[str, bytes] = msgspec.field(default_factory=dict)
     v: int = 1
 
 
-class Launch(Value, omit_defaults=False):
+class TaskLaunch(Value, omit_defaults=False):
     """The input of the state that starts a task.
 
     Every field is written, because the state's paths name them all.

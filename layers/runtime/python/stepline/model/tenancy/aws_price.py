@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from stepline.model.base import Value
 from stepline.model.tenancy.consumption import Consumption
 
-REGION: Final = "us-east-1"
-READ: Final = "November 2026"
+PRICE_REGION: Final = "us-east-1"
+LIST_PRICES_AS_OF: Final = "November 2026"
 NANOS: Final = 1_000_000_000
 GB_S: Final = 1024 * 1000
 """Megabytes times milliseconds."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from stepline.model.base import Value
 from stepline.model.batch import Batch
-from stepline.model.tenancy.limits import NANOS, Limits, Scope
+from stepline.model.tenancy.limits import NANOS_PER_USD, Limits, Scope
 
 
 class Amount(Value):
@@ -117,7 +117,7 @@ class Posting(Value):
         return not (self.amount or self.held or any(self.days.values()) or self.is_of_storage)
 
 
-class Plan(Value):
+class ChargePlan(Value):
     """The row after a charge, and the changes of counters that come with it."""
 
     account: Account
@@ -132,7 +132,7 @@ def plan_charge(
     at: datetime,
     hold: Amount = NOTHING,
     limits: Iterable[Limits] = (),
-) -> Plan | None:
+) -> ChargePlan | None:
     """Return the plan that brings the counters to a batch's state, with this hold; None if that is done, or the batch is old.
 
     With `limits`, those of each account in order, the plan is possible only within them.
@@ -163,15 +163,15 @@ def plan_charge(
     for scope, limit in zip(scopes, (*limits, *(Limits() for _ in scopes)), strict=False):
         postings += _postings(scope, account, today, spent=spent, hold=hold, limit=limit)
         postings.append(Posting(scope=scope, month="", stored_bytes=stored_bytes, ends=ends))
-    return Plan(account=after, postings=tuple(p for p in postings if not p.is_empty))
+    return ChargePlan(account=after, postings=tuple(p for p in postings if not p.is_empty))
 
 
-def plan_upload(account: Account, scopes: Sequence[Scope], size_bytes: int) -> Plan:
+def plan_upload(account: Account, scopes: Sequence[Scope], size_bytes: int) -> ChargePlan:
     """Return the plan that counts a file which was uploaded for a conversation."""
     uploaded_bytes = account.uploaded_bytes + size_bytes
     after = replace(account, uploaded_bytes=uploaded_bytes, version=account.version + 1)
     postings = tuple(Posting(scope=scope, month="", stored_bytes=size_bytes) for scope in scopes)
-    return Plan(account=after, postings=postings)
+    return ChargePlan(account=after, postings=postings)
 
 
 def taken_back(holds: Iterable[StorageHold]) -> dict[int, int]:
@@ -228,4 +228,4 @@ def _most(limit: int | None, change: int) -> int | None:
 
 def nanos_of(usd: float | None) -> int | None:
     """Return dollars in billionths."""
-    return None if usd is None else round(usd * NANOS)
+    return None if usd is None else round(usd * NANOS_PER_USD)

@@ -19,7 +19,7 @@ ScopeKind: TypeAlias = Literal["user", "project", "tenant"]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=10**15)]
 Dollars: TypeAlias = Annotated[float, Meta(ge=0, le=10**9)]
 
-NANOS: Final = 1_000_000_000
+NANOS_PER_USD: Final = 1_000_000_000
 """Billionths of a dollar in one."""
 REASON_MAX_CHARS: Final = 200
 
@@ -149,7 +149,7 @@ def month_end(at: datetime) -> datetime:
 
 
 LimitCode: TypeAlias = Literal["limit_tokens", "limit_usd", "limit_storage", "limit_turns", "stopped"]
-Window: TypeAlias = Literal["", "day", "month", "held"]
+LimitWindow: TypeAlias = Literal["", "day", "month", "held"]
 """The time that a limit counts; `held` if rounds that run now, or uploads, have what is left."""
 
 
@@ -158,7 +158,7 @@ class Excess(Value):
 
     code: LimitCode
     kind: ScopeKind
-    window: Window = ""
+    window: LimitWindow = ""
     retry_after_s: int = 0
 
     @property

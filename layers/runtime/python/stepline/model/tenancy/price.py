@@ -15,7 +15,7 @@ from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.usage import ModelCall, Usage
 
-READ: Final = "2026-11-24"
+PRICES_AS_OF: Final = "2026-11-24"
 """The date of the table."""
 WRITE_5M: Final = 1.25
 WRITE_1H: Final = 2.0

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.model.base import Value
-from stepline.model.tenancy.charge import Account, Plan, Posting, StorageHold, taken_back
+from stepline.model.tenancy.charge import Account, ChargePlan, Posting, StorageHold, taken_back
 from stepline.model.tenancy.limits import Limits, Scope
 
 STEP_S: Final = 10
@@ -35,7 +35,7 @@ class WantedHold(Value):
 
 def plan_hold(
     account: Account, wanted: WantedHold, scopes: Sequence[Scope], limits: Sequence[Limits], *, at: datetime
-) -> Plan | None:
+) -> ChargePlan | None:
     """Return the plan that holds the bytes of an upload, within the limits of each account; None if they are held, or settled.
 
     A hold that has not ended lasts longer after it, and needs no further room.
@@ -61,12 +61,12 @@ def plan_hold(
         )
         for scope, limit in zip(scopes, limits, strict=True)
     )
-    return Plan(account=after, postings=tuple(postings))
+    return ChargePlan(account=after, postings=tuple(postings))
 
 
 def plan_settlement(
     account: Account, upload_id: str, scopes: Sequence[Scope], *, taken: bool, at: datetime
-) -> Plan | None:
+) -> ChargePlan | None:
     """Return the plan that takes a hold back, and counts its file if that was `taken`; None if it is settled.
 
     The hold's name stays, without bytes, until its end: what is done again finds that it was done.
@@ -84,7 +84,7 @@ def plan_settlement(
     )
     change = counted + sum(ends.values())
     postings = (Posting(scope=scope, month="", stored_bytes=change, ends=ends) for scope in scopes)
-    return Plan(account=after, postings=tuple(one for one in postings if not one.is_empty))
+    return ChargePlan(account=after, postings=tuple(one for one in postings if not one.is_empty))
 
 
 def without_holds(account: Account) -> Account:

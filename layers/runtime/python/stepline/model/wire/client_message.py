@@ -153,13 +153,13 @@ class Watch(_Closed, tag_field="action", tag="watch"):
     """Subscribe to the feed of all conversations of this user: how each stands, its title, and how far it was read."""
 
 
-Message = Send | Event | Approve | Deny | Edit | Rate | Resume | Ping | Auth | Watch
+ClientMessage = Send | Event | Approve | Deny | Edit | Rate | Resume | Ping | Auth | Watch
 
-_DECODER: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
+_DECODER: Final[msgspec.json.Decoder[ClientMessage]] = msgspec.json.Decoder(ClientMessage)
 _HALF: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 
 
-def parse_message(body: str) -> Message:
+def parse_message(body: str) -> ClientMessage:
     """Parse one message.
 
     Raises:
@@ -187,14 +187,14 @@ def parse_message(body: str) -> Message:
         raise InputError(why, code="bad_json") from error
 
 
-class Names(Value):
+class MessageIds(Value):
     """The readable ids in a message, for an error frame; empty if unreadable."""
 
     message_id: str = ""
     conversation: str = ""
 
 
-def read_names(body: str) -> Names:
+def read_names(body: str) -> MessageIds:
     """Return the ids of a message and its conversation, even of a message that is no JSON or too deep. Raises nothing."""
     found: dict[str, str] = {}
     depth, key, value = 0, "", ""
@@ -210,7 +210,9 @@ def read_names(body: str) -> Names:
             key, value = value, ""
         if depth < 2 and mark in ",}":
             found[key] = value
-    return Names(message_id=_readable(found, "message_id"), conversation=_readable(found, "conversation"))
+    return MessageIds(
+        message_id=_readable(found, "message_id"), conversation=_readable(found, "conversation")
+    )
 
 
 # A text that does not end is one to the end: so every quote is looked at once.

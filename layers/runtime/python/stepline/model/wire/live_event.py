@@ -30,7 +30,7 @@ REACTIVE_KINDS: Final = frozenset({"form", "wizard"})
 """Kinds that ask for an answer by default; all others do only if they say so."""
 
 
-class EventRule(Value):
+class EventClassRule(Value):
     """The effect of one class of events.
 
     idle       without an open turn: `opens` one, is `kept` for the next one, or is `dropped`
@@ -53,8 +53,8 @@ class EventRule(Value):
     then: Literal["", "finalize", "close"] = ""
 
 
-RULES: Final[Mapping[EventClass, EventRule]] = {
-    "message": EventRule(
+RULES: Final[Mapping[EventClass, EventClassRule]] = {
+    "message": EventClassRule(
         covers="what the user says: `send`, or an event of kind `followup`",
         idle="opens",
         holds=True,
@@ -62,7 +62,7 @@ RULES: Final[Mapping[EventClass, EventRule]] = {
         unseen="promoted",
         stopped="dropped",
     ),
-    "reactive": EventRule(
+    "reactive": EventClassRule(
         covers="an event of any other kind that is reactive: a form, a wizard's step, an alert to act on",
         idle="opens",
         holds=True,
@@ -70,10 +70,10 @@ RULES: Final[Mapping[EventClass, EventRule]] = {
         unseen="promoted",
         stopped="promoted",
     ),
-    "quiet": EventRule(
+    "quiet": EventClassRule(
         covers="an event of any other kind that is not", idle="kept", unseen="kept", stopped="kept"
     ),
-    "steer": EventRule(
+    "steer": EventClassRule(
         covers="an event of kind `steer` with a text",
         idle="dropped",
         interrupts=True,
@@ -81,7 +81,7 @@ RULES: Final[Mapping[EventClass, EventRule]] = {
         unseen="dropped",
         stopped="dropped",
     ),
-    "stop": EventRule(
+    "stop": EventClassRule(
         covers="an event of kind `stop`, or of kind `steer` without a text",
         idle="dropped",
         interrupts=True,

@@ -15,9 +15,9 @@ from stepline.model.base import Value
 from stepline.model.entry import RemoteTask
 from stepline.ports.signal import Cancel
 
-UNREACHABLE: Final = "mcp_unreachable"
+MCP_UNREACHABLE: Final = "mcp_unreachable"
 TIMEOUT: Final = "mcp_timeout"
-TOO_LARGE: Final = "mcp_too_large"
+MCP_TOO_LARGE: Final = "mcp_too_large"
 REDIRECTED: Final = "mcp_redirected"
 PROTOCOL_ERROR: Final = "mcp_protocol_error"
 CALL_REFUSED: Final = "mcp_call_refused"
@@ -55,7 +55,7 @@ class RemoteTool(Value):
     as_task: bool = False
 
 
-class Listing(Value):
+class ToolListing(Value):
     """The tools of a server. `ttl_s` is how long its answer is good for, if it says so.
 
     `cut` is the code of the error that came in place of more tools, "" for a list that is whole.
@@ -89,7 +89,7 @@ class Unread(Value):
     kind: str = ""
 
 
-class Reply(Value):
+class McpReply(Value):
     """The answer to a call. `failed`: the tool says that it failed; `structured` is its JSON, if it gives one."""
 
     parts: tuple[ReplyPart, ...] = ()
@@ -105,7 +105,7 @@ class McpServers(Protocol):
     `mcp_protocol_error`, `mcp_stdio_refused`, `mcp_not_installed`.
     """
 
-    def list_tools(self, address: ServerAddress) -> Listing:
+    def list_tools(self, address: ServerAddress) -> ToolListing:
         """Return all tools of a server, or those of the pages that came before something went wrong."""
 
     def call_tool(
@@ -116,7 +116,7 @@ class McpServers(Protocol):
         cancel: Cancel,
         *,
         as_task: bool = False,
-    ) -> Reply | RemoteTask:
+    ) -> McpReply | RemoteTask:
         """Call a tool; the call ends early if `cancel` asks for it.
 
         Over HTTP the server may answer with a task, and is asked to with `as_task`.
@@ -124,7 +124,7 @@ class McpServers(Protocol):
         Raises ToolError also: `mcp_call_refused`, the server does not take the call; `cancelled`.
         """
 
-    def poll_task(self, address: ServerAddress, task_id: str) -> Reply | RemoteTask:
+    def poll_task(self, address: ServerAddress, task_id: str) -> McpReply | RemoteTask:
         """Return the answer of a task that has ended, or the task as it stands.
 
         Raises ToolError also: `mcp_task_failed`, `mcp_task_cancelled`, `mcp_task_needs_input`; `mcp_task_lost`, the

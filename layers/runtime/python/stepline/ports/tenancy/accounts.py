@@ -71,7 +71,7 @@ STEP: Final = 20
 """Requests of an account that a process counts by itself before it writes them for the others."""
 
 
-class Rate(Protocol):
+class RateCounter(Protocol):
     """The rates of messages and of other requests of accounts, over all connections."""
 
     def count(self, scope: Scope, minute: int) -> int:

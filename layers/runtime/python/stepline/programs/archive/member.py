@@ -11,7 +11,7 @@ from stepline.model.base import Value
 from stepline.model.program.execution import MIB
 from stepline.model.traversal import find_ambiguity, fold_name
 
-CHUNK_BYTES: Final = 64 * 1024
+ARCHIVE_CHUNK_BYTES: Final = 64 * 1024
 
 # Top-level folders that no project has. `bin`, `lib` and `home` are left out: projects do have them.
 _PLACES: Final = frozenset(
@@ -87,10 +87,10 @@ class Budget:
 
 
 def drained(inflater: zlib._Decompress, packed: bytes) -> Iterator[bytes]:
-    """Yield the inflated bytes of some packed ones, at most `CHUNK_BYTES` at a time. Raises zlib.error."""
+    """Yield the inflated bytes of some packed ones, at most `ARCHIVE_CHUNK_BYTES` at a time. Raises zlib.error."""
     rest, chunk = packed, b""
-    while not inflater.eof and (rest or len(chunk) == CHUNK_BYTES):
-        chunk = inflater.decompress(rest, CHUNK_BYTES)
+    while not inflater.eof and (rest or len(chunk) == ARCHIVE_CHUNK_BYTES):
+        chunk = inflater.decompress(rest, ARCHIVE_CHUNK_BYTES)
         rest = inflater.unconsumed_tail
         yield chunk
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from stepline.programs.archive.member import (
-    CHUNK_BYTES,
+    ARCHIVE_CHUNK_BYTES,
     ArchiveProblem,
     Budget,
     drained,
@@ -34,7 +34,7 @@ _PLAIN: Final = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 def raw_chunks(path: Path, budget: Budget) -> Iterator[bytes]:
     """Yield a file unchanged, counted. Raises Unfit, OSError."""
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
+        while chunk := file.read(ARCHIVE_CHUNK_BYTES):
             budget.inflate(len(chunk))
             yield chunk
 
@@ -43,7 +43,7 @@ def gzip_chunks(path: Path, budget: Budget) -> Iterator[bytes]:
     """Yield the content of a gzip file, all its streams, counted while inflated. Raises Unfit, OSError."""
     with path.open("rb") as file:
         inflater, rest = _gunzip(), b""
-        while rest := rest or file.read(CHUNK_BYTES):
+        while rest := rest or file.read(ARCHIVE_CHUNK_BYTES):
             if inflater.eof:  # another stream begins, or zeros fill the last block
                 rest = rest.lstrip(b"\0")
                 if not rest:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from stepline.programs.archive.member import (
-    CHUNK_BYTES,
+    ARCHIVE_CHUNK_BYTES,
     ArchiveLimits,
     ArchiveProblem,
     Budget,
@@ -52,7 +52,7 @@ _MAX_16: Final = 0xFFFF
 _MAX_32: Final = 0xFFFFFFFF
 _ENCRYPTED: Final = 0x1
 _UTF8: Final = 0x800
-BROKEN: Final = (
+ZIP_ERRORS: Final = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
@@ -103,12 +103,14 @@ def inspect_zip(
     source: Path | int | bytes, budget: Budget, limits: ArchiveLimits
 ) -> Iterator[ArchiveProblem]:
     """Yield the problem of each member that has one. Raises Unfit, OSError."""
-    with open_bounded(source, max(limits.max_entries * _DIRECTORY_ENTRY_BYTES, 2 * CHUNK_BYTES)) as file:
+    with open_bounded(
+        source, max(limits.max_entries * _DIRECTORY_ENTRY_BYTES, 2 * ARCHIVE_CHUNK_BYTES)
+    ) as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 members, directory = archive.infolist(), archive.start_dir
             _check_end(file, directory, len(members))
-        except BROKEN as error:
+        except ZIP_ERRORS as error:
             raise unreadable(f"no directory of a zip archive can be read: {error}") from error
         at, taken = 0, set[str]()
         for member in sorted(members, key=lambda member: member.header_offset):
@@ -125,7 +127,7 @@ def inspect_zip(
                 yield problem
             try:
                 at = _inflate(file, member, budget)
-            except BROKEN as error:
+            except ZIP_ERRORS as error:
                 raise unreadable(f"a member cannot be read: {error}", name) from error
         if at != directory:
             raise _untiled()
@@ -247,7 +249,7 @@ def _descriptor_bytes(file: BoundedFile | _BoundedBytes, member: zipfile.ZipInfo
 
 
 def _chunks(file: BoundedFile | _BoundedBytes, member: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Yield a member's content, at most `CHUNK_BYTES` at a time."""
+    """Yield a member's content, at most `ARCHIVE_CHUNK_BYTES` at a time."""
     if member.compress_type == zipfile.ZIP_STORED:
         yield from _packed(file, member)
         return
@@ -265,7 +267,7 @@ def _chunks(file: BoundedFile | _BoundedBytes, member: zipfile.ZipInfo) -> Itera
 def _packed(file: BoundedFile | _BoundedBytes, member: zipfile.ZipInfo) -> Iterator[bytes]:
     left = member.compress_size
     while left > 0:
-        chunk = file.read(min(left, CHUNK_BYTES))
+        chunk = file.read(min(left, ARCHIVE_CHUNK_BYTES))
         if not chunk:
             raise EOFError("it ends too early")
         left -= len(chunk)

@@ -23,9 +23,17 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 from msgspec.structs import replace
 
 from stepline.model.source import Citation, Source, web_url
-from stepline.protocol.citation.hyperlink import Place, html_links, markdown_links
+from stepline.protocol.citation.hyperlink import CitationContext, html_links, markdown_links
 from stepline.protocol.citation.prose import ProseScanner
-from stepline.protocol.citation.token import MARK, SIDS_MAX, TOKEN, UNREADABLE, Form, Range, expand
+from stepline.protocol.citation.token import (
+    SIDS_MAX,
+    TOKEN,
+    TOKEN_MARK,
+    UNREADABLE_SID,
+    CitationForm,
+    Range,
+    expand,
+)
 
 CitedFormat: TypeAlias = Literal["markdown", "text", "html"]
 
@@ -33,7 +41,7 @@ CITED_FORMATS: Final = frozenset(get_args(CitedFormat))
 """Formats that show links; text of any other format passes unchanged."""
 
 _PIECES_MAX: Final = 4_000
-_MARK = re.compile(MARK)
+_MARK = re.compile(TOKEN_MARK)
 _BLANKS_MAX: Final = 16
 _LABEL_CHARS: Final = 400
 """The characters searched for the end of the brackets around a token; after that they are no link's."""
@@ -42,7 +50,7 @@ _BLANKS: Final = re.compile(rf"[ \t]{{0,{_BLANKS_MAX}}}")
 
 
 class _Scanner(Protocol):
-    def read(self, text: str) -> Place: ...
+    def read(self, text: str) -> CitationContext: ...
 
     def skip(self, shown: str) -> None: ...
 
@@ -69,14 +77,14 @@ class CitationStream:
         self._sids = sorted(sources)
         self._live = (pooled or bool(sources)) and format in CITED_FORMATS
         self._html = format == "html"
-        self._forms: Mapping[str, Form] = {}
+        self._forms: Mapping[str, CitationForm] = {}
         self._mark = _MARK
         self._scanner: _Scanner = ProseScanner()
         if self._html:
             self._read_markup()
         self._held = ""
         self._unread: list[str] = []
-        self._shown: dict[tuple[tuple[Range, ...], Place], str] = {}
+        self._shown: dict[tuple[tuple[Range, ...], CitationContext], str] = {}
         self._used: dict[int, None] = {}
         self._unresolved: dict[int, None] = {}
         self.unreadable = 0
@@ -147,20 +155,20 @@ class CitationStream:
         shown.append(text[done:])
         return "".join(shown)
 
-    def _read(self, text: str) -> Place:
+    def _read(self, text: str) -> CitationContext:
         """Return the place at which the text so far ends."""
         text = "".join((*self._unread, text))
         self._unread.clear()
         return self._scanner.read(text)
 
-    def _render(self, ranges: Iterable[Range], place: Place) -> str:
+    def _render(self, ranges: Iterable[Range], place: CitationContext) -> str:
         cited = (tuple(ranges), place)
         shown = self._shown.get(cited)
         if shown is None:
             shown = self._shown[cited] = self._link(*cited)
         return shown
 
-    def _link(self, ranges: Iterable[Range], place: Place) -> str:
+    def _link(self, ranges: Iterable[Range], place: CitationContext) -> str:
         """Return the shown form of a token, and record its citations."""
         known, unknown = expand(ranges, self._sids)
         self._used |= dict.fromkeys(known)
@@ -170,7 +178,7 @@ class CitationStream:
         return (html_links if self._html else markdown_links)([self._sources[sid] for sid in known], place)
 
 
-def _settle(place: Place, text: str, end: int, *, final: bool) -> Place | None:
+def _settle(place: CitationContext, text: str, end: int, *, final: bool) -> CitationContext | None:
     """Return a token's place with what the text after its `end` says of it; None if that has not come yet."""
     if place.brackets:
         linked = _is_linked(text, end, place.brackets)
@@ -204,7 +212,7 @@ def _is_linked(text: str, at: int, brackets: int) -> bool | None:
     return None if len(text) < at + _LABEL_CHARS else False
 
 
-def _closes(place: Place, behind: re.Match[str]) -> bool:
+def _closes(place: CitationContext, behind: re.Match[str]) -> bool:
     """Return True if the blanks `behind` an address lead to its end, so that a title fits between the two.
 
     A title of the model's own leaves room for no other.
@@ -253,5 +261,5 @@ def cite(known: Mapping[int, Citation], texts: Iterable[str], *, pooled: bool = 
             unresolved |= dict.fromkeys(stream.unresolved)
             unreadable = unreadable or stream.unreadable > 0
     rows = (known[sid] for sid in used)
-    unknown = (*[UNREADABLE] * unreadable, *unresolved)[:SIDS_MAX]
+    unknown = (*[UNREADABLE_SID] * unreadable, *unresolved)[:SIDS_MAX]
     return Cited(tuple(replace(row, url=web_url(row.url)) for row in rows), unknown)

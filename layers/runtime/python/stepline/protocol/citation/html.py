@@ -9,9 +9,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from stepline.protocol.citation.hyperlink import Place
-from stepline.protocol.citation.token import MARK as TOKEN_MARK
-from stepline.protocol.citation.token import SHORT, TOKEN, Form, Ids, cut_off, parse_ids, read_ids
+from stepline.protocol.citation.hyperlink import CitationContext
+from stepline.protocol.citation.token import (
+    SHORT,
+    TOKEN,
+    TOKEN_MARK,
+    CitationForm,
+    Ids,
+    make_prefix_pattern,
+    parse_ids,
+    read_ids,
+)
 
 _BODY_CHARS: Final = 1_000
 
@@ -42,14 +50,14 @@ def _read(element: re.Match[str]) -> Ids | None:
     return Ids(ranges, any(token.unreadable for token in tokens)) if ranges else None
 
 
-RAISED: Final = Form(
+RAISED: Final = CitationForm(
     re.compile("|".join(map("".join, _ORDERS)), re.IGNORECASE),
-    re.compile("|".join(map(cut_off, _ORDERS)), re.IGNORECASE),
+    re.compile("|".join(map(make_prefix_pattern, _ORDERS)), re.IGNORECASE),
     _read,
 )
 
 
-_NO_TEXT: Final = Place(is_text=False)
+_NO_TEXT: Final = CitationContext(is_text=False)
 _CODE: Final = frozenset({"code", "pre"})
 _UNPARSED: Final = frozenset(
     {"iframe", "noembed", "noframes", "noscript", "script", "style", "textarea", "title", "xmp"}
@@ -77,14 +85,14 @@ class MarkupScanner:
         self._sup = 0
         self._link = False
 
-    def read(self, text: str) -> Place:
+    def read(self, text: str) -> CitationContext:
         """Continue reading, and return the place at which `text` ends."""
         at = 0
         while at >= 0:
             at = self._in_markup(text, at) if self._until else self._in_text(text, at)
         if self._until or self._unparsed or self._code:
             return _NO_TEXT
-        return Place(raised=self._sup > 0, linked=self._link)
+        return CitationContext(raised=self._sup > 0, linked=self._link)
 
     def skip(self, shown: str) -> None:
         """Skip a citation as shown: it closes everything that it opens."""

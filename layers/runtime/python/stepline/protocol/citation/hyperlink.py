@@ -33,7 +33,7 @@ _ACTIVE: Final = re.compile(
 _IN_ATTRIBUTE: Final = {ord("&"): "&amp;"}  # everything else that ends an attribute is encoded
 
 
-class Place(NamedTuple):
+class CitationContext(NamedTuple):
     """The place of a citation in a text.
 
     `is_text` is false where nothing is replaced: in code, in tags. `raised` is within `<sup>`, `linked`
@@ -93,7 +93,7 @@ def markdown_address(source: Citation, *, titled: bool) -> str:
     return f'{url} "S:{source.sid}"' if url else ""
 
 
-def markdown_links(sources: Sequence[Citation], place: Place) -> str:
+def markdown_links(sources: Sequence[Citation], place: CitationContext) -> str:
     """Return links to the sources; only the first one where one URL fits, none where it would be loaded.
 
     Within a link, which holds no other, they are plain numbers.
@@ -117,7 +117,7 @@ def html_link(source: Citation) -> str:
     return f'<a href="{url.translate(_IN_ATTRIBUTE)}" target="_blank" rel="noopener noreferrer">{text}</a>'
 
 
-def html_links(sources: Sequence[Citation], place: Place) -> str:
+def html_links(sources: Sequence[Citation], place: CitationContext) -> str:
     """Return links to the sources, in `<sup>` unless the place is raised; plain numbers within a link."""
     links = " ".join(f"[S:{source.sid}]" if place.linked else html_link(source) for source in sources)
     if place.raised:

@@ -11,14 +11,14 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from stepline.protocol.citation.hyperlink import Place
+from stepline.protocol.citation.hyperlink import CitationContext
 from stepline.protocol.parser.tags import MarkdownScanner
 
 LOOK_BACK_CHARS: Final = 1_000
 """The characters searched for a label before an expected URL; longer labels are invalid in Markdown."""
 
-_TEXT: Final = Place()
-_NO_TEXT: Final = Place(is_text=False)
+_TEXT: Final = CitationContext()
+_NO_TEXT: Final = CitationContext(is_text=False)
 _EDGES: Final = frozenset("!\\<(: \t\r\n")
 """Characters that may change the meaning of a citation after them; most citations follow a blank."""
 
@@ -99,7 +99,7 @@ class ProseScanner:
         self._last = ""  # last character
         self._tail = ""  # the end of the text
 
-    def read(self, text: str) -> Place:
+    def read(self, text: str) -> CitationContext:
         """Continue reading, and return the place at which `text` ends."""
         if self._skipped:
             text, self._skipped = self._skipped + text, ""
@@ -113,17 +113,17 @@ class ProseScanner:
             return _NO_TEXT
         edge, brackets = tail[-1:], len(self._paragraph.brackets)
         if edge not in _EDGES:
-            return Place(brackets=brackets) if brackets else _TEXT
+            return CitationContext(brackets=brackets) if brackets else _TEXT
         before = tail.removesuffix("<").rstrip()
         if "\n\n" in tail[len(before) :]:
-            return Place(edge=edge)
+            return CitationContext(edge=edge)
         if before.endswith("]("):
             picture = self._paragraph.is_picture
             closes = "" if picture or edge == "<" else ")"
-            return Place(address=True, picture=picture, closes=closes, edge=edge)
+            return CitationContext(address=True, picture=picture, closes=closes, edge=edge)
         if self._is_definition(before):
-            return Place(address=True, closes="" if edge == "<" else "\n", edge=edge)
-        return Place(edge=edge, brackets=brackets)
+            return CitationContext(address=True, closes="" if edge == "<" else "\n", edge=edge)
+        return CitationContext(edge=edge, brackets=brackets)
 
     def _is_definition(self, text: str) -> bool:
         """Return True if the text ends behind a definition's label whose line begins within the look-back."""

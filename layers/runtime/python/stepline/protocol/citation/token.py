@@ -22,7 +22,7 @@ Range: TypeAlias = tuple[int, int]
 SIDS_MAX: Final = 500
 """The maximum number of sids in a range, and in a text without known sources: the model chooses their number."""
 
-UNREADABLE: Final = 0
+UNREADABLE_SID: Final = 0
 """In the place of a sid: a token could not be read. No source has this number."""
 
 IDS_CHARS: Final = 400
@@ -39,7 +39,7 @@ _BODY = (_BLANK, _S, _BLANK, _COLON, f"(?P<ids>{_INSIDE})", _CLOSE)
 SHORT: Final = "".join((OPEN, *_BODY))
 """The pattern of `[S:1]`, which is plain text except where markup makes it a citation."""
 
-MARK: Final = f"{OPEN}(?={_GAP}(?:{OPEN}|\\Z))"
+TOKEN_MARK: Final = f"{OPEN}(?={_GAP}(?:{OPEN}|\\Z))"
 """The pattern of a possible start of a token."""
 
 _DASH = re.compile(
@@ -51,7 +51,7 @@ _PART = re.compile(f"[{_BLANKS}]*{_SID}(?:-{_SID})?[{_BLANKS}]*")
 _EMPTY = re.compile(f"[{_BLANKS}]*")
 
 
-class Form(NamedTuple):
+class CitationForm(NamedTuple):
     """One form of a citation: whole, cut off at the end of the text, and the sids of a whole one; None for no citation."""
 
     whole: re.Pattern[str]
@@ -59,7 +59,7 @@ class Form(NamedTuple):
     read: Callable[[re.Match[str]], Ids | None]
 
 
-def cut_off(atoms: Sequence[str]) -> str:
+def make_prefix_pattern(atoms: Sequence[str]) -> str:
     """Return a pattern that matches the sequence of atoms cut off at any point."""
     pattern = ""
     for atom in reversed(atoms):
@@ -147,4 +147,4 @@ def _read(token: re.Match[str]) -> Ids:
 
 
 _ATOMS = (OPEN, _GAP, OPEN, *_BODY, _GAP, _CLOSE)
-TOKEN: Final = Form(re.compile("".join(_ATOMS)), re.compile(cut_off(_ATOMS)), _read)
+TOKEN: Final = CitationForm(re.compile("".join(_ATOMS)), re.compile(make_prefix_pattern(_ATOMS)), _read)

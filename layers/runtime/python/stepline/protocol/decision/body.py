@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from stepline.errors import DecisionError
 from stepline.model.decision import Notice, ParsedDecision, ToolCall
-from stepline.model.plan_steps import MARKS
+from stepline.model.plan_steps import STEP_MARKS
 from stepline.protocol.decision.fanout import ACTIONS
 from stepline.protocol.decision.json_repair import read_object, repair, repair_object
 from stepline.protocol.decision.notice import NOTHING_RAN, cap, make_notice
-from stepline.protocol.decision.staging import ARTIFACTS, SKILLS, NamePath, name_skill, read_staging
+from stepline.protocol.decision.staging import SHOW_ARTIFACTS, SKILLS, NamePath, name_skill, read_staging
 from stepline.protocol.parser.field import FieldStream
 
 ACTION: Final = ("action",)
@@ -76,7 +76,7 @@ def read_body(
         tool_call=_tool_call(fields),
         final_answer=answer if (answer := _text(fields, "final_answer")).strip() else None,
         suggested_followups=_followups(fields, notices),
-        show_artifacts=read_staging(fields, ARTIFACTS, stage, notices) if stage else (),
+        show_artifacts=read_staging(fields, SHOW_ARTIFACTS, stage, notices) if stage else (),
         show_skills=read_staging(fields, SKILLS, name_skill, notices) if stage else (),
     )
 
@@ -222,11 +222,11 @@ def _plan_marks(notes: str, notices: list[Notice]) -> str:
 
 def plan_marks(notes: str) -> str:
     """Return the lines that are plan marks."""
-    marks = tuple(MARKS.values())
+    marks = tuple(STEP_MARKS.values())
     return "\n".join(line for line in notes.splitlines() if line.lstrip().startswith(marks))
 
 
-class Identity(NamedTuple):
+class ActionIdentity(NamedTuple):
     """The action and tool that a decision names; `tool_id` only matters for `call_tool`."""
 
     action: str = ""
@@ -237,7 +237,7 @@ class Identity(NamedTuple):
         """True if it is enough to admit or refuse the decision."""
         return bool(self.tool_id) if self.action == "call_tool" else bool(self.action)
 
-    def same(self, other: Identity) -> bool:
+    def same(self, other: ActionIdentity) -> bool:
         """Return True if another reading of the decision agrees.
 
         Text in two pieces, or broken, has two readings.
@@ -245,20 +245,20 @@ class Identity(NamedTuple):
         return self.action == other.action and (self.action != "call_tool" or self.tool_id == other.tool_id)
 
 
-def identify(body: str) -> Identity:
+def identify(body: str) -> ActionIdentity:
     """Return the identity of a whole decision: as streamed, otherwise from its repaired JSON."""
     action, tool_id = _Word(), _Word()
     words = {ACTION: action, TOOL_ID: tool_id}
     FieldStream(words.get).feed(body)
-    told = Identity(action.text, tool_id.text)
+    told = ActionIdentity(action.text, tool_id.text)
     return told if told.known else identify_fields(repair_object(body) or {})
 
 
-def identify_fields(fields: Mapping[str, object]) -> Identity:
+def identify_fields(fields: Mapping[str, object]) -> ActionIdentity:
     """Return the identity in a decision's object."""
     action, call = fields.get("action"), fields.get("tool_call")
     tool_id = call.get("tool_id") if isinstance(call, dict) else ""
-    return Identity(
+    return ActionIdentity(
         action=action if isinstance(action, str) else "", tool_id=tool_id if isinstance(tool_id, str) else ""
     )
 

@@ -78,7 +78,7 @@ class Candidate(Value):
         return not self.ends and self.strategies == ("neutral",)
 
 
-def refuse(rule: FanoutRule, admitted: Sequence[Candidate], candidate: Candidate) -> str:
+def find_refusal(rule: FanoutRule, admitted: Sequence[Candidate], candidate: Candidate) -> str:
     """Return the code that refuses a candidate beside the admitted ones; "" if it may run."""
     if not admitted:
         return ""
@@ -129,12 +129,12 @@ def _refuse_by_name(admitted: Sequence[Candidate], candidate: Candidate) -> str:
         return "multi_action_bundle_mixed_actions"
     programs = sum(one.runs_code for one in (*admitted, candidate))
     together = (*admitted, candidate)
-    if programs > 1 or not all(is_listed(one.tool_id, runs_code=one.runs_code) for one in together):
+    if programs > 1 or not all(may_share_round(one.tool_id, runs_code=one.runs_code) for one in together):
         return "multi_action_bundle_unsafe_tool"
     return ""
 
 
-def is_listed(tool_id: str, *, runs_code: bool) -> bool:
+def may_share_round(tool_id: str, *, runs_code: bool) -> bool:
     """Return True if a tool may share a round in mode `read_write_search`."""
     return runs_code or tool_id in _LISTED or tool_id.startswith(_LISTED_PREFIXES)
 
@@ -143,7 +143,7 @@ ACTIONS: Final[Mapping[str, ActionName]] = {name: name for name in get_args(Acti
 
 TOO_MANY: Final = "multi_action_bundle_too_many_actions"
 INCOMPATIBLE: Final = "multi_action_bundle_strategy_incompatible"
-UNREADABLE: Final = "multi_action_bundle_invalid_item"
+INVALID_ITEM: Final = "multi_action_bundle_invalid_item"
 ANSWER_AFTER: Final = "multi_action_bundle_final_answer_after_non_neutral"
 
 ASKED_MAX: Final = 2 * ACTIONS_MAX
@@ -217,7 +217,7 @@ class Admission:
             return "last_round_requires_answer"
         # An answer after an action that cannot run may refer to that action's result.
         code = ANSWER_AFTER if candidate.ends and self._faulty else ""
-        code = code or refuse(self._rule, self._admitted, candidate)
+        code = code or find_refusal(self._rule, self._admitted, candidate)
         if not code:
             self._admitted.append(candidate)
         return code
@@ -225,7 +225,7 @@ class Admission:
     def _fault(self, action: str, tool_id: str) -> str:
         """Return the code of a decision's own fault, independent of its siblings."""
         if not action:
-            return UNREADABLE
+            return INVALID_ITEM
         if action not in ACTIONS:
             return "invalid_action"
         return self._fault_of_call(tool_id) if action == "call_tool" else ""

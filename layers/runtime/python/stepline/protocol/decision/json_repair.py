@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from stepline.errors import DecisionError
 from stepline.protocol.decision.lenient_json import (
     COMMENT,
-    DEPTH_MAX,
+    JSON_DEPTH_MAX,
     QUOTES,
     BeyondRepairError,
     LenientReader,
@@ -46,14 +46,14 @@ def _first_wins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(strict=False, parse_constant=_no_constant, object_pairs_hook=_first_wins)
 
 
-class Found(NamedTuple):
+class ParsedObject(NamedTuple):
     """The object of a body, keys in order, and whether the start of another object follows it."""
 
     fields: dict[str, Any]
     trailed: bool = False
 
 
-def read_object(body: str) -> Found:
+def read_object(body: str) -> ParsedObject:
     """Return the one JSON object in `body`.
 
     Raises DecisionError `no_json_candidate`, `multi_decision_in_one_channel` or `json_decode_error`. A
@@ -66,11 +66,11 @@ def read_object(body: str) -> Found:
     fields, end = decode_at(body, at)
     more = find_object(body, end)
     if more < 0:
-        return Found(clean(fields))
+        return ParsedObject(_clean(fields))
     try:
         decode_at(body, more)
     except DecisionError:
-        return Found(clean(fields), trailed=True)
+        return ParsedObject(_clean(fields), trailed=True)
     raise DecisionError("the channel holds more than one JSON object", code="multi_decision_in_one_channel")
 
 
@@ -111,12 +111,12 @@ def _complaint(error: Exception, body: str, at: int) -> str:
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def clean(fields: dict[str, Any]) -> dict[str, Any]:
+def _clean(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the object with every string encodable.
 
     Raises DecisionError `json_decode_error` for values JSON cannot carry.
     """
-    cleaned: dict[str, Any] = _cleaned(fields, DEPTH_MAX)
+    cleaned: dict[str, Any] = _cleaned(fields, JSON_DEPTH_MAX)
     return cleaned
 
 
@@ -168,7 +168,7 @@ def repair(body: str) -> Repaired | None:
     if more >= 0 and _parses(body, more):
         return None
     try:
-        return Repaired(clean(fields), guessed)
+        return Repaired(_clean(fields), guessed)
     except DecisionError:
         return None
 

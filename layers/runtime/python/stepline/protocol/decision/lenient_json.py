@@ -17,7 +17,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scann
 from typing import Any, Final, NamedTuple
 
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.+-])")
-DEPTH_MAX: Final = 64
+JSON_DEPTH_MAX: Final = 64
 
 _BLANKS: Final = re.compile(r"[ \t\r\n\u00a0\u2028\u2029\ufeff]*")
 COMMENT: Final = re.compile(r"(?://|#)[^\n]{0,400}(?=\n|\Z)|/\*(?:[^*]|\*(?!/)){0,400}\*/")
@@ -131,7 +131,7 @@ class LenientReader:
         return made
 
     def _enter(self, bracket: str) -> None:
-        if len(self._open) == DEPTH_MAX:
+        if len(self._open) == JSON_DEPTH_MAX:
             raise BeyondRepairError
         self._open.append(bracket)
         self.at += 1

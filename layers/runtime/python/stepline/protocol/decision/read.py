@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from stepline.errors import DecisionError
 from stepline.model.base import Value
 from stepline.model.decision import Action, Notice, ParsedDecision, ToolCall
-from stepline.protocol.decision.body import Identity, check_action, identify, read_body
+from stepline.protocol.decision.body import ActionIdentity, check_action, identify, read_body
 from stepline.protocol.decision.call_check import (
     Collisions,
     ToolSpecLike,
@@ -31,8 +31,8 @@ from stepline.protocol.decision.call_check import (
 )
 from stepline.protocol.decision.fanout import (
     INCOMPATIBLE,
+    INVALID_ITEM,
     TOO_MANY,
-    UNREADABLE,
     Admission,
     Candidate,
     make_candidate,
@@ -41,14 +41,14 @@ from stepline.protocol.decision.notice import MISPLACED, NOTHING_RAN, cap, make_
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import check_decisions, check_shape
 from stepline.protocol.decision.staging import STAGED_MAX
-from stepline.protocol.parser.channel_parser import INTERRUPTED, Instance, Transcript
+from stepline.protocol.parser.channel_parser import INTERRUPTED_REASONS, Instance, Transcript
 from stepline.protocol.parser.grammar import CODE, DECISION, SUMMARY, THINKING, ChannelSpec
 
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded", "cut", "too_long"})
 _ENDS = frozenset({"complete", "exit"})
 
 
-class Verdict(Value):
+class RoundVerdict(Value):
     """The result of a round. Refused: no `decisions`, no `actions`, and the notices give the reasons.
 
     `decisions` are the accepted ones, in order, and `actions` the calls they make. `salvaged`: the answering
@@ -90,7 +90,7 @@ class Verdict(Value):
 
 def read_decision(
     transcript: Transcript, rules: RoundRules, *, stop_reason: str = "end_turn", streamed_answer: str = ""
-) -> Verdict:
+) -> RoundVerdict:
     """Judge a generation.
 
     Args:
@@ -123,7 +123,7 @@ def read_decision(
         told = [*tolerated, *ruling.notices, *told]
     salvaged = [ParsedDecision(action="complete", final_answer=streamed_answer)] if salvages else []
     decisions = (*(one.decision for one in kept), *salvaged)
-    return Verdict(
+    return RoundVerdict(
         accepted=bool(decisions),
         decisions=decisions,
         actions=tuple(one.action for one in kept if one.action),
@@ -159,7 +159,7 @@ def _told(ruling: Ruling, cut: str) -> list[Notice]:
     return told
 
 
-def _sibling(one: Refused, cut: str) -> Notice:
+def _sibling(one: _RefusedDecision, cut: str) -> Notice:
     notice = one.notice()
     if not one.cut:
         return notice
@@ -184,7 +184,7 @@ def _refusal(refused: DecisionError, cut: str) -> Notice:
     )
 
 
-def _answer_kept(guilty: Refused | None, told: Sequence[Notice]) -> Notice:
+def _answer_kept(guilty: _RefusedDecision | None, told: Sequence[Notice]) -> Notice:
     """Return the notice that an answer stands although its decision was refused, with the reason."""
     message = "The decision broke the protocol, but its answer had reached the user, so the answer stands as it was."
     code, error = (guilty.code, guilty.message) if guilty else (told[0].code, told[0].message)
@@ -193,7 +193,7 @@ def _answer_kept(guilty: Refused | None, told: Sequence[Notice]) -> Notice:
 
 _WHY: Final[Mapping[str, str]] = {
     TOO_MANY: "the round already had as many actions as it may have. Send it in the next round.",
-    UNREADABLE: "it does not say what it is. Send it again with one JSON object, action and tool_id first.",
+    INVALID_ITEM: "it does not say what it is. Send it again with one JSON object, action and tool_id first.",
     INCOMPATIBLE: (
         "beside what stands before it in this round it may depend on results that nobody has read yet. "
         "Send it in the next round."
@@ -221,7 +221,7 @@ class Kept(Value):
     action: Action | None = None
 
 
-class Refused(Value):
+class _RefusedDecision(Value):
     """A refused decision: its number from 1, and the id that its call would have had.
 
     `cut`: its end is missing because the generation's is.
@@ -229,7 +229,7 @@ class Refused(Value):
 
     number: int
     call_id: str
-    identity: Identity
+    identity: ActionIdentity
     code: str
     message: str
     facts: Mapping[str, str | float | list[str] | None]
@@ -257,7 +257,7 @@ class Ruling(Value):
 
     count: int = 0
     kept: tuple[Kept, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[_RefusedDecision, ...] = ()
     notices: tuple[Notice, ...] = ()
 
 
@@ -270,7 +270,7 @@ def rule_on(transcript: Transcript, rules: RoundRules, *, cut: bool = False) -> 
     programs = bind_programs(transcript)
     judge = _Judge(rules, alone=len(instances) == 1, cut=cut)
     kept: list[Kept] = []
-    refused: list[Refused] = []
+    refused: list[_RefusedDecision] = []
     notices: list[Notice] = []
     for number, instance in enumerate(instances, 1):
         if refused and refused[-1].code == TOO_MANY:
@@ -280,7 +280,7 @@ def rule_on(transcript: Transcript, rules: RoundRules, *, cut: bool = False) -> 
             one = judge.keep(instance, number, identity, programs.get(instance.instance, ()), own)
         except DecisionError as error:
             refused.append(
-                Refused(
+                _RefusedDecision(
                     number=number,
                     call_id=rules.call_id(instance.instance),
                     identity=identity,
@@ -314,7 +314,7 @@ class _Judge:
         self,
         instance: Instance,
         number: int,
-        identity: Identity,
+        identity: ActionIdentity,
         programs: tuple[Instance, ...],
         notices: list[Notice],
     ) -> Kept:
@@ -327,14 +327,14 @@ class _Judge:
         mends = not rules.strict and not _is_unfinished(instance, cut=self._cut)
         decision = read_body(instance.raw, notices, repairs_calls=mends, stage=rules.stage)
         named = decision.tool_call.tool_id if decision.tool_call else ""
-        if not identity.same(Identity(decision.action, named)):
+        if not identity.same(ActionIdentity(decision.action, named)):
             raise _two_readings(identity)
         decision = check_action(decision, notices, last_round=rules.last_round)
         call = decision.tool_call
         if call:
             check_call(call, rules.tools, rules.allowed)
             check_order(call, rules.tools, notices)
-        program = check_program(call, rules.tools, programs, notices, alone=self._alone, cut=self._cut)
+        program = _check_program(call, rules.tools, programs, notices, alone=self._alone, cut=self._cut)
         candidate = make_candidate(decision.action, call.tool_id if call else "", rules.tools)
         if call is None:
             return Kept(decision=decision, candidate=candidate)
@@ -349,7 +349,7 @@ class _Judge:
 
     def _details(self, code: str, instance: Instance) -> str:
         """Return the facts about the obstacle of a decision that does not fit beside the others."""
-        if code == UNREADABLE:
+        if code == INVALID_ITEM:
             try:
                 read_body(instance.raw, [])
             except DecisionError as error:
@@ -361,10 +361,10 @@ class _Judge:
 
 def _is_unfinished(instance: Instance, *, cut: bool) -> bool:
     """Return True if the decision is incomplete; `cut`: the generation's end is missing."""
-    return instance.reason in INTERRUPTED or (cut and instance.reason == "eof")
+    return instance.reason in INTERRUPTED_REASONS or (cut and instance.reason == "eof")
 
 
-def _two_readings(identity: Identity) -> DecisionError:
+def _two_readings(identity: ActionIdentity) -> DecisionError:
     """Return the error for a decision with two readings: the user may have seen the other one."""
     return DecisionError(
         f"The channel holds more than one decision: {cap(identity.tool_id or identity.action, 80)}, and another one. "
@@ -393,7 +393,7 @@ def bind_programs(transcript: Transcript) -> dict[int, tuple[Instance, ...]]:
     return {owner: tuple(programs) for owner, programs in bound.items()}
 
 
-def check_program(
+def _check_program(
     call: ToolCall | None,
     tools: Mapping[str, ToolSpecLike],
     programs: Sequence[Instance],
@@ -431,7 +431,7 @@ def check_program(
             channels=len(programs),
         )
     program = programs[0]
-    if program.truncated and (cut or program.reason in INTERRUPTED):
+    if program.truncated and (cut or program.reason in INTERRUPTED_REASONS):
         raise DecisionError(f"The program was cut off. {NOTHING_RAN}", code="generation_truncated")
     return program.raw
 

@@ -15,7 +15,7 @@ from stepline.model.decision import Notice
 from stepline.model.path import SkillPath, parse_path
 from stepline.protocol.decision.notice import cap, make_notice
 
-ARTIFACTS: Final = "show_artifacts"
+SHOW_ARTIFACTS: Final = "show_artifacts"
 SKILLS: Final = "show_skills"
 STAGED_MAX: Final = 8
 """The most paths, and the most skills, that one round stages."""

@@ -22,23 +22,23 @@ from stepline.model.base import Value
 from stepline.protocol.parser.grammar import DECISION_CHANNELS, OUTER_TAG, TAG, ChannelSpec
 from stepline.protocol.parser.tags import (
     MarkdownScanner,
-    Step,
     Tag,
-    judge,
+    TagVerdict,
     judge_in_ignored,
     judge_in_prose,
     judge_in_span,
+    judge_tag,
     read_tag,
     scanner_for,
 )
 
 CloseReason: TypeAlias = Literal["normal", "implicit", "eof", "cancelled", "policy", "provider_error"]
 
-INTERRUPTED: Final[frozenset[CloseReason]] = frozenset({"cancelled", "policy", "provider_error"})
+INTERRUPTED_REASONS: Final[frozenset[CloseReason]] = frozenset({"cancelled", "policy", "provider_error"})
 """Reasons after which the model would have continued."""
 
 
-class Opened(Value, kw_only=False, gc=False):
+class ChannelOpened(Value, kw_only=False, gc=False):
     """A channel begins; `instance` counts from 0 per channel."""
 
     channel: str
@@ -53,8 +53,8 @@ class Text(Value, kw_only=False, gc=False):
     text: str
 
 
-class Closed(Value, kw_only=False, gc=False):
-    """The end of an instance. Every `Opened` gets exactly one.
+class ChannelClosed(Value, kw_only=False, gc=False):
+    """The end of an instance. Every `ChannelOpened` gets exactly one.
 
     `truncated`: without its closing tag. `forced_close`: its closing tag was accepted within an unclosed code
     span. `malformed`: the same within a JSON string.
@@ -68,7 +68,7 @@ class Closed(Value, kw_only=False, gc=False):
     malformed: bool = False
 
 
-ChannelEvent: TypeAlias = Opened | Text | Closed
+ChannelEvent: TypeAlias = ChannelOpened | Text | ChannelClosed
 
 
 class Slice(Value, kw_only=False, gc=False):
@@ -190,7 +190,7 @@ class ChannelParser:
         self._closed = True
         held, self._held = self._held, ""
         begun = ""  # start of an incomplete tag
-        if reason in INTERRUPTED and self._where == "outside" and ">" not in held:
+        if reason in INTERRUPTED_REASONS and self._where == "outside" and ">" not in held:
             held, begun = "", held
         events = self._scan(held, final=True)
         if self._where in {"suspended", "legacy"}:
@@ -264,7 +264,7 @@ class ChannelParser:
             if self._live:
                 events.append(Text(*self._live, text))
 
-    def _judge(self, tag: Tag, text: str, *, final: bool) -> Step:
+    def _judge(self, tag: Tag, text: str, *, final: bool) -> TagVerdict:
         """Return the effect of `tag` at its place."""
         if not tag.name:
             return "literal" if final else "wait"
@@ -275,7 +275,7 @@ class ChannelParser:
             if self._where == "suspended":
                 return "close" if own and tag.closing else "literal"
             span = body.scanner.read(self._fresh())
-            step, overrides = judge(tag, text, span, own=own, declared=self._specs, final=final)
+            step, overrides = judge_tag(tag, text, span, own=own, declared=self._specs, final=final)
             if overrides:
                 body.forced, body.malformed = span != "string", span == "string"
             return step
@@ -293,7 +293,7 @@ class ChannelParser:
         self._unread += 1
         return fresh
 
-    def _take(self, step: Step, tag: Tag, text: str, events: list[ChannelEvent]) -> None:
+    def _take(self, step: TagVerdict, tag: Tag, text: str, events: list[ChannelEvent]) -> None:
         match step:
             case "open" | "ignore":
                 self._open(tag.name, text, events)
@@ -330,7 +330,7 @@ class ChannelParser:
         self._body = _Body(spec, self._count[spec.name])
         self._count[spec.name] += 1
         self._enter("body")
-        events.append(Opened(spec.name, self._body.index))
+        events.append(ChannelOpened(spec.name, self._body.index))
 
     def _end_body(self, reason: CloseReason, events: list[ChannelEvent], *, truncated: bool = False) -> None:
         body = self._body
@@ -340,7 +340,7 @@ class ChannelParser:
         if self._where == "suspended":
             events.append(Text(name, index, "".join(self._pieces)))
         self._cut()
-        events.append(Closed(name, index, reason, truncated, body.forced, body.malformed))
+        events.append(ChannelClosed(name, index, reason, truncated, body.forced, body.malformed))
         self._instances.append(
             Instance(
                 channel=name,

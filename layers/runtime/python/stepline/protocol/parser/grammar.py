@@ -65,7 +65,7 @@ SUMMARY = ChannelSpec("summary", replace_citations=False, emit_marker="subsystem
 DECISION_CHANNELS = (THINKING, DECISION, CODE, SUMMARY)
 
 
-def cut_off(*parts: str) -> str:
+def make_tail_pattern(*parts: str) -> str:
     """Return a pattern that matches `parts` cut off at any point, only at the end of the text."""
     pattern = ""
     for part in reversed(parts):
@@ -75,9 +75,9 @@ def cut_off(*parts: str) -> str:
 
 _LEAD = rf"{_BLANKS}(?:(?P<close>/){_BLANKS})?"
 _CHANNEL = rf"channel{_BLANKS}:{_BLANKS}(?P<name>{_NAME}){_BLANKS}>"
-_CHANNEL_CUT = cut_off(*"channe", f"l{_BLANKS}", f":{_BLANKS}", f"{_NAME}{_BLANKS}")
+_CHANNEL_CUT = make_tail_pattern(*"channe", f"l{_BLANKS}", f":{_BLANKS}", f"{_NAME}{_BLANKS}")
 _LEGACY = r"(?P<legacy>/?thinking)>"
-_LEGACY_CUT = cut_off("/?", *"thinking")
+_LEGACY_CUT = make_tail_pattern("/?", *"thinking")
 
 # A whole tag, or a prefix of one at the end of the text; only a whole one ends in ">".
 TAG = re.compile(rf"<{_LEAD}(?:{_CHANNEL}|{_CHANNEL_CUT})", re.ASCII | re.IGNORECASE)

@@ -25,7 +25,7 @@ _FENCE_TICKS = 3
 _INDENT_MAX = 3
 
 
-class Scanner(Protocol):
+class EscapeScanner(Protocol):
     """Tracks the escapes of one body."""
 
     def read(self, text: str) -> Span:
@@ -124,7 +124,7 @@ class MarkdownScanner:
         self._indent = -1
 
 
-def scanner_for(escape: Escape) -> Scanner:
+def scanner_for(escape: Escape) -> EscapeScanner:
     """Return a new scanner for a channel's `escape`."""
     match escape:
         case "json":
@@ -142,7 +142,7 @@ _SPAN_REST = re.compile(r"[^`\n]{0,200}")
 """The text between a tag in a span and the span's end; bounded, because it is held back."""
 
 
-Step: TypeAlias = Literal[
+TagVerdict: TypeAlias = Literal[
     "literal",  # it is plain text
     "wait",  # the next piece decides
     "drop",  # it closes nothing
@@ -174,9 +174,9 @@ def read_tag(found: re.Match[str]) -> Tag:
     return Tag(name.lower() if name else "", closing is not None, False, *found.span())
 
 
-def judge(
+def judge_tag(
     tag: Tag, text: str, span: Span, *, own: bool, declared: Container[str], final: bool
-) -> tuple[Step, bool]:
+) -> tuple[TagVerdict, bool]:
     """Return the effect of `tag` in an open channel, and whether it overrides `span`.
 
     `own`: the tag names the open channel; `final`: nothing follows `text`.
@@ -199,7 +199,7 @@ def judge(
     return ("close", True) if meant else ("literal", False)
 
 
-def judge_in_span(tag: Tag, text: str, *, final: bool) -> Step | None:
+def judge_in_span(tag: Tag, text: str, *, final: bool) -> TagVerdict | None:
     """Return the effect of `tag` in a code span between channels; None if the span does not end on its line.
 
     A fence there makes no tag text, because models wrap a whole generation in one.
@@ -211,28 +211,28 @@ def judge_in_span(tag: Tag, text: str, *, final: bool) -> Step | None:
     return "literal" if text[rest.end() : rest.end() + 1] == "`" else None
 
 
-def judge_in_prose(tag: Tag, declared: Container[str], *, final: bool) -> Step:
+def judge_in_prose(tag: Tag, declared: Container[str], *, final: bool) -> TagVerdict:
     """Return the effect of `tag` between channels."""
     if tag.legacy:
         return "literal" if tag.closing or final else "hide"
     return opening_or_drop(tag, declared)
 
 
-def opening_or_drop(tag: Tag, declared: Container[str]) -> Step:
+def opening_or_drop(tag: Tag, declared: Container[str]) -> TagVerdict:
     """Return the effect of a tag outside of open spans that closes nothing."""
     if tag.closing:
         return "drop"
     return "open" if tag.name in declared else "ignore"
 
 
-def judge_in_ignored(tag: Tag, ignored: str, declared: Container[str]) -> Step:
+def judge_in_ignored(tag: Tag, ignored: str, declared: Container[str]) -> TagVerdict:
     """Return the effect of `tag` in the undeclared channel `ignored`."""
     if tag.closing:
         return "close" if tag.name == ignored else "literal"
     return "open" if tag.name in declared else "literal"
 
 
-def _in_program(*, closes: bool, opens: bool, final: bool) -> Step:
+def _in_program(*, closes: bool, opens: bool, final: bool) -> TagVerdict:
     if closes:
         return "close"
     if opens:

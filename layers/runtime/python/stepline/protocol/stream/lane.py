@@ -52,7 +52,7 @@ class LaneOpened(Value, tag="open", tag_field="do"):
     facts: LaneFacts
 
 
-class LaneText(Value, kw_only=False, gc=False):
+class LanePiece(Value, kw_only=False, gc=False):
     """The next piece of a lane's text, never empty."""
 
     lane: str
@@ -68,7 +68,7 @@ class LaneClosed(Value, tag="close", tag_field="do"):
     at: str = ""
 
 
-LaneEvent: TypeAlias = LaneOpened | LaneText | LaneClosed
+LaneEvent: TypeAlias = LaneOpened | LanePiece | LaneClosed
 
 Emit: TypeAlias = Callable[[LaneEvent], None]
 
@@ -112,7 +112,7 @@ class LaneWriter:
         if not self.chars:
             self._emit(LaneOpened(lane=self.name, facts=self._facts))
         self.chars += len(text)
-        self._emit(LaneText(self.name, text))
+        self._emit(LanePiece(self.name, text))
 
     def end(self) -> None:
         """End a complete lane."""
@@ -139,7 +139,7 @@ class LaneWriter:
         if not self.chars:
             self._emit(LaneOpened(lane=self.name, facts=self._facts))
         self.chars += len(text)
-        self._emit(LaneText(self.name, text))
+        self._emit(LanePiece(self.name, text))
 
 
 class CodeLane(LaneWriter):

@@ -1,6 +1,6 @@
 """The live view of one decision while it is written: its lanes, and their correction at the end.
 
-Nothing is shown before the decision is admitted: a `Gate` keeps its output until `Admission` has decided. One
+Nothing is shown before the decision is admitted: a `OutputGate` keeps its output until `Admission` has decided. One
 reader feeds it in text order, so nothing can overtake the text that waits in it.
 
 When the decision is complete its lanes are compared with the recorded object: where that differs, as happens
@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 from stepline.errors import DecisionError
 from stepline.model.decision import ToolCall
 from stepline.model.program.promise import read_promises
-from stepline.protocol.decision.body import ACTION, TOOL_ID, Identity, identify_fields, plan_marks
+from stepline.protocol.decision.body import ACTION, TOOL_ID, ActionIdentity, identify_fields, plan_marks
 from stepline.protocol.decision.call_check import check_call
 from stepline.protocol.decision.json_repair import repair
 from stepline.protocol.decision.notice import MISPLACED
@@ -123,7 +123,7 @@ Ask: TypeAlias = Callable[[str, str], str]
 """Admits an action by its name and tool, or returns the code of its refusal."""
 
 
-class DecisionView:
+class LiveDecision:
     """One instance of the decision channel. `feed` its body piece by piece, then `close`."""
 
     def __init__(self, index: int, rules: RoundRules, ask: Ask, emit: Emit) -> None:
@@ -134,8 +134,8 @@ class DecisionView:
         self._admit = ask
         self._emit = emit
         self._call_id = rules.call_id(index)
-        self._identity = Identity()
-        self._gate = Gate()
+        self._identity = ActionIdentity()
+        self._gate = OutputGate()
         self._fields = FieldStream(self._choose)
         self.feed = self._fields.feed
         self._lanes: list[LaneWriter] = []
@@ -201,7 +201,7 @@ class DecisionView:
         if self._gate.state == "pending" and self._identity.known:
             self._ask(self._identity)
 
-    def _ask(self, identity: Identity) -> None:
+    def _ask(self, identity: ActionIdentity) -> None:
         """Open the gate if the decision is admitted, else close it for good."""
         self._identity = identity
         if self._admit(identity.action, identity.tool_id):
@@ -343,7 +343,7 @@ class _Fact:
 GateState: TypeAlias = Literal["pending", "allowed", "denied"]
 
 
-class Gate:
+class OutputGate:
     """Pending: text is kept. Allowed: kept text is passed on, then new text. Denied: all text is dropped."""
 
     def __init__(self) -> None:
@@ -385,7 +385,7 @@ class _Waiting:
 
     __slots__ = ("_gate", "_taker")
 
-    def __init__(self, gate: Gate, taker: Taker) -> None:
+    def __init__(self, gate: OutputGate, taker: Taker) -> None:
         self._gate = gate
         self._taker = taker
 

@@ -13,10 +13,16 @@ from typing import Final
 from stepline.protocol.decision.fanout import TOO_MANY, Admission
 from stepline.protocol.decision.notice import MISPLACED
 from stepline.protocol.decision.round_rules import RoundRules
-from stepline.protocol.parser.channel_parser import ChannelEvent, Closed, CloseReason, Opened, Text
+from stepline.protocol.parser.channel_parser import (
+    ChannelClosed,
+    ChannelEvent,
+    ChannelOpened,
+    CloseReason,
+    Text,
+)
 from stepline.protocol.parser.grammar import CODE, DECISION, THINKING
 from stepline.protocol.stream.lane import AbortReason, Emit, LaneFacts, LaneWriter
-from stepline.protocol.stream.live_decision import DecisionView
+from stepline.protocol.stream.live_decision import LiveDecision
 
 _ABORTED: Final[Mapping[CloseReason, AbortReason]] = {
     "eof": "eof",
@@ -34,12 +40,12 @@ class Show:
         self._rules = rules
         self._admission = Admission(rules.fanout, rules.tools, rules.allowed, last_round=rules.last_round)
         self._emit = emit
-        self._open: Opened | None = None
+        self._open: ChannelOpened | None = None
         self._body: list[str] = []  # body of the open instance
         self._feed: Callable[[str], None] = _drop
         self._lane: LaneWriter | None = None  # the open instance's own lane, if it has one
-        self._view: DecisionView | None = None  # the open instance's view, if it is a decision
-        self._views: list[DecisionView] = []  # views of the earlier decisions that are not blank
+        self._view: LiveDecision | None = None  # the open instance's view, if it is a decision
+        self._views: list[LiveDecision] = []  # views of the earlier decisions that are not blank
         self._early_programs: list[str] = []  # programs before every decision
 
     @property
@@ -59,9 +65,9 @@ class Show:
                 text = event.text
                 self._body.append(text)
                 self._feed(text)
-            elif type(event) is Opened:
+            elif type(event) is ChannelOpened:
                 self._begin(event)
-            elif type(event) is Closed:
+            elif type(event) is ChannelClosed:
                 self._end(event.reason)
 
     def close(self, reason: AbortReason = "") -> None:
@@ -74,10 +80,10 @@ class Show:
         for widget in widgets:
             widget.close(reason)
 
-    def _all(self) -> list[DecisionView]:
+    def _all(self) -> list[LiveDecision]:
         return [*self._views, self._view] if self._view else self._views
 
-    def _begin(self, opened: Opened) -> None:
+    def _begin(self, opened: ChannelOpened) -> None:
         self._open = opened
         if self.cut:
             return  # the rest of its piece
@@ -86,7 +92,7 @@ class Show:
                 name = f"{THINKING.name}.{opened.instance}"
                 self._lane = LaneWriter(name, LaneFacts(marker="thinking"), self._emit)
             case DECISION.name:
-                self._view = DecisionView(opened.instance, self._rules, self._ask, self._emit)
+                self._view = LiveDecision(opened.instance, self._rules, self._ask, self._emit)
                 self._feed = self._view.feed
             case CODE.name if self._views and (widget := self._views[-1].widget):
                 self._lane = widget.open_code()

@@ -15,7 +15,7 @@ from stepline.errors import ToolError
 from stepline.model.path import artifact_path, physical
 from stepline.model.source import Citation, Source, web_url
 from stepline.protocol.citation.hyperlink import plain_title
-from stepline.protocol.citation.token import TOKEN, UNREADABLE, expand, read_ids
+from stepline.protocol.citation.token import TOKEN, UNREADABLE_SID, expand, read_ids
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
 from stepline.tools.parameter import PATH, choice, closed_schema, param
 from stepline.tools.registry import Tool, ToolFunction
@@ -173,7 +173,7 @@ def read_citations(text: str, pool: Mapping[int, Source]) -> tuple[dict[str, lis
         ids = read_ids(found["ids"])
         sids, unknown = expand(ids.ranges, known)
         tokens[found[0]] = list(sids)
-        missing |= dict.fromkeys((*unknown, *[UNREADABLE] * ids.unreadable))
+        missing |= dict.fromkeys((*unknown, *[UNREADABLE_SID] * ids.unreadable))
     return tokens, list(missing)
 
 

@@ -25,16 +25,23 @@ from stepline.model.block import Block
 from stepline.model.entry import RemoteTask
 from stepline.model.path import FilePath, physical
 from stepline.model.visible_text import shorten
-from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, McpServers, Reply, ReplyPart, ServerAddress, Unread
+from stepline.ports.mcp.mcp_server import (
+    PROTOCOL_ERROR,
+    McpReply,
+    McpServers,
+    ReplyPart,
+    ServerAddress,
+    Unread,
+)
 from stepline.rendering.quote import inline
 from stepline.tools.context import ToolContext, ToolOutput, render_json, store_bytes
 from stepline.tools.mcp.schema_check import is_same
-from stepline.tools.mcp.server_row import McpServer, resolve
+from stepline.tools.mcp.server_row import McpServer, resolve_server
 from stepline.tools.mcp.tool_list import KnownTool, spec_of
 from stepline.tools.registry import Tool
 
 FAILED: Final = "mcp_tool_failed"
-UNAVAILABLE: Final = "mcp_unavailable"
+MCP_UNAVAILABLE: Final = "mcp_unavailable"
 TEXT_CHARS: Final = 200_000
 """All texts of one answer; what is longer is cut, and the status says so."""
 STRUCTURED_CHARS: Final = 20_000
@@ -102,8 +109,8 @@ def _reach(
     server: McpServer, timeout_s: float, context: ToolContext
 ) -> tuple[McpServers, ServerAddress, tuple[str, ...]]:
     if context.servers is None:
-        raise ToolError("no server can be asked here", code=UNAVAILABLE)
-    return (context.servers, *resolve(server, context.secrets, timeout_s))
+        raise ToolError("no server can be asked here", code=MCP_UNAVAILABLE)
+    return (context.servers, *resolve_server(server, context.secrets, timeout_s))
 
 
 def _ask(
@@ -111,7 +118,7 @@ def _ask(
     timeout_s: float,
     context: ToolContext,
     known: KnownTool,
-    question: Callable[[McpServers, ServerAddress], Reply | RemoteTask],
+    question: Callable[[McpServers, ServerAddress], McpReply | RemoteTask],
 ) -> ToolOutput:
     """Ask a server about a call, and return its answer or its task without the secrets that were sent."""
     servers, address, secrets = _reach(server, timeout_s, context)
@@ -133,7 +140,7 @@ def _ask(
     return _output(known, reply, text, secrets, context)
 
 
-def _say_once(reply: Reply) -> Reply:
+def _say_once(reply: McpReply) -> McpReply:
     """Return an answer without what it says both as a text and as structured content, as servers of two revisions do.
 
     It stays as structured content; as a text if it is one, or has no room in the status.
@@ -166,7 +173,7 @@ def _parsed(text: str) -> Any:
 
 
 def _output(
-    known: KnownTool, reply: Reply, text: str, secrets: Sequence[str], context: ToolContext
+    known: KnownTool, reply: McpReply, text: str, secrets: Sequence[str], context: ToolContext
 ) -> ToolOutput:
     """Return the output of a call that the tool has answered."""
     told: dict[str, Any] = {"status": "ok", "server": known.alias}

@@ -23,7 +23,7 @@ from stepline.model.base import Value
 from stepline.model.decision import ApprovalRule
 from stepline.ports.descriptor import SecretReader
 from stepline.ports.mcp.mcp_server import ServerAddress
-from stepline.tools.spec import Effect
+from stepline.tools.spec import ToolEffect
 
 INVALID: Final = "mcp_server_invalid"
 TIMEOUT_MAX_S: Final = 600
@@ -36,7 +36,7 @@ _HEADER: Final = {"bearer": "Authorization", "api_key": "X-API-Key"}
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]{1,40}\Z")]
 
 
-class Auth(Value, forbid_unknown_fields=True):
+class _HeaderAuth(Value, forbid_unknown_fields=True):
     """A secret in a header: `Authorization: Bearer …`, `X-API-Key: …`, or the `header` that it names."""
 
     type: Literal["bearer", "api_key", "header"]
@@ -54,11 +54,11 @@ class McpServer(Value, forbid_unknown_fields=True):
     alias: Annotated[str, msgspec.Meta(pattern=r"\A[a-z][a-z0-9_]{0,31}\Z")]
     server_id: Name | None = None
     tools: tuple[str, ...] = ("*",)
-    effects: Mapping[str, Effect] = {}
+    effects: Mapping[str, ToolEffect] = {}
     transport: Literal["http", "streamable-http", "stdio"] | None = None
     url: str = ""
     headers: Mapping[str, str] = {}
-    auth: Auth | None = None
+    auth: _HeaderAuth | None = None
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
@@ -69,7 +69,7 @@ class McpServer(Value, forbid_unknown_fields=True):
         """Return True if the agent gets the tool of this name."""
         return any(fits(pattern, name) for pattern in self.tools)
 
-    def effect_of(self, name: str) -> Effect | None:
+    def effect_of(self, name: str) -> ToolEffect | None:
         """Return the effect of a tool by the name itself, or else by the longest pattern; None if the row says none."""
         patterns = [pattern for pattern in self.effects if fits(pattern, name)]
         return self.effects[max(patterns, key=lambda one: (one == name, len(one)))] if patterns else None
@@ -101,7 +101,7 @@ def digest_of(servers: Sequence[McpServer]) -> str:
     return hashlib.sha256(msgspec.json.encode(servers)).hexdigest()[:16]
 
 
-def resolve(server: McpServer, secrets: SecretReader, timeout_s: float) -> Resolved:
+def resolve_server(server: McpServer, secrets: SecretReader, timeout_s: float) -> Resolved:
     """Return where a server is; `timeout_s` counts if it has no time of its own. Raises ToolError `secret_missing`."""
     used: list[str] = []
 

@@ -15,9 +15,9 @@ import msgspec
 
 from stepline.errors import ToolError
 from stepline.ports.descriptor import SecretReader
-from stepline.ports.mcp.mcp_server import TIMEOUT, UNREACHABLE, Listing, McpServers
-from stepline.tools.mcp.remote_tool import UNAVAILABLE, remote_tool
-from stepline.tools.mcp.server_row import McpServer, digest_of, resolve
+from stepline.ports.mcp.mcp_server import MCP_UNREACHABLE, TIMEOUT, McpServers, ToolListing
+from stepline.tools.mcp.remote_tool import MCP_UNAVAILABLE, remote_tool
+from stepline.tools.mcp.server_row import McpServer, digest_of, resolve_server
 from stepline.tools.mcp.tool_list import LeftOut, ToolList, check_tools, join_lists
 from stepline.tools.registry import Registry, Tool
 
@@ -28,7 +28,7 @@ LIST_S: Final = 15.0
 RETRY_S: Final = 60.0
 """After this time a server that did not answer is asked again, by the next turn."""
 CATALOGUES: Final = 8
-_PASSES: Final = (UNREACHABLE, TIMEOUT)
+_PASSES: Final = (MCP_UNREACHABLE, TIMEOUT)
 
 Catalogue: TypeAlias = tuple[str, Registry]
 """The instructions of an agent, and its tools."""
@@ -36,7 +36,7 @@ Rebuild: TypeAlias = Callable[[Sequence[Tool]], Catalogue]
 """Returns the catalogue of an agent with these tools beside its own."""
 
 
-class Asked(NamedTuple):
+class ServerTools(NamedTuple):
     """A list of all servers' tools, and until when it is good."""
 
     tools: ToolList
@@ -54,12 +54,12 @@ class Servers:
         self.digest = digest_of(self.rows)
         self._rebuild = rebuild
         self._timeout_s, self._ttl_s = timeout_s, ttl_s
-        self._listings: dict[str, tuple[Listing, datetime]] = {}
+        self._listings: dict[str, tuple[ToolListing, datetime]] = {}
         self._catalogues: dict[str, Catalogue] = {}
 
     def ask(
         self, port: McpServers | None, secrets: SecretReader, now: datetime, before: ToolList, *, again: bool
-    ) -> Asked:
+    ) -> ServerTools:
         """Return the tools of all servers; with `again` none that this process remembers.
 
         A server that does not answer keeps those it has in `before`; so does one that is away before its last page.
@@ -81,7 +81,7 @@ class Servers:
                 found = found.followed_by(known, LeftOut(alias=server.alias, code=listing.cut))
             lists.append(found)
             until = min(until, good)
-        return Asked(join_lists(lists), until)
+        return ServerTools(join_lists(lists), until)
 
     def catalogue(self, key: str, load: Callable[[], bytes]) -> Catalogue:
         """Return the agent's catalogue with the list that is stored as `key`. Raises what `load` raises."""
@@ -109,13 +109,13 @@ class Servers:
         now: datetime,
         *,
         again: bool,
-    ) -> tuple[Listing, datetime]:
+    ) -> tuple[ToolListing, datetime]:
         known = self._listings.get(server.alias)
         if known is not None and now < known[1] and not again:
             return known
         if port is None:
-            raise ToolError("no server can be asked here", code=UNAVAILABLE)
-        listing = port.list_tools(resolve(server, secrets, LIST_S).address)
+            raise ToolError("no server can be asked here", code=MCP_UNAVAILABLE)
+        listing = port.list_tools(resolve_server(server, secrets, LIST_S).address)
         good_s = self._ttl_s if listing.ttl_s is None else max(RETRY_S, min(listing.ttl_s, self._ttl_s))
         if listing.cut in _PASSES:
             good_s = RETRY_S

@@ -22,11 +22,11 @@ from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.visible_text import shorten
 from stepline.ports.mcp.mcp_server import RemoteTool
-from stepline.rendering.quote import clean, inline, inline_json, quote
+from stepline.rendering.quote import clean_for_prompt, inline, inline_json, quote
 from stepline.tools.mcp.foreign_schema import DEFS, MORE, NOTE, read_schema
 from stepline.tools.mcp.schema_check import find_problems
 from stepline.tools.mcp.server_row import McpServer
-from stepline.tools.spec import Effect, ToolSpec
+from stepline.tools.spec import ToolEffect, ToolSpec
 
 PARAMETERS_CHARS: Final = 6_500
 NODES_MAX, REFERENCES_MAX, ENUM_SHOWN, BRANCHES_SHOWN = 600, 30, 20, 20
@@ -181,7 +181,7 @@ class KnownTool(Value):
     name: str
     description: str
     schema: dict[str, Any]
-    effect: Effect
+    effect: ToolEffect
     as_task: bool = False
 
     @property
@@ -283,12 +283,12 @@ def render_card(tool: KnownTool) -> str:
 
 def _known(alias: str, tool: RemoteTool) -> KnownTool:
     """Return a tool as it is kept. Raises ToolError `mcp_bad_schema`."""
-    effect: Effect = "pure" if tool.read_only else "keyed" if tool.idempotent else "once"
+    effect: ToolEffect = "pure" if tool.read_only else "keyed" if tool.idempotent else "once"
     said = tool.description[: 4 * DESCRIPTION_CHARS].encode(errors="replace").decode()
     return KnownTool(
         alias=alias,
         name=tool.name,
-        description=shorten(clean(said).strip(), DESCRIPTION_CHARS),
+        description=shorten(clean_for_prompt(said).strip(), DESCRIPTION_CHARS),
         schema=read_schema(tool.schema),
         effect=effect,
         as_task=tool.as_task,

@@ -26,8 +26,8 @@ from stepline.tools.memory.recall import (
     SCOPES,
     TARGETS,
     Recalled,
-    Scope,
-    Window,
+    RecallScope,
+    TimeWindow,
     by_turn,
     days_before,
     excerpt,
@@ -47,7 +47,7 @@ ATTACHMENTS_SHOWN: Final = 5
 _USER: Final = ("user.prompt", "user.followup", "user.steer")
 
 
-class Listed(Value):
+class _CatalogueTurn(Value):
     """A turn of the catalogue and its number."""
 
     conversation: str
@@ -58,7 +58,7 @@ class Listed(Value):
 class Catalogue:
     """The closed turns of a scope, oldest first. `complete`: no conversation of the scope was left out."""
 
-    def __init__(self, context: ToolContext, scope: Scope, window: Window) -> None:
+    def __init__(self, context: ToolContext, scope: RecallScope, window: TimeWindow) -> None:
         """List them. Raises DependencyError."""
         self._context = context
         self._timelines: dict[str, Resolver] = {context.lane.conversation: context.timeline}
@@ -76,11 +76,11 @@ class Catalogue:
         ]
         turns.sort(key=lambda one: (one[0], one[1], one[2].opened))
         self.turns = [
-            Listed(conversation=conversation, turn=turn, ordinal=ordinal)
+            _CatalogueTurn(conversation=conversation, turn=turn, ordinal=ordinal)
             for ordinal, (_, conversation, turn) in enumerate(turns, 1)
         ]
 
-    def row(self, listed: Listed, targets: Collection[str], chars: int) -> dict[str, Any]:
+    def row(self, listed: _CatalogueTurn, targets: Collection[str], chars: int) -> dict[str, Any]:
         """Return the row of a turn, with snippets of at most so many characters."""
         turn, conversation = listed.turn, listed.conversation
         timeline, here = self._timelines[conversation], self._context
@@ -208,14 +208,14 @@ MEMSEARCH: Final = ToolSpec(
 )
 
 
-class Request(Value):
+class _MemsearchRequest(Value):
     """One valid call. `query` is "" in a catalogue mode; `mode` is the one that the result names."""
 
     mode: str
     query: str
     targets: tuple[str, ...]
-    scope: Scope
-    window: Window
+    scope: RecallScope
+    window: TimeWindow
     ordinal: int
     newest_first: bool
     top_k: int
@@ -246,7 +246,7 @@ def run_memsearch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput
     return ToolOutput(blocks=(context.result(MEMSEARCH.tool_id, result),))
 
 
-def read_call(params: Mapping[str, Any], now: str) -> Request:
+def read_call(params: Mapping[str, Any], now: str) -> _MemsearchRequest:
     """Return the request that a call makes. Raises ToolError `missing_query`, `bad_time`."""
     given = str(params.get("mode", "")).strip().casefold()
     query = str(params.get("query", "")).strip()
@@ -266,12 +266,12 @@ def read_call(params: Mapping[str, Any], now: str) -> Request:
     derived = "ordinal" if ordinal else "temporal" if bounded else "timeline"
     mode = (given if given in LISTING_MODES else derived) if lists else "semantic"
     reach = days_before(now, params.get("days", DAYS_LISTED if lists or bounded else DAYS))
-    return Request(
+    return _MemsearchRequest(
         mode=mode,
         query="" if lists else query,
         targets=tuple(params.get("targets", DEFAULT_TARGETS)),
-        scope=cast("Scope", params.get("scope", "conversation")),
-        window=Window(since=max(since, reach), before=before),
+        scope=cast("RecallScope", params.get("scope", "conversation")),
+        window=TimeWindow(since=max(since, reach), before=before),
         ordinal=ordinal,
         newest_first=params.get("order", "asc") == "desc",
         top_k=params.get("top_k", TOP_K),
@@ -296,7 +296,7 @@ def _warning(code: str, message: str) -> dict[str, str]:
 
 
 def _list(
-    request: Request, context: ToolContext
+    request: _MemsearchRequest, context: ToolContext
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, str]]]:
     """Return the facts, hits and warnings of a catalogue."""
     catalogue = Catalogue(context, request.scope, request.window)
@@ -314,7 +314,7 @@ def _list(
 
 
 def _search(
-    request: Request, context: ToolContext
+    request: _MemsearchRequest, context: ToolContext
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, str]]]:
     """Return the facts, hits and warnings of a search by meaning."""
     rows, behind = recall(

@@ -25,7 +25,7 @@ from stepline.tools.context import ToolContext
 
 logger = logging.getLogger(__name__)
 
-Scope: TypeAlias = Literal["conversation", "user"]
+RecallScope: TypeAlias = Literal["conversation", "user"]
 
 TARGETS: Final[dict[str, tuple[RowKind, ...]]] = {
     "assistant": ("answer",),
@@ -38,7 +38,7 @@ TARGETS: Final[dict[str, tuple[RowKind, ...]]] = {
 }
 """The kinds of rows that each target searches."""
 DEFAULT_TARGETS: Final = ("assistant", "user", "attachment", "summary")
-ROLES: Final = {kind: role for role, kinds in TARGETS.items() for kind in kinds}
+KIND_ROLES: Final = {kind: role for role, kinds in TARGETS.items() for kind in kinds}
 
 QUERY_CHARS: Final = 256
 HALF_LIFE_DAYS: Final = 7.0
@@ -60,10 +60,10 @@ class Recalled(Value):
     @property
     def role(self) -> str:
         """The target that the row belongs to."""
-        return ROLES[self.row.kind]
+        return KIND_ROLES[self.row.kind]
 
 
-class Window(Value):
+class TimeWindow(Value):
     """A span of time: from `since` until just before `before`, ISO-8601 in UTC; "" is no bound."""
 
     since: str = ""
@@ -79,8 +79,8 @@ def recall(
     query: str,
     *,
     targets: Collection[str],
-    scope: Scope,
-    window: Window,
+    scope: RecallScope,
+    window: TimeWindow,
     limit: int,
     half_life_days: float = HALF_LIFE_DAYS,
 ) -> tuple[list[Recalled], bool]:
@@ -126,7 +126,7 @@ class SearchOptions(TypedDict, total=False):
     """The options of `search_memory`."""
 
     kind: str | Collection[str]
-    scope: Scope
+    scope: RecallScope
     days: int
     top_k: int
     limit: int
@@ -138,7 +138,7 @@ def search_memory(
     query: str,
     *,
     kind: str | Collection[str] = (),
-    scope: Scope = "conversation",
+    scope: RecallScope = "conversation",
     days: int = 90,
     top_k: int = 12,
     limit: int = 0,
@@ -164,7 +164,7 @@ def search_memory(
         query,
         targets=kinds,
         scope=scope,
-        window=Window(since=days_before(context.ts, days)),
+        window=TimeWindow(since=days_before(context.ts, days)),
         limit=limit or top_k,
         half_life_days=half_life_days,
     )

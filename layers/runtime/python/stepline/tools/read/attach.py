@@ -17,10 +17,10 @@ from stepline.model.file.magic_bytes import MISMATCH, find_mismatch
 from stepline.model.file.mime import PICTURES
 from stepline.rendering.piece import Attached
 from stepline.rendering.pieces_of_entry import DIGEST_CHARS
-from stepline.tools.content import WHOLE_MAX_BYTES, Content
+from stepline.tools.content import WHOLE_MAX_BYTES, PathContent
 from stepline.tools.context import ToolContext, store_bytes
 from stepline.tools.read.picture import Picture, fit_picture
-from stepline.tools.read.shown_content import METADATA_ONLY, TOO_LARGE, View, mark_large, not_shown
+from stepline.tools.read.shown_content import METADATA_ONLY, TOO_LARGE, ContentView, mark_large, not_shown
 
 PAGE_TOKENS: Final = 4_100
 """Estimated tokens of a page: its text, and a picture of it. Source: platform.claude.com, "PDF support"."""
@@ -70,7 +70,7 @@ TOO_MANY_TOKENS: Final = "file_too_many_tokens"
 TOO_MANY_FILES: Final = "read_too_many_files"
 
 
-def show_media(content: Content, context: ToolContext, taken: Sequence[Attached]) -> View:
+def show_media(content: PathContent, context: ToolContext, taken: Sequence[Attached]) -> ContentView:
     """Return the view of a picture or a PDF; `taken` is what the same call has attached already.
 
     Raises ToolError `body_missing`, and DependencyError.
@@ -79,7 +79,7 @@ def show_media(content: Content, context: ToolContext, taken: Sequence[Attached]
     return view if view.body is None else _checked(view, content, context, taken)
 
 
-def view_media(content: Content, context: ToolContext) -> View:
+def view_media(content: PathContent, context: ToolContext) -> ContentView:
     """Return the view of a picture or a PDF, whatever else a request has.
 
     Raises ToolError `body_missing`, and DependencyError.
@@ -101,19 +101,19 @@ def view_media(content: Content, context: ToolContext) -> View:
         return not_shown(content, f"{refused.reason}: {refused}", status)
 
 
-def attached_already(content: Content, context: ToolContext) -> bool:
+def attached_already(content: PathContent, context: ToolContext) -> bool:
     """Return True if the next request has this picture or PDF anyway."""
     chosen = choose_media(context.timeline.media, context.rules)
     return any(one.path == content.path and one.source == content.sha256[:DIGEST_CHARS] for one in chosen)
 
 
-def attached_by(view: View, content: Content) -> Attached:
+def attached_by(view: ContentView, content: PathContent) -> Attached:
     """Return the picture or document of a view, for the next requests."""
     assert view.body is not None
     return Attached(path=content.path, body=view.body, tokens=view.meta["media"]["tokens"])
 
 
-def _show_picture(data: bytes, content: Content, context: ToolContext) -> View:
+def _show_picture(data: bytes, content: PathContent, context: ToolContext) -> ContentView:
     # A provider's limit counts base64, which takes four bytes for three.
     picture = fit_picture(data, content.mime, max_bytes=context.caps.max_image_bytes * 3 // 4)
     extent, scaled = f"{picture.width}x{picture.height}", picture.scaled
@@ -124,7 +124,7 @@ def _show_picture(data: bytes, content: Content, context: ToolContext) -> View:
         row["status"] = DOWNSCALED
     own = picture.data is data and not content.conversation
     body = content.body if own else store_bytes(picture.data, picture.mime, context)
-    return View(row=row, body=body, whole=not scaled, meta={"media": about})
+    return ContentView(row=row, body=body, whole=not scaled, meta={"media": about})
 
 
 def _image_view(picture: Picture, size_bytes: int) -> dict[str, Any]:
@@ -138,17 +138,19 @@ def _image_view(picture: Picture, size_bytes: int) -> dict[str, Any]:
     return view | ({"animated": True, "visible_frame": 1} if picture.animated else {})
 
 
-def _show_pdf(data: bytes, content: Content, context: ToolContext) -> View:
+def _show_pdf(data: bytes, content: PathContent, context: ToolContext) -> ContentView:
     pages = count_pages(data)
     if pages > PAGES_MAX:
         raise ToolError(f"it has {pages} pages, and a request has {PAGES_MAX}", code="pdf_too_many_pages")
     about = {"tokens": pages * PAGE_TOKENS, "extent": f"{pages} {'page' if pages == 1 else 'pages'}"}
     body = store_bytes(data, content.mime, context) if content.conversation else content.body
     row = {"visible_tokens": about["tokens"], "pages": pages}
-    return View(row=row, body=body, whole=True, meta={"media": about})
+    return ContentView(row=row, body=body, whole=True, meta={"media": about})
 
 
-def _checked(view: View, content: Content, context: ToolContext, taken: Sequence[Attached]) -> View:
+def _checked(
+    view: ContentView, content: PathContent, context: ToolContext, taken: Sequence[Attached]
+) -> ContentView:
     """Return the view, or the refusal of one that the next request has no room for beside those `taken`."""
     one = attached_by(view, content)
     chosen = choose_media([*taken, one], context.rules)

@@ -7,10 +7,10 @@ from typing import Any
 
 from stepline.errors import ToolError
 from stepline.model.base import Value
-from stepline.tools.window import Found, LineNumbers, Span, Window
+from stepline.tools.window import FoundPart, LineNumbers, TextRange, TextWindow
 
 
-class Request(Value):
+class ReadRequest(Value):
     """One path and its range; None for a value that the model left out.
 
     Lines and an offset exclude each other. `max_chars` alone asks for a shorter preview, which is no range.
@@ -34,13 +34,13 @@ class Request(Value):
         return self.by_lines or self.offset is not None or self.line_numbers in ("lines", "sparsed")
 
     @property
-    def span(self) -> Span:
+    def span(self) -> TextRange:
         """The requested part, before any cap."""
         if self.offset is not None:
-            return Span(offset=self.offset, chars=self.max_chars)
-        return Span(line=self.line_start or 1, line_count=self.line_count)
+            return TextRange(offset=self.offset, chars=self.max_chars)
+        return TextRange(line=self.line_start or 1, line_count=self.line_count)
 
-    def check(self, found: Found) -> Window:
+    def check(self, found: FoundPart) -> TextWindow:
         """Return the part that was found. Raises ToolError `range_ambiguous` or `range_outside`."""
         if self.by_lines and self.offset is not None:
             raise ToolError("ask for lines or for an offset, not for both", code="range_ambiguous")
@@ -59,18 +59,18 @@ class Request(Value):
         )
 
 
-def parse_requests(params: Mapping[str, Any]) -> list[Request]:
+def parse_requests(params: Mapping[str, Any]) -> list[ReadRequest]:
     """Return every request of a valid call, in order and each once."""
     asked = [{"path": path} for path in params.get("paths", ())]
     asked += [{"path": item} if isinstance(item, str) else item for item in params.get("items", ())]
     return list(dict.fromkeys(_request(item, params) for item in asked))
 
 
-def _request(item: Mapping[str, Any], params: Mapping[str, Any]) -> Request:
+def _request(item: Mapping[str, Any], params: Mapping[str, Any]) -> ReadRequest:
     numbers = item.get("line_numbers", params.get("line_numbers"))
     if isinstance(numbers, bool):
         numbers = "lines" if numbers else "disabled"
-    return Request(
+    return ReadRequest(
         path=item["path"],
         line_start=item.get("line_start"),
         line_count=item.get("line_count"),

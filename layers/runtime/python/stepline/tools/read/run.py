@@ -22,16 +22,16 @@ from stepline.model.source import Source
 from stepline.rendering.piece import Attached, Shown
 from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.sources_pool import select_sources
-from stepline.tools.content import Content, load_content, read_path
+from stepline.tools.content import PathContent, load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.parameter import PATH, choice, closed_schema, param
 from stepline.tools.read.attach import DOWNSCALED, attached_already, attached_by, show_media
-from stepline.tools.read.read_request import Request, parse_requests
-from stepline.tools.read.shown_content import METADATA_ONLY, TOO_LARGE, TRUNCATED, View, show
+from stepline.tools.read.read_request import ReadRequest, parse_requests
+from stepline.tools.read.shown_content import METADATA_ONLY, TOO_LARGE, TRUNCATED, ContentView, show
 from stepline.tools.read.source_rows import show_sources
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
-from stepline.tools.window import Found
+from stepline.tools.window import FoundPart
 
 REQUESTS_MAX: Final = 40
 
@@ -170,7 +170,7 @@ def _is_served(row: Mapping[str, Any]) -> bool:
     return not ("missing" in row or "invalid" in row or row.get("status") in (METADATA_ONLY, TOO_LARGE))
 
 
-def _with_imports(requests: Iterable[Request], context: ToolContext) -> Iterator[Request]:
+def _with_imports(requests: Iterable[ReadRequest], context: ToolContext) -> Iterator[ReadRequest]:
     """Yield the requests, and before that of a skill those of the skills that it imports; each skill once."""
     shelf, done = context.shelves.get("sk"), set[str]()
     for request in requests:
@@ -178,13 +178,13 @@ def _with_imports(requests: Iterable[Request], context: ToolContext) -> Iterator
         if found is None:
             yield request
             continue
-        yield from (Request(path=path) for path in found.imports if path not in done)
+        yield from (ReadRequest(path=path) for path in found.imports if path not in done)
         if found.path not in done:
             yield request
         done |= {*found.imports, found.path}
 
 
-def _skill_path(request: Request) -> SkillPath | None:
+def _skill_path(request: ReadRequest) -> SkillPath | None:
     """Return the skill that is requested; None for a file or a range of it, any other path, and none at all."""
     try:
         path = parse_path(request.path)
@@ -193,12 +193,12 @@ def _skill_path(request: Request) -> SkillPath | None:
     return path if isinstance(path, SkillPath) and not (path.rel or request.is_range) else None
 
 
-def _with_pictures(requests: Iterable[Request], context: ToolContext) -> Iterator[Request]:
+def _with_pictures(requests: Iterable[ReadRequest], context: ToolContext) -> Iterator[ReadRequest]:
     """Yield the requests, and behind one of pool rows those of the pictures that they name."""
     for request in requests:
         yield request
         if request.path.startswith("so:") and not request.is_range:
-            yield from (Request(path=path) for path in _pictures(request.path, context))
+            yield from (ReadRequest(path=path) for path in _pictures(request.path, context))
 
 
 def _pictures(path: str, context: ToolContext) -> list[str]:
@@ -214,7 +214,7 @@ def _pictures(path: str, context: ToolContext) -> list[str]:
 
 
 def _serve(
-    request: Request,
+    request: ReadRequest,
     context: ToolContext,
     taken: list[Attached],
     cited: list[Source],
@@ -263,7 +263,7 @@ def _serve(
     return {**row, **view.row}, _block(view, content, context)
 
 
-def _picture_source(content: Content) -> Source | None:
+def _picture_source(content: PathContent) -> Source | None:
     """Return a picture that came with an event as a source; None for anything else."""
     block = content.block
     if block.type != ATTACHMENT or content.mime not in PICTURES or content.conversation:
@@ -278,23 +278,25 @@ def _picture_source(content: Content) -> Source | None:
     )
 
 
-def _max_chars(request: Request, context: ToolContext) -> int:
+def _max_chars(request: ReadRequest, context: ToolContext) -> int:
     """Return the maximum characters kept of a text, whatever the range."""
     return min(context.caps.max_chars, request.max_chars or context.caps.max_chars)
 
 
-def _show(request: Request, content: Content, found: Found | None, context: ToolContext) -> View:
+def _show(
+    request: ReadRequest, content: PathContent, found: FoundPart | None, context: ToolContext
+) -> ContentView:
     rows = None if request.is_range else content.rows
     view = show_sources(rows, context.caps, max_chars=request.max_chars) if rows else None
     return view or show(request, content, found, context.caps)
 
 
-def _asked(request: Request, content: Content) -> dict[str, str]:
+def _asked(request: ReadRequest, content: PathContent) -> dict[str, str]:
     """Return the requested path if it is an alias."""
     return {} if request.path == content.path else {"requested": request.path}
 
 
-def _facts(content: Content, found: Found | None) -> dict[str, Any]:
+def _facts(content: PathContent, found: FoundPart | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"mime": content.mime, "bytes": content.size_bytes}
     if content.conversation:
         facts["refs_begin_with"] = f"<family>:conv_{content.conversation}.<turn>"
@@ -310,7 +312,9 @@ def _facts(content: Content, found: Found | None) -> dict[str, Any]:
     return facts
 
 
-def _shown_by(request: Request, content: Content, context: ToolContext, *, alone: bool) -> Shown | None:
+def _shown_by(
+    request: ReadRequest, content: PathContent, context: ToolContext, *, alone: bool
+) -> Shown | None:
     """Return where the model already sees all of this content; a range is shown again."""
     if is_media(content.mime):
         seen = alone and context.layout.shows_timeline and attached_already(content, context)
@@ -331,7 +335,7 @@ def _visible_at(shown: Shown) -> dict[str, str]:
     return at
 
 
-def _block(view: View, content: Content, context: ToolContext) -> Block:
+def _block(view: ContentView, content: PathContent, context: ToolContext) -> Block:
     return context.block(
         READ.tool_id,
         mime=view.body.mime if view.body else content.mime if view.whole else "text/plain",

@@ -10,17 +10,17 @@ from stepline.model.base import Value
 from stepline.model.block import Body
 from stepline.model.file.magic_bytes import MISMATCH, find_mismatch
 from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
-from stepline.tools.content import Content
+from stepline.tools.content import PathContent
 from stepline.tools.context import ReadCaps, render_json
-from stepline.tools.read.read_request import Request
-from stepline.tools.window import Found, Place, Window, fit_window
+from stepline.tools.read.read_request import ReadRequest
+from stepline.tools.window import FoundPart, TextPosition, TextWindow, fit_window
 
 TRUNCATED: Final = "truncated_for_visible_context"
 TOO_LARGE: Final = "too_large_for_visible_context_bytes"
 METADATA_ONLY: Final = "metadata_only"
 
 
-class View(Value):
+class ContentView(Value):
     """The parts of a view: `row` for the status, `meta` for the block. `whole`: nothing left out or added."""
 
     row: dict[str, Any]
@@ -30,7 +30,7 @@ class View(Value):
     meta: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-def show(request: Request, content: Content, found: Found | None, caps: ReadCaps) -> View:
+def show(request: ReadRequest, content: PathContent, found: FoundPart | None, caps: ReadCaps) -> ContentView:
     """Return the view of a content that is not empty. Raises ToolError for a range it does not have."""
     if found is None:
         return _name_bytes(content)
@@ -46,11 +46,13 @@ def show(request: Request, content: Content, found: Found | None, caps: ReadCaps
     return _show_window(request, content, window, found.end)
 
 
-def _show_whole(window: Window) -> View:
-    return View(text=window.text, whole=True, row={"visible_tokens": estimate_tokens(window.text)})
+def _show_whole(window: TextWindow) -> ContentView:
+    return ContentView(text=window.text, whole=True, row={"visible_tokens": estimate_tokens(window.text)})
 
 
-def _show_window(request: Request, content: Content, window: Window, end: Place) -> View:
+def _show_window(
+    request: ReadRequest, content: PathContent, window: TextWindow, end: TextPosition
+) -> ContentView:
     cut = window.end.offset < end.offset
     shown = window.render()
     text = f"{_header(request, content, window)}\n{shown}"
@@ -64,10 +66,10 @@ def _show_window(request: Request, content: Content, window: Window, end: Place)
     }
     if cut:
         row |= {"status": TRUNCATED, "next": _next(request, content, window, end)}
-    return View(text=text, row=row, meta={"read_range": row["read_range"]})
+    return ContentView(text=text, row=row, meta={"read_range": row["read_range"]})
 
 
-def _read_range(request: Request, window: Window) -> dict[str, Any]:
+def _read_range(request: ReadRequest, window: TextWindow) -> dict[str, Any]:
     """Return the position of the window: offsets always, lines in the notation of the header."""
     return {
         "range_kind": "lines" if request.by_lines else "text_symbols",
@@ -78,7 +80,7 @@ def _read_range(request: Request, window: Window) -> dict[str, Any]:
     }
 
 
-def _header(request: Request, content: Content, window: Window) -> str:
+def _header(request: ReadRequest, content: PathContent, window: TextWindow) -> str:
     title = "[READ RANGE]" if request.is_range else "[READ PREVIEW]"
     lines = [title, f"path: {content.path}", f"lines: {window.notation()}"]
     lines += [f"partial_line: {line}" for line in window.partial_lines()]
@@ -87,7 +89,7 @@ def _header(request: Request, content: Content, window: Window) -> str:
     return "\n".join([*lines, ""])
 
 
-def _footer(content: Content, window: Window, following: dict[str, Any]) -> str:
+def _footer(content: PathContent, window: TextWindow, following: dict[str, Any]) -> str:
     again = render_json({"items": [following]})
     before, total = window.start.offset, window.size.offset
     return "\n".join(
@@ -100,7 +102,9 @@ def _footer(content: Content, window: Window, following: dict[str, Any]) -> str:
     )
 
 
-def _next(request: Request, content: Content, window: Window, end: Place) -> dict[str, Any]:
+def _next(
+    request: ReadRequest, content: PathContent, window: TextWindow, end: TextPosition
+) -> dict[str, Any]:
     """Return the item that requests the rest of the requested piece, which ends at `end`."""
     at, bounded = window.end, end.offset < window.size.offset
     item: dict[str, Any] = {"path": content.path}
@@ -117,23 +121,23 @@ def _next(request: Request, content: Content, window: Window, end: Place) -> dic
     return item
 
 
-def _name_bytes(content: Content) -> View:
+def _name_bytes(content: PathContent) -> ContentView:
     """Return the facts of bytes that no model takes."""
     mismatch = find_mismatch(content.head(), content.mime)
     return not_shown(content, f"{MISMATCH}: {mismatch}" if mismatch else "")
 
 
-def not_shown(content: Content, flaw: str = "", status: str = METADATA_ONLY) -> View:
+def not_shown(content: PathContent, flaw: str = "", status: str = METADATA_ONLY) -> ContentView:
     """Return the facts of bytes that are not shown, and why if that is not their type."""
     lines = [f"path: {content.path}", f"mime: {content.mime}", f"bytes: {content.size_bytes}"]
     lines += [f"flaw: {flaw}"] if flaw else []
     row = {"status": status, **({"flaw": flaw} if flaw else {})}
-    return View(text="\n".join(["[BINARY FILE NOT SHOWN]", *lines, ""]), row=row)
+    return ContentView(text="\n".join(["[BINARY FILE NOT SHOWN]", *lines, ""]), row=row)
 
 
-def mark_large(content: Content, most_bytes: int) -> View:
+def mark_large(content: PathContent, most_bytes: int) -> ContentView:
     """Return the marker in the place of a content that is larger than `most_bytes`."""
-    return View(
+    return ContentView(
         text=(
             f"[LARGE READ NOT MATERIALIZED]\npath: {content.path}\nmime: {content.mime}\n"
             f"bytes: {content.size_bytes}\nbyte_limit: {most_bytes}\n"

@@ -8,7 +8,7 @@ from typing import Any, Final
 from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
 from stepline.tools.content import render_rows
 from stepline.tools.context import ReadCaps
-from stepline.tools.read.shown_content import TRUNCATED, View
+from stepline.tools.read.shown_content import TRUNCATED, ContentView
 
 TEXT_FIELDS: Final = ("content", "text", "snippet", "summary", "preview")
 """Fields that use the budget, in this order in every row."""
@@ -16,7 +16,9 @@ TEXT_FIELDS: Final = ("content", "text", "snippet", "summary", "preview")
 ITEMS_SHOWN: Final = 50
 
 
-def show_sources(rows: Sequence[Mapping[str, Any]], caps: ReadCaps, *, max_chars: int | None) -> View | None:
+def show_sources(
+    rows: Sequence[Mapping[str, Any]], caps: ReadCaps, *, max_chars: int | None
+) -> ContentView | None:
     """Return the view of rows, their texts cut to `max_chars` in all; None if not even the titles fit."""
     most_bytes = min(caps.max_bytes, int(caps.max_tokens * BYTES_PER_TOKEN))
     budget = min(caps.max_chars, max_chars or caps.max_chars)
@@ -31,7 +33,7 @@ def show_sources(rows: Sequence[Mapping[str, Any]], caps: ReadCaps, *, max_chars
     row: dict[str, Any] = {"visible_tokens": estimate_tokens(text), "items_stats": items_stats(rows)}
     if cut:
         row["status"] = TRUNCATED
-    return View(text=text, row=row, whole=not cut, meta={"items_stats": row["items_stats"]})
+    return ContentView(text=text, row=row, whole=not cut, meta={"items_stats": row["items_stats"]})
 
 
 def fit_rows(rows: Sequence[Mapping[str, Any]], budget: int) -> tuple[list[dict[str, Any]], bool]:

@@ -68,7 +68,7 @@ WEB_FETCH: Final = ToolSpec(
 )
 
 
-def run_fetch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+def run_web_fetch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     """Fetch the pages, number them, and show them to model and user.
 
     Raises ToolError: the code of the first failure if there is no page at all; `cancelled`, `fetch_unavailable`.
@@ -173,4 +173,4 @@ def _status(rows: Sequence[Mapping[str, Any]], cited: Sequence[Source]) -> dict[
     return {"status": "ok", "artifact_path": str(SourcesPath(ranges=sids)), "results": results}
 
 
-WEB_FETCH_TOOL: Final = Tool(spec=WEB_FETCH, run=run_fetch)
+WEB_FETCH_TOOL: Final = Tool(spec=WEB_FETCH, run=run_web_fetch)

@@ -18,7 +18,7 @@ from stepline.errors import DependencyError, ToolError
 from stepline.model.path import SourcesPath
 from stepline.model.source import Source, normalise_url
 from stepline.model.visible_text import shorten
-from stepline.ports.search import Hit, SearchQuery, WebSearch
+from stepline.ports.search import Hit, WebSearch, WebSearchQuery
 from stepline.timeline.sources_pool import fit_source, is_eligible
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.parameter import choice, closed_schema, param
@@ -94,7 +94,7 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     written = [params["queries"]] if isinstance(params["queries"], str) else params["queries"]
     queries = list(dict.fromkeys(query.strip() for query in written))
     try:
-        hits, asked = find(context.search, queries, params, context)
+        hits, asked = _search_queries(context.search, queries, params, context)
     except DependencyError as error:
         # The engine was tried again already, and the model can answer without a search: the turn need not fail.
         logger.exception("search failed", extra={"call_id": context.call_id})
@@ -127,7 +127,7 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     )
 
 
-def find(
+def _search_queries(
     engine: WebSearch, queries: list[str], params: Mapping[str, Any], context: ToolContext
 ) -> tuple[list[Hit], int]:
     """Return the merged results, and how many queries were asked before a steer.
@@ -136,7 +136,7 @@ def find(
     none was asked.
     """
     n = params.get("n", 8)
-    asked = SearchQuery(
+    asked = WebSearchQuery(
         text="",
         at=datetime.fromisoformat(context.ts),
         n=n,

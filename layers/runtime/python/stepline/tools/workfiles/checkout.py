@@ -25,7 +25,7 @@ from stepline.model.traversal import find_clashes
 from stepline.rendering.result import SILENT
 from stepline.timeline.workspace import (
     CHECKOUT_RECORD,
-    DELETED,
+    DELETED_PATHS,
     folders_above,
     last_checkout,
     project_files,
@@ -38,7 +38,7 @@ from stepline.tools.spec import ToolSpec
 
 Mode = Literal["replace", "overlay"]
 
-FILES_MAX: Final = 5_000
+CHECKOUT_FILES_MAX: Final = 5_000
 NAMED_MAX: Final = 80
 
 INVALID: Final = "protocol_violation.checkout_invalid_paths"
@@ -80,7 +80,7 @@ CHECKOUT: Final = ToolSpec(
 )
 
 
-class Origin(NamedTuple):
+class _CheckoutSource(NamedTuple):
     """A path of the call, and its files by their place below `files/`."""
 
     ref: Ref
@@ -94,8 +94,10 @@ def run_checkout(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     if isinstance(sources, ToolOutput):
         return sources
     taken = {rel: file for source in sources for rel, file in source.files.items()}
-    if len(taken) > FILES_MAX:
-        raise ToolError(f"a checkout takes over at most {FILES_MAX} files", code="checkout_too_large")
+    if len(taken) > CHECKOUT_FILES_MAX:
+        raise ToolError(
+            f"a checkout takes over at most {CHECKOUT_FILES_MAX} files", code="checkout_too_large"
+        )
     blocks = context.timeline.turn_blocks(context.turn)
     root = f"{context.turn}/files/"
     here = project_files(blocks, context.turn)
@@ -122,7 +124,7 @@ def run_checkout(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     if gone:
         told |= {"removed": sorted(gone)[:NAMED_MAX], "removed_count": len(gone)}
     status = replace(
-        context.result(CHECKOUT.tool_id, told), meta={DELETED: [f"{root}{rel}" for rel in sorted(gone)]}
+        context.result(CHECKOUT.tool_id, told), meta={DELETED_PATHS: [f"{root}{rel}" for rel in sorted(gone)]}
     )
     return ToolOutput(blocks=(status, _record(told, context), *made))
 
@@ -141,10 +143,10 @@ def _named(params: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def _find_sources(paths: Sequence[str], context: ToolContext) -> list[Origin] | ToolOutput:
+def _find_sources(paths: Sequence[str], context: ToolContext) -> list[_CheckoutSource] | ToolOutput:
     """Return the files of every path; the output of a call of which some cannot be checked out."""
     known: dict[str, dict[str, WorkFile]] = {}
-    found: list[Origin] = []
+    found: list[_CheckoutSource] = []
     invalid: list[dict[str, Any]] = []
     missing: list[dict[str, Any]] = []
     for text in paths:
@@ -158,7 +160,7 @@ def _find_sources(paths: Sequence[str], context: ToolContext) -> list[Origin] | 
             )
             continue
         root = f"{ref.turn}/files/"
-        found.append(Origin(ref, {path.removeprefix(root): file for path, file in files.items()}))
+        found.append(_CheckoutSource(ref, {path.removeprefix(root): file for path, file in files.items()}))
     if not (invalid or missing):
         return found
     code = INVALID if invalid else FAILED

@@ -23,7 +23,7 @@ from stepline.tools.spec import ToolSpec
 from stepline.tools.workfiles.syntax_check import find_syntax_flaw
 from stepline.tools.workfiles.unified_diff import (
     Applied,
-    Change,
+    AppliedHunk,
     Mismatch,
     apply_diff,
     is_diff,
@@ -90,7 +90,7 @@ class Patched(NamedTuple):
     """A new text, and the changes of a diff that made it."""
 
     text: str
-    changes: tuple[Change, ...] = ()
+    changes: tuple[AppliedHunk, ...] = ()
 
 
 def run_patch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
@@ -234,7 +234,9 @@ def _told(found: Applied | Patched) -> dict[str, Any]:
     return told | ({"white_space_ignored": loose} if loose else {})
 
 
-def _diff_block(path: FilePath, changes: tuple[Change, ...], content: Block, context: ToolContext) -> Block:
+def _diff_block(
+    path: FilePath, changes: tuple[AppliedHunk, ...], content: Block, context: ToolContext
+) -> Block:
     """Return the diff as a view of the file: it has a path of its own, and is never taken for the file."""
     body = content.body
     assert body is not None

@@ -40,7 +40,7 @@ STEPS_MAX: Final = 2**32
 """Maximum bytes read, times the instructions of the expression: the most that RE2 may have to do."""
 MEMORY_BYTES: Final = 2 * 1024 * 1024
 """Memory of an expression's automaton; one that needs more is refused."""
-PREVIEW_CHARS: Final = 300
+MATCH_PREVIEW_CHARS: Final = 300
 RESULT_CHARS: Final = 100_000
 """About how many characters of previews a result has."""
 
@@ -285,8 +285,8 @@ def _around(data: bytes, begin: int, end: int, line: int, count: int) -> Iterato
 
 def _show(line: int, data: bytes, where: int = 0) -> str:
     """Return a line as shown: its number, and of a long one the part about the byte `where`."""
-    begin = max(0, where - PREVIEW_CHARS // 3) if len(data) > PREVIEW_CHARS else 0
-    shown = data[begin : begin + PREVIEW_CHARS]
+    begin = max(0, where - MATCH_PREVIEW_CHARS // 3) if len(data) > MATCH_PREVIEW_CHARS else 0
+    shown = data[begin : begin + MATCH_PREVIEW_CHARS]
     cut = "…" if begin + len(shown) < len(data) else ""
     text = shown.decode(errors="replace").rstrip("\r")
     return f"{line}: {'…' if begin else ''}{text}{cut}"
@@ -331,7 +331,7 @@ def _status(query: Query, root: str, found: Found) -> dict[str, Any]:
     }
     if query.pattern:
         status["match_count"] = found.match_count
-        status["read_items"] = merge_items(found.hits)
+        status["read_items"] = _merge_items(found.hits)
         status["max_bytes"] = query.max_bytes
         if query.context_lines:
             status["context_lines"] = query.context_lines
@@ -340,7 +340,7 @@ def _status(query: Query, root: str, found: Found) -> dict[str, Any]:
     return status | found.cut
 
 
-def merge_items(hits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _merge_items(hits: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the ranges of all matches for one `react.read`, ranges of a file that touch as one."""
     items: list[dict[str, Any]] = []
     for hit in hits:

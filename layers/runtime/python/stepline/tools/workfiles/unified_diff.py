@@ -50,7 +50,7 @@ class Hunk(NamedTuple):
         return [line for line in self.lines if line.sign != _NEW]
 
 
-class Change(NamedTuple):
+class AppliedHunk(NamedTuple):
     """A hunk as it was applied: the indexes of its first line in the old text and in the new one.
 
     `moved`: at another place than stated. `loose`: with white space set aside. `lines` are those of the text.
@@ -78,7 +78,7 @@ class Applied(NamedTuple):
     """A diff that fits: the new text, and each of its hunks."""
 
     text: str
-    changes: tuple[Change, ...]
+    changes: tuple[AppliedHunk, ...]
 
 
 class Mismatch(NamedTuple):
@@ -217,7 +217,7 @@ def apply_diff(text: str, hunks: Sequence[Hunk]) -> Applied | Mismatch:
     """Apply every hunk, or none: return the first that does not fit."""
     target = _Target(text)
     out: list[str] = []
-    changes: list[Change] = []
+    changes: list[AppliedHunk] = []
     taken = shift = 0
     for hunk in hunks:
         stated = hunk.start + shift
@@ -227,7 +227,7 @@ def apply_diff(text: str, hunks: Sequence[Hunk]) -> Applied | Mismatch:
         at, loose = place
         out += target.lines[taken:at]
         made = tuple(_as_in_text(hunk.lines, target.lines[at:])) if loose else hunk.lines
-        changes.append(Change(hunk.number, at, len(out), made, at != stated, loose))
+        changes.append(AppliedHunk(hunk.number, at, len(out), made, at != stated, loose))
         out += [line.text for line in made if line.sign != _OLD]
         taken, shift = at + len(hunk.old), at - hunk.start
     out += target.lines[taken:]
@@ -249,7 +249,7 @@ def _as_in_text(lines: Sequence[DiffLine], found: Sequence[str]) -> list[DiffLin
     return made
 
 
-def render_diff(path: str, changes: Sequence[Change]) -> str:
+def render_diff(path: str, changes: Sequence[AppliedHunk]) -> str:
     """Return the diff as it was applied, with the counts and places that are true."""
     parts = [f"--- {path}\n+++ {path}\n"]
     for change in changes:

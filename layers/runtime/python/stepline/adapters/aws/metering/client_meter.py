@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError
 
-from stepline.adapters.aws.error import CANCELLED, CONDITION_FAILED, Item
+from stepline.adapters.aws.error import CONDITION_FAILED, TRANSACTION_CANCELLED, Item
 from stepline.adapters.aws.metering.item_size import item_bytes, read_units_x2, value_bytes, write_units
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class ClientMeter:
         status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", HTTPStatus.OK)
         if status < HTTPStatus.MULTIPLE_CHOICES:
             reads_x2, writes = units_of(operation, asked, answer)
-        elif answer.get("Error", {}).get("Code") in (CONDITION_FAILED, CANCELLED):
+        elif answer.get("Error", {}).get("Code") in (CONDITION_FAILED, TRANSACTION_CANCELLED):
             reads_x2, writes = 0, refused_units(operation, asked, answer)
         else:
             return

@@ -37,7 +37,7 @@ from stepline.errors import DependencyError, InputError
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Posting
 from stepline.model.tenancy.consumption import InvocationCost
-from stepline.model.tenancy.limits import NANOS, Limits, Scope, Used
+from stepline.model.tenancy.limits import NANOS_PER_USD, Limits, Scope, Used
 from stepline.model.tenancy.request_rates import RequestKind
 from stepline.ports.tenancy.accounts import STEP, GivenLimits, Posted
 
@@ -195,11 +195,11 @@ def _read_used(month: Item, stored: Item, now: datetime) -> Used:
     return Used(
         tokens_day=max(0, _number(month, f"t{day}") - held_tokens),
         tokens_month=_number(month, "t") - held_tokens,
-        usd_day=max(0, _number(month, f"n{day}") - held_nanos) / NANOS,
-        usd_month=(_number(month, "n") - held_nanos) / NANOS,
+        usd_day=max(0, _number(month, f"n{day}") - held_nanos) / NANOS_PER_USD,
+        usd_month=(_number(month, "n") - held_nanos) / NANOS_PER_USD,
         storage_bytes=_number(stored, "bytes") - sum(ends.values()),
         held_tokens=held_tokens,
-        held_usd=held_nanos / NANOS,
+        held_usd=held_nanos / NANOS_PER_USD,
         held_bytes=sum(held for until_s, held in ends.items() if now.timestamp() < until_s),
     )
 

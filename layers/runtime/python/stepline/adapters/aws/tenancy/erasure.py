@@ -119,7 +119,7 @@ class AwsErasure:
             yield from self.delete_rows(pk)
         beside = self._rows(conversation_pk(lane), attributes="pk, sk")
         kept = (HEAD, TOMB)
-        yield from self._delete(key_of(row) for row in beside if row["sk"]["S"] not in kept)
+        yield from self._delete(_key_of(row) for row in beside if row["sk"]["S"] not in kept)
         yield from self._erase_batches(lane, husks_from)
 
     def _erase_heard(self, lane: Lane) -> Iterator[int]:
@@ -142,9 +142,9 @@ class AwsErasure:
             if "body" not in row:
                 continue
             if decode_batch(row["body"]["B"]).at < husks_from:
-                yield from self._delete([key_of(row)])
+                yield from self._delete([_key_of(row)])
             else:
-                self._table.put({**key_of(row), "n": row["n"]})
+                self._table.put({**_key_of(row), "n": row["n"]})
                 yield 1
 
     def erase_husks(self, lane: Lane) -> Iterator[int]:
@@ -153,7 +153,7 @@ class AwsErasure:
         yield from self.delete_rows(conversation_pk(lane), sk=HEAD)
 
     def delete_prefix(self, prefix: str, *, but: Sequence[str] = ()) -> Iterator[int]:
-        check_prefix(prefix)
+        _check_prefix(prefix)
         asked: dict[str, Any] = {"Bucket": self._bucket, "Prefix": prefix}
         while True:
             with mapped():
@@ -187,7 +187,7 @@ class AwsErasure:
         return len(found)
 
     def delete_rows(self, pk: str, *, sk: str = "") -> Iterator[int]:
-        yield from self._delete(key_of(row) for row in self._rows(pk, sk, attributes="pk, sk"))
+        yield from self._delete(_key_of(row) for row in self._rows(pk, sk, attributes="pk, sk"))
 
     def _rows(self, pk: str, sk: str = "", *, attributes: str = "") -> Iterator[Item]:
         condition, values = "pk = :pk", {":pk": {"S": pk}}
@@ -238,7 +238,7 @@ class AwsErasure:
             )
 
 
-def key_of(row: Item) -> Item:
+def _key_of(row: Item) -> Item:
     """Return the key of a row."""
     return {"pk": row["pk"], "sk": row["sk"]}
 
@@ -249,7 +249,7 @@ def tombstone_key(lane: Lane) -> str:
     return f"{TOMBSTONES}{lane.tenant}/{lane.project}/{name}.json"
 
 
-def check_prefix(prefix: str) -> None:
+def _check_prefix(prefix: str) -> None:
     """Raise NotFoundError for a prefix that could reach into a neighbour's objects, or into everything."""
     if not prefix.endswith("/") or prefix.count("/") < 3 or "//" in prefix:
         raise NotFoundError("no such prefix", code="bad_prefix", prefix=prefix)

@@ -10,24 +10,24 @@ from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
 from stepline.ports.mcp.mcp_server import (
     CALL_REFUSED,
-    UNREACHABLE,
-    Listing,
+    MCP_UNREACHABLE,
+    McpReply,
     RemoteTool,
-    Reply,
     ReplyPart,
     ServerAddress,
+    ToolListing,
 )
 from stepline.ports.signal import Cancel
 
-Answer: TypeAlias = Callable[[str, Mapping[str, Any]], Reply | RemoteTask]
-Poll: TypeAlias = Callable[[str], Reply | RemoteTask]
+Answer: TypeAlias = Callable[[str, Mapping[str, Any]], McpReply | RemoteTask]
+Poll: TypeAlias = Callable[[str], McpReply | RemoteTask]
 """Takes a task's id. Raises ToolError."""
 """Takes a tool's name and its parameters. Raises ToolError for a server that fails."""
 
 
-def said(text: str, **fields: Any) -> Reply:
+def said(text: str, **fields: Any) -> McpReply:
     """Return an answer that is one text."""
-    return Reply(parts=(ReplyPart(kind="text", text=text),), **fields)
+    return McpReply(parts=(ReplyPart(kind="text", text=text),), **fields)
 
 
 @dataclass
@@ -54,9 +54,9 @@ class MemoryMcpServers:
         """Serve each at `https://<name>.example/mcp`."""
         self.servers = servers
 
-    def list_tools(self, address: ServerAddress) -> Listing:
+    def list_tools(self, address: ServerAddress) -> ToolListing:
         server = self._find(address)
-        return Listing(tools=server.tools, ttl_s=server.ttl_s, cut=server.cut)
+        return ToolListing(tools=server.tools, ttl_s=server.ttl_s, cut=server.cut)
 
     def call_tool(
         self,
@@ -66,14 +66,14 @@ class MemoryMcpServers:
         cancel: Cancel,
         *,
         as_task: bool = False,
-    ) -> Reply | RemoteTask:
+    ) -> McpReply | RemoteTask:
         server = self._find(address)
         server.calls.append((name, dict(params)))
         if name not in {tool.name for tool in server.tools}:
             raise ToolError("the server does not take the call: Unknown tool", code=CALL_REFUSED)
         return server.answer(name, params)
 
-    def poll_task(self, address: ServerAddress, task_id: str) -> Reply | RemoteTask:
+    def poll_task(self, address: ServerAddress, task_id: str) -> McpReply | RemoteTask:
         return self._find(address).poll(task_id)
 
     def cancel_task(self, address: ServerAddress, task_id: str) -> None:
@@ -84,4 +84,4 @@ class MemoryMcpServers:
             if address.url == f"https://{name}.example/mcp":
                 server.asked.append(address)
                 return server
-        raise ToolError("the server cannot be reached", code=UNREACHABLE)
+        raise ToolError("the server cannot be reached", code=MCP_UNREACHABLE)

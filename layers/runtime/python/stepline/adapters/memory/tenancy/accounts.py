@@ -11,7 +11,7 @@ from stepline.errors import InputError
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Posting
 from stepline.model.tenancy.consumption import InvocationCost
-from stepline.model.tenancy.limits import NANOS, Limits, Scope, Used
+from stepline.model.tenancy.limits import NANOS_PER_USD, Limits, Scope, Used
 from stepline.model.tenancy.request_rates import RequestKind
 from stepline.ports.tenancy.accounts import GivenLimits, Posted
 
@@ -49,11 +49,11 @@ class MemoryAccounts:
         return Used(
             tokens_day=max(0, counted[f"{month} {day} tokens"] - held_tokens),
             tokens_month=counted[f"{month} tokens"] - held_tokens,
-            usd_day=max(0, counted[f"{month} {day} nanos"] - held_nanos) / NANOS,
-            usd_month=(counted[f"{month} nanos"] - held_nanos) / NANOS,
+            usd_day=max(0, counted[f"{month} {day} nanos"] - held_nanos) / NANOS_PER_USD,
+            usd_month=(counted[f"{month} nanos"] - held_nanos) / NANOS_PER_USD,
             storage_bytes=counted["stored_bytes"] - sum(ends.values()),
             held_tokens=held_tokens,
-            held_usd=held_nanos / NANOS,
+            held_usd=held_nanos / NANOS_PER_USD,
             held_bytes=sum(held for until_s, held in ends.items() if now_s < until_s),
         )
 

@@ -48,7 +48,7 @@ def export(conversation: str, turn: str, out: Path | None, *, overwrite: bool, a
 
     from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.command.batches import open_log
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
     from stepline.model.ids import make_lane
 
     if out:
@@ -58,12 +58,12 @@ def export(conversation: str, turn: str, out: Path | None, *, overwrite: bool, a
     documents = exports(log, artifacts, lane, turn)
     if not out:
         for document in documents:
-            click.echo(render_json(msgspec.to_builtins(document)))
+            click.echo(render_json_line(msgspec.to_builtins(document)))
         return
     kinds = {name_document(document): document.kind for document in documents}
     for name, path in write_files(out, plan_files(documents, artifacts, lane), overwrite=overwrite):
         kind = kinds.get(name, "file")
-        click.echo(render_json({"kind": kind, "path": path}) if as_json else path)
+        click.echo(render_json_line({"kind": kind, "path": path}) if as_json else path)
 
 
 def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[Export]:
@@ -110,11 +110,11 @@ def _encode(document: Export) -> bytes:
 def _fetch(artifacts: Artifacts, key: str, sha256: str) -> bytes | None:
     """Return the body of a block, None if it is deleted, or is not the one that the log names."""
     from stepline.errors import DependencyError
-    from stepline.log.spill import LOST, fetch_body
+    from stepline.log.spill import LOST_BODY_CODES, fetch_body
 
     try:
         return fetch_body(artifacts, key, sha256)
     except DependencyError as error:
-        if error.reason not in LOST:
+        if error.reason not in LOST_BODY_CODES:
             raise
         return None

@@ -49,32 +49,32 @@ def files(
     import msgspec
 
     from stepline.local.named_files import FileNames, check_folder, write_files
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     if out:
         check_folder(out)
     with closing(login.api()) as api:
         names = FileNames()
         rows = {
-            names.choose(row.logical_path, row.sha256): row for row in list_files(api, conversation, turn)
+            names.choose(row.logical_path, row.sha256): row for row in _list_files(api, conversation, turn)
         }
         if not rows:
             progress(f"{conversation} has no files")
         if not out:
             for name, row in rows.items():
-                click.echo(render_json(msgspec.to_builtins(row)) if as_json else render_row(name, row))
+                click.echo(render_json_line(msgspec.to_builtins(row)) if as_json else _render_row(name, row))
             return
         reads = {name: partial(fetch_row, api, conversation, row) for name, row in rows.items()}
         written = 0
         for name, path in write_files(out, reads, overwrite=overwrite):
             written += 1
             fields = {**msgspec.to_builtins(rows[name]), "path": path}
-            click.echo(render_json(fields) if as_json else path)
+            click.echo(render_json_line(fields) if as_json else path)
     if missing := len(rows) - written:
         raise InputError(f"{counted(missing, 'file')} could not be fetched", code="file_not_fetched")
 
 
-def list_files(api: HttpApi, conversation: str, turn: str) -> Iterator[FileRow]:
+def _list_files(api: HttpApi, conversation: str, turn: str) -> Iterator[FileRow]:
     """Yield the files of a conversation, or of one turn. Raises NotFoundError `not_found`, ApiError."""
     after = ""
     while True:
@@ -94,7 +94,7 @@ def fetch_row(api: HttpApi, conversation: str, row: FileRow) -> bytes | None:
     return fetch_content(link.url, row.sha256)
 
 
-def render_row(name: str, row: FileRow) -> str:
+def _render_row(name: str, row: FileRow) -> str:
     """Return a file as one line: name, turn, size and type."""
     _, _, rest = name.partition("/")
     return clean_line(f"{rest or name:40}  {row.turn_id}  {counted(row.size_bytes, 'byte')}  {row.mime}")

@@ -40,7 +40,7 @@ def clone(conversation: str, folder: Path, *, as_json: bool) -> None:
     from stepline.local.command.batches import open_log
     from stepline.model.ids import make_lane
 
-    check_folder(folder)
+    _check_folder(folder)
     lane = make_lane(TENANT, PROJECT, conversation)
     history = load_history(*open_log(find_stage()), lane)
     write_repository(history, lane, folder)
@@ -66,7 +66,7 @@ def load_history(log: Log, artifacts: Artifacts, lane: Lane) -> GitHistory:
     return history
 
 
-def check_folder(folder: Path) -> None:
+def _check_folder(folder: Path) -> None:
     """Raise InputError `folder_not_empty` if there is anything at this path but an empty folder."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise InputError(f"{folder} is not a folder", code="folder_not_empty")

@@ -35,15 +35,15 @@ def cost(*, conversation: str, login: Login, as_json: bool) -> None:
     Tokens are listed by role, model and cache class. Model dollars use the prices of the day of the call, AWS dollars the list
     prices of what the functions used. With --json each turn is one line, and the last line is the total of the conversation.
     """
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     found = read_receipts(login.caller(), conversation)
     if as_json:
         for turn in found["turns"]:
-            click.echo(render_json(turn))
-        click.echo(render_json({name: value for name, value in found.items() if name != "turns"}))
+            click.echo(render_json_line(turn))
+        click.echo(render_json_line({name: value for name, value in found.items() if name != "turns"}))
         return
-    for line in render_cost(found):
+    for line in render_receipts(found):
         click.echo(line)
 
 
@@ -60,7 +60,7 @@ def read_receipts(caller: Caller, conversation: str) -> dict[str, Any]:
     return found
 
 
-def render_cost(receipts: Mapping[str, Any]) -> Iterator[str]:
+def render_receipts(receipts: Mapping[str, Any]) -> Iterator[str]:
     """Yield the receipts as lines: each turn with its calls and its part of AWS, and the sum."""
     for turn in receipts["turns"]:
         yield clean_line(f"{one_line(turn['turn_id'])}  {_sums(turn)}")

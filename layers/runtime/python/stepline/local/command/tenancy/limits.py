@@ -60,7 +60,7 @@ def limits(
     import msgspec
 
     from stepline.local.caller import open_api
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
 
     named, changes = tenant or bool(project or of), parse_changes(limits, stop=stop, resume=resume)
     check_changes(changes)
@@ -73,7 +73,7 @@ def limits(
         found = [administer(api, project, of, changes)] if named else list(api.read_limits().scopes)
     for standing in found:
         row = msgspec.to_builtins(standing)
-        for line in [render_json(row)] if as_json else render_standing(row):
+        for line in [render_json_line(row)] if as_json else render_limit(row):
             click.echo(line)
 
 
@@ -146,7 +146,7 @@ def _changed(standing: ScopeStanding, changes: Mapping[str, Any]) -> NewLimits:
     return msgspec.convert(given, NewLimits)
 
 
-def render_standing(row: Mapping[str, Any]) -> Iterator[str]:
+def render_limit(row: Mapping[str, Any]) -> Iterator[str]:
     """Yield an account as lines: whether it is stopped, and each limit with what is used and when that begins again."""
     limits, used = row["limits"], row["used"]
     yield f"{row['scope']}{', stopped: ' if limits.get('stopped') else ''}{one_line(limits.get('stopped') or '')}"

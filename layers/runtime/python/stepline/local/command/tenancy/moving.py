@@ -10,7 +10,7 @@ import click
 
 from stepline.local.command.argument import (
     Login,
-    check_bundle,
+    check_bundle_name,
     check_conversation,
     json_option,
     login_options,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--bundle",
     default=None,
-    callback=check_bundle,
+    callback=check_bundle_name,
     metavar="NAME",
     help="The bundle that continues the conversation.",
 )
@@ -52,21 +52,21 @@ def move_in(*, path: Path, conversation: str, of: str, bundle: str, login: Login
     import msgspec
 
     from stepline.adapters.system import SystemClock
-    from stepline.local.brought_documents import read_brought
     from stepline.local.client.importer import Importer
     from stepline.local.counted import counted
+    from stepline.local.imported_documents import read_imported_documents
     from stepline.local.safe_text import clean_line
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.terminal.json_lines import render_json_line
     from stepline.local.terminal.output import progress
 
-    brought = read_brought(path, conversation=of)
+    brought = read_imported_documents(path, conversation=of)
     name = conversation or name_import(brought.documents)
     with closing(login.api()) as api:
         importer = Importer(api, SystemClock(), name, tell=lambda text: progress(clean_line(text)))
         status = importer.bring(brought, bundle=bundle)
     report = status.report
     if as_json:
-        click.echo(render_json({"conversation": name, **msgspec.to_builtins(status)}))
+        click.echo(render_json_line({"conversation": name, **msgspec.to_builtins(status)}))
         return
     click.echo(
         f"{name}: {counted(report.turns, 'turn')}, {counted(report.blocks, 'block')},"

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from stepline.local.stage.deployed import HOME
-from stepline.local.stage.issuer.issuer_server import make_server
+from stepline.local.stage.issuer.issuer_server import make_issuer_server
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--name", default="", help="Name that the form of the sign-in offers.")
     parser.add_argument("--home", type=Path, default=HOME)
     given = parser.parse_args()
-    make_server(given.port, given.home, page=given.page, name=given.name).serve_forever()
+    make_issuer_server(given.port, given.home, page=given.page, name=given.name).serve_forever()
 
 
 if __name__ == "__main__":

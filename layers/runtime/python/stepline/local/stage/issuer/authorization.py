@@ -39,7 +39,7 @@ class Authorization:
 
 
 @dataclass(frozen=True)
-class Grant:
+class AuthorizationGrant:
     """The sign-in that a code or a refresh token was given for: `session` names a session that must not have ended."""
 
     session: str
@@ -51,7 +51,7 @@ class RefusedGrantError(Exception):
     """A code or a refresh token that is worth nothing."""
 
 
-class Shelf(Generic[Kept]):
+class ExpiringStore(Generic[Kept]):
     """Values under random names, each for some seconds; the oldest goes when there are too many."""
 
     def __init__(self, ttl_s: float, clock: Clock) -> None:
@@ -85,12 +85,14 @@ class SignIns:
     """Everything that the issuer remembers of sign-ins."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
-        self.forms: Shelf[Authorization] = Shelf(FORM_S, clock)
-        self._owners: Shelf[bool] = Shelf(SESSION_S, clock)
-        self._sessions: Shelf[str] = Shelf(SESSION_S, clock)  # the user of each
-        self._codes: Shelf[tuple[Authorization, Grant]] = Shelf(CODE_S, clock)
-        self._spent: Shelf[str] = Shelf(SESSION_S, clock)  # the session that a used code was given for
-        self._refreshes: Shelf[Grant] = Shelf(SESSION_S, clock)
+        self.forms: ExpiringStore[Authorization] = ExpiringStore(FORM_S, clock)
+        self._owners: ExpiringStore[bool] = ExpiringStore(SESSION_S, clock)
+        self._sessions: ExpiringStore[str] = ExpiringStore(SESSION_S, clock)  # the user of each
+        self._codes: ExpiringStore[tuple[Authorization, AuthorizationGrant]] = ExpiringStore(CODE_S, clock)
+        self._spent: ExpiringStore[str] = ExpiringStore(
+            SESSION_S, clock
+        )  # the session that a used code was given for
+        self._refreshes: ExpiringStore[AuthorizationGrant] = ExpiringStore(SESSION_S, clock)
 
     def admit_owner(self) -> str:
         """Return the random name of a browser that has shown the owner's key."""
@@ -114,10 +116,10 @@ class SignIns:
 
     def grant_code(self, asked: Authorization, session: str) -> str:
         """Return a code for the user of a session."""
-        grant = Grant(session=session, user=self.user_of(session), nonce=asked.nonce)
+        grant = AuthorizationGrant(session=session, user=self.user_of(session), nonce=asked.nonce)
         return self._codes.put((asked, grant))
 
-    def redeem(self, code: str, *, client_id: str, redirect_uri: str, verifier: str) -> Grant:
+    def redeem(self, code: str, *, client_id: str, redirect_uri: str, verifier: str) -> AuthorizationGrant:
         """Return the grant of a code; it is used up, also by a request that is refused.
 
         A code that comes twice was stolen, at one time or the other: the session that it belongs to is ended.
@@ -136,11 +138,11 @@ class SignIns:
             raise RefusedGrantError
         return self._alive(grant)
 
-    def allow_refresh(self, grant: Grant) -> str:
+    def allow_refresh(self, grant: AuthorizationGrant) -> str:
         """Return a refresh token, which can be used once."""
-        return self._refreshes.put(Grant(session=grant.session, user=grant.user))
+        return self._refreshes.put(AuthorizationGrant(session=grant.session, user=grant.user))
 
-    def refresh(self, token: str) -> Grant:
+    def refresh(self, token: str) -> AuthorizationGrant:
         """Return the grant of a refresh token; it is used up. Raises RefusedGrantError."""
         grant = self._refreshes.take(token)
         if grant is None:
@@ -151,7 +153,7 @@ class SignIns:
         """Forget a refresh token."""
         self._refreshes.take(token)
 
-    def _alive(self, grant: Grant) -> Grant:
+    def _alive(self, grant: AuthorizationGrant) -> AuthorizationGrant:
         if self.user_of(grant.session) != grant.user:
             raise RefusedGrantError
         return grant

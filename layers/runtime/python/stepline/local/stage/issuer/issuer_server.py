@@ -26,24 +26,24 @@ from stepline.local.stage.deployed import HOME
 from stepline.local.stage.issuer.authorization import (
     SESSION_S,
     Authorization,
-    Grant,
+    AuthorizationGrant,
     RefusedGrantError,
     SignIns,
 )
-from stepline.local.stage.issuer.owner_key import OPEN, load_owner_key
+from stepline.local.stage.issuer.owner_key import OPEN_SESSION, load_owner_key
 from stepline.local.stage.issuer.signing import (
     AUDIENCE,
     AUTHORIZE,
     DISCOVERY,
     END_SESSION,
-    KEYS,
+    JWKS,
     REVOKE,
     SESSION,
-    TOKEN,
+    TOKEN_PATH,
     discovery,
     key_set,
     load_key,
-    mint,
+    sign_token,
     subject_of,
 )
 from stepline.local.stage.service import LOOPBACK
@@ -91,7 +91,7 @@ def render_form(form: str, name: str, *, asks_key: bool, wrong: str = "") -> str
     )
 
 
-def render_refusal(title: str, words: str) -> str:
+def _render_message(title: str, words: str) -> str:
     """Return a page that only says something."""
     return _render(title, f"<h1>{escape(title)}</h1>\n<p>{escape(words)}</p>")
 
@@ -121,7 +121,7 @@ _HTML: Final = "text/html; charset=utf-8"
 
 
 @dataclass(frozen=True)
-class Site:
+class _IssuerSite:
     """The issuer's address, the one page that may sign in here, "" for none, and the name that its form offers."""
 
     url: str
@@ -156,7 +156,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # head and body are written apart, and the body would wait for an answer
     timeout = 30
-    site: ClassVar[Site]
+    site: ClassVar[_IssuerSite]
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
@@ -165,9 +165,9 @@ class IssuerHandler(BaseHTTPRequestHandler):
                 self._refuse(HTTPStatus.FORBIDDEN, "Not here", f"Ask for {self.site.url}.")
             case _ if path == HEALTH:
                 self._say(HTTPStatus.OK, own_identity().encode(), {"Content-Type": "text/plain"})
-            case _ if path in (DISCOVERY, KEYS):
+            case _ if path in (DISCOVERY, JWKS):
                 self._give_document(path)
-            case _ if path not in (AUTHORIZE, END_SESSION, OPEN):
+            case _ if path not in (AUTHORIZE, END_SESSION, OPEN_SESSION):
                 self._say_json(HTTPStatus.NOT_FOUND, {"error": "not_found"})
             case _ if (asked := _read_fields(query)) is None:
                 self._refuse(HTTPStatus.BAD_REQUEST, "Not understood", "The address names something twice.")
@@ -175,7 +175,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
                 self._refuse(HTTPStatus.FORBIDDEN, "Not here", "This page is shown by itself only.")
             case _ if path == AUTHORIZE:
                 self._authorize(asked)
-            case _ if path == OPEN:
+            case _ if path == OPEN_SESSION:
                 self._open(asked)
             case _:
                 self._end_session(asked)
@@ -188,7 +188,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
                 self._refuse(HTTPStatus.FORBIDDEN, "Not here", f"Ask for {self.site.url}.")
             case _ if fields is None:
                 self._say_json(HTTPStatus.BAD_REQUEST, {"error": "invalid_request"})
-            case _ if path == TOKEN:
+            case _ if path == TOKEN_PATH:
                 self._give_tokens(fields)
             case _ if path == REVOKE:
                 self.site.sign_ins.revoke(fields.get("token", ""))
@@ -311,7 +311,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
             self._redirect(f"{site.signed_out}{'?' if state else ''}{urlencode(state)}", gone)
         else:
             self._say_html(
-                HTTPStatus.OK, render_refusal("Signed out", "You can close this window."), cookie=gone
+                HTTPStatus.OK, _render_message("Signed out", "You can close this window."), cookie=gone
             )
 
     def _give_tokens(self, fields: Mapping[str, str]) -> None:
@@ -339,9 +339,9 @@ class IssuerHandler(BaseHTTPRequestHandler):
             return
         self._say_json(HTTPStatus.OK, self._tokens(grant))
 
-    def _tokens(self, grant: Grant) -> dict[str, Any]:
+    def _tokens(self, grant: AuthorizationGrant) -> dict[str, Any]:
         site = self.site
-        make = partial(mint, grant.user, issuer_url=site.url, home=site.home, ttl_s=LIFETIME_S)
+        make = partial(sign_token, grant.user, issuer_url=site.url, home=site.home, ttl_s=LIFETIME_S)
         return {
             "access_token": make(),
             "id_token": make(nonce=grant.nonce),
@@ -384,7 +384,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         self._say(HTTPStatus.SEE_OTHER, b"", {"Location": url}, cookie)
 
     def _refuse(self, status: HTTPStatus, title: str, words: str) -> None:
-        self._say_html(status, render_refusal(title, words))
+        self._say_html(status, _render_message(title, words))
 
     def _say_html(self, status: HTTPStatus, text: str, *, cookie: str = "") -> None:
         headers = {"Content-Type": _HTML, "Content-Security-Policy": render_policy(self.site.page)}
@@ -411,7 +411,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def make_server(
+def make_issuer_server(
     port: int, home: Path = HOME, *, page: str = "", name: str = "", sign_ins: SignIns | None = None
 ) -> OwnServer:
     """Return the issuer's server; port 0 picks a free one. `page` is the origin of the one client that may sign in."""
@@ -421,7 +421,7 @@ def make_server(
 
     server = OwnServer((LOOPBACK, port), Handler)
     url = f"http://{LOOPBACK}:{server.server_address[1]}"
-    Handler.site = Site(
+    Handler.site = _IssuerSite(
         url=url, page=page, name=name, home=home, sign_ins=sign_ins or SignIns(), key=load_owner_key(home)
     )
     load_key(home)

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from stepline.local.stage.deployed import HOME, write_private
 
-OPEN: Final = "/session/open"
+OPEN_SESSION: Final = "/session/open"
 """Where the key opens the sign-in of one browser."""
 
 
@@ -23,4 +23,4 @@ def load_owner_key(home: Path = HOME) -> str:
 
 def page_address(issuer_url: str, home: Path = HOME) -> str:
     """Return the address that opens the chat page and lets one sign in there. Secret."""
-    return f"{issuer_url}{OPEN}?{urlencode({'key': load_owner_key(home)})}"
+    return f"{issuer_url}{OPEN_SESSION}?{urlencode({'key': load_owner_key(home)})}"

@@ -16,12 +16,12 @@ from stepline.settings import Settings
 
 AUDIENCE: Final = "stepline"
 DISCOVERY: Final = "/.well-known/openid-configuration"
-KEYS: Final = "/jwks.json"
+JWKS: Final = "/jwks.json"
 AUTHORIZE: Final = "/session/authorize"
 END_SESSION: Final = "/session/end"
 SESSION: Final = "/session"
 """Cookies do not know ports: one of this path goes to no other server of this machine that has no such path."""
-TOKEN: Final = "/token"  # noqa: S105 - a path
+TOKEN_PATH: Final = "/token"  # noqa: S105 - a path
 REVOKE: Final = "/revoke"
 _ALGORITHM: Final = "RS256"
 _KEY_ID: Final = "local"
@@ -45,7 +45,7 @@ def load_key(home: Path = HOME) -> rsa.RSAPrivateKey:
     return key
 
 
-def mint(
+def sign_token(
     user: str,
     *,
     issuer_url: str,
@@ -104,10 +104,10 @@ def discovery(issuer_url: str) -> dict[str, Any]:
     return {
         "issuer": issuer_url,
         "authorization_endpoint": f"{issuer_url}{AUTHORIZE}",
-        "token_endpoint": f"{issuer_url}{TOKEN}",
+        "token_endpoint": f"{issuer_url}{TOKEN_PATH}",
         "end_session_endpoint": f"{issuer_url}{END_SESSION}",
         "revocation_endpoint": f"{issuer_url}{REVOKE}",
-        "jwks_uri": f"{issuer_url}{KEYS}",
+        "jwks_uri": f"{issuer_url}{JWKS}",
         "id_token_signing_alg_values_supported": [_ALGORITHM],
         "subject_types_supported": ["public"],
         "scopes_supported": ["openid", "email"],

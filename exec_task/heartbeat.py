@@ -9,20 +9,20 @@ from types import TracebackType
 from typing import Final, Self
 
 from exec_task.caller import HungUp
-from stepline.adapters.sandbox.exit_code import STOPPED, TASK_STOPPED
+from stepline.adapters.sandbox.exit_code import STOP_REASONS, TASK_STOPPED
 from stepline.errors import SandboxError, SteplineError
 from stepline.model.program.handover import HEARTBEAT_S
-from stepline.ports.task import Duty
+from stepline.ports.task import TaskToken
 
 logger = logging.getLogger("stepline.task")
 
 READ_BYTES: Final = 64
 
 
-class Vigil:
+class Heartbeat:
     """Sends heartbeats in a thread while entered, beginning at once. It is the Caller of a program in a task."""
 
-    def __init__(self, duty: Duty, token: str, *, interval_s: float = HEARTBEAT_S) -> None:
+    def __init__(self, duty: TaskToken, token: str, *, interval_s: float = HEARTBEAT_S) -> None:
         """Send heartbeats for `token`, every `interval_s`."""
         self._duty = duty
         self._token = token
@@ -57,7 +57,7 @@ class Vigil:
         if self._deserted:
             raise HungUp
         if self._stopped:
-            raise SandboxError(f"the program did not begin: {STOPPED[TASK_STOPPED]}", code=TASK_STOPPED)
+            raise SandboxError(f"the program did not begin: {STOP_REASONS[TASK_STOPPED]}", code=TASK_STOPPED)
 
     @property
     def deserted(self) -> bool:

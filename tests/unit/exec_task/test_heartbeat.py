@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from exec_task.caller import HungUp
-from exec_task.vigil import Vigil
+from exec_task.heartbeat import Heartbeat
 from stepline.errors import DependencyError, SandboxError
 
 PATIENCE_S = 60.0
@@ -33,7 +33,7 @@ def rings(vigil):
 
 def test_it_beats_from_the_first_moment_on_and_goes_on():
     state = Waiting(True)
-    with Vigil(state, "token", interval_s=0.001) as vigil:
+    with Heartbeat(state, "token", interval_s=0.001) as vigil:
         assert all(state.heard.acquire(timeout=PATIENCE_S) for _ in range(3))
         vigil.check()
 
@@ -41,13 +41,13 @@ def test_it_beats_from_the_first_moment_on_and_goes_on():
 @pytest.mark.parametrize("error", [DependencyError("lost"), RuntimeError("broken")])
 def test_a_heartbeat_that_fails_is_followed_by_the_next(error):
     state = Waiting(error, True)
-    with Vigil(state, "token", interval_s=0.001) as vigil:
+    with Heartbeat(state, "token", interval_s=0.001) as vigil:
         assert all(state.heard.acquire(timeout=PATIENCE_S) for _ in range(2))
         assert not vigil.deserted
 
 
 def test_when_nobody_waits_it_rings_and_says_so_ever_after():
-    with Vigil(Waiting(True, False), "token", interval_s=0.001) as vigil:
+    with Heartbeat(Waiting(True, False), "token", interval_s=0.001) as vigil:
         assert rings(vigil)
         with pytest.raises(HungUp):
             vigil.hear()
@@ -56,7 +56,7 @@ def test_when_nobody_waits_it_rings_and_says_so_ever_after():
 
 
 def test_a_task_that_is_to_stop_hears_it_once_and_begins_nothing_more():
-    with Vigil(Waiting(True), "token", interval_s=60) as vigil:
+    with Heartbeat(Waiting(True), "token", interval_s=60) as vigil:
         vigil.stop()
         assert rings(vigil)
         assert vigil.hear() == "task_stopped"

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from stepline.adapters.aws.task_token import AwsDuty
+from stepline.adapters.aws.task_token import AwsTaskToken
 from stepline.errors import DependencyError, NotFoundError, SteplineError
 
 from .conftest import Memory
@@ -16,8 +16,8 @@ SAYS = {"beat": "SendTaskHeartbeat", "end": "SendTaskSuccess"}
 
 
 @pytest.fixture
-def duty(aws) -> AwsDuty:
-    return AwsDuty()
+def duty(aws) -> AwsTaskToken:
+    return AwsTaskToken()
 
 
 def test_a_state_hears_a_task_until_it_has_ended():

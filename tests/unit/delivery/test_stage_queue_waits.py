@@ -9,8 +9,8 @@ import pytest
 from stepline.delivery.resume import pong, resume
 from stepline.delivery.stage_queue import begin_queued
 from stepline.errors import DependencyError, LimitError
-from stepline.ingress import admit, line_up
-from stepline.ingress.delete import delete_conversation
+from stepline.ingress import admit, enqueue
+from stepline.ingress.delete import apply_deletion
 from stepline.loop.sweep import sweep, sweep_lane
 from stepline.metrics import QUEUE_WAIT_MS, TURNS_QUEUED, TURNS_STARTED, TURNS_WAITING
 from stepline.model.batch import State
@@ -197,7 +197,7 @@ def test_a_turn_that_follows_in_its_lane_keeps_the_slot() -> None:
 def test_a_deletion_takes_a_waiting_turn_out_of_the_line() -> None:
     stage = Stage()
     stage.send()
-    delete_conversation(stage.ports, LANE, USER)
+    apply_deletion(stage.ports, LANE, USER)
     assert stage.log.count_queued() == 0
     stage.run()
     assert stage.batches()[-1].state.deleted
@@ -206,7 +206,7 @@ def test_a_deletion_takes_a_waiting_turn_out_of_the_line() -> None:
 def test_a_deletion_frees_the_slot_for_the_next_in_line() -> None:
     stage = Stage()
     stage.send()
-    delete_conversation(stage.ports, OTHERS[0], USER)
+    apply_deletion(stage.ports, OTHERS[0], USER)
     assert stage.kinds()[-1] == ["Begun"]
 
 
@@ -279,20 +279,20 @@ def test_the_sweeper_begins_turns_that_wait_for_a_bound_that_is_no_more() -> Non
 
 
 def test_a_full_line_refuses_a_message_and_says_when_to_try_again(monkeypatch) -> None:
-    monkeypatch.setattr(line_up, "QUEUE_MOST", 1)
+    monkeypatch.setattr(enqueue, "QUEUE_MAX", 1)
     stage = Stage()
     stage.send(lane=OTHERS[1])
     with pytest.raises(LimitError) as refused:
         stage.send()
     assert refused.value.reason == "queue_full"
-    assert refused.value.context["retry_after_s"] == line_up.QUEUE_FULL_S
+    assert refused.value.context["retry_after_s"] == enqueue.QUEUE_FULL_S
     assert stage.batches() == []
 
 
 def test_a_message_sent_again_is_the_same_though_the_line_is_full(monkeypatch) -> None:
     stage = Stage()
     first = stage.send()
-    monkeypatch.setattr(line_up, "QUEUE_MOST", 1)
+    monkeypatch.setattr(enqueue, "QUEUE_MAX", 1)
     again = stage.send()
     assert again.duplicate
     assert again.batch == first.batch

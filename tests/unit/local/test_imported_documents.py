@@ -11,9 +11,9 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 
 from stepline.errors import InputError, LimitError
-from stepline.local import brought_documents
-from stepline.local.brought_documents import read_brought
+from stepline.local import imported_documents
 from stepline.local.command.content.export import exports, plan_files
+from stepline.local.imported_documents import read_imported_documents
 from stepline.local.named_files import write_files
 from tests.support.conversation import LANE, Conversation
 from tests.support.moved_conversation import CSV, FILE, SENT, said
@@ -45,12 +45,12 @@ def zipped(folder: Path, prefix: str = "") -> Path:
 
 def code_of(path: Path, **fields: str) -> str:
     with pytest.raises((InputError, LimitError)) as caught:
-        read_brought(path, **fields)
+        read_imported_documents(path, **fields)
     return caught.value.reason
 
 
 def test_an_export_brings_its_documents_and_the_bytes_of_its_files_by_hash(folder: Path) -> None:
-    brought = read_brought(folder)
+    brought = read_imported_documents(folder)
     kinds = [one.kind for one in brought.documents]
     assert sorted(set(kinds)) == [
         "artifact:conv.timeline.v1",
@@ -70,13 +70,13 @@ def test_a_file_in_a_folder_documents_of_its_own_is_no_document(folder: Path) ->
     below = folder / "files/turn_9/files/documents"
     below.mkdir(parents=True)
     (below / "plan.json").write_bytes(b"[1]")
-    brought = read_brought(folder)
+    brought = read_imported_documents(folder)
     assert len(brought.documents) == 4
     assert hashlib.sha256(b"[1]").hexdigest() in brought.files
 
 
 def test_a_zip_is_the_same_as_its_folder(folder: Path) -> None:
-    unpacked, packed = read_brought(folder), read_brought(zipped(folder))
+    unpacked, packed = read_imported_documents(folder), read_imported_documents(zipped(folder))
     assert {one.kind: one.payload for one in packed.documents} == {
         one.kind: one.payload for one in unpacked.documents
     }
@@ -97,10 +97,10 @@ def test_of_the_archive_of_a_user_one_conversation_is_taken_and_nothing_beside_i
     with ZipFile(path, "a") as archive:
         archive.writestr("index.json", "{}")
         archive.writestr("limits.json", "{}")
-    assert len(read_brought(path).documents) == 4
+    assert len(read_imported_documents(path).documents) == 4
     zipped(folder, "conversations/b/")
     assert code_of(path) == "import_several"
-    assert len(read_brought(path, conversation="b").documents) == 4
+    assert len(read_imported_documents(path, conversation="b").documents) == 4
     assert code_of(path, conversation="c") == "import_nothing"
 
 
@@ -115,7 +115,7 @@ def test_one_file_may_have_one_document_or_an_array_of_them_or_one_a_line(
         "lines.jsonl": f"{json.dumps(document)}\n{json.dumps(document)}\n",
     }.items():
         (tmp_path / name).write_text(text)
-        brought = read_brought(tmp_path / name)
+        brought = read_imported_documents(tmp_path / name)
         assert {one.kind for one in brought.documents} == {"artifact:turn.log"}
         assert len(brought.documents) == (1 if name == "one.json" else 2)
 
@@ -124,7 +124,7 @@ def test_bytes_that_stand_in_a_block_become_a_file_beside_it(tmp_path: Path) -> 
     block = {"type": "user.attachment", "mime": "image/png", "base64": b64encode(CSV).decode()}
     path = tmp_path / "turn.json"
     path.write_text(json.dumps({"turn_id": "turn_1", "ts": "2026-01-01T00:00:00Z", "blocks": [block]}))
-    brought = read_brought(path)
+    brought = read_imported_documents(path)
     (taken,) = brought.documents[0].payload["blocks"]
     digest = hashlib.sha256(CSV).hexdigest()
     assert taken["base64"] is None
@@ -134,7 +134,7 @@ def test_bytes_that_stand_in_a_block_become_a_file_beside_it(tmp_path: Path) -> 
 
 def test_half_a_surrogate_which_some_programs_write_becomes_a_question_mark(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"turn_id": "turn_1", "blocks": [{"type": "x", "text": "a\\ud800b"}]}')
-    (document,) = read_brought(tmp_path / "a.json").documents
+    (document,) = read_imported_documents(tmp_path / "a.json").documents
     assert document.payload["blocks"][0]["text"] == "a?b"
 
 
@@ -157,7 +157,7 @@ def test_an_empty_folder_a_broken_zip_and_a_document_that_is_too_large_are_refus
     assert code_of(tmp_path) == "import_nothing"
     assert code_of(tmp_path / "nowhere") == "file_unreadable"
     (tmp_path / "a.json").write_text('{"a": 1}')
-    monkeypatch.setattr(brought_documents, "DOCUMENT_BYTES", 3)
+    monkeypatch.setattr(imported_documents, "DOCUMENT_BYTES", 3)
     assert code_of(tmp_path) == "import_too_large"
 
 
@@ -169,7 +169,7 @@ def test_a_zip_that_is_damaged_anywhere_is_refused_or_read(tmp_path: Path) -> No
     for at in range(len(whole)):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
         try:
-            read_brought(path)
+            read_imported_documents(path)
         except (InputError, LimitError) as refused:
             assert refused.reason  # noqa: PT017 - either is right
 
@@ -180,6 +180,6 @@ def test_names_of_folders_are_told_on_one_line_without_controls(tmp_path: Path) 
         for name in ("a\nb", "c\x1b[31m"):
             archive.writestr(f"conversations/{name}/a.json", "{}")
     with pytest.raises(InputError) as refused:
-        read_brought(path)
+        read_imported_documents(path)
     assert refused.value.reason == "import_several"
     assert str(refused.value).isprintable()

@@ -12,12 +12,12 @@ from http import HTTPStatus
 
 import pytest
 
-from stepline.adapters.http_artifacts import TRIES, GrantedArtifacts, HttpDepot
+from stepline.adapters.http_artifacts import TRIES, GrantedArtifacts, HttpArtifacts
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.errors import DependencyError, NotFoundError, SteplineError
-from stepline.model.program.handover import Grant
+from stepline.model.program.handover import ObjectGrant
 from tests.contract.task_services import Cloud
 
 WRITE = {"Content-Type": "x/y", "If-None-Match": "*"}
@@ -28,22 +28,22 @@ class InMemory:
         self._artifacts = MemoryArtifacts()
         self.depot = self._grants = MemoryGrants(self._artifacts, MemoryClock())
 
-    def grant(self, method: str, key: str) -> Grant:
+    def grant(self, method: str, key: str) -> ObjectGrant:
         if method == "GET":
             return self._grants.read(key, ttl_s=60)
         return self._grants.write(key, mime="x/y", ttl_s=60)
 
-    def rewrite(self, key: str) -> Grant:
+    def rewrite(self, key: str) -> ObjectGrant:
         return self._grants.rewrite(key, mime="x/y", ttl_s=60)
 
 
 class OverHttp:
     def __init__(self, cloud: Cloud) -> None:
-        self.depot = HttpDepot(sleep=lambda _seconds: None)
+        self.depot = HttpArtifacts(sleep=lambda _seconds: None)
         self.cloud = cloud
         self.grant = cloud.grant
 
-    def rewrite(self, key: str) -> Grant:
+    def rewrite(self, key: str) -> ObjectGrant:
         return self.cloud.grant("PUT", key, again=True)
 
 
@@ -116,7 +116,7 @@ def test_a_refusal_that_comes_before_all_of_a_large_body_was_sent_is_heard(tmp_p
 
         server_thread = threading.Thread(target=refuse)
         server_thread.start()
-        assert not HttpDepot().put(Grant(url=f"http://127.0.0.1:{port}/key", headers=WRITE), file)
+        assert not HttpArtifacts().put(ObjectGrant(url=f"http://127.0.0.1:{port}/key", headers=WRITE), file)
         server_thread.join()
 
 
@@ -134,7 +134,7 @@ def test_a_refusal_that_comes_before_all_of_a_large_body_was_sent_is_heard(tmp_p
 )
 def test_no_right_is_carried_in_the_open(http, url):
     with pytest.raises(DependencyError) as caught:
-        http.depot.get(Grant(url=url))
+        http.depot.get(ObjectGrant(url=url))
     assert caught.value.reason == "grant_refused"
     assert "secret" not in "".join(traceback.format_exception(caught.value))
 
@@ -200,7 +200,7 @@ def test_a_store_that_does_not_come_back_is_given_up(http, monkeypatch):
 def test_between_tries_there_is_a_pause_of_random_length(cloud, monkeypatch):
     pauses: list[float] = []
     http = OverHttp(cloud)
-    http.depot = HttpDepot(sleep=pauses.append)
+    http.depot = HttpArtifacts(sleep=pauses.append)
     with answers(http, monkeypatch, *[HTTPStatus.SERVICE_UNAVAILABLE] * 3):
         http.depot.put(http.grant("PUT", "key"), b"x")
     assert len(pauses) == len(set(pauses)) == 3
@@ -222,12 +222,12 @@ def test_a_refusal_is_final_and_no_redirect_is_followed(http, monkeypatch, caplo
 
 def test_nobody_listening_is_told_without_the_url(cloud):
     grant = cloud.grant("GET", "key")
-    depot = HttpDepot(sleep=lambda _seconds: None)
+    depot = HttpArtifacts(sleep=lambda _seconds: None)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/key?right=secret"
         with pytest.raises(DependencyError, match="ConnectionRefusedError") as caught:
-            depot.get(Grant(url=url, headers=grant.headers))
+            depot.get(ObjectGrant(url=url, headers=grant.headers))
     assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 

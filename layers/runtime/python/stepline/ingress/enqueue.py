@@ -30,13 +30,13 @@ from stepline.model.tenancy.limits import Scope, Used
 from stepline.ports.log import Slots, is_stage_slot
 
 NOTHING_READ: Final[Mapping[Scope, Used]] = MappingProxyType({})
-QUEUE_MOST: Final = 1_000
+QUEUE_MAX: Final = 1_000
 """The longest line. Each of those who wait asks for its place from time to time, and that counts the ones in front of it."""
 QUEUE_FULL_S: Final = 30
 """How long to wait for a line that is full to become shorter."""
 
 
-def line_up(
+def enqueue(
     ports: Ports, lane: Lane, allowance: Allowance, draft: Draft, used: Mapping[Scope, Used] = NOTHING_READ
 ) -> Draft:
     """Return the draft with the slots that its turn takes, or with the turn queued if the stage has none for it.
@@ -58,7 +58,7 @@ def line_up(
     slot = None if ahead else free_stage_slot(ports)
     if slot is not None:
         return replace(draft, slots=Slots(held=held, taken=(*taken, slot)))
-    if ahead >= QUEUE_MOST and not any(e.steers for e in draft.entries if isinstance(e, Inbound)):
+    if ahead >= QUEUE_MAX and not any(e.steers for e in draft.entries if isinstance(e, Inbound)):
         raise LimitError(
             "Too many messages wait for their turn. Please send this one again in a moment.",
             code="queue_full",

@@ -25,7 +25,7 @@ from stepline.log.importing.foreign_value import (
     json_of,
     meta_of,
     name_of,
-    refuse,
+    refuse_import,
     text_of,
     time_of,
     turn_of,
@@ -37,7 +37,7 @@ from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES, MIME, SHA256
 from stepline.model.ids import TURN
 from stepline.model.source import Source
 from stepline.timeline.entry_rows import BatchRow, OutsideRow
-from stepline.timeline.export import SOURCES, TIMELINE, TURN_LOG
+from stepline.timeline.export import SOURCES, TIMELINE_KIND, TURN_LOG
 from stepline.timeline.sources_pool import SID_MAX, fit_source, is_eligible
 
 BLOCKS_MAX: Final = 20_000
@@ -54,10 +54,10 @@ def read_block(raw: Any, where: str, findings: Findings, *, at: str) -> Block:
     Raises InputError `import_bad_value`, `import_bad_block`, `import_too_deep`, `import_too_large`.
     """
     if not isinstance(raw, Mapping):
-        refuse("import_bad_block", where, "a block is an object")
+        refuse_import("import_bad_block", where, "a block is an object")
     kind = name_of(raw.get("type"), findings, most=TYPE_CHARS)
     if not kind:
-        refuse("import_bad_block", where, "a block has a `type`")
+        refuse_import("import_bad_block", where, "a block has a `type`")
     meta = meta_of(raw.get("meta"), where, findings)
     if isinstance(
         raw.get("payload"), dict
@@ -92,19 +92,19 @@ def inline_bytes(raw: Any) -> bytes | None:
     try:
         return base64.b64decode(told, validate=True)
     except (binascii.Error, ValueError) as error:
-        refuse("import_bad_base64", "a block", str(error)[:100])
+        refuse_import("import_bad_base64", "a block", str(error)[:100])
 
 
 def _body(raw: Mapping[str, Any], where: str, findings: Findings) -> Body | None:
     body = raw.get("body")
     if body is not None and not isinstance(body, Mapping):
-        refuse("import_bad_value", where, "`body` is an object")
+        refuse_import("import_bad_value", where, "`body` is an object")
     if body:
         sha, size, mime = body.get("sha256"), body.get("size_bytes"), body.get("mime")
         if not isinstance(sha, str) or not SHA256.fullmatch(sha):
-            refuse("import_bad_hash", where, "a body is named by the 64 hex digits of its SHA-256")
+            refuse_import("import_bad_hash", where, "a body is named by the 64 hex digits of its SHA-256")
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= ATTACHMENT_MAX_BYTES:
-            refuse("import_bad_value", where, f"a body has at most {ATTACHMENT_MAX_BYTES} bytes")
+            refuse_import("import_bad_value", where, f"a body has at most {ATTACHMENT_MAX_BYTES} bytes")
         return Body(key="", sha256=sha, size_bytes=size, mime=_mime(mime, _UNNAMED))
     data = inline_bytes(raw)
     if data is None:
@@ -146,12 +146,12 @@ _ALIASES: Final = {"favicon": "favicon_url", "published": "published_time_iso", 
 _TYPES: Final = ("web", "file", "attachment", "manual")
 
 
-def read_sources(rows: Any, where: str, findings: Findings) -> dict[int, Source]:
+def _read_sources(rows: Any, where: str, findings: Findings) -> dict[int, Source]:
     """Return the rows of a pool that ours can take. Raises InputError `import_bad_value`, `import_too_large`."""
     if not isinstance(rows, list):
-        refuse("import_bad_value", where, "`sources_pool` is a list")
+        refuse_import("import_bad_value", where, "`sources_pool` is a list")
     if len(rows) > SOURCES_MAX:
-        refuse("import_too_large", where, f"a pool has at most {SOURCES_MAX} rows")
+        refuse_import("import_too_large", where, f"a pool has at most {SOURCES_MAX} rows")
     pool: dict[int, Source] = {}
     for index, raw in enumerate(rows):
         row = _row(raw, f"{where}.sources_pool[{index}]")
@@ -167,7 +167,7 @@ def read_sources(rows: Any, where: str, findings: Findings) -> dict[int, Source]
 
 def _row(raw: Any, where: str) -> Source:
     if not isinstance(raw, dict):
-        refuse("import_bad_value", where, "a source is an object")
+        refuse_import("import_bad_value", where, "a source is an object")
     told = {_ALIASES.get(name, name): value for name, value in _named(raw)}
     fields: dict[str, Any] = {name: _score(told.get(name)) for name in _SCORES}
     for name in _TEXTS:
@@ -202,7 +202,7 @@ _SUMMARY: Final = ("conv.range.summary", "react.plan.history")
 _PRESERVED: Final = ".preserved"
 
 
-class ToldTurn(Value):
+class ImportedTurn(Value):
     """One turn: its blocks, and the rows of its batches, None where no document has them. `where` names its document."""
 
     turn: str
@@ -211,10 +211,10 @@ class ToldTurn(Value):
     rows: tuple[BatchRow, ...] | None = None
 
 
-class Brought(Value):
+class ImportedConversation(Value):
     """One conversation as its documents tell it. `own`: they are ours, and tell of batches."""
 
-    turns: tuple[ToldTurn, ...]
+    turns: tuple[ImportedTurn, ...]
     pool: Mapping[int, Source]
     title: str
     ended_at: str
@@ -224,7 +224,7 @@ class Brought(Value):
     told: int = 0
 
 
-def read_brought(documents: Sequence[Document], findings: Findings) -> Brought:
+def read_imported_conversation(documents: Sequence[Document], findings: Findings) -> ImportedConversation:
     """Return the conversation that documents tell of. Raises InputError `import_*`."""
     timeline, sources, logs = _sorted(documents)
     head: Mapping[str, Any] = timeline.payload if timeline else {}
@@ -234,7 +234,7 @@ def read_brought(documents: Sequence[Document], findings: Findings) -> Brought:
     loose = _by_turn(head, where, findings, at=began, known=logs.keys())
     order = list(dict.fromkeys([*ids, *loose, *sorted(logs, key=lambda turn: (_began(logs[turn]), turn))]))
     if len(order) > TURNS_MAX:
-        refuse("import_too_large", where, f"a conversation has at most {TURNS_MAX} turns")
+        refuse_import("import_too_large", where, f"a conversation has at most {TURNS_MAX} turns")
     own = bool(logs) and all(isinstance(log.payload.get("batches"), list) for log in logs.values())
     own = own and not (loose.keys() - logs.keys()) and not (set(ids) - logs.keys())
     turns = [_turn(turn, logs.get(turn), loose.get(turn, []), findings, own=own, at=began) for turn in order]
@@ -243,20 +243,20 @@ def read_brought(documents: Sequence[Document], findings: Findings) -> Brought:
         findings.leave_out("turn_without_blocks", bare)
     found = tuple(turn for turn in turns if turn is not None)
     if not found:
-        refuse("import_empty", where, "no document has a turn with blocks")
+        refuse_import("import_empty", where, "no document has a turn with blocks")
     told = sum(len(turn.blocks) for turn in found)
     if told > BLOCKS_MAX:
-        refuse("import_too_large", where, f"an import has at most {BLOCKS_MAX} blocks")
+        refuse_import("import_too_large", where, f"an import has at most {BLOCKS_MAX} blocks")
     rows = head.get("sources_pool") if head.get("sources_pool") is not None else None
     if sources is not None:
         rows, where = sources.payload.get("sources_pool"), sources.name
     last = count_of(head.get("last_sequence"))
     if last > BATCHES_MAX:
-        refuse("import_too_large", where, f"an import has at most {BATCHES_MAX} batches")
+        refuse_import("import_too_large", where, f"an import has at most {BATCHES_MAX} batches")
     title = head.get("conversation_title")
-    return Brought(
+    return ImportedConversation(
         turns=found,
-        pool=read_sources(rows if rows is not None else [], where, findings),
+        pool=_read_sources(rows if rows is not None else [], where, findings),
         title=title if isinstance(title, str) else "",
         ended_at=time_of(head.get("last_activity_at"), Findings(), default=""),
         own=own,
@@ -268,9 +268,9 @@ def read_brought(documents: Sequence[Document], findings: Findings) -> Brought:
 
 def _sorted(documents: Sequence[Document]) -> tuple[Document | None, Document | None, dict[str, Document]]:
     if not documents:
-        refuse("import_empty", "documents", "there are none")
+        refuse_import("import_empty", "documents", "there are none")
     if len(documents) > DOCUMENTS_MAX:
-        refuse("import_too_large", "documents", f"an import has at most {DOCUMENTS_MAX}")
+        refuse_import("import_too_large", "documents", f"an import has at most {DOCUMENTS_MAX}")
     single: dict[str, Document] = {}
     logs: dict[str, Document] = {}
     for index, document in enumerate(documents):
@@ -278,22 +278,22 @@ def _sorted(documents: Sequence[Document]) -> tuple[Document | None, Document | 
         if named.kind == TURN_LOG:
             turn = turn_of(named.payload.get("turn_id"), named.name)
             taken, key = logs, turn
-        elif named.kind in (TIMELINE, SOURCES):
+        elif named.kind in (TIMELINE_KIND, SOURCES):
             taken, key = single, named.kind
         else:
-            refuse("import_unknown_document", named.name, "it is none of the kinds that an export has")
+            refuse_import("import_unknown_document", named.name, "it is none of the kinds that an export has")
         if key in taken:
-            refuse("import_document_twice", named.name, f"there is another one of {key}")
+            refuse_import("import_document_twice", named.name, f"there is another one of {key}")
         taken[key] = named
-    return single.get(TIMELINE), single.get(SOURCES), logs
+    return single.get(TIMELINE_KIND), single.get(SOURCES), logs
 
 
 def _turn_ids(head: Mapping[str, Any], where: str) -> list[str]:
     told = head.get("turn_ids") or []
     if not isinstance(told, list):
-        refuse("import_bad_value", where, "`turn_ids` is a list")
+        refuse_import("import_bad_value", where, "`turn_ids` is a list")
     if len(told) > TURNS_MAX:
-        refuse("import_too_large", where, f"a conversation has at most {TURNS_MAX} turns")
+        refuse_import("import_too_large", where, f"a conversation has at most {TURNS_MAX} turns")
     return [turn_of(one, f"{where}.turn_ids[{index}]") for index, one in enumerate(told)]
 
 
@@ -338,9 +338,9 @@ def _turn_in(raw: Any) -> str:
 
 def _turn(
     turn: str, log: Document | None, loose: Sequence[Block], findings: Findings, *, own: bool, at: str
-) -> ToldTurn | None:
+) -> ImportedTurn | None:
     if log is None:
-        return ToldTurn(turn=turn, where=turn, blocks=tuple(loose)) if loose else None
+        return ImportedTurn(turn=turn, where=turn, blocks=tuple(loose)) if loose else None
     payload, where = log.payload, log.name
     began = time_of(payload.get("ts"), Findings(), default=at)
     raw = _blocks(payload.get("blocks") or [], where)
@@ -355,17 +355,17 @@ def _turn(
             payload["batches"], tuple[BatchRow, ...], f"{where}.batches", findings
         )
         rows = tuple(_timed(row, findings, at=began) for row in rows)
-        return ToldTurn(turn=turn, where=where, blocks=blocks, rows=rows)
+        return ImportedTurn(turn=turn, where=where, blocks=blocks, rows=rows)
     there = {(block.type, block.path) for block in blocks}
     early = tuple(block for block in loose if (block.type, block.path) not in there)
-    return ToldTurn(turn=turn, where=where, blocks=(*early, *blocks))
+    return ImportedTurn(turn=turn, where=where, blocks=(*early, *blocks))
 
 
 def _blocks(raw: Any, where: str) -> list[Any]:
     if not isinstance(raw, list):
-        refuse("import_bad_value", where, "`blocks` is a list")
+        refuse_import("import_bad_value", where, "`blocks` is a list")
     if len(raw) > BLOCKS_MAX:
-        refuse("import_too_large", where, f"an import has at most {BLOCKS_MAX} blocks")
+        refuse_import("import_too_large", where, f"an import has at most {BLOCKS_MAX} blocks")
     return raw
 
 
@@ -384,12 +384,12 @@ def _outside(head: Mapping[str, Any], where: str, findings: Findings) -> tuple[O
 def _rows(raw: Any, kind: Any, where: str, findings: Findings) -> Any:
     """Return the rows of a document. Raises InputError `import_bad_rows`."""
     if not isinstance(raw, list) or len(raw) > BATCHES_MAX:
-        refuse("import_bad_rows", where, f"it is a list of at most {BATCHES_MAX}")
+        refuse_import("import_bad_rows", where, f"it is a list of at most {BATCHES_MAX}")
     clean = json_of(raw, where, findings)
     try:
         rows = msgspec.convert(clean, kind)
     except (msgspec.ValidationError, TypeError) as error:
-        refuse("import_bad_rows", where, str(error)[:200])
+        refuse_import("import_bad_rows", where, str(error)[:200])
     _check_numbers(msgspec.to_builtins(rows), where)
     return rows
 
@@ -404,7 +404,7 @@ def _check_numbers(value: Any, where: str) -> None:
     if isinstance(value, bool):
         return
     if isinstance(value, int) and not 0 <= value <= COUNT_MAX:
-        refuse("import_bad_rows", where, "a number counts something, from 0 on")
+        refuse_import("import_bad_rows", where, "a number counts something, from 0 on")
     if isinstance(value, dict):
         for name, one in value.items():
             if name not in ("payload", "error"):

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.log.importing.foreign_value import Findings, refuse
+from stepline.log.importing.foreign_value import Findings, refuse_import
 from stepline.model.block import Block, Body
 from stepline.model.entry import Inbound
 from stepline.model.file.attachment import attachment_key
@@ -23,7 +23,7 @@ _ROW: Final = 100
 
 
 @dataclass
-class Telling:
+class ImportState:
     """One import: whose it becomes, the pool of its sources, what was found, and the events so far by their batches.
 
     `files` are the sizes of those whose bytes are there, by hash; `copied` are the characters that stand in the log more than once.
@@ -79,7 +79,9 @@ class Telling:
         """Count characters that a log repeats. Raises InputError `import_too_large`: few bytes must not become many."""
         self.copied += chars
         if self.copied > COPIED_MAX:
-            refuse("import_too_large", "documents", f"a log repeats at most {COPIED_MAX} characters of them")
+            refuse_import(
+                "import_too_large", "documents", f"a log repeats at most {COPIED_MAX} characters of them"
+            )
 
 
 def _spelled(facts: Mapping[str, object]) -> str:

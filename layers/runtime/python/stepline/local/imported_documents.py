@@ -50,14 +50,14 @@ class _Member(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BroughtDocuments:
+class ImportedDocuments:
     """Documents of one conversation, and the bytes of files by their hash."""
 
     documents: tuple[Document, ...]
     files: Mapping[str, Bytes]
 
 
-def read_brought(path: Path, *, conversation: str = "") -> BroughtDocuments:
+def read_imported_documents(path: Path, *, conversation: str = "") -> ImportedDocuments:
     """Return the documents and files at a path; of the archive of a user, those of `conversation`.
 
     Raises:
@@ -76,7 +76,7 @@ def read_brought(path: Path, *, conversation: str = "") -> BroughtDocuments:
             documents += _read_documents(member, files)
     if not documents:
         raise InputError(f"{path} has no documents", code="import_nothing")
-    return BroughtDocuments(documents=tuple(documents), files=files)
+    return ImportedDocuments(documents=tuple(documents), files=files)
 
 
 def _list_members(path: Path) -> Iterator[_Member]:
