@@ -48,7 +48,7 @@ BASE = os.environ.get("STEPLINE_BASE", "")  # noqa: TID251 - as above
 """The commit from which changes are counted."""
 SHARES = 16
 """Landings after which every nightly test has run once, if each draws another share."""
-EXTRA_MAX_S = 240
+EXTRA_MAX_S = 120
 """Recorded seconds of tests that one landing adds because their modules changed."""
 UNKNOWN_S = 10
 """Assumed duration of a test on the stage that has not run yet."""
