@@ -78,6 +78,15 @@ class Firefox:
         for character in text:
             self.press(character)
 
+    def click(self, name):
+        """Wait for a button by its accessible name, and click it."""
+        button = (
+            "[...document.querySelectorAll('button, [role=menuitem]')].find("
+            f"one => [one.ariaLabel, one.innerText.trim()].includes({json.dumps(name)}))"
+        )
+        self.wait_for(f"Boolean({button})")
+        self.evaluate(f"{button}.click()")
+
     def take_turn(self, text):
         """Send a message, after what the field already has, and wait for the end of its turn."""
         turns = "document.querySelectorAll('article.turn[id]').length"
