@@ -13,7 +13,7 @@ export class Catchup {
   readonly #clock: Clock;
   readonly #pace: Pace;
   #dueMs = 0;
-  #wasBehind = false;
+  #wasMissing = false;
   #cursor: number;
 
   constructor(clock: Clock, pace: Pace, cursor: number) {
@@ -29,21 +29,23 @@ export class Catchup {
     this.#dueMs = this.#clock.nowMs() + this.#pace.resumeAnswerS * 1000;
   }
 
-  /** Return when a resume is due, if nothing comes before; a new gap first gets time to close by itself. */
+  /**
+   * Return when the next resume is due unless something arrives first. A new gap first gets time to close on its own.
+   */
   dueMs(state: ClientState): number {
-    const behind = isBehind(state);
-    if (behind && !this.#wasBehind) {
+    const missing = isBehind(state);
+    if (missing && !this.#wasMissing) {
       this.#dueMs = Math.max(this.#dueMs, this.#clock.nowMs() + this.#pace.gapS * 1000);
     }
-    this.#wasBehind = behind;
-    if (state.cursor !== this.#cursor || (!behind && this.synced)) {
+    this.#wasMissing = missing;
+    if (state.cursor !== this.#cursor || (!missing && this.synced)) {
       this.#cursor = state.cursor;
       this.tries = 0;
     }
-    return behind || !this.synced ? this.#dueMs : Number.POSITIVE_INFINITY;
+    return missing || !this.synced ? this.#dueMs : Number.POSITIVE_INFINITY;
   }
 
-  /** True if too many resumes in a row brought nothing. */
+  /** True if too many resumes in a row returned nothing. */
   get isSpent(): boolean {
     return this.tries >= this.#pace.resumes;
   }
@@ -54,7 +56,7 @@ export class Catchup {
     this.#dueMs = this.#clock.nowMs() + (waitS / 2) * 1000;
   }
 
-  /** Start over, after a pause. */
+  /** Start over after a pause. */
   giveUp(): void {
     this.putOff();
     this.synced = true;

@@ -1,6 +1,9 @@
-/** Texts by character, that is by code point, as the server counts them. */
+/** Text by character (code point), as the server counts it. */
 
-/** Return a JSON value with a question mark for each half of a pair, in texts and names: as JSON it is refused. */
+/**
+ * Replace each unpaired surrogate in a JSON value with a question mark, in strings and names. The server rejects them
+ * in JSON.
+ */
 export function wellFormed<T>(value: T): T {
   return wellFormedOf(value) as T;
 }
@@ -33,7 +36,7 @@ export function countUtf8Bytes(text: string): number {
   let bytes = 0;
   for (let at = 0; at < text.length; at += 1) {
     const unit = text.charCodeAt(at);
-    // Each half of a pair counts two of the character's four bytes.
+    // Each half of a surrogate pair counts for two of the character's four bytes.
     bytes += unit < 0x80 ? 1 : unit < 0x800 || isHigh(unit) || isLow(unit) ? 2 : 3;
   }
   return bytes;

@@ -1,8 +1,9 @@
 /**
- * Fold the control lane of a stream into facts about its lanes: pure, and exact for any order of frames.
+ * Fold the control lane of a stream into facts about its lanes. The fold is pure and gives the same result for any
+ * order of frames.
  *
- * The control lane grows like every other, so each of its lines is read once. The end of a lane is reported when its text is
- * complete here. Text may arrive before the line that describes its lane, if frames overtake each other. Lines of a later
+ * The control lane only grows, so each of its lines is read once. The end of a lane is reported once its whole text has
+ * arrived. If frames overtake each other, text may arrive before the line that describes its lane. Lines from a later
  * release are skipped.
  */
 
@@ -12,7 +13,7 @@ import { readControlLine } from "./wire.ts";
 
 /** The known facts about a stream's lanes. */
 export interface Control {
-  /** The beginning of a line whose end has not come. */
+  /** The start of a line whose end has not arrived yet. */
   readonly rest: string;
   readonly facts: ReadonlyMap<string, LaneFacts>;
   /** Ends of lanes whose text is not complete yet. */
@@ -21,12 +22,12 @@ export interface Control {
 
 export const NO_CONTROL: Control = { rest: "", facts: new Map(), due: new Map() };
 
-/** Return the lanes that were replaced by others. */
+/** Return the lanes that others have replaced. */
 export function voidLanes(control: Control): ReadonlySet<string> {
   return new Set([...control.facts.values()].map((facts) => facts.replaces).filter((lane) => lane));
 }
 
-/** Read what has come of the control lane: `added` goes on where it stood. */
+/** Read new text of the control lane; `added` continues the text read so far. */
 export function foldControl(control: Control, claim: number, added: string): [Control, readonly Effect[]] {
   const text = control.rest + added;
   const end = text.lastIndexOf("\n") + 1;
@@ -46,8 +47,8 @@ export function foldControl(control: Control, claim: number, added: string): [Co
 }
 
 /**
- * Report the lanes that are complete; `ends` are the lanes with the number of characters received. A program that prints
- * nothing has a lane without any.
+ * Report the lanes that are complete. `ends` holds each lane with the number of characters received. A program that
+ * prints nothing has an empty lane.
  */
 export function foldEnds(
   control: Control,
@@ -60,8 +61,8 @@ export function foldEnds(
   if (!whole.length) return [control, []];
   const left = new Map(control.due);
   for (const closed of whole) left.delete(closed.lane);
-  const told = whole.map(
+  const ended = whole.map(
     ({ lane, chars, aborted, at }): Effect => ({ kind: "laneEnded", claim, lane, chars, aborted, at }),
   );
-  return [{ ...control, due: left }, told];
+  return [{ ...control, due: left }, ended];
 }

@@ -1,16 +1,16 @@
-/** Renewal of an open connection before its token expires. */
+/** Renews an open connection before its token expires. */
 
 import type { Clock } from "./clock.ts";
 import type { Pace } from "./pace.ts";
 
-/** The user's token. `expiresAtS` is its expiry in epoch seconds, infinity if that is not known. */
+/** The user's token. `expiresAtS` returns its expiry in epoch seconds, or infinity if that is unknown. */
 export interface Credential {
   expiresAtS(): number;
-  /** Fetch a ticket of a fresh token. A rejection is no matter: the server reports the expiry later. */
+  /** Fetch a ticket for a fresh token. Rejecting is fine: the server reports the expiry later. */
   ticket(): Promise<string>;
 }
 
-/** Return a token's expiry in epoch seconds; infinity if unreadable, since the server checks it anyway. */
+/** Return a token's expiry in epoch seconds, or infinity if it is unreadable. The server checks it anyway. */
 export function readExpiry(token: string): number {
   try {
     const claims: unknown = JSON.parse(decodeBase64Url(token.split(".")[1] ?? ""));
@@ -21,7 +21,7 @@ export function readExpiry(token: string): number {
   }
 }
 
-/** Schedules the renewals of one connection after the other. */
+/** Schedules the renewals of one connection after another. */
 export class Renewal {
   /** True while the server has not answered. */
   isAsked = false;
@@ -43,7 +43,10 @@ export class Renewal {
     this.plan(this.#credential.expiresAtS());
   }
 
-  /** Plan the next renewal, for a token that expires at `expiresAtS`. A clock that is wrong must not ask without a pause. */
+  /**
+   * Plan the next renewal, for a token that expires at `expiresAtS`. A wrong clock must not cause renewals without a
+   * pause.
+   */
   plan(expiresAtS: number): void {
     this.isAsked = false;
     const nowMs = this.#clock.nowMs();
@@ -51,7 +54,9 @@ export class Renewal {
     this.dueMs = nowMs + Math.max(this.#pace.renewAfter * leftMs, this.#pace.answerS * 1000);
   }
 
-  /** Get a ticket, and send it unless the connection is another one by then; it is asked for again if no answer comes. */
+  /**
+   * Get a ticket and send it, unless the connection has changed by then. If no answer arrives, it is requested again.
+   */
   renew(send: (ticket: string) => void): void {
     this.dueMs = this.#clock.nowMs() + this.#pace.answerS * 1000;
     const connection = this.#connection;
@@ -61,14 +66,14 @@ export class Renewal {
         this.isAsked = true;
         send(ticket);
       },
-      () => undefined, // asked for again when it is due
+      () => undefined, // requested again when it is due
     );
   }
 }
 
 const BASE64_URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/** Decode base64url, a byte a character: enough for JSON of which the numbers alone are read. */
+/** Decode base64url, one byte a character. This is enough for JSON when only its numbers are read. */
 function decodeBase64Url(text: string): string {
   let bits = 0;
   let held = 0;

@@ -1,14 +1,20 @@
-/** Effects of a frame on the client's state, to be displayed: those of `frames.ts`, and those of a page alone. */
+/** Effects of a frame on the client's state, for display: those in `frames.ts`, and those that only a page uses. */
 
 import type { FeedFrame, FoldEffect, NoticeFrame, TurnEnded, WatchingFrame } from "./frames.ts";
 
-/** Something about the conversation that its log does not hold, such as the verdict about an upload. It may come twice. */
+/**
+ * Information about the conversation that is not in its log, such as the result of an upload check. It may arrive
+ * twice.
+ */
 export interface NoticeHeard {
   readonly kind: "noticeHeard";
   readonly frame: NoticeFrame;
 }
 
-/** The feed of the user's conversations begins, and the list is to be read now; or it tells of one of them. */
+/**
+ * A frame of the feed of the user's conversations. `watching` starts the feed and means that the list must be read now;
+ * `feed` reports a change of one conversation.
+ */
 export interface FeedHeard {
   readonly kind: "feedHeard";
   readonly frame: WatchingFrame | FeedFrame;
@@ -16,7 +22,7 @@ export interface FeedHeard {
 
 export type Effect = FoldEffect | NoticeHeard | FeedHeard;
 
-/** Return true if the turn came to an answer of the model's. */
+/** Return true if the turn ended with an answer by the model. */
 export function isAnswered(ended: TurnEnded): boolean {
   return ended.outcome === "completed" && ended.reason !== "violations" && ended.reason !== "token_limit";
 }

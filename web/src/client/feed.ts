@@ -1,18 +1,20 @@
 /**
- * The list of a user's conversations as a pure fold: pages of the list, and the frames of the feed.
+ * The list of a user's conversations as a pure fold over pages of the list and frames of the feed.
  *
- * `watch` first, and read the list when the feed has begun: what changes meanwhile comes as frames. Each field remembers the
- * batch that it is known from, so frames and pages give the same list in any order, and what comes twice changes nothing.
- * Source: docs/concepts/streaming.md#the-feed.
+ * Send `watch` first, and read the list once the feed has begun: later changes arrive as frames. Each field remembers
+ * the batch that it comes from. Frames and pages therefore give the same list in any order, and duplicates change
+ * nothing. Source: docs/concepts/streaming.md#the-feed.
  */
 
 import type { ClientEvent, FeedFrame } from "./frames.ts";
 
 /**
- * A conversation: `state` as in `conv.status`, "" while unknown; `activeN` is the newest batch with something to read.
+ * A conversation. `state` is as in `conv.status`, or "" while unknown; `activeN` is the newest batch with something to
+ * read.
  *
- * `waitsFor` belongs to the state: `approval`, or "". `titleAt` and `stateAt` are the batches that these are known from. Of one
- * batch, a frame says more than a row, which may have been read before the effects of that batch were done.
+ * `waitsFor` belongs to the state: `approval`, or "". `titleAt` and `stateAt` are the batches that the title and the
+ * state come from. For the same batch, a frame wins over a row: the row may have been read before the effects of that
+ * batch were done.
  */
 export interface FeedRow {
   readonly conversation: string;
@@ -25,18 +27,21 @@ export interface FeedRow {
   readonly readN: number;
 }
 
-/** The state of a conversation that was deleted: it stays so, since a page may have been read before, and is not shown. */
+/**
+ * The state of a deleted conversation. The row is kept but hidden, because a page may have been read before the
+ * deletion.
+ */
 export const GONE = "deleted";
 
 /** Conversations by name. */
 export type FeedRows = ReadonlyMap<string, FeedRow>;
 
-/** An item of a page of `GET /v1/conversations`, as far as the list is made of it. */
+/** An item of a page of `GET /v1/conversations`, with the fields that the list uses. */
 export interface FeedItem {
   readonly conversation: string;
   readonly title: string;
   readonly state: string;
-  /** Left out by a server of an older release. */
+  /** Missing from servers of an older release. */
   readonly waits_for?: string;
   readonly n: number;
   readonly active_n: number;
@@ -48,7 +53,7 @@ export function unreadN(row: FeedRow): number {
   return row.readN < row.activeN ? row.readN + 1 : 0;
 }
 
-/** Return the list with the `items` of a page. */
+/** Return the list with the `items` of a page merged in. */
 export function takePage(rows: FeedRows, items: Iterable<FeedItem>): FeedRows {
   const taken = new Map(rows);
   for (const item of items) taken.set(item.conversation, takeItem(rowOf(rows, item.conversation), item));
@@ -107,7 +112,7 @@ function takeEvent(row: FeedRow, n: number, event: ClientEvent): FeedRow {
   };
 }
 
-/** Return true if a state of batch `n` is no older than the known one. */
+/** Return true if a state from batch `n` is at least as new as the known one. */
 function isAsNew(row: FeedRow, n: number, byFrame: boolean): boolean {
   const [knownN, knownByFrame] = row.stateAt;
   return n > knownN || (n === knownN && (byFrame || !knownByFrame));

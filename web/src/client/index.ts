@@ -1,4 +1,4 @@
-/** The client of Stepline's websocket: a pure fold of frames, and a session that feeds it. */
+/** Client for Stepline's websocket: a pure fold of frames, and a session that feeds it. */
 
 export { wellFormed } from "./characters.ts";
 export type { Clock, Random } from "./clock.ts";

@@ -1,11 +1,14 @@
-/** One connection at a time: opened again when it breaks, and replaced before it gets too old. */
+/** Keeps one connection at a time. It is reopened when it breaks, and replaced before it gets too old. */
 
 import { between, type Clock, type Random } from "./clock.ts";
 import type { Failure } from "./failure.ts";
 import { EXPIRED } from "./frames.ts";
 import type { Pace } from "./pace.ts";
 
-/** Opens connections. Handlers are called after `open` has returned; after `closed` or `failed` a connection says nothing more. */
+/**
+ * Opens connections. Handlers are called after `open` has returned. After `closed` or `failed`, a connection calls no
+ * more handlers.
+ */
 export interface Dial {
   open(handlers: DialHandlers): Connection;
 }
@@ -14,7 +17,7 @@ export interface DialHandlers {
   open(): void;
   message(text: string): void;
   closed(code: number, reason: string): void;
-  /** The connection did not open, or broke. With code `unauthorized` it is not tried again. */
+  /** The connection did not open, or broke. With the code `unauthorized`, there is no retry. */
   failed(failure: Failure): void;
 }
 
@@ -24,15 +27,15 @@ export interface Connection {
 }
 
 /**
- * How the connection stands, and since when. `lost` is told once, while it is tried again and again; `refused`: the user has to
- * sign in; `closed`: it was closed here, or this client is too old.
+ * The connection's state, and since when. `lost` is reported once, however often the link retries. `refused`: the user
+ * has to sign in. `closed`: this side closed it, or this client is too old.
  */
 export interface LinkState {
   readonly is: "connecting" | "open" | "lost" | "refused" | "closed";
   readonly sinceMs: number;
 }
 
-/** One connection, from its dialling on; `connection` is null until the dial has returned it. */
+/** One connection, from the moment of dialling. `connection` is null until the dial has returned it. */
 interface Wire {
   readonly beganMs: number;
   connection: Connection | null;
@@ -43,7 +46,7 @@ export interface LinkHandlers {
   message(text: string): void;
   changed(state: LinkState): void;
   refused(failure: Failure): void;
-  /** Something is due at another time than before. */
+  /** The time at which something is due has changed. */
   planned(): void;
 }
 
@@ -54,12 +57,12 @@ export class Link {
   readonly #random: Random;
   readonly #on: LinkHandlers;
   #wire: Wire | null = null;
-  /** A connection that is being opened: the first one, the next one after a break, or one that replaces `#wire`. */
+  /** A connection that is being opened: the first one, the next one after a break, or a replacement for `#wire`. */
   #next: Wire | null = null;
   #breaks = 0;
   #retryDueMs = Number.POSITIVE_INFINITY;
   #replaceDueMs = Number.POSITIVE_INFINITY;
-  /** When the connection was lost, until another one has brought a frame. */
+  /** When the connection was lost; null once another one has delivered a frame. */
   #lostMs: number | null = null;
   #state: LinkState;
 
@@ -80,32 +83,32 @@ export class Link {
     return this.#wire !== null;
   }
 
-  /** The time at which `doWhatIsDue` has something to do. */
+  /** The time at which `runDue` has something to do. */
   get dueMs(): number {
     const openDueMs = this.#next ? this.#next.beganMs + this.#pace.openS * 1000 : Number.POSITIVE_INFINITY;
     return Math.min(this.#retryDueMs, this.#replaceDueMs, openDueMs);
   }
 
-  /** Open the first connection, or one after a refusal or an end. */
+  /** Open the first connection, or a new one after a refusal or a close. */
   start(): void {
     if (this.#wire || this.#next || this.#state.is === "lost") return;
     this.#breaks = 0;
     this.#lostMs = null;
-    this.#tell("connecting");
+    this.#report("connecting");
     this.#connect();
   }
 
-  /** Close the connection, and open no other. */
+  /** Close the connection and do not reconnect. */
   close(): void {
     this.#end("closed");
   }
 
-  /** Close the connection, and open no other before `start`: the user has to sign in again. */
+  /** Close the connection and do not reconnect before `start`: the user has to sign in again. */
   refuse(): void {
     this.#end("refused");
   }
 
-  /** Count the connection as broken. */
+  /** Treat the connection as broken. */
   drop(): void {
     const wire = this.#wire;
     if (!wire) return;
@@ -113,12 +116,12 @@ export class Link {
     wire.connection?.close();
   }
 
-  /** Send a text; it is lost with the connection, if there is one at all. */
+  /** Send a text. Without a connection it is lost. */
   send(text: string): void {
     this.#wire?.connection?.send(text);
   }
 
-  doWhatIsDue(): void {
+  runDue(): void {
     const nowMs = this.#clock.nowMs();
     const next = this.#next;
     if (next && nowMs >= next.beganMs + this.#pace.openS * 1000) {
@@ -128,7 +131,7 @@ export class Link {
     if (nowMs >= this.#retryDueMs || nowMs >= this.#replaceDueMs) this.#connect();
   }
 
-  /** Try again at once, if it is lost; an attempt that takes long is given up. */
+  /** If the connection is lost, retry at once. A slow attempt is abandoned. */
   hurry(): void {
     if (this.#wire || this.#state.is !== "lost") return;
     const next = this.#next;
@@ -158,7 +161,7 @@ export class Link {
     });
   }
 
-  /** Use a connection that has opened, then close the one that it replaces. */
+  /** Use a connection that has opened, then close the one it replaces. */
   #take(wire: Wire): void {
     if (this.#next !== wire) return;
     const old = this.#wire;
@@ -167,24 +170,24 @@ export class Link {
     old?.connection?.close();
     this.#retryDueMs = Number.POSITIVE_INFINITY;
     this.#replaceDueMs = this.#clock.nowMs() + between(this.#random, ...this.#pace.replaceS) * 1000;
-    this.#tell("open");
+    this.#report("open");
     this.#on.opened();
   }
 
-  /** Go on after the end of a connection, wanted or not. */
+  /** Continue after a connection has ended, intentionally or not. */
   #lose(wire: Wire): void {
     if (this.#next === wire) {
       this.#miss(wire);
     } else if (this.#wire === wire) {
       this.#wire = null;
       this.#replaceDueMs = Number.POSITIVE_INFINITY;
-      this.#tellLost();
+      this.#reportLost();
       if (!this.#next) this.#retry();
     }
     this.#on.planned();
   }
 
-  /** Go on after a connection that did not open. */
+  /** Continue after a connection that did not open. */
   #miss(wire: Wire): void {
     if (this.#next !== wire) return;
     this.#next = null;
@@ -192,11 +195,11 @@ export class Link {
       this.#replaceDueMs = this.#clock.nowMs() + this.#pace.answerS * 1000;
       return;
     }
-    this.#tellLost();
+    this.#reportLost();
     this.#retry();
   }
 
-  /** Plan another try. A page is there for as long as its reader leaves it open: the last delay goes on for ever. */
+  /** Plan another attempt. A page stays open for as long as the user wants, so the last delay repeats forever. */
   #retry(): void {
     const delays = this.#pace.reconnectDelaysS;
     const delayS = delays[Math.min(this.#breaks, delays.length - 1)] ?? 0;
@@ -215,15 +218,15 @@ export class Link {
     this.#wire = this.#next = null;
     this.#retryDueMs = this.#replaceDueMs = Number.POSITIVE_INFINITY;
     for (const wire of ended) wire?.connection?.close();
-    this.#tell(is);
+    this.#report(is);
   }
 
-  #tellLost(): void {
+  #reportLost(): void {
     this.#lostMs ??= this.#clock.nowMs();
-    this.#tell("lost", this.#lostMs);
+    this.#report("lost", this.#lostMs);
   }
 
-  #tell(is: LinkState["is"], sinceMs = this.#clock.nowMs()): void {
+  #report(is: LinkState["is"], sinceMs = this.#clock.nowMs()): void {
     if (this.#state.is === is) return;
     this.#state = { is, sinceMs };
     this.#on.changed(this.#state);

@@ -5,11 +5,11 @@ import { errorFrame } from "./wire.ts";
 
 interface Waiting {
   dueMs: number;
-  /** Tries on this connection. */
+  /** Tries on the current connection. */
   tries: number;
-  /** Connections that broke over it. */
+  /** Connections that broke while this message was unanswered. */
   connections: number;
-  /** The time before which the server does not want it. */
+  /** The server refuses the message before this time. */
   notBeforeMs: number;
   refusal: ErrorFrame | null;
 }
@@ -25,12 +25,12 @@ export class Outbox {
     this.#pace = pace;
   }
 
-  /** When a message is to be sent again, or to be given up; infinity if none is. */
+  /** When the next message is due to be sent again or given up; infinity if there is none. */
   get dueMs(): number {
     return Math.min(...[...this.#waiting.values()].map((one) => one.dueMs));
   }
 
-  /** Return the ids of messages to send again or to give up now. */
+  /** Return the ids of messages to send again or give up now. */
   due(): readonly string[] {
     const nowMs = this.#clock.nowMs();
     return [...this.#waiting].filter(([, one]) => nowMs >= one.dueMs).map(([messageId]) => messageId);
@@ -54,7 +54,7 @@ export class Outbox {
     }
   }
 
-  /** Delay a message that the server refuses for now, for as long as it asks at least. */
+  /** Delay a message that the server refuses for now, at least for as long as the server requests. */
   refuse(frame: ErrorFrame): void {
     const one = this.#waiting.get(frame.message_id);
     if (!one) return;
@@ -64,21 +64,21 @@ export class Outbox {
   }
 
   /** Return the reason for giving up a message: the server's last refusal, or `no_answer`. */
-  lastWord(conversation: string, messageId: string): ErrorFrame {
+  lastRefusal(conversation: string, messageId: string): ErrorFrame {
     return this.#waiting.get(messageId)?.refusal ?? noAnswer(conversation, messageId);
   }
 
-  /** Delay every message: an error did not say which one it is about. */
+  /** Delay every message, because an error did not name its message. */
   putOffAll(): void {
     for (const one of this.#waiting.values()) this.#putOff(one);
   }
 
   /**
-   * Make every message due now, or when the server asked for it.
+   * Make every message due now, or at the time that the server requested.
    *
-   * A break of the connection counts, the tries on the broken one do not.
+   * The broken connection counts; the tries on it do not.
    */
-  sayAllAgain(): void {
+  resendAll(): void {
     for (const one of this.#waiting.values()) {
       one.tries = 0;
       one.connections += 1;

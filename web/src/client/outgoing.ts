@@ -1,4 +1,4 @@
-/** Outgoing messages: what a client sends, and its request on the websocket. */
+/** Outgoing messages, and their requests on the websocket. */
 
 import { countUtf8Bytes } from "./characters.ts";
 import { ClientError } from "./failure.ts";
@@ -13,10 +13,10 @@ export function saying(fields: Partial<Said>): Said {
   return { ...NOTHING, ...fields };
 }
 
-/** The event that ends the open turn. */
+/** The message that ends the open turn. */
 export const STOPPING: Said = saying({ kind: "stop" });
 
-/** Return the event that steers the open turn. */
+/** Return the message that steers the open turn. */
 export function steering(text: string): Said {
   return saying({ kind: "steer", text });
 }

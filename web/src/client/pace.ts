@@ -1,43 +1,48 @@
 /**
- * Intervals in seconds, and numbers of tries. Waits between tries are drawn at random, so that clients that lost one server do
- * not come back in step.
+ * Intervals in seconds, and limits on attempts. Delays between attempts are random, so that clients that lost the same
+ * server do not reconnect at the same moment.
  */
 export interface Pace {
-  /** How long a gap may close by itself: frames overtake each other. */
+  /** How long a gap may take to close on its own: frames overtake each other. */
   readonly gapS: number;
-  /** Between two resumes, if the first did not bring everything. */
+  /** Between two resumes, if the first did not return everything. */
   readonly resumeEveryS: number;
   /** Until an unanswered resume is repeated. */
   readonly resumeAnswerS: number;
   /** Until an unanswered message, ping or renewal is repeated. */
   readonly answerS: number;
-  /** Longest pause that a server may ask for before a message is sent again. */
+  /** The longest `retry_after_s` that the client honors before it sends a message again. */
   readonly retryAfterMaxS: number;
-  /** Tries of one message on one connection, and of a resume that is refused. */
+  /** Tries of one message on one connection, and of a refused resume. */
   readonly tries: number;
   /** Connections on which one message is sent before it is given up. */
   readonly connections: number;
-  /** Resumes in a row without progress, before that is reported. */
+  /** Resumes in a row without progress before the failure is reported. */
   readonly resumes: number;
-  /** Silence in an open turn before that is reported: longer than an execution may take. */
+  /** Silence in an open turn before it is reported: longer than an execution may take. */
   readonly silentS: number;
-  /** Between pings while a turn is open: finds a lost last frame. */
+  /** Between pings while a turn is open, to detect that the last frame was lost. */
   readonly pingEveryS: number;
-  /** Between pings otherwise: a gateway closes a connection after ten idle minutes. */
+  /** Between pings otherwise: API Gateway closes a connection after ten idle minutes. */
   readonly idlePingEveryS: number;
   /** Unanswered pings, after which the connection counts as broken. */
   readonly pings: number;
   /** Fraction of the token's remaining time after which it is renewed. */
   readonly renewAfter: number;
-  /** The age at which a connection is replaced, drawn between these: a gateway closes it after two hours. */
+  /**
+   * The age at which a connection is replaced, a random number in this range: API Gateway closes it after two hours.
+   */
   readonly replaceS: readonly [number, number];
-  /** Upper bounds, one for each attempt to reconnect; the last one goes on for all that follow. */
+  /** Upper bounds of the delay, one for each attempt to reconnect. The last one applies to all further attempts. */
   readonly reconnectDelaysS: readonly number[];
-  /** Until a connection that does not open counts as failed: a cold authorizer and a cold function start one after the other. */
+  /**
+   * Until a connection that does not open counts as failed: a cold authorizer and a cold function start one after the
+   * other.
+   */
   readonly openS: number;
-  /** A timer that fires so late was held up by a machine that slept. */
+  /** A timer that fires this late means that the machine slept. */
   readonly asleepS: number;
-  /** Until a connection that says nothing after a wake counts as broken. */
+  /** Until a connection that stays silent after a wake counts as broken. */
   readonly wakeAnswerS: number;
 }
 

@@ -1,9 +1,9 @@
 /**
  * The client as a pure fold: state and frame in, state and effects out. Frames may be lost, repeated or late.
  *
- * Durable events are applied exactly once and in the order of the log: each frame names the previous batch with events, so a
- * gap is detected. Running text is addressed by character (code point): for any order of frames, the text is a prefix of what
- * the model wrote.
+ * Durable events are applied exactly once and in the order of the log: each frame names the previous batch with events,
+ * so a gap is detected. Running text is addressed by character (code point): for any order of frames, the text is a
+ * prefix of what the model wrote.
  */
 
 import { countCharacters, dropCharacters } from "./characters.ts";
@@ -39,12 +39,12 @@ import { errorFrame, joinPieces } from "./wire.ts";
 
 export type Folded = readonly [state: ClientState, effects: readonly Effect[]];
 
-/** Return true if the same message, under the same id, may be taken later or with a fresh token. */
+/** Return true if the server may accept the same message, under the same id, later or with a fresh token. */
 export function isPassing(refusal: ErrorFrame): boolean {
   return refusal.retryable || EXPIRED.has(refusal.code);
 }
 
-/** Return the request for everything this client lacks. */
+/** Return the request for everything that this client is missing. */
 export function resumeRequest(state: ClientState): Request {
   const request = { action: "resume", conversation: state.conversation, after: state.cursor };
   if (!isStreaming(state)) return request;
@@ -55,7 +55,7 @@ export function resumeRequest(state: ClientState): Request {
 /**
  * Apply one frame. A frame of another conversation changes nothing.
  *
- * That the turn moves up in line, begins or ends is told last.
+ * The effect for a changed queue position comes last.
  */
 export function foldFrame(state: ClientState, frame: Frame): Folded {
   const [after, effects] = fold(state, frame);
@@ -102,21 +102,27 @@ function foldProgress(state: ClientState, frame: Progress): Folded {
     case "sync":
       return foldSync(state, frame);
     case "pong":
-      // The place is of the turn that its events tell of, unless some of them are missing.
-      return [heardOf(frame.n === state.cursor && state.open ? { ...state, place: frame.place } : state, frame.n), []];
+      // The position belongs to the turn that the known events describe. It is valid only if no events are missing.
+      return [
+        noteNewest(frame.n === state.cursor && state.open ? { ...state, place: frame.place } : state, frame.n),
+        [],
+      ];
     case "notice":
       return [state, [{ kind: "noticeHeard", frame }]];
   }
 }
 
-/** Forget the answered message; its batch has events, so a client that lacks them has missed them. */
+/** Forget the answered message. Its batch has events, so a client without them has missed them. */
 function foldAck(state: ClientState, frame: AckFrame): Folded {
   let next = forgetMessage(state, frame.message_id);
-  if (frame.conversation === state.conversation) next = heardOf(next, frame.n, frame.newest);
+  if (frame.conversation === state.conversation) next = noteNewest(next, frame.n, frame.newest);
   return [next, [{ kind: "acknowledged", frame }]];
 }
 
-/** Forget a message that is refused for good. A refusal without a readable id means the only unanswered one. */
+/**
+ * Forget a message that is refused for good. A refusal without a readable id applies to the only unanswered message, if
+ * there is just one.
+ */
 function foldRefusal(state: ClientState, refusal: ErrorFrame): Folded {
   let frame = refusal;
   const [only] = state.unacked.keys();
@@ -127,21 +133,21 @@ function foldRefusal(state: ClientState, refusal: ErrorFrame): Folded {
   if (frame.code === BEYOND_END) return [{ ...emptyState(state.conversation), unacked: state.unacked }, effects];
   const left = isPassing(frame) ? state : forgetMessage(state, frame.message_id);
   if (frame.code !== DELETED || !frame.conversation) return [left, effects];
-  const [buried, more] = bury(left, left.cursor);
-  return [buried, [...more, ...effects]];
+  const [gone, more] = markDeleted(left, left.cursor);
+  return [gone, [...more, ...effects]];
 }
 
 function foldEvents(state: ClientState, frame: EventFrame): Folded {
   if (frame.n <= state.cursor) return [state, []];
-  if (frame.prev > state.cursor) return [heardOf(state, frame.n), []];
-  // prev <= cursor < n: no batch between the two has events, even if the cursor names a batch without any.
+  if (frame.prev > state.cursor) return [noteNewest(state, frame.n), []];
+  // prev <= cursor < n: no batch in between has events, even if the cursor names a batch without events.
   if (frame.parts === 1) return applyBatch(state, frame, frame.events);
   const pieces = withEntry(state.parts.get(frame.n) ?? new Map<number, string>(), frame.part, frame.piece);
-  const heard = heardOf(state, frame.n);
-  if (pieces.size < frame.parts) return [{ ...heard, parts: new Map([[frame.n, pieces]]) }, []];
+  const noted = noteNewest(state, frame.n);
+  if (pieces.size < frame.parts) return [{ ...noted, parts: new Map([[frame.n, pieces]]) }, []];
   const whole = joined(pieces, frame.parts);
-  // The parts were cut before and after a release that filters differently: request the whole batch again.
-  return whole ? applyBatch(heard, frame, whole) : [{ ...heard, parts: new Map() }, []];
+  // The parts come from different releases, which filter differently: request the whole batch again.
+  return whole ? applyBatch(noted, frame, whole) : [{ ...noted, parts: new Map() }, []];
 }
 
 function joined(pieces: ReadonlyMap<number, string>, parts: number): readonly ClientEvent[] | null {
@@ -166,7 +172,7 @@ function applyBatch(state: ClientState, frame: EventFrame, events: readonly Clie
     next = folded;
     effects.push(...more);
   }
-  // Each queued message was seen, handed back, or opens the next turn.
+  // Each queued message was read, handed back, or opens the next turn.
   if (events.some((event) => TERMINAL.has(event.type))) next = { ...next, queued: new Map() };
   const [followed, more] = follow(next, frame.claim);
   return [followed, [...effects, ...more]];
@@ -193,9 +199,9 @@ function applyEvent(state: ClientState, n: number, event: ClientEvent): Folded {
     case "approval.answered":
       return [{ ...state, approval: "" }, []];
     case "timeline.external.steer.interrupted":
-      return [state, [heeded(event)]];
+      return [state, [steered(event)]];
     case "code_exec.status":
-      // The program's log grows no further.
+      // The program's log is complete.
       return ["done", "error"].includes(asText(event.data.status)) ? settle(state, n - 1) : [state, []];
     case "conv.status":
       return event.data.state === "deleted" ? deleted(state, n) : [state, []];
@@ -226,7 +232,7 @@ function handBack(state: ClientState, { data }: ClientEvent): Folded {
   return [{ ...state, queued: without(state.queued, messageId) }, [handed]];
 }
 
-function heeded({ data, turn_id: turnId }: ClientEvent): Effect {
+function steered({ data, turn_id: turnId }: ClientEvent): Effect {
   return {
     kind: "steered",
     n: asNumber(data.sequence),
@@ -260,18 +266,21 @@ function end(state: ClientState, n: number, event: ClientEvent): Folded {
   return [next, [...effects, ended]];
 }
 
-/** Tell that the conversation was deleted, as a refusal would. */
+/** Report that the conversation was deleted, in the form of a refusal. */
 function deleted(state: ClientState, n: number): Folded {
-  const [buried, effects] = bury(state, n);
+  const [gone, effects] = markDeleted(state, n);
   const message = "the conversation was deleted";
   const frame = errorFrame({ code: DELETED, message, conversation: state.conversation });
-  return [buried, [...effects, { kind: "refused", frame }]];
+  return [gone, [...effects, { kind: "refused", frame }]];
 }
 
-/** End the turn and everything that runs: the conversation was deleted. Unanswered messages are refused one by one. */
-function bury(state: ClientState, upto: number): Folded {
+/**
+ * End the turn and everything that runs, because the conversation was deleted. Unanswered messages are refused one by
+ * one.
+ */
+function markDeleted(state: ClientState, upto: number): Folded {
   const [settled, effects] = settle(state, Math.max(state.claim, state.settled, upto));
-  const buried: ClientState = {
+  const gone: ClientState = {
     ...settled,
     lanes: new Map(),
     control: NO_CONTROL,
@@ -284,10 +293,10 @@ function bury(state: ClientState, upto: number): Folded {
     ended: state.turnId || state.ended,
     deleted: true,
   };
-  return [buried, effects];
+  return [gone, effects];
 }
 
-/** Settle all streams up to `upto`: they grow no further. */
+/** Settle all streams up to `upto`: they no longer grow. */
 function settle(state: ClientState, upto: number): Folded {
   if (upto <= state.settled) return [state, []];
   if (!isStreaming(state) || state.claim > upto) return [{ ...state, settled: upto }, []];
@@ -296,7 +305,7 @@ function settle(state: ClientState, upto: number): Folded {
   return [{ ...state, lanes, settled: upto }, [{ kind: "streamSettled", claim: state.claim }]];
 }
 
-/** Switch to a newer stream; the displayed text of an unsettled older one is void. */
+/** Switch to a newer stream. The displayed text of an unsettled older one becomes void. */
 function follow(state: ClientState, claim: number): Folded {
   if (claim <= state.claim) return [state, []];
   const isVoid = isStreaming(state) && state.lanes.size > 0;
@@ -312,41 +321,44 @@ function foldDelta(state: ClientState, frame: DeltaFrame): Folded {
   const [lane, added] = grow(kept, frame.off, frame.text);
   const next = { ...followed, lanes: withEntry(followed.lanes, frame.lane, lane) };
   if (lane.end <= before.end) return [next, effects];
-  const [told, more] = tellGrowth(next, frame.lane, kept.end, before.end < kept.end, added);
-  return [told, [...effects, ...more]];
+  const [reported, more] = reportGrowth(next, frame.lane, kept.end, before.end < kept.end, added);
+  return [reported, [...effects, ...more]];
 }
 
-/** Report the text that lane `name` got from character `off` on; `gap` says that text before it is kept nowhere. */
-function tellGrowth(state: ClientState, name: string, off: number, gap: boolean, added: string): Folded {
+/**
+ * Report the text that lane `name` received from character `off` on. `gap` means that the text before it is stored
+ * nowhere.
+ */
+function reportGrowth(state: ClientState, name: string, off: number, gap: boolean, added: string): Folded {
   const { claim } = state;
-  const heard: (readonly [string, number])[] = [];
+  const received: (readonly [string, number])[] = [];
   let control = state.control;
-  let told: readonly Effect[];
+  let reported: readonly Effect[];
   if (name === CONTROL_LANE) {
-    [control, told] = foldControl(gap ? { ...control, rest: "" } : control, claim, added);
-    for (const [known, lane] of state.lanes) heard.push([known, lane.end]);
+    [control, reported] = foldControl(gap ? { ...control, rest: "" } : control, claim, added);
+    for (const [known, lane] of state.lanes) received.push([known, lane.end]);
   } else {
-    told = [{ kind: "textAppended", claim, lane: name, off, text: added }];
-    heard.push([name, state.lanes.get(name)?.end ?? 0]);
+    reported = [{ kind: "textAppended", claim, lane: name, off, text: added }];
+    received.push([name, state.lanes.get(name)?.end ?? 0]);
   }
-  const [left, ended] = foldEnds(control, claim, heard);
-  return [left === state.control ? state : { ...state, control: left }, [...told, ...ended]];
+  const [left, ended] = foldEnds(control, claim, received);
+  return [left === state.control ? state : { ...state, control: left }, [...reported, ...ended]];
 }
 
-/** Forget the text before character `start`, which is kept nowhere. */
+/** Forget the text before character `start`, which is stored nowhere. */
 function forget(lane: LaneText, start: number): LaneText {
   if (start <= lane.base) return lane;
   const text = dropCharacters(lane.text, start - lane.base);
   return { ...lane, base: start, text, end: Math.max(lane.end, start) };
 }
 
-/** Add one piece, then every early piece that now connects; return the lane, and the text that it got. */
+/** Add one piece, then every early piece that now connects. Return the lane and its new text. */
 function grow(lane: LaneText, off: number, piece: string): readonly [LaneText, string] {
-  const waiting = lane.early.length ? inOrder([...lane.early, [off, piece]]) : [[off, piece] as const];
+  const pieces = lane.early.length ? inOrder([...lane.early, [off, piece]]) : [[off, piece] as const];
   const early: (readonly [number, string])[] = [];
   let end = lane.end;
   let added = "";
-  for (const [at, text] of waiting) {
+  for (const [at, text] of pieces) {
     if (at > end) {
       early.push([at, text]);
       continue;
@@ -358,7 +370,7 @@ function grow(lane: LaneText, off: number, piece: string): readonly [LaneText, s
   return [{ base: lane.base, text: lane.text + added, end, early }, added];
 }
 
-/** Return pieces by offset, each once. */
+/** Return pieces by offset, without duplicates. */
 function inOrder(pieces: readonly (readonly [number, string])[]): readonly (readonly [number, string])[] {
   const sorted = [...pieces].sort(([a, x], [b, y]) => a - b || x.length - y.length);
   return sorted.filter(([at, text], i) => !sorted.slice(0, i).some(([a, x]) => a === at && x === text));
@@ -366,19 +378,19 @@ function inOrder(pieces: readonly (readonly [number, string])[]): readonly (read
 
 function foldSync(state: ClientState, frame: SyncFrame): Folded {
   const [followed, effects] = follow(state, frame.claim);
-  let next = heardOf(followed, frame.n);
+  let next = noteNewest(followed, frame.n);
   if (frame.n === next.cursor) {
-    // Otherwise events are missing, or have arrived since; those say whether the turn is open, and waits.
+    // Otherwise events are missing, or have arrived since; those say whether the turn is open and queued.
     next = { ...next, open: frame.open, turnId: frame.open ? frame.turn_id : "", place: frame.open ? frame.place : 0 };
   }
   if (frame.approval && !next.approval && next.cursor >= frame.approval) {
-    // This client began behind the request: it asks for the events from there on.
+    // This client started after the request, so it requests the events from there on.
     next = { ...next, cursor: frame.approval - 1 };
   }
   return [next, [...effects, { kind: "synced", frame }]];
 }
 
-function heardOf(state: ClientState, ...numbers: readonly number[]): ClientState {
+function noteNewest(state: ClientState, ...numbers: readonly number[]): ClientState {
   const newest = Math.max(state.newest, ...numbers);
   return newest === state.newest ? state : { ...state, newest };
 }

@@ -1,9 +1,10 @@
 /**
  * A session of one conversation over a websocket that may break.
  *
- * It feeds the fold, reconnects and resumes by itself, and sends a message again under the same id until the server has answered
- * it. `Link` keeps a connection, `Catchup` schedules resumes, `Outbox` schedules unanswered messages, `Renewal` renews the token.
- * Clock, dial, chance and credential are injected. One timer is set at a time, for what is due next.
+ * It feeds the fold, reconnects and resumes automatically, and sends a message again under the same id until the server
+ * has answered it. `Link` keeps a connection, `Catchup` schedules resumes, `Outbox` schedules unanswered messages, and
+ * `Renewal` renews the token. Clock, dial, random source and credential are injected. A single timer is set for
+ * whatever is due next.
  */
 
 import { Catchup } from "./catchup.ts";
@@ -22,28 +23,34 @@ import { type ClientState, forgetMessage, noteMessage, sendRequest } from "./sta
 import { errorFrame, readFrame } from "./wire.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
-/** A timer of a browser takes no longer delay than 24 days. */
+/** The longest timer of the session. Browsers cap a delay at 24 days. */
 const TIMER_MAX_MS = 3_600_000;
 
 export interface SessionOptions {
   readonly dial: Dial;
   readonly clock: Clock;
-  /** The conversation, and where this client stands in it: `emptyState(conversation)`. */
+  /** The conversation and this client's position in it, such as `emptyState(conversation)`. */
   readonly state: ClientState;
   readonly pace?: Pace;
-  /** With one, the connection outlives the token it was opened with; without, it is replaced when the token has expired. */
+  /**
+   * With a credential, the connection outlives the token that opened it. Without one, it is replaced when the token has
+   * expired.
+   */
   readonly credential?: Credential;
-  /** The user's, a name of the IANA database: every message names it, if the server knows it. */
+  /** The user's time zone, a name from the IANA database. Every message names it, if the server knows it. */
   readonly timezone?: string;
   /** The bundle that every message names. */
   readonly bundle?: string;
-  /** The most bytes of a message: `FRAME_MAX_BYTES` where the dial cannot cut one into frames, as in a browser. */
+  /**
+   * The maximum size of a message in bytes. Use `FRAME_MAX_BYTES` where the dial cannot split a message into frames, as
+   * in a browser.
+   */
   readonly maxBytes?: number;
   readonly random?: Random;
-  /** Takes what one frame, or what was due, came to; `state` is the state after all of it. */
+  /** Receives the effects of one frame, or of work that was due; `state` is the state after all of them. */
   onEffects(effects: readonly Effect[], state: ClientState): void;
   onLink(link: LinkState): void;
-  /** The session is over, until `start`: `unauthorized`, sign in again; `format_newer`, load a newer client. */
+  /** The session is over until the next `start`. `unauthorized`: sign in again. `format_newer`: load a newer client. */
   onFailure(failure: Failure): void;
 }
 
@@ -53,10 +60,13 @@ interface Joining {
   reject(error: ClientError): void;
 }
 
-/** Send messages, and hear effects; `state` is the client's current state. Messages may be sent before the link is open. */
+/**
+ * Sends messages and reports effects; `state` is the client's current state. You may send messages before the link is
+ * open.
+ */
 export class Session {
   state: ClientState;
-  /** True once this connection has asked for events. */
+  /** True once this connection has requested events. */
   listening = false;
   readonly #options: SessionOptions;
   readonly #pace: Pace;
@@ -67,16 +77,16 @@ export class Session {
   readonly #catchup: Catchup;
   readonly #renewal: Renewal | null;
   #timezone: string;
-  #told: Effect[] = [];
+  #effects: Effect[] = [];
   #joining: Joining | null = null;
   #isKnown: boolean;
   #isTrusted = false;
   #watchDueMs = NEVER;
   #watches = false;
   #pingedMs = 0;
-  #unheard = 0;
-  #heardMs: number;
-  /** The time until which something has to be heard after a wake. */
+  #unanswered = 0;
+  #receivedMs: number;
+  /** The time by which a frame must arrive after a wake. */
   #wakeDueMs = NEVER;
   #armedForMs = NEVER;
   #disarm: () => void = () => undefined;
@@ -90,31 +100,31 @@ export class Session {
     this.#random = random;
     this.#timezone = options.timezone ?? "";
     this.#isKnown = state.cursor > 0;
-    this.#heardMs = clock.nowMs();
+    this.#receivedMs = clock.nowMs();
     this.#outbox = new Outbox(clock, pace);
     this.#catchup = new Catchup(clock, pace, state.cursor);
     this.#renewal = credential ? new Renewal(credential, clock, pace) : null;
     this.#link = new Link(dial, clock, pace, random, {
       opened: () => this.#turn(() => this.#greet()),
-      message: (text) => this.#turn(() => this.#hear(text)),
+      message: (text) => this.#turn(() => this.#receive(text)),
       changed: (link) => options.onLink(link),
       refused: (failure) => options.onFailure(failure),
       planned: () => this.#arm(),
     });
   }
 
-  /** How the connection stands. */
+  /** The state of the connection. */
   get link(): LinkState {
     return this.#link.state;
   }
 
-  /** Connect; resume the conversation if it is known. */
+  /** Connect, and resume the conversation if it is known. */
   start(): void {
     this.#link.start();
     this.#arm();
   }
 
-  /** Close the connection, and do nothing more. */
+  /** Close the connection and stop. */
   close(): void {
     this.#link.close();
     this.#joining?.reject(new ClientError("closed", "the session was closed"));
@@ -122,7 +132,7 @@ export class Session {
     this.#arm();
   }
 
-  /** Ask for all events after the cursor, and for new ones as they happen. */
+  /** Request all events after the cursor, and new ones as they happen. */
   listen(): void {
     this.#isKnown = true;
     this.#resume();
@@ -130,75 +140,76 @@ export class Session {
   }
 
   /**
-   * Ask for the feed of all of the user's conversations, on this connection and each that follows it.
+   * Request the feed of all of the user's conversations, on this connection and on each later one.
    *
-   * The list is to be read whenever a `feedHeard` brings a frame `watching`, which comes again from time to time: `feed.ts`.
+   * Read the list whenever a `feedHeard` effect carries a `watching` frame. Such a frame is repeated from time to time;
+   * see `feed.ts`.
    */
   watch(): void {
     this.#watches = true;
-    this.#askToWatch();
+    this.#requestFeed();
     this.#arm();
   }
 
   /**
    * Move to the newest event of the conversation without its history; resolve to false if it does not exist.
    *
-   * Rejects with ClientError `no_answer`, or the code of the server's refusal.
+   * Rejects with ClientError `no_answer`, or with the code of the server's refusal.
    */
   join(): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.#joining = { untilMs: this.#clock.nowMs() + this.#pace.answerS * 1000, resolve, reject };
-      this.#askForNewest();
+      this.#requestNewest();
       this.#arm();
     });
   }
 
   /**
-   * Send a message and return its id; it comes with the files of `uploads`.
+   * Send a message with the files of `uploads`, and return its id.
    *
    * Throws ClientError `message_too_large` before anything is sent.
    */
   say(text: string, given: { messageId?: string; uploads?: readonly string[] } = {}): string {
-    return this.#tell(saying({ text, uploads: given.uploads ?? [] }), given.messageId);
+    return this.#send(saying({ text, uploads: given.uploads ?? [] }), given.messageId);
   }
 
   /** Send an event of this kind and return its id. Throws as `say` does. */
   tell(kind: string, payload: Readonly<Record<string, unknown>> = {}, fields: Partial<Said> = {}): string {
-    return this.#tell(saying({ ...fields, kind, payload }));
+    return this.#send(saying({ ...fields, kind, payload }));
   }
 
-  /** Interrupt the open turn, have it finish by this text, and return the message's id. Throws as `say` does. */
+  /** Interrupt the open turn, let it finish with this text, and return the message's id. Throws as `say` does. */
   steer(text: string): string {
-    return this.#tell(steering(text));
+    return this.#send(steering(text));
   }
 
   /** End the open turn, and return the message's id. */
   stop(): string {
-    return this.#tell(STOPPING);
+    return this.#send(STOPPING);
   }
 
   /**
-   * Answer whether a call may run, and return the message's id.
+   * Decide whether a call may run, and return the message's id.
    *
-   * `params` are those of an edited call, `text` the words of a denial. Throws as `say` does.
+   * `params` replace the parameters of an edited call; `text` is the reason for a denial. Throws as `say` does.
    */
   answer(
     verdict: Verdict,
     callId: string,
     given: { params?: Readonly<Record<string, unknown>>; text?: string } = {},
   ): string {
-    return this.#tell(saying({ verdict, callId, payload: given.params ?? {}, text: given.text ?? "" }));
+    return this.#send(saying({ verdict, callId, payload: given.params ?? {}, text: given.text ?? "" }));
   }
 
-  /** Rate a turn, by default the newest that has ended, or take that back (null); return the message's id. */
+  /** Rate a turn, by default the newest that has ended, or remove its rating (null). Return the message's id. */
   rate(reaction: Reaction | null, text = "", given: { turn?: string } = {}): string {
-    return this.#tell(saying({ rates: true, reaction, text, turn: given.turn ?? "" }));
+    return this.#send(saying({ rates: true, reaction, text, turn: given.turn ?? "" }));
   }
 
   /**
-   * Look whether the connection still stands, because the machine may have slept or changed its network.
+   * Check whether the connection still works, because the machine may have slept or changed its network.
    *
-   * One that says nothing within `wakeAnswerS` is replaced; a lost one is tried again at once.
+   * A connection that stays silent for `wakeAnswerS` is replaced. A lost one is retried at once.
    */
   wake(): void {
     this.#turn(() => {
@@ -207,13 +218,13 @@ export class Session {
     });
   }
 
-  #tell(given: Said, messageId = this.#messageId()): string {
+  #send(given: Said, messageId = this.#messageId()): string {
     const bundle = this.#options.bundle ?? "";
     const said = wellFormed({ ...given, timezone: given.timezone || this.#timezone, bundle });
     const noted = noteMessage(this.state, messageId, said);
     encodeRequest(sendRequest(noted, messageId), this.#options.maxBytes);
     this.state = noted;
-    this.#sayAgain(messageId);
+    this.#sendAgain(messageId);
     this.#arm();
     return messageId;
   }
@@ -223,20 +234,20 @@ export class Session {
     return `m_${[draw(), draw()].map((half) => half.toString(16).padStart(8, "0")).join("")}`;
   }
 
-  /** Do something that the world has asked for, then what is due; tell the effects of both. */
+  /** Perform an action, then everything that is due; report the effects of both. */
   #turn(act: () => void): void {
     try {
       act();
-      this.#doWhatIsDue();
+      this.#runDue();
     } catch (error) {
       if (!(error instanceof ClientError)) throw error;
       this.close();
       this.#options.onFailure(error);
     }
     this.#arm();
-    const told = this.#told;
-    this.#told = [];
-    if (told.length) this.#options.onEffects(told, this.state);
+    const effects = this.#effects;
+    this.#effects = [];
+    if (effects.length) this.#options.onEffects(effects, this.state);
   }
 
   /** Set the timer for what is due next. */
@@ -269,49 +280,49 @@ export class Session {
     );
   }
 
-  /** Notice that a timer is very late: the machine slept, and the connection may be gone without a word. */
+  /** Detect that a timer fired very late: the machine slept, and the connection may be gone silently. */
   #noticeSleep(dueMs: number): void {
     const nowMs = this.#clock.nowMs();
     if (nowMs < dueMs + this.#pace.asleepS * 1000) return;
-    this.#heardMs = nowMs; // the silence of a sleeping machine says nothing about the turn
+    this.#receivedMs = nowMs; // the silence of a sleeping machine says nothing about the turn
     if (this.#link.isOpen) this.#probe();
     else this.#link.hurry();
   }
 
-  /** Ask for something that is answered at once. A connection that is good for nothing yet is simply replaced. */
+  /** Send a request that is answered at once. A connection that has requested nothing yet is simply replaced. */
   #probe(): void {
     if (!this.#isKnown && !this.#watches) {
       this.#link.drop();
       return;
     }
     this.#wakeDueMs = this.#clock.nowMs() + this.#pace.wakeAnswerS * 1000;
-    if (this.#watches) this.#askToWatch();
+    if (this.#watches) this.#requestFeed();
     if (!this.#isKnown) return;
     this.#pingedMs = this.#clock.nowMs();
-    this.#unheard += 1;
-    this.#askForNewest();
+    this.#unanswered += 1;
+    this.#requestNewest();
   }
 
-  /** Take one frame. */
-  #hear(text: string): void {
+  /** Handle one frame. */
+  #receive(text: string): void {
     this.#wakeDueMs = NEVER;
     const frame = readFrame(text);
     if (!frame) return;
     this.#noteAnswer(frame);
     if (this.#joining) {
-      this.#goOnJoining(this.#joining, frame);
+      this.#continueJoining(this.#joining, frame);
       return;
     }
     if (this.#hasDroppedZone(frame)) return;
     const [state, effects] = foldFrame(this.state, frame);
     this.state = state;
     for (const effect of effects) {
-      const told = this.#note(effect);
-      if (told) this.#told.push(told);
+      const reported = this.#note(effect);
+      if (reported) this.#effects.push(reported);
     }
   }
 
-  #goOnJoining(joining: Joining, frame: Frame): void {
+  #continueJoining(joining: Joining, frame: Frame): void {
     if (frame.frame !== "pong" && frame.frame !== "error") return;
     this.#joining = null;
     if (frame.frame === "pong") {
@@ -326,7 +337,7 @@ export class Session {
   }
 
   /**
-   * Send a message again without its time zone if the server knows no such zone; return true if it was.
+   * If the server does not know the message's time zone, send the message again without it and return true.
    *
    * The server's database may be older than ours, or missing. Later messages name no zone either.
    */
@@ -336,21 +347,21 @@ export class Session {
     if (!said?.timezone) return false;
     this.#timezone = "";
     this.state = noteMessage(this.state, frame.message_id, { ...said, timezone: "" });
-    this.#sayAgain(frame.message_id);
+    this.#sendAgain(frame.message_id);
     return true;
   }
 
   /** Note that the connection works and, for most frames, that the token was accepted. */
   #noteAnswer(frame: Frame): void {
     const nowMs = this.#clock.nowMs();
-    this.#unheard = 0;
+    this.#unanswered = 0;
     if (["ack", "auth", "pong", "sync", "watching"].includes(frame.frame)) this.#isTrusted = true;
     if (frame.frame === "watching") this.#watchDueMs = nowMs + this.#pace.idlePingEveryS * 1000;
-    if (frame.frame !== "pong" && frame.frame !== "sync") this.#heardMs = nowMs;
+    if (frame.frame !== "pong" && frame.frame !== "sync") this.#receivedMs = nowMs;
     if (frame.frame === "auth") this.#renewal?.plan(frame.expires_at);
   }
 
-  /** Update the session by an effect; return what is told of it. */
+  /** Update the session by an effect; return the effect to report. */
   #note(effect: Effect): Effect | null {
     switch (effect.kind) {
       case "synced":
@@ -359,9 +370,9 @@ export class Session {
         return effect;
       case "acknowledged":
         this.#outbox.settle(effect.frame.message_id);
-        // A sender receives the events of its conversation from then on.
+        // From then on, a sender receives the events of its conversation.
         this.#isKnown = this.listening = true;
-        if (effect.frame.duplicate) this.#resume(); // events that followed the first delivery may have been missed
+        if (effect.frame.duplicate) this.#resume(); // events after the first delivery may have been missed
         return effect;
       case "refused":
         return this.#noteRefusal(effect.frame);
@@ -377,7 +388,7 @@ export class Session {
       this.#link.drop();
       return null;
     }
-    if (this.state.unacked.has(frame.message_id) && this.#mayBeTaken(frame)) {
+    if (this.state.unacked.has(frame.message_id) && this.#mayRetry(frame)) {
       this.#outbox.refuse(frame);
       return frame.retry_after_s ? { kind: "putOff", frame } : null;
     }
@@ -393,19 +404,22 @@ export class Session {
     this.#giveUp(frame.message_id);
     if (!frame.message_id) this.#catchup.synced = true; // a permanent refusal is not retried
     if (frame.code === BEYOND_END) this.#listenAgain();
-    if (this.state.deleted) this.#isKnown = false; // there is nothing to ask for
+    if (this.state.deleted) this.#isKnown = false; // nothing is left to request
     if (isExpired) this.#refuse(frame);
     return { kind: "refused", frame };
   }
 
-  /** End: a fresh token is refused, too. A reader has to sign in again, and the page starts the session anew then. */
+  /**
+   * End the session, because a fresh token is refused, too. The user has to sign in again; then the page restarts the
+   * session.
+   */
   #refuse(frame: ErrorFrame): void {
     this.#link.refuse();
     this.#options.onFailure({ code: "unauthorized", message: frame.message });
   }
 
-  /** Return true if the refused message is to be sent again after a while. */
-  #mayBeTaken(refusal: ErrorFrame): boolean {
+  /** Return true if the refused message can be sent again after a while. */
+  #mayRetry(refusal: ErrorFrame): boolean {
     const soon = refusal.retry_after_s <= this.#pace.retryAfterMaxS;
     return refusal.retryable && soon && !this.#outbox.isSpent(refusal.message_id);
   }
@@ -415,8 +429,8 @@ export class Session {
     this.#resume(); // from the beginning
   }
 
-  #doWhatIsDue(): void {
-    this.#link.doWhatIsDue();
+  #runDue(): void {
+    this.#link.runDue();
     const nowMs = this.#clock.nowMs();
     if (this.#joining && nowMs >= this.#joining.untilMs) {
       this.#joining.reject(new ClientError("no_answer", "the server does not answer"));
@@ -426,75 +440,75 @@ export class Session {
     if (nowMs >= this.#wakeDueMs) this.#link.drop();
     if (this.#renewal && nowMs >= this.#renewal.dueMs) {
       this.#renewal.renew((ticket) => {
-        this.#ask({ action: "auth", ticket });
+        this.#request({ action: "auth", ticket });
         this.#arm();
       });
     }
     if (this.#isKnown && nowMs >= this.#pingDueMs()) this.#ping();
-    if (!this.#link.isOpen) return; // after the last ping that nobody answered
-    if (nowMs >= this.#watchDueMs) this.#askToWatch();
-    if (nowMs >= this.#catchup.dueMs(this.state)) this.#askForWhatIsMissing();
-    this.#sayWhatIsDue();
+    if (!this.#link.isOpen) return; // the last ping was not answered
+    if (nowMs >= this.#watchDueMs) this.#requestFeed();
+    if (nowMs >= this.#catchup.dueMs(this.state)) this.#resumeMissing();
+    this.#resendDue();
     if (nowMs >= this.#silentDueMs()) {
-      this.#heardMs = nowMs;
-      this.#told.push({ kind: "refused", frame: silent(this.state.conversation) });
+      this.#receivedMs = nowMs;
+      this.#effects.push({ kind: "refused", frame: silent(this.state.conversation) });
     }
   }
 
-  #sayWhatIsDue(): void {
+  #resendDue(): void {
     for (const messageId of this.#outbox.due()) {
       if (!this.#outbox.isSpent(messageId)) {
-        this.#sayAgain(messageId);
+        this.#sendAgain(messageId);
         continue;
       }
-      const frame = this.#outbox.lastWord(this.state.conversation, messageId);
+      const frame = this.#outbox.lastRefusal(this.state.conversation, messageId);
       this.#giveUp(messageId);
-      this.#told.push({ kind: "refused", frame });
+      this.#effects.push({ kind: "refused", frame });
     }
   }
 
-  #askForWhatIsMissing(): void {
+  #resumeMissing(): void {
     if (!this.#catchup.isSpent) {
       this.#resume();
       return;
     }
     this.#catchup.giveUp();
-    this.#told.push({ kind: "refused", frame: noAnswer(this.state.conversation) });
+    this.#effects.push({ kind: "refused", frame: noAnswer(this.state.conversation) });
   }
 
   #pingDueMs(): number {
     const everyS = this.state.open ? this.#pace.pingEveryS : this.#pace.idlePingEveryS;
-    return this.#pingedMs + (this.#unheard ? this.#pace.answerS : everyS) * 1000;
+    return this.#pingedMs + (this.#unanswered ? this.#pace.answerS : everyS) * 1000;
   }
 
   #silentDueMs(): number {
     const { open, approval, place } = this.state;
-    return open && !approval && place === 0 ? this.#heardMs + this.#pace.silentS * 1000 : NEVER;
+    return open && !approval && place === 0 ? this.#receivedMs + this.#pace.silentS * 1000 : NEVER;
   }
 
-  /** Ask for the newest event number; after several pings without any answer, reconnect. */
+  /** Request the newest event number. After several unanswered pings, reconnect. */
   #ping(): void {
     this.#pingedMs = this.#clock.nowMs();
-    if (this.#unheard >= this.#pace.pings) {
+    if (this.#unanswered >= this.#pace.pings) {
       this.#link.drop();
       return;
     }
-    this.#unheard += 1;
-    this.#askForNewest();
+    this.#unanswered += 1;
+    this.#requestNewest();
   }
 
-  #askForNewest(): void {
-    this.#ask({ action: "ping", conversation: this.state.conversation });
+  #requestNewest(): void {
+    this.#request({ action: "ping", conversation: this.state.conversation });
   }
 
-  #askToWatch(): void {
+  #requestFeed(): void {
     this.#watchDueMs = this.#clock.nowMs() + this.#pace.answerS * 1000;
-    this.#ask({ action: "watch" });
+    this.#request({ action: "watch" });
   }
 
-  #sayAgain(messageId: string): void {
+  #sendAgain(messageId: string): void {
     this.#outbox.note(messageId);
-    this.#ask(sendRequest(this.state, messageId));
+    this.#request(sendRequest(this.state, messageId));
   }
 
   #giveUp(messageId: string): void {
@@ -505,11 +519,11 @@ export class Session {
   #resume(): void {
     this.listening = true;
     this.#catchup.note();
-    this.#ask(resumeRequest(this.state));
+    this.#request(resumeRequest(this.state));
   }
 
-  /** Send a request. Without a connection it goes nowhere: `#greet` asks again for everything on the next one. */
-  #ask(request: Request): void {
+  /** Send a request. Without a connection it is dropped: `#greet` repeats every request on the next one. */
+  #request(request: Request): void {
     if (this.#link.isOpen) this.#link.send(encodeRequest(request));
   }
 
@@ -517,14 +531,14 @@ export class Session {
   #greet(): void {
     this.listening = false;
     this.#renewal?.begin();
-    // The silence of a connection that was gone says nothing about the turn.
-    this.#pingedMs = this.#heardMs = this.#clock.nowMs();
-    this.#unheard = 0;
+    // The silence of a lost connection says nothing about the turn.
+    this.#pingedMs = this.#receivedMs = this.#clock.nowMs();
+    this.#unanswered = 0;
     this.#wakeDueMs = NEVER;
-    this.#outbox.sayAllAgain();
-    if (this.#joining) this.#askForNewest();
+    this.#outbox.resendAll();
+    if (this.#joining) this.#requestNewest();
     if (this.#isKnown) this.#resume();
-    if (this.#watches) this.#askToWatch();
+    if (this.#watches) this.#requestFeed();
   }
 }
 

@@ -1,14 +1,14 @@
 /** Readers of decoded JSON: each returns the value it expects, or throws TypeError. */
 
-/** Reads one value; `name` is its field's, for the error. */
+/** Reads one value; `name` is the field's name, for the error. */
 export type Read<T = unknown> = (value: unknown, name?: string) => T;
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Fields by name: what reads one, and its value where it is absent. A field without one is required. */
+/** Readers by field name, each with the value for an absent field. A field without one is required. */
 export type Shape = Readonly<Record<string, readonly [read: Read, otherwise?: unknown]>>;
 
-/** Return a reader of objects; fields that the shape does not name are left out. */
+/** Return a reader of objects; fields that are not in the shape are left out. */
 export function struct(shape: Shape): Read<Fields> {
   const rows = Object.entries(shape);
   return (value, name) => {
@@ -29,7 +29,7 @@ export function list<T>(read: Read<T>): Read<readonly T[]> {
   };
 }
 
-/** Return a reader of one of these texts: another one is a later release's. */
+/** Return a reader of one of these texts. Any other comes from a later release. */
 export function oneOf(...known: readonly string[]): Read<string> {
   return (value, name) => {
     const read = text(value, name);

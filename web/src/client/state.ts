@@ -1,4 +1,7 @@
-/** The client's state of one conversation. Pure values: a fold returns new objects where something changed, and shares the rest. */
+/**
+ * The client's state of one conversation. States are pure values: a fold returns new objects where something changed,
+ * and shares the rest.
+ */
 
 import { type Control, NO_CONTROL } from "./control.ts";
 import type { Said } from "./frames.ts";
@@ -6,10 +9,10 @@ import { type Request, renderRequest } from "./outgoing.ts";
 
 /** One lane of the running stream, from character `base` on. Offsets are code points, not UTF-16 units. */
 export interface LaneText {
-  /** The offset of the first known character: the text before it another state holds, or it is kept nowhere. */
+  /** The offset of the first known character. The text before it is in another state, or is stored nowhere. */
   readonly base: number;
   readonly text: string;
-  /** The offset after the last known character: `base` and the characters of `text`, counted as they come. */
+  /** The offset after the last known character: `base` plus the number of characters in `text`. */
   readonly end: number;
   /** Pieces that arrived before the ones they continue. */
   readonly early: readonly (readonly [off: number, text: string])[];
@@ -21,34 +24,34 @@ export interface ClientState {
   readonly conversation: string;
   /** The newest batch applied. */
   readonly cursor: number;
-  /** The newest batch heard of. */
+  /** The newest batch that the client knows of. */
   readonly newest: number;
   /** The running stream, 0 if none is known. */
   readonly claim: number;
-  /** The newest stream that can no longer grow. */
+  /** The newest stream that no longer grows. */
   readonly settled: number;
   readonly lanes: ReadonlyMap<string, LaneText>;
   /** The facts about the running stream's lanes. */
   readonly control: Control;
-  /** The pieces of a batch that came in several frames, by batch and part. */
+  /** The pieces of a batch that arrives in several frames, by batch and part. */
   readonly parts: ReadonlyMap<number, ReadonlyMap<number, string>>;
   /** Our unanswered messages, by id. */
   readonly unacked: ReadonlyMap<string, Said>;
-  /** The texts of all messages beside the open turn, by id. */
+  /** The texts of all messages queued during the open turn, by id. */
   readonly queued: ReadonlyMap<string, string>;
   readonly open: boolean;
   readonly turnId: string;
-  /** The call about which the turn waits for a person's answer, or "". */
+  /** The call for which the turn waits for approval, or "". */
   readonly approval: string;
-  /** Where the turn waits in line to begin, 1 if it is the next; 0 if it does not. */
+  /** The turn's position in the queue, 1 if it is the next; 0 if it is not queued. */
   readonly place: number;
-  /** The newest turn that has ended, as far as this client has heard. */
+  /** The newest ended turn that this client knows of. */
   readonly ended: string;
-  /** Nothing of the conversation is left, and nothing more comes. */
+  /** The conversation is deleted, and no more events follow. */
   readonly deleted: boolean;
 }
 
-/** Return the state of a client that has every event up to batch `cursor`, and knows nothing else. */
+/** Return the state of a client that has every event up to batch `cursor`, and no other information. */
 export function emptyState(conversation: string, cursor = 0): ClientState {
   return {
     conversation,
@@ -80,13 +83,13 @@ export function isStreaming(state: ClientState): boolean {
   return state.claim > state.settled;
 }
 
-/** Return true if something is missing: a batch, or a piece of text before one that arrived. */
+/** Return true if something is missing: a batch, or a piece of text before one that has arrived. */
 export function isBehind(state: ClientState): boolean {
   if (state.deleted) return false;
   return state.newest > state.cursor || [...state.lanes.values()].some((lane) => lane.early.length > 0);
 }
 
-/** Return the request for the message noted under `messageId`. */
+/** Return the request for the message stored under `messageId`. */
 export function sendRequest(state: ClientState, messageId: string): Request {
   const said = state.unacked.get(messageId);
   if (!said) throw new RangeError(`no message ${messageId} waits for an answer`);

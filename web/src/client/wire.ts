@@ -1,5 +1,5 @@
 /**
- * Frames and lines of the control lane, read from JSON. Absent fields have their defaults.
+ * Frames and lines of the control lane, read from JSON. Absent fields get their defaults.
  *
  * Source: docs/reference/messages.md, stepline/model/wire/event.py.
  */
@@ -21,8 +21,8 @@ import { type Fields, int, list, object, text } from "./shape.ts";
 /**
  * Decode a frame; return null for a kind that this release does not know.
  *
- * Text that is no frame is an error of the gateway itself, sent when a function behind it fails: its code is `gateway`, and
- * it may be about any message. Throws ClientError `format_newer`.
+ * Text that is not a frame is an error of the gateway itself, sent when the function that serves it fails. Its code is
+ * `gateway`, and it may apply to any message. Throws ClientError `format_newer`.
  */
 export function readFrame(json: string): Frame | null {
   try {
@@ -34,9 +34,10 @@ export function readFrame(json: string): Frame | null {
 }
 
 /**
- * Read a frame from decoded JSON, such as one of a page of past events; null for a kind that this release does not know.
+ * Read a frame from decoded JSON, such as one of a page of past events; null for a kind that this release does not
+ * know.
  *
- * Throws TypeError if it is no frame of ours, ClientError `format_newer`.
+ * Throws TypeError if it is not a frame, ClientError `format_newer`.
  */
 export function parseFrame(value: unknown): Frame | null {
   const fields = object(value);
@@ -51,12 +52,12 @@ export function errorFrame(given: Pick<ErrorFrame, "code" | "message"> & Partial
   return { frame: "error", message_id: "", conversation: "", retry_after_s: 0, retryable: false, ...given };
 }
 
-/** Decode the events of a batch that came in parts. Throws SyntaxError, TypeError. */
+/** Decode the events of a batch that arrived in parts. Throws SyntaxError, TypeError. */
 export function joinPieces(pieces: readonly string[]): readonly ClientEvent[] {
   return list(EVENT)(JSON.parse(pieces.join(""))) as readonly unknown[] as readonly ClientEvent[];
 }
 
-/** Decode one line of the control lane; null for a line of a later release. */
+/** Decode one line of the control lane; null for a line from a later release. */
 export function readControlLine(line: string): LaneOpened | LaneClosed | null {
   try {
     const fields = object(JSON.parse(line));
