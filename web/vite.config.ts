@@ -1,7 +1,10 @@
 import preact from "@preact/preset-vite";
 import { defineConfig } from "vitest/config";
 
-/** The end of marked's one file, which ties the lexer to all that makes HTML of its tokens: a third of it, which the page has no use for. */
+/**
+ * The end of marked's single file connects the lexer to everything that makes HTML of its tokens: a third of it, which
+ * the page does not use.
+ */
 const MARKED_END = /var \w+=new \w+;function \w+\(\w+,\w+\)\{return \w+\.parse\(.*export\{.*?(\w+) as Lexer,.*$/s;
 
 const lexerAlone = {
@@ -15,14 +18,14 @@ const lexerAlone = {
 
 export default defineConfig({
   plugins: [preact({ devToolsEnabled: false }), lexerAlone],
-  // Nothing inline, whatever its size: the page's policy allows no inline script or style, and no data: address.
+  // Inline nothing, whatever its size: the page's policy allows no inline script or style, and no data: address.
   build: { target: "es2023", assetsInlineLimit: 0, modulePreload: { polyfill: false }, sourcemap: false },
   test: {
     include: ["tests/**/*.test.{ts,tsx}"],
     setupFiles: ["tests/setup.ts"],
-    // One environment for all files of a process: a third of the time.
+    // One environment for all files of a process: tests take a third of the time.
     isolate: false,
-    // These end a test that hangs. A busy machine may take the defaults' five seconds for any test.
+    // These limits end a test that hangs. On a busy machine, any test may exceed the default of five seconds.
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

@@ -1,4 +1,4 @@
-/** Start the page: sign in, then draw. */
+/** Start the page: sign in, then render. */
 
 import { render } from "preact";
 import { HttpApi, postForm } from "./api/index.ts";
@@ -41,7 +41,7 @@ async function start(): Promise<void> {
   }
 }
 
-/** Leave for the issuer: silently, if its own session may still stand. */
+/** Go to the issuer: without a page, if its own session may still exist. */
 async function leave(returnRoute: string, silently = false, kept?: Kept): Promise<void> {
   try {
     const config = await loadConfig();
@@ -51,7 +51,7 @@ async function leave(returnRoute: string, silently = false, kept?: Kept): Promis
   }
 }
 
-/** Go on after a sign-in that did not work: nobody is signed in, or the address is an old one. */
+/** Continue after a failed sign-in: no user is signed in, or the address is an old one. */
 async function recover(error: unknown): Promise<void> {
   if (!(error instanceof AuthError)) throw error;
   const again = () => leave(error.returnRoute, false, error.kept);
@@ -109,7 +109,7 @@ function watchBrowser(page: Page): void {
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "visible") page.wake();
   });
-  // A file that misses the thread must not take the page's place.
+  // If a file of the thread cannot be loaded, the rest of the page must still work.
   for (const kind of ["dragover", "drop"] as const) {
     addEventListener(kind, (event) => {
       if (event.dataTransfer?.types.includes("Files")) event.preventDefault();

@@ -1,4 +1,4 @@
-/** The fields of limits as an admin types them. Pure. */
+/** The fields of the limits form as an admin types them. Pure. */
 
 import type { Limits, NewLimits, Used } from "../api/index.ts";
 
@@ -6,10 +6,10 @@ export type FieldName = Exclude<keyof Limits, "stopped">;
 
 interface Field {
   readonly name: FieldName;
-  /** What a number that is typed means in the unit of the API. */
+  /** Converts a typed number to the unit of the API. */
   readonly scale: number;
   readonly used: keyof Used | null;
-  /** Whole numbers alone. */
+  /** Whole numbers only. */
   readonly whole: boolean;
 }
 
@@ -25,14 +25,14 @@ export const FIELDS: readonly Field[] = [
   { name: "storage_bytes", scale: MB, used: "storage_bytes", whole: false },
 ];
 
-/** What stands in the form: a text a field, "" for the default, and the reason of a stop. */
+/** The content of the form: one text a field, "" for the default, and the reason of a stop. */
 export interface Form {
   readonly texts: Readonly<Record<FieldName, string>>;
   readonly stops: boolean;
   readonly reason: string;
 }
 
-/** Return the form of the limits that are given to an account. */
+/** Return the form for the limits given to an account. */
 export function formOf(given: Limits): Form {
   const texts = Object.fromEntries(FIELDS.map((field) => [field.name, textOf(given[field.name], field.scale)]));
   return { texts: texts as Form["texts"], stops: Boolean(given.stopped), reason: given.stopped ?? "" };
@@ -42,7 +42,7 @@ function textOf(value: number | null | undefined, scale: number): string {
   return value === null || value === undefined ? "" : String(value / scale);
 }
 
-/** Return the names of the fields that are no numbers. */
+/** Return the names of the fields that are not valid numbers. */
 export function wrongFields({ texts }: Form): readonly FieldName[] {
   return FIELDS.filter(({ name, whole }) => {
     const text = texts[name].trim();
@@ -52,7 +52,10 @@ export function wrongFields({ texts }: Form): readonly FieldName[] {
   }).map(({ name }) => name);
 }
 
-/** Return what is sent for a form: `version` is that of the limits it began with, `reason` is told for a stop without one. */
+/**
+ * Return the limits to send for a form. `version` is that of the limits it started from; `reason` is the reason to send
+ * for a stop without one.
+ */
 export function limitsOf(form: Form, version: number, reason: string): NewLimits {
   const given = FIELDS.flatMap(({ name, scale }) => {
     const text = form.texts[name].trim();

@@ -1,4 +1,7 @@
-/** Limits as an admin sets them: of the tenant, of the project and of one user, with the switch that stops everything. */
+/**
+ * The form in which an admin sets limits: of the tenant, of the project and of one user, with the switch that stops
+ * everything.
+ */
 
 import { useEffect, useId, useState } from "preact/hooks";
 import type { HttpApi, NewLimits, OwnStanding, ScopeStanding } from "../api/index.ts";
@@ -128,7 +131,7 @@ function AccountForm({ account }: { account: Account }) {
       setSaid(say.saved);
     } catch (error) {
       refuse(error);
-      // What somebody else has set meanwhile is shown before it is replaced.
+      // Limits that another admin has set meanwhile are shown before they are replaced.
       if (codeOf(error) === "limits_changed") account.read().then(take, refuse);
     }
   };

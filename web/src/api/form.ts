@@ -1,15 +1,16 @@
-/** The form of an upload: posted to the bucket, which gets no token, with its progress. */
+/** Posts an upload form to the bucket, without a token, and reports its progress. */
 
 import { ApiError } from "./transport.ts";
 import type { UploadGrant } from "./types.ts";
 
-/** A reason that S3 gives. Source: docs.aws.amazon.com/AmazonS3, "REST error responses". */
+/** An error code of S3. Source: docs.aws.amazon.com/AmazonS3, "REST error responses". */
 const CODE = /<Code>(\w{1,64})<\/Code>/;
 
 /**
- * Post a file by its grant; `progress` gets the part that was sent, from 0 to 1.
+ * Post a file with its grant; `progress` receives the share that was sent, from 0 to 1.
  *
- * Throws ApiError: `form_refused`, the bucket does not take the form, or no file of this size or type; `api_unreachable`.
+ * Throws ApiError: `form_refused` if the bucket does not accept the form, or a file of this size or type;
+ * `api_unreachable`.
  */
 export function postForm(
   grant: UploadGrant,
@@ -20,7 +21,7 @@ export function postForm(
   for (const [name, value] of Object.entries(grant.fields)) form.append(name, value);
   form.append("file", file);
   return new Promise((resolve, reject) => {
-    // fetch does not tell how much of a body was sent.
+    // fetch does not report how much of a body was sent.
     const request = new XMLHttpRequest();
     request.upload.onprogress = (event) => event.lengthComputable && progress(event.loaded / event.total);
     request.onload = () => {

@@ -1,7 +1,8 @@
 /**
- * The transport of the HTTP API's client: one request with a fresh token, its answer decoded, or its refusal thrown.
+ * The transport of the HTTP API client: sends one request with a fresh token, and decodes its answer or throws its
+ * refusal.
  *
- * Nothing is sent twice, no redirect is followed, and no cookie goes along.
+ * It sends nothing twice, follows no redirects, and sends no cookies.
  */
 
 import { wellFormed } from "../client/index.ts";
@@ -9,12 +10,12 @@ import type { Problem } from "./types.ts";
 
 const TIMEOUT_MS = 30_000;
 
-/** What goes along with a call beside its values. */
+/** Options of a call besides its values. */
 export interface Call {
   readonly signal?: AbortSignal;
 }
 
-/** A call that makes something: the same key again finds what the first request made. */
+/** For a call that creates something: the same key again returns what the first request created. */
 export interface KeyedCall extends Call {
   readonly idempotencyKey?: string;
 }
@@ -27,8 +28,8 @@ interface Values extends KeyedCall {
 /**
  * A refusal: `code` is stable, `detail` is a sentence for people.
  *
- * Status 0 is no answer at all, code `api_unreachable`. A refusal by the gateway itself has the code `unauthorized` or
- * `gateway`, one by the bucket of uploads `form_refused`.
+ * Status 0 means no answer at all, with the code `api_unreachable`. A refusal by the gateway itself has the code
+ * `unauthorized` or `gateway`, one by the upload bucket `form_refused`.
  */
 export class ApiError extends Error {
   override readonly name = "ApiError";
@@ -48,13 +49,13 @@ export class ApiError extends Error {
   }
 }
 
-/** Asks one HTTP API as one user. */
+/** Calls one HTTP API as one user. */
 export class ApiTransport {
   readonly #baseUrl: string;
   readonly #token: () => Promise<string>;
   readonly #signedOut: () => void;
 
-  /** `token` is asked for each request, since tokens expire; `signedOut` hears that one was refused. */
+  /** `token` is called for each request, since tokens expire; `signedOut` is called when the API refuses one. */
   constructor(baseUrl: string, token: () => Promise<string>, signedOut: () => void = () => undefined) {
     this.#baseUrl = baseUrl.replace(/\/+$/, "");
     this.#token = token;
@@ -72,7 +73,7 @@ export class ApiTransport {
     }
   }
 
-  /** Ask an endpoint whose answer is empty. Throws like `ask`. */
+  /** Call an endpoint whose answer is empty. Throws like `ask`. */
   protected async tell(method: string, path: string, values: Values): Promise<void> {
     await this.#exchange(method, path, values);
   }
@@ -101,7 +102,10 @@ export class ApiTransport {
   }
 }
 
-/** Return a name as one part of a path. Throws ApiError `bad_path` if it is none: the gateway decodes slashes. */
+/**
+ * Return a name as one segment of a path. Throws ApiError `bad_path` if that is impossible: the gateway decodes
+ * slashes.
+ */
 export function part(text: string): string {
   if (text === "" || text === "." || text === ".." || /[/?]/.test(text)) {
     throw new ApiError({ status: 400, code: "bad_path", detail: "This is no part of a path." });
@@ -109,7 +113,7 @@ export function part(text: string): string {
   return encodeURIComponent(text);
 }
 
-/** Return a query with its `?`; "" if nothing is asked for. */
+/** Return a query with its `?`, or "" if it has no values. */
 function encodeQuery(query: object = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();

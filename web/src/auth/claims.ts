@@ -1,8 +1,8 @@
 /**
- * The claims of an ID token that came from the token endpoint itself.
+ * The claims of an ID token that comes directly from the token endpoint.
  *
- * The page asked the issuer over its own connection, so the signature is not checked here (OpenID Connect Core 1.0
- * §3.1.3.7, rule 6); the API checks it with every request.
+ * The page requested it from the issuer over its own connection, so the signature is not checked here (OpenID Connect
+ * Core 1.0 §3.1.3.7, rule 6); the API checks it with every request.
  */
 
 import type { PageConfig } from "./config.ts";
@@ -20,12 +20,12 @@ export interface Claims {
   readonly lifetimeS: number;
 }
 
-/** Groups that mean a role, the highest last. The server decides for itself; here they only show or hide. */
+/** Groups that mean a role, the highest last. The server decides; here they only show or hide controls. */
 const ROLES = ["project_admin", "tenant_admin"];
 const GROUPS = "cognito:groups";
 const NAMES = ["name", "preferred_username", "email", "cognito:username"];
 
-/** Return what the page uses of an ID token. Throws AuthError `sign_in_refused`, if it is not for this client. */
+/** Return the claims that the page uses. Throws AuthError `sign_in_refused` if the ID token is not for this client. */
 export function readClaims(token: string, config: PageConfig): Claims {
   const found = decode(token);
   const { iss, aud, sub, iat, exp, nonce } = found;

@@ -1,8 +1,8 @@
-/** The stage that the page belongs to: where to sign in, and where to ask. */
+/** The configuration of the page's stage: where to sign in, and where the API is. */
 
 import { AuthError } from "./error.ts";
 
-/** The document `/config.json`, with the names of its fields as they are in it. It holds no secret. */
+/** The document `/config.json`, with its field names unchanged. It holds no secret. */
 export interface PageConfig {
   readonly issuer: string;
   readonly client_id: string;
@@ -10,19 +10,19 @@ export interface PageConfig {
   readonly http_url: string;
   readonly socket_url: string;
   readonly stage: string;
-  /** Whose conversations show what the model saw. */
+  /** The users whose conversations show what the model read. */
   readonly inspect: "owner" | "admin" | "none";
   readonly uploads: boolean;
   readonly version: string;
-  /** The token that the API takes: the ID token, or the access token where the client is not the audience. */
+  /** The token that the API accepts: the ID token, or the access token where the client is not the audience. */
   readonly token?: "id" | "access";
-  /** The bundles that have a page of their own at `/ui/<name>/`. */
+  /** The bundles that have their own page at `/ui/<name>/`. */
   readonly ui?: readonly string[];
-  /** What a new conversation on a local stage offers, in place of the start of the tour. */
+  /** Suggestions of a new conversation on a local stage, in place of the first ones of the tour. */
   readonly suggestions?: readonly string[];
 }
 
-/** Return the page's stage. Throws AuthError `config_unreachable`. */
+/** Return the configuration of the page's stage. Throws AuthError `config_unreachable`. */
 export async function loadConfig(): Promise<PageConfig> {
   const response = await fetch("/config.json", { cache: "no-store", credentials: "omit" }).catch(() => null);
   if (!response?.ok) throw new AuthError("config_unreachable");

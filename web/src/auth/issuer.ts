@@ -1,5 +1,5 @@
 /**
- * The issuer, found by its metadata, and its token endpoint.
+ * The issuer, discovered by its metadata, and its token endpoint.
  *
  * Source: OpenID Connect Discovery 1.0 §4; RFC 6749 §4.1.3 and §6; RFC 7636.
  */
@@ -16,7 +16,7 @@ export interface Metadata {
   readonly authorization_response_iss_parameter_supported?: boolean;
 }
 
-/** What a token endpoint gives. Secret. */
+/** The answer of a token endpoint. Secret. */
 export interface TokenAnswer {
   readonly id_token?: string;
   readonly access_token?: string;
@@ -26,7 +26,9 @@ export interface TokenAnswer {
 
 const TIMEOUT_MS = 15_000;
 
-/** Return the issuer's metadata. Throws AuthError `issuer_unreachable`, also if it is another issuer's. */
+/**
+ * Return the issuer's metadata. Throws AuthError `issuer_unreachable`, also if the metadata belongs to another issuer.
+ */
 export async function discover(config: PageConfig): Promise<Metadata> {
   const found = await ask<Metadata>(`${config.issuer.replace(/\/$/, "")}/.well-known/openid-configuration`);
   if (found.issuer !== config.issuer || !found.authorization_endpoint || !found.token_endpoint) {
@@ -40,7 +42,9 @@ export function exchange(metadata: Metadata, fields: Record<string, string>): Pr
   return ask<TokenAnswer>(metadata.token_endpoint, fields);
 }
 
-/** Take a refresh token back, if the issuer can; that it could not be told is no reason to stay signed in. */
+/**
+ * Revoke a refresh token, if the issuer supports it. A failure to reach the issuer does not keep the user signed in.
+ */
 export async function revoke(metadata: Metadata, fields: Record<string, string>): Promise<void> {
   if (metadata.revocation_endpoint === undefined) return;
   await send(metadata.revocation_endpoint, fields).catch(() => undefined);

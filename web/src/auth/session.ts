@@ -1,8 +1,8 @@
 /**
- * A signed-in session: its tokens live in private fields of this module, and nowhere else.
+ * A signed-in session. Its tokens live only in private fields of this module.
  *
- * The API takes the ID token: it names the client as its audience at every issuer, and at Cognito it alone has the claims of
- * tenant and project. Where the API is an audience of its own, it takes the access token.
+ * The API accepts the ID token: it names the client as its audience at every issuer, and at Cognito only it has the
+ * claims of tenant and project. Where the API is a separate audience, it accepts the access token.
  */
 
 import { readClaims, type User } from "./claims.ts";
@@ -16,22 +16,25 @@ export interface AuthSession {
   expiresAtS(): number;
   /** Return a token for the API, renewed if it is about to expire. Throws AuthError. */
   token(): Promise<string>;
-  /** End: the API refuses the token. */
+  /** End the session because the API refuses the token. */
   expire(): void;
-  /** Forget the tokens, end the issuer's own session, and leave for `/signed-out`. */
+  /** Forget the tokens, end the issuer's own session, and go to `/signed-out`. */
   signOut(): Promise<void>;
-  /** Run once the session is over without a sign-out; at once if it is. */
+  /** Run a function once the session is over without a sign-out; at once if it already is. */
   onExpired(run: () => void): void;
 }
 
-/** A token is renewed when less than this part of its life is left: the socket's credential is renewed at the same time. */
+/**
+ * A token is renewed when less than this share of its lifetime is left. The socket's credential is renewed at the same
+ * time.
+ */
 const RENEW_PART = 0.2;
-/** A token that ends sooner is not given out: a request must arrive with it. */
+/** A token that expires sooner is not returned: it must still be valid when the request arrives. */
 const SPARE_S = 5;
-/** Browsers keep a timer in 31 bits. */
+/** Browsers store a timer's delay in 31 bits. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
-/** Return the session that a token endpoint's answer begins. Throws AuthError `sign_in_refused`. */
+/** Return the session for a token endpoint's answer. Throws AuthError `sign_in_refused`. */
 export function beginSession(config: PageConfig, metadata: Metadata, answer: TokenAnswer, nonce: string): AuthSession {
   const held = hold(config, answer);
   if (held.nonce !== nonce) throw new AuthError("sign_in_refused", "nonce");
@@ -66,7 +69,7 @@ class Session implements AuthSession {
       this.#renewal ??= this.#renew().finally(() => {
         this.#renewal = null;
       });
-      // An issuer that does not answer now may answer later; the token is still good for a while.
+      // The issuer may answer later; until then the current token is still valid for a while.
       await this.#renewal.catch((error: unknown) => {
         if (leftS < SPARE_S) throw error;
       });
@@ -100,7 +103,7 @@ class Session implements AuthSession {
     const given = this.#held.refreshToken;
     const fields = { grant_type: "refresh_token", refresh_token: given, client_id: this.#config.client_id };
     try {
-      // An issuer that does not rotate refresh tokens gives none here.
+      // An issuer that does not rotate refresh tokens sends none here.
       const fresh = hold(this.#config, { refresh_token: given, ...(await exchange(this.#metadata, fields)) });
       if (fresh.user.subject !== this.user.subject) throw new AuthError("sign_in_refused", "subject");
       if (this.#over) return;
@@ -112,7 +115,7 @@ class Session implements AuthSession {
     }
   }
 
-  /** Tell the end of a session that nothing can renew; with a refresh token the next request renews it. */
+  /** Report the end of a session that cannot be renewed. With a refresh token, the next request renews it. */
   #watch(): void {
     clearTimeout(this.#timer);
     if (this.#held.refreshToken !== "") return;
@@ -132,7 +135,7 @@ class Session implements AuthSession {
   }
 }
 
-/** Where the issuer ends its own session; `/signed-out` if it has no such place. */
+/** The address at which the issuer ends its own session, or `/signed-out` if it has none. */
 function endAddress(config: PageConfig, metadata: Metadata, idToken: string): string {
   const signedOut = `${location.origin}/signed-out`;
   if (metadata.end_session_endpoint === undefined) return signedOut;
@@ -140,7 +143,8 @@ function endAddress(config: PageConfig, metadata: Metadata, idToken: string): st
   const fields = {
     client_id: config.client_id,
     post_logout_redirect_uri: signedOut,
-    // Cognito has a name of its own, and reads no hint. Source: docs.aws.amazon.com/cognito, "The managed logout endpoint".
+    // Cognito has its own parameter name and ignores the hint. Source: docs.aws.amazon.com/cognito, "The managed logout
+    // endpoint".
     ...(isCognito(config) ? { logout_uri: signedOut } : { id_token_hint: idToken }),
   };
   for (const [name, value] of Object.entries(fields)) url.searchParams.set(name, value);
@@ -155,7 +159,7 @@ interface Held {
   readonly user: User;
   readonly nonce: string;
   readonly idToken: string;
-  /** The one of the tokens that the API takes. */
+  /** The token that the API accepts. */
   readonly token: string;
   readonly refreshToken: string;
   readonly lifetimeS: number;
@@ -169,7 +173,7 @@ function hold(config: PageConfig, answer: TokenAnswer): Held {
   if (byAccess && accessToken === "") throw new AuthError("sign_in_refused", "no_token");
   const token = byAccess ? accessToken : idToken;
   const lifetimeS = byAccess ? (answer.expires_in ?? claims.lifetimeS) : claims.lifetimeS;
-  // Counted from now by this machine's clock, which need not agree with the issuer's.
+  // Counted from now by this machine's clock, which may differ from the issuer's.
   const expiresAtS = Date.now() / 1000 + lifetimeS;
   return { user: claims.user, nonce: claims.nonce, idToken, token, refreshToken, lifetimeS, expiresAtS };
 }

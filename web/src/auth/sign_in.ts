@@ -1,5 +1,5 @@
 /**
- * The sign-in by authorization code with PKCE, at any issuer of OpenID Connect.
+ * Sign-in by authorization code with PKCE, at any OpenID Connect issuer.
  *
  * Source: OpenID Connect Core 1.0 §3.1; RFC 7636 (PKCE, S256 alone); RFC 9207 (`iss` in the answer).
  */
@@ -9,7 +9,10 @@ import { AuthError, type Kept, NOTHING_KEPT } from "./error.ts";
 import { discover, exchange, type Metadata } from "./issuer.ts";
 import { type AuthSession, beginSession } from "./session.ts";
 
-/** What a tab keeps from the redirect to the callback, which deletes it: no token, and text only as a draft. */
+/**
+ * The data that a tab stores from the redirect until the callback, which deletes it. It holds no token, and text only
+ * as drafts.
+ */
 interface Begun {
   readonly verifier: string;
   readonly state: string;
@@ -23,7 +26,7 @@ const CALLBACK = "/callback";
 
 export const SignIn = {
   /**
-   * Leave for the issuer's sign-in page; it leads back to `/callback`. What is `kept` comes back with its user.
+   * Go to the issuer's sign-in page, which redirects to `/callback`. `kept` drafts return to the same user only.
    *
    * Throws AuthError `issuer_unreachable`.
    */
@@ -31,16 +34,17 @@ export const SignIn = {
     leave(config, returnRoute, {}, kept),
 
   /**
-   * Leave for the issuer, which answers from its own session without a page: what a reload does.
+   * Go to the issuer, which answers from its own session without a page. This is how a reload signs in.
    *
-   * `finish` throws `login_required` if there is none. An issuer that does not know `prompt` shows its page.
+   * `finish` throws `login_required` if there is no session. An issuer that does not know `prompt` shows its page.
    */
   resume: (config: PageConfig, returnRoute: string): Promise<never> => leave(config, returnRoute, { prompt: "none" }),
 
   /**
-   * Finish at `/callback`: exchange the code, and take it out of the address.
+   * Finish the sign-in at `/callback`: exchange the code, and remove it from the address.
    *
-   * Throws AuthError: `login_required`, `stale_callback`, `sign_in_refused`, `issuer_unreachable`, `config_unreachable`.
+   * Throws AuthError: `login_required`, `stale_callback`, `sign_in_refused`, `issuer_unreachable`,
+   * `config_unreachable`.
    */
   async finish(): Promise<{ session: AuthSession; returnRoute: string; drafts: Kept["drafts"] }> {
     const answer = new URLSearchParams(location.search);
@@ -74,7 +78,7 @@ async function leave(
   given?: Kept,
 ): Promise<never> {
   const metadata = await discover(config);
-  // A sign-in that was given up at the issuer has kept drafts, too.
+  // A sign-in that was abandoned at the issuer has kept drafts, too.
   const kept = given ?? takeBegun()?.kept ?? NOTHING_KEPT;
   const begun: Begun = { verifier: random(), state: random(), nonce: random(), returnRoute, kept };
   try {
@@ -96,7 +100,7 @@ async function leave(
   };
   for (const [name, value] of Object.entries(fields)) url.searchParams.set(name, value);
   location.assign(url.href);
-  return new Promise(() => {}); // the page is being left
+  return new Promise(() => {}); // the browser is leaving the page
 }
 
 function checkAnswer(answer: URLSearchParams, metadata: Metadata): void {
@@ -114,7 +118,7 @@ function takeBegun(): Begun | null {
   sessionStorage.removeItem(KEY);
   const begun = kept === null ? null : (JSON.parse(kept) as Begun);
   if (begun === null) return null;
-  // A route of this page: `//host` would be another one.
+  // A route of this page: `//host` would lead to another site.
   return /^\/(?![/\\])/.test(begun.returnRoute) ? begun : { ...begun, returnRoute: "/" };
 }
 

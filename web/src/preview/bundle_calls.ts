@@ -1,8 +1,9 @@
 /**
- * Which calls of the HTTP API a bundle's own page may make with its user's rights: what a reader sees, and to rate it.
+ * The calls of the HTTP API that a bundle's own page may make with its user's rights: to read the user's data, and to
+ * rate it.
  *
- * Not among them is what grants something to whoever holds the answer (tickets of the socket, links to bytes, uploads), what cannot
- * be taken back, and what is an admin's.
+ * Not allowed are calls whose answer grants access by itself (tickets of the socket, links to files, uploads), calls
+ * that cannot be undone, and those of admins.
  */
 
 const SEGMENT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}";
@@ -43,7 +44,7 @@ const ALLOWED: readonly Allowed[] = [
 
 const QUERY = /^[A-Za-z0-9_\-.~%&=+:,]{0,2000}$/;
 
-/** Return how a call may be made, null if it may not. `target` is a path with or without a query. */
+/** Return how a call may be made, or null if it is not allowed. `target` is a path with or without a query. */
 export function findAllowed(method: string, target: string): Allowed | null {
   const at = target.indexOf("?");
   const path = at < 0 ? target : target.slice(0, at);

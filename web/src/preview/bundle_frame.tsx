@@ -1,6 +1,6 @@
 /**
- * A bundle's own page beside the chat. It has no origin and no network: what it knows it asks for over one port, and the page asks
- * the HTTP API with the user's own rights. No token crosses, and no call that is not on the list.
+ * A bundle's own page next to the chat. It has no origin and no network. It sends its calls over one port, and the chat
+ * page makes them with the user's own rights. No token crosses, and no call that is not on the list.
  *
  * The protocol: docs/how-to/bundle-dashboard.md.
  */
@@ -21,7 +21,7 @@ interface Props {
   token(): Promise<string>;
 }
 
-/** A call of a bundle's page. */
+/** A call by a bundle's page. */
 interface Question {
   readonly id: number;
   readonly method: string;
@@ -35,7 +35,7 @@ interface Reply {
 }
 
 const NAME = /^[a-z][a-z0-9_-]{0,31}$/;
-/** Calls at a time; further ones are refused. */
+/** The maximum number of concurrent calls; further ones are refused. */
 const OPEN_MAX = 8;
 
 class Forwarder extends ApiTransport {
@@ -82,7 +82,7 @@ export class BundleFrame extends Component<Props> {
     this.#port?.close();
   }
 
-  /** Give the page in the frame a port: once. A page that it leads to gets none. */
+  /** Give the page in the frame a port, once. A page that it navigates to gets none. */
   #connect = (): void => {
     if (this.#port) {
       this.#port.close();

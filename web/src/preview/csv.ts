@@ -1,4 +1,4 @@
-/** Tables of comma-separated values (RFC 4180), read leniently: a text is never refused, and every cell is text. */
+/** Parses comma-separated values (RFC 4180) leniently: it rejects no text, and every cell is text. */
 
 export interface CsvTable {
   readonly header: readonly string[];
@@ -6,10 +6,10 @@ export interface CsvTable {
 }
 
 const SEPARATORS = [",", ";", "\t", "|"];
-/** So much of a text shows which separator it uses. */
+/** The length of the sample from which the separator is detected. */
 const SAMPLE_CHARS = 10_000;
 
-/** Return the separator that occurs most often in the first line, outside of quotes; a comma if none does. */
+/** Return the separator that occurs most often in the first line, outside quotes; a comma if none does. */
 export function findSeparator(text: string): string {
   const counts = new Map(SEPARATORS.map((separator) => [separator, 0]));
   let quoted = false;
@@ -21,7 +21,7 @@ export function findSeparator(text: string): string {
   return SEPARATORS.reduce((best, one) => ((counts.get(one) ?? 0) > (counts.get(best) ?? 0) ? one : best));
 }
 
-/** Return the records of a text. A quote that is never closed holds the rest. Blank lines are no records. */
+/** Return the records of a text. An unclosed quote holds the rest of the text. Blank lines are skipped. */
 export function parseCsv(text: string, separator: string): string[][] {
   const records: string[][] = [];
   const special = new RegExp(`["\\r\\n${separator === "|" ? "\\|" : separator}]`, "g");
@@ -41,7 +41,7 @@ export function parseCsv(text: string, separator: string): string[][] {
     }
     special.lastIndex = at;
     let found = special.exec(text);
-    while (found?.[0] === '"') found = special.exec(text); // a quote within a cell is one of its characters
+    while (found?.[0] === '"') found = special.exec(text); // a quote within a cell is a normal character
     const end = found?.index ?? text.length;
     cell += text.slice(at, end);
     at = end + 1;
@@ -57,7 +57,7 @@ export function parseCsv(text: string, separator: string): string[][] {
   return records;
 }
 
-/** Return the value of a quoted cell whose text begins at `at`, and where it ends, behind its quote. */
+/** Return the value of a quoted cell whose text begins at `at`, and the offset after its closing quote. */
 function readQuoted(text: string, at: number): [string, number] {
   const parts: string[] = [];
   for (let from = at; ; ) {
@@ -69,7 +69,7 @@ function readQuoted(text: string, at: number): [string, number] {
   }
 }
 
-/** Return a text as a table: its first record is the header. */
+/** Return a text as a table; its first record is the header. */
 export function readCsv(text: string): CsvTable {
   const [header = [], ...rows] = parseCsv(text, findSeparator(text));
   return { header, rows };

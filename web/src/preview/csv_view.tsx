@@ -1,4 +1,4 @@
-/** A table of a file: cells are text, 200 rows at first, all on request. */
+/** The table of a file: cells are text. It shows 200 rows at first, and all on request. */
 
 import type { VNode } from "preact";
 import { useMemo, useState } from "preact/hooks";

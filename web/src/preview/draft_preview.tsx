@@ -1,4 +1,4 @@
-/** A file while it is written: its text as it grows, at its end. It is not on the server yet. */
+/** A file that is being written: its growing text, scrolled to the end. It is not on the server yet. */
 
 import type { VNode } from "preact";
 import { CodeBlock, Markdown, type MarkdownContext, visible } from "../markdown/index.ts";
@@ -33,7 +33,7 @@ export function DraftPreview({ draft, onClose, context }: Props): VNode {
           {kind.is === "markdown" ? (
             <Markdown text={text} growing={!whole} context={context} />
           ) : (
-            // Neither a table nor a page can be drawn before its end: its source is.
+            // A table or a page can be rendered only once it is complete. Until then its source is shown.
             <CodeBlock code={text} language={kind.is === "text" ? kind.language : ""} whole={whole} />
           )}
         </div>

@@ -1,5 +1,6 @@
 /**
- * A file of the conversation: text, Markdown, a table, a picture, or a page without scripts. Anything else is a download.
+ * A file of the conversation: text, Markdown, a table, a picture, or a page without scripts. Any other file is a
+ * download.
  */
 
 import { Component, type ComponentChildren, type VNode } from "preact";
@@ -20,7 +21,7 @@ interface Props {
   readonly file: FileRow;
   readonly open: OpenFile;
   onClose(): void;
-  /** Of the conversation, for links and paths of a Markdown file. */
+  /** The conversation's address, for links and paths in a Markdown file. */
   readonly context?: MarkdownContext | undefined;
 }
 
@@ -30,7 +31,10 @@ type Content =
   | { readonly is: "nothing"; readonly why: string }
   | { readonly is: "text"; readonly text: string }
   | { readonly is: "image"; readonly url: string }
-  /** The browser's own viewer shows it, in a tab of its own: in a frame it would need the host of the files in the page's policy. */
+  /**
+   * The browser's own viewer shows it in a separate tab. In a frame, the page's policy would have to allow the host of
+   * the files.
+   */
   | { readonly is: "tab" };
 
 interface State {
@@ -47,7 +51,7 @@ const NOWHERE: MarkdownContext = {
   onOpenPath: () => undefined,
 };
 
-/** Return why a file is not fetched at all, "" if it is. */
+/** Return the reason why a file is not fetched at all, or "". */
 function refusal(kind: Kind, sizeBytes: number): string {
   if (kind.is === "unknown") return say.unknown;
   return sizeBytes > (kind.is === "image" ? IMAGE_MAX_BYTES : TEXT_MAX_BYTES) ? say.tooLarge : "";
@@ -83,7 +87,7 @@ export class FilePreview extends Component<Props, State> {
     const { signal } = this.#abort;
     const { mime, filename, sizeBytes } = this.props.file;
     const kind = kindOf(mime, filename);
-    // Of a file that the thread does not tell of, an attachment for instance, the link says the type.
+    // For a file that the thread does not list, such as an attachment, the type comes from the link.
     const why = mime ? refusal(kind, sizeBytes) : "";
     this.setState({ kind, sizeBytes, source: false, content: why ? { is: "nothing", why } : { is: "loading" } });
     if (why) return;
@@ -111,7 +115,7 @@ export class FilePreview extends Component<Props, State> {
     return { is: "image", url };
   }
 
-  /** Follow a fresh link in a tab of its own; one that is saved opens none. */
+  /** Open a fresh link in a separate tab; a download opens none. */
   #follow = async (disposition: "preview" | "download"): Promise<void> => {
     const link = await this.props.open(this.props.file.path, disposition).catch(() => null);
     if (!link) return this.setState({ content: { is: "failed" } });
@@ -186,5 +190,5 @@ export class FilePreview extends Component<Props, State> {
   }
 }
 
-/** The language in which the source of a kind is coloured. */
+/** The language for highlighting the source of a kind. */
 const SOURCES: Readonly<Record<string, string>> = { html: "xml" };

@@ -1,8 +1,8 @@
 /**
- * A stranger's HTML document, without scripts and without the network.
+ * An untrusted HTML document, without scripts and without the network.
  *
- * The page frames `/frame.html`, a document of its own policy and of no origin. It takes the text by a port and shows it in a frame
- * within itself that has no rights at all. Nothing comes back.
+ * The page frames `/frame.html`, a document with its own policy and no origin. It receives the text over a port and
+ * shows it in an inner frame without any rights. Nothing is sent back.
  */
 
 import { Component, createRef, type VNode } from "preact";
@@ -29,7 +29,8 @@ export class HtmlFrame extends Component<Props> {
     const { port1, port2 } = new MessageChannel();
     this.#port?.close();
     this.#port = port1;
-    // No target can be named: the frame has no origin. Whoever is in it gets a port on which a text comes, which is the frame's own.
+    // The message cannot name a target origin, because the frame has none. Whichever document is in the frame receives
+    // only a port with the frame's own text.
     this.#frame.current?.contentWindow?.postMessage("", "*", [port2]);
     port1.postMessage(this.props.text);
   };

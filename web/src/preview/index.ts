@@ -1,4 +1,4 @@
-/** Files, also while they are written, foreign pages, and the pages that a bundle brings. */
+/** Previews of files, also while they are written, of untrusted pages, and of pages that a bundle brings along. */
 
 export { BundleFrame } from "./bundle_frame.tsx";
 export { DraftPreview } from "./draft_preview.tsx";

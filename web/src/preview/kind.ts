@@ -1,4 +1,4 @@
-/** How a file is shown, by its type and its name. What is not on the list is offered as a download. */
+/** Decides how to show a file, by its type and name. A type that is not on the list is offered as a download. */
 
 import { isPicture } from "../thread/files.ts";
 
@@ -38,7 +38,7 @@ const BY_ENDING: Readonly<Record<string, Kind>> = {
   svg: { is: "image", mime: "image/svg+xml" },
 };
 
-/** Endings that tell the language of a text. */
+/** File extensions, with the language of the text. */
 const LANGUAGES: Readonly<Record<string, string>> = {
   py: "python",
   js: "javascript",
@@ -55,7 +55,7 @@ const LANGUAGES: Readonly<Record<string, string>> = {
   yml: "yaml",
 };
 
-/** Return how to show a file. Its type decides; the name only says more about a text. */
+/** Return how to show a file. Its type decides; the name only refines the kind of a text. */
 export function kindOf(mime: string, filename: string): Kind {
   const type = (mime.split(";", 1)[0] ?? "").trim().toLowerCase();
   const dot = filename.lastIndexOf(".");

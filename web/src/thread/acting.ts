@@ -1,4 +1,4 @@
-/** The actions of a round, as events tell of them: called, waiting for a person, ended. */
+/** The actions of a round, from their events: called, waiting for approval, ended. */
 
 import type { ClientEvent } from "../client/index.ts";
 import { advance, changeCall, emptyCall, hasEnded } from "./calls.ts";
@@ -7,10 +7,10 @@ import { changeRound, withItem, withOpenRound } from "./rounds.ts";
 import { changed, changedLast } from "./share.ts";
 import type { Approval, Call, CallState, Round, Turn } from "./thread.ts";
 
-/** Codes of results of calls that a person kept from running. */
+/** Result codes of calls that a person prevented. */
 const NOT_RUN: ReadonlySet<string> = new Set(["steered", "denied", "approval_expired"]);
 
-/** Add its parameters to a call; a call that no decision listed is added to its round. */
+/** Add the parameters to a call. A call that no decision listed is added to its round. */
 export function callStarted(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const callId = textOf(data, "call_id");
@@ -27,7 +27,7 @@ function withCall(turn: Turn, data: Data): Turn {
   }));
 }
 
-/** Add the end of a call, and begin the next one; behind the last one the model is asked again, unless it has answered. */
+/** Add the end of a call and begin the next one. After the last one the model runs again, unless it has answered. */
 export function callEnded(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const callId = textOf(data, "call_id");
@@ -59,14 +59,14 @@ function resultState(status: string, code: string): CallState {
   return status === "ok" || status === "unverified" ? status : "error";
 }
 
-/** Return the round behind the end of one of its calls. */
+/** Return the round after the end of one of its calls. */
 function acted(round: Round, at: number): Round {
   const calls = advance(round.calls, at);
   if (!calls.every(hasEnded) || round.decidedAt === null) return changed(round, { calls });
   return { ...round, calls, state: "done", endedAt: at, planDraft: null };
 }
 
-/** Add what a tool told while it ran; what a hook tells stands in the round itself. */
+/** Add an event that a tool emitted while it ran. An event of a hook is an item of the round. */
 export function told(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const callId = textOf(data, "call_id");
@@ -77,7 +77,7 @@ export function told(turn: Turn, event: ClientEvent): Turn {
   return changeRound(turn, last, (round) => withItem(round, { is: "told", toolId: textOf(data, "tool_id"), ...one }));
 }
 
-/** Let a call wait for a person. */
+/** Let a call wait for approval. */
 export function approvalAsked(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const callId = textOf(data, "call_id");
@@ -100,12 +100,12 @@ export function approvalAsked(turn: Turn, event: ClientEvent): Turn {
   return changed(asked, { approval: callId });
 }
 
-/** Let a call go on, or leave it; the call that runs instead of an edited one stands behind it. */
+/** Let a call continue, or drop it. The call that runs instead of an edited one is inserted after it. */
 export function approvalAnswered(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const callId = textOf(data, "call_id");
   const verdict = textOf(data, "verdict") as Approval["state"];
-  // What withdraws a request comes with it: a stop, or else words.
+  // A withdrawal arrives together with its cause: a stop, or another message.
   const state = verdict === "withdrawn" && turn.ending === 0 ? "stopped" : verdict;
   const at = timeOf(event.ts);
   const editedCallId = textOf(data, "edited_call_id");

@@ -1,4 +1,4 @@
-/** Calls of a round: they run one after the other, each with its result before the next begins. */
+/** The calls of a round. They run one after the other; each ends with its result before the next begins. */
 
 import { changed, changedLast } from "./share.ts";
 import type { Call, CallState, Turn } from "./thread.ts";
@@ -28,7 +28,7 @@ export function hasEnded(call: Call): boolean {
   return ENDED.has(call.state);
 }
 
-/** Return the calls, the first that has not ended as running from `at` on, unless it waits for a person. */
+/** Return the calls. The first that has not ended is running from `at` on, unless it waits for approval. */
 export function advance(calls: readonly Call[], at: number): readonly Call[] {
   const next = calls.findIndex((call) => !hasEnded(call));
   const call = calls[next];
@@ -36,7 +36,7 @@ export function advance(calls: readonly Call[], at: number): readonly Call[] {
   return calls.with(next, { ...call, state: "running", startedAt: at });
 }
 
-/** Change a call wherever it stands in the turn. */
+/** Change a call, in whichever round of the turn it is. */
 export function changeCall(turn: Turn, callId: string, change: (call: Call) => Call): Turn {
   return changed(turn, {
     rounds: changedLast(

@@ -1,4 +1,4 @@
-/** Running text in its place: each lane of the stream is drawn in the open round, as an answer, or in its program. */
+/** Draws running text: each lane of the stream goes into the open round, into an answer, or into its program. */
 
 import { changeCall, emptyCall } from "./calls.ts";
 import { type Data, objectOf, textOf } from "./fields.ts";
@@ -8,14 +8,14 @@ import { changed, replaced, without } from "./share.ts";
 import { laneKind, shown } from "./stream.ts";
 import type { Answer, Draft, Growing, Lane, Program, Round, Stream, Turn } from "./thread.ts";
 
-/** Draw every lane of the stream. What is drawn already stays the same object. */
+/** Draw every lane of the stream. Parts that are already drawn stay the same objects. */
 export function drawStream(turn: Turn, stream: Stream): Turn {
   let drawn = turn;
   for (const lane of stream.lanes.values()) drawn = drawLane(drawn, stream, lane);
   return drawn;
 }
 
-/** Draw one lane, whose text or facts are new. */
+/** Draw one lane whose text or facts are new. */
 export function drawLane(turn: Turn, stream: Stream, lane: Lane): Turn {
   const kind = laneKind(lane.name);
   if (kind === "log") return drawLog(turn, lane);
@@ -100,7 +100,7 @@ function withoutDraft(round: Round, lane: string): Round {
   });
 }
 
-/** Draw a lane of a program that is written. It waits for its facts, which name the call. */
+/** Draw a lane of a program that is being written. It waits for its facts, which name the call. */
 function drawProgram(round: Round, lane: Lane, kind: "status" | "name" | "objective" | "contract" | "code"): Round {
   const callId = lane.facts?.execution_id ?? "";
   if (!callId) return round;
@@ -138,7 +138,7 @@ function drawLog(turn: Turn, lane: Lane): Turn {
   return changeCall(turn, callId, (call) => changed(call, { program: withLog(call.program ?? EMPTY_PROGRAM, lane) }));
 }
 
-/** Return the object that a lane holds; null while it is not whole. */
+/** Return the JSON object in a lane, or null while it is incomplete. */
 function parsed(text: string): Data | null {
   try {
     return JSON.parse(text) as Data;

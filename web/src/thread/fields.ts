@@ -1,4 +1,4 @@
-/** Reading of event data, of which nothing is certain: a field of another type counts as one that is not there. */
+/** Reads event data, which has no guaranteed shape: a field of the wrong type counts as absent. */
 
 export type Data = Readonly<Record<string, unknown>>;
 
@@ -41,7 +41,7 @@ export function numbersOf(data: Data, name: string): readonly number[] {
   return Array.isArray(value) ? value.filter((one) => typeof one === "number") : [];
 }
 
-/** Return a time of ISO 8601 in epoch milliseconds, null for none. */
+/** Return an ISO 8601 time in epoch milliseconds, or null. */
 export function timeOrNull(text: string): number | null {
   const at = Date.parse(text);
   return Number.isNaN(at) ? null : at;

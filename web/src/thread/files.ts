@@ -29,7 +29,7 @@ export function filesOf(event: ClientEvent): readonly FileRow[] {
   }));
 }
 
-/** Add rows behind those that are there; a path that is there already moves to the end. */
+/** Add rows after the existing ones; an existing path moves to the end. */
 export function withFiles(files: readonly FileRow[], added: readonly FileRow[]): readonly FileRow[] {
   const rows = new Map(files.map((file) => [file.path, file]));
   for (const file of added) {

@@ -1,4 +1,4 @@
-/** The fold of a conversation: effects of the client core in, the thread that is drawn out. Pure. */
+/** The fold of a conversation: effects of the client core in, the thread to render out. Pure. */
 
 import {
   BEYOND_END,
@@ -43,7 +43,7 @@ export function foldEffects(thread: Thread, effects: readonly Effect[]): Thread 
 function foldEffect(thread: Thread, effect: Effect): Thread {
   switch (effect.kind) {
     case "eventsApplied":
-      // A client that began behind an unanswered approval is sent its batch, and those behind it, once more.
+      // A client that started after an unanswered approval receives the approval's batch and all later ones once more.
       return effect.n > thread.cursor ? foldBatch(thread, effect.n, effect.events) : thread;
     case "textAppended":
       return changeLane(thread, effect, (lane) => appended(lane, effect));
@@ -60,7 +60,7 @@ function foldEffect(thread: Thread, effect: Effect): Thread {
     case "refused":
       return effect.frame.code === BEYOND_END ? emptyThread(thread.conversation) : thread;
     default:
-      return thread; // The rest says again what the events say, or is about this client's own messages.
+      return thread; // The other effects repeat what the events say, or concern this client's own messages.
   }
 }
 
@@ -73,7 +73,7 @@ export function foldBatch(thread: Thread, n: number, events: readonly ClientEven
   return redrawn(next);
 }
 
-/** Draw the running stream where it belongs now: text may come before the event that it stands behind. */
+/** Draw the running stream where it belongs now: its text may arrive before the event that it follows. */
 export function redrawn(thread: Thread): Thread {
   const open = thread.turns.at(-1);
   if (!thread.stream || open?.outcome.is !== "running") return thread;
@@ -86,7 +86,7 @@ function foldEvent(thread: Thread, n: number, event: ClientEvent, batch: readonl
     case "chat.conversation.accepted":
       return said(thread, n, event, batch);
     case "queue.continuation.accepted":
-      return thread; // read with the message that waits
+      return thread; // read together with the waiting message
     case "chat.start":
       return opened(thread, n, event);
     case "chat.step dropped":
@@ -99,7 +99,7 @@ function foldEvent(thread: Thread, n: number, event: ClientEvent, batch: readonl
   return settledBy(inThread ? inThread(placed, event) : placed, n, event);
 }
 
-/** Apply an event to its turn. Events of a turn that began on an earlier page are kept for it. */
+/** Apply an event to its turn. Events of a turn that began on an earlier page are stored for that page. */
 function inItsTurn(thread: Thread, n: number, event: ClientEvent): Thread {
   const at = thread.turns.findLastIndex((turn) => turn.turnId === event.turn_id);
   const turn = thread.turns[at];
@@ -113,7 +113,7 @@ function inItsTurn(thread: Thread, n: number, event: ClientEvent): Thread {
   return { ...kept, turns: [...kept.turns, foldTurn(part, n, event)] };
 }
 
-/** Apply an event to its turn, and to nothing else. */
+/** Apply an event to its turn only. */
 export function foldTurn(turn: Turn, n: number, event: ClientEvent): Turn {
   return IN_TURN[nameOf(event)]?.(turn, event, n) ?? turn;
 }
@@ -122,7 +122,7 @@ function putOff(thread: Thread, n: number, event: ClientEvent): Thread {
   return { ...thread, early: [...thread.early, { n, event }] };
 }
 
-/** Let streams end that an event settles, as the client core does. */
+/** End the streams that an event settles, as the client core does. */
 function settledBy(thread: Thread, n: number, event: ClientEvent): Thread {
   switch (event.type) {
     case "solver.react.decision":
@@ -146,7 +146,7 @@ function said(thread: Thread, n: number, event: ClientEvent, batch: readonly Cli
   return beside(thread, n, event, message, textOf(waits.data, "active_turn_id"));
 }
 
-/** Add a message to the turn that is open; if that began on an earlier page, keep it for the turn, too. */
+/** Add a message to the open turn. If that began on an earlier page, also store it for the turn. */
 function beside(thread: Thread, n: number, event: ClientEvent, message: Message, turnId: string): Thread {
   const at = thread.turns.findLastIndex((turn) => turn.turnId === turnId);
   const turn = thread.turns[at];
@@ -154,7 +154,7 @@ function beside(thread: Thread, n: number, event: ClientEvent, message: Message,
   return turn ? withTurn(kept, at, withMessage(turn, message)) : kept;
 }
 
-/** Hand a message back; if it stands on an earlier page, or in a turn that began there, keep that for the page. */
+/** Hand a message back. If it is on an earlier page, or in a turn that began there, store that for the page. */
 export function handBack(thread: Thread, n: number, event: ClientEvent): Thread {
   const next = handedBack(thread, event);
   const number = numberOf(event.data, "n");
@@ -167,7 +167,7 @@ function opened(thread: Thread, n: number, event: ClientEvent): Thread {
   return { ...rest, turns: [...rest.turns, openedTurn(n, event, prompts)] };
 }
 
-/** Tell the place that a turn has come to in line: what its events say is older. */
+/** Update the queue position of a turn: its events are older. */
 function lined(thread: Thread, turnId: string, place: number): Thread {
   const isIt = (turn: Turn) => turn.turnId === turnId && turn.outcome.is === "running";
   return changed(thread, { turns: changedLast(thread.turns, isIt, (turn) => changed(turn, { place })) });
@@ -205,7 +205,7 @@ function settle(thread: Thread, upto: number): Thread {
   return thread.stream && thread.stream.claim <= upto ? { ...thread, stream: null } : thread;
 }
 
-/** Drop what streamed under a claim. */
+/** Drop the text that streamed under a claim. */
 function reset(thread: Thread, claim: number): Thread {
   const next = settle(thread, claim);
   const isOpen = (turn: Turn) => turn.outcome.is === "running";

@@ -1,11 +1,13 @@
-/** Messages: said outside of a turn, waiting beside one, taken as the heading of the next, or handed back. */
+/** Messages: sent outside a turn, waiting during one, opening the next one, or handed back. */
 
 import type { ClientEvent } from "../client/index.ts";
 import { numberOf, rowsOf, textOf, timeOf } from "./fields.ts";
 import { changed, changedLast, without } from "./share.ts";
 import type { Message, MessageState, Thread, Turn } from "./thread.ts";
 
-/** Kinds after which a turn that comes to an end goes on; of others it is not told whether they ask for an answer. */
+/**
+ * Kinds of messages after which an ending turn continues. For other kinds it is unknown whether they need an answer.
+ */
 const GOES_ON: ReadonlySet<string> = new Set(["followup", "form", "wizard"]);
 
 export function messageOf(n: number, event: ClientEvent): Message {
@@ -27,12 +29,12 @@ export function messageOf(n: number, event: ClientEvent): Message {
   };
 }
 
-/** Return true for a stop, which is a steer without words, and draws nothing by itself. */
+/** Return true for a stop, which is a steer without text and draws nothing itself. */
 export function isStop(message: Message): boolean {
   return message.kind === "stop" || (message.kind === "steer" && message.text === "");
 }
 
-/** Add a message beside the open turn. */
+/** Add a message that arrived during the open turn. */
 export function withMessage(turn: Turn, message: Message): Turn {
   if (isStop(message)) return changed(turn, { ending: 0 });
   const goesOn = turn.ending !== null && turn.ending > 0 && GOES_ON.has(message.kind);
@@ -40,7 +42,7 @@ export function withMessage(turn: Turn, message: Message): Turn {
   return { ...turn, messages: [...turn.messages, waits], ending: goesOn ? null : turn.ending };
 }
 
-/** Take messages by their numbers out of the thread, to become the heading of a turn. */
+/** Move messages, by number, from the thread to the heading of a turn. */
 export function takeMessages(thread: Thread, numbers: readonly number[]): [Thread, readonly Message[]] {
   if (numbers.length === 0) return [thread, []];
   const wanted = (message: Message) => numbers.includes(message.n);
@@ -62,7 +64,7 @@ export function inOrder(messages: readonly Message[], numbers: readonly number[]
   return numbers.flatMap((n) => messages.filter((message) => message.n === n));
 }
 
-/** Hand a message back; null if the thread does not have it. */
+/** Hand a message back; return null if the thread does not have it. */
 export function handedBack(thread: Thread, event: ClientEvent): Thread | null {
   const n = numberOf(event.data, "n");
   const state: MessageState = { is: "dropped", reason: textOf(event.data, "reason") };

@@ -1,4 +1,4 @@
-/** Pages of the past: older events in front of a thread, as if they had been folded first. */
+/** Pages of the past: older events are put before a thread, as if they had been folded first. */
 
 import type { ClientEvent, EventFrame } from "../client/index.ts";
 import { joinPieces } from "../client/wire.ts";
@@ -10,12 +10,12 @@ import { withPlan } from "./plans.ts";
 import { changed } from "./share.ts";
 import type { Source, Thread, Turn } from "./thread.ts";
 
-/** Put the events of a page in front of a thread. The page ends where the thread begins. */
+/** Put the events of a page before a thread. The page ends where the thread begins. */
 export function prependPage(thread: Thread, frames: readonly EventFrame[]): Thread {
   return redrawn(joined(foldFrames(emptyThread(thread.conversation), frames), thread));
 }
 
-/** Apply frames of durable events in order; a batch may come in parts. */
+/** Apply frames of durable events in order; a batch may arrive in parts. */
 function foldFrames(thread: Thread, frames: readonly EventFrame[]): Thread {
   let pieces: string[] = [];
   let next = thread;
@@ -28,10 +28,10 @@ function foldFrames(thread: Thread, frames: readonly EventFrame[]): Thread {
   return next;
 }
 
-/** Put a thread behind an older one. */
+/** Put a thread after an older one. */
 function joined(page: Thread, thread: Thread): Thread {
   const told = thread.early.reduce((older, { n, event }) => afterwards(older, n, event), page);
-  // What there is of a turn that began on the page stands in the page's turn now.
+  // The part of a turn that the thread had is now in the page's turn.
   const own = thread.turns.filter((turn) => turn.openedN > 0 || !told.turns.some((one) => one.turnId === turn.turnId));
   const [older, turns] = withPrompts(told, own);
   return {
@@ -49,7 +49,7 @@ function joined(page: Thread, thread: Thread): Thread {
   };
 }
 
-/** Apply an event of a later batch to what the page has; it is kept for the page before, if that does not have it either. */
+/** Apply an event of a later batch to the page. If its target is not there, the event is stored for the page before. */
 function afterwards(page: Thread, n: number, event: ClientEvent): Thread {
   const kept = { ...page, early: [...page.early, { n, event }] };
   if (nameOf(event) === "chat.step dropped") return handBack(page, n, event);
@@ -61,7 +61,7 @@ function afterwards(page: Thread, n: number, event: ClientEvent): Thread {
   return withTurn(turn.openedN > 0 ? page : kept, at, told);
 }
 
-/** Give the turns those of their prompts that stand on the page. */
+/** Add the prompts that are on the page to their turns. */
 function withPrompts(page: Thread, turns: readonly Turn[]): [Thread, readonly Turn[]] {
   let older = page;
   const headed = turns.map((turn) => {

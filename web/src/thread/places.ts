@@ -1,8 +1,8 @@
 /**
- * The place of every event: what it changes in its turn, and what in the thread as a whole.
+ * Maps every event to its effect on its turn, and on the thread as a whole.
  *
- * `docs/reference/events.md` says in words where each is drawn. A type that stands in none of these tables is one of a later
- * release; it is counted, and changes nothing.
+ * `docs/reference/events.md` describes where each event is shown. A type that is in none of these tables belongs to a
+ * later release; it is counted, and changes nothing.
  */
 
 import type { ClientEvent } from "../client/index.ts";
@@ -42,7 +42,7 @@ import {
 type InTurn = (turn: Turn, event: ClientEvent, n: number) => Turn;
 type InThread = (thread: Thread, event: ClientEvent) => Thread;
 
-/** Return an event's name: its type, and its step where one type has several. */
+/** Return an event's name: its type, with its step where one type has several. */
 export function nameOf(event: ClientEvent): string {
   return event.type === "chat.step" ? `${event.type} ${event.step}` : event.type;
 }
@@ -121,7 +121,7 @@ function withRows(thread: Thread, data: ClientEvent["data"], name: string): Thre
   return { ...thread, sources: withSources(thread.sources, rowsOf(data, name)) };
 }
 
-/** Events that the fold itself places, since they move messages between turns or open one. */
+/** Events that the fold itself handles, since they move messages between turns or open one. */
 export const MOVED = [
   "chat.conversation.accepted",
   "queue.continuation.accepted",
@@ -129,16 +129,16 @@ export const MOVED = [
   "chat.step dropped",
 ] as const;
 
-/** Events that are known and not drawn in the thread. */
+/** Known events that are not shown in the thread. */
 export const ELSEWHERE: readonly string[] = [
-  // The rows of `web_search.filtered_results` say the same.
+  // The rows of `web_search.filtered_results` hold the same data.
   "web_search.html_view",
-  // Notices about uploads have no batch: the composer shows them at the file.
+  // Notices about uploads have no batch: the composer shows them next to the file.
   "chat.attachments",
   "rate_limit.attachment_failure",
 ];
 
-/** Events that a turn may get when all it is drawn of stands on an earlier page. */
+/** Events that a turn may receive although everything they refer to is on an earlier page. */
 export const AFTERWARDS: ReadonlySet<string> = new Set([
   "chat.citations",
   "chat.followups",

@@ -1,4 +1,4 @@
-/** Plans: the newest version of each counts, and says which step it changed. */
+/** Plans: the newest version of each counts, and names the step that it changed. */
 
 import type { ClientEvent } from "../client/index.ts";
 import { flagOf, objectOf, textOf, textsOf, timeOf } from "./fields.ts";
@@ -26,21 +26,21 @@ function statusOf(word: string): Plan["steps"][number]["status"] {
   return STATUSES.find((one) => one === word) ?? "pending";
 }
 
-/** Add a version of a plan behind those that are there. */
+/** Add a version of a plan after the existing ones. */
 export function withPlan(plans: readonly Plan[], plan: Plan): readonly Plan[] {
   const at = plans.findIndex((one) => one.planId === plan.planId);
   const before = plans[at];
   return before ? plans.with(at, after(before, plan)) : [...plans, plan];
 }
 
-/** Return the plan as it is behind an older version of it. */
+/** Return the plan with an older version inserted before it. */
 function after(before: Plan, plan: Plan): Plan {
-  // Of later versions the change is known already.
+  // The change of later versions is known already.
   const change = plan.versions === 1 ? changedStep(before, plan) : plan.changed;
   return { ...plan, versions: before.versions + plan.versions, changed: change };
 }
 
-/** Return the only step that differs, null if none does or several do. */
+/** Return the only step that differs; null if none does, or several do. */
 function changedStep(before: Plan, plan: Plan): number | null {
   if (before.steps.length !== plan.steps.length) return null;
   const differing = plan.steps.flatMap((step, place) => {
@@ -50,7 +50,7 @@ function changedStep(before: Plan, plan: Plan): number | null {
   return differing.length === 1 ? (differing[0] as number) : null;
 }
 
-/** Tell that a round changed a plan, of which the draft is over. */
+/** Record that a round changed a plan, and end the plan's draft. */
 export function planTold(turn: Turn, event: ClientEvent): Turn {
   const planId = textOf(event.data, "plan_id");
   const at = turn.rounds.findLastIndex((round) => round.decidedAt !== null);

@@ -1,4 +1,4 @@
-/** Programs of calls: written on lanes or told by events, run, and ended with their output. */
+/** Programs of calls: written on lanes or reported by events, run, and ended with their output. */
 
 import type { ClientEvent } from "../client/index.ts";
 import { changeCall } from "./calls.ts";
@@ -6,7 +6,7 @@ import { numberOrNull, objectOf, rowsOf, textOf, timeOf, timeOrNull } from "./fi
 import { changed } from "./share.ts";
 import type { Lane, Program, Turn } from "./thread.ts";
 
-/** The most of a running program's output that is kept. */
+/** The maximum length of a running program's output that is kept. */
 export const LOG_CHARS = 65_536;
 
 export const EMPTY_PROGRAM: Program = {
@@ -28,7 +28,7 @@ export const EMPTY_PROGRAM: Program = {
   log: { base: 0, text: "", whole: false, bytes: null },
 };
 
-/** Change the program of the call that an event is about. */
+/** Change the program of an event's call. */
 export function changeProgram(turn: Turn, callId: string, change: (program: Program) => Program): Turn {
   return changeCall(turn, callId, (call) => ({ ...call, program: change(call.program ?? EMPTY_PROGRAM) }));
 }
@@ -50,13 +50,13 @@ export const programWritten = changing((program, { data }) => ({
 
 export const programPromised = changing((program, { data }) => ({ ...program, contract: promises(data) }));
 
-/** The recorded end of the output replaces what was seen of it while it ran. */
+/** The recorded end of the output replaces the output that streamed. */
 export const programPrinted = changing((program, { data }) => ({
   ...program,
   log: { base: 0, text: textOf(data, "text"), whole: true, bytes: numberOrNull(data, "log_bytes") },
 }));
 
-/** A run ends with its call: it began when its program was launched. */
+/** A run ends with its call; it began when its program was launched. */
 export function programStands(turn: Turn, event: ClientEvent): Turn {
   const settled = programStatus(turn, event);
   const callId = textOf(event.data, "execution_id");
@@ -99,7 +99,7 @@ const programStatus = changing((program, event) => {
   }
 });
 
-/** Return the program as the lane of its log shows it: it runs since that is there, and has run when it has ended. */
+/** Return the program as its log lane shows it: it runs once the lane exists, and has run when the lane has ended. */
 export function withLog(program: Program, lane: Lane): Program {
   if (program.state === "done" || program.state === "error") return program;
   const shown = changed(program, { log: changed(program.log, { base: lane.base, text: lane.text }) });
@@ -119,7 +119,7 @@ export function promises(data: Readonly<Record<string, unknown>>): Program["cont
   }));
 }
 
-/** Return the program of a turn that ended while it was not over. */
+/** Return the unfinished program of a turn that has ended. */
 export function brokenOff(program: Program): Program {
   const isOver = program.state === "writing" || program.state === "done" || program.state === "error";
   return !isOver ? { ...program, state: "error", log: { ...program.log, whole: true } } : program;

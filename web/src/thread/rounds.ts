@@ -1,4 +1,4 @@
-/** Rounds of a turn: one opens as soon as the log says that the model is asked next, and a decision settles it. */
+/** Rounds of a turn: one opens as soon as the log says that the model runs next, and a decision settles it. */
 
 import type { ClientEvent } from "../client/index.ts";
 import { advance, emptyCall } from "./calls.ts";
@@ -40,27 +40,27 @@ export function openRound(turn: Turn): Round | undefined {
   return last && last.decidedAt === null && last.endedAt === null ? last : undefined;
 }
 
-/** Return the turn with a round that is open: the one that is, or the next. */
+/** Return the turn with an open round: the existing one, or the next. */
 export function withOpenRound(turn: Turn, at: number, iteration?: number): Turn {
   if (openRound(turn)) return turn;
   const next = iteration ?? (turn.rounds.at(-1)?.iteration ?? -1) + 1;
   return { ...turn, rounds: [...turn.rounds, emptyRound(next, at)] };
 }
 
-/** Return the turn without an open round of which nothing was recorded. */
+/** Return the turn without its open round, if nothing of that round was recorded. */
 export function withoutEmptyRound(turn: Turn): Turn {
   const open = openRound(turn);
   if (!open || open.items.some((item) => item.is !== "draft" && item.is !== "call")) return turn;
   return { ...turn, rounds: turn.rounds.slice(0, -1) };
 }
 
-/** Change the newest round; nothing, if there is none. */
+/** Change the newest round, if there is one. */
 export function changeLast(turn: Turn, change: (round: Round) => Round): Turn {
   const at = turn.rounds.length - 1;
   return at < 0 ? turn : changed(turn, { rounds: replaced(turn.rounds, at, change(turn.rounds[at] as Round)) });
 }
 
-/** Change the newest round of this number, or the newest of all where none has it. */
+/** Change the newest round with this number, or the newest of all if none has it. */
 export function changeRound(turn: Turn, iteration: number, change: (round: Round) => Round): Turn {
   if (!turn.rounds.some((round) => round.iteration === iteration)) return changeLast(turn, change);
   return changed(turn, { rounds: changedLast(turn.rounds, (round) => round.iteration === iteration, change) });
@@ -70,7 +70,7 @@ export function withItem(round: Round, item: RoundItem): Round {
   return { ...round, items: [...round.items, item] };
 }
 
-/** Return the round without what streamed: thinking, notes, drafts, calls that are no more than written. */
+/** Return the round without streamed parts: thinking, notes, drafts, and calls that are only written. */
 export function withoutStream(round: Round): Round {
   return changed(round, {
     state: "thinking",
@@ -83,14 +83,14 @@ export function withoutStream(round: Round): Round {
   });
 }
 
-/** Settle the open round by its decision. Its drafts stay, if they are this decision's: no event has their text. */
+/** Settle the open round by its decision. Drafts of this decision stay, since no event has their text. */
 export function decide(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const opened = withOpenRound(turn, timeOf(event.ts), numberOf(data, "iteration"));
   const settled = changeLast(opened, (round) => decided(round, event));
   const round = settled.rounds.at(-1) as Round;
   const ending = settled.ending && round.roundsLeft !== null ? round.roundsLeft : settled.ending;
-  // What is left behind a steer is fewer than what the turn may have.
+  // After a steer, fewer rounds are left than the turn may have.
   const steered = settled.ending !== null || round.interrupted;
   const roundsMax = steered || round.roundsLeft === null ? settled.roundsMax : round.iteration + 1 + round.roundsLeft;
   const next = {
@@ -161,7 +161,10 @@ export function usageOf(data: Data): Usage | null {
   };
 }
 
-/** What streamed of an answer stays until it is recorded; of one that was cut off the event has the part that was shown. */
+/**
+ * The streamed part of an answer stays until the answer is recorded. For an interrupted answer, the event has the part
+ * that was shown.
+ */
 function answersAfter(answers: readonly Answer[], round: Round, shown: string): readonly Answer[] {
   const streamed = (answer: Answer) => answer.state === "streaming" && answer.claim === round.claim;
   if (!round.interrupted) {
@@ -173,7 +176,7 @@ function answersAfter(answers: readonly Answer[], round: Round, shown: string): 
   return [...others, { text: shown, state: "cut", iteration: round.iteration, claim: 0, lane: "" }];
 }
 
-/** Return the messages, those that the request of this round had in it as read. */
+/** Return the messages, with those that this round's request contained marked as read. */
 function readUpTo(turn: Turn, round: Round): Turn["messages"] {
   const reads = (message: Turn["messages"][number]) =>
     message.state.is === "waiting" && message.kind !== "steer" && message.n <= round.rendered;

@@ -1,10 +1,13 @@
-/** Selectors: what the title bar, the margin, the receipts and the traces say of a thread. Pure; the same state gives the same object. */
+/**
+ * Selectors: the state of a thread that the title bar, the margin, the receipts and the traces show. Pure; the same
+ * state gives the same object.
+ */
 
 import type { Call, Draft, Growing, Plan, Round, Source, Thread, Turn, Usage } from "./thread.ts";
 
 // --- the title bar
 
-/** What runs now. Rounds count from 1 here, as people see them. */
+/** The current activity. Rounds count from 1 here, as people see them. */
 export type Readout =
   | { readonly is: "idle" }
   | { readonly is: "thinking" | "deciding" | "program" | "compacting" | "closing"; readonly round: number }
@@ -21,39 +24,39 @@ export type Readout =
   | { readonly is: "inLine"; readonly place: number }
   | { readonly is: "stopping" };
 
-/** Return the turn that runs, or undefined. */
+/** Return the running turn, or undefined. */
 export function openTurn(thread: Thread): Turn | undefined {
   const last = thread.turns.at(-1);
   return last?.outcome.is === "running" ? last : undefined;
 }
 
-/** Return the number of a turn in its conversation, from 1, by its place here. Of one that is cut, the beginning is elsewhere. */
+/** Return the number of a turn in its conversation, from 1. Of a cut turn, the beginning is on an earlier page. */
 export function turnNumber(thread: Thread, at: number): number {
   return thread.turnsBefore + at + (thread.turns[0]?.openedN === 0 && thread.turnsBefore > 0 ? 0 : 1);
 }
 
-/** Return how many turns the conversation has, those that are not here included. */
+/** Return the number of turns in the conversation, including those on earlier pages. */
 export function countTurns(thread: Thread): number {
   return turnNumber(thread, thread.turns.length - 1);
 }
 
-/** Return the logical path that a file of the canvas will have, "" while its name is not known. */
+/** Return the logical path of a canvas file, or "" while its name is unknown. */
 export function draftPath(turnId: string, draft: Draft): string {
   return draft.canvas && draft.name ? `fi:${turnId}.${draft.name}` : "";
 }
 
-/** Return what is written, or was, for the file at a path; undefined if this page has not seen it. */
+/** Return the text that is, or was, written to the file at a path; undefined if this page has not received it. */
 export function draftAt(thread: Thread, path: string): Draft | undefined {
   const turn = thread.turns.findLast((one) => path.startsWith(`fi:${one.turnId}.`));
   return turn?.rounds.flatMap((round) => round.drafts).findLast((draft) => draftPath(turn.turnId, draft) === path);
 }
 
-/** Return true if the open turn waits for a person's approval. */
+/** Return true if the open turn waits for approval. */
 export function waitsForPerson(thread: Thread): boolean {
   return Boolean(openTurn(thread)?.approval);
 }
 
-/** Return what the title bar says; a person who is waited for comes first, then an end that was asked for. */
+/** Return the readout of the title bar. A pending approval comes first, then a requested stop or steer. */
 export function readoutOf(thread: Thread): Readout {
   const turn = openTurn(thread);
   return turn ? ofTurn(turn) : { is: "idle" };
@@ -101,7 +104,7 @@ function findCall(turn: Turn, callId: string): Call | undefined {
 
 // --- the margin
 
-/** Return the plan to follow: the current one, or else the one that changed last. */
+/** Return the plan to show: the current one, or else the one that changed last. */
 export function currentPlan(thread: Thread): Plan | undefined {
   return thread.plans.findLast((plan) => plan.current) ?? thread.plans.at(-1);
 }
@@ -137,7 +140,7 @@ const sourcesBy = remembered((sources: Thread["sources"]) =>
 
 // --- tokens
 
-/** What a request cost, by cache class. */
+/** The tokens of a request, by cache class. */
 export interface TokenStack {
   readonly read: number;
   readonly written: number;
@@ -154,7 +157,7 @@ export const tokenStack = remembered(
   }),
 );
 
-/** The context in use. Behind a compaction only its sum is known, until the next request. */
+/** The context in use. After a compaction only its total is known, until the next request. */
 export interface Context {
   readonly used: number;
   readonly max: number;
@@ -162,7 +165,7 @@ export interface Context {
   readonly estimated: boolean;
 }
 
-/** Return the context as the newest request had it, or null while there was none. */
+/** Return the context of the newest request, or null if there was none. */
 export function contextOf(thread: Thread): Context | null {
   const turn = thread.turns.findLast((one) => contextOfTurn(one) !== null);
   return turn ? contextOfTurn(turn) : null;
@@ -179,7 +182,7 @@ const contextOfTurn = remembered((turn: Turn): Context | null => {
   return { used: compactionOf(turn, round) ?? 0, max: turn.maxTokens, stack: null, estimated: true };
 });
 
-/** Return the size of the request behind the last compaction in a round. */
+/** Return the size of the request after the last compaction in a round. */
 function compactionOf(turn: Turn, round: Round): number | null {
   const item = round.items.findLast((one) => one.is === "compaction");
   return turn.compactions.find((one) => one.compactionId === item?.compactionId)?.afterTokens ?? null;
@@ -187,7 +190,7 @@ function compactionOf(turn: Turn, round: Round): number | null {
 
 // --- traces
 
-/** A stretch of a turn, in milliseconds since its beginning. `now`: it has not ended. */
+/** An interval of a turn, in milliseconds since its start. `now`: it has not ended. */
 export interface Segment {
   readonly is: "model" | "tool" | "now";
   readonly from: number;
@@ -196,7 +199,7 @@ export interface Segment {
 
 const SCALES_MS = [5_000, 15_000, 60_000, 300_000];
 
-/** Return the time that the width of a turn's traces stands for: it grows in steps, so that it rarely moves. */
+/** Return the duration that the width of a turn's traces represents. It grows in steps, so that it rarely changes. */
 export function traceScale(turn: Pick<Turn, "startedAt" | "endedAt">, now: number): number {
   const elapsed = (turn.endedAt ?? now) - turn.startedAt;
   const step = SCALES_MS.find((scale) => elapsed <= scale);
@@ -206,10 +209,10 @@ export function traceScale(turn: Pick<Turn, "startedAt" | "endedAt">, now: numbe
   return scale;
 }
 
-/** The beginning of a turn is all that a trace needs of it: a round is not drawn anew when its turn is another object. */
+/** A trace only needs the start of the turn, so a round is not rendered again when its turn is another object. */
 type Begun = Pick<Turn, "startedAt">;
 
-/** Return what a round did when: the model, then its calls. */
+/** Return the timing of a round: the model, then its calls. */
 export function traceOf(turn: Begun, round: Round, now: number): readonly Segment[] {
   if (round.endedAt === null) return segmentsOf(turn, round, now);
   const known = traces.get(round);
@@ -239,7 +242,7 @@ function segmentsOf(turn: Begun, round: Round, now: number): readonly Segment[] 
   return [model, ...calls].map((one) => ({ ...one, to: Math.max(one.from, one.to) }));
 }
 
-/** Return the function with its results kept as long as their arguments are. */
+/** Return the function memoized: a result is kept as long as its arguments are. */
 function remembered<K extends object, T>(make: (key: K) => T): (key: K) => T {
   const results = new WeakMap<K, { readonly result: T }>();
   return (key) => {

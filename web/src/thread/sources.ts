@@ -1,4 +1,4 @@
-/** Sources: what a search found, what was fetched, what an answer cites. A number is a source's for the whole conversation. */
+/** Sources: search results, fetched pages and citations. A number identifies one source for the whole conversation. */
 
 import type { ClientEvent } from "../client/index.ts";
 import { changeCall } from "./calls.ts";
@@ -47,7 +47,7 @@ function found(row: Data): SearchResult {
   };
 }
 
-/** Add what an event says of sources; a snippet that is known stays. */
+/** Add the sources of an event; a known snippet stays. */
 export function withSources(sources: ReadonlyMap<number, Source>, rows: readonly Data[]): ReadonlyMap<number, Source> {
   const next = new Map(sources);
   for (const row of rows) {

@@ -1,11 +1,11 @@
-/** The running stream: its lanes, each a text that grows. */
+/** The running stream: its lanes, each a growing text. */
 
 import { countCharacters } from "../client/characters.ts";
 import type { LaneEnded, LaneKnown, TextAppended } from "../client/index.ts";
 import { LOG_CHARS } from "./programs.ts";
 import type { Lane, Stream } from "./thread.ts";
 
-/** The kinds of lanes; any other name is one of a later release. */
+/** The kinds of lanes. Any other name belongs to a later release. */
 export const LANE_KINDS = [
   "thinking",
   "notes",
@@ -23,7 +23,7 @@ export const LANE_KINDS = [
 
 export type LaneKind = (typeof LANE_KINDS)[number] | "";
 
-/** Return the kind of a lane: the first part of its name, and of a program's (`exec.<i>.<part>`) the third. */
+/** Return the kind of a lane: the first part of its name, or the third for a program (`exec.<i>.<part>`). */
 export function laneKind(name: string): LaneKind {
   const parts = name.split(".");
   const kind = parts[0] === "exec" ? parts[2] : parts[0];
@@ -45,7 +45,7 @@ export function withLane(stream: Stream, lane: Lane): Stream {
   return { ...stream, lanes: new Map(stream.lanes).set(lane.name, lane) };
 }
 
-/** Append a piece. Between the end of a program's output and a piece of it there may be a gap. */
+/** Append a piece. There may be a gap between the end of a program's output so far and the new piece. */
 export function appended(lane: Lane, effect: TextAppended): Lane {
   const end = effect.off + countCharacters(effect.text);
   const goesOn = effect.off <= lane.end;
@@ -54,7 +54,7 @@ export function appended(lane: Lane, effect: TextAppended): Lane {
   return laneKind(lane.name) === "log" ? shortened(grown) : grown;
 }
 
-/** Return the lane with the end of its text alone, if that is long; it is cut at a code point. */
+/** Return the lane with a long text shortened to its end; the cut is at a code point. */
 function shortened(lane: Lane): Lane {
   let cut = lane.text.length - LOG_CHARS;
   if (cut <= 0) return lane;
@@ -71,7 +71,7 @@ export function ended(lane: Lane, effect: LaneEnded): Lane {
   return { ...lane, whole: true, aborted: effect.aborted, endedAt: effect.at };
 }
 
-/** Return the lanes of a kind that no other lane replaces, in their order. */
+/** Return the lanes of a kind that no other lane replaces, in order. */
 export function shown(stream: Stream, kind: LaneKind): readonly Lane[] {
   const lanes = [...stream.lanes.values()].filter((lane) => laneKind(lane.name) === kind);
   return lanes.filter((lane) => !lanes.some((other) => other.facts?.replaces === lane.name));

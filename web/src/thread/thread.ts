@@ -1,18 +1,18 @@
 /**
- * The thread: what the durable events and the running text of one conversation come to, ready to be drawn.
+ * The thread: the durable events and the running text of one conversation, ready to render.
  *
- * Values are plain, read-only and shared: a fold that changes one round returns new objects on the way to it and the same
- * objects everywhere else, so a component redraws if, and only if, its own object is another one.
+ * Values are plain, read-only and shared: a fold that changes one round returns new objects on the way to it and the
+ * same objects everywhere else. A component therefore renders again if, and only if, its own object is another one.
  *
  * Rounds are numbered from 0 here, as in events (`iteration`); people see them from 1. Times are epoch milliseconds.
  */
 
 import type { ClientEvent, LaneFacts } from "../client/index.ts";
 
-/** What a person, or a service, said: a prompt, a followup, a steer, a form, an alert. */
+/** A message from a person or a service: a prompt, a followup, a steer, a form, an alert. */
 export interface Message {
   readonly messageId: string;
-  /** The number of its batch; 0 while it is only on its way. */
+  /** The number of its batch; 0 while it is unacknowledged. */
   readonly n: number;
   /** `prompt`, `followup`, `steer`, or an event's own kind. */
   readonly kind: string;
@@ -25,15 +25,15 @@ export interface Message {
 }
 
 export type MessageState =
-  /** Accepted outside of a turn, or the heading of one. */
+  /** Accepted outside a turn, or the heading of one. */
   | { readonly is: "said" }
-  /** Beside the open turn: read by the round that begins next at the earliest. */
+  /** Sent during the open turn; the next round to begin is the earliest to read it. */
   | { readonly is: "waiting" }
-  /** A request was rendered with it: round `iteration` has read it. */
+  /** Included in a request: round `iteration` has read it. */
   | { readonly is: "read"; readonly iteration: number }
-  /** It has interrupted the turn. `phase` is what was cut off. */
+  /** It has interrupted the turn. `phase` is what it interrupted. */
   | { readonly is: "heeded"; readonly phase: "decision" | "tools" | ""; readonly finalizeRounds: number }
-  /** Never seen by the model, and handed back. */
+  /** Never read by the model, and handed back. */
   | { readonly is: "dropped"; readonly reason: string };
 
 export interface Attachment {
@@ -47,9 +47,9 @@ export interface Attachment {
 /** Text that may still grow. */
 export interface Growing {
   readonly text: string;
-  /** Nothing more comes: the lane was closed, settled, or replaced by a recorded text. */
+  /** No more text follows: the lane was closed, settled, or replaced by a recorded text. */
   readonly whole: boolean;
-  /** Why the text stops early, "" if it does not. */
+  /** The reason why the text stops early, or "". */
   readonly aborted: string;
 }
 
@@ -68,17 +68,17 @@ export interface Bust {
   readonly readTokens: number;
 }
 
-/** One step of a round that is not its decision, in the order in which it happened. */
+/** A step of a round other than its decision, in order of time. */
 export type RoundItem =
   | { readonly is: "call"; readonly callId: string }
   /** A file or a text of a lane (`canvas.<i>`, `timeline.<i>`) that streams while it is written. */
   | { readonly is: "draft"; readonly lane: string }
-  /** A call of several that was not run, or a decision that broke the protocol. */
+  /** One of several calls that was not run, or a decision that violated the protocol. */
   | { readonly is: "rejected"; readonly code: string; readonly toolId: string; readonly actionIndex: number | null }
   | { readonly is: "notice"; readonly code: string }
   /** `attempt` counts retries: 1 for the second attempt, 0 if the turn's execution was replaced. */
   | { readonly is: "restarted"; readonly attempt: number; readonly at: number }
-  /** The provider is busy until then; `attempt` of `attempts` follows, 0 if that is not known. */
+  /** The provider is busy until this time; `attempt` of `attempts` follows, 0 if unknown. */
   | {
       readonly is: "waiting";
       readonly code: string;
@@ -87,28 +87,28 @@ export type RoundItem =
       readonly attempts: number;
     }
   | { readonly is: "compaction"; readonly compactionId: string }
-  /** It changed a plan. */
+  /** The round changed a plan. */
   | { readonly is: "plan"; readonly planId: string }
-  /** What a hook of the bundle told, outside of any call. */
+  /** An event from a hook of the bundle, outside any call. */
   | { readonly is: "told"; readonly toolId: string; readonly type: string; readonly data: unknown };
 
-/** One decision of the model and the actions that it asked for. */
+/** One decision of the model, and its actions. */
 export interface Round {
   readonly iteration: number;
   readonly claim: number;
   readonly state: /** Nothing of it is there yet, or its thinking grows. */
     | "thinking"
-    /** A decision streams. */
+    /** A decision is streaming. */
     | "deciding"
-    /** Its actions run, or one of them waits for a person. */
+    /** Its actions run, or one of them waits for approval. */
     | "acting"
     | "done";
-  /** The decision broke the protocol, and another round follows. */
+  /** The decision violated the protocol, and another round follows. */
   readonly refused: boolean;
-  /** Cut off on purpose. */
+  /** Interrupted on purpose. */
   readonly interrupted: boolean;
   readonly declined: boolean;
-  /** `call_tool`, `complete`, `exit`, or "" while it is not decided. */
+  /** `call_tool`, `complete`, `exit`, or "" while undecided. */
   readonly action: string;
   readonly thinking: Growing;
   readonly notes: Growing;
@@ -117,28 +117,28 @@ export interface Round {
   readonly drafts: readonly Draft[];
   /** The plan while it is written, until its call has ended. */
   readonly planDraft: Growing | null;
-  /** When the model was asked, when it had decided, and when the last action had ended; null while that is not known. */
+  /** When the model was called, when it had decided, and when the last action had ended; null while unknown. */
   readonly startedAt: number;
   readonly decidedAt: number | null;
   readonly endedAt: number | null;
   readonly model: string;
   readonly usage: Usage | null;
   readonly bust: Bust | null;
-  /** Rounds that the turn has behind this one, null if that is not bounded or not known. */
+  /** The number of rounds that the turn may run after this one; null if it is unlimited or unknown. */
   readonly roundsLeft: number | null;
-  /** The number of the newest batch that the request had read. */
+  /** The number of the newest batch that the request contained. */
   readonly rendered: number;
 }
 
 export interface Draft {
   readonly lane: string;
-  /** The name of the file, "" while it is not known. */
+  /** The name of the file, "" while unknown. */
   readonly name: string;
   readonly format: string;
   readonly text: Growing;
   /** True for a file of the canvas, false for a text of the timeline. */
   readonly canvas: boolean;
-  /** The call that writes it, "" while it is not known. */
+  /** The call that writes it, "" while unknown. */
   readonly callId: string;
 }
 
@@ -154,7 +154,7 @@ export interface Call {
   readonly durationMs: number | null;
   readonly paths: readonly string[];
   readonly preview: string;
-  /** Why it failed or was not run, "" if it did. */
+  /** Why it failed or was not run; "" if it succeeded. */
   readonly code: string;
   readonly events: readonly { readonly type: string; readonly data: unknown }[];
   readonly search: SearchView | null;
@@ -176,7 +176,7 @@ export interface SearchResult {
   readonly snippet: string;
 }
 
-/** A row for each address: `status` is `success`, or the code of what went wrong, and `error` says it. */
+/** A row for each address. `status` is `success`, or an error code that `error` explains. */
 export interface FetchView {
   readonly objective: string;
   readonly results: readonly (SearchResult & { readonly status: string; readonly error: string })[];
@@ -189,18 +189,18 @@ export interface Program {
   readonly language: string;
   readonly contract: readonly { readonly filename: string; readonly description: string; readonly internal: boolean }[];
   readonly state: "writing" | "ready" | "starting" | "running" | "collecting" | "done" | "error";
-  /** When it was launched, began to run, and had run; null while that is not known. */
+  /** When it was launched, began to run, and had run; null while unknown. */
   readonly startedAt: number | null;
   readonly ranAt: number | null;
   readonly endedAt: number | null;
   readonly deadline: number | null;
-  /** How long it was written, started, ran and was collected. */
+  /** The durations of writing, starting, running and collecting. */
   readonly codegenMs: number | null;
   readonly startMs: number | null;
   readonly execMs: number | null;
   readonly collectMs: number | null;
   readonly errorCode: string;
-  /** Its output; `base` characters before it are kept nowhere. */
+  /** Its output; the `base` characters before it are stored nowhere. */
   readonly log: {
     readonly base: number;
     readonly text: string;
@@ -214,11 +214,11 @@ export interface Approval {
   /** `always`, `never` or `first_use`. */
   readonly rule: string;
   readonly editable: boolean;
-  /** The parameters as the call would run with them. */
+  /** The parameters with which the call would run. */
   readonly params: Readonly<Record<string, unknown>>;
   readonly code: string;
   readonly until: number | null;
-  /** The words of a denial. */
+  /** The reason for a denial. */
   readonly text: string;
   readonly editedCallId: string;
 }
@@ -230,9 +230,9 @@ export interface Plan {
   readonly open: boolean;
   /** The turn that changed it last; the round has it in its items. */
   readonly turnId: string;
-  /** How many versions of it there were. */
+  /** The number of its versions. */
   readonly versions: number;
-  /** The step (from 0) that changed last, null if none or all did. */
+  /** The step (from 0) that changed last; null if none or all did. */
   readonly changed: number | null;
   readonly at: number;
 }
@@ -245,7 +245,7 @@ export interface FileRow {
   readonly sha256: string;
   readonly callId: string;
   readonly turnId: string;
-  /** How often it was written. */
+  /** The number of times it was written. */
   readonly times: number;
 }
 
@@ -277,12 +277,12 @@ export interface Answer {
     | "streaming"
     /** Recorded in the log. */
     | "recorded"
-    /** Held back, since a message came that it had not read. */
+    /** Held back, because a message arrived that it had not read. */
     | "deferred"
-    /** Cut off by a steer or a stop. */
+    /** Interrupted by a steer or a stop. */
     | "cut";
   readonly iteration: number;
-  /** The claim and the lane that it streams on, 0 and "" once it is recorded. */
+  /** The claim and the lane on which it streams; 0 and "" once it is recorded. */
   readonly claim: number;
   readonly lane: string;
 }
@@ -301,27 +301,27 @@ export type Outcome =
 
 export interface Receipt {
   readonly elapsedMs: number;
-  /** Its time by part, together all of it; empty if it is not known. */
+  /** Its time by part; the parts add up to the whole. Empty if unknown. */
   readonly parts: readonly TimePart[];
   readonly rounds: number;
   readonly usage: Usage | null;
   readonly totalInputTokens: number;
   readonly weightedTokens: number;
   readonly model: string;
-  /** What its calls of models cost that have a price, in dollars, and whether that is all of it. */
+  /** The cost of its priced model calls in dollars, and whether that includes all calls. */
   readonly usd: number;
   readonly priced: boolean;
   /** By role and model; empty for a turn of an older release. */
   readonly lines: readonly CostLine[];
 }
 
-/** A part of a turn's time; `between` is from one step to the next. */
+/** A part of a turn's time; `between` is the time from one step to the next. */
 export interface TimePart {
   readonly is: "model" | "tools" | "starting" | "collecting" | "preparing" | "waiting" | "between";
   readonly ms: number;
 }
 
-/** The calls of one model in one role: of the agent, of a title, a summary, a tool. */
+/** The calls of one model in one role: the agent, a title, a summary, a tool. */
 export interface CostLine {
   readonly role: string;
   readonly model: string;
@@ -331,15 +331,15 @@ export interface CostLine {
   readonly priced: boolean;
 }
 
-/** The cost of a turn: of its calls of models, and of what ran for it. */
+/** The cost of a turn: its model calls, and the infrastructure that ran for it. */
 export interface WholeReceipt {
   readonly lines: readonly CostLine[];
-  /** What the models cost, as far as they have a price. */
+  /** The cost of the models that have a price. */
   readonly usd: number;
   readonly priced: boolean;
   readonly aws: readonly AwsCost[];
   readonly awsUsd: number;
-  /** Attempts that were lost before they could say what they had used. */
+  /** Attempts that were lost before they reported their usage. */
   readonly unreported: number;
   /** The date of the price table. */
   readonly pricesOf: string;
@@ -360,13 +360,13 @@ export interface Feedback {
 /** One turn, in the order of the log. */
 export interface Turn {
   readonly turnId: string;
-  /** The batch that opened it, and the one that closed it (0 while it runs). */
+  /** The batches that opened and closed it; the latter is 0 while it runs. */
   readonly openedN: number;
   readonly closedN: number;
-  /** The messages that opened it, and their numbers: of a message on an earlier page there is the number alone. */
+  /** The messages that opened it, and their numbers. For a message on an earlier page there is only the number. */
   readonly prompts: readonly Message[];
   readonly promptNs: readonly number[];
-  /** What came while it ran, in order; `after` is the number of rounds that stood before it. */
+  /** Messages that arrived while it ran, in order; `after` is the number of rounds before each. */
   readonly messages: readonly (Message & { readonly after: number })[];
   readonly rounds: readonly Round[];
   readonly compactions: readonly Compaction[];
@@ -379,16 +379,16 @@ export interface Turn {
   readonly outcome: Outcome;
   readonly startedAt: number;
   readonly endedAt: number | null;
-  /** How many rounds it may have; 0 if that is not known. */
+  /** The maximum number of rounds; 0 if unknown. */
   readonly roundsMax: number;
   readonly maxTokens: number;
   readonly receipt: Receipt | null;
   readonly feedback: readonly Feedback[];
-  /** Rounds left to come to an end after a steer, 0 for a stop, null if neither came (or a message made it go on). */
+  /** The rounds left after a steer, 0 for a stop; null if neither arrived, or a message made the turn continue. */
   readonly ending: number | null;
-  /** The call that waits for a person, or "". */
+  /** The call that waits for approval, or "". */
   readonly approval: string;
-  /** Where it waits in line to begin, 1 if it is the next; 0 if it does not. */
+  /** Its queue position, 1 if it is the next; 0 if it is not queued. */
   readonly place: number;
 }
 
@@ -397,9 +397,9 @@ export interface Thread {
   readonly title: string;
   readonly state: "created" | "in_progress" | "idle" | "error";
   readonly turns: readonly Turn[];
-  /** How many turns began before the oldest batch that is here. */
+  /** The number of turns that began before the oldest loaded batch. */
   readonly turnsBefore: number;
-  /** What was said or sent while no turn was open, and opened none: events kept for the next turn, and what was handed back. */
+  /** Messages sent while no turn was open that opened none: events kept for the next turn, and messages handed back. */
   readonly loose: readonly Message[];
   /** Newest version of each plan, oldest plan first. */
   readonly plans: readonly Plan[];
@@ -413,11 +413,11 @@ export interface Thread {
   readonly cursor: number;
   /** The running stream; its text is drawn in the open round, too. */
   readonly stream: Stream | null;
-  /** Events about turns and messages that are on earlier pages, with the numbers of their batches. */
+  /** Events about turns and messages on earlier pages, with their batch numbers. */
   readonly early: readonly { readonly n: number; readonly event: ClientEvent }[];
 }
 
-/** A running generation, or the log of a running program, by lanes. */
+/** A running generation, or the log of a running program, by lane. */
 export interface Stream {
   readonly claim: number;
   readonly lanes: ReadonlyMap<string, Lane>;
@@ -426,14 +426,14 @@ export interface Stream {
 /** The text of a lane so far. Offsets count code points. */
 export interface Lane {
   readonly name: string;
-  /** Null while its text has come and its description has not. */
+  /** Null if its text has arrived before its description. */
   readonly facts: LaneFacts | null;
-  /** Where the text begins and ends; what is before it is kept nowhere. */
+  /** The start and the end of the text. Text before the start is stored nowhere. */
   readonly base: number;
   readonly end: number;
   readonly text: string;
   readonly whole: boolean;
   readonly aborted: string;
-  /** When the program ended that printed it, "" while that is not known. */
+  /** When the program that printed it ended; "" while unknown. */
   readonly endedAt: string;
 }

@@ -51,7 +51,7 @@ export function openedTurn(n: number, event: ClientEvent, prompts: readonly Mess
   return withOpenRound(turn, at, 0);
 }
 
-/** Let another attempt take a round: what streamed under an older claim is void. */
+/** Let another attempt take over a round: text that streamed under an older claim is void. */
 export function restarted(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const at = timeOf(event.ts);
@@ -66,24 +66,24 @@ export function restarted(turn: Turn, event: ClientEvent): Turn {
   return changed(next, { answers: stale });
 }
 
-/** Return the turn with an open round, unless the calls of this one still run. */
+/** Return the turn with an open round, unless calls of the current one still run. */
 function openUnlessActing(turn: Turn, at: number, iteration: number): Turn {
   return turn.rounds.at(-1)?.state === "acting" ? turn : withOpenRound(turn, at, iteration);
 }
 
-/** Let the turn wait in line. */
+/** Mark the turn as queued. */
 export function linedUp(turn: Turn, event: ClientEvent): Turn {
   return { ...turn, place: numberOf(event.data, "place") };
 }
 
-/** Let the turn wait no longer: a round that nobody has begun begins now. */
+/** End the wait of a queued turn: its round begins now if it has not begun. */
 export function begun(turn: Turn, event: ClientEvent): Turn {
   const waits = openRound(turn)?.state === "thinking";
   const next = waits ? changeLast(turn, (round) => ({ ...round, startedAt: timeOf(event.ts) })) : turn;
   return { ...next, place: 0 };
 }
 
-/** Let a round wait for the provider; that it begins again then goes without saying. */
+/** Let a round wait for the provider. Its later restart is not shown separately. */
 export function waiting(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const at = timeOf(event.ts);
@@ -99,7 +99,7 @@ export function waiting(turn: Turn, event: ClientEvent): Turn {
   );
 }
 
-/** Tell the beginning or the end of a compaction, in the round that waits for it. */
+/** Record the start or the end of a compaction, in the round that waits for it. */
 export function compacted(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const compactionId = textOf(data, "compaction_id");
@@ -121,7 +121,7 @@ export function compacted(turn: Turn, event: ClientEvent): Turn {
   return { ...told, compactions: [...turn.compactions, compaction] };
 }
 
-/** Hold an answer back: another round follows. */
+/** Defer an answer: another round follows. */
 export function deferred(turn: Turn, event: ClientEvent): Turn {
   const iteration = numberOf(event.data, "iteration");
   const answer: Answer = { text: textOf(event.data, "answer"), state: "deferred", iteration, claim: 0, lane: "" };
@@ -129,7 +129,7 @@ export function deferred(turn: Turn, event: ClientEvent): Turn {
   return withOpenRound({ ...turn, answers: [...others, answer] }, timeOf(event.ts));
 }
 
-/** Let a steer interrupt: some rounds to come to an end, or none. */
+/** Let a steer interrupt the turn, with some finalizing rounds or none. */
 export function interrupted(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const finalizeRounds = numberOf(data, "finalize_rounds");
@@ -183,7 +183,7 @@ export const summed = onReceipt((data) => ({
 
 const PARTS = ["model", "tools", "starting", "collecting", "preparing", "waiting"] as const;
 
-/** Return the parts that took any time. What none of them took is between them, in a turn of an older release, too. */
+/** Return the parts that took any time. In turns of older releases, the time of no part is in between. */
 function partsOf(data: Data): readonly TimePart[] {
   const parts = PARTS.map((is): TimePart => ({ is, ms: numberOf(data, `${is}_ms`) }));
   const between = numberOf(data, "elapsed_ms") - parts.reduce((sum, { ms }) => sum + ms, 0);
@@ -211,7 +211,7 @@ export function costLineOf(row: Data): CostLine {
   };
 }
 
-/** Reasons of an end at which the answer is the part of one that was shown. */
+/** Reasons for an end at which the answer is the part of an answer that was shown. */
 const CUT: ReadonlySet<string> = new Set(["stop", "token_limit"]);
 
 export function completed(turn: Turn, event: ClientEvent, n: number): Turn {
@@ -221,7 +221,7 @@ export function completed(turn: Turn, event: ClientEvent, n: number): Turn {
   const over = ended(turn, event, n, { is: "completed", reason, message: textOf(data, "message") });
   const iteration = over.rounds.at(-1)?.iteration ?? 0;
   const cut = CUT.has(reason);
-  // The part that was shown of the last answer is the turn's answer now.
+  // The shown part of the last answer is the turn's answer now.
   const again = (one: Answer) => one.state === "cut" && cut && one.iteration === iteration;
   const others = without(over.answers, (one) => one.state === "streaming" || again(one));
   const answer: Answer = { text, state: cut ? "cut" : "recorded", iteration, claim: 0, lane: "" };
@@ -255,7 +255,7 @@ function ended(turn: Turn, event: ClientEvent, n: number, outcome: Outcome): Tur
   return { ...kept, rounds, outcome, closedN: n, endedAt: at, approval: "", place: 0 };
 }
 
-/** End a round in its midst: what it wrote stays as it is, and what it was doing may have happened. */
+/** End a round midway: its text stays unchanged, and its running actions may have happened. */
 function cutOff(round: Round, at: number): Round {
   return {
     ...round,

@@ -1,17 +1,17 @@
-/** What `GET …/receipts` says of a turn and of the whole conversation. */
+/** The receipts of a turn and of the whole conversation, from `GET …/receipts`. */
 
 import { type Data, flagOf, numberOf, rowsOf, textOf } from "./fields.ts";
 import type { AwsCost, WholeReceipt } from "./thread.ts";
 import { costLineOf } from "./turns.ts";
 
-/** The cost of a conversation in dollars: of its models, and of all else. */
+/** The cost of a conversation in dollars: of its models, and of everything else. */
 export interface ConversationCost {
   readonly usd: number;
   readonly priced: boolean;
   readonly awsUsd: number;
 }
 
-/** Return the receipt of a turn; an empty one for a turn that it does not tell of. */
+/** Return the receipt of a turn, empty if it is not included. */
 export function wholeReceiptOf(receipts: Data, turnId: string): WholeReceipt {
   const turn = rowsOf(receipts, "turns").find((one) => textOf(one, "turn_id") === turnId) ?? {};
   return {

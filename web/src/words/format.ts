@@ -1,4 +1,4 @@
-/** Numbers, sizes, durations and times as people read them, by `Intl`. Every function is pure: the time is an argument. */
+/** Numbers, sizes, durations and times for people, by `Intl`. Every function is pure: the time is an argument. */
 
 const LOCALE = "en";
 
@@ -18,33 +18,33 @@ const day = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric",
 const relative = new Intl.RelativeTimeFormat(LOCALE);
 const ordinal = new Intl.PluralRules(LOCALE, { type: "ordinal" });
 
-/** Return a whole number with its groups: `9,512`. */
+/** Return a whole number with separators: `9,512`. */
 export function formatNumber(value: number): string {
   return plain.format(value);
 }
 
-/** Return a quantity of which the small ones count: `1,204`, `3.25`, `0.00042`. */
+/** Return a quantity whose small values matter: `1,204`, `3.25`, `0.00042`. */
 export function formatQuantity(value: number): string {
   return (value < 100 ? significant : plain).format(value < 100 ? value : Math.round(value));
 }
 
-/** Return a share of 1: `0.55` as `55%`. */
+/** Return a fraction as a percentage: `0.55` as `55%`. */
 export function formatPercent(share: number): string {
   return percent.format(share);
 }
 
-/** Return dollars: `$12.40`, `$0.0042`; what is less than the hundredth of a cent is told as that. */
+/** Return dollars: `$12.40`, `$0.0042`; an amount below a hundredth of a cent is shown as such. */
 export function formatUsd(usd: number): string {
   if (usd > 0 && usd < 0.00005) return "<$0.0001";
   return `$${(usd < 1 ? parts : dollars).format(usd)}`;
 }
 
-/** Return a day and a time of day in UTC, in which limits are counted: `1 Dec, 00:00 UTC`. */
+/** Return a day and a time in UTC, as limits are counted in UTC: `1 Dec, 00:00 UTC`. */
 export function formatUtc(at: number): string {
   return `${utc.format(at)} UTC`;
 }
 
-/** Return a place: `1st`, `2nd`, `3rd`, `4th`. */
+/** Return an ordinal: `1st`, `2nd`, `3rd`, `4th`. */
 export function formatOrdinal(value: number): string {
   const ends: Partial<Record<Intl.LDMLPluralRule, string>> = { one: "st", two: "nd", few: "rd" };
   return `${plain.format(value)}${ends[ordinal.select(value)] ?? "th"}`;
@@ -60,7 +60,10 @@ export function formatTokens(tokens: number): string {
   return scaled(tokens, 1000, ["", "k", "M", "G"]);
 }
 
-/** Return a number in the unit in which it is below `base`, with a tenth as long as it has at most two digits before it. */
+/**
+ * Return a number in the first unit in which it is below `base`, with one decimal while it has at most two digits
+ * before it.
+ */
 function scaled(value: number, base: number, units: readonly string[]): string {
   let size = value;
   let unit = 0;
@@ -72,7 +75,7 @@ function scaled(value: number, base: number, units: readonly string[]): string {
   return `${digits}${units[unit]}`;
 }
 
-/** Return a duration that is over: `142 ms`, `3.2 s`, `2 min 5 s`, `1 h 4 min`. */
+/** Return a past duration: `142 ms`, `3.2 s`, `2 min 5 s`, `1 h 4 min`. */
 export function formatMs(ms: number): string {
   if (ms < 1000) return `${plain.format(Math.round(ms))} ms`;
   if (ms < 59_950) return `${tenths.format(ms / 1000)} s`;
@@ -82,7 +85,7 @@ export function formatMs(ms: number): string {
   return `${plain.format(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
-/** Return a clock that counts from 0: `00:14.2`, with an hour `1:00:14`. */
+/** Return a counter that starts at 0: `00:14.2`, with an hour `1:00:14`. */
 export function formatClock(ms: number): string {
   const counted = Math.floor(Math.max(ms, 0) / 100);
   const seconds = Math.floor(counted / 10);

@@ -22,17 +22,17 @@ type Sentences = Pick<typeof import("./en/codes.ts"), "codes" | "callCodes">;
 
 let sentences: Sentences = { codes: {}, callCodes: {} };
 
-/** Take the sentences of codes, which are loaded later than the page. */
+/** Set the sentences of codes, which load later than the page. */
 export function takeSentences(taken: Sentences): void {
   sentences = taken;
 }
 
-/** Return the sentence of a code; one that a later release added is told by `message`, or else by its name. */
+/** Return the sentence of a code. For a code of a later release, return `message`, or else the code's name. */
 export function wordsOf(code: string, message = ""): string {
   return Object.hasOwn(sentences.codes, code) ? (sentences.codes[code] as string) : message || en.unknownCode(code);
 }
 
-/** Return the sentence of a code of a call's result, or of a program's. */
+/** Return the sentence for a result code of a call or a program. */
 export function wordsOfCall(code: string): string {
   return Object.hasOwn(sentences.callCodes, code) ? (sentences.callCodes[code] as string) : wordsOf(code);
 }

@@ -3,7 +3,7 @@
 import type { Readout } from "../thread/select.ts";
 import { en, inLine, retryIn } from "./en/shared.ts";
 
-/** Return the words for what runs at a time. */
+/** Return the words for the current activity. */
 export function sayReadout(readout: Readout, now: number): string {
   const say = en.readout;
   switch (readout.is) {

@@ -1,12 +1,13 @@
 /**
- * A sentence for every code that a reader can meet, by where it comes from.
+ * A sentence for every code that a user can see, by source.
  *
- * Source: docs/reference/errors.md, channels.md, live-events.md, execution.md. A test compares the keys with their tables.
+ * Source: docs/reference/errors.md, channels.md, live-events.md, execution.md. A test compares the keys with their
+ * tables.
  */
 
 type Sentences = Readonly<Record<string, string>>;
 
-/** Requests that were not taken: messages, answers, feedback, and what is asked over HTTP. */
+/** Refused requests: messages, answers, feedback, and HTTP requests. */
 const refusals: Sentences = {
   busy: "Not sent yet, retrying…",
   dependency: "Not sent yet, retrying…",
@@ -82,7 +83,7 @@ const connection: Sentences = {
   form_refused: "The upload was refused. Try again.",
 };
 
-/** Files that a person attaches. */
+/** Files that a user attaches. */
 const uploads: Sentences = {
   too_many_attachments: "Too many files for one message.",
   attachment_missing: "The file did not arrive. Upload it again.",
@@ -122,7 +123,7 @@ const uploads: Sentences = {
   ooxml_document_type: "The document declares a document type of its own.",
 };
 
-/** Turns that failed, and what the model's provider did. */
+/** Failed turns, and failures of the model's provider. */
 const turns: Sentences = {
   context_limit: "The conversation is too long for the model.",
   model_refused: "The provider rejected the request. Contact your administrator.",
@@ -212,7 +213,7 @@ const decisions: Sentences = {
   multi_action_bundle_render_consumes_same_round_source: "It uses a file that an earlier action had yet to write.",
 };
 
-/** Calls of tools. */
+/** Tool calls. */
 const tools: Sentences = {
   tool_error: "The tool failed.",
   steered: "Not run: you redirected or stopped the turn first.",
@@ -323,7 +324,7 @@ const tools: Sentences = {
   rendering_failed: "The document could not be rendered.",
 };
 
-/** Searches, pages of the web, and tools of other servers. */
+/** Searches, web pages, and tools of other servers. */
 const outside: Sentences = {
   search_unavailable: "Web search isn't responding.",
   search_rate_limited: "Web search has reached its rate limit.",
@@ -361,7 +362,7 @@ const outside: Sentences = {
   mcp_too_many_tools: "A tool was left out because there are too many.",
 };
 
-/** Programs: before they run, while they run, and what they leave. */
+/** Programs: before they run, while they run, and their output files. */
 const programs: Sentences = {
   cancelled: "Ended because you redirected or stopped the turn. What it wrote is kept.",
   nonzero_exit: "The program ended with an error.",
@@ -446,7 +447,7 @@ export const codes: Sentences = {
   ...refusals,
 };
 
-/** Codes that mean something else as the result of a call than as the refusal of a request. */
+/** Codes with another meaning as a call's result than as a request's refusal. */
 export const callCodes: Sentences = {
   not_found: "Nothing exists at this path.",
   payload_too_large: "The program's input is too large.",

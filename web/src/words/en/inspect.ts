@@ -98,7 +98,7 @@ const rounds = {
   keys: "Press j or k for the next or previous round, and t for the chat.",
 };
 
-/** Why a cache was read for less than it held. */
+/** Reasons why less was read from a cache than it held. */
 const busts: Readonly<Record<string, string>> = {
   system: "the instructions changed",
   tools: "the tools of MCP servers changed",
@@ -269,7 +269,7 @@ const costs = {
   none: "No model call yet.",
 };
 
-/** What stands in the place of something that could not be read. */
+/** The text in place of a value that could not be read. */
 const refusals: Readonly<Record<string, string>> = {
   not_inspectable: "This deployment doesn't show you requests, replies or the log. You can see rounds and costs.",
   round_not_found: "This round's request was not recorded: it is older than the recording of requests.",

@@ -1,4 +1,4 @@
-/** Words of limits, of what is left of them, and of the admins' view, in English. */
+/** Words of limits, of remaining amounts, and of the admin view, in English. */
 
 import { formatBytes, formatTokens, formatUsd } from "../format.ts";
 
@@ -7,7 +7,7 @@ export const say = {
   againFrom: (clock: string) => `Try again at ${clock}.`,
   againAt: (clock: string, left: string) => `Try again at ${clock} (in ${left}).`,
 
-  // What is left, beside the field
+  // Remaining amounts, next to the input
   left: "Left",
   leftLabel: "Your remaining budget",
   amount: {
@@ -22,7 +22,7 @@ export const say = {
   leftTitle: (ends: string) => `Resets at ${ends}.`,
   stopped: (reason: string) => `All work is stopped: ${reason}`,
 
-  // The admins' view
+  // The admin view
   title: "Limits",
   close: "Close",
   intro: "An empty field uses the default, shown in gray. A budget of 0 allows nothing.",

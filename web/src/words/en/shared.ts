@@ -1,4 +1,7 @@
-/** English words of the whole page; those of one part of it stand beside that part, and sentences of codes in `codes.ts`. */
+/**
+ * English words of the whole page. Words of one part of it are in the files next to this one, and sentences of codes in
+ * `codes.ts`.
+ */
 
 import { formatMs, formatNumber, formatOrdinal } from "../format.ts";
 
@@ -7,12 +10,12 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${formatNumber(count)} ${count === 1 ? one : many}`;
 }
 
-/** Say where a turn waits in line, 1 being the next. */
+/** Return the queue position of a turn in words; 1 is the next. */
 export function inLine(place: number): string {
   return place === 1 ? "Waiting: next in line" : `Waiting: ${formatOrdinal(place)} in line`;
 }
 
-/** Say when a busy provider is asked again; the number of the attempt is 0 where it is not known. */
+/** Return when a busy provider is retried; the number of the attempt is 0 if unknown. */
 export function retryIn(leftMs: number, attempt: number, attempts: number): string {
   const seconds = Math.ceil(leftMs / 1000);
   const when = seconds > 0 ? `in ${seconds < 60 ? `${seconds} s` : formatMs(seconds * 1000)}` : "now";

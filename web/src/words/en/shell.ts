@@ -1,4 +1,4 @@
-/** Words of the page's frame, in English. Numbers and plurals by `Intl`. */
+/** Words of the page's frame, in English. Numbers and plurals use `Intl`. */
 
 import { formatNumber } from "../format.ts";
 import { counted } from "./shared.ts";

@@ -1,4 +1,4 @@
-/** The words of a thread and of its margin that are no code's sentence, in English. */
+/** The words of a thread and of its margin, in English, except for the sentences of codes. */
 
 import { formatNumber, formatOrdinal, formatTokens } from "../format.ts";
 import { counted } from "./shared.ts";
@@ -304,7 +304,7 @@ export const say = {
   sources: "Sources",
   context: "Context",
   openAll: (n: number) => `All ${formatNumber(n)}`,
-  /** Behind a count that does not have the turns that are not here; "" if all are. */
+  /** Return a note after a count that excludes the turns on earlier pages; "" if it includes all. */
   ofLast: (turns: number) => (turns > 0 ? ` in the last ${counted(turns, "turn")}` : ""),
   times: (n: number) => `×${n}`,
   writtenTimes: (n: number) => `written ${n === 2 ? "twice" : counted(n, "time")}`,
