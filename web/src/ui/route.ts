@@ -35,10 +35,10 @@ const CALL = /^tc_[A-Za-z0-9_-]{1,64}$/;
 const BUNDLE = /^[a-z][a-z0-9_-]{0,31}$/;
 const NAME_CHARS = "abcdefghijklmnopqrstuvwxyz0123456789";
 const NAME_LENGTH = 20;
-/** Bytes from here on would make some characters likelier than others. */
+/** Larger bytes would make some characters more likely than others. */
 const FAIR_BYTES = 256 - (256 % NAME_CHARS.length);
 
-/** Return the route of an address, null for one that the page does not have. */
+/** Return the route of an address, or null for an unknown one. */
 export function parseRoute(path: string, query: string): Route | null {
   const parts = decodeParts(path);
   if (parts === null) return null;
@@ -104,7 +104,7 @@ function decodeParts(path: string): readonly string[] | null {
   }
 }
 
-/** Return the address of a route; `parseRoute` gives the same route back. */
+/** Return the address of a route; `parseRoute` reverses it. */
 export function formatRoute(route: Route): string {
   switch (route.is) {
     case "new":

@@ -1,4 +1,4 @@
-/** The two places that a screen reader listens to: what goes on, and what was refused. */
+/** The two live regions for screen readers: progress, and refusals. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
@@ -13,7 +13,7 @@ import { useSelector, useStore } from "../store/store.ts";
 import { Announcer } from "./announcer.ts";
 import { failureOf, newsOf } from "./news.ts";
 
-/** States of a conversation in which there is nothing but a sentence. */
+/** States of a conversation that show only a sentence. */
 const PHASES: Partial<Record<ConversationState["phase"], string>> = {
   missing: shell.thread.notFound,
   failed: shell.thread.failed,

@@ -1,7 +1,7 @@
 /**
- * What a screen reader is told, at most every 5 s, and only what is newest: a status is not a log.
+ * Announces changes to a screen reader, at most every 5 s, and only the newest: a status is not a log.
  *
- * An answer that is read by paragraph is the exception: no paragraph of it is left out.
+ * An answer that is read by paragraph is the exception: none of its paragraphs is left out.
  */
 
 import type { Clock } from "../store/clock.ts";
@@ -10,7 +10,7 @@ const EVERY_MS = 5_000;
 
 export interface News {
   readonly text: string;
-  /** It is kept behind what was said before, where anything else is replaced by what is newer. */
+  /** It is queued after earlier texts; other texts are replaced by newer ones. */
   readonly keeps: boolean;
 }
 

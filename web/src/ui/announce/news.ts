@@ -1,4 +1,4 @@
-/** What is worth saying aloud about a thread that has changed. Pure. */
+/** Selects the changes of a thread to announce. Pure. */
 
 import type { Answer, Thread, Turn } from "../../thread/thread.ts";
 import { inLine } from "../../words/en/shared.ts";
@@ -7,18 +7,20 @@ import { sayRefused } from "../limits/limit_codes.ts";
 import type { Settings } from "../settings/settings.ts";
 import type { News } from "./announcer.ts";
 
-/** Return what to say of the newest turn, given the thread as it was before. */
+/** Return the announcements for the newest turn, given the thread before the change. */
 export function newsOf(before: Thread, after: Thread, reading: Settings["reading"]): readonly News[] {
   if (before === after || before.conversation !== after.conversation) return [];
   const turn = after.turns.at(-1);
   const old = before.turns.find((known) => known.turnId === turn?.turnId);
   if (!turn || turn === old) return [];
-  // A page of the past is nothing new.
+  // A page of the past is not news.
   if (!old) return turn.outcome.is === "running" ? [passing(atWork(turn))] : [];
   return [...activityNews(old, turn), ...answerNews(old, turn, reading)];
 }
 
-/** Return why the newest turn has just ended without an answer, "" once another one has begun; null if neither is so. */
+/**
+ * Return why the newest turn has just ended without an answer; "" once another one has begun; null if neither applies.
+ */
 export function failureOf(before: Thread, after: Thread): string | null {
   const turn = after.turns.at(-1);
   if (!turn || before === after || before.conversation !== after.conversation) return null;
@@ -63,7 +65,7 @@ function readParagraphs(known: Answer | undefined, answer: Answer, ended: boolea
   return text ? [{ text, keeps: true }] : [];
 }
 
-/** Return where the last paragraph that is complete ends. */
+/** Return the offset after the last complete paragraph. */
 function wholeParagraphs(text: string): number {
   const end = text.lastIndexOf("\n\n");
   return Math.max(end, 0);

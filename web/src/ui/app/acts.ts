@@ -1,4 +1,4 @@
-/** What a reader can do with the thread of one conversation, by the page. */
+/** The page's implementation of the actions on the thread of one conversation. */
 
 import type { OpenFile } from "../../preview/load.ts";
 import { wholeReceiptOf } from "../../thread/whole_receipt.ts";
@@ -7,7 +7,7 @@ import { FIELD } from "../composer/composer.tsx";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 
-/** Return how a link to a file of a conversation is made. */
+/** Return a function that creates links to files of a conversation. */
 export function linkTo({ api }: Page, conversation: string): OpenFile {
   return (path, disposition) => api.createLink(conversation, { path, disposition });
 }

@@ -1,4 +1,4 @@
-/** The page of a signed-in user: list, bar, thread or another view, composer, and what lies over them. */
+/** The page of a signed-in user: list, bar, thread or another view, composer, and overlays. */
 
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
@@ -115,13 +115,13 @@ function SkipLinks() {
 interface ViewProps {
   readonly page: Page;
   readonly acts: ReturnType<typeof makeActs>;
-  /** The field of the search stands in the column. */
+  /** The search field is in the column. */
   readonly hasField: boolean;
   readonly marginOpen: boolean;
   readonly closeMargin: () => void;
 }
 
-/** What the address shows in the middle. */
+/** The view in the middle, by the address. */
 function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
   const route = useStore(page.route);
   const conversation = useStore(page.current);
@@ -135,9 +135,9 @@ function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
   if (route.is === "timeline") return <Inspection page={page} route={route} />;
   if (route.is === "bundle") return <BundleView page={page} bundle={route.bundle} />;
   return (
-    // Files are dropped anywhere; the button "Attach" does the same by keyboard.
+    // Files can be dropped anywhere; the button "Attach" does the same by keyboard.
     <div class={`talk ${phase === "new" ? "blank-talk" : ""} ${drop.over ? "dropping" : ""}`} {...drop.handlers}>
-      {/* What cannot be drawn takes nothing away of what is written below it. */}
+      {/* If this view fails to render, the composer below keeps its text. */}
       <Guard key={conversation.name} place={formatRoute(route)}>
         <ThreadPane
           page={page}
@@ -162,7 +162,7 @@ function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
   );
 }
 
-/** The views that are loaded after the first picture: the search, and what is in place of a conversation that was deleted. */
+/** The views that load after the first render: the search, and the page of a deleted conversation. */
 function LaterView({ page, hasField }: { page: Page; hasField: boolean }) {
   const later = useModule(loadLater);
   const route = useStore(page.route);
@@ -172,7 +172,7 @@ function LaterView({ page, hasField }: { page: Page; hasField: boolean }) {
   return <later.Deleted page={page} conversation={conversation} />;
 }
 
-/** What lies over the page or is only heard. */
+/** Overlays, and the live regions. */
 function Later({ page, keys, onClose }: { page: Page; keys: boolean; onClose: () => void }) {
   const later = useModule(loadLater, () => page.notice.set(shell.thread.broken));
   const { letters } = useStore(page.settings);
@@ -187,7 +187,7 @@ function Later({ page, keys, onClose }: { page: Page; keys: boolean; onClose: ()
   );
 }
 
-/** Lines below the bar: about the connection, the page, and what was missed. */
+/** Lines below the bar: about the connection, the page, and missed turns. */
 function Lines({ page }: { page: Page }) {
   const notice = useStore(page.notice);
   const conversation = useStore(page.current);
@@ -226,7 +226,7 @@ function Line({ text, onDismiss }: { text: string; onDismiss: () => void }) {
   );
 }
 
-/** A new conversation begins in the field. */
+/** The focus of a new conversation starts in the input. */
 function useFieldOfNew(route: Route): void {
   useLayoutEffect(() => {
     if (route.is === "new") document.getElementById(FIELD)?.focus();
@@ -244,7 +244,7 @@ function useWindowTitle(page: Page): void {
   }, [title, waiting]);
 }
 
-/** Show notifications while the page is hidden, if the reader wants it. */
+/** Show notifications while the page is hidden, if the user enabled them. */
 function useNotifications(page: Page, wanted: boolean): void {
   useEffect(() => {
     if (!wanted) return;

@@ -1,10 +1,10 @@
-/** A part of the page that may break without the rest. */
+/** A part of the page whose failure leaves the rest intact. */
 
 import { Component, type ComponentChildren } from "preact";
 import { shell } from "../../words/en/shell.ts";
 
 interface GuardProps {
-  /** Where the page is: at another place it is tried again. */
+  /** The page's address: a different one triggers another attempt. */
   readonly place: string;
   readonly children: ComponentChildren;
 }
@@ -13,7 +13,7 @@ interface GuardState {
   readonly broken: boolean;
 }
 
-/** Draws its children, or what can be done if one of them threw. */
+/** Renders its children, or a message with the possible actions if one of them throws. */
 export class Guard extends Component<GuardProps, GuardState> {
   override state: GuardState = { broken: false };
 

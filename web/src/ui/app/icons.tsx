@@ -1,4 +1,4 @@
-/** The page's icons: lines of 1.5 on a ground of 16. */
+/** The page's icons: 1.5 px lines on a 16 px grid. */
 
 const PATHS = {
   plus: "M8 3v10M3 8h10",
@@ -35,7 +35,7 @@ export function StopIcon() {
   );
 }
 
-/** The mark: a flight of steps with a point at its end. */
+/** The logo: a flight of steps with a dot at its end. */
 export function Mark({ size = 20 }: { size?: number }) {
   return (
     <svg

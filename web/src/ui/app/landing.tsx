@@ -1,4 +1,4 @@
-/** The page of somebody who is not signed in. */
+/** The page of a signed-out user. */
 
 import { shell } from "../../words/en/shell.ts";
 import { wordsOf } from "../../words/index.ts";

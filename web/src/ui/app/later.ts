@@ -1,4 +1,4 @@
-/** Parts that no first picture of the page has: loaded in one piece as soon as that is drawn. */
+/** Parts that are not in the page's first render: one chunk, loaded right after it. */
 
 export { Announcements } from "../announce/announcements.tsx";
 export { Confirm } from "../erase/confirm.tsx";

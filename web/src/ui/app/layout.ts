@@ -12,7 +12,7 @@ export function useWidth(): Width {
   useEffect(() => {
     const queries = [matchMedia(WIDE), matchMedia(MIDDLE)];
     let prints = false;
-    // Paper shows plan and files below the thread, however wide the window and the sheet are.
+    // Print shows plan and files below the thread, however wide the window and the sheet are.
     const look = () => setWidth(prints ? "wide" : readWidth());
     const print = (event: Event) => {
       prints = event.type === "beforeprint";

@@ -1,4 +1,4 @@
-/** Views that are loaded when they are first looked at. */
+/** Views that load when they are first opened. */
 
 import type { ComponentType } from "preact";
 import { useMemo } from "preact/hooks";
@@ -69,7 +69,7 @@ export function Inspection({ page, route }: { page: Page; route: Route & { is: "
   );
 }
 
-/** Return the round that runs; what streams in it draws nothing anew. */
+/** Return the running round. Its streamed text causes no new render. */
 function useLive(conversation: Conversation): Live | null {
   const { store } = conversation;
   const turnId = useSelector(store, (state) => openTurn(state.thread)?.turnId ?? "");
@@ -78,7 +78,7 @@ function useLive(conversation: Conversation): Live | null {
   return useMemo(() => (turnId ? { turnId, iteration, doing } : null), [turnId, iteration, doing]);
 }
 
-/** Return how far a thread has come in what its log says of rounds: another value for each decision and each end. */
+/** Return the progress of a thread's rounds in the log: the value changes with each decision and each end. */
 export function progressOf(thread: Thread): string {
   const decided = thread.turns.at(-1)?.rounds.filter((round) => round.decidedAt !== null).length ?? 0;
   const ended = thread.turns.filter((turn) => turn.outcome.is !== "running").length;
@@ -105,7 +105,7 @@ interface OpenFileProps {
   readonly onClose: () => void;
 }
 
-/** A file of a conversation, by its logical path; while it is written, what there is of it. */
+/** A file of a conversation, by its logical path; while it is written, its text so far. */
 export function OpenFile({ page, conversation, path, onClose }: OpenFileProps) {
   const preview = useModule(loadPreview);
   const known = useSelector(conversation.store, (state) => state.thread.files.find((file) => file.path === path));
@@ -120,14 +120,14 @@ export function OpenFile({ page, conversation, path, onClose }: OpenFileProps) {
   return <preview.FilePreview key={path} file={file} open={open} onClose={onClose} context={context} />;
 }
 
-/** What links, paths and citations of a Markdown file lead to. */
+/** Resolves links, paths and citations of a Markdown file. */
 function contextOf(page: Page, conversation: Conversation): MarkdownContext {
   const { name } = conversation;
   const acts = makeActs(page, conversation);
   return {
     conversation: name,
     resolveSource: (sid) => conversation.store.value.thread.sources.get(sid),
-    // The card of a source lies beside the thread, where the file is shown.
+    // The card of a source opens next to the thread, where the file is shown.
     onCite: () => undefined,
     onOpenPath: acts.openFile,
     drawPicture: (path, alt) => (
@@ -136,7 +136,7 @@ function contextOf(page: Page, conversation: Conversation): MarkdownContext {
   };
 }
 
-/** A file that the pages here do not tell of: its link says the rest. */
+/** A file that the loaded pages do not list: its link supplies the rest. */
 function unknownFile(path: string): FileRow {
   const filename = path.slice(path.lastIndexOf("/") + 1);
   return { path, filename, mime: "", sizeBytes: 0, sha256: "", callId: "", turnId: "", times: 1 };

@@ -1,4 +1,4 @@
-/** A link within the page: an address that can be copied or opened in a tab, followed without a reload. */
+/** A link within the page: its address can be copied or opened in a tab, and a click needs no reload. */
 
 import type { ComponentChildren } from "preact";
 import { isPlainClick } from "../../markdown/index.ts";
@@ -12,9 +12,9 @@ interface LinkProps {
   readonly class?: string;
   readonly label?: string;
   readonly current?: boolean;
-  /** Keys that do something on it, as for `aria-keyshortcuts`. */
+  /** Its keyboard shortcuts, as for `aria-keyshortcuts`. */
   readonly keys?: string;
-  /** In place of going to the route. */
+  /** Called instead of navigating to the route. */
   readonly onFollow?: () => void;
 }
 

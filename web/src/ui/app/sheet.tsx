@@ -1,4 +1,4 @@
-/** What lies over the page and is closed by Escape: a dialog, or a panel that slides over the thread. */
+/** An overlay that Escape closes: a dialog, or a panel that slides over the thread. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -7,15 +7,15 @@ interface SheetProps {
   readonly label: string;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
-  /** The id of a text that says what it is about. */
+  /** The id of the element that describes it. */
   readonly describedBy?: string;
-  /** It asks for an answer before anything else. */
+  /** It requires an answer before anything else. */
   readonly alert?: boolean;
-  /** `dialog` in the middle, or a panel at one edge: at the bottom of a narrow window. */
+  /** `dialog` is centered, or a panel at one edge: at the bottom of a narrow window. */
   readonly place: "dialog" | "start" | "end";
 }
 
-/** A modal `<dialog>`: the browser keeps the focus in it, and gives it back. */
+/** A modal `<dialog>`: the browser traps the focus in it, and restores it afterwards. */
 export function Sheet({ label, describedBy, alert = false, onClose, children, place }: SheetProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const gone = useRef(false);
@@ -38,7 +38,7 @@ export function Sheet({ label, describedBy, alert = false, onClose, children, pl
       role={alert ? "alertdialog" : undefined}
       aria-label={label}
       aria-describedby={describedBy}
-      // What is taken away, since the window has become wider for instance, was not closed by the reader.
+      // The user did not close it if it was removed, for instance because the window became wider.
       onClose={() => gone.current || onClose()}
       onCancel={(event) => {
         event.preventDefault();

@@ -1,4 +1,4 @@
-/** The thread of the open conversation, its margin, and a file that is looked at. */
+/** The thread of the open conversation, its margin, and an open file. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
@@ -26,7 +26,7 @@ interface PaneProps {
   readonly closeMargin: () => void;
 }
 
-/** So near to its end a thread counts as read. */
+/** Within this distance of its end, a thread counts as read. */
 const END_PX = 48;
 const LOOK_MS = 250;
 
@@ -74,7 +74,7 @@ export function ThreadPane({ page, conversation, acts, marginOpen, closeMargin }
   );
 }
 
-/** What the reader has opened lives as long as the conversation is shown. */
+/** Items that the user has opened stay open as long as the conversation is shown. */
 function useThreadContext(page: Page, conversation: Conversation, route: Route): ThreadContext {
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   const outbox = useSelector(conversation.store, (state) => state.outbox);
@@ -109,7 +109,7 @@ function useThreadContext(page: Page, conversation: Conversation, route: Route):
   );
 }
 
-/** The place that the address names, or else the first turn that the user has not read; older pages are read for it. */
+/** The place from the address, or else the first unread turn; older pages are loaded for it. */
 function useTarget(conversation: Conversation, route: Route): Target | null {
   const place = route.is === "thread" ? route.place : null;
   const unread = useSelector(conversation.store, (state) => state.firstUnread);
@@ -122,7 +122,7 @@ function useTarget(conversation: Conversation, route: Route): Target | null {
   return useMemo(() => place ?? (unread ? { turnId: unread, iteration: null, callId: "" } : null), [place, unread]);
 }
 
-/** Note on the server what the reader has read: everything, once the end is in view. */
+/** Record on the server how far the user has read: everything, once the end is in view. */
 function useReadMark(page: Page, conversation: Conversation) {
   const pane = useRef<HTMLDivElement>(null);
   const active = useSelector(page.list.store, (state) => state.feed.get(conversation.name)?.activeN ?? 0);
@@ -137,12 +137,12 @@ function useReadMark(page: Page, conversation: Conversation) {
     [page, conversation],
   );
   useEffect(() => {
-    // The place that the address names is brought into view by the next picture.
+    // The next render scrolls to the place from the address.
     const timer = setTimeout(look, LOOK_MS);
     return () => clearTimeout(timer);
   }, [look, active, running, phase]);
   useEffect(() => {
-    // Scrolling does not bubble, and the scroller comes with the first turn.
+    // Scroll events do not bubble, and the scroller appears with the first turn.
     document.addEventListener("visibilitychange", look);
     document.addEventListener("scroll", look, { capture: true, passive: true });
     return () => {

@@ -1,12 +1,12 @@
-/** Files that are dropped anywhere on the thread. */
+/** Accepts files that are dropped anywhere on the thread. */
 
 import { useRef, useState } from "preact/hooks";
 import type { Attachments } from "../attachments/attachments.ts";
 
-/** Return handlers, and whether files are held over the thread; with null nothing is taken. */
+/** Return handlers, and whether files are dragged over the thread. With null, no files are accepted. */
 export function useDrop(attachments: Attachments | null) {
   const [over, setOver] = useState(false);
-  // Entering a child leaves its parent: only the sum says whether the pointer is within.
+  // Entering a child also leaves its parent: only the sum shows whether the pointer is inside.
   const depth = useRef(0);
   const takes = (event: DragEvent) => attachments !== null && event.dataTransfer?.types.includes("Files");
   const count = (by: number) => {

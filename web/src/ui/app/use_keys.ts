@@ -8,10 +8,10 @@ import { type Route, threadOf } from "../route.ts";
 import { SEARCH } from "../search/search_field.tsx";
 import type { Page } from "../store/page.ts";
 
-/** What lies over the page. */
+/** The overlay, if one is open. */
 export type Over = "none" | "list" | "margin" | "keys" | "limits";
 
-/** Dialogs and menus that are open. */
+/** Open dialogs and menus. */
 const OPEN = "dialog[open], [popover]:popover-open";
 
 export function useKeys(page: Page, over: Over, setOver: (over: Over) => void): void {
@@ -43,7 +43,7 @@ function prints({ key, ctrlKey, metaKey, altKey, shiftKey }: KeyboardEvent): boo
   return key === "p" && command && !other && !altKey && !shiftKey;
 }
 
-/** Read the turns that are not here before the browser prints; with all of them here it prints by itself. */
+/** Load the remaining turns before the browser prints. If all are loaded, the browser prints directly. */
 function printWhole(page: Page, event: KeyboardEvent): void {
   const conversation = page.current.value;
   if (page.route.value.is !== "thread" || conversation.store.value.earlier === "none") return;
@@ -84,7 +84,10 @@ function perform(act: KeyAct, page: Page, over: Over, setOver: (over: Over) => v
   }
 }
 
-/** Close what is open; with nothing open, put the focus on Stop; there, stop. Dialogs and menus close by themselves. */
+/**
+ * Close the open overlay. If there is none, focus Stop; if Stop has the focus, stop. Dialogs and menus close
+ * themselves.
+ */
 function closeOrStop(page: Page, event: KeyboardEvent): void {
   if (document.querySelector(OPEN)) return;
   const route = page.route.value;
@@ -104,12 +107,12 @@ function focusSearch(page: Page): void {
     field.focus();
     return;
   }
-  // Where there is no column, the field comes with the page of the search.
+  // Without the column, the search page has the search field.
   page.go({ is: "search", query: "" });
   requestAnimationFrame(() => document.getElementById(SEARCH)?.focus());
 }
 
-/** Move the focus to the next or the previous turn. */
+/** Move the focus to the next or previous turn. */
 function moveTurn(step: 1 | -1): void {
   const turns = [...document.querySelectorAll<HTMLElement>('.thread [id^="turn-"]')];
   const at = turns.findIndex((turn) => turn.contains(document.activeElement));
@@ -118,7 +121,7 @@ function moveTurn(step: 1 | -1): void {
   next?.scrollIntoView({ block: "start" });
 }
 
-/** Show the timeline at the round where the focus is, or the chat at the round that the timeline shows. */
+/** Open the timeline at the focused round, or the chat at the round that the timeline shows. */
 function switchView(page: Page): void {
   const route = page.route.value;
   const conversation = page.current.value;
@@ -137,7 +140,7 @@ function switchView(page: Page): void {
   page.go({ is: "timeline", conversation: name, turnId: turn.turnId, iteration, view: "request", to: "" });
 }
 
-/** Put the focus on a section of the margin, which is opened where it is no column. */
+/** Focus a section of the margin. If the margin is not a column, open it first. */
 function showSection(section: "plan" | "files" | "sources", setOver: (over: Over) => void): void {
   const find = () => document.querySelector<HTMLElement>(`.margin [data-part="${section}"]`);
   if (!document.querySelector(".margin")) setOver("margin");

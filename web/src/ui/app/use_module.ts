@@ -1,16 +1,19 @@
-/** Parts of the page that are loaded when they are needed. */
+/** Parts of the page that load on demand. */
 
 import { useEffect, useState } from "preact/hooks";
 
 const loaded = new Map<() => Promise<unknown>, unknown>();
 
-/** Return what a module exports, null until it is there: at once if it was loaded before. Throws if it cannot be loaded, or calls `onFailure`. */
+/**
+ * Return a module's exports, or null until it has loaded; at once if it was loaded before. If loading fails, throws, or
+ * calls `onFailure`.
+ */
 export function useModule<T>(load: () => Promise<T>, onFailure?: () => void): T | null {
   const [, setShown] = useState(0);
   const [failure, setFailure] = useState<unknown>(null);
   const module = (loaded.get(load) as T | undefined) ?? null;
   useEffect(() => {
-    // What came between the picture and this moment is drawn as well.
+    // The module may have loaded between the render and this effect.
     if (module !== null) return;
     let shown = true;
     loadOnce(load).then(
@@ -25,7 +28,7 @@ export function useModule<T>(load: () => Promise<T>, onFailure?: () => void): T 
   return module;
 }
 
-/** Load a module now, so that whatever uses it has it at once. Throws what `load` throws. */
+/** Load a module now, so that it is available at once later. Throws what `load` throws. */
 export async function loadOnce<T>(load: () => Promise<T>): Promise<T> {
   const module = await load();
   loaded.set(load, module);

@@ -1,4 +1,4 @@
-/** The files of the message that is being written, each with what becomes of it. */
+/** The files of the message that is being written, each with its state. */
 
 import { visible } from "../../markdown/index.ts";
 import { shell } from "../../words/en/shell.ts";
@@ -65,12 +65,15 @@ function stateWords(item: PendingFile): string {
 }
 
 export function reasonWords(item: PendingFile): string {
-  // A rule of the verdict says more than that some rule refused the file.
+  // A rule named in the verdict is more precise than the general code.
   const codes = item.reasons.length ? item.reasons : [item.code];
   return codes.map((code) => wordsOf(code, item.message)).join(" ");
 }
 
-/** Say at Send why a message was held back, and what to do. `more`: it says something without these files. */
+/**
+ * Explain next to Send why a message was held back, and what to do. `more`: the message has content without these
+ * files.
+ */
 export function sayHeld(held: readonly PendingFile[], act: "send" | "add", more: boolean): string {
   const [file] = held;
   const why =

@@ -1,7 +1,8 @@
 /**
- * Files of one message on their way: hashed, uploaded to a slot, judged.
+ * The files of one message, from hashing and uploading to a verdict.
  *
- * Four at a time; the same bytes go up once. The browser's part (hash, form, progress) is given as `Ports`.
+ * Four upload at a time; identical bytes are uploaded once. The browser's part (hash, form, progress) is passed as
+ * `Ports`.
  */
 
 import type { ApiError, UploadGrant, UploadRequest, UploadStatus } from "../../api/index.ts";
@@ -11,20 +12,20 @@ import { Store } from "../store/store.ts";
 export const MAX_FILES = 20;
 export const MAX_BYTES = 26_214_400;
 const AT_ONCE = 4;
-/** Pauses between two looks at a verdict; the last one goes on. */
+/** Pauses between two checks of a verdict; the last one repeats. */
 const POLLS_MS = [200, 300, 500, 1000, 2000] as const;
 const VERDICT_MS = 180_000;
 
 export type FileState = "queued" | "hashing" | "uploading" | "checking" | "ready" | "refused" | "expired";
 
-/** A file of the message; `code` says why it is refused or expired, `message` is the server's sentence. */
+/** A file of the message. `code` is the reason why it is refused or expired, `message` the server's sentence. */
 export interface PendingFile {
   readonly id: number;
   readonly name: string;
   readonly mime: string;
   readonly sizeBytes: number;
   readonly state: FileState;
-  /** The part that is uploaded, from 0 to 1. */
+  /** The uploaded share, from 0 to 1. */
   readonly progress: number;
   readonly upload: string;
   readonly code: string;
@@ -32,14 +33,14 @@ export interface PendingFile {
   readonly message: string;
 }
 
-/** A file that a message takes along; it is kept, since it may have to go up once more. */
+/** A file that is sent with a message. The browser's file is kept, since it may have to be uploaded again. */
 export interface TakenFile extends PendingFile {
   readonly file: File;
 }
 
 export interface Files {
   readonly items: readonly PendingFile[];
-  /** What became of files that were not taken into the list. */
+  /** The problem with files that were not added to the list. */
   readonly notice:
     | { readonly is: "" }
     | { readonly is: "too_many"; readonly left: number }
@@ -52,13 +53,13 @@ export interface Ports {
   /** Return the hash of a file. */
   measure(file: File): Promise<string>;
   begin(request: UploadRequest): Promise<UploadGrant>;
-  /** Post the form; rejects if the store does not take it. */
+  /** Post the form; rejects if the store refuses it. */
   post(grant: UploadGrant, file: File, signal: AbortSignal, progress: (part: number) => void): Promise<void>;
   status(upload: string): Promise<UploadStatus>;
   clock: Clock;
 }
 
-/** Why an upload ended without a verdict that lets it go. */
+/** The reason why an upload ended without an accepting verdict. */
 class Stopped extends Error {
   constructor(
     readonly state: "refused" | "expired",
@@ -70,7 +71,7 @@ class Stopped extends Error {
   }
 }
 
-/** Keeps the files of a message that is being written; `store` has what is to be drawn. */
+/** Manages the files of a message that is being written; `store` has the state to render. */
 export class Attachments {
   readonly store = new Store<Files>(NO_FILES);
   readonly #ports: Ports;
@@ -88,7 +89,7 @@ export class Attachments {
     return this.store.value.items;
   }
 
-  /** Take files into the message, as many as one may have. */
+  /** Add files to the message, up to the maximum. */
   add(files: readonly File[]): void {
     const room = MAX_FILES - this.items.length;
     const taken = files.slice(0, Math.max(room, 0)).map((file) => this.#queue(file));
@@ -106,13 +107,13 @@ export class Attachments {
     this.store.set({ items: this.items.filter((item) => item.id !== id), notice: { is: "" } });
   }
 
-  /** Upload a file again that was refused or that expired. */
+  /** Upload a refused or expired file again. */
   retry(id: number): void {
     this.#change(id, { state: "queued", progress: 0, upload: "", code: "", reasons: [], message: "" });
     this.#start();
   }
 
-  /** Take the files that are ready out of the message; those that were refused go, too. */
+  /** Remove the ready files from the message and return them; refused files are removed, too. */
   take(): readonly TakenFile[] {
     const ready = this.items.flatMap((item) => {
       const file = this.#files.get(item.id);
@@ -175,7 +176,8 @@ export class Attachments {
   }
 
   async #upload(item: PendingFile, file: File, sha256: string, signal: AbortSignal): Promise<string> {
-    // Without a type: browsers call a CSV a spreadsheet and TypeScript a film, so the server goes by name and bytes.
+    // Send no type: browsers report a CSV as a spreadsheet and TypeScript as a video, so the server uses name and
+    // bytes.
     const request = { filename: item.name, size_bytes: item.sizeBytes, sha256 };
     const grant = await this.#ports.begin(request);
     if (signal.aborted) return "";

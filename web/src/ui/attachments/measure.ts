@@ -1,8 +1,8 @@
 /**
- * Measure a file before its upload.
+ * Measures a file before its upload.
  *
- * The browser computes the hash beside the page's own thread. A worker of ours would need a policy of Trusted Types, of
- * which the page has none.
+ * The browser computes the hash off the page's main thread. Our own worker would need a Trusted Types policy, and the
+ * page has none.
  */
 
 export async function measureFile(file: File): Promise<string> {

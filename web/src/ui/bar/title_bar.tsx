@@ -1,4 +1,4 @@
-/** The title bar: the conversation's name, its views, what runs now, and the menu. */
+/** The title bar: the conversation's title, its views, the current activity, and the menu. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
@@ -67,7 +67,7 @@ export function TitleBar({ page, openList, openMargin, openKeys, openLimits }: B
   );
 }
 
-/** Return the conversation's title, as the thread has it or else the list. */
+/** Return the conversation's title from the thread, or else from the list. */
 export function useTitle(page: Page, conversation: Conversation): string {
   const own = useSelector(conversation.store, (state) => state.thread.title);
   const phase = useSelector(conversation.store, (state) => state.phase);
@@ -121,7 +121,7 @@ function Readout({ conversation }: { conversation: Conversation }) {
     );
   }
   return (
-    // Amber is what is known to go on now.
+    // Amber means that something is known to be running now.
     <span class={link === "lost" ? "readout" : "readout live"}>
       <span class={link === "lost" ? "lamp" : "lamp live"} />
       <span class="doing">{text}</span>
@@ -131,7 +131,7 @@ function Readout({ conversation }: { conversation: Conversation }) {
   );
 }
 
-/** The clock of the turn that runs. It writes into its own text node: nothing else is drawn ten times a second. */
+/** The clock of the running turn. It writes into its own text node: nothing else renders ten times a second. */
 function RunningClock({ conversation, since }: { conversation: Conversation; since: number }) {
   const output = useRef<HTMLSpanElement>(null);
   useEffect(() => {
@@ -155,7 +155,7 @@ interface RenameProps {
 function Rename({ page, conversation, title, onDone }: RenameProps) {
   const field = useRef<HTMLInputElement>(null);
   const [refusal, setRefusal] = useState("");
-  // Before anything can be typed: selected later, the first letters of a title would be typed over.
+  // Select before the user can type. Selecting later would overwrite the first letters of the new title.
   useLayoutEffect(() => field.current?.select(), []);
   const save = async () => {
     const next = field.current?.value.trim() ?? "";

@@ -1,18 +1,18 @@
-/** The words of the title bar while they count down. */
+/** The text of the title bar with its countdown. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { Conversation } from "../store/conversation.ts";
 import { useSelector } from "../store/store.ts";
 import { busyUntil, readoutText } from "./readout.ts";
 
-/** Return what runs now in words, each second anew while its provider is busy. */
+/** Return the current activity in words, updated each second while its provider is busy. */
 export function useReadout(conversation: Conversation): string {
   const busy = useSelector(conversation.store, (state) => busyUntil(state.thread));
   const now = useSeconds(conversation, busy);
   return useSelector(conversation.store, (state) => readoutText(state.thread, state.stopping, now));
 }
 
-/** The server's time, each second until one that is to come. */
+/** The server's time, updated each second until `untilMs`. */
 function useSeconds(conversation: Conversation, until: number): number {
   const [now, setNow] = useState(() => conversation.serverClock.nowMs());
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** The composer: one field, its files, and the acts that are possible now. */
+/** The composer: one input, its files, and the actions that are possible now. */
 
 import type { TargetedEvent } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -20,7 +20,7 @@ interface ComposerProps {
   readonly signedOut: boolean;
 }
 
-/** The field's id, which skip links and keys lead to. */
+/** The input's id, the target of skip links and keys. */
 export const FIELD = "composer-field";
 export const STOP = "composer-stop";
 const HINT = "composer-hint";
@@ -140,7 +140,7 @@ function Field({ conversation, running, uploads, main, redirect }: FieldProps) {
   );
 }
 
-/** Put the newest message of the user into the field once more. */
+/** Restore the user's newest message into the input. */
 function fillLast(conversation: Conversation): void {
   const { outbox, thread } = conversation.store.value;
   const said = thread.turns.flatMap((turn) => [...turn.prompts, ...turn.messages]);
@@ -175,7 +175,7 @@ interface StopProps {
   readonly setArmed: (armed: boolean) => void;
 }
 
-/** Escape puts the focus here; once more, or a click, stops. */
+/** Escape focuses this button; a second Escape, or a click, stops. */
 function StopButton({ offer, onStop, setArmed }: StopProps) {
   if (offer.stop === "none") return null;
   return (
@@ -234,7 +234,7 @@ function Hint({ text }: { text: string }) {
   );
 }
 
-/** Return until when nothing can be sent, and the time: it ticks as long as that or the limit of a refusal lasts. */
+/** Return until when nothing can be sent, and the time. It ticks as long as that or the limit of a refusal lasts. */
 function useBlock(conversation: Conversation): readonly [untilMs: number, nowMs: number] {
   const blocked = useSelector(conversation.store, (state) => state.blockedUntil);
   const refused = useSelector(conversation.composer.draft, (draft) => draft.refusal?.untilMs ?? 0);

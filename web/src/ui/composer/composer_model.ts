@@ -1,7 +1,7 @@
 /**
  * The message that is being written in one conversation, with its files. It is kept in memory only.
  *
- * A message with files that are still under way waits for them, and goes out by itself.
+ * A message whose files are still uploading waits for them, and is then sent automatically.
  */
 
 import { shell } from "../../words/en/shell.ts";
@@ -10,20 +10,22 @@ import { Store } from "../store/store.ts";
 import { lengthOf } from "./rules.ts";
 
 const LONG_TEXT = "message.txt";
-/** How much of a long text the message itself says. */
+/** The length of the excerpt of a long text in the message itself. */
 const BEGINNING_CHARS = 1_000;
 
 export interface Draft {
   readonly text: string;
-  /** It was sent, and goes out when its files are ready. */
+  /** The user has sent it; it goes out when its files are ready. */
   readonly waits: boolean;
-  /** Refused files for which it was held back once, by their ids: the next press sends it without them. */
+  /** The ids of refused files for which it was held back once. The next press sends it without them. */
   readonly heldFor: readonly number[];
-  /** Why the server gave it back, null if it did not. */
+  /** The reason why the server returned it, or null. */
   readonly refusal: Refusal | null;
 }
 
-/** A code, the server's own sentence with the limit, and until when it holds: epoch milliseconds, 0 if no time ends it. */
+/**
+ * A code, the server's own sentence with the limit, and its end: epoch milliseconds, 0 if it does not end on its own.
+ */
 export interface Refusal {
   readonly code: string;
   readonly message: string;
@@ -39,7 +41,7 @@ export class ComposerModel {
   readonly draft = new Store(EMPTY);
   readonly attachments: Attachments;
   readonly #send: SendMessage;
-  /** The file that stands for a text that is too long. */
+  /** The file that replaces a text that is too long. */
   #longText = 0;
 
   constructor(attachments: Attachments, send: SendMessage) {
@@ -48,7 +50,7 @@ export class ComposerModel {
     attachments.store.subscribe(() => this.#goOn());
   }
 
-  /** True if something would be lost with the page. */
+  /** True if closing the page would lose something. */
   get holds(): boolean {
     return this.draft.value.text.trim() !== "" || this.attachments.items.length > 0;
   }
@@ -57,21 +59,21 @@ export class ComposerModel {
     this.draft.update({ text, refusal: null });
   }
 
-  /** Take a message back that the server refused for what it is, to be written on. */
+  /** Put a refused message back into the composer for editing. */
   takeBack(text: string, files: readonly File[], refusal: Refusal): void {
     this.attachments.add(files);
     this.draft.set({ ...EMPTY, text, refusal });
   }
 
-  /** Refused files for which the message was held back, as long as it has them. */
+  /** The refused files for which the message was held back, while it still has them. */
   get held(): readonly PendingFile[] {
     return refusedOf(this.attachments.items).filter((file) => this.draft.value.heldFor.includes(file.id));
   }
 
   /**
-   * Send what is written, now or when its files are ready. A long text becomes a file of its own.
+   * Send the draft, now or when its files are ready. A long text becomes a separate file.
    *
-   * A refused file holds it back once, so that the user does not believe it was sent.
+   * A refused file holds the message back once, so that the user notices it.
    */
   submit(): void {
     const { text } = this.draft.value;
@@ -90,7 +92,7 @@ export class ComposerModel {
     this.#goOn();
   }
 
-  /** Take a waiting message back, to be written on. */
+  /** Put a waiting message back into the composer for editing. */
   edit(): void {
     this.#takeBack();
   }

@@ -1,30 +1,30 @@
-/** What the composer offers in each situation: three acts, or one, or none. Pure. */
+/** The composer's actions in each situation: three, one, or none. Pure. */
 
 import { FRAME_MAX_BYTES } from "../../client/index.ts";
 
-/** Characters of a message; longer texts go as a file. */
+/** The maximum length of a message in characters; a longer text is sent as a file. */
 export const TEXT_MAX_CHARS = 32_000;
-/** Room in a frame for all that is not text: ids, names of uploads, time zone. */
+/** Room in a frame for everything except the text: ids, names of uploads, time zone. */
 const ENVELOPE_BYTES = 2 * 1024;
 const TEXT_MAX_BYTES = FRAME_MAX_BYTES - ENVELOPE_BYTES;
 const TELL_FROM = 0.9;
 
 export interface Situation {
   readonly text: string;
-  /** How many files the message has. */
+  /** The number of files of the message. */
   readonly files: number;
   readonly running: boolean;
   readonly stopping: boolean;
   readonly signedOut: boolean;
-  /** Until when the server takes nothing, epoch milliseconds; 0 for now. */
+  /** Until when the server accepts no message, in epoch milliseconds; 0 if it accepts one now. */
   readonly blockedUntil: number;
   readonly nowMs: number;
-  /** Files can be uploaded on this stage. */
+  /** This stage supports file uploads. */
   readonly uploads: boolean;
 }
 
 export interface Offer {
-  /** What Enter does. */
+  /** The action of Enter. */
   readonly main: "send" | "add";
   readonly canMain: boolean;
   readonly redirect: boolean;
@@ -41,21 +41,24 @@ export function offerActs(situation: Situation): Offer {
     main: running ? "add" : "send",
     canMain: open && says && (fits || uploads),
     redirect: running,
-    // A redirect interrupts now: it waits for no file.
+    // A redirect interrupts at once: it does not wait for files.
     canRedirect: running && open && fits && situation.text.trim() !== "" && situation.files === 0,
     stop: !running ? "none" : stopping ? "stopping" : "stop",
   };
 }
 
-/** How full a message is: `part` of what may be sent as text, and the bytes that are left (negative: too many). */
+/**
+ * The fill level of a message: `part` is the used share of the maximum, `leftBytes` the bytes that remain (negative:
+ * too many).
+ */
 export interface Length {
   readonly part: number;
   readonly leftBytes: number;
-  /** Whether to say so. */
+  /** Whether to show it. */
   readonly tell: boolean;
 }
 
-/** Measure a text as the wire does: characters are code points, bytes those of its JSON. */
+/** Measure a text as it is sent: characters are code points, bytes are those of its JSON. */
 export function lengthOf(text: string): Length {
   if (text.length < TEXT_MAX_BYTES / 8) return { part: 0, leftBytes: TEXT_MAX_BYTES, tell: false };
   const bytes = new TextEncoder().encode(JSON.stringify(text)).length;
@@ -71,7 +74,7 @@ function countCodePoints(text: string): number {
 
 export type ComposerKey = "main" | "redirect" | "last" | "newline" | "none";
 
-/** Return what a key does in the field. */
+/** Return the action of a key in the input. */
 export function keyOf(
   event: Pick<KeyboardEvent, "key" | "shiftKey" | "ctrlKey" | "metaKey" | "altKey">,
   empty: boolean,

@@ -1,4 +1,4 @@
-/** What the page says about its connection, and when: nothing for 3 s, since most breaks are shorter. Pure. */
+/** The text about the connection, and when to show it: nothing for 3 s, since most breaks are shorter. Pure. */
 
 import type { LinkState } from "../../client/index.ts";
 
@@ -12,7 +12,7 @@ export type Banner =
   | { readonly is: "offline"; readonly sinceMs: number }
   | { readonly is: "refused" };
 
-/** Return the banner of a link, and in how many milliseconds it changes by itself; 0 if it does not. */
+/** Return the banner of a link, and the milliseconds until it changes without an event; 0 if it does not. */
 export function bannerOf(link: LinkState, nowMs: number): { readonly banner: Banner; readonly changesInMs: number } {
   if (link.is === "refused") return { banner: { is: "refused" }, changesInMs: 0 };
   if (link.is === "open" || link.is === "closed") return { banner: { is: "none" }, changesInMs: 0 };

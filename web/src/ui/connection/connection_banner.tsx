@@ -1,4 +1,4 @@
-/** The line about the connection, if there is something to say. */
+/** The line about the connection, if there is one to show. */
 
 import { useEffect, useState } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";
@@ -22,7 +22,7 @@ export function ConnectionBanner({ page, conversation, signedOut }: BannerProps)
   const [, redraw] = useState(0);
   const { banner, changesInMs } = bannerOf(link, Date.now());
   useEffect(() => {
-    // Counted anew: the machine may have slept since this was drawn.
+    // Compute the time again: the machine may have slept since the last render.
     const dueInMs = bannerOf(link, Date.now()).changesInMs;
     if (!changesInMs) return;
     const timer = setTimeout(() => redraw((count) => count + 1), dueInMs);

@@ -1,4 +1,4 @@
-/** The dialog that asks before something that cannot be undone. Nothing is done by Enter alone: the focus begins on Cancel. */
+/** The dialog before an irreversible action. Enter alone does nothing: the focus starts on Cancel. */
 
 import { useId, useState } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";

@@ -1,4 +1,4 @@
-/** In place of a thread: its conversation was deleted, here or elsewhere. What was written and not sent can go along. */
+/** The view of a deleted conversation, wherever it was deleted. An unsent draft can move to a new one. */
 
 import { shell } from "../../words/en/shell.ts";
 import type { Conversation } from "../store/conversation.ts";

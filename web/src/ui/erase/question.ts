@@ -1,12 +1,12 @@
-/** A question before something that cannot be undone. */
+/** A question before an irreversible action. */
 
 export interface Question {
   readonly title: string;
   readonly text: string;
-  /** The word of the button that does it. */
+  /** The label of the button that confirms it. */
   readonly act: string;
-  /** What has to be typed before, "" for nothing. */
+  /** The text to type first, "" for none. */
   readonly word: string;
-  /** Do it. Rejects with the refusal's `code`. */
+  /** Perform the action. Rejects with the refusal's `code`. */
   run(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** An empty conversation: the mark, one sentence, and what to begin with. */
+/** An empty conversation: the mark, one sentence, and suggestions. */
 
 import { shell } from "../../words/en/shell.ts";
 import type { Acts } from "../acts.ts";
@@ -32,7 +32,7 @@ export function FirstRun({ page, acts }: { page: Page; acts: Acts }) {
             </button>
           ))}
         </div>
-        {/* Its place is there before the list says whether it is needed. */}
+        {/* Its space is reserved before the list says whether it is needed. */}
         {page.config.stage === "local" && <p class="aside">{first && words.local}</p>}
       </div>
     </div>

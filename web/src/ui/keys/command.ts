@@ -1,2 +1,2 @@
-/** The key that is Ctrl elsewhere, by the name that it has on this device. */
+/** The name of this device's Ctrl or Command key. */
 export const COMMAND = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘" : "Ctrl";

@@ -1,18 +1,20 @@
 /**
- * The focus is never lost: when what has it goes away (a form that was sent, Stop when nothing runs), it goes to what is nearest.
+ * Preserves the focus: when the focused element disappears (a sent form, Stop after the end), the focus moves to the
+ * nearest one.
  *
- * Only a focus that is seen is kept. Whoever points at things loses nothing, and a field would open a keyboard on the screen.
+ * This applies only to a visible focus. A user who points needs none, and on a touch screen a focused field would open
+ * the keyboard.
  */
 
-/** Where the focus goes within a composer and within the title bar, whatever else there is. */
+/** The targets of the focus within a composer and within the title bar, before all others. */
 const HOMES = "#composer-field, .bar [popovertarget]";
 const FOCUSABLE = "a[href], button, input, textarea, select, summary, [tabindex='0']";
 
-/** Keep the focus of a document until the returned function is called. */
+/** Preserve the focus of a document until the returned function is called. */
 export function keepFocus(document: Document): () => void {
   let last: Element | null = null;
   let around: readonly Element[] = [];
-  /** What had the focus before the dialog that has it now. */
+  /** The focused element before the open dialog. */
   let behind: Element | null = null;
   const note = ({ target }: Event) => {
     const dialog = target instanceof Element ? target.closest("dialog") : null;
@@ -43,13 +45,13 @@ function ancestorsOf(element: Element | null): readonly Element[] {
   return found;
 }
 
-/** Return what had the focus before, or what is nearest if that is not seen any more; null if it is gone. */
+/** Return the previously focused element, or the nearest one if it is no longer visible; null if it was removed. */
 function placeOf(before: Element | null): HTMLElement | null {
   if (!(before instanceof HTMLElement) || !before.isConnected) return null;
   return before.getClientRects().length > 0 ? before : placeNear(ancestorsOf(before));
 }
 
-/** Return where the focus goes, given what was around it, from within. */
+/** Return the next element to focus, given the ancestors of the old one, from the inside out. */
 function placeNear(around: readonly Element[]): HTMLElement | null {
   const home = around.find((element) => element.matches(".composer, .bar"))?.querySelector<HTMLElement>(HOMES);
   if (home) return home;

@@ -1,4 +1,4 @@
-/** The keyboard map of the whole page. Pure: a key and the situation in, an act out. */
+/** The keyboard map of the whole page. Pure: it maps a key and the situation to an action. */
 
 export type KeyAct =
   | "search"
@@ -29,7 +29,7 @@ const LETTERS: Readonly<Record<string, KeyAct>> = {
   "?": "help",
 };
 
-/** The code of a key that an input method has taken. */
+/** The code of a key that an input method has consumed. */
 const PROCESSED = 229;
 
 export interface Pressed {
@@ -40,7 +40,7 @@ export interface Pressed {
   readonly defaultPrevented: boolean;
 }
 
-/** Return the act of a key; `writing` is true in a field that takes text. */
+/** Return the action of a key; `writing` is true in a text field. */
 export function keyAct(event: Pressed, writing: boolean, letters: boolean): KeyAct {
   if (event.defaultPrevented) return "none";
   if (event.key === "Escape") return "escape";
@@ -48,10 +48,11 @@ export function keyAct(event: Pressed, writing: boolean, letters: boolean): KeyA
   return LETTERS[event.key] ?? "none";
 }
 
-/** Keep the keys of an input method from the page; return how to undo it.
+/**
+ * Hide the keys of an input method from the page; return a function that undoes it.
  *
- * The Enter that confirms a character sends nothing, in no field. Safari ends the composition before that key, and marks it by
- * its code alone; as it submits a form then, that is prevented, too.
+ * The Enter that confirms a character sends nothing, in any field. Safari ends the composition before that key, and
+ * marks it only by its code. It would submit a form then, so that is prevented, too.
  */
 export function leaveKeysToInputMethod(page: Document): () => void {
   const leave = (event: KeyboardEvent) => {
@@ -63,7 +64,7 @@ export function leaveKeysToInputMethod(page: Document): () => void {
   return () => page.removeEventListener("keydown", leave, { capture: true });
 }
 
-/** Return whether an element takes text, so that letters belong to it. */
+/** Return true if an element accepts text, so that letters belong to it. */
 export function takesText(element: Element | null): boolean {
   if (!(element instanceof HTMLElement)) return false;
   if (element instanceof HTMLInputElement) return !["button", "checkbox", "radio", "file"].includes(element.type);

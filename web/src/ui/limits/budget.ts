@@ -1,4 +1,4 @@
-/** What is left of the limits that a reader's work counts for. It is read anew after each turn. */
+/** The remaining amounts of the limits that apply to the user. They are read again after each turn. */
 
 import type { Clock } from "../store/clock.ts";
 import { Store } from "../store/store.ts";
@@ -6,7 +6,7 @@ import { Store } from "../store/store.ts";
 export type What = "usd" | "tokens" | "storage";
 export type Whose = "user" | "project" | "tenant";
 
-/** How a scope stands, as `GET /v1/limits` says it; a limit that is null or absent is none. */
+/** The limits and usage of a scope, as in `GET /v1/limits`. A null or absent limit means none. */
 export interface Standing {
   readonly scope: Whose;
   readonly limits: {
@@ -28,23 +28,23 @@ export interface Standing {
   readonly month_ends_at: string;
 }
 
-/** What is left of one limit. */
+/** The remaining amount of one limit. */
 export interface Left {
   readonly what: What;
   readonly window: "day" | "month" | "";
   readonly whose: Whose;
   readonly left: number;
   readonly of: number;
-  /** When it begins again, "" for storage. */
+  /** When it resets, "" for storage. */
   readonly endsAt: string;
 }
 
 export interface BudgetState {
-  /** The tightest limit of each kind; empty where there is none. */
+  /** The tightest limit of each kind; empty if there is none. */
   readonly lefts: readonly Left[];
-  /** Why nothing may run, "" if it may. */
+  /** The reason why turns cannot run, "" if they can. */
   readonly stopped: string;
-  /** The reader's role as the server sees it; by which claim, the page cannot know. */
+  /** The user's role according to the server. The page does not know which claim decides it. */
   readonly role: string;
 }
 
@@ -54,9 +54,9 @@ interface Own {
   readonly role?: string;
 }
 
-/** Storage is spoken of when less than this part is left. */
+/** Storage is mentioned when less than this share is left. */
 const STORAGE_TELL = 0.2;
-/** A turn is charged behind its end. */
+/** A turn is charged after its end. */
 const SETTLED_MS = 2_000;
 
 const NOTHING: BudgetState = { lefts: [], stopped: "", role: "" };
@@ -72,17 +72,17 @@ export class Budget {
     this.#clock = clock;
   }
 
-  /** Read how the limits stand. What was known stays if they cannot be read. */
+  /** Read the limits. If that fails, the known ones stay. */
   async load(): Promise<void> {
     try {
       const { scopes, role = "" } = await this.#read();
       this.store.set({ ...stateOf(scopes), role });
     } catch {
-      // Said nothing: the server checks each message itself.
+      // Show nothing: the server checks each message itself.
     }
   }
 
-  /** Read them again when what has just ended is charged. */
+  /** Read them again once the turn that has just ended is charged. */
   refresh(): void {
     if (this.#planned) return;
     this.#planned = true;
@@ -93,7 +93,7 @@ export class Budget {
   }
 }
 
-/** Return the tightest limit of each kind, and the reason of a stop if there is one. */
+/** Return the tightest limit of each kind, and the reason for a stop if there is one. */
 export function stateOf(standings: readonly Standing[]): Omit<BudgetState, "role"> {
   const all = standings.flatMap(leftsOf);
   const kinds: readonly What[] = ["usd", "tokens", "storage"];

@@ -1,4 +1,4 @@
-/** The line below the field that says what is left; nothing where there is no limit. */
+/** The line below the input with the remaining amount; empty if there is no limit. */
 
 import { visible } from "../../markdown/index.ts";
 import { say } from "../../words/en/limits.ts";
@@ -19,7 +19,7 @@ export function LeftLine({ budget }: { budget: Budget }) {
   );
 }
 
-/** Return what is left of one limit: `$0.42 of $5.00 today of the project`. */
+/** Return the remaining amount of one limit: `$0.42 of $5.00 today of the project`. */
 export function sayLeft({ what, window, whose, left, of }: Left): string {
   const amount = say.amount[what];
   return [say.of(amount(left), amount(of)), say.unit[what], say.window[window], say.whose[whose]]

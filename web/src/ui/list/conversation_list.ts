@@ -1,7 +1,7 @@
 /**
- * The list of conversations: pages of it over HTTP, kept live by the feed.
+ * The list of conversations: read by page over HTTP, and kept current by the feed.
  *
- * The feed says when the list is to be read: at once, and once more after 5 s, since its index may lag behind.
+ * When the feed asks to read the list, it is read at once, and again after 5 s, since its index may lag.
  */
 
 import type { ListQuery, ConversationList as Page } from "../../api/index.ts";
@@ -19,7 +19,7 @@ import { Store } from "../store/store.ts";
 import type { ListRow } from "./rows.ts";
 
 const AGAIN_MS = 5_000;
-/** What is newer may not be in the index yet. */
+/** Newer activity may not be in the index yet. */
 const NEW_MS = 60_000;
 
 export interface ListState {
@@ -54,7 +54,7 @@ export class ConversationList {
     this.#clock = clock;
   }
 
-  /** Read the first page; a later one stays as it is. `whole`: the index has had its time, and what it lacks is gone. */
+  /** Read the first page; later ones stay unchanged. `whole`: the index is up to date, so a missing row is deleted. */
   async load(whole = false): Promise<void> {
     if (this.store.value.phase !== "ready") this.store.update({ phase: "loading" });
     try {
@@ -73,22 +73,22 @@ export class ConversationList {
     try {
       this.#take(await this.#api.listAll({ after: next }), true);
     } catch {
-      // The button stays, and can be pressed again.
+      // The button remains, and can be pressed again.
     }
   }
 
-  /** Return the first batch of a conversation that the user has not read, 0 for none. */
+  /** Return the first unread batch of a conversation, 0 for none. */
   unreadN(conversation: string): number {
     const row = this.store.value.feed.get(conversation);
     return row ? unreadN(row) : 0;
   }
 
-  /** True for a conversation that was deleted. */
+  /** True for a deleted conversation. */
   isGone(conversation: string): boolean {
     return this.store.value.feed.get(conversation)?.state === GONE;
   }
 
-  /** Show a conversation no more, whatever is read late: it was deleted. */
+  /** Hide a deleted conversation, even if a late read still returns it. */
   drop(conversation: string): void {
     if (this.isGone(conversation)) return;
     const data = { state: GONE };
@@ -97,7 +97,7 @@ export class ConversationList {
     this.#show(foldFeed(this.store.value.feed, frame), this.store.value.activity);
   }
 
-  /** Forget rows that a page would have and has not: they were deleted while nobody here heard of it. */
+  /** Forget rows that the page should contain but does not: they were deleted without an event on this page. */
   #forgetMissing(page: Page): void {
     const { feed, activity } = this.store.value;
     const listed = new Set(page.items.map((item) => item.conversation));
@@ -109,7 +109,7 @@ export class ConversationList {
     if (left.length < feed.size) this.#show(new Map(left), activity);
   }
 
-  /** Take what the feed says: the list is to be read, or one conversation has changed. */
+  /** Apply a frame of the feed: read the list, or update one conversation. */
   hear(frame: WatchingFrame | FeedFrame): void {
     if (frame.frame === "watching") {
       void this.load();
@@ -122,13 +122,13 @@ export class ConversationList {
     this.#show(foldFeed(feed, frame), new Map(activity).set(frame.conversation, at));
   }
 
-  /** Note that the user has read a conversation up to batch `n`, here and on the server. */
+  /** Record that the user has read a conversation up to batch `n`, here and on the server. */
   markRead(conversation: string, n: number): void {
     const row = this.store.value.feed.get(conversation);
     if (!row || unreadN(row) === 0 || n < row.activeN) return;
     const frame: FeedFrame = { frame: "feed", conversation, n: 0, events: [], read_n: n };
     this.#show(foldFeed(this.store.value.feed, frame), this.store.value.activity);
-    // If this fails, the row is unread again after the next look at the list.
+    // If this fails, the row is unread again after the next read of the list.
     void this.#api.markRead(conversation, { n }).catch(() => undefined);
   }
 

@@ -17,7 +17,7 @@ const { list: words } = shell;
 const QUIET_MS = 300;
 const GREY_LINES = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/** The column of conversations: name, search, rows, and who is signed in. */
+/** The column of conversations: name, search, rows, and the signed-in user. */
 export function Conversations({ page }: { page: Page }) {
   return (
     <nav class="side" aria-label={words.label}>
@@ -39,7 +39,7 @@ export function Conversations({ page }: { page: Page }) {
   );
 }
 
-/** The strip that is left of the column beside the inspector. */
+/** The narrow strip that replaces the column next to the inspector. */
 export function ConversationStrip({ page, openList }: { page: Page; openList: () => void }) {
   return (
     <nav class="side slim" aria-label={words.label}>
@@ -95,7 +95,7 @@ interface RowProps {
 }
 
 function Row({ page, row, day, current }: RowProps) {
-  // What is open is drawn as it is here, which may be newer than the list.
+  // The open conversation's row uses the thread, which may be newer than the list.
   const open = useStore(page.current);
   const own = useSelector(open.store, (state) => (current && state.phase === "ready" ? state.thread.state : ""));
   const title = useSelector(open.store, (state) => row.title || (current ? state.thread.title : ""));
@@ -108,7 +108,7 @@ function Row({ page, row, day, current }: RowProps) {
     page.askToDelete(row.conversation);
   };
   return (
-    // The link inside has the focus; the button beside it is for pointers and for what a reader lists, not one more stop.
+    // The link inside has the focus. The button next to it is for pointers and screen readers, not another tab stop.
     // biome-ignore lint/a11y/noStaticElementInteractions: the key belongs to the link within
     <div class="row" onKeyDown={onKeyDown}>
       <Link
@@ -150,7 +150,7 @@ function timeOf(at: number, day: Day): string {
   return day === "today" || day === "yesterday" ? formatTime(at) : DATE.format(at);
 }
 
-/** Nothing for 300 ms, since most lists are there by then; then eight grey lines. */
+/** Nothing for 300 ms, since most lists have loaded by then; then eight grey lines. */
 function Loading() {
   const [shown, setShown] = useState(false);
   useEffect(() => {

@@ -7,11 +7,14 @@ export interface ListRow {
   /** Epoch milliseconds of the last activity. */
   readonly at: number;
   readonly unread: boolean;
-  /** Its turn waits for a person's approval. */
+  /** Its turn waits for approval. */
   readonly waits: boolean;
 }
 
-/** Return how many conversations wait for an approval; `openWaits` says it of the open one, null where that is not known yet. */
+/**
+ * Return the number of conversations that wait for approval. `openWaits` is the state of the open one, null while
+ * unknown.
+ */
 export function countWaiting(rows: readonly ListRow[], open: string, openWaits: boolean | null): number {
   const listed = rows.filter((row) => row.waits && (openWaits === null || row.conversation !== open));
   return listed.length + Number(openWaits === true);
@@ -27,7 +30,7 @@ export interface DayGroup {
 const DAYS: readonly Day[] = ["today", "yesterday", "week", "month", "older"];
 const DAY_MS = 86_400_000;
 
-/** Return rows in groups by the reader's own calendar, without empty groups. */
+/** Return rows in groups by the user's calendar, without empty groups. */
 export function groupByDay(rows: readonly ListRow[], nowMs: number): readonly DayGroup[] {
   const sorted = [...rows].sort((a, b) => b.at - a.at || a.conversation.localeCompare(b.conversation));
   return DAYS.map((day) => ({ day, rows: sorted.filter((row) => dayOf(row.at, nowMs) === day) })).filter(
@@ -48,7 +51,7 @@ function startOfDay(ms: number): number {
   return new Date(ms).setHours(0, 0, 0, 0);
 }
 
-/** Return the rows whose title has all words of a query, in any case. */
+/** Return the rows whose title contains all words of a query, in any case. */
 export function matchTitles(rows: readonly ListRow[], query: string): readonly ListRow[] {
   const words = query.toLocaleLowerCase().split(/\s+/).filter(Boolean);
   return rows.filter((row) => {

@@ -1,4 +1,4 @@
-/** How much of its budget a request had, by what was read from the cache, written to it, and neither. */
+/** The share of its budget that a request used: read from the cache, written to it, and neither. */
 
 import type { Context } from "../../thread/select.ts";
 import type { Thread } from "../../thread/thread.ts";
@@ -6,7 +6,7 @@ import { say } from "../../words/en/thread.ts";
 import { memo } from "../turn/memo.tsx";
 import { cachedPercent, segments } from "../turn/receipt.tsx";
 
-/** The round, from 1, whose request was counted last; 0 if none was. */
+/** The round, from 1, whose request was counted last; 0 if there was none. */
 export function countedRound(thread: Thread): number {
   for (const turn of thread.turns.toReversed()) {
     const round = turn.rounds.findLast(({ usage }) => usage !== null);
@@ -45,7 +45,7 @@ export const Gauge = memo(function Gauge({ context, round }: { context: Context;
             <rect key={bar.name} class={bar.name} x={bar.x} y="6" width={bar.width} height="6" />
           ))
         ) : (
-          // Nobody has counted the classes since the compaction: the bar sinks to its estimate, without a colour.
+          // The classes are unknown since the compaction: the bar shrinks to its estimate, without a color.
           <rect class="estimate" x="0" y="6" width={Math.round(used * perToken)} height="6" />
         )}
         <rect class="tick" x={Math.round(length * target * 10) / 10} y="3" width="1" height="12" />

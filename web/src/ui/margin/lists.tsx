@@ -47,7 +47,7 @@ function SourceRow({ source, on }: { source: Source; on: boolean }) {
   );
 }
 
-/** The sources to show first: those of the newest turn that found or cites some. */
+/** The sources to show first: those of the newest turn that found or cites any. */
 export function firstSources(thread: Thread): readonly Source[] {
   for (const turn of thread.turns.toReversed()) {
     const sources = sourcesOf(thread, turn);
@@ -59,7 +59,7 @@ export function firstSources(thread: Thread): readonly Source[] {
 interface SourcesProps {
   readonly first: readonly Source[];
   readonly sources: Thread["sources"];
-  /** As many turns are here, if not all are; 0 if they are. */
+  /** The number of loaded turns if older ones exist, else 0. */
   readonly ofLast: number;
 }
 
@@ -118,7 +118,7 @@ export interface Promised {
   readonly internal: boolean;
 }
 
-/** The files that the running programs of a thread have promised and not written yet. */
+/** The files that the running programs of a thread have declared but not written yet. */
 export function promisedFiles(thread: Thread): readonly Promised[] {
   const turn = thread.turns.at(-1);
   if (turn?.outcome.is !== "running") return [];
@@ -139,7 +139,7 @@ function nameOfTurn({ thread }: Desk, turnId: string): string {
 interface FilesProps {
   readonly files: readonly FileRow[];
   readonly promised: readonly Promised[];
-  /** As many turns are here, if not all are; 0 if they are. */
+  /** The number of loaded turns if older ones exist, else 0. */
   readonly ofLast: number;
 }
 
@@ -147,7 +147,7 @@ export function Files({ files, promised, ofLast }: FilesProps) {
   const [all, setAll] = useState(false);
   const desk = useDesk();
   if (files.length + promised.length === 0) return null;
-  // Files of one name show their turns.
+  // Files with the same name show their turns.
   const turnOf = (file: FileRow) => (hasNamesake(files, file) ? nameOfTurn(desk, file.turnId) : "");
   const newestFirst = files.toReversed();
   return (

@@ -1,4 +1,4 @@
-/** What stands beside the thread: plan, sources, files, and how full the context is. */
+/** The margin next to the thread: plan, sources, files, and the context gauge. */
 
 import type { ComponentChildren } from "preact";
 import { contextOf, currentPlan, planDraft } from "../../thread/select.ts";
@@ -9,7 +9,7 @@ import { countedRound, Gauge } from "./gauge.tsx";
 import { Files, firstSources, promisedFiles, Sources } from "./lists.tsx";
 import { PlanTracker } from "./plan.tsx";
 
-/** `children` stand above all else: the preview of a file, for instance. */
+/** `children` come first, such as the preview of a file. */
 export function Margin(props: ThreadProps & { children?: ComponentChildren }) {
   const { thread, context, children } = props;
   const desk = useDeskOf(props);
@@ -28,7 +28,7 @@ export function Margin(props: ThreadProps & { children?: ComponentChildren }) {
     <DeskContext.Provider value={desk}>
       <aside class="margin" aria-label={say.thisTurn}>
         {children}
-        {/* A plan that asks for nothing more makes room for what came of it. */}
+        {/* A finished plan makes room for its results. */}
         {planned && plan}
         <Sources first={first} sources={thread.sources} ofLast={ofLast} />
         <Files files={thread.files} promised={promised} ofLast={ofLast} />

@@ -1,4 +1,4 @@
-/** The plans of a thread: the current one step by step, the others a line each. */
+/** The plans of a thread: the current one step by step, the others as one line each. */
 
 import { Markdown } from "../../markdown/index.ts";
 import type { Growing, Plan } from "../../thread/thread.ts";
@@ -9,7 +9,7 @@ import { memo } from "../turn/memo.tsx";
 import { planProgress } from "../turn/plan_line.tsx";
 
 export const Steps = memo(function Steps({ plan, running }: { plan: Plan; running: boolean }) {
-  // What changed is marked for a second by an animation, which a new key begins anew.
+  // An animation highlights the change for a second; a new key restarts it.
   return (
     <ol class={`plan ${plan.current ? "" : "superseded"}`}>
       {plan.steps.map((step, at) => (
@@ -42,7 +42,7 @@ export const PlanTracker = memo(function PlanTracker(props: {
   current: Plan | undefined;
   draft: Growing | null;
   running: boolean;
-  /** As many turns are here, if not all are; 0 if they are. */
+  /** The number of loaded turns if older ones exist, else 0. */
   ofLast: number;
 }) {
   const { plans, current, draft, running, ofLast } = props;

@@ -1,4 +1,4 @@
-/** A conversation as a document to keep. The Markdown has what people said and read; the JSON has everything. */
+/** Exports a conversation as a document. The Markdown has the visible text; the JSON has everything. */
 
 import type { Thread, Turn } from "../../thread/thread.ts";
 import { shell } from "../../words/en/shell.ts";
@@ -45,13 +45,13 @@ function inLine(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }
 
-/** Have the browser save a text as a file. */
+/** Download a text as a file. */
 export function saveFile(name: string, mime: string, text: string): void {
   const url = URL.createObjectURL(new Blob([text], { type: mime }));
   const link = document.createElement("a");
   link.href = url;
   link.download = name;
   link.click();
-  // The browser has taken the bytes by the next turn of its loop.
+  // The browser has read the bytes by the next turn of its event loop.
   setTimeout(() => URL.revokeObjectURL(url), 0);
 }

@@ -1,4 +1,4 @@
-/** The menu of the title bar: the conversation, and the reader's choices. */
+/** The menu of the title bar: the conversation, and the user's settings. */
 
 import { useState } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";
@@ -17,7 +17,7 @@ const { menu: words } = shell;
 
 export function MenuItems({ page, conversation, begun, onRename, openKeys, openLimits, open, close }: ItemsProps) {
   const settings = useStore(page.settings);
-  // The server decides for itself; here it only shows or hides.
+  // The server decides; here the role only shows or hides entries.
   const { role } = useStore(page.budget.store);
   const pick = (run: () => void) => () => {
     close();
@@ -86,14 +86,14 @@ export function MenuItems({ page, conversation, begun, onRename, openKeys, openL
   );
 }
 
-/** The switch of notifications. The browser asks the reader by this click, and at no other time. */
+/** The switch of notifications. Only this click makes the browser ask for permission. */
 function Notify({ page }: { page: Page }) {
   const { notify } = useStore(page.settings);
   const [refused, setRefused] = useState(false);
   if (typeof Notification === "undefined") return null;
   const pick = async (box: HTMLInputElement) => {
     const wanted = box.checked;
-    // It is checked once they are allowed.
+    // It is checked once notifications are allowed.
     box.checked = false;
     const allowed = wanted && (await Notification.requestPermission()) === "granted";
     setRefused(wanted && !allowed);

@@ -1,4 +1,4 @@
-/** The button of the menu, and the place where the menu opens. */
+/** The button of the menu, and the anchor at which the menu opens. */
 
 import { useRef, useState } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";

@@ -1,4 +1,4 @@
-/** Everything that is kept of a user: as a file, or gone. */
+/** Exports or deletes all stored data of a user. */
 
 import { useState } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";
@@ -9,12 +9,15 @@ import { saveFile } from "./export.ts";
 const { menu: words } = shell;
 const FILE = "stepline-export.jsonl";
 
-/** The part of the API that an export asks. */
+/** The part of the API that an export uses. */
 export interface ExportApi {
   exportMe(query: { readonly after?: string }): Promise<{ readonly next: string }>;
 }
 
-/** Return everything of a user as JSON, a page of it a line; `tell` hears how many there are. Throws as the API does. */
+/**
+ * Return all data of a user as JSON, one page a line; `onPages` receives the number of pages so far. Throws as the API
+ * does.
+ */
 export async function exportAll(api: ExportApi, tell: (pages: number) => void): Promise<string> {
   const lines: string[] = [];
   let after = "";

@@ -1,8 +1,11 @@
-/** The thread on paper, with the turns that were not here. */
+/** Prints the thread, including the turns that were not loaded. */
 
 import type { Conversation } from "../store/conversation.ts";
 
-/** Print when every turn is drawn. If one cannot be read, what is here is printed, and says how many turns it lacks. */
+/**
+ * Print once every turn is rendered. If one cannot be loaded, print the loaded ones with a note of how many are
+ * missing.
+ */
 export async function printAll(conversation: Conversation): Promise<void> {
   await conversation.loadAll().catch(() => undefined);
   await new Promise(requestAnimationFrame);

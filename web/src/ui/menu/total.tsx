@@ -1,4 +1,4 @@
-/** What the conversation has cost so far: read when the menu is opened. */
+/** The cost of the conversation so far, read when the menu is opened. */
 
 import { useEffect, useState } from "preact/hooks";
 import { type ConversationCost, conversationCostOf } from "../../thread/whole_receipt.ts";
@@ -13,7 +13,7 @@ export function Total({ page, conversation, open }: { page: Page; conversation: 
     let shown = true;
     page.api.getReceipts(conversation).then(
       (receipts) => shown && setCost(conversationCostOf({ ...receipts })),
-      // It says nothing then; the next opening asks again.
+      // It shows nothing then; the next opening tries again.
       () => shown && setCost(null),
     );
     return () => {

@@ -1,7 +1,7 @@
 /**
- * Desktop notifications while the page is hidden: that a conversation needs an approval, and that a long turn has ended.
+ * Desktop notifications while the page is hidden: a conversation needs an approval, or a long turn has ended.
  *
- * They show a conversation's title, and nothing that was said in it. Permission is asked for by a click (`ui/menu`), never here.
+ * They show a conversation's title and none of its text. Permission is requested by a click (`ui/menu`), never here.
  */
 
 import { visible } from "../../markdown/index.ts";
@@ -13,17 +13,17 @@ import type { Page } from "../store/page.ts";
 import type { Store } from "../store/store.ts";
 
 const { notification: words } = shell;
-/** Who waits for less is still there. */
+/** After a shorter turn, the user is probably still at the page. */
 const LONG_MS = 30_000;
 
 export interface Notices {
   nowMs(): number;
   hidden(): boolean;
-  /** Show one for a conversation, in place of the one before. */
+  /** Show one for a conversation, replacing its previous one. */
   show(conversation: string, title: string, words: string): void;
 }
 
-/** Notify of changes in the list from now on, until the function that is returned is called. */
+/** Notify of changes in the list until the returned function is called. */
 export function watchList(list: Store<ListState>, notices: Notices): () => void {
   let known = new Map<string, ListRow>();
   const since = new Map<string, number>();
@@ -62,7 +62,7 @@ export function browserNotices(page: Page): Notices {
           notice.close();
         };
       } catch {
-        // A browser of a phone has no notifications without a service worker.
+        // Mobile browsers have no notifications without a service worker.
       }
     },
   };

@@ -1,4 +1,6 @@
-/** The search over everything that was said: asked 200 ms after the last letter, its hits by conversation. */
+/**
+ * The search over all messages and answers: it runs 200 ms after the last letter, and groups its hits by conversation.
+ */
 
 import type { SearchItem, SearchPage, SearchQuery } from "../../api/index.ts";
 import type { Clock } from "../store/clock.ts";
@@ -32,7 +34,7 @@ export class Search {
     this.#clock = clock;
   }
 
-  /** Search for a text, unless another one is asked for within the pause. */
+  /** Search for a text, unless another one is entered within the pause. */
   ask(text: string): void {
     const query = text.trim().slice(0, QUERY_MAX_CHARS);
     if (query === this.store.value.query) return;
@@ -49,7 +51,7 @@ export class Search {
   async #read(query: string, after: string): Promise<void> {
     try {
       const page = await this.#api.search({ q: query, ...(after && { after }) });
-      // An answer to what is no longer asked is dropped.
+      // Ignore the answer to an outdated query.
       if (this.store.value.query !== query) return;
       const items = after ? [...this.store.value.items, ...page.items] : page.items;
       this.store.update({ phase: "ready", items, next: page.next, behind: page.behind });

@@ -1,4 +1,4 @@
-/** The field of the search, which leads to its page. */
+/** The search field, which opens the search page. */
 
 import { useEffect, useRef } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";
@@ -8,12 +8,12 @@ import { useStore } from "../store/store.ts";
 
 export const SEARCH = "search-field";
 
-/** `takesFocus`: it has come in place of the field in which the reader has begun to type. */
+/** `takesFocus`: it replaces the field in which the user has begun to type. */
 export function SearchField({ page, takesFocus = false }: { page: Page; takesFocus?: boolean }) {
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
     if (!takesFocus) return;
-    // The sheet that had the other field gives the focus back first.
+    // First, the sheet with the other field restores the focus.
     const frame = requestAnimationFrame(() => {
       const element = field.current;
       element?.focus();

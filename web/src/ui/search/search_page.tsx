@@ -1,4 +1,4 @@
-/** Hits over titles and text, by conversation, each with the line in which the words stand. */
+/** Hits in titles and text, by conversation, each with the matching line. */
 
 import { useEffect } from "preact/hooks";
 import type { SearchItem } from "../../api/index.ts";
@@ -15,7 +15,7 @@ import { SearchField } from "./search_field.tsx";
 const { search: words } = shell;
 const TITLES_MAX = 8;
 
-/** `field`: its field stands here, since there is no column for it. */
+/** `field`: the search field is on this page, since there is no column for it. */
 export function SearchPage({ page, query, field }: { page: Page; query: string; field: boolean }) {
   const { rows } = useStore(page.list.store);
   const found = useStore(page.search.store);

@@ -1,14 +1,14 @@
-/** The reader's choices. They, and nothing else, are stored in the browser. */
+/** The user's settings. Nothing else is stored in the browser. */
 
 import { Store } from "../store/store.ts";
 
 export interface Settings {
   readonly theme: "system" | "light" | "dark";
-  /** When an answer is read aloud: when it is complete, by paragraph, or not. */
+  /** When an answer is read aloud: when it is complete, by paragraph, or never. */
   readonly reading: "complete" | "paragraph" | "none";
-  /** Whether keys without a modifier, `j` or `n`, do something. */
+  /** Whether keys without a modifier, such as `j` or `n`, are active. */
   readonly letters: boolean;
-  /** Whether the desktop shows an approval, or of a long turn's end, while the page is hidden. */
+  /** Whether desktop notifications report an approval or the end of a long turn while the page is hidden. */
   readonly notify: boolean;
 }
 
@@ -18,20 +18,20 @@ const KEY = "stepline.settings";
 const THEMES: readonly string[] = ["system", "light", "dark"];
 const READINGS: readonly string[] = ["complete", "paragraph", "none"];
 
-/** The part of `localStorage` that is used. */
+/** The subset of `localStorage` in use. */
 export interface Shelf {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
 }
 
-/** Return a store of settings that begins with what is stored, and stores each change. */
+/** Return a store of settings that starts with the stored ones, and stores each change. */
 export function openSettings(shelf: Shelf | null): Store<Settings> {
   const settings = new Store(readSettings(shelf));
   settings.subscribe(() => {
     try {
       shelf?.setItem(KEY, JSON.stringify(settings.value));
     } catch {
-      // A browser that stores nothing keeps the choice for as long as the page is open.
+      // Without storage, the settings last as long as the page is open.
     }
   });
   return settings;
@@ -59,7 +59,7 @@ function isOneOf(choices: readonly string[], value: unknown): boolean {
   return typeof value === "string" && choices.includes(value);
 }
 
-/** Draw the page by a theme from now on; `system` leaves it to the browser. */
+/** Set the theme of the page; `system` leaves it to the browser. */
 export function applyTheme(root: HTMLElement, theme: Settings["theme"]): void {
   if (theme === "system") delete root.dataset.theme;
   else root.dataset.theme = theme;

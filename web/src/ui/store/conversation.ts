@@ -1,8 +1,8 @@
 /**
- * One open conversation: its thread, its session with the server, what was sent, and the message that is being written.
+ * One open conversation: its thread, its session with the server, its sent messages, and the draft.
  *
- * Effects of the session are gathered, and folded into the thread once a picture; the first text of a lane is folded at once.
- * A conversation that is left while messages wait for their answer stays connected until they have it.
+ * Effects of the session are collected, and folded into the thread once per frame; the first text of a lane is folded
+ * at once. A conversation that is closed while messages are unanswered stays connected until their answers arrive.
  */
 
 import type { EventPage, EventsQuery, UploadGrant, UploadRequest, UploadStatus } from "../../api/index.ts";
@@ -38,7 +38,7 @@ import { Store } from "./store.ts";
 const PAGE_TURNS = 20;
 const RELOAD_MS = [2_000, 4_000, 8_000, 16_000] as const;
 const RATE_AGAIN_MS = 3_000;
-/** A break that is shorter is not spoken of. */
+/** A shorter break is not reported. */
 const NOTICED_MS = 3_000;
 /** The server no longer has the files of a message. */
 const UPLOADS_GONE: ReadonlySet<string> = new Set([
@@ -49,7 +49,7 @@ const UPLOADS_GONE: ReadonlySet<string> = new Set([
   "upload_missing",
 ]);
 
-/** A message that is refused by one of these is written on, not sent again as it is. */
+/** A message refused with one of these codes returns to the composer instead of being sent again unchanged. */
 const TOO_MUCH: ReadonlySet<string> = new Set([
   "batch_too_large",
   "input_too_long",
@@ -70,16 +70,16 @@ export interface ConversationState {
   readonly outbox: readonly Message[];
   readonly troubles: ReadonlyMap<string, Trouble>;
   readonly discarded: ReadonlySet<string>;
-  /** Until when the server takes no message, epoch milliseconds. */
+  /** Until when the server accepts no message, in epoch milliseconds. */
   readonly blockedUntil: number;
   readonly earlier: "none" | "some" | "loading";
-  /** How many turns ended while the connection was gone; 0 once that was seen. */
+  /** The number of turns that ended while the connection was lost; 0 once the user has seen it. */
   readonly meanwhile: number;
-  /** The server speaks a newer format. */
+  /** The server uses a newer format. */
   readonly outdated: boolean;
-  /** The first turn with something that the user had not read when it was opened, "" for none. */
+  /** The first turn that was unread when the conversation was opened, "" for none. */
   readonly firstUnread: string;
-  /** What the server said that is about no message: a code, and its sentence. */
+  /** The server's last error that concerns no message: a code, and its sentence. */
   readonly alert: { readonly code: string; readonly message: string } | null;
 }
 
@@ -89,7 +89,7 @@ export interface ConversationApi {
   getUpload(conversation: string, upload: string): Promise<UploadStatus>;
 }
 
-/** What a conversation needs of the browser and of the server. */
+/** The dependencies of a conversation: browser and server. */
 export interface Services {
   readonly api: ConversationApi;
   readonly dial: Dial;
@@ -99,15 +99,15 @@ export interface Services {
   readonly timezone: string;
   measure(file: File): Promise<string>;
   post(grant: UploadGrant, file: File, signal: AbortSignal, progress: (part: number) => void): Promise<void>;
-  /** Return the first batch of a conversation that the user has not read, 0 for none. */
+  /** Return the first unread batch of a conversation, 0 for none. */
   unreadN(conversation: string): number;
-  /** A message was given to the session: a new conversation has begun. */
+  /** Called when a message was given to the session: a new conversation has begun. */
   said(conversation: string): void;
-  /** A turn has ended, or a limit has refused something: what is left of the limits is to be read again. */
+  /** Called when a turn has ended, or a limit has refused something: the limits must be read again. */
   spent(): void;
-  /** A conversation was deleted. */
+  /** Called when a conversation was deleted. */
   gone(conversation: string): void;
-  /** Take a frame of the feed of all conversations. */
+  /** Called for a frame of the feed of all conversations. */
   hearFeed(effect: Effect & { kind: "feedHeard" }): void;
 }
 
@@ -122,7 +122,7 @@ export class Conversation {
   #state: ClientState;
   #pending: Effect[] = [];
   #planned = false;
-  /** Whether somebody looks at it. */
+  /** Whether the conversation is on the screen. */
   #attended = false;
   #firstN = 0;
   #reloads = 0;
@@ -130,10 +130,10 @@ export class Conversation {
   #lostAt = 0;
   readonly #wentUpAgain = new WeakSet<File>();
   #endedMeanwhile: number | null = null;
-  /** What waits for the end of the open turn. */
+  /** Functions to call when the open turn ends. */
   readonly #afterTurn: (() => void)[] = [];
 
-  /** `fresh`: the page has made the name up, so nothing of it is on the server. */
+  /** `fresh`: the page has created the name, so the server has nothing of it. */
   constructor(name: string, services: Services, fresh: boolean) {
     this.name = name;
     this.#services = services;
@@ -151,28 +151,28 @@ export class Conversation {
     this.composer = new ComposerModel(attachments, (text, files) => this.say(text, files));
   }
 
-  /** The number of the newest batch that is here. */
+  /** The number of the newest loaded batch. */
   get cursor(): number {
     return this.#state.cursor;
   }
 
-  /** True if something would be lost with the page: what is written, or sent and not in the log. */
+  /** True if closing the page would lose something: a draft, or a message that is not in the log. */
   get holds(): boolean {
     return this.composer.holds || this.store.value.outbox.length > 0;
   }
 
-  /** The text that would be lost with the page. */
+  /** The text that closing the page would lose. */
   get written(): string {
     const texts = [...this.store.value.outbox.map((one) => one.text), this.composer.draft.value.text];
     return texts.filter((text) => text.trim() !== "").join("\n\n");
   }
 
-  /** True if nothing keeps it connected. */
+  /** True if it has no reason to stay connected. */
   get isIdle(): boolean {
     return this.#session === null;
   }
 
-  /** Connect, and read the newest turns if they are not here yet. */
+  /** Connect, and load the newest turns if they are missing. */
   attend(): void {
     this.#attended = true;
     if (this.#session) this.#session.watch();
@@ -180,19 +180,21 @@ export class Conversation {
     else this.#connect();
   }
 
-  /** Close the connection as soon as nothing waits for an answer. */
+  /** Close the connection as soon as no answer is pending. */
   leave(): void {
     this.#attended = false;
     this.#closeIfIdle();
   }
 
-  /** Look at the connection now: the machine was asleep, or is online again. */
+  /** Check the connection now: the machine was asleep, or is online again. */
   wake(): void {
     if (this.#session) this.#session.wake();
     else if (this.#attended) this.attend();
   }
 
-  /** Read the newest turns. One reading at a time: a second one would be laid over what has come since the first. */
+  /**
+   * Load the newest turns, one request at a time: a second result would overwrite events that arrived since the first.
+   */
   load(): Promise<void> {
     this.#loading ??= this.#load().finally(() => {
       this.#loading = null;
@@ -234,7 +236,7 @@ export class Conversation {
     });
   }
 
-  /** Read every page of the past. Throws if one cannot be read. */
+  /** Load every page of the past. Throws if one cannot be loaded. */
   async loadAll(): Promise<void> {
     try {
       while (this.store.value.earlier !== "none") {
@@ -247,7 +249,7 @@ export class Conversation {
     }
   }
 
-  /** Drop everything of it: it was deleted, here or elsewhere. What was written and not sent stays. */
+  /** Drop the content of a deleted conversation, wherever it was deleted. An unsent draft stays. */
   bury(): void {
     if (this.store.value.phase === "deleted") return;
     const { name, store } = this;
@@ -255,7 +257,7 @@ export class Conversation {
     this.#services.gone(name);
   }
 
-  /** Drop what was written in it and not sent, too. */
+  /** Also drop its unsent draft. */
   forget(): void {
     this.composer.clear();
     for (const { messageId } of this.store.value.outbox) this.sending.discard(messageId);
@@ -295,12 +297,14 @@ export class Conversation {
     this.sending.noteStop(this.#requireSession().stop());
   }
 
-  /** Answer whether a call may run; resolves to "", or to the code of the refusal. */
+  /** Decide whether a call may run; resolves to "", or to the code of the refusal. */
   answer(...given: Parameters<Session["answer"]>): Promise<string> {
     return this.#outcomeOf((session) => session.answer(...given));
   }
 
-  /** Rate a turn. A rating that comes too early is kept, `onKept` is called, and it is sent when the turn has ended. */
+  /**
+   * Rate a turn. A rating that comes too early is stored, `onKept` is called, and it is sent when the turn has ended.
+   */
   async rate(turnId: string, reaction: "ok" | "not_ok" | null, text: string, onKept = () => {}): Promise<string> {
     for (;;) {
       const code = await this.#outcomeOf((session) => session.rate(reaction, text, { turn: turnId }));
@@ -310,18 +314,18 @@ export class Conversation {
     }
   }
 
-  /** Resolve when the turn has ended that is open here; after a while if none is, since the server is not so far yet. */
+  /** Resolve when the open turn has ended; if none is open, after a delay, since the server may be slower. */
   #turnsEnd(): Promise<void> {
     if (!this.#state.open) return pause(this.#services.clock, RATE_AGAIN_MS);
     return new Promise((resolve) => this.#afterTurn.push(resolve));
   }
 
-  /** Resolve to "" when the server has taken what is sent, else to the code of the refusal. */
+  /** Resolve to "" when the server has accepted the request, else to the code of the refusal. */
   async #outcomeOf(send: (session: Session) => string): Promise<string> {
     try {
       return await this.sending.outcomeOf(send(this.#requireSession()));
     } catch (error) {
-      // What is too large for the wire is refused before it is sent.
+      // A message that is too large is refused before it is sent.
       if (error instanceof ClientError) return error.code;
       throw error;
     }
@@ -331,7 +335,9 @@ export class Conversation {
     this.sending.discard(messageId);
   }
 
-  /** Send an earlier message that is longer than this page can send as text; a client without that limit wrote it. */
+  /**
+   * Send an earlier message that is longer than this page can send as text. Another client without that limit wrote it.
+   */
   #sayAsFile(message: Message, files: readonly TakenFile[]): void {
     if (this.composer.holds) {
       this.store.update({ alert: { code: "message_too_large", message: "" } });
@@ -343,7 +349,10 @@ export class Conversation {
     this.composer.submit();
   }
 
-  /** Give a message that says too much, or is one too many, back to the composer with the reason; in use, that has it not. */
+  /**
+   * Return a message with too much content, or one message too many, to the composer with the reason. If the composer
+   * is in use, keep it in the thread.
+   */
   #handBack({ message_id: messageId, code, message, retry_after_s: afterS }: ErrorFrame): void {
     const refused = this.store.value.outbox.find((one) => one.messageId === messageId);
     if (!refused || this.composer.holds) return;
@@ -353,7 +362,7 @@ export class Conversation {
     this.composer.takeBack(refused.text, files, { code, message, untilMs });
   }
 
-  /** Write a message again whose files have to go up once more: it goes out when they are ready. */
+  /** Write a message again whose files must be uploaded again: it is sent when they are ready. */
   #uploadAgain(messageId: string): boolean {
     const message = this.store.value.outbox.find((one) => one.messageId === messageId);
     const files = this.sending.filesOf(messageId).map((taken) => taken.file);
@@ -457,7 +466,7 @@ export class Conversation {
     this.#services.frame(() => this.#draw());
   }
 
-  /** Return true for the first text of a lane: the user waits for it, so it waits for no picture. */
+  /** Return true for the first text of a lane: the user waits for it, so it does not wait for the next frame. */
   #isFirst(effect: Effect): boolean {
     const { stream } = this.store.value.thread;
     if (effect.kind !== "textAppended") return false;
@@ -516,13 +525,13 @@ export class Conversation {
     } else if (TOO_MUCH.has(code) || LIMIT_CODES.has(code)) this.#handBack(frame);
     else if (messageId) {
       const files = this.sending.filesOf(messageId);
-      // Once by itself; then the reader decides.
+      // Retry once automatically; then the user decides.
       if (UPLOADS_GONE.has(code) && !files.some(({ file }) => this.#wentUpAgain.has(file)))
         this.#uploadAgain(messageId);
     } else if (code === "not_found" && this.store.value.thread.turns.length === 0) {
       this.store.update({ phase: "missing" });
     } else if (code === BEYOND_END) {
-      // The session begins again by itself, and the thread with it: nothing comes before that.
+      // The session restarts automatically, and the thread with it: no event arrives before that.
       this.#firstN = 0;
       this.store.update({ earlier: "none" });
     } else {
@@ -542,12 +551,12 @@ export class Conversation {
   }
 
   #noteFailure(failure: Failure): void {
-    // A refused connection is told by the link; what breaks is opened again by the session.
+    // The link reports a refused connection; the session reopens a broken one.
     if (failure.code === "format_newer") this.store.update({ outdated: true });
   }
 }
 
-/** What stays of a conversation that was deleted: its connection, and what was sent and not taken. */
+/** The remaining state of a deleted conversation: its connection, and messages that were not accepted. */
 function kept({ link, outbox, troubles, discarded }: ConversationState): Partial<ConversationState> {
   return { link, outbox, troubles, discarded };
 }

@@ -1,16 +1,16 @@
-/** Open the browser's websockets: each with a ticket of its own, since a browser sends no headers with one. */
+/** Opens the browser's websockets: each with its own ticket, since a browser sends no headers with one. */
 
 import type { Grant } from "../../api/index.ts";
 import type { Connection, Credential, Dial, Failure } from "../../client/index.ts";
 
-/** Codes after which only a sign-in helps. */
+/** Codes that require a new sign-in. */
 const SIGNED_OUT = new Set(["unauthorized", "auth_expired", "session_expired", "login_required", "sign_in_refused"]);
 
 export interface TicketApi {
   makeTicket(): Promise<Grant>;
 }
 
-/** Return the dial of a stage; `url` is where a grant does not say it itself. */
+/** Return the dial of a stage; `url` is the fallback if a grant does not name one. */
 export function dialBrowser(api: TicketApi, url: string): Dial {
   return {
     open(handlers): Connection {
@@ -45,7 +45,7 @@ export function dialBrowser(api: TicketApi, url: string): Dial {
   };
 }
 
-/** Return what renews an open connection: a ticket of a fresh token. */
+/** Return the credential that renews an open connection with a ticket for a fresh token. */
 export function credentialOf(api: TicketApi, expiresAtS: () => number): Credential {
   return { expiresAtS, ticket: async () => (await api.makeTicket()).ticket };
 }

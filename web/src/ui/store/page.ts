@@ -1,4 +1,4 @@
-/** The page of one signed-in user: where it is, its conversations, their list, and the reader's choices. */
+/** The page of one signed-in user: its address, its conversations, their list, and the user's settings. */
 
 import type { HttpApi } from "../../api/index.ts";
 import type { AuthSession, Kept, PageConfig } from "../../auth/index.ts";
@@ -15,10 +15,10 @@ import { Store } from "./store.ts";
 
 const { erase: words } = shell;
 
-/** Conversations that stay in memory, so that going back to one shows it at once. */
+/** The number of conversations that stay in memory, so that returning to one shows it at once. */
 const KEPT = 8;
 
-/** The part of `window.history` and its address that is used. */
+/** The subset of `window.history` and its address in use. */
 export interface History {
   readonly address: () => { readonly path: string; readonly query: string };
   push(address: string): void;
@@ -34,9 +34,9 @@ export interface PageParts {
   readonly settings: Store<Settings>;
   readonly history: History;
   random(bytes: Uint8Array<ArrayBuffer>): void;
-  /** Leave for the sign-in, which leads back to a route with what is kept; rejects if it cannot be reached. */
+  /** Go to the sign-in, which returns to a route with the kept drafts; rejects if it cannot be reached. */
   signIn(returnRoute: string, kept: Kept): Promise<unknown>;
-  /** Show what the page does not know of the server's events. */
+  /** Show the server's events that the page does not know. */
   readonly debug: boolean;
 }
 
@@ -53,17 +53,17 @@ export class Page {
   readonly current: Store<Conversation>;
   /** A line about the page itself, "" for none. */
   readonly notice = new Store("");
-  /** What is asked before something that cannot be undone, null for nothing. */
+  /** The question before an irreversible action, null for none. */
   readonly question = new Store<Question | null>(null);
   readonly debug: boolean;
   readonly signedOut = new Store(false);
   readonly #parts: PageParts;
   readonly #services: Services;
-  /** Open ones, the last one that was shown at the end. */
+  /** Open conversations, the most recently shown one last. */
   readonly #conversations = new Map<string, Conversation>();
   #fresh: string;
   #signsIn = false;
-  /** How many of the addresses behind this one are the page's own. */
+  /** The number of earlier entries in the browser's history that belong to the page. */
   #depth = 0;
 
   constructor(parts: PageParts, unknownRoute: string) {
@@ -98,18 +98,18 @@ export class Page {
     return [...this.#conversations.values()];
   }
 
-  /** True if a message that was not sent, or a file, would be lost with the page. A sign-in loses files alone. */
+  /** True if an unsent message or a file would be lost with the page. A sign-in loses only files. */
   get holds(): boolean {
     return this.conversations.some((one) => (this.#signsIn ? one.composer.attachments.items.length > 0 : one.holds));
   }
 
-  /** True if this reader may open the inspector. */
+  /** True if this user may open the inspector. */
   get mayInspect(): boolean {
     const { inspect } = this.config;
     return inspect === "owner" || (inspect === "admin" && this.auth.user.role !== "user");
   }
 
-  /** Leave for the issuer's sign-in, which leads back to this address with what was written and not sent. */
+  /** Go to the issuer's sign-in, which returns to this address with the unsent drafts. */
   signIn(): void {
     const written = this.conversations.map((one) => [one.name === this.#fresh ? "" : one.name, one.written] as const);
     const drafts = Object.fromEntries(written.filter(([, text]) => text !== ""));
@@ -120,7 +120,7 @@ export class Page {
     });
   }
 
-  /** Take back what was written before a sign-in. */
+  /** Restore the drafts from before a sign-in. */
   restore(drafts: Kept["drafts"]): void {
     for (const [name, text] of Object.entries(drafts)) this.#open(name || this.#fresh).composer.write(text);
     this.#open(this.current.value.name);
@@ -131,7 +131,7 @@ export class Page {
     return this.auth.signOut();
   }
 
-  /** Go to a route; `replace` leaves no way back to where the page is now. */
+  /** Navigate to a route; `replace` leaves no history entry for the current address. */
   go(route: Route, replace = false): void {
     const address = formatRoute(route);
     this.notice.set("");
@@ -143,13 +143,13 @@ export class Page {
     this.#show(route);
   }
 
-  /** Close what is shown over `behind`: one step back if that is where the reader came from. */
+  /** Close an overlay of the route `base`: one step back if the user came from there. */
   closeTo(behind: Route): void {
     if (this.#depth > 0) this.#parts.history.back();
     else this.go(behind, true);
   }
 
-  /** Go from the search back to the conversation behind it. */
+  /** Return from the search to the conversation below it. */
   closeSearch(): void {
     const { name, store } = this.current.value;
     this.closeTo(store.value.phase === "new" ? HOME : threadOf(name));
@@ -162,13 +162,13 @@ export class Page {
     this.go(HOME);
   }
 
-  /** Show the address as it is now: the reader went back or forward. */
+  /** Show the current address: the user went back or forward. */
   follow(): void {
     this.#depth = Math.max(0, this.#depth - 1);
     this.#show(this.#readRoute(""));
   }
 
-  /** Ask whether a conversation is to be deleted, and delete it then. */
+  /** Ask whether to delete a conversation, and delete it after confirmation. */
   askToDelete(name: string): void {
     const known = this.#conversations.get(name)?.store.value.thread.title;
     const title = this.list.store.value.feed.get(name)?.title || known || shell.list.untitled;
@@ -192,7 +192,7 @@ export class Page {
     if (this.current.value.name !== name) this.notice.set(words.deleted(title));
   }
 
-  /** Ask whether everything of the user is to be erased. */
+  /** Ask whether to delete all of the user's data. */
   askToErase(): void {
     this.question.set({
       title: words.allTitle,
@@ -208,7 +208,7 @@ export class Page {
     });
   }
 
-  /** Look at all connections again: the machine was asleep, or is online again. */
+  /** Check all connections again: the machine was asleep, or is online again. */
   wake(): void {
     for (const conversation of this.#conversations.values()) conversation.wake();
   }
@@ -218,13 +218,13 @@ export class Page {
     if (frame.frame === "feed" && this.list.isGone(frame.conversation)) this.#bury(frame.conversation);
   }
 
-  /** Show nothing of a conversation any more, where it is shown, and forget it elsewhere. */
+  /** Hide a deleted conversation if it is shown, and forget it otherwise. */
   #bury(name: string): void {
     this.list.drop(name);
     this.#conversations.get(name)?.bury();
   }
 
-  /** Give a conversation that has begun its address. */
+  /** Give a started conversation its address. */
   #settle(name: string): void {
     if (name !== this.#fresh) return;
     this.#fresh = nameConversation(this.#parts.random);
@@ -254,7 +254,7 @@ export class Page {
   #forgetOldest(): void {
     for (const [name, conversation] of this.#conversations) {
       if (this.#conversations.size <= KEPT) return;
-      // What is not sent, or was refused, stays, however long ago it was written.
+      // Unsent and refused messages stay, however old they are.
       if (!conversation.holds && conversation.isIdle) this.#conversations.delete(name);
     }
   }

@@ -1,4 +1,4 @@
-/** Messages on their way to the log: drawn at once, and what becomes of them. */
+/** Messages on their way to the log: shown at once, and then their results. */
 
 import type { Effect, ErrorFrame } from "../../client/index.ts";
 import type { Message } from "../../thread/thread.ts";
@@ -9,7 +9,7 @@ import type { ConversationState } from "./conversation.ts";
 import type { ServerClock } from "./server_clock.ts";
 import type { Store } from "./store.ts";
 
-/** An answer that takes no longer is not spoken of. */
+/** A shorter delay is not reported. */
 const PATIENCE_MS = 20_000;
 
 type Sent = Pick<Message, "messageId" | "kind" | "text" | "attachments">;
@@ -29,7 +29,7 @@ export class Sending {
     this.#serverClock = serverClock;
   }
 
-  /** Draw a message that was given to the session. */
+  /** Show a message that was given to the session. */
   note(sent: Sent, files: readonly TakenFile[]): void {
     const state = sent.kind === "prompt" ? ({ is: "said" } as const) : ({ is: "waiting" } as const);
     const message: Message = { ...sent, n: 0, source: "", at: this.#serverClock.nowMs(), state };
@@ -43,17 +43,17 @@ export class Sending {
     this.#store.update({ stopping: true });
   }
 
-  /** Return what the server answers to a message: "" if it took it, else the code of its refusal. */
+  /** Return the server's answer to a message: "" if it was accepted, else the code of its refusal. */
   outcomeOf(messageId: string): Promise<string> {
     return new Promise((resolve) => this.#outcomes.set(messageId, resolve));
   }
 
-  /** Return the files that came with a message that this page has sent. */
+  /** Return the files of a message that this page has sent. */
   filesOf(messageId: string): readonly TakenFile[] {
     return this.#files.get(messageId) ?? [];
   }
 
-  /** Offer a message no more. */
+  /** Hide a message. */
   discard(messageId: string): void {
     this.#drop(messageId);
     this.#store.update({ discarded: new Set(this.#store.value.discarded).add(messageId) });
@@ -71,7 +71,7 @@ export class Sending {
   }
 
   #acknowledge(messageId: string, n: number, kind: string): void {
-    // A verdict that came too late is acknowledged as what the log has instead.
+    // A late verdict is acknowledged with the one that the log has instead.
     this.#settle(messageId, kind === "expired" ? "approval_expired" : "");
     if (n <= this.#store.value.thread.cursor) {
       this.#drop(messageId);

@@ -1,4 +1,4 @@
-/** The server's clock, as well as the page knows it: events are never from the future. */
+/** The server's clock, as far as the page knows it: no event is from the future. */
 
 import type { ClientEvent } from "../../client/index.ts";
 import type { Clock } from "./clock.ts";
@@ -15,7 +15,7 @@ export class ServerClock {
     return this.#clock.nowMs() + (this.#aheadMs ?? 0);
   }
 
-  /** Take the times of events that have just happened: the one that came fastest says most. */
+  /** Use the times of events that have just happened: the fastest one is the most precise. */
   hear(events: readonly ClientEvent[]): void {
     for (const event of events) {
       const aheadMs = Date.parse(event.ts) - this.#clock.nowMs();

@@ -1,8 +1,8 @@
-/** A value that can be watched, and the hook that reads a part of it. */
+/** An observable value, and the hook that reads a part of it. */
 
 import { useLayoutEffect, useState } from "preact/hooks";
 
-/** Holds one immutable value; those who watch are told when it is another one. */
+/** Holds one immutable value, and notifies its watchers when the value is replaced. */
 export class Store<T> {
   #value: T;
   readonly #watchers = new Set<() => void>();
@@ -25,7 +25,7 @@ export class Store<T> {
     this.set({ ...this.#value, ...change });
   }
 
-  /** Call `watcher` after each change, until the function that is returned is called. */
+  /** Call `watcher` after each change until the returned function is called. */
   subscribe(watcher: () => void): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);
@@ -33,7 +33,7 @@ export class Store<T> {
 }
 
 /**
- * Return `select` of the store's value, and draw again when, and only when, that is another one.
+ * Return `select` of the store's value, and render again if, and only if, the result has changed.
  *
  * A selector has to return the same object for the same value.
  */

@@ -1,4 +1,7 @@
-/** The answers of a turn: the last one as its text; on the rail those that were held back, as lines, and those that a redirect cut off. */
+/**
+ * The answers of a turn: the last one as its text; on the rail, deferred ones as lines, and those that a redirect
+ * interrupted.
+ */
 
 import { Markdown } from "../../markdown/index.ts";
 import type { Answer, Message, Source, Turn } from "../../thread/thread.ts";
@@ -8,7 +11,7 @@ import { useDesk, useOpen } from "./desk.ts";
 import { Icon } from "./mark.tsx";
 import { memo } from "./memo.tsx";
 
-/** The sources of an answer as a list, for paper. */
+/** The sources of an answer as a list, for print. */
 function Footnotes({ citations }: { citations: readonly Source[] }) {
   return (
     <ol class="footnotes" aria-label={say.footnotes}>
@@ -57,13 +60,15 @@ function Dimmed({ answer }: { answer: Answer }) {
   );
 }
 
-/** An answer that was held back, since something had come that it had not read. It folds when the next answer begins. */
+/**
+ * An answer that was deferred, because a message arrived that it had not read. It folds when the next answer begins.
+ */
 export const DeferredAnswer = memo(function DeferredAnswer(props: {
   answer: Answer;
   /** 0 if it is the only one. */
   number: number;
   turnId: string;
-  /** The texts that it could not read, a line each. */
+  /** The messages that it could not read, one a line. */
   unread: string;
   newest: boolean;
 }) {
@@ -91,7 +96,7 @@ export const DeferredAnswer = memo(function DeferredAnswer(props: {
   );
 });
 
-/** What a redirect cut off, where it was read. */
+/** The text that a redirect interrupted, at the place where it appeared. */
 export const ReplacedAnswer = memo(function ReplacedAnswer({ answer }: { answer: Answer }) {
   return (
     <li class="round deferred">
@@ -110,7 +115,7 @@ export const ReplacedAnswer = memo(function ReplacedAnswer({ answer }: { answer:
 export const oneLine = (messages: readonly Message[]): string =>
   messages.map((message) => message.text.replaceAll("\n", " ")).join("\n");
 
-/** Return true for an answer that was cut off, and behind which the turn has gone on. */
+/** Return true for an interrupted answer after which the turn has continued. */
 export function isReplaced(turn: Turn, answer: Answer): boolean {
   if (answer.state !== "cut") return false;
   if (answer !== turn.answers.at(-1)) return true;
@@ -123,7 +128,7 @@ export function answerNumber(turn: Turn, answer: Answer): number {
   return others.length > 1 ? others.indexOf(answer) + 1 : 0;
 }
 
-/** The last answer, null while there is none or only ones that were held back or replaced. */
+/** The last answer; null if there is none, or all were deferred or replaced. */
 export function finalAnswer(turn: Turn): Answer | null {
   const last = turn.answers.at(-1);
   return last && last.state !== "deferred" && !isReplaced(turn, last) ? last : null;

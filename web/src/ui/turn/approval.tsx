@@ -1,4 +1,4 @@
-/** The request that a call may run: what would run, with which parameters, and the three answers, all by keyboard. */
+/** The approval request of a call: its action, its parameters, and the three answers, all by keyboard. */
 
 import { useId, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
@@ -16,7 +16,7 @@ import { ProgramText } from "./program.tsx";
 
 const denialChars = 1000;
 
-/** The parameters that a text of JSON stands for, or why it stands for none. */
+/** The parameters in a JSON text, or the reason why it is invalid. */
 export function parseParams(text: string): { params: Readonly<Record<string, unknown>> } | { why: string } {
   try {
     const value: unknown = JSON.parse(text);
@@ -123,7 +123,7 @@ function Until({ until, now }: { until: number; now: number }) {
 
 type Form = "none" | "deny" | "edit";
 
-/** The three answers. `answer` sends one; while it is on its way there is nothing to press. */
+/** The three answers. `answer` sends one; while it is pending, no button is shown. */
 function Answers(props: { call: Call; approval: Asked; acts: Acts; late: boolean }) {
   const { call, approval, acts } = props;
   const [form, setForm] = useState<Form>("none");
@@ -135,7 +135,7 @@ function Answers(props: { call: Call; approval: Asked; acts: Acts; late: boolean
     setRefusal("");
     void answer.then((code) => {
       setRefusal(code);
-      // Taken: what is shown next comes from the log.
+      // Accepted: the log provides the next state.
       if (code) setSent(false);
     });
   };
@@ -209,7 +209,7 @@ const verdictMarks = {
   stopped: ["skipped", ""],
 } as const;
 
-/** A request that a stop or a redirect has settled: there is no more to say of its call. */
+/** A request that a stop or a redirect has settled: its call needs no further text. */
 export function isCancelled({ state }: Asked): boolean {
   return state === "withdrawn" || state === "stopped";
 }

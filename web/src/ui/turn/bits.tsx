@@ -1,4 +1,4 @@
-/** Small parts that several cards are made of: a path, a time that runs, text that is long, a fold. */
+/** Small parts of several cards: a path, a running time, a long text, a fold. */
 
 import { useState } from "preact/hooks";
 import { isPlainClick, visible } from "../../markdown/index.ts";
@@ -23,15 +23,15 @@ export function PathLink({ path, whole = false }: { path: string; whole?: boolea
   );
 }
 
-/** The time since `from`, as it runs. A deadline is said in seconds, since that is how it was set. */
+/** The running time since `from`. A deadline is shown in seconds, because it was set in seconds. */
 export function Elapsed({ from, deadline = null }: { from: number; deadline?: number | null }) {
   const since = Math.max(useNow(true) - from, 0);
-  // Whole seconds: a digit that nobody can read would only be restless.
+  // Whole seconds: an unreadably fast digit would only be restless.
   const time = formatMs(Math.floor(since / 1000) * 1000);
   return <>{deadline === null ? time : say.ofDeadline(time, Math.round((deadline - from) / 1000))}</>;
 }
 
-/** Text as it is, cut to its first lines until a click. */
+/** Plain text, cut to its first lines until a click. */
 export function LongText({ text, lines = 6, chars = 600 }: { text: string; lines?: number; chars?: number }) {
   const [all, setAll] = useState(false);
   const long = text.length > chars || text.split("\n", lines + 1).length > lines;

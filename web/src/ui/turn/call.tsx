@@ -1,4 +1,4 @@
-/** One call of a tool: its parameters, how it stands, what came of it. A call that runs a program is a program card. */
+/** One tool call: its parameters, its state, its result. A call that runs a program is a program card. */
 
 import { parsePath, visible, visibleOrder } from "../../markdown/index.ts";
 import type { Call, FetchView, SearchResult, SearchView } from "../../thread/thread.ts";
@@ -21,26 +21,26 @@ const tones: Partial<Record<Call["state"], string>> = {
 };
 
 export function StatePill({ state }: { state: Call["state"] }) {
-  // A call that went well says so by its mark; a word on each of them would only be noise.
+  // The mark shows that a call succeeded; a word on each of them would only be noise.
   if (state === "ok") return null;
   return <span class={`pill ${tones[state] ?? ""}`}>{say.state[state]}</span>;
 }
 
 export function CallTime({ call }: { call: Call }) {
-  // A call that did not run took no time, and of one that may have run the time is unknown.
+  // A call that did not run took no time, and for one that may have run the time is unknown.
   if (call.state === "skipped" || call.state === "unverified") return null;
   if (call.state === "running" && call.startedAt !== null) return <Elapsed from={call.startedAt} />;
   return <>{call.durationMs === null ? "" : formatMs(call.durationMs)}</>;
 }
 
-/** A parameter: a string as it is, a body that was left out as its size. */
+/** A parameter: a string as plain text, an omitted body as its size. */
 function Param({ value }: { value: unknown }) {
   const desk = useDesk();
   if (typeof value === "string") {
-    // A content that was written elsewhere stands here by its path, behind "ref:".
+    // A content that was written elsewhere is shown by its path, with the prefix "ref:".
     const path = parsePath(value.replace(/^ref:/, ""), desk.context.conversation);
     if (path) return <PathLink path={path} whole />;
-    // What is approved has to be read in the order in which it is taken.
+    // The user must read an approval in the order in which it is processed.
     return <span dir="auto">{visibleOrder(value)}</span>;
   }
   if (typeof value === "object" && value !== null) {
@@ -80,7 +80,7 @@ export function hostOf(url: string): string {
   }
 }
 
-/** The title of a page as a link, if it has an address that may be followed. */
+/** The title of a page as a link, if its address is safe to open. */
 export function SourceTitle({ title, url }: { title: string; url: string }) {
   const name = visible(title || url);
   if (!/^https?:\/\//i.test(url)) return <bdi>{name}</bdi>;
@@ -168,7 +168,7 @@ function ToolEvents({ events }: { events: Call["events"] }) {
   );
 }
 
-/** Why a call failed, or was not run, in words, with the code beside them for who has to look it up. */
+/** Why a call failed or was not run, in words, with the code for a lookup. */
 export function Why({ code, state }: { code: string; state: Call["state"] }) {
   if (!code) return null;
   return (
@@ -192,7 +192,7 @@ export function Paths({ paths }: { paths: readonly string[] }) {
 }
 
 function CallBody({ call }: { call: Call }) {
-  // Results of a search are shown as such; the preview would say them twice.
+  // Search results have their own view; the preview would repeat them.
   const shown = call.search !== null || call.fetched !== null;
   return (
     <div class="inner">
@@ -253,7 +253,7 @@ export const CallCard = memo(function CallCard({ turnId, call }: { turnId: strin
   return (
     <>
       <Approval call={call} approval={call.approval} acts={desk.acts} />
-      {/* While it waits, the request shows all that there is of the call; one that was cancelled says so once. */}
+      {/* While it waits, the request shows everything about the call; a cancelled one says so once. */}
       {call.state !== "waiting" && !isCancelled(call.approval) && card}
     </>
   );

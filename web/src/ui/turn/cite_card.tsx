@@ -1,4 +1,4 @@
-/** The card of a cited source: at the chip's line in the margin, with a leader; a sheet where there is no margin. */
+/** The card of a cited source: at the chip's line in the margin, with a leader; a sheet if there is no margin. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { CITE_CARD_ID, visible } from "../../markdown/index.ts";
@@ -10,7 +10,7 @@ import { cite, useCited } from "./cited.ts";
 import { useDesk } from "./desk.ts";
 import { Icon } from "./mark.tsx";
 
-/** Where a source lies, as people read it: host and path of an address, or a logical path. */
+/** The location of a source for people: host and path of an address, or a logical path. */
 export function placeOf(source: Source): string {
   if (!source.url) return source.path;
   const host = hostOf(source.url);

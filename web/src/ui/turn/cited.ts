@@ -1,4 +1,4 @@
-/** The citation that the reader points at: one on the whole page, seen by its card and by the margin's list. */
+/** The citation under the pointer: one for the whole page, observed by its card and by the margin's list. */
 
 import { useLayoutEffect } from "preact/hooks";
 import { useRedraw } from "./memo.tsx";

@@ -1,4 +1,4 @@
-/** What a turn cost in dollars: its calls of models, and around them what ran, was stored and sent for it. */
+/** The cost of a turn in dollars: its model calls, and the infrastructure around them. */
 
 import { useEffect, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
@@ -45,7 +45,7 @@ type Asked =
   | { readonly is: "here"; readonly whole: WholeReceipt }
   | { readonly is: "refused"; readonly code: string };
 
-/** The whole receipt, asked for when it is opened: what ran for a turn is counted after its end. */
+/** The full receipt, requested when it is opened: infrastructure costs are counted after the turn's end. */
 function useWhole(turnId: string): Asked {
   const { acts } = useDesk();
   const [asked, setAsked] = useState<Asked>({ is: "asking" });
@@ -62,11 +62,11 @@ function useWhole(turnId: string): Asked {
   return asked;
 }
 
-/** Lines by role and model, those of AWS, and their sum. */
+/** Lines by role and model, those of AWS, and their total. */
 export function Costs({ turnId, receipt }: { turnId: string; receipt: Receipt }) {
   const asked = useWhole(turnId);
   const whole = asked.is === "here" ? asked.whole : null;
-  // A turn whose end is newer than what the API has read is told by its event.
+  // If the turn's end is newer than the data of the API, its event provides the costs.
   const { lines, usd, priced } = whole && whole.lines.length > 0 ? whole : receipt;
   if (lines.length === 0 && !whole?.aws.length) return <Remarks asked={asked} />;
   return (

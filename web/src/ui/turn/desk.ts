@@ -1,8 +1,9 @@
 /**
- * One object for everything that a component of the thread asks beside its own value: acts, what is open, sources, the time.
+ * One object with everything that a component of the thread needs besides its own value: actions, open items, sources,
+ * the time.
  *
- * It stays the same object for as long as a conversation is shown, so nothing redraws for it; a component that depends on one
- * key of what is open watches that key.
+ * It stays the same object for as long as a conversation is shown, so it causes no render. A component that depends on
+ * one open item watches its key.
  */
 
 import { createContext, h } from "preact";
@@ -22,7 +23,7 @@ export class Desk {
   acts: Acts;
   context: ThreadContext;
   thread: Thread;
-  /** What a text asks of the thread around it; `growing` is for one whose pictures may not be there yet. */
+  /** The context of a text in the thread; `growing` is for a text whose pictures may not exist yet. */
   readonly markdown: MarkdownContext;
   readonly growing: MarkdownContext;
   #told: ReadonlySet<string>;
@@ -53,7 +54,7 @@ export class Desk {
     this.context = context;
   }
 
-  /** Tell the components that watch a key that was opened or closed since the last time. */
+  /** Notify the components that watch a key that was opened or closed since the last call. */
   tell(): void {
     const before = this.#told;
     const after = this.context.open;
@@ -77,7 +78,7 @@ export class Desk {
     return open.has(`+${key}`) || (byItself && !open.has(`-${key}`));
   }
 
-  /** Open or close by hand, which holds whatever the thing does by itself later. */
+  /** Open or close by hand, which overrides later automatic changes. */
   setOpen(key: string, byItself: boolean, to: boolean): void {
     const { open, toggle } = this.context;
     if (open.has(`+${key}`) !== (to && !byItself)) toggle(`+${key}`);
@@ -105,7 +106,7 @@ export function useDesk(): Desk {
   return desk;
 }
 
-/** Whether a thing is open, and how to open or close it. `byItself` is what it does while no reader has touched it. */
+/** Whether an item is open, and how to toggle it. `byItself` is the default while the user has not touched it. */
 export function useOpen(key: string, byItself: boolean): [boolean, (to: boolean) => void] {
   const desk = useDesk();
   const redraw = useRedraw();
@@ -113,7 +114,7 @@ export function useOpen(key: string, byItself: boolean): [boolean, (to: boolean)
   return [desk.isOpen(key, byItself), (to) => desk.setOpen(key, byItself, to)];
 }
 
-/** The time, told each second while `runs`. */
+/** The time, updated each second while `runs`. */
 export function useNow(runs: boolean): number {
   const desk = useDesk();
   const redraw = useRedraw();

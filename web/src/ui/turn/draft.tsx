@@ -14,7 +14,7 @@ function languageOf(draft: Draft): string {
   return ending?.toLowerCase() ?? (draft.format === "html" ? "html" : "");
 }
 
-/** The text, and how it stands: it grows at the end of its pane; once it is whole it is a line with its size. */
+/** The text and its state. It grows at the end of its pane; once complete, it is a line with its size. */
 export const DraftCard = memo(function DraftCard(props: { turnId: string; draft: Draft; live: boolean }) {
   const { turnId, draft, live } = props;
   const desk = useDesk();

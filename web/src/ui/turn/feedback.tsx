@@ -1,4 +1,4 @@
-/** What a reader thinks of an answer: up or down, then a line if they like; the same again takes it back. */
+/** The user's rating of an answer: up or down, then an optional line. The same rating again removes it. */
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Feedback as Standing } from "../../thread/thread.ts";
@@ -21,11 +21,11 @@ type Sending =
   | { readonly is: "none" }
   | { readonly is: "sending"; readonly given: Given }
   | { readonly is: "taken"; readonly given: Given }
-  /** The turn has not ended for the server: it is kept, and sent then. */
+  /** The server has not ended the turn yet: the rating is stored, and sent then. */
   | { readonly is: "early"; readonly given: Given }
   | { readonly is: "refused"; readonly code: string };
 
-/** Send, and say how it went. */
+/** Send the rating, and show the result. */
 function useRating(turnId: string): [Sending, (given: Given) => void, () => void] {
   const desk = useDesk();
   const [state, setState] = useState<Sending>({ is: "none" });
@@ -90,7 +90,7 @@ export const Feedback = memo(function Feedback({ turnId, given }: { turnId: stri
   const machine = given.find((feedback) => feedback.origin === "machine" && feedback.reaction);
   const pending = state.is === "sending" || state.is === "taken" || state.is === "early" ? state.given : null;
   const reaction = pending ? pending.reaction : (own?.reaction ?? null);
-  // What was sent is shown until the log says something else, from another device for instance.
+  // The sent rating is shown until the log has another one, for instance from another device.
   useEffect(() => {
     if (state.is === "taken" && (own?.reaction || null) !== state.given.reaction) settle();
   }, [own]);

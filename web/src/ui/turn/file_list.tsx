@@ -1,4 +1,4 @@
-/** Files in the thread: those that came with a message, and those that a turn has made. Pictures are shown. */
+/** Files in the thread: those that came with a message, and those that a turn has created. Pictures are shown. */
 
 import { visible } from "../../markdown/index.ts";
 import { isPicture } from "../../thread/files.ts";
@@ -14,7 +14,7 @@ interface Named {
   readonly filename: string;
   readonly mime: string;
   readonly sizeBytes: number;
-  /** Of a file that can be written again. */
+  /** For a file that can be written again. */
   readonly sha256?: string;
 }
 
@@ -52,7 +52,7 @@ export function FileList({ label, files, icon }: Props) {
   );
 }
 
-/** The files that a turn has made, without the pictures that its answer shows. */
+/** The files that a turn has created, without the pictures that its answer shows. */
 export function MadeFiles({ files, answer }: { files: readonly Named[]; answer: string }) {
   const others = files.filter((file) => !isPicture(file.mime) || !answer.includes(`](${file.path})`));
   return <FileList label={say.madeFiles(others.length)} files={others} icon="file" />;

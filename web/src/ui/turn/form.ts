@@ -1,15 +1,15 @@
-/** What the small forms of a thread share. */
+/** Shared parts of the small forms in a thread. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-/** A field that has the focus as soon as it is there, since the reader asked for it. */
+/** A field that takes the focus when it appears, since the user opened it. */
 export function useFocus<T extends HTMLElement>() {
   const field = useRef<T>(null);
   useLayoutEffect(() => field.current?.focus(), []);
   return field;
 }
 
-/** Escape closes the form and nothing behind it. */
+/** Escape closes the form and nothing else. */
 export function onEscape(close: () => void) {
   return (event: KeyboardEvent) => {
     if (event.key !== "Escape") return;

@@ -1,4 +1,4 @@
-/** A JSON value as a tree of `<details>`: nothing is cut, long things are closed. */
+/** A JSON value as a tree of `<details>`: nothing is cut, long values are closed. */
 
 import { useState } from "preact/hooks";
 import { visible, visibleOrder } from "../../markdown/index.ts";
@@ -8,7 +8,7 @@ const shown = 100;
 
 function Scalar({ value }: { value: unknown }) {
   if (typeof value === "string") {
-    // What is approved has to be read in the order in which it is taken.
+    // The user must read an approval in the order in which it is processed.
     return (
       <span class="text" dir="auto">
         {visibleOrder(value)}
@@ -22,7 +22,7 @@ function entriesOf(value: object): (readonly [string, unknown])[] {
   return Array.isArray(value) ? value.map((item, at) => [String(at), item] as const) : Object.entries(value);
 }
 
-/** What a closed branch says of itself. */
+/** The summary of a closed branch. */
 export function gist(value: unknown): string {
   if (typeof value === "string") return value.length > 80 ? `${value.slice(0, 79)}…` : value;
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "";

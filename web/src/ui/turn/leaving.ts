@@ -1,4 +1,4 @@
-/** What streamed in a round before it began again: it fades out, instead of being gone from one picture to the next. */
+/** The streamed parts of a round that has restarted: they fade out instead of disappearing at once. */
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Round } from "../../thread/thread.ts";
@@ -12,7 +12,7 @@ function hasStreamed(round: Round): boolean {
   return round.thinking.text !== "" || round.drafts.length > 0 || round.calls.length > 0;
 }
 
-/** Return the round as it was before it began again, while that fades out; null at any other time. */
+/** Return the round before its restart while it fades out; null at any other time. */
 export function useLeaving(round: Round): Round | null {
   const before = useRef(round);
   const leaving = useRef<Round | null>(null);

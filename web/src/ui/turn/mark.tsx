@@ -1,4 +1,4 @@
-/** The small marks of states, each with its word, and icons, which have none. */
+/** The small state marks, each with its word, and icons, which have none. */
 
 import type { CallState, Plan } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
@@ -41,7 +41,7 @@ const paths: Readonly<Record<Shape, preact.ComponentChildren>> = {
   ),
 };
 
-/** A state's sign; `word` is what it says to who does not see it. */
+/** A state's mark; `word` is its text for screen readers. */
 export function Mark({
   shape,
   tone = "",

@@ -3,13 +3,15 @@ import { useReducer } from "preact/hooks";
 
 type Props = Readonly<Record<string, unknown>>;
 
-/** Tell whether two objects have the same values under the same keys, by identity. */
+/** Return true if two objects have identical values under the same keys. */
 function sameProps(before: Props, after: Props): boolean {
   const keys = Object.keys(after);
   return keys.length === Object.keys(before).length && keys.every((key) => Object.is(before[key], after[key]));
 }
 
-/** A component that redraws only when one of its props is another one: values of a thread are shared as long as they are the same. */
+/**
+ * A component that renders again only when one of its props has changed: equal values of a thread are the same object.
+ */
 export function memo<P extends object>(draw: (props: P) => ComponentChildren): ComponentType<P> {
   return class extends Component<P> {
     override shouldComponentUpdate(next: Readonly<P>): boolean {
@@ -22,7 +24,7 @@ export function memo<P extends object>(draw: (props: P) => ComponentChildren): C
   };
 }
 
-/** A function that redraws the component which asks for it. */
+/** A function that renders the calling component again. */
 export function useRedraw(): () => void {
   const [, redraw] = useReducer((times: number) => times + 1, 0);
   return redraw as () => void;

@@ -1,4 +1,4 @@
-/** What a person or a service said: the heading of a turn, or a line on its rail. */
+/** A message of a person or a service: the heading of a turn, or a line on its rail. */
 
 import { useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
@@ -29,7 +29,7 @@ function Attachments({ message: { attachments } }: { message: Message }) {
   return <FileList label={say.attachments(attachments.length)} files={attachments} icon="clip" />;
 }
 
-/** Why a message has not been taken: tried again by itself, or for the reader to decide. */
+/** Why a message was not accepted: the page retries automatically, or the user decides. */
 export function MessageTrouble({ message, trouble }: { message: Message; trouble: Trouble }) {
   const { acts } = useDesk();
   const sentence = wordsOf(trouble.code, trouble.message);
@@ -62,7 +62,7 @@ export function MessageTrouble({ message, trouble }: { message: Message; trouble
 
 const headingChars = 280;
 
-/** The heading of a turn. A long one is set smaller and shows its beginning. */
+/** The heading of a turn. A long one is smaller and shows its beginning. */
 export const Prompt = memo(function Prompt(props: { message: Message; sending: boolean; trouble: Trouble | null }) {
   const { message, sending, trouble } = props;
   const [all, setAll] = useState(false);
@@ -90,7 +90,7 @@ export const Prompt = memo(function Prompt(props: { message: Message; sending: b
   );
 });
 
-/** What a line says of how its message stands. `next` is the number of the round that begins next. */
+/** Return the text for a message's state. `next` is the number of the round that begins next. */
 function standing(message: Message, running: boolean, goesOn: boolean, next: number): string {
   const { state } = message;
   const steers = message.kind === "steer";
@@ -108,7 +108,7 @@ function standing(message: Message, running: boolean, goesOn: boolean, next: num
   return state.is === "dropped" ? "" : say.kept;
 }
 
-/** A message that the model never saw, with its text and what can be done with it. */
+/** A message that the model never read, with its text and its actions. */
 export function HandBack({ message, reason, offered }: { message: Message; reason: string; offered: boolean }) {
   const { acts } = useDesk();
   return (
@@ -131,7 +131,7 @@ export function HandBack({ message, reason, offered }: { message: Message; reaso
   );
 }
 
-/** What came while a turn ran, as a line on its rail. */
+/** A message that arrived while a turn ran, as a line on its rail. */
 export const MessageLine = memo(function MessageLine(props: {
   message: Message;
   turnStartedAt: number | null;
@@ -175,13 +175,13 @@ export const MessageLine = memo(function MessageLine(props: {
   );
 });
 
-/** The time since a turn began, as its clock column says it: `0.0 s`, `14.0 s`, `2 min 05 s`. */
+/** The time since a turn began, for its clock column: `0.0 s`, `14.0 s`, `2 min 05 s`. */
 export function formatSince(ms: number): string {
   const since = Math.max(ms, 0);
   return since < 1000 ? `${(Math.floor(since / 100) / 10).toFixed(1)} s` : formatMs(since);
 }
 
-/** The texts that an answer was deferred for: what had come before it stood, and it had not read. */
+/** The messages for which an answer was deferred: they arrived before it was stored, and it had not read them. */
 export function unreadBy(turn: Turn, iteration: number): readonly Message[] {
   return turn.messages.filter((message) => {
     if (message.kind === "steer" || message.after > iteration + 1) return false;

@@ -3,7 +3,10 @@ import { say } from "../../words/en/thread.ts";
 import { wordsOf } from "../../words/index.ts";
 import { Mark } from "./mark.tsx";
 
-/** A compaction that made the request smaller, or is about to; one that changed nothing is told in its opened round alone. */
+/**
+ * A compaction that made the request smaller, or is about to. One that changed nothing is shown only in its opened
+ * round.
+ */
 export function compactionIsSaid(compaction: Compaction): boolean {
   return !compaction.ended || (compaction.afterTokens ?? compaction.beforeTokens) < compaction.beforeTokens;
 }
@@ -29,7 +32,7 @@ export function CompactionLine({ compaction }: { compaction: Compaction }) {
   );
 }
 
-/** The compactions of a round that everybody should know of, as lines on the rail before it. */
+/** The compactions of a round that matter to every user, as lines on the rail before it. */
 export function Compactions({ round, compactions }: { round: Round; compactions: readonly Compaction[] }) {
   const said = round.items.flatMap((item) =>
     item.is === "compaction"

@@ -1,8 +1,9 @@
 /**
- * A picture of the conversation in a box of a fixed size, so that nothing moves when it comes; a click opens it in the preview.
+ * A picture of the conversation in a box of a fixed size, so that nothing moves when it loads; a click opens it in the
+ * preview.
  *
- * Its bytes are here while it is nearly in view, so a long thread holds few of them. What cannot be shown as a picture stays a
- * link with its name.
+ * Its bytes are in memory only while it is nearly in view, so a long thread holds few of them. A file that cannot be
+ * shown as a picture stays a link with its name.
  */
 
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -15,10 +16,10 @@ interface Props {
   readonly path: string;
   readonly href: string;
   readonly alt: string;
-  /** Another value for other bytes at the same path; "" keeps it from being loaded. */
+  /** A value that changes with the bytes at the path; "" prevents loading. */
   readonly version: string;
   readonly acts: Pick<Acts, "loadPicture" | "openFile">;
-  /** As wide as a text, instead of a thumbnail. */
+  /** As wide as the text, instead of a thumbnail. */
   readonly whole?: boolean;
 }
 

@@ -4,14 +4,14 @@ import { useDesk } from "./desk.ts";
 
 const doneSteps = (plan: Plan): number => plan.steps.filter((step) => step.status === "done").length;
 
-/** How far a plan is: `1 of 3`, and a word where that is not all there is to say. */
+/** The progress of a plan: `1 of 3`, with a word where the numbers are not enough. */
 export function planProgress(plan: Plan): string {
   const progress = say.planStep(doneSteps(plan), plan.steps.length);
   if (!plan.current) return `${progress} · ${say.planSuperseded}`;
   return !plan.open && doneSteps(plan) < plan.steps.length ? `${progress} · ${say.planClosed}` : progress;
 }
 
-/** What a round has done to a plan: how far it is now, and the step that it is at. */
+/** The change of a plan in a round: its new progress, and its current step. */
 export function PlanLine({ planId }: { planId: string }) {
   const plan = useDesk().thread.plans.find((known) => known.planId === planId);
   if (!plan) return null;

@@ -1,4 +1,4 @@
-/** A call that runs a program: its source, what it prints, the files that it promised. */
+/** A call that runs a program: its source, its output, and its declared files. */
 
 import { CodeBlock, visible } from "../../markdown/index.ts";
 import type { Call, Program } from "../../thread/thread.ts";
@@ -10,19 +10,19 @@ import { useDesk } from "./desk.ts";
 import { CallMark, Icon, Mark } from "./mark.tsx";
 import { Tabs } from "./tabs.tsx";
 
-/** How many lines of a text there are: a last one without an end counts, an empty one does not. */
+/** Return the number of lines of a text: an unterminated last line counts, an empty one does not. */
 function lineCount(text: string): number {
   if (text === "") return 0;
   const ends = text.split("\n").length;
   return text.endsWith("\n") ? ends - 1 : ends;
 }
 
-/** The promised file's path, once it is written: a contract names it from below its turn's folder. */
+/** The declared file's path once it is written: a contract names it relative to its turn's folder. */
 function pathOf(filename: string, call: Call): string | undefined {
   return call.paths.find((path) => path.endsWith(filename) && /^[./:]$/.test(path.at(-filename.length - 1) ?? ""));
 }
 
-/** A program that was launched and is not over. */
+/** A program that was launched and has not ended. */
 function isUnderWay({ state, startedAt }: Program): boolean {
   return startedAt !== null && (state === "starting" || state === "running" || state === "collecting");
 }
@@ -80,7 +80,7 @@ function Time({ name, ms }: { name: string; ms: number | null }) {
   );
 }
 
-/** What became of the time of a program that is over. */
+/** The time that a finished program took, by phase. */
 function Times({ program }: { program: Program }) {
   return (
     <>
@@ -91,7 +91,7 @@ function Times({ program }: { program: Program }) {
   );
 }
 
-/** Where a program is now, and how long it has been there; before that, what is over. */
+/** The current phase of a program and its duration so far; before that, the finished phases. */
 function TimesNow({ program }: { program: Program }) {
   const { state, startedAt, ranAt, endedAt } = program;
   if (!isUnderWay(program) || startedAt === null) return null;
@@ -165,7 +165,7 @@ function LogTab({ program }: { program: Program }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys
     <section class="log-pane" tabIndex={0} aria-label={say.log}>
-      {/* The pane is a reversed column with one child: it stays at its end while the log grows. */}
+      {/* The pane is a reversed column with one child: it stays scrolled to its end while the log grows. */}
       <div>
         {base > 0 && <p class="aside">{say.earlierLog(base)}</p>}
         <pre dir="ltr">{text}</pre>
@@ -234,7 +234,7 @@ export function ProgramCard({ call, program }: { call: Call; program: Program })
           { name: say.files, count: filesCount(call, program), panel: <FilesTab call={call} program={program} /> },
         ]}
       />
-      {/* What a run printed is its log, and what it wrote are its files; what went wrong is told here alone. */}
+      {/* The log has a run's output, and its files are listed; only a failure is shown here. */}
       {call.preview && (call.state === "error" || call.state === "unverified") && (
         <div class="inner printed">
           <LongText text={call.preview} lines={4} />
@@ -244,7 +244,7 @@ export function ProgramCard({ call, program }: { call: Call; program: Program })
   );
 }
 
-/** The program of a request for an approval, before anything of it runs. */
+/** The program in an approval request, before any of it runs. */
 export function ProgramText({ code, params }: { code: string; params: Readonly<Record<string, unknown>> }) {
   return (
     <>

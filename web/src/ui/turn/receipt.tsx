@@ -6,7 +6,7 @@ import { say } from "../../words/en/thread.ts";
 import { formatMs, formatNumber } from "../../words/format.ts";
 import { Costs } from "./costs.tsx";
 
-/** The four classes in their order, each with the class of its colour. */
+/** The four cache classes in order, each with the CSS class of its color. */
 const classes = [
   ["read", "read"],
   ["written", "write"],
@@ -17,13 +17,13 @@ const total = (parts: TokenStack): number => parts.read + parts.written + parts.
 const tenth = (n: number): number => Math.round(n * 10) / 10;
 
 export interface Segment {
-  /** The class of its colour. */
+  /** The CSS class of its color. */
   readonly name: (typeof classes)[number][1];
   readonly x: number;
   readonly width: number;
 }
 
-/** The bars of one line of a length, with a gap of one between them; what is not there has none. */
+/** The bars of one line at a given length, with a gap of one between them; absent classes have none. */
 export function segments(parts: TokenStack, perToken: number): readonly Segment[] {
   let x = 0;
   const bars: Segment[] = [];
@@ -81,7 +81,7 @@ function RoundRow({ round, perToken }: { round: Round; perToken: number }) {
   );
 }
 
-/** How much of what was read came from the cache, of a hundred; null if nothing was read. */
+/** The percentage of the input that was read from the cache; null if nothing was read. */
 export function cachedPercent({ read, written, plain }: TokenStack): number | null {
   const input = read + written + plain;
   return input === 0 ? null : Math.round((read / input) * 100);

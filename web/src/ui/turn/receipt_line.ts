@@ -1,10 +1,10 @@
-/** What a turn took, in a line. */
+/** The usage of a turn in one line. */
 
 import type { Receipt } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs, formatUsd } from "../../words/format.ts";
 
-/** Return dollars, and whether that is all of it; "" where no price is known. */
+/** Return dollars, marked if incomplete; "" if no price is known. */
 export function sayUsd(usd: number, priced: boolean): string {
   if (priced) return usd > 0 ? formatUsd(usd) : say.free;
   return usd > 0 ? say.atLeast(formatUsd(usd)) : "";

@@ -1,4 +1,4 @@
-/** One decision of the model and its actions: a line on the rail, opened while it lives. */
+/** One decision of the model and its actions: a line on the rail, open while it runs. */
 
 import { isPlainClick, Markdown, visible } from "../../markdown/index.ts";
 import type { Compaction, Round, RoundItem } from "../../thread/thread.ts";
@@ -18,7 +18,7 @@ import { PlanLine } from "./plan_line.tsx";
 import { Thinking } from "./thinking.tsx";
 import { Trace } from "./trace.tsx";
 
-/** A note on one line: citations go, links become their text. */
+/** A note as one line: citations are removed, links become their text. */
 export function plainNote(text: string): string {
   return text
     .replace(/\s*\[[^\]]*\]\([^)\s]*\s+"S:\d+"\)|\s*\\\[S:\d+\\\]/g, "")
@@ -31,7 +31,7 @@ export function failed(round: Round): boolean {
   return round.calls.some((call) => call.state === "error" || call.state === "unverified");
 }
 
-/** A call of it waits for a person: nothing runs meanwhile. */
+/** A call of the round waits for approval: nothing runs meanwhile. */
 function asksPerson(round: Round): boolean {
   return round.calls.some((call) => call.state === "waiting");
 }
@@ -44,7 +44,7 @@ interface LineProps {
   open: boolean;
 }
 
-/** The code, or the words, of what a round does or did. */
+/** The code or the text of a round's current or past action. */
 function what({ round, place, live, answering, open }: LineProps): { code: string } | { word: string } {
   if (live && asksPerson(round)) return { word: say.waitsForYou };
   if (live && place > 0) return { word: inLine(place) };
@@ -59,14 +59,14 @@ function what({ round, place, live, answering, open }: LineProps): { code: strin
   return { word: live && round.state !== "done" ? say[round.state] : "" };
 }
 
-/** How a round ended that did not end as it was to. */
+/** How a round ended, if not as planned. */
 function mishap(round: Round): string {
   if (round.refused) return say.refused;
   if (round.declined) return say.declined;
   return round.interrupted ? say.cutOff : "";
 }
 
-/** How long the model and the tools took, null while that is not known: of a program, its start and its end, too. */
+/** The durations of the model and the tools, null while unknown; for a program, also of its start and its end. */
 function spanOf(round: Round): { model: number | null; tools: number | null } {
   const { startedAt, decidedAt, calls } = round;
   const model = decidedAt === null ? null : Math.max(decidedAt - startedAt, 0);
@@ -101,7 +101,7 @@ function Line(props: LineProps & { setOpen: (to: boolean) => void }) {
   const wrong = mishap(round);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "ArrowRight" && event.key !== "ArrowLeft") return;
-    // The arrow into the direction of reading opens.
+    // The arrow key in the reading direction opens.
     const mirrored = getComputedStyle(event.currentTarget as Element).direction === "rtl";
     const to = (event.key === "ArrowRight") !== mirrored;
     if (to === open) return;
@@ -158,7 +158,7 @@ function Told({ item }: { item: Extract<RoundItem, { is: "told" }> }) {
   );
 }
 
-/** A restart that is hardly felt is not worth a word. */
+/** A barely noticeable restart is not shown. */
 export function restartIsSaid(round: Round, item: Extract<RoundItem, { is: "restarted" }>): boolean {
   return item.attempt > 1 || item.at - round.startedAt >= 3000;
 }
@@ -196,7 +196,7 @@ function Item({ round, item, last, live, turnId, compactions }: ItemProps) {
       return <ProviderWait item={item} last={last && live} />;
     case "compaction": {
       const compaction = compactions.find((known) => known.compactionId === item.compactionId);
-      // One that made the request smaller stands on the rail already.
+      // A compaction that made the request smaller is on the rail already.
       return compaction && !compactionIsSaid(compaction) ? <CompactionLine compaction={compaction} /> : null;
     }
     case "plan":
@@ -206,7 +206,7 @@ function Item({ round, item, last, live, turnId, compactions }: ItemProps) {
   }
 }
 
-/** What is known of a round beside its parts, and the way to all that the model had read. */
+/** The details of a round besides its parts, and the link to everything that the model read. */
 function Foot({ round, turnId }: { round: Round; turnId: string }) {
   const desk = useDesk();
   const at = round.iteration;
@@ -233,19 +233,19 @@ function Foot({ round, turnId }: { round: Round; turnId: string }) {
   );
 }
 
-/** A note that does not fit into its line, or cites something, is shown whole in the opened round. */
+/** A note that does not fit into its line, or cites something, is shown in full in the opened round. */
 function noteIsLong(text: string): boolean {
   return text.length > 80 || text.includes("\n") || text.includes("](");
 }
 
 interface Props {
   round: Round;
-  /** Where its turn waits in line, 0 if it does not. */
+  /** Its turn's queue position, 0 if it is not queued. */
   place: number;
   turnId: string;
   turnStartedAt: number;
   scaleMs: number;
-  /** The last round of a turn that runs. */
+  /** The last round of a running turn. */
   live: boolean;
   answering: boolean;
   compactions: readonly Compaction[];

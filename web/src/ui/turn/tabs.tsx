@@ -1,4 +1,4 @@
-/** A row of tabs and the panel of the chosen one, by the keys of the ARIA pattern. */
+/** A row of tabs and the panel of the selected one, with the keys of the ARIA pattern. */
 
 import type { ComponentChildren } from "preact";
 import { useId, useRef, useState } from "preact/hooks";
@@ -9,7 +9,7 @@ export interface Tab {
   readonly panel: ComponentChildren;
 }
 
-/** The index that a key leads to, or null if it leads nowhere. */
+/** The index that a key selects, or null. */
 function stepOf(key: string, at: number, of: number, mirrored: boolean): number | null {
   if (key === "Home") return 0;
   if (key === "End") return of - 1;

@@ -4,13 +4,13 @@ import { say } from "../../words/en/thread.ts";
 
 const lastLines = 3;
 
-/** What the model thinks: its last lines while it grows, all of it on a click. */
+/** The model's thinking: its last lines while it grows, all of it on a click. */
 export function Thinking({ thinking, settled }: { thinking: Growing; settled: boolean }) {
   const [all, setAll] = useState(false);
   const text = thinking.text.trim();
   if (!text) return null;
   const long = text.length > 240 || text.split("\n").length > lastLines;
-  // A reversed column shows the end of its one child, cut to three lines by its height.
+  // A reversed column shows the end of its one child; its height limits it to three lines.
   return (
     <div class="think">
       <div class={all || !long ? "whole" : "last"}>

@@ -1,4 +1,4 @@
-/** The thread: a feed of turns that stays at its end while the reader is there. */
+/** The thread: a feed of turns that stays at its end while the user is there. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { countTurns, turnNumber } from "../../thread/select.ts";
@@ -29,7 +29,7 @@ export function useDeskOf({ thread, acts, context }: ThreadProps): Desk {
   return desk.current;
 }
 
-/** Where a reader was when they left the end: in the newest turn, of which they had so much before them. */
+/** The position at which the user left the end: in the newest turn, with the height above it. */
 interface Left {
   readonly turn: Turn | undefined;
   readonly weight: number;
@@ -42,7 +42,7 @@ function leave({ turns }: Thread): Left {
   return { turn, weight: turn ? weightOf(turn) : 0 };
 }
 
-/** Count what has come since: older turns that are read meanwhile, or the beginning of one that was cut, are not new. */
+/** Count what has arrived since: older turns that were loaded meanwhile, or the beginning of a cut one, are not new. */
 export function countNew({ turns }: Thread, left: Left): number {
   const at = turns.findLastIndex((turn) => turn.turnId === left.turn?.turnId);
   const turn = turns[at];
@@ -52,7 +52,7 @@ export function countNew({ turns }: Thread, left: Left): number {
 
 const nearPx = 48;
 
-/** Whether the reader is at the end, and how much has come below since they left it. */
+/** Whether the user is at the end, and how much has arrived below since they left it. */
 function useEnd(thread: Thread) {
   const scroller = useRef<HTMLDivElement>(null);
   const [left, setLeft] = useState<Left | null>(null);
@@ -74,7 +74,7 @@ function placeOf(target: Target): string {
   return turn;
 }
 
-/** Open what the address names, and bring it into view, once it is there. */
+/** Open the target of the address, and scroll to it once it exists. */
 function useTarget(desk: Desk, thread: Thread, target: Target | null): void {
   const done = useRef<Target | null>(null);
   const there = target !== null && thread.turns.some((turn) => turn.turnId === target.turnId);
@@ -86,7 +86,7 @@ function useTarget(desk: Desk, thread: Thread, target: Target | null): void {
     if (iteration !== null) keys.push(roundKey(target.turnId, iteration));
     if (callId) keys.push(callKey(target.turnId, callId));
     for (const key of keys) desk.setOpen(key, false, true);
-    // What was just opened is drawn by the next frame.
+    // Items that were just opened appear with the next frame.
     requestAnimationFrame(() => {
       const place = document.querySelector(placeOf(target));
       place?.scrollIntoView({ block: "start" });
@@ -118,7 +118,7 @@ function Earlier({ context, acts, turns }: { context: ThreadContext; acts: Acts;
   );
 }
 
-/** What is on its way and not in the log: the log's own message takes its place. */
+/** Messages that are not in the log yet: the log's own message replaces them. */
 function onItsWay(thread: Thread, outbox: readonly Message[]): readonly Message[] {
   if (outbox.length === 0) return none;
   const turn = thread.turns.at(-1);

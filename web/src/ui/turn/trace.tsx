@@ -1,4 +1,4 @@
-/** The 96 px of a round: where the model wrote, where a tool ran, and where it is now, to the scale of the turn. */
+/** The 96 px trace of a round: when the model wrote, when a tool ran, and what runs now, on the scale of the turn. */
 
 import { type Segment, traceOf } from "../../thread/select.ts";
 import type { Round } from "../../thread/thread.ts";
@@ -12,7 +12,7 @@ export interface Bar {
   readonly width: number;
 }
 
-/** The bars of a round's segments. One that is too short to see is drawn two pixels wide, within the frame. */
+/** The bars of a round's segments. One that is too short to see is two pixels wide, within the frame. */
 export function traceBars(segments: readonly Segment[], scaleMs: number): readonly Bar[] {
   const place = (ms: number) => Math.min((ms / scaleMs) * width, width);
   return segments.map(({ is, from, to }) => {

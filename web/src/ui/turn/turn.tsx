@@ -1,4 +1,4 @@
-/** One turn: its prompts, its rounds and what came between them, its answers, its end. */
+/** One turn: its prompts, its rounds and the messages between them, its answers, its end. */
 
 import { useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
@@ -35,19 +35,19 @@ import { UnitsTip } from "./units.tsx";
 
 export interface TurnProps {
   turn: Turn;
-  /** The last turn that there is. */
+  /** It is the last turn. */
   newest: boolean;
   /** Its number in the conversation, from 1. */
   number: number;
-  /** How many turns the conversation has. */
+  /** The number of turns in the conversation. */
   size: number;
-  /** Messages on their way into this turn. */
+  /** Messages to this turn that are not in the log yet. */
   outbox: readonly Message[];
   troubles: ReadonlyMap<string, Trouble>;
   discarded: ReadonlySet<string>;
 }
 
-/** How a turn ended that did not simply end, in a word. */
+/** How a turn ended, in a word, if not normally. */
 function reasonOf({ outcome }: Turn): string {
   return outcome.is === "completed" ? (say.reasons[outcome.reason] ?? "") : "";
 }
@@ -75,7 +75,7 @@ interface RailProps extends TurnProps {
   running: boolean;
 }
 
-/** The lines of messages that stand before round `at`, or, behind the last round, all that are left. */
+/** The lines of messages before round `at`, or, after the last round, all remaining ones. */
 function MessagesAt({ turn, at, running, discarded }: RailProps & { at: number }) {
   const last = at === turn.rounds.length;
   const decided = turn.rounds.filter((round) => round.decidedAt !== null).length;
@@ -89,7 +89,7 @@ function MessagesAt({ turn, at, running, discarded }: RailProps & { at: number }
           turnStartedAt={turn.startedAt}
           running={running}
           goesOn={turn.ending === null}
-          // The round behind it, unless that has decided without it.
+          // The round after it, unless that has decided without it.
           next={Math.max(message.after, decided) + 1}
           offered={!discarded.has(message.messageId)}
           trouble={null}
@@ -171,7 +171,7 @@ const againCodes: ReadonlySet<string> = new Set([
   "execution_lost",
 ]);
 
-/** Why a turn ended without an answer, what can be done, and when. */
+/** Why a turn ended without an answer, what the user can do, and when. */
 function Broken(props: { turn: Turn; outcome: Extract<Outcome, { is: "error" }>; discarded: ReadonlySet<string> }) {
   const { turn, outcome, discarded } = props;
   const { acts } = useDesk();
@@ -179,11 +179,11 @@ function Broken(props: { turn: Turn; outcome: Extract<Outcome, { is: "error" }>;
   const [over, setOver] = useState(false);
   const limited = LIMIT_CODES.has(outcome.code);
   const now = useNow(!over && outcome.retryAfterS > 0);
-  // A limit may be raised before its time: there the reader is told, and not held back.
+  // A limit may be raised before its time: show it to the user, but do not block them.
   const left = limited ? 0 : Math.ceil((from - now) / 1000);
   if (from <= now && !over) setOver(true);
   const again = outcome.retryable || limited || againCodes.has(outcome.code);
-  // What has gone out again is offered no more: a second click would send it twice.
+  // A message that was sent again offers no further retry: a second click would send it twice.
   const prompts = turn.prompts.filter((message) => !discarded.has(message.messageId));
   const sendAgain = () => {
     for (const message of prompts) acts.sendAgain(message);
@@ -229,7 +229,7 @@ function Copy({ text }: { text: string }) {
   );
 }
 
-/** The receipt of a turn that has no summary of its own: the time that it took. */
+/** The receipt of a turn without a summary: the time that it took. */
 function receiptOf(turn: Turn): Receipt {
   return (
     turn.receipt ?? {

@@ -1,4 +1,7 @@
-/** Turns in groups of twenty: a delta redraws the last group alone, and the browser passes over one that is out of sight as a whole. */
+/**
+ * Turns in groups of twenty: a delta renders only the last group again, and the browser skips a group that is out of
+ * sight.
+ */
 
 import { useRef } from "preact/hooks";
 import type { Message, Turn } from "../../thread/thread.ts";
@@ -13,11 +16,14 @@ const GROUP = 20;
 interface Group {
   readonly key: number;
   readonly turns: readonly Turn[];
-  /** The index of its first turn among all. */
+  /** The index of its first turn in the thread. */
   readonly at: number;
 }
 
-/** Return the turns in groups that stay the same objects while nothing in them changes, though turns come before and behind them. */
+/**
+ * Return the turns in groups. A group stays the same object while nothing in it changes, even if turns are added before
+ * or after it.
+ */
 export function useGroups(turns: readonly Turn[]): readonly Group[] {
   const anchor = useRef("");
   const known = useRef(new Map<number, Group>());
@@ -50,7 +56,7 @@ interface LooseProps {
   readonly discarded: ReadonlySet<string>;
 }
 
-/** Messages outside of any turn, as lines: kept for the next one, or handed back. */
+/** Messages outside any turn, as lines: kept for the next one, or handed back. */
 export function Loose({ messages, discarded }: LooseProps) {
   if (messages.length === 0) return null;
   return (
@@ -75,15 +81,15 @@ export function Loose({ messages, discarded }: LooseProps) {
 
 interface Props {
   readonly group: Group;
-  /** The batch at which the turn before it opened, 0 without one. */
+  /** The opening batch of the turn before it, 0 without one. */
   readonly from: number;
-  /** The number of its first turn, and how many turns the conversation has. */
+  /** The number of its first turn, and of all turns in the conversation. */
   readonly first: number;
   readonly size: number;
   readonly loose: readonly Message[];
   readonly discarded: ReadonlySet<string>;
   readonly newest: Turn | undefined;
-  /** Messages on their way, and what became of them: those of the newest turn. */
+  /** Messages that are not in the log yet, with their state: those of the newest turn. */
   readonly outbox: readonly Message[];
   readonly troubles: ReadonlyMap<string, Trouble>;
 }

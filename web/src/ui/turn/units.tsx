@@ -1,4 +1,4 @@
-/** An explanation of token units beside the number: on focus, under the pointer, or by a tap. */
+/** An explanation of token units next to the number: on focus, on hover, or by a tap. */
 
 import { useId, useRef } from "preact/hooks";
 import { say } from "../../words/en/thread.ts";
