@@ -1,4 +1,4 @@
-/** An answer of the API while it is read, when it is there, and when it was refused. */
+/** The state of an API answer: being read, read, or refused. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
@@ -12,7 +12,7 @@ export type Answer<Value> =
 
 const READING = { is: "reading" } as const;
 
-/** Ask when `key` is another one; null asks nothing. What was read of another key is never shown for this one. */
+/** Send a request when `key` changes; null sends none. A result for another key is never shown for this one. */
 export function useAnswer<Value>(key: string | null, ask: () => Promise<Value>): Answer<Value> {
   const [state, setState] = useState<{ key: string | null; answer: Answer<Value> }>({ key: null, answer: READING });
   const [attempt, setAttempt] = useState(0);
@@ -37,7 +37,7 @@ export function useAnswer<Value>(key: string | null, ask: () => Promise<Value>):
   return state.key === key ? state.answer : READING;
 }
 
-/** Return the words of a refusal, by its code. */
+/** Return the sentence of a refusal, by its code. */
 export function refusalWords(error: unknown): string {
   if (!(error instanceof ApiError)) return words.refusals.api_unreachable ?? "";
   return words.refusals[error.code] ?? `${error.detail} (${error.code})`;

@@ -1,7 +1,7 @@
 /**
  * The lines of a batch's entries, in the words of `stepline log`. Pure.
  *
- * Rounds count from 1 here, as everywhere on the screen. A field that has its default is not in the log.
+ * Rounds count from 1 here, as everywhere on the screen. A field with its default value is not in the log.
  */
 
 import { words } from "../words/en/inspect.ts";
@@ -10,7 +10,7 @@ import { oneLine } from "./text.ts";
 
 const w = words.entries;
 
-/** Return a batch's entries as lines: the first of each names it, those behind it are its details. */
+/** Return a batch's entries as lines: the first line of an entry names it, and its details follow. */
 export function batchLines(batch: Batch): readonly string[] {
   return batch.entries.flatMap(entryLines).map((line) => line.trimEnd());
 }
@@ -23,7 +23,7 @@ const list = (entry: Entry, name: string): readonly Entry[] => (entry[name] ?? [
 const line = (entry: Entry, name: string): string => oneLine(text(entry, name));
 const roundOf = (entry: Entry): number => number(entry, "iteration") + 1;
 
-/** Return the input tokens of an entry's usage, all of them. */
+/** Return the total input tokens of an entry's usage. */
 function promptTokens(usage: Entry): number {
   return (
     number(usage, "input_tokens") +
@@ -168,7 +168,7 @@ const RENDER: Readonly<Record<string, Render>> = {
   takeover: (entry) => [w.takenOver(text(entry, "reason"), number(entry, "takeovers"))],
 };
 
-/** Return an entry as lines; one of a kind that a newer release writes is named by its kind. */
+/** Return an entry as lines. An entry of a newer release is named by its kind. */
 function entryLines(entry: Entry): readonly string[] {
   return (RENDER[entry.kind] ?? ((one: Entry) => [one.kind]))(entry);
 }

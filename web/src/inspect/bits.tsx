@@ -1,4 +1,4 @@
-/** Small parts of several panels: a link, a bar by cache class, a text that is folded. */
+/** Small parts of several panels: a link, a bar by cache class, a folded text. */
 
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
@@ -7,10 +7,10 @@ import { words } from "../words/en/inspect.ts";
 import type { Figures } from "./figures.ts";
 import { cutText, showHidden } from "./text.ts";
 
-/** Bring an element into sight, into the middle of what scrolls; one that is in sight does not move. */
+/** Scroll an element into the middle of its scroller; a visible element does not move. */
 export function reveal(element: Element): void {
   center(element);
-  // What was out of sight had no size of its own yet.
+  // Elements that were off screen had no size yet.
   requestAnimationFrame(() => center(element));
 }
 
@@ -29,7 +29,7 @@ interface LinkProps {
   readonly children: ComponentChildren;
 }
 
-/** A link that the page follows by itself; with a modifier, or another button, the browser does. */
+/** A link that the page handles itself. With a modifier, or another button, the browser does. */
 export function Link({ href, navigate, current = false, children, ...rest }: LinkProps) {
   const follow = (event: MouseEvent) => {
     if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
@@ -43,7 +43,7 @@ export function Link({ href, navigate, current = false, children, ...rest }: Lin
   );
 }
 
-/** Units of a bar's width; it is stretched to its place. */
+/** The units of a bar's width, which is stretched to the available space. */
 const WIDTH = 400;
 const GAP = 1;
 
@@ -55,7 +55,7 @@ interface StackProps {
   readonly bust?: MissedCache | null;
 }
 
-/** A bar by cache class. It is hidden from readers: its numbers stand beside it as text. */
+/** A bar by cache class. It is hidden from screen readers, since its numbers are next to it as text. */
 export function Stack({ figures, most, output = true, bust = null }: StackProps) {
   const scale = (WIDTH - 4 * GAP) / Math.max(1, most);
   const parts = [
@@ -79,7 +79,7 @@ export function Stack({ figures, most, output = true, bust = null }: StackProps)
   );
 }
 
-/** A text as it is, cut to its first lines until a reader wants it whole. */
+/** A plain text, cut to its first lines until the user expands it. */
 export function FoldedText({ text }: { readonly text: string }) {
   const [whole, setWhole] = useState(false);
   const cut = useMemo(() => cutText(text), [text]);

@@ -1,4 +1,4 @@
-/** What a conversation cost: three plots over its rounds or turns, and the same numbers as a table. */
+/** The cost of a conversation: three plots over its rounds or turns, and the same numbers as a table. */
 
 import { useState } from "preact/hooks";
 import type { Receipts } from "../api/index.ts";
@@ -10,14 +10,16 @@ import { addressOf, type Placed } from "./rounds_list.ts";
 
 const w = words.costs;
 
-/** A bar's step in pixels: as wide as fits, up to the first and down to the second; then the plot scrolls. */
+/**
+ * A bar's step in pixels: as wide as fits, between the first (maximum) and the second (minimum); then the plot scrolls.
+ */
 const WIDE = 32;
 const NARROW = 4;
 const PLOT_WIDTH = 720;
 const HEIGHT = 96;
-/** Below the ground: a mark of the round that is shown, and the numbers of turns. */
+/** Below the axis: a mark of the selected round, and the numbers of turns. */
 const FOOT = 22;
-/** So much room a turn's number needs. */
+/** The minimum width for a turn's number. */
 const NUMBER_WIDTH = 16;
 
 interface CostsProps {
@@ -131,7 +133,10 @@ interface PlotProps {
   readonly draw: (cost: Cost) => Parts;
 }
 
-/** Bars over the conversation, with the number of each turn at its first bar. Hidden from readers: the table has its numbers. */
+/**
+ * Bars over the conversation, with the number of each turn at its first bar. Hidden from screen readers: the table has
+ * its numbers.
+ */
 function Plot({ title, most, note = "", bars, chosen, draw }: PlotProps) {
   const step = Math.max(NARROW, Math.min(WIDE, Math.floor(PLOT_WIDTH / Math.max(1, bars.length))));
   const wide = Math.max(2, Math.round(step * 0.7));
@@ -162,7 +167,10 @@ function Plot({ title, most, note = "", bars, chosen, draw }: PlotProps) {
   );
 }
 
-/** Return where the numbers of turns stand: at the first bar of each, where there is room behind the one before. */
+/**
+ * Return the positions of the turns' numbers: at the first bar of each turn, if there is room after the previous
+ * number.
+ */
 function turnNumbers(bars: readonly Cost[], step: number): readonly { turn: number; x: number }[] {
   const numbers: { turn: number; x: number }[] = [];
   bars.forEach((cost, at) => {
@@ -277,7 +285,7 @@ function Numbers({ figures, usd }: { figures: Figures; usd: string }) {
   );
 }
 
-/** Return dollars to the hundredth of a cent, and whether that is all; a dash where no price is known. */
+/** Return dollars to the hundredth of a cent, marked if incomplete; a dash if no price is known. */
 function dollars(usd: number | null, priced: boolean): string {
   if (usd === null || (usd === 0 && !priced)) return w.unpriced;
   if (usd === 0) return w.free;

@@ -1,4 +1,4 @@
-/** The difference of two requests: what is the same folds, what changed shows its words. */
+/** The difference of two requests: identical parts fold, and changes show their words. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PieceView, RequestDiff } from "../api/index.ts";
@@ -108,7 +108,7 @@ interface FoldedProps extends RowProps {
   readonly row: DiffRow & { is: "same" | "gone" };
 }
 
-/** Pieces next to each other that are the same, or that are all gone. */
+/** Adjacent pieces that are all identical, or all removed. */
 function FoldedRow({ row, marked, context }: FoldedProps) {
   const [open, setOpen] = useState(false);
   const place = useMarked<HTMLDetailsElement>(marked);
@@ -139,7 +139,7 @@ function FoldedRow({ row, marked, context }: FoldedProps) {
   );
 }
 
-/** The row that a bust points at is brought into sight. */
+/** Scroll to the row that broke the cache. */
 function useMarked<Row extends HTMLElement>(marked: boolean) {
   const place = useRef<Row>(null);
   useEffect(() => {

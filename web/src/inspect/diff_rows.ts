@@ -1,10 +1,13 @@
-/** A difference of two requests as rows: runs that are the same, pieces that came, went or changed, and the first byte. Pure. */
+/**
+ * A difference of two requests as rows: identical runs, pieces that were added, removed or changed, and the first
+ * different byte. Pure.
+ */
 
 import type { FirstDifference, PieceView, RequestDiff } from "../api/index.ts";
 
 export type DiffRow =
   | { readonly is: "same"; readonly key: string; readonly tokens: number; readonly pieces: readonly PieceView[] }
-  /** So many pieces are gone at once that they fold. */
+  /** A run of removed pieces that is long enough to fold. */
   | { readonly is: "gone"; readonly key: string; readonly tokens: number; readonly pieces: readonly PieceView[] }
   | { readonly is: "first"; readonly key: string; readonly at: FirstDifference }
   | {
@@ -16,10 +19,13 @@ export type DiffRow =
       readonly before: PieceView | null;
     };
 
-/** More pieces than these that are gone next to each other fold. */
+/** The number of adjacent removed pieces above which they fold. */
 const GONE = 3;
 
-/** Return the rows of a difference; the first differing byte stands in front of its piece, and of what is gone there. */
+/**
+ * Return the rows of a difference. The mark of the first differing byte comes before its piece, and before the pieces
+ * removed there.
+ */
 export function diffRows(diff: RequestDiff): readonly DiffRow[] {
   const rows = diff.runs.flatMap((run, at): DiffRow[] => {
     const { op } = run;
@@ -38,7 +44,9 @@ export function diffRows(diff: RequestDiff): readonly DiffRow[] {
   return [...rows.slice(0, place), { is: "first", key: "first", at: first }, ...rows.slice(place)];
 }
 
-/** Return where the first difference stands. What is gone has no place in the newer request: it stands behind the mark. */
+/**
+ * Return the row of the first difference. Removed pieces have no position in the newer request: they follow the mark.
+ */
 function placeOf(rows: readonly DiffRow[], first: FirstDifference): number {
   const named = rows.findIndex((row) => row.is === "piece" && row.op !== "removed" && isAt(row.piece, first));
   const differs = rows.findIndex((row) => row.is !== "same");
@@ -55,7 +63,7 @@ function isAt(piece: PieceView, first: FirstDifference): boolean {
   return piece.n === first.n && piece.kind === first.kind && piece.path === first.path;
 }
 
-/** Return the key of the first row that changed: behind the first difference, "" if there is none. */
+/** Return the key of the first changed row: after the first difference, "" if there is none. */
 export function firstChanged(rows: readonly DiffRow[]): string {
   const at = rows.findIndex((row) => row.is === "first");
   return at < 0 ? "" : (rows[at + 1]?.key ?? "");

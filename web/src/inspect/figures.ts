@@ -1,17 +1,17 @@
-/** Sums of tokens by cache class, and what they weigh. Pure. */
+/** Sums of tokens by cache class, and their weights. Pure. */
 
 import type { Receipts, Tokens, TurnReceipt } from "../api/index.ts";
 
 /** The cost of a token relative to one of plain input, as in `accounting.usage`. */
 const WEIGHTS = { read: 0.1, write5m: 1.25, write1h: 2, plain: 1, output: 5 };
 
-/** Tokens of one or several calls of the model. */
+/** The tokens of one or several model calls. */
 export interface Figures {
   readonly read: number;
   readonly written: number;
   readonly plain: number;
   readonly output: number;
-  /** Everything that was read, cached or not. */
+  /** All tokens that were read, cached or not. */
   readonly input: number;
   readonly weighted: number;
   readonly estimated: boolean;
@@ -53,18 +53,18 @@ export function readShare(figures: Figures): number {
   return figures.input === 0 ? 0 : figures.read / figures.input;
 }
 
-/** What one call cost, or the calls of one turn. */
+/** The cost of one call, or of the calls of one turn. */
 export interface Cost {
   readonly key: string;
   /** From 1. */
   readonly turn: number;
   readonly turnId: string;
-  /** From 0; null for a call beside the rounds, and for a whole turn. */
+  /** From 0; null for a call outside the rounds, and for a whole turn. */
   readonly iteration: number | null;
-  /** `round`, or what else asked the model: `title`, `summary`, `hook`, `tool`, `failed`. */
+  /** `round`, or another purpose of the call: `title`, `summary`, `hook`, `tool`, `failed`. */
   readonly kind: string;
   readonly figures: Figures;
-  /** In dollars, null where no price is known. */
+  /** In dollars, null if no price is known. */
   readonly usd: number | null;
 }
 
@@ -95,7 +95,7 @@ function turnCost(receipt: TurnReceipt, turn: number): TurnCost {
     iteration: null,
     kind: other.kind,
     figures: figuresOf(other.tokens),
-    // A server of an older release says nothing of them.
+    // A server of an older release does not send them.
     usd: other.usd ?? null,
   }));
   const figures = figuresOf(receipt.tokens);

@@ -1,7 +1,7 @@
 /**
- * The inspector: for any turn and round, what the model read, what it replied, what that cost, and the log beside it.
+ * The inspector: for any turn and round, the model's input, its reply, the cost, and the log.
  *
- * It draws all that is below the title bar. Loaded when it is first opened.
+ * It renders everything below the title bar, and loads when it is first opened.
  */
 
 import type { ComponentChildren } from "preact";
@@ -47,13 +47,13 @@ export interface InspectorProps {
   readonly to?: string;
   readonly api: InspectorApi;
   readonly navigate: (address: string) => void;
-  /** Single letters are keys. */
+  /** Single letters are shortcuts. */
   readonly letters?: boolean;
-  /** Another value when the rounds are to be read again: one was decided, or a turn has ended. */
+  /** A value that changes when the rounds must be read again: one was decided, or a turn has ended. */
   readonly progress?: string;
-  /** The round that runs, null if none does. */
+  /** The running round, null if there is none. */
   readonly live?: Live | null;
-  /** The newest batch that was heard: the log is read up to it. */
+  /** The newest batch that the page knows of: the log is read up to it. */
   readonly newest?: number;
 }
 
@@ -79,7 +79,7 @@ export default function Inspector(props: InspectorProps) {
   );
 }
 
-/** What was read before stays until it is read again, also if that fails. */
+/** The previous result stays until the next one arrives, also if that fails. */
 function useKept<Value>(key: string, answer: Answer<Value>): Answer<Value> {
   const kept = useRef<{ key: string; answer: Answer<Value> } | null>(null);
   if (answer.is === "read") kept.current = { key, answer };
@@ -104,7 +104,7 @@ function Bench({ source, rounds, refresh, reading, ...props }: BenchProps) {
   const narrow = useNarrow();
   const [panel, setPanel] = useState<Panel>("middle");
   const [selected, setSelected] = useSelected(current);
-  // Once it is decided it is a round like the others, also while its calls run.
+  // Once decided, it is a round like the others, even while its calls run.
   const decided = props.live && indexOfRound(all, props.live.turnId, props.live.iteration) >= 0;
   const live = decided ? null : (props.live ?? null);
   const watched = live?.turnId === props.turn && live.iteration === props.iteration;
@@ -124,7 +124,7 @@ function Bench({ source, rounds, refresh, reading, ...props }: BenchProps) {
     systemSince: turns.get(since) ?? null,
   };
   const middle = { ...props, source, all, index, current, watched, reading, view, to, context, rounds, turns };
-  // In a narrow window a round that was picked is what one wants to see next.
+  // In a narrow window, selecting a round also opens its panel.
   const pick = (address: string) => {
     setPanel("middle");
     navigate(address);
@@ -141,7 +141,7 @@ function Bench({ source, rounds, refresh, reading, ...props }: BenchProps) {
   return narrow ? <Tabs panels={panels} shown={panel} show={setPanel} /> : <Columns panels={panels} />;
 }
 
-/** What is selected belongs to the round that is shown: another one begins with nothing selected. */
+/** The selection belongs to the current round: another round starts with nothing selected. */
 function useSelected(current: Placed | null): readonly [number | null, (n: number | null) => void] {
   const [state, setState] = useState<{ of: Placed | null; n: number | null }>({ of: null, n: null });
   return [state.of === current ? state.n : null, (n) => setState({ of: current, n })];
@@ -171,7 +171,7 @@ interface TabsProps {
   readonly show: (panel: Panel) => void;
 }
 
-/** In a narrow window the three panels are tabs; arrows go from one to the next. */
+/** In a narrow window the three panels are tabs; arrow keys switch between them. */
 function Tabs({ panels, shown, show }: TabsProps) {
   const id = useId();
   const names: readonly Panel[] = ["rounds", "middle", "log"];
@@ -250,7 +250,7 @@ function Middle(props: MiddleProps) {
 
 type At<Props> = Props & { readonly current: Placed };
 
-/** The round's name, what it read, and the views of it. */
+/** The round's name, its input, and its views. */
 function Strip({ conversation, current, view, navigate }: At<MiddleProps>) {
   const { round, turnNumber } = current;
   const figures = figuresOfRound(current);
@@ -297,7 +297,7 @@ function RequestOf({ source, current, all, index, turns, context }: At<MiddlePro
   );
 }
 
-/** The round is compared with the one that the address names, else with the one before it, else with the one behind it. */
+/** The round is compared with the one in the address, else with the one before it, else with the one after it. */
 function DiffOf({ conversation, source, current, all, index, to, navigate, context }: At<MiddleProps>) {
   const other = all[indexOfName(all, to)] ?? all[index - 1] ?? all[index + 1] ?? null;
   const behind = other !== null && other.round.decided_n > current.round.decided_n;
@@ -321,7 +321,7 @@ function ReplyOf({ source, current }: At<MiddleProps>) {
 }
 
 function CostsOf({ conversation, source, rounds, all, current, navigate }: At<MiddleProps>) {
-  // The receipts grow with the rounds: read with them, read again with them.
+  // The receipts grow with the rounds, so they are read together.
   const answer = useAnswer(`receipts ${all.length} ${rounds.turns.at(-1)?.closed_n ?? 0}`, () => source.receipts());
   return (
     <Shown answer={answer}>
@@ -339,8 +339,8 @@ interface KeysOf extends InspectorProps {
 /**
  * `j` and `k` go to the next and the previous round, `t` to the chat at the same round.
  *
- * They are taken on their way down, before the page's own keys: there `j` and `k` are turns. What is drawn and what the keys do
- * change together, also for somebody who types faster than pictures come.
+ * The keys are handled in the capture phase, before the page's own keys: there `j` and `k` move between turns. The
+ * display and the keys change together, even if the user types faster than the page renders.
  */
 function useKeys(keys: KeysOf): void {
   const { conversation, turn, iteration, view, all, index, live, navigate, letters = true } = keys;

@@ -1,4 +1,4 @@
-/** The log beside a request: batches with their entries, what the model had seen, and the state behind one batch. */
+/** The log next to a request: batches with their entries, what the model had read, and the state after one batch. */
 
 import { useEffect, useRef } from "preact/hooks";
 import { words } from "../words/en/inspect.ts";
@@ -12,7 +12,7 @@ const w = words.log;
 
 interface LogProps {
   readonly book: LogBook;
-  /** The round that is shown, null for the one that runs. */
+  /** The current round, null for the running one. */
   readonly current: Placed | null;
   /** The newest batch of the conversation. */
   readonly newest: number;
@@ -27,7 +27,7 @@ export function LogPanel({ book, current, newest, selected, select, readPage }: 
   const shown = selected ?? (decided || (known?.n ?? newest));
   const range = rangeAround(book, shown);
   const list = useRef<HTMLOListElement>(null);
-  // Pages that come later, and batches of a round that runs, do not move a reader who has begun to read elsewhere.
+  // Late pages, and batches of a running round, do not move a user who has scrolled elsewhere.
   const moved = useRef(false);
   const move = () => {
     moved.current = true;
@@ -138,7 +138,7 @@ function StateOf({ batch }: { batch: Batch }) {
   );
 }
 
-/** Return the pages that a round needs at once: those of its decision, of what it had seen, and of its turn's opening. */
+/** Return the pages that a round needs at once: those of its decision, of its input, and of its turn's start. */
 export function pagesOf(current: Placed): readonly number[] {
   const { round, turn } = current;
   return [...new Set([round.decided_n, round.rendered_n, turn.opened_n].map(pageOf))];

@@ -1,11 +1,11 @@
-/** The pages of a conversation's log that were read, and what is known from them. Pure. */
+/** The loaded pages of a conversation's log, and the facts derived from them. Pure. */
 
 import { oneLine } from "./text.ts";
 
-/** Batches of a page: `after` of a page is a multiple of it. */
+/** The number of batches in a page; the `after` of a page is a multiple of it. */
 export const PAGE_BATCHES = 50;
 
-/** An entry, or a value within one; fields that have their default are not there. */
+/** An entry, or a value within one; fields with their default value are absent. */
 export interface Entry {
   readonly [name: string]: unknown;
   readonly kind: string;
@@ -17,7 +17,7 @@ export interface Cursor {
   readonly action: number;
 }
 
-/** The state behind a batch: what of it is shown. */
+/** The shown part of the state after a batch. */
 export interface State {
   readonly status: string;
   readonly epoch: number;
@@ -53,7 +53,7 @@ export function pageOf(n: number): number {
   return Math.max(0, Math.floor((n - 1) / PAGE_BATCHES));
 }
 
-/** Return the book with one more page. A page only grows: one that was read earlier and comes later changes nothing. */
+/** Return the book with one more page. A page only grows, so an older copy that arrives later changes nothing. */
 export function withPage(book: LogBook, page: number, batches: readonly Batch[], next: number | null): LogBook {
   if ((book.pages.get(page)?.length ?? 0) > batches.length) return book;
   const pages = new Map(book.pages).set(page, batches);
@@ -66,14 +66,14 @@ export function batchOf(book: LogBook, n: number): Batch | null {
   return book.pages.get(pageOf(n))?.find((batch) => batch.n === n) ?? null;
 }
 
-/** Pages that were read, next to each other. */
+/** Adjacent loaded pages. */
 export interface Range {
   readonly first: number;
   readonly last: number;
   readonly batches: readonly Batch[];
 }
 
-/** Return the pages around that of batch `n` that were read without a gap, null if its own was not. */
+/** Return the loaded pages around batch `n` without a gap; null if its own page is not loaded. */
 export function rangeAround(book: LogBook, n: number): Range | null {
   let first = pageOf(n);
   let last = first;
@@ -85,7 +85,7 @@ export function rangeAround(book: LogBook, n: number): Range | null {
   return { first, last, batches };
 }
 
-/** Return the words that opened a turn, "" if its batch was not read. */
+/** Return the text that opened a turn, "" if its batch is not loaded. */
 export function promptOf(book: LogBook, openedN: number): string {
   const opened = batchOf(book, openedN)?.entries.find((entry) => entry.kind === "opened");
   const prompts = (opened?.prompts ?? []) as readonly number[];
@@ -96,7 +96,7 @@ export function promptOf(book: LogBook, openedN: number): string {
   return "";
 }
 
-/** Return a line that says what a round was about: its notes, its thinking, or what it called. */
+/** Return a one-line summary of a round: its notes, its thinking, or its calls. */
 export function noteOf(book: LogBook, decidedN: number): string {
   const decision = batchOf(book, decidedN)?.entries.find((entry) => entry.kind === "decision");
   if (decision === undefined) return "";
@@ -105,7 +105,7 @@ export function noteOf(book: LogBook, decidedN: number): string {
   return oneLine(String(decision.notes || thought || call?.tool_id || decision.action || ""));
 }
 
-/** Return the turn since which the system part is the same, "" if that is not known, or since the round itself. */
+/** Return the turn since which the system part is unchanged; "" if unknown, or if it changed in this round. */
 export function systemSince(book: LogBook, decidedN: number): string {
   for (let n = decidedN; n > 0; n -= 1) {
     const batch = batchOf(book, n);

@@ -1,4 +1,7 @@
-/** A piece of a request as a row: tokens, a coloured edge, kind, path, and its text; shortened ones beside their original. */
+/**
+ * A piece of a request as a row: tokens, a colored edge, kind, path, and its text; shortened ones next to their
+ * original.
+ */
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { BlocksView, PieceView, Reduced } from "../api/index.ts";
@@ -12,23 +15,23 @@ import type { Source } from "./source.ts";
 import { oneLine, showHidden } from "./text.ts";
 
 const w = words.request;
-/** Frame lines of a turn and a round: their text stands in the row's own line. */
+/** Frame lines of a turn and a round: their text is in the row's own line. */
 const FRAMES: ReadonlySet<string> = new Set(["header", "round", "end", "status"]);
 const EDGES = { read: "", written: "new", plain: "paid" } as const;
 
 export interface PieceContext {
   readonly source: Source;
-  /** The batch that is selected in the log, or whose piece is. */
+  /** The batch that is selected in the log, or whose piece is selected. */
   readonly selected: number | null;
   readonly select: (n: number) => void;
-  /** Since which turn, from 1, the system part is the same; null if that is not known. */
+  /** The turn, from 1, since which the system part is unchanged; null if unknown. */
   readonly systemSince: number | null;
 }
 
 interface PieceProps {
   readonly shown: ShownPiece;
   readonly context: PieceContext;
-  /** It is told of below its folded turn, whose tokens include its own. */
+  /** It is listed below its folded turn, whose tokens include its own. */
   readonly inFold?: boolean;
 }
 
@@ -91,7 +94,7 @@ export function PieceRow({ shown, context, inFold = false }: PieceProps) {
   );
 }
 
-/** The kind of a piece: a button that selects its batch, where it has one. */
+/** The kind of a piece: a button that selects its batch, if it has one. */
 export function Kind(props: { piece: PieceView; chosen: boolean; select: (n: number) => void }) {
   const { piece, chosen, select } = props;
   const kind = words.kinds[piece.kind] ?? piece.kind;
@@ -145,7 +148,7 @@ interface BesideProps {
   readonly source: Source;
 }
 
-/** What the model read, beside what stands at the path. */
+/** The model's input, next to the current content of the path. */
 function Beside({ id, piece, reduced, source }: BesideProps) {
   const answer = useAnswer(`blocks ${reduced.path}`, () => source.blocks(reduced.path));
   const box = useRef<HTMLDivElement>(null);

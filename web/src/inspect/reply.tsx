@@ -1,4 +1,4 @@
-/** The reply of a round: what the model thought, decided and wrote, and what that cost. */
+/** The reply of a round: the model's thinking, decision and answer, and their cost. */
 
 import type { ComponentChildren } from "preact";
 import type { Reply } from "../api/index.ts";
@@ -60,7 +60,7 @@ export function ReplyPanel({ reply }: { readonly reply: Reply }) {
   );
 }
 
-/** Return the decision without its answer and without what is empty: the answer has a place of its own. */
+/** Return the decision without its answer, which is shown separately, and without empty fields. */
 function decided(reply: Reply): object {
   const { final_answer: _, ...decision } = reply.decision;
   return Object.fromEntries(Object.entries(decision).filter(([, value]) => value !== "" && !isEmpty(value)));

@@ -1,4 +1,4 @@
-/** The request of a round: its parts in order, what each piece weighs, and what a cache did for it. */
+/** The request of a round: its parts in order, the size of each piece, and what the cache saved. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { RequestView } from "../api/index.ts";
@@ -60,7 +60,7 @@ export function RequestPanel({ view, figures, placed, before, turns, context }: 
   );
 }
 
-/** Bring the first piece of the selected batch into sight; one that is in sight does not move. */
+/** Scroll to the first piece of the selected batch; a visible one does not move. */
 function useShownSelection(list: { readonly current: HTMLElement | null }, selected: number | null): void {
   useEffect(() => {
     const chosen = selected !== null && list.current?.querySelector(".chosen");
@@ -80,8 +80,8 @@ function RowOf({ row, context }: { row: Row; context: PieceContext }) {
 }
 
 /**
- * Pieces of an earlier turn: one line, and every piece of it when it is open. What was shortened most stands below the line
- * while it is closed. A selected batch of the turn opens it.
+ * Pieces of an earlier turn: one line, or every piece when it is open. While it is closed, its most shortened pieces
+ * are listed below the line. A selected batch of the turn opens it.
  */
 function TurnRow({ row, context }: { row: Row & { is: "turn" }; context: PieceContext }) {
   const [open, setOpen] = useState(false);

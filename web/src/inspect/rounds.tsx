@@ -1,4 +1,4 @@
-/** The panel of turns and rounds: what each round read, wrote and missed. */
+/** The panel of turns and rounds: the tokens that each round read, wrote and missed. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Rounds, TurnRounds } from "../api/index.ts";
@@ -14,9 +14,9 @@ interface RoundsProps {
   readonly rounds: Rounds;
   readonly all: readonly Placed[];
   readonly current: Placed | null;
-  /** The round that is not decided yet, null if there is none. */
+  /** The undecided round, null if there is none. */
   readonly live: Live | null;
-  /** The round that runs is the one that is shown. */
+  /** The running round is selected. */
   readonly watched: boolean;
   readonly view: string;
   readonly book: LogBook;
@@ -129,7 +129,7 @@ interface LiveProps {
   readonly navigate: (address: string) => void;
 }
 
-/** The round that runs: its figures are known when it is decided. */
+/** The running round: its figures are known once it is decided. */
 function LiveRound({ conversation, live, number, current, view, navigate }: LiveProps) {
   const row = useRef<HTMLLIElement>(null);
   useEffect(() => {
@@ -189,7 +189,7 @@ function Round({ conversation, placed, current, view, most, book, navigate }: Ro
   );
 }
 
-/** Return the figures of a round's call of the model that was heard. */
+/** Return the figures of a round's successful model call. */
 export function figuresOfRound(placed: Placed): Figures {
   return placed.round.usage ? figuresOf(placed.round.usage) : NONE;
 }

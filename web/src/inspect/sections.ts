@@ -1,8 +1,8 @@
 /**
- * A request as rows: pieces, folded turns, and the marks that lie across. Pure.
+ * A request as rows: pieces, folded turns, and the cache marks between them. Pure.
  *
- * Pieces of an earlier turn between two marks are one row that opens; of the newest turn each piece is a row. Nothing is
- * sorted: what is above was read before.
+ * Pieces of an earlier turn between two marks are one row that opens; of the newest turn, each piece is a row. Rows
+ * keep the order of the request: the model reads them from top to bottom.
  */
 
 import type { PartView, PieceView, RequestView } from "../api/index.ts";
@@ -11,14 +11,14 @@ import type { Placed } from "./rounds_list.ts";
 
 export type CacheClass = PartView["cache"];
 
-/** A piece, with what the request says of its part. */
+/** A piece, with its part's data from the request. */
 export interface Shown {
   readonly key: string;
   readonly piece: PieceView;
   readonly cache: CacheClass;
-  /** It came since the request of the round before. */
+  /** It is new since the previous round's request. */
   readonly isNew: boolean;
-  /** It is told anew in every request. */
+  /** It is sent anew in every request. */
   readonly everyTime: boolean;
 }
 
@@ -87,7 +87,7 @@ function addPiece(rows: Row[], shown: Shown, current: string, turns: ReadonlyMap
   rows.push({ is: "turn", key: pieces[0]?.key ?? "", turn: number, cache: shown.cache, rounds, tokens: sum, pieces });
 }
 
-/** Return what a request has in front of the mark behind part `at`. */
+/** Return the tokens that a request has before the mark after part `at`. */
 function describeMark(
   parts: readonly PartView[],
   at: number,
@@ -107,7 +107,7 @@ function describeMark(
   return marks.batch(last.n);
 }
 
-/** Return how many tokens pieces lost by being shown shorter. */
+/** Return the number of tokens that pieces lost by shortening. */
 export function leftOut(view: RequestView): number {
   const pieces = view.parts.flatMap((part) => part.pieces);
   return pieces.reduce(
@@ -124,16 +124,16 @@ export function reductionOf(pieces: readonly Shown[]): { readonly why: string; r
   return { why, from: reduced.reduce((sum, one) => sum + one.from_tokens, 0) };
 }
 
-/** Pieces of a folded turn that are told of though it is folded, and how much each of them lost at least. */
-const TOLD = 3;
-const TOLD_TOKENS = 100;
+/** The number of pieces that a folded turn still lists, and the minimum loss of each. */
+const LISTED = 3;
+const LISTED_MIN_LOSS = 100;
 
-/** Return the pieces that lost most by being shown shorter, in the order of the request. */
+/** Return the pieces that lost most by shortening, in the order of the request. */
 export function shortenedMost(pieces: readonly Shown[]): readonly Shown[] {
   const lost = ({ piece }: Shown) => (piece.reduced ? piece.reduced.from_tokens - piece.tokens : 0);
-  const most = pieces.filter((one) => lost(one) >= TOLD_TOKENS).sort((a, b) => lost(b) - lost(a));
-  const told = new Set(most.slice(0, TOLD));
-  return pieces.filter((one) => told.has(one));
+  const most = pieces.filter((one) => lost(one) >= LISTED_MIN_LOSS).sort((a, b) => lost(b) - lost(a));
+  const listed = new Set(most.slice(0, LISTED));
+  return pieces.filter((one) => listed.has(one));
 }
 
 /** A section of the system part: its heading, and its text. */
@@ -142,7 +142,10 @@ export interface Section {
   readonly text: string;
 }
 
-/** Return the sections of a system part: one a heading of the first level, or a line in brackets such as `[TOOLS]`. */
+/**
+ * Return the sections of a system part. A section starts at each top-level heading, or at a line in brackets such as
+ * `[TOOLS]`.
+ */
 export function systemSections(text: string): readonly Section[] {
   const begin = /^(?:# .+|\[[A-Z][A-Z ]+\].*)$/m;
   const parts: Section[] = [];

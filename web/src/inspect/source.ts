@@ -1,15 +1,18 @@
-/** Reads what is inspected, each thing once: a decided round's request, its reply and a whole page of the log never change. */
+/**
+ * Loads the inspector's data, each item once: a decided round's request, its reply and a full page of the log never
+ * change.
+ */
 
 import type { BlocksView, HttpApi, LogPage, Receipts, Reply, RequestDiff, RequestView, Rounds } from "../api/index.ts";
 import { PAGE_BATCHES } from "./log_book.ts";
 
-/** The part of the HTTP API that the inspector asks. */
+/** The part of the HTTP API that the inspector uses. */
 export type InspectorApi = Pick<
   HttpApi,
   "listConversationRounds" | "getReceipts" | "getRequest" | "compareRequests" | "getReply" | "getLog" | "getBlocks"
 >;
 
-/** Answers that are kept; the oldest goes first. */
+/** The number of cached answers; the oldest is evicted first. */
 const KEPT = 40;
 
 export class Source {
@@ -48,7 +51,7 @@ export class Source {
     return this.#once(`reply ${n}`, () => this.#api.getReply(this.#conversation, n));
   }
 
-  /** The newest blocks at a path: they may become others. */
+  /** The newest blocks at a path, which may change. */
   blocks(path: string): Promise<BlocksView> {
     return this.#api.getBlocks(this.#conversation, { path });
   }

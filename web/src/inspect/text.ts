@@ -1,12 +1,12 @@
-/** Foreign text made fit to be shown: hidden characters as symbols, long lines cut, long texts folded. Pure. */
+/** Makes untrusted text safe to show: hidden characters become symbols, long lines are cut, long texts folded. Pure. */
 
-/** Texts above this are folded until a reader asks for them. */
+/** Larger texts are folded until the user expands them. */
 export const FOLDED_BYTES = 20 * 1024;
-/** Lines of a text that are shown of one that is longer. */
+/** The number of lines shown of a longer text. */
 export const SHOWN_LINES = 12;
 const LINE_CHARS = 160;
 
-/** Controls but tab and line feed, and characters that change others or have no width. */
+/** Controls except tab and line feed, and characters that change others or have no width. */
 const HIDDEN =
   /(?![\t\n])\p{Cc}|[\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e007f}]/gu;
 
@@ -19,14 +19,14 @@ export function showHidden(text: string): string {
   });
 }
 
-/** Return the text on one line of at most so many characters; one that was cut ends in "…". */
+/** Return the text as one line of at most `chars` characters; a cut line ends in "…". */
 export function oneLine(text: string, chars: number = LINE_CHARS): string {
   const line = showHidden(text).split(/\s+/u).filter(Boolean).join(" ");
   const points = [...line.slice(0, 2 * chars + 2)];
   return points.length <= chars ? line : `${points.slice(0, chars - 1).join("")}…`;
 }
 
-/** The beginning of a text, and how much there is of it. */
+/** The beginning of a text, and its full size. */
 export interface Cut {
   readonly shown: string;
   readonly lines: number;
@@ -34,7 +34,7 @@ export interface Cut {
   readonly whole: boolean;
 }
 
-/** Return the beginning of a text that is shown at once: some lines, or one of a text above `FOLDED_BYTES`. */
+/** Return the part of a text that is shown at once: some lines, or one line if the text exceeds `FOLDED_BYTES`. */
 export function cutText(text: string): Cut {
   const all = showHidden(text.replace(/^\n+|\n+$/g, ""));
   const lines = all.split("\n");
@@ -45,7 +45,7 @@ export function cutText(text: string): Cut {
   return { shown: cut, lines: lines.length, bytes, whole: cut.length === all.length };
 }
 
-/** Return the UTF-8 bytes of a text. */
+/** Return the size of a text in UTF-8 bytes. */
 export function byteLength(text: string): number {
   return new TextEncoder().encode(text).length;
 }

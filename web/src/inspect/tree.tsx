@@ -3,7 +3,7 @@
 import { FoldedText } from "./bits.tsx";
 import { oneLine, showHidden } from "./text.ts";
 
-/** Items of a branch that are drawn; a longer one says how many it has. */
+/** The number of rendered items of a branch; a longer one shows its count. */
 const ITEMS = 200;
 
 type Items = readonly (readonly [string, unknown])[];
@@ -51,7 +51,7 @@ function Branch({ value, depth }: { readonly value: object; readonly depth: numb
   );
 }
 
-/** Move in a tree: up and down among what is visible, right opens or goes in, left closes or goes out. */
+/** Move in a tree: up and down among visible items, right opens or enters, left closes or leaves. */
 export function moveInTree(event: KeyboardEvent, root: HTMLElement): void {
   const at = event.target;
   if (!(at instanceof HTMLElement) || at.tagName !== "SUMMARY" || event.altKey || event.ctrlKey || event.metaKey)

@@ -7,7 +7,7 @@ import { Shown } from "./answer.tsx";
 import { type Batch, EMPTY_BOOK, type LogBook, pageOf, withPage } from "./log_book.ts";
 import type { Source } from "./source.ts";
 
-/** Pages that are read by themselves; the others when a reader comes to them. */
+/** The number of pages that load automatically; others load when the user reaches them. */
 const AHEAD = 6;
 
 interface ReadPage {
@@ -23,7 +23,7 @@ export interface UsedLogBook {
   readonly readPage: ReadPage;
 }
 
-/** `newestN`: the newest batch that is known; what lies before it and is not here is read. */
+/** `newestN`: the newest known batch; missing batches before it are read. */
 export function useLogBook(source: Source, rounds: Rounds, newestN: number, wanted: readonly number[]): UsedLogBook {
   const [book, setBook] = useState<LogBook>(EMPTY_BOOK);
   const [error, setError] = useState<unknown>(null);
@@ -52,7 +52,7 @@ export function useLogBook(source: Source, rounds: Rounds, newestN: number, want
     setError(null);
   }, [source]);
 
-  // The newest page may have grown by the time the rounds are read again, or another batch has come.
+  // The newest page may have grown by the time the rounds are read again, or a new batch has arrived.
   const newest = pageOf(Math.max(newestBatch(rounds), newestN));
   useEffect(() => {
     for (const page of asked.current) if (page >= newest - 1) asked.current.delete(page);

@@ -1,10 +1,10 @@
-/** Whether the window is too narrow for three panels beside each other. */
+/** Detects a window that is too narrow for three panels next to each other. */
 
 import { useEffect, useState } from "preact/hooks";
 
 const NARROW = "(max-width: 1119px)";
 
-/** Return true below 1120 px; the component is drawn again when that changes. */
+/** Return true below 1120 px; the component renders again when that changes. */
 export function useNarrow(): boolean {
   const [narrow, setNarrow] = useState(() => matchMedia(NARROW).matches);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** The words that two texts have not in common. Pure; the only place that knows the diff library. */
+/** The words in which two texts differ. Pure; the only module that uses the diff library. */
 
 import { type ChangeObject, diffLines, diffWordsWithSpace } from "diff";
 
@@ -7,12 +7,12 @@ export interface Words {
   readonly text: string;
 }
 
-/** Beyond so many changed words their lines are compared, and beyond so many of these the texts as wholes. */
+/** The maximum number of changed words. Above it, lines are compared; above the same number of lines, the whole texts. */
 const MOST_EDITS = 1_500;
-/** Words on each side of a change that are shown of a longer text in common. */
+/** The number of characters shown on each side of a change in a longer common text. */
 const CONTEXT_CHARS = 160;
 
-/** Return how an older text became a newer one. */
+/** Return the changes from an older text to a newer one. */
 export function diffWords(older: string, newer: string): readonly Words[] {
   const most = { maxEditLength: MOST_EDITS };
   const found = diffWordsWithSpace(older, newer, most) ?? diffLines(older, newer, most);
@@ -28,7 +28,7 @@ function wordsOf(change: ChangeObject<string>): Words {
   return { is: change.added ? "added" : change.removed ? "removed" : "same", text: change.value };
 }
 
-/** Return the words with long texts in common cut to their ends. */
+/** Return the words, with long common texts cut to their ends. */
 export function nearChanges(all: readonly Words[]): readonly Words[] {
   return all.map((one, at) => {
     if (one.is !== "same" || one.text.length <= 2 * CONTEXT_CHARS + 1) return one;

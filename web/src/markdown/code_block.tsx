@@ -1,8 +1,8 @@
 /**
- * Code with numbered lines: plain while it grows, coloured when it is whole.
+ * Code with numbered lines: plain while it grows, highlighted once it is complete.
  *
- * Colours come from highlight.js's tokens, in a chunk of its own that the first coloured block loads. Beyond 100 KB there are no
- * colours, and beyond 400 KB no lines either: it is one text then.
+ * The colors come from highlight.js's tokens, in a separate chunk that the first highlighted block loads. Above 100 KB
+ * there is no highlighting, and above 400 KB no lines either: the block is then a single text.
  */
 
 import { Component, type VNode } from "preact";
@@ -19,7 +19,7 @@ interface Props {
   readonly code: string;
   /** The name that the author gave, "" for none. */
   readonly language: string;
-  /** Nothing more comes. */
+  /** The text is complete. */
   readonly whole: boolean;
 }
 
@@ -30,7 +30,7 @@ interface State {
 
 export class CodeBlock extends Component<Props, State> {
   override state: State = { painted: null, copied: "" };
-  /** Lines that were drawn before, and are drawn as the same nodes while more come. */
+  /** Lines of the previous render, which keep their nodes while more arrive. */
   #lines: VNode[] = [];
   #drawn = "";
   #gone = false;
@@ -73,7 +73,7 @@ export class CodeBlock extends Component<Props, State> {
     try {
       await navigator.clipboard.writeText(this.props.code);
     } catch {
-      copied = "failed"; // the browser's own setting forbids it
+      copied = "failed"; // the browser's settings forbid it
     }
     this.setState({ copied });
     clearTimeout(this.#timer);
@@ -85,7 +85,7 @@ export class CodeBlock extends Component<Props, State> {
     if (code.length > LINES_MAX_CHARS) return code;
     const from = code.startsWith(this.#drawn) ? Math.max(this.#lines.length - 1, 0) : 0;
     const lines = code.split("\n");
-    // The last line of before may have grown.
+    // The previous last line may have grown.
     this.#lines = [
       ...this.#lines.slice(0, from),
       ...lines.slice(from).map((line, at) => <span data-line={from + at + 1}>{line || " "}</span>),

@@ -1,22 +1,22 @@
-/** Contract between a rendered text and the page around it. */
+/** The contract between a rendered text and the page around it. */
 
 import type { ComponentChildren } from "preact";
 import type { Source } from "../thread/thread.ts";
 
-/** Keep it the same object as long as nothing of it changes: a text is drawn anew for another one. */
+/** Keep it the same object while nothing in it changes: a new object renders the text again. */
 export interface MarkdownContext {
   readonly conversation: string;
   resolveSource(sid: number): Source | undefined;
-  /** The number on the chip of a citation; the source's own number where this is missing. */
+  /** The number on the chip of a citation; if missing, the source's own number. */
   numberOf?(sid: number): number | undefined;
-  /** A citation is pointed at or has the focus; `null` when no longer. The element is where its card belongs. */
+  /** A citation is under the pointer or has the focus; `null` when it no longer is. Its card belongs at the element. */
   onCite(sid: number, element: HTMLElement | null): void;
   onOpenPath(path: string): void;
-  /** Draw the picture at a path; where this is missing, a link to it is drawn. */
+  /** Renders the picture at a path; if missing, a link to it is rendered. */
   drawPicture?(path: string, alt: string): ComponentChildren;
 }
 
-/** The id of the card that describes the citation which is pointed at; every chip names it by `aria-describedby`. */
+/** The id of the card that describes the active citation; every chip references it by `aria-describedby`. */
 export const CITE_CARD_ID = "cite-card";
 
 /** Return the page's own address of a logical path. */

@@ -1,8 +1,8 @@
 /**
- * A Markdown text as blocks, which may grow: settled blocks stay the same objects, and only the last is read again.
+ * A Markdown text as blocks, which may grow: settled blocks stay the same objects, and only the last is parsed again.
  *
- * A definition (`[name]: address`) makes a link of every `[name]` of the text, before it and behind it. So every block remembers
- * which names it could refer to, and is read again when one of them gets another meaning.
+ * A definition (`[name]: address`) turns every `[name]` of the text into a link, before and after it. Every block
+ * therefore remembers the names it may refer to, and is parsed again when the meaning of one changes.
  */
 
 import type { Links, Token, Tokens } from "marked";
@@ -10,14 +10,14 @@ import { BoundedLexer } from "./lexer.ts";
 import { type Range, type Segment, Segmenter } from "./segments.ts";
 
 export type Block =
-  /** `whole` is false as long as more of it may come. */
+  /** `whole` is false while the text may still grow. */
   | { readonly is: "tokens"; readonly tokens: readonly Token[]; readonly whole: boolean }
   | { readonly is: "code"; readonly code: string; readonly language: string; readonly whole: boolean }
   | { readonly is: "plain"; readonly text: string }
-  /** Further rows of the table before, with its head before them; they are read when they are shown. */
+  /** Further rows of the previous table, prefixed with its head; they are parsed when they are shown. */
   | { readonly is: "rows"; readonly source: string; readonly count: number };
 
-/** More definitions than this are read as none. */
+/** Above this number of definitions, none of them applies. */
 const DEFINITIONS_MAX = 1_000;
 
 const LINE_ENDS = /\r\n?/g;
@@ -27,7 +27,7 @@ const ESCAPED = /\\([!-/:-@[-`{-~])/g;
 
 type Definition = Links[string];
 
-/** A segment whose blocks are known, and not yet what is within them. */
+/** A segment whose blocks are known, but not their inline content yet. */
 interface Draft {
   readonly segment: Segment;
   readonly source: string;
@@ -39,7 +39,7 @@ interface Draft {
 interface Piece {
   readonly draft: Draft;
   readonly block: Block;
-  /** It was read as one to which nothing more comes. */
+  /** It was parsed as complete. */
   readonly whole: boolean;
 }
 
@@ -52,7 +52,7 @@ function normalizeName(name: string): string {
   return name.trim().replace(/\s+/g, " ").toLowerCase().toUpperCase().toLowerCase();
 }
 
-/** Return the names that a text could refer to, once each. */
+/** Return the names that a text may refer to, without duplicates. */
 function findNames(source: string): Set<string> {
   return new Set(Array.from(source.matchAll(NAMES), (found) => normalizeName(found[1] ?? "")));
 }
@@ -61,7 +61,7 @@ function isSame(one: Definition | undefined, other: Definition | undefined): boo
   return one?.href === other?.href && one?.title === other?.title;
 }
 
-/** Return a table's token by its source, or null if it is no table or more than one. */
+/** Return a table's token by its source, or null if the source is not exactly one table. */
 function readTable(source: string, links: Links): Tokens.Table | null {
   const lexer = new BoundedLexer();
   lexer.readBlocks(source);
@@ -87,19 +87,19 @@ export class MarkdownDocument {
   #growing = true;
   #blocks: readonly Block[] = [];
   #segmenter = new Segmenter((source) => readTable(source, noLinks()) !== null);
-  /** How much of the text the segmenter has read: whole lines. */
+  /** The length of the text that the segmenter has read: whole lines. */
   #read = 0;
   #settled: Piece[] = [];
-  /** What the rest comes to if nothing more comes. */
+  /** The blocks of the rest, if the text ends here. */
   #tail: readonly Piece[] = [];
-  /** What names mean by the first definition of each, and those of them that the unsettled end defines. */
+  /** The meaning of each name by its first definition, and the names that the unsettled end defines. */
   #links = noLinks();
   #defined = 0;
   #tailNames: readonly string[] = [];
-  /** The settled pieces that could refer to a name. */
+  /** The settled pieces that may refer to a name. */
   #users = new Map<string, number[]>();
 
-  /** Take the text as it is now. Returns its blocks; one that has not changed is the same object as before. */
+  /** Set the current text. Returns its blocks; an unchanged one is the same object as before. */
   update(raw: string, growing: boolean): readonly Block[] {
     const text = raw.replace(LINE_ENDS, "\n").replaceAll("\0", "\ufffd");
     if (text === this.#text && growing === this.#growing) return this.#blocks;
@@ -110,7 +110,7 @@ export class MarkdownDocument {
     let tail = this.#readTail().map((segment) => this.#draft(segment));
     const changed = this.#redefine(fresh, tail);
     if (changed.length > 0) {
-      this.#tail = []; // it was read by what the names meant before
+      this.#tail = []; // it was parsed with the old meaning of the names
       fresh = fresh.map((draft) => this.#draft(draft.segment));
       tail = tail.map((draft) => this.#draft(draft.segment));
       for (const name of changed) this.#refresh(name);
@@ -121,7 +121,7 @@ export class MarkdownDocument {
     return this.#blocks;
   }
 
-  /** Read the rows of a table's further page; null if they are no rows. */
+  /** Parse the rows of a table's further page; null if they are not rows. */
   readRows(block: Block): Tokens.Table | null {
     return block.is === "rows" ? readTable(block.source, this.#links) : null;
   }
@@ -137,7 +137,7 @@ export class MarkdownDocument {
     this.#users = new Map();
   }
 
-  /** Return the segments that the whole lines which are new have settled. */
+  /** Return the segments that the new whole lines have settled. */
   #readLines(): Segment[] {
     const segments: Segment[] = [];
     for (let end = this.#text.indexOf("\n", this.#read); end >= 0; end = this.#text.indexOf("\n", this.#read)) {
@@ -147,7 +147,7 @@ export class MarkdownDocument {
     return segments;
   }
 
-  /** Return the rest as if nothing more came. */
+  /** Return the rest as if the text were complete. */
   #readTail(): Segment[] {
     const segments: Segment[] = [];
     const segmenter = this.#segmenter.clone();
@@ -158,7 +158,7 @@ export class MarkdownDocument {
 
   #draft(segment: Segment): Draft {
     const { kind, start, end } = segment;
-    // The text before a cut never changes, so what was read at the end is read for good once it is behind one.
+    // The text before a cut never changes, so the blocks of the end are final once it is before a cut.
     const known = this.#tail.find(
       ({ draft: { segment: old } }) => old.kind === kind && old.start === start && old.end === end,
     );
@@ -187,7 +187,7 @@ export class MarkdownDocument {
     return this.#text.slice(start, end);
   }
 
-  /** Put the definitions of the new drafts in the place of the old end's. Returns the names that mean something else now. */
+  /** Replace the old end's definitions with those of the new drafts. Returns the names whose meaning has changed. */
   #redefine(fresh: readonly Draft[], tail: readonly Draft[]): string[] {
     const touched = [...this.#tailNames, ...[...fresh, ...tail].flatMap((draft) => Object.keys(draft.links))];
     if (touched.length === 0) return [];
@@ -215,7 +215,7 @@ export class MarkdownDocument {
     return added;
   }
 
-  /** Read again the settled pieces that could refer to a name. */
+  /** Parse the settled pieces again that may refer to a name. */
   #refresh(name: string): void {
     for (const i of this.#users.get(name) ?? []) {
       const piece = this.#settled[i];

@@ -1,26 +1,26 @@
 /**
- * Which stars, underscores and tildes of a text belong together, by the rules of CommonMark, with two of our own:
+ * Pairs stars, underscores and tildes by the rules of CommonMark, with two additional rules:
  *
- * - A script that writes no blanks between words has none beside emphasis either, so its letters and its punctuation count as a
- *   blank does: `含**「重点」**内容` is bold. Source: https://github.com/tats-u/markdown-cjk-friendly (specification.md)
- * - One tilde strikes nothing out: `~5 to ~10` is about, and `3~4` is a range. Two do.
+ * - A script without spaces between words has none next to emphasis either, so its letters and its punctuation count as
+ *   a space: `含**「重点」**内容` is bold. Source: https://github.com/tats-u/markdown-cjk-friendly (specification.md)
+ * - A single tilde strikes nothing out: `~5 to ~10` means about, and `3~4` is a range. Two tildes do.
  */
 
 import { UNSPACED } from "./scripts.ts";
 
 export interface Span {
   readonly type: "em" | "strong" | "del";
-  /** The place behind its last mark. */
+  /** The offset after its last mark. */
   readonly end: number;
 }
 
 interface Run {
   readonly mark: string;
-  /** How long it was written; rules 9 and 10 go by it. */
+  /** Its original length, which rules 9 and 10 use. */
   readonly length: number;
   readonly opens: boolean;
   readonly closes: boolean;
-  /** What of it is not used yet. */
+  /** The length that is still unused. */
   start: number;
   end: number;
 }
@@ -28,12 +28,12 @@ interface Run {
 const RUNS = /\*+|_+|~+/g;
 const BLANK = /\s/u;
 const PUNCTUATION = /[\p{P}\p{S}]/u;
-/** Letters and punctuation of scripts without blanks between words. */
+/** Letters and punctuation of scripts without spaces between words. */
 const BESIDE = new RegExp(
   `[${UNSPACED}\\p{scx=Han}\\p{scx=Hang}\\u3000-\\u303f\\ufe10-\\ufe1f\\ufe30-\\ufe6f\\uff01-\\uffee]`,
   "u",
 );
-/** A character, with what chooses its form. */
+/** The last character, with a variation selector if there is one. */
 const LAST = /(.)[\ufe00-\ufe0f\u{e0100}-\u{e01ef}]*$/su;
 const LAST_MAX_CHARS = 6;
 
@@ -45,7 +45,7 @@ function kindOf(char: string): Kind {
   return PUNCTUATION.test(char) ? "punctuation" : "letter";
 }
 
-/** Return whether marks between these two belong to what is beyond `near`. */
+/** Return true if marks between these two belong to the text on the side away from `near`. */
 function flanks(near: Kind, far: Kind): boolean {
   return near !== "blank" && (near !== "punctuation" || far !== "letter");
 }
@@ -76,7 +76,7 @@ function canPair(opener: Run, closer: Run): boolean {
   return !either || (opener.length + closer.length) % 3 !== 0 || (opener.length % 3 === 0 && closer.length % 3 === 0);
 }
 
-/** Return the spans of a text by where they begin. Code, links and escapes of it are masked. */
+/** Return the spans of a text by their start. Code, links and escapes in it are masked. */
 export function pairMarks(text: string): ReadonlyMap<number, Span> {
   const spans = new Map<number, Span>();
   const open: Run[] = [];
@@ -87,7 +87,7 @@ export function pairMarks(text: string): ReadonlyMap<number, Span> {
       const at = open.findLastIndex((opener) => canPair(opener, run));
       const opener = open[at];
       if (!opener) break;
-      open.length = at + 1; // what is open between the two ends nowhere
+      open.length = at + 1; // openers between the two never close
       const used = Math.min(2, opener.end - opener.start, run.end - run.start);
       opener.end -= used;
       run.start += used;

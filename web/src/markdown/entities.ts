@@ -1,6 +1,6 @@
 /**
- * Character references of text. The lexer leaves them to an HTML parser, and there is none here: numbers are decoded, and the
- * names that people and models write. Any other name stays as it is written.
+ * Decodes character references in text. The lexer leaves them to an HTML parser, and this page has none: numbers are
+ * decoded, and the names that people and models commonly write. Any other name stays unchanged.
  */
 
 const NAMES: Readonly<Record<string, string>> = {

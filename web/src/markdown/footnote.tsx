@@ -1,4 +1,4 @@
-/** The sign of a footnote, and its explanation: each leads to the other. */
+/** The sign of a footnote, and its explanation, linked to each other. */
 
 import type { ComponentChildren, TargetedMouseEvent, VNode } from "preact";
 import { say } from "../words/en/markdown.ts";
@@ -7,7 +7,7 @@ import { visible } from "./visible.ts";
 
 const NAME_CHARS = 24;
 
-/** Return the id of an explanation, in letters and digits: `prefix` is that of the text. */
+/** Return the id of an explanation, in letters and digits; `prefix` is the text's. */
 function idOf(prefix: string, name: string): string {
   return prefix + Array.from(noteKey(name), (char) => char.codePointAt(0)?.toString(36)).join("-");
 }
@@ -32,7 +32,7 @@ export function Reference({ name, prefix }: { name: string; prefix: string }): V
 interface NoteProps {
   readonly name: string;
   readonly prefix: string;
-  /** Another of its name is not what its sign leads to. */
+  /** A duplicate of its name is not the target of its sign. */
   readonly first: boolean;
   readonly children: ComponentChildren;
 }

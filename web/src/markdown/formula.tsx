@@ -1,4 +1,4 @@
-/** A formula: its source until what draws formulas is loaded, and where it is none. */
+/** A formula. Its source is shown until the formula renderer has loaded, and if the formula is invalid. */
 
 import { Component, type VNode } from "preact";
 import { say } from "../words/en/markdown.ts";
@@ -28,7 +28,7 @@ export class Formula extends Component<Props> {
     return next.tex !== this.props.tex || next.display !== this.props.display;
   }
 
-  /** Without what draws formulas, the source stays. */
+  /** If the renderer cannot load, the source stays. */
   async #load(): Promise<void> {
     if (mathml) return;
     try {

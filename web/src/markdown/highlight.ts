@@ -1,4 +1,4 @@
-/** Colours of code: highlight.js's scopes as three tones, line by line. Its HTML is never made. */
+/** Highlights code: highlight.js's scopes as three tones, line by line. Its HTML output is never created. */
 
 import hljs from "highlight.js/lib/core";
 import bash from "highlight.js/lib/languages/bash";
@@ -12,14 +12,15 @@ import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
 
 /**
- * Patterns of the languages take time that is quadratic in one line, or in a run of blanks. Beyond these there are no colours.
+ * The languages' patterns take quadratic time in the length of a line, or of a run of spaces. Above these limits there
+ * is no highlighting.
  *
  * Markdown is not among the languages: its patterns took two minutes for 20 KB of `[a](`.
  */
 const LINE_MAX_CHARS = 1_000;
 const TOO_MUCH = new RegExp(`[^\\n]{${LINE_MAX_CHARS}}|\\s{${LINE_MAX_CHARS}}`);
 
-/** What the language itself says, what stands for itself, and what is said beside the code. */
+/** The three tones: the language's own words, literals, and comments. */
 export type Tone = "" | "word" | "value" | "aside";
 
 export interface Painted {
@@ -52,7 +53,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   doctag: "aside",
 };
 
-/** Collects pieces of text with their tone, in the place of highlight.js's own tree. */
+/** Collects pieces of text with their tone, in place of highlight.js's own tree. */
 class Collector {
   readonly pieces: Painted[] = [];
   readonly #tones: Tone[] = [];
@@ -89,10 +90,10 @@ class Collector {
 }
 
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
-// The type of the option knows the methods above, and not that another emitter of the same kind is what comes in.
+// The option's type knows the methods above, but not that another emitter of the same kind replaces its own.
 hljs.configure({ __emitter: Collector as never });
 
-/** Return the lines of code with their tones; null for a language that is not known, and for code that is too much. */
+/** Return the lines of code with their tones; null for an unknown language, and for too much code. */
 export function paint(code: string, language: string): PaintedLine[] | null {
   if (!hljs.getLanguage(language) || TOO_MUCH.test(code)) return null;
   const result = hljs.highlight(code, { language, ignoreIllegals: true });

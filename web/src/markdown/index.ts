@@ -1,4 +1,4 @@
-/** Untrusted text as elements. */
+/** Renders untrusted text as elements. */
 
 export { CodeBlock } from "./code_block.tsx";
 export { CITE_CARD_ID, type MarkdownContext, pathAddress } from "./context.ts";

@@ -1,9 +1,10 @@
 /**
- * Marked's lexer with formulas, footnotes and emphasis of our own, and with bounds: a stranger chooses how deep and how long.
+ * Marked's lexer with our own formulas, footnotes and emphasis, and with limits: the author of an untrusted text
+ * chooses its depth and length.
  *
- * Beyond a bound text stays text. It is shown, and not understood: within 24 blockquotes of each other, within 24 spans of each
- * other, and in a paragraph of more than 16 KB or with more than 600 characters that could begin something. The lexer's time for a
- * paragraph is quadratic and worse in those, so a paragraph of `[*a[*a[*a…` would take seconds without them.
+ * Beyond a limit, text is shown without being parsed: within 24 nested blockquotes, within 24 nested spans, and in a
+ * paragraph of more than 16 KB or with more than 600 characters that could begin something. The lexer takes quadratic
+ * time or worse in those, so a paragraph of `[*a[*a[*a…` would take seconds without limits.
  */
 
 import { type Hooks, Lexer, type Links, type Token, type Tokenizer, type Tokens, type TokensList } from "marked";
@@ -32,7 +33,7 @@ export interface NoteToken {
   readonly raw: string;
   readonly name: string;
   readonly tokens: Token[];
-  /** The text has no other of its name before it. */
+  /** It is the first of its name in the text. */
   first: boolean;
 }
 
@@ -46,7 +47,7 @@ function takeFormula(found: ReturnType<typeof readFormula>): FormulaToken | unde
   return found ? { type: "formula", ...found } : undefined;
 }
 
-/** Return where a formula or a note interrupts a paragraph, -1 if nowhere. */
+/** Return the offset at which a formula or a note interrupts a paragraph, -1 if there is none. */
 function findBlock(src: string): number {
   const end = src.search(/\n[ \t]*\n/);
   const paragraph = end < 0 ? src : src.slice(0, end);
@@ -65,15 +66,15 @@ function isTooMuch(src: string): boolean {
 export class BoundedLexer extends Lexer {
   #blocks = 0;
   #inlines = 0;
-  /** What is taken apart within a block now. */
+  /** The block whose inline content is being parsed. */
   #inline = "";
-  /** The emphasis of it, when it has been asked for. */
+  /** Its emphasis, computed on first use. */
   #spans: ReadonlyMap<number, Span> | null = null;
   readonly #notes: NoteToken[] = [];
   readonly #hooks = { emStrongMask: (masked: string) => maskFormulas(this.#inline, masked) } as Hooks;
   readonly #at: string;
 
-  /** `at`: where in the whole text this one begins, by which its notes are known. */
+  /** `at`: the offset of this text in the whole text, by which its notes are known. */
   constructor(at = 0) {
     super({ gfm: true });
     this.#at = String(at);
@@ -95,7 +96,7 @@ export class BoundedLexer extends Lexer {
     const url = tokenizer.url.bind(tokenizer);
     tokenizer.url = (src) => url(cutAddress(src));
     tokenizer.emStrong = (src, masked) => this.#takeSpan(src, masked);
-    tokenizer.del = () => undefined; // `emStrong` has had its turn
+    tokenizer.del = () => undefined; // `emStrong` comes first
   }
 
   #takeSpan(src: string, masked: string): Tokens.Em | Tokens.Strong | undefined {
@@ -162,13 +163,13 @@ export class BoundedLexer extends Lexer {
     }
   }
 
-  /** Take the blocks of a text apart, and nothing within them. Returns the definitions of reference links in it. */
+  /** Parse the blocks of a text without their inline content. Returns the definitions of reference links in it. */
   readBlocks(src: string): Links {
     this.blockTokens(src, this.tokens);
     return this.tokens.links;
   }
 
-  /** Take apart what is within the blocks, by these definitions. */
+  /** Parse the inline content of the blocks, with these definitions. */
   readInlines(links: Links): Token[] {
     this.tokens.links = links;
     for (const note of this.#notes) note.first &&= links[noteKey(note.name)]?.title === this.#at;

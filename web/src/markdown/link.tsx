@@ -1,4 +1,4 @@
-/** Links of untrusted text, and citations. Nothing is loaded by them: a picture of another site is a link to it. */
+/** Links of untrusted text, and citations. They load nothing: a picture of another site is a link to it. */
 
 import { type ComponentChildren, h, type TargetedEvent, type VNode } from "preact";
 import { say } from "../words/en/markdown.ts";
@@ -8,12 +8,12 @@ import { visible } from "./visible.ts";
 
 const REL = "noopener noreferrer nofollow ugc";
 
-/** Return whether a click means to follow a link here: with a modifier, or another button, the browser opens it elsewhere. */
+/** Return true if a click follows the link here. With a modifier, or another button, the browser opens it elsewhere. */
 export function isPlainClick(event: MouseEvent): boolean {
   return event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
 }
 
-/** Return the attributes of an anchor that leads there; null if it leads nowhere. */
+/** Return the attributes of an anchor to a target; null if there is none. */
 export function anchor(target: Target, context: MarkdownContext) {
   if (target.is === "nowhere") return null;
   if (target.is === "web") return { href: target.href, title: target.shown, target: "_blank", rel: REL };
@@ -42,7 +42,7 @@ function Citation({ sid, target, context }: { sid: number; target: Target; conte
     onFocus: (event: TargetedEvent<HTMLElement>) => context.onCite(sid, event.currentTarget),
     onBlur: () => context.onCite(sid, null),
   };
-  // Only by the address of the text itself: what is known of a source may be older or newer than the text.
+  // Use only the address in the text itself: the known source may be older or newer than the text.
   const where = anchor(target, context);
   return where ? h("a", { ...where, ...marks }, number) : h("button", { type: "button", ...marks }, number);
 }
@@ -54,7 +54,7 @@ interface LinkProps {
   readonly children: ComponentChildren;
 }
 
-/** A link, a citation, or, where nothing may be opened, the words of the link and its address as text. */
+/** A link, a citation, or, if the address is not safe to open, the link's words and its address as text. */
 export function Link({ href, title, context, children }: LinkProps): VNode {
   const target = resolveTarget(href, context.conversation);
   const sid = citedSource(title);

@@ -1,4 +1,7 @@
-/** A table of more than 200 rows: the first of them, and all on request. Each part is a body of its own and keeps its nodes. */
+/**
+ * A table of more than 200 rows: the first of them, and all on request. Each part is a separate body and keeps its
+ * nodes.
+ */
 
 import type { Token, Tokens } from "marked";
 import { Component, type VNode } from "preact";

@@ -1,4 +1,7 @@
-/** An untrusted Markdown text, which may grow. What has settled keeps its nodes, so a delta costs what its last block costs. */
+/**
+ * An untrusted Markdown text, which may grow. Settled blocks keep their nodes, so a delta costs only as much as its
+ * last block.
+ */
 
 import { Component, type VNode } from "preact";
 import { CodeBlock } from "./code_block.tsx";
@@ -11,14 +14,14 @@ import "./markdown.css";
 
 interface Props {
   readonly text: string;
-  /** More of it may come: the last block is open, and a caret stands behind it. */
+  /** The text may grow: the last block is open, and a caret follows it. */
   readonly growing: boolean;
   readonly context: MarkdownContext;
 }
 
 type Rows = Block & { readonly is: "rows" };
 
-/** How many texts were drawn: each names its footnotes by its number. */
+/** The number of rendered texts: each prefixes its footnotes with its number. */
 let texts = 0;
 
 /** One element: a block, or a table with its further pages. */
@@ -92,7 +95,10 @@ interface DrawnProps {
   readonly notes: string;
 }
 
-/** One block, drawn anew for another one only. Its nodes are not kept by us: a node holds the whole tree of its first picture. */
+/**
+ * One block, rendered again only for a new object. We do not store its nodes: a node holds the whole tree of its first
+ * render.
+ */
 class Drawn extends Component<DrawnProps> {
   override shouldComponentUpdate(next: DrawnProps): boolean {
     return next.block !== this.props.block || next.context !== this.props.context;

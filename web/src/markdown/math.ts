@@ -1,8 +1,9 @@
 /**
- * Where formulas stand in a text: `$$…$$` and `\[…\]` as blocks, `\(…\)` and `$…$` within a line.
+ * Finds formulas in a text: `$$…$$` and `\[…\]` as blocks, `\(…\)` and `$…$` within a line.
  *
- * A formula that has not ended is text, so a text that grows shows it as such until its end has come. None reaches over a blank
- * line, one between single dollars over no line; none holds a backtick, and none is longer than 4,000 characters.
+ * An unterminated formula is text, so a growing text shows it as such until its end has arrived. No formula spans a
+ * blank line, and one between single dollars no line break; none contains a backtick, and none is longer than 4,000
+ * characters.
  */
 
 import { UNSPACED } from "./scripts.ts";
@@ -24,18 +25,18 @@ const DELIMITERS = [
 /** A blank line, or one that begins a block of code. */
 const BLOCK_END = /\n(?:[ \t]*(?:\n|$)| {0,3}~~~)/y;
 const LINE_END = /[ \t]*(?:\n|$)/y;
-/** Beside a letter of a script without blanks a formula is read as it is beside a blank: `面积是$x^2$的`. */
+/** A letter of a script without spaces counts as a space next to a formula: `面积是$x^2$的`. */
 const WORD = new RegExp(`[\\p{N}$]|(?![${UNSPACED}])\\p{L}`, "u");
 /** An amount with words or half of a remark, without a command: `$5/month or 10$`, `$5 (5$)`. */
 const PRICE = new RegExp(`^\\d[^\\\\]*(?:[^\\p{L}\\d]\\p{L}{2}|[${UNSPACED}]|[([][^)\\]]*$)`, "u");
-/** Behind the dollar of another price: `$40; R$ 12`. */
+/** After the dollar of another price: `$40; R$ 12`. */
 const AMOUNT = /^\s?\d/;
-/** Brackets that are escaped stand about words; about a formula they hold a sign or a number, or letters that are no words. */
+/** Escaped brackets enclose words; those of a formula enclose a symbol or a number, or letters that are not words. */
 const SIGN = /[\\^_=+<>|{}\d]/;
 const PROSE = new RegExp(`\\p{L}{3}|\\p{L}{2}\\s|\\s\\p{L}{2}|[${UNSPACED}]`, "u");
 const BLOCK = /^ {0,3}(?=\$\$|\\\[)/;
 
-/** Return the formula that begins at a place of a text; null if none does. */
+/** Return the formula that begins at an offset of a text; null if none does. */
 export function readFormula(text: string, at = 0, before = text.charAt(at - 1)): Formula | null {
   const first = text.charAt(at);
   if (first !== "$" && first !== "\\") return null;
@@ -76,7 +77,7 @@ function findEnd(text: string, from: number, close: string): number {
   return -1;
 }
 
-/** Return the formula that is a block of its own at the beginning of a text, with the rest of its line; null if there is none. */
+/** Return the formula block at the beginning of a text, with the rest of its line; null if there is none. */
 export function readBlockFormula(text: string): Formula | null {
   const indent = BLOCK.exec(text)?.[0];
   if (indent === undefined) return null;
@@ -87,12 +88,15 @@ export function readBlockFormula(text: string): Formula | null {
   return rest && { ...found, raw: indent + found.raw + rest[0] };
 }
 
-/** Return where a formula may begin next, -1 if nowhere. */
+/** Return the next offset at which a formula may begin, -1 if there is none. */
 export function findOpening(text: string): number {
   return text.search(/\$|\\[([]/);
 }
 
-/** Return `masked` with letters in the place of the formulas of `text`: a star within one ends no emphasis outside of it. */
+/**
+ * Return `masked` with letters in place of the formulas of `text`, so that a star within one ends no emphasis outside
+ * it.
+ */
 export function maskFormulas(text: string, masked: string): string {
   let result = masked;
   for (let i = 0; i < text.length; i += 1) {
@@ -108,7 +112,7 @@ export function maskFormulas(text: string, masked: string): string {
   return result;
 }
 
-/** Return where a span of code has ended; without an end, where its mark has. */
+/** Return the end of a span of code; if it is unterminated, the end of its mark. */
 function behindCode(text: string, at: number): number {
   const mark = /`+/y;
   mark.lastIndex = at;

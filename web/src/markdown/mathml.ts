@@ -1,9 +1,9 @@
-/** TeX as elements of MathML: Temml's tree, of which what is known becomes elements. Its markup and its inline styles are never made. */
+/** TeX as MathML elements, from the known parts of Temml's tree. Its markup and its inline styles are never created. */
 
 import { type ComponentChildren, h } from "preact";
 import temml from "temml";
 
-/** Macros of an author could grow without end. */
+/** Macros of an author could grow without limit. */
 const DEFINES = /\\(?:[egx]?def|let|futurelet|global|long|(?:re)?newcommand|providecommand)(?![A-Za-z])/;
 const NODES_MAX = 4_000;
 const DEPTH_MAX = 60;
@@ -20,10 +20,10 @@ const ATTRIBUTES = new Set(
     " ",
   ),
 );
-/** A word, or a length of less than a hundred. */
+/** A word, or a length below a hundred. */
 const VALUE = /^(?:[a-z]{1,20}(?: [a-z]{1,20})*|-?\d{0,2}(?:\.\d{1,6})?(?:em|ex|pt|px|mu|%)?)$/;
 const CLASSES: Readonly<Record<string, string>> = { "tml-left": "lhs", "tml-right": "rhs" };
-/** Lines of a table, which Temml draws by styles. */
+/** Lines of a table, which Temml draws with styles. */
 const LINES = [
   ["borderTop", "over"],
   ["borderBottom", "under"],
@@ -40,7 +40,7 @@ interface TemmlNode {
   readonly style?: Readonly<Record<string, unknown>>;
 }
 
-/** Return the elements of a formula; null if it is none, or more than is drawn. */
+/** Return the elements of a formula; null if it is invalid, or too large. */
 export function readMath(tex: string, display: boolean): ComponentChildren | null {
   if (DEFINES.test(tex)) return null;
   const maxSize: [number, number] = [SIZE_MAX_EM, SIZE_MAX_EM];
@@ -66,7 +66,7 @@ class Drawing {
     if (this.#nodes > NODES_MAX || depth > DEPTH_MAX) throw new RangeError("too large");
     if (node.text !== undefined) return node.text;
     const children = (node.children ?? []).map((child) => this.draw(child, depth + 1));
-    // A fragment, and the spans that are there for a style.
+    // A fragment, and spans that only carry a style.
     if (!node.type || !ELEMENTS.has(node.type)) return children;
     return h(node.type, attributesOf(node), ...children);
   }

@@ -1,8 +1,8 @@
 /**
  * Footnotes: `[^name]` in a text, and `[^name]: words` where they are explained.
  *
- * An explanation stays where it was written, and the sign of a footnote is the name that its author gave. So nothing has to be
- * counted, and what comes later changes no number.
+ * An explanation stays where it was written, and the sign of a footnote is its name. No counting is needed, and later
+ * text changes no number.
  */
 
 export interface Note {
@@ -14,11 +14,11 @@ export interface Note {
 const NAME = "\\[\\^([^\\][\\s\\\\^]{1,64})\\]";
 const DEFINITION = new RegExp(`^ {0,3}${NAME}:[ \\t]*`);
 const REFERENCE = new RegExp(`^${NAME}(?![([])`);
-/** Beginnings of other blocks end the first paragraph of a note. */
+/** Starts of other blocks, which end the first paragraph of a note. */
 const OTHER = /^ {0,3}(?:#{1,6}[ \t]|>|`{3}|~{3}|[-+*][ \t]|[0-9]{1,9}[.)][ \t]|\||\$\$|\[[^\]]+\]:)/;
 const INDENT = /^(?: {4}|\t)/;
 
-/** Return the explanation that a text begins with; null if it begins with none. */
+/** Return the explanation at the beginning of a text; null if there is none. */
 export function readNote(text: string): Note | null {
   const found = DEFINITION.exec(text);
   if (!found) return null;
@@ -43,7 +43,7 @@ export function readNote(text: string): Note | null {
   return { raw: text.slice(0, Math.max(end, found[0].length)), name: found[1] ?? "", text: own.join("\n") };
 }
 
-/** Return the name of the footnote that a text begins with, and its source; null if it begins with none. */
+/** Return the name and the source of the footnote at the beginning of a text; null if there is none. */
 export function readReference(text: string): { readonly raw: string; readonly name: string } | null {
   const found = REFERENCE.exec(text);
   return found && { raw: found[0], name: found[1] ?? "" };

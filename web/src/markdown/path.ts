@@ -1,5 +1,5 @@
 /**
- * Logical paths: which text is one. The grammar is that of docs/reference/paths.md (`stepline/model/path.py`), without the
+ * Recognizes logical paths. The grammar is that of docs/reference/paths.md (`stepline/model/path.py`), without the
  * namespaces of bundles, which a page does not know.
  */
 
@@ -9,7 +9,7 @@ const PLAN = "[A-Za-z0-9_:-]{1,200}";
 const NUMBER = "(?:0|[1-9][0-9]{0,8})";
 const SEGMENT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}";
 
-/** Each with one group at most: the part that is a relative name. */
+/** Each has at most one group: the part that is a relative name. */
 const FORMS: Readonly<Record<string, readonly RegExp[]>> = {
   fi: [
     new RegExp(`^${TURN}\\.(?:files|outputs)/(.+)$`, "su"),
@@ -60,7 +60,7 @@ function isRelative(rel: string): boolean {
     );
 }
 
-/** Return the path if the text is a logical path of this conversation (or of none, as a skill is), else "". */
+/** Return the text if it is a logical path of this conversation (or of none, such as a skill), else "". */
 export function parsePath(text: string, conversation: string): string {
   const path = text.normalize("NFC").replace(/^conv:/, "");
   if (path === "" || path.length > TEXT_MAX_CHARS || HIDDEN.test(path)) return "";

@@ -1,4 +1,4 @@
-/** A line that is too long to be understood: its beginning, and all of it on request. */
+/** A line that is too long to parse: its beginning, and all of it on request. */
 
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";

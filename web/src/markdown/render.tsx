@@ -1,6 +1,6 @@
 /**
- * Tokens of the lexer as elements: a switch over those that are known. There is no HTML string, so there is nothing to sanitise;
- * a tag of the text is a text node, and a token that is not known is its source.
+ * Renders known tokens of the lexer as elements. There is no HTML string, so there is nothing to sanitize: a tag in the
+ * text is a text node, and an unknown token is shown as its source.
  */
 
 import type { Token, Tokens } from "marked";
@@ -17,16 +17,16 @@ import { parsePath } from "./path.ts";
 import { resolveTarget } from "./target.ts";
 import { visibleOrder } from "./visible.ts";
 
-/** How a text is drawn: `whole` is false for the block that still grows, `linked` is true within a link. */
+/** Options of a render: `whole` is false for the block that still grows, `linked` is true within a link. */
 export interface Drawing {
   readonly context: MarkdownContext;
   readonly whole: boolean;
-  /** Begins the ids of the text's footnotes. */
+  /** The prefix for the ids of the text's footnotes. */
   readonly notes: string;
   readonly linked?: boolean;
 }
 
-/** The page's own headings are above those of a text. */
+/** The page's own headings have the levels above. */
 const HEADING_SHIFT = 2;
 const HEADING_MAX = 6;
 
@@ -107,8 +107,8 @@ function drawList(list: Tokens.List, drawing: Drawing): VNode {
 /**
  * Return the direction of the first letter; undefined without any.
  *
- * For what holds blocks that have a direction of their own: `dir="auto"` does not look into those, and the mark of a list or the
- * line of a quote would stand on the wrong side.
+ * It is for containers whose blocks have their own direction: `dir="auto"` does not look into those, so the marker of a
+ * list or the line of a quote would be on the wrong side.
  */
 function directionOf(...texts: readonly string[]): "rtl" | "ltr" | undefined {
   for (const text of texts) {
@@ -194,7 +194,9 @@ function drawInline(token: Token, drawing: Drawing): ComponentChildren {
 
 const PICTURE = /\.(?:png|jpe?g|webp|gif|svg)$/i;
 
-/** A picture of the conversation; one of another site is a link, since loading it would tell that site. */
+/**
+ * A picture of the conversation. One of another site is a link, since loading it would reveal the view to that site.
+ */
 function drawImage({ href, title, tokens }: Tokens.Image, { context, linked = false }: Drawing): ComponentChildren {
   const words = textOf(tokens);
   const target = resolveTarget(href, context.conversation);
@@ -209,7 +211,7 @@ function drawImage({ href, title, tokens }: Tokens.Image, { context, linked = fa
   );
 }
 
-/** The text alone, as a picture's description has it. */
+/** Return the text alone, as for a picture's description. */
 function textOf(tokens: readonly Token[]): string {
   const texts = tokens.map((token) => {
     if ("tokens" in token && token.tokens) return textOf(token.tokens);
@@ -218,7 +220,7 @@ function textOf(tokens: readonly Token[]): string {
   return texts.join("");
 }
 
-/** Code that is the path of a file leads there: that is how models name the files that they wrote. */
+/** Code that is the path of a file links to it: models name the files they wrote that way. */
 function drawCode(text: string, { context, linked = false }: Drawing): VNode {
   const code = <code dir="ltr">{visibleOrder(text)}</code>;
   const path = !linked && text.startsWith("fi:") ? parsePath(text, context.conversation) : "";
@@ -226,7 +228,7 @@ function drawCode(text: string, { context, linked = false }: Drawing): VNode {
 }
 
 function drawLink(link: Tokens.Link, drawing: Drawing): VNode {
-  // An address within angle brackets is literal: `&amp;` is five characters of it.
+  // An address in angle brackets is literal: its `&amp;` is five characters.
   const words = link.autolink ? link.text : drawInlines(link.tokens, { ...drawing, linked: true });
   return (
     <Link href={link.href} title={link.title} context={drawing.context}>

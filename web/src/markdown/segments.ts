@@ -1,15 +1,15 @@
 /**
- * Markdown is cut where no block can reach across, by a machine that reads line after line and never looks ahead.
+ * Cuts Markdown where no block can span the cut. It reads line by line and never looks ahead.
  *
- * A cut depends on the lines before it alone, so more text never moves one: a text that grows and a text that is there at once have
- * the same segments, but for the last. A segment is small (some 32 KB), so lexing the last one again on every delta costs the same
- * at the end of a text as at its beginning.
+ * A cut depends only on the lines before it, so more text never moves one. A growing text and a complete text have the
+ * same segments, except for the last. A segment is small (some 32 KB), so lexing the last one again on every delta
+ * costs the same at the end of a text as at its beginning.
  *
- * Not to cut is always right. It is cut
- * - before an unindented line behind a blank one, unless a list may go on there;
- * - around a fenced code block, which needs no lexer, and around a line of more than 16 KB, which is not for one;
- * - within a table after 200 rows, each part being read under the head of the table;
- * - anywhere between two lines, if a segment would grow beyond its bound.
+ * Not cutting is always correct. The text is cut
+ * - before an unindented line after a blank one, unless a list may continue there;
+ * - around a fenced code block, which needs no lexer, and around a line of more than 16 KB, which is too long for one;
+ * - within a table after 200 rows, where each part is parsed under the head of the table;
+ * - anywhere between two lines, if a segment would exceed its limit.
  */
 
 export type SegmentKind =
@@ -17,9 +17,9 @@ export type SegmentKind =
   | "text"
   /** A fenced code block. */
   | "code"
-  /** Too long a line: shown as it is. */
+  /** A line that is too long: shown as plain text. */
   | "plain"
-  /** The first rows of a table that has more, and further rows of the same table. */
+  /** The first rows of a long table, and further rows of the same table. */
   | "table"
   | "rows";
 
@@ -27,7 +27,7 @@ export interface Segment {
   readonly kind: SegmentKind;
   readonly start: number;
   readonly end: number;
-  /** Begin and end of the head of the table, for `rows`. */
+  /** Start and end of the table's head, for `rows`. */
   readonly head: Range | null;
 }
 
@@ -37,7 +37,7 @@ export const SEGMENT_MAX_CHARS = 32_768;
 export const LINE_MAX_CHARS = 16_384;
 export const PAGE_ROWS = 200;
 const PAGE_MAX_CHARS = 16_384;
-/** The line below the head of a table is not longer than this. */
+/** The maximum length of the line below the head of a table. */
 const DELIMITERS_MAX_CHARS = 2_048;
 
 const FENCE = /^( {0,3})(?:(`{3,})[^`]*|(~{3,}).*)$/;
@@ -47,7 +47,7 @@ const BLANK = /^[ \t]*$/;
 const DELIMITERS = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 const NO_ROW = /^(?: {4}|\t| {0,3}(?:#{1,6}(?:[ \t]|$)|>|<|`{3}|~{3}|[-+*][ \t]|[0-9]{1,9}[.)][ \t]))/;
 
-/** Blocks of HTML that go on over blank lines, as they begin and as they end. */
+/** Blocks of HTML that span blank lines: how they begin and how they end. */
 const MARKUP: readonly (readonly [RegExp, RegExp])[] = [
   [/^ {0,3}<(?:script|pre|style|textarea)(?:[\s>]|$)/i, /<\/(?:script|pre|style|textarea)>/i],
   [/^ {0,3}<!--/, /-->|^-?>/],
@@ -55,7 +55,10 @@ const MARKUP: readonly (readonly [RegExp, RegExp])[] = [
   [/^ {0,3}<!\[CDATA\[/, /\]\]>/],
   [/^ {0,3}<![A-Za-z]/, />/],
 ];
-/** Other tags begin a block that a blank line ends, and in which a fence is none: these anywhere, any tag behind a blank line. */
+/**
+ * Other tags begin a block that a blank line ends, and in which a fence has no effect: these tags anywhere, any other
+ * tag after a blank line.
+ */
 const BLOCK_TAG =
   /^ {0,3}<\/?(?:address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl|dt|fieldset|figcaption|figure|footer|form|frame|frameset|h[1-6]|head|header|hr|html|iframe|legend|li|link|main|menu|menuitem|meta|nav|noframes|ol|optgroup|option|p|param|search|section|summary|table|tbody|td|tfoot|th|thead|title|tr|track|ul)(?:[\s/>]|$)/i;
 const TAG = /^ {0,3}<\/?[A-Za-z][A-Za-z0-9-]*(?:[\s/][^>]*)?>[ \t]*$/;
@@ -68,17 +71,17 @@ type Mode =
 
 const OPEN: Mode = { is: "open" };
 
-/** Tells whether a text is one table and nothing else. */
+/** Return true if a text is one table and nothing else. */
 export type IsTable = (text: string) => boolean;
 
 export class Segmenter {
   #mode: Mode = OPEN;
   #start = 0;
   #kind: SegmentKind = "text";
-  /** A list has begun in this segment, and may go on behind a blank line. */
+  /** A list has begun in this segment, and may continue after a blank line. */
   #list = false;
   #blank = true;
-  /** Begin and end of the head of the table that this line may be a row of, and its rows in this segment. */
+  /** Start and end of the head of the table to which this line may belong, and its rows in this segment. */
   #head: Range | null = null;
   #rows = 0;
   #lineBefore: Range | null = null;
@@ -101,7 +104,7 @@ export class Segmenter {
     return copy;
   }
 
-  /** Read the line from `start` to `end` (without its line feed). Appends the segments that are settled by it. */
+  /** Read the line from `start` to `end` (without its line feed). Appends the segments that it settles. */
   feed(text: string, start: number, end: number, out: Segment[]): void {
     if (end - start > LINE_MAX_CHARS && this.#mode.is !== "fence") {
       this.#cut(start, out);
@@ -154,7 +157,7 @@ export class Segmenter {
       return;
     }
     const indented = line.startsWith(" ") || line.startsWith("\t");
-    // An indented line may belong to what is open, so it is cut off only if nothing else comes.
+    // An indented line may belong to the open block, so it is cut off only as a last resort.
     const full = start - this.#start >= SEGMENT_MAX_CHARS * (indented ? 2 : 1);
     if (full || (behindBlank && !indented && !(this.#list && LIST.test(line)))) this.#cut(start, out);
     if (this.#openFence(line, start, out)) return;
@@ -165,7 +168,7 @@ export class Segmenter {
 
   #openFence(line: string, start: number, out: Segment[]): boolean {
     const found = FENCE.exec(line);
-    // Two blanks or more within a list: the fence is the item's, and the lexer's.
+    // Two spaces or more within a list: the fence belongs to the item, and to the lexer.
     if (!found || (this.#list && (found[1] ?? "").length > 1)) return false;
     this.#cut(start, out, "code");
     this.#mode = { is: "fence", mark: found[2] ?? found[3] ?? "" };

@@ -1,8 +1,8 @@
 /**
- * Names and addresses of strangers on one line, with the characters shown that nobody would see.
+ * Untrusted names and addresses as one line, with invisible characters shown.
  *
- * Hidden are controls, what reorders text, what has no width, fillers, tags and halves of a surrogate pair. Prose keeps its own:
- * a joiner within a word is not an attack, within a file's name it may be one.
+ * Hidden are controls, characters that reorder text or have no width, fillers, tags and halves of a surrogate pair.
+ * Prose keeps its own: a joiner within a word is harmless, within a file's name it may be an attack.
  */
 
 const HIDDEN =
@@ -10,16 +10,19 @@ const HIDDEN =
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 const BREAKS = /[\t\n\v\f\r\u0085\u2028\u2029]+/g;
 
-/** How much of a name is shown. */
+/** The maximum shown length of a name. */
 const NAME_CHARS = 200;
 
 function sign(char: string): string {
   return `‹U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}›`;
 }
 
-/** Return a stranger's name, path or address as one line of at most `max` characters, every hidden character as `‹U+202E›`. */
+/**
+ * Return an untrusted name, path or address as one line of at most `max` characters, every hidden character as
+ * `‹U+202E›`.
+ */
 export function visible(text: string, max = NAME_CHARS): string {
-  // Four times as much is enough to be cut, whatever a character becomes; a name of a megabyte is not read whole.
+  // Four times the maximum is enough, whatever a character becomes; a name of a megabyte is not read in full.
   const head = text.length > max * 4 ? text.slice(0, max * 4) : text;
   const chars = [...head.replace(BREAKS, " ")];
   const cut = chars.length > max || head.length < text.length;
@@ -27,7 +30,7 @@ export function visible(text: string, max = NAME_CHARS): string {
   return kept.replace(/ {2,}/g, " ");
 }
 
-/** Return code with the characters shown that reorder it: a program has to run in the order in which it is read. */
+/** Return code with reordering characters shown: a program must run in the order in which it is read. */
 export function visibleOrder(code: string): string {
   return code.replace(BIDI, sign);
 }
