@@ -110,24 +110,24 @@ function AskUser({ onAsk }: { onAsk: (user: string) => void }) {
 }
 
 function AccountForm({ account }: { account: Account }) {
-  const [standing, setStanding] = useState<ScopeStanding | null>(null);
+  const [current, setCurrent] = useState<ScopeStanding | null>(null);
   const [form, setForm] = useState<Form | null>(null);
   const [said, setSaid] = useState("");
   const take = (found: ScopeStanding) => {
-    setStanding(found);
+    setCurrent(found);
     setForm(formOf(found.given));
   };
   const refuse = (error: unknown) => setSaid(wordsOf(codeOf(error)));
   useEffect(() => {
     account.read().then(take, refuse);
   }, [account.key]);
-  if (!standing || !form) return <p role="status">{said || say.reading}</p>;
+  if (!current || !form) return <p role="status">{said || say.reading}</p>;
   const wrong = wrongFields(form);
   const save = async () => {
     if (wrong.length > 0) return;
     setSaid(say.saving);
     try {
-      take(await account.write(limitsOf(form, standing.version, say.noReason)));
+      take(await account.write(limitsOf(form, current.version, say.noReason)));
       setSaid(say.saved);
     } catch (error) {
       refuse(error);
@@ -146,13 +146,13 @@ function AccountForm({ account }: { account: Account }) {
     >
       <h3>
         {account.title}
-        {standing.limits.stopped && <span class="pill bad">{say.isStopped}</span>}
+        {current.limits.stopped && <span class="pill bad">{say.isStopped}</span>}
       </h3>
       {FIELDS.map(({ name }) => (
         <LimitField
           key={name}
           name={name}
-          standing={standing}
+          current={current}
           text={form.texts[name]}
           wrong={wrong.includes(name)}
           onText={(text) => setForm({ ...form, texts: { ...form.texts, [name]: text } })}
@@ -160,7 +160,7 @@ function AccountForm({ account }: { account: Account }) {
       ))}
       <StopSwitch form={form} setForm={setForm} />
       <p class="aside">
-        {say.endsAt(formatUtc(Date.parse(standing.day_ends_at)), formatUtc(Date.parse(standing.month_ends_at)))}
+        {say.endsAt(formatUtc(Date.parse(current.day_ends_at)), formatUtc(Date.parse(current.month_ends_at)))}
       </p>
       <div class="account-acts">
         <span role="status">{wrong.length > 0 ? say.wrong : said}</span>
@@ -174,16 +174,16 @@ function AccountForm({ account }: { account: Account }) {
 
 interface LimitFieldProps {
   readonly name: FieldName;
-  readonly standing: ScopeStanding;
+  readonly current: ScopeStanding;
   readonly text: string;
   readonly wrong: boolean;
   readonly onText: (text: string) => void;
 }
 
-function LimitField({ name, standing, text, wrong, onText }: LimitFieldProps) {
+function LimitField({ name, current, text, wrong, onText }: LimitFieldProps) {
   const field = FIELDS.find((one) => one.name === name);
-  const holds = standing.limits[name];
-  const used = field?.used ? standing.used[field.used] : undefined;
+  const holds = current.limits[name];
+  const used = field?.used ? current.used[field.used] : undefined;
   const id = useId();
   return (
     <p class="limit">

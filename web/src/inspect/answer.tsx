@@ -19,16 +19,16 @@ export function useAnswer<Value>(key: string | null, ask: () => Promise<Value>):
   useEffect(() => {
     if (key === null) return;
     let gone = false;
-    const told = (answer: Answer<Value>) => {
+    const report = (answer: Answer<Value>) => {
       if (!gone) setState({ key, answer });
     };
     const again = () => {
-      told(READING);
+      report(READING);
       setAttempt((count) => count + 1);
     };
     ask().then(
-      (value) => told({ is: "read", value }),
-      (error: unknown) => told({ is: "refused", error, again }),
+      (value) => report({ is: "read", value }),
+      (error: unknown) => report({ is: "refused", error, again }),
     );
     return () => {
       gone = true;

@@ -300,8 +300,8 @@ function RequestOf({ source, current, all, index, turns, context }: At<MiddlePro
 /** The round is compared with the one in the address, else with the one before it, else with the one after it. */
 function DiffOf({ conversation, source, current, all, index, to, navigate, context }: At<MiddleProps>) {
   const other = all[indexOfName(all, to)] ?? all[index - 1] ?? all[index + 1] ?? null;
-  const behind = other !== null && other.round.decided_n > current.round.decided_n;
-  const [older, newer] = behind ? [current, other] : [other, current];
+  const isOlder = other !== null && other.round.decided_n > current.round.decided_n;
+  const [older, newer] = isOlder ? [current, other] : [other, current];
   const key = older && other !== current ? `diff ${older.round.decided_n} ${newer.round.decided_n}` : null;
   const answer = useAnswer(key, () => source.diff(older?.round.decided_n ?? 0, newer.round.decided_n));
   if (key === null || older === null) return <p class="remark">{words.diff.itself}</p>;

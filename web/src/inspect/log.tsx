@@ -41,7 +41,7 @@ export function LogPanel({ book, current, newest, selected, select, readPage }: 
   }, [shown, range?.first]);
   if (range === null) return <p class="remark reading">{words.loading}</p>;
   const { batches, first, last } = range;
-  const behind = batches.find((batch) => batch.n === shown) ?? null;
+  const selectedBatch = batches.find((batch) => batch.n === shown) ?? null;
   return (
     <>
       <h2 class="label">
@@ -80,7 +80,7 @@ export function LogPanel({ book, current, newest, selected, select, readPage }: 
           </button>
         )}
       </div>
-      {behind && <StateOf batch={behind} />}
+      {selectedBatch && <StateOf batch={selectedBatch} />}
     </>
   );
 }
@@ -126,10 +126,10 @@ function StateOf({ batch }: { batch: Batch }) {
     ...(state.finalize ? [[w.facts.finalize, String(state.finalize)] as const] : []),
   ];
   return (
-    <section class="behind" aria-label={`${w.state} ${w.behind(batch.n)}`}>
+    <section class="behind" aria-label={`${w.state} ${w.afterBatch(batch.n)}`}>
       <h2 class="label">
         {w.state}
-        <span>{w.behind(batch.n)}</span>
+        <span>{w.afterBatch(batch.n)}</span>
       </h2>
       <dl class="state">
         {facts.map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name} value`}>{value}</dd>])}

@@ -81,7 +81,7 @@ function Part({ title, children }: { title: string; children: ComponentChildren 
 
 function Facts({ reply }: { reply: Reply }) {
   const { decision } = reply;
-  const standing = decision.interrupted ? w.interrupted : decision.accepted ? w.accepted : w.refused;
+  const outcome = decision.interrupted ? w.interrupted : decision.accepted ? w.accepted : w.refused;
   const took = Date.parse(reply.ended_at) - Date.parse(reply.started_at);
   const figures = reply.usage && figuresOf(reply.usage);
   const tokens = figures
@@ -89,7 +89,7 @@ function Facts({ reply }: { reply: Reply }) {
     : words.rounds.notCounted;
   const facts: readonly (readonly [string, string])[] = [
     [w.model, oneLine(reply.model)],
-    [w.action, `${decision.action}, ${standing}`],
+    [w.action, `${decision.action}, ${outcome}`],
     [w.asked, reply.started_at.replace("T", " ").replace("Z", " UTC")],
     [w.first, reply.first_ms === null ? w.unknown : formatMs(reply.first_ms)],
     [w.took, formatMs(took)],

@@ -74,7 +74,7 @@ function RowOf({ row, context }: { row: Row; context: PieceContext }) {
   return (
     <p class="cachemark">
       <span>{w.mark(row.mark)}</span>
-      <span>{w.behind(formatNumber(row.tokens), row.what)}</span>
+      <span>{w.atMark(formatNumber(row.tokens), row.what)}</span>
     </p>
   );
 }

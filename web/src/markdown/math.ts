@@ -102,7 +102,7 @@ export function maskFormulas(text: string, masked: string): string {
   for (let i = 0; i < text.length; i += 1) {
     const char = text.charAt(i);
     if (char === "`") {
-      i = behindCode(text, i) - 1;
+      i = codeEnd(text, i) - 1;
     } else if (char === "$" || char === "\\") {
       const length = readFormula(text, i)?.raw.length ?? 0;
       if (length > 0) result = result.slice(0, i) + "a".repeat(length) + result.slice(i + length);
@@ -113,7 +113,7 @@ export function maskFormulas(text: string, masked: string): string {
 }
 
 /** Return the end of a span of code; if it is unterminated, the end of its mark. */
-function behindCode(text: string, at: number): number {
+function codeEnd(text: string, at: number): number {
   const mark = /`+/y;
   mark.lastIndex = at;
   const run = mark.exec(text)?.[0] ?? "`";

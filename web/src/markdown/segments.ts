@@ -149,7 +149,7 @@ export class Segmenter {
       this.#head = null;
       return;
     }
-    const behindBlank = this.#blank;
+    const afterBlank = this.#blank;
     this.#blank = false;
     if (this.#mode.is === "markup") {
       if (this.#mode.ends?.test(line)) this.#mode = OPEN;
@@ -159,9 +159,9 @@ export class Segmenter {
     const indented = line.startsWith(" ") || line.startsWith("\t");
     // An indented line may belong to the open block, so it is cut off only as a last resort.
     const full = start - this.#start >= SEGMENT_MAX_CHARS * (indented ? 2 : 1);
-    if (full || (behindBlank && !indented && !(this.#list && LIST.test(line)))) this.#cut(start, out);
+    if (full || (afterBlank && !indented && !(this.#list && LIST.test(line)))) this.#cut(start, out);
     if (this.#openFence(line, start, out)) return;
-    this.#openMarkup(line, behindBlank || start === this.#start);
+    this.#openMarkup(line, afterBlank || start === this.#start);
     this.#feedTable(text, line, start, out);
     if (LIST.test(line)) this.#list = true;
   }
@@ -175,13 +175,13 @@ export class Segmenter {
     return true;
   }
 
-  #openMarkup(line: string, behindBlank: boolean): void {
+  #openMarkup(line: string, afterBlank: boolean): void {
     for (const [begins, ends] of MARKUP) {
       if (!begins.test(line)) continue;
       if (!ends.test(line.replace(begins, ""))) this.#mode = { is: "markup", ends };
       return;
     }
-    if (BLOCK_TAG.test(line) || (behindBlank && TAG.test(line))) this.#mode = { is: "markup", ends: null };
+    if (BLOCK_TAG.test(line) || (afterBlank && TAG.test(line))) this.#mode = { is: "markup", ends: null };
   }
 
   #feedTable(text: string, line: string, start: number, out: Segment[]): void {

@@ -67,14 +67,14 @@ function acted(round: Round, at: number): Round {
 }
 
 /** Add an event that a tool emitted while it ran. An event of a hook is an item of the round. */
-export function told(turn: Turn, event: ClientEvent): Turn {
+export function toolEmitted(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const callId = textOf(data, "call_id");
   const one = { type: textOf(data, "type"), data: data.data };
   const called = changeCall(turn, callId, (call) => ({ ...call, events: [...call.events, one] }));
   if (called !== turn || turn.rounds.length === 0) return called;
   const last = (turn.rounds.at(-1) as Round).iteration;
-  return changeRound(turn, last, (round) => withItem(round, { is: "told", toolId: textOf(data, "tool_id"), ...one }));
+  return changeRound(turn, last, (round) => withItem(round, { is: "event", toolId: textOf(data, "tool_id"), ...one }));
 }
 
 /** Let a call wait for approval. */

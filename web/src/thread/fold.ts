@@ -191,8 +191,8 @@ function changeLane(
   const stream = thread.stream?.claim === effect.claim ? thread.stream : emptyStream(effect.claim);
   const lane = change(laneOf(stream, effect.lane));
   const isNew = laneKind(lane.name) === "" && !stream.lanes.has(lane.name);
-  const told = isNew ? counted(thread, lane.name.replace(/\d+/g, "<i>")) : thread;
-  return drawn({ ...told, stream: withLane(stream, lane) }, lane);
+  const noted = isNew ? counted(thread, lane.name.replace(/\d+/g, "<i>")) : thread;
+  return drawn({ ...noted, stream: withLane(stream, lane) }, lane);
 }
 
 function drawn(thread: Thread & { readonly stream: Stream }, lane: Lane): Thread {

@@ -30,10 +30,12 @@ function foldFrames(thread: Thread, frames: readonly EventFrame[]): Thread {
 
 /** Put a thread after an older one. */
 function joined(page: Thread, thread: Thread): Thread {
-  const told = thread.early.reduce((older, { n, event }) => afterwards(older, n, event), page);
+  const merged = thread.early.reduce((older, { n, event }) => afterwards(older, n, event), page);
   // The part of a turn that the thread had is now in the page's turn.
-  const own = thread.turns.filter((turn) => turn.openedN > 0 || !told.turns.some((one) => one.turnId === turn.turnId));
-  const [older, turns] = withPrompts(told, own);
+  const own = thread.turns.filter(
+    (turn) => turn.openedN > 0 || !merged.turns.some((one) => one.turnId === turn.turnId),
+  );
+  const [older, turns] = withPrompts(merged, own);
   return {
     ...thread,
     title: thread.title || older.title,
@@ -56,9 +58,9 @@ function afterwards(page: Thread, n: number, event: ClientEvent): Thread {
   const at = page.turns.findLastIndex((turn) => turn.turnId === event.turn_id);
   const turn = page.turns[at];
   if (!turn) return kept;
-  const told =
+  const merged =
     event.type === "chat.conversation.accepted" ? withMessage(turn, messageOf(n, event)) : foldTurn(turn, n, event);
-  return withTurn(turn.openedN > 0 ? page : kept, at, told);
+  return withTurn(turn.openedN > 0 ? page : kept, at, merged);
 }
 
 /** Add the prompts that are on the page to their turns. */

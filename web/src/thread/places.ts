@@ -6,16 +6,16 @@
  */
 
 import type { ClientEvent } from "../client/index.ts";
-import { approvalAnswered, approvalAsked, callEnded, callStarted, told } from "./acting.ts";
+import { approvalAnswered, approvalAsked, callEnded, callStarted, toolEmitted } from "./acting.ts";
 import { numberOf, numberOrNull, rowsOf, textOf } from "./fields.ts";
 import { filesOf, withFiles } from "./files.ts";
-import { planOf, planTold, withPlan } from "./plans.ts";
+import { planChanged, planOf, withPlan } from "./plans.ts";
 import {
   programMeant,
   programNamed,
   programPrinted,
   programPromised,
-  programStands,
+  programStatusChanged,
   programWritten,
 } from "./programs.ts";
 import { changeRound, decide, withItem } from "./rounds.ts";
@@ -51,7 +51,7 @@ export const IN_TURN: Readonly<Record<string, InTurn>> = {
   "solver.react.decision": decide,
   "react.tool.call": callStarted,
   "react.tool.result": callEnded,
-  "react.tool.event": told,
+  "react.tool.event": toolEmitted,
   "react.tool.rejected": (turn, { data }) =>
     changeRound(turn, numberOf(data, "iteration"), (round) =>
       withItem(round, {
@@ -88,8 +88,8 @@ export const IN_TURN: Readonly<Record<string, InTurn>> = {
   "code_exec.code": programWritten,
   "code_exec.contract": programPromised,
   "code_exec.log": programPrinted,
-  "code_exec.status": programStands,
-  "react.plan": planTold,
+  "code_exec.status": programStatusChanged,
+  "react.plan": planChanged,
   "chat.files": (turn, event) => ({ ...turn, files: withFiles(turn.files, filesOf(event)) }),
   "chat.step deferred": deferred,
   "timeline.external.steer.interrupted": interrupted,

@@ -51,7 +51,7 @@ function changedStep(before: Plan, plan: Plan): number | null {
 }
 
 /** Record that a round changed a plan, and end the plan's draft. */
-export function planTold(turn: Turn, event: ClientEvent): Turn {
+export function planChanged(turn: Turn, event: ClientEvent): Turn {
   const planId = textOf(event.data, "plan_id");
   const at = turn.rounds.findLastIndex((round) => round.decidedAt !== null);
   const round = turn.rounds[at];

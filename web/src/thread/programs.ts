@@ -57,7 +57,7 @@ export const programPrinted = changing((program, { data }) => ({
 }));
 
 /** A run ends with its call; it began when its program was launched. */
-export function programStands(turn: Turn, event: ClientEvent): Turn {
+export function programStatusChanged(turn: Turn, event: ClientEvent): Turn {
   const settled = programStatus(turn, event);
   const callId = textOf(event.data, "execution_id");
   return changeCall(settled, callId, (call) => {

@@ -90,7 +90,7 @@ export type RoundItem =
   /** The round changed a plan. */
   | { readonly is: "plan"; readonly planId: string }
   /** An event from a hook of the bundle, outside any call. */
-  | { readonly is: "told"; readonly toolId: string; readonly type: string; readonly data: unknown };
+  | { readonly is: "event"; readonly toolId: string; readonly type: string; readonly data: unknown };
 
 /** One decision of the model, and its actions. */
 export interface Round {

@@ -117,8 +117,8 @@ export function compacted(turn: Turn, event: ClientEvent): Turn {
   const is = (one: Compaction) => one.compactionId === compactionId;
   if (turn.compactions.some(is)) return { ...turn, compactions: changedLast(turn.compactions, is, () => compaction) };
   const open = openUnlessActing(turn, timeOf(event.ts), (turn.rounds.at(-1)?.iteration ?? -1) + 1);
-  const told = changeLast(open, (round) => withItem(round, { is: "compaction", compactionId }));
-  return { ...told, compactions: [...turn.compactions, compaction] };
+  const next = changeLast(open, (round) => withItem(round, { is: "compaction", compactionId }));
+  return { ...next, compactions: [...turn.compactions, compaction] };
 }
 
 /** Defer an answer: another round follows. */
@@ -141,8 +141,8 @@ export function interrupted(turn: Turn, event: ClientEvent): Turn {
   } as const;
   const isIt = (one: Message) => one.messageId === textOf(data, "message_id");
   const messages = changedLast(turn.messages, isIt, (one) => ({ ...one, state: heeded }));
-  const told = changed(turn, { messages, ending: finalizeRounds });
-  return finalizeRounds > 0 ? withOpenRound(told, timeOf(event.ts)) : withoutEmptyRound(told);
+  const next = changed(turn, { messages, ending: finalizeRounds });
+  return finalizeRounds > 0 ? withOpenRound(next, timeOf(event.ts)) : withoutEmptyRound(next);
 }
 
 export function cited(turn: Turn, event: ClientEvent): Turn {

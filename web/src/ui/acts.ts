@@ -55,7 +55,7 @@ export interface Target {
 }
 
 /** The reason why a message is not accepted yet. */
-export interface Trouble {
+export interface Problem {
   readonly code: string;
   /** The sentence of the error frame; "" shows the sentence of the code. */
   readonly message: string;
@@ -81,7 +81,7 @@ export interface ThreadContext {
   /** Sent but not in the log yet; oldest first. */
   readonly outbox: readonly Message[];
   /** By message id. */
-  readonly troubles: ReadonlyMap<string, Trouble>;
+  readonly problems: ReadonlyMap<string, Problem>;
   /** Ids of hidden messages. */
   readonly discarded: ReadonlySet<string>;
   readonly target: Target | null;

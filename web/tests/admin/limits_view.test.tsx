@@ -12,7 +12,7 @@ let given: ScopeStanding["given"];
 let written: [string, NewLimits][];
 let refusals: string[];
 
-const standing = (scope: ScopeStanding["scope"]): ScopeStanding => ({
+const scopeOf = (scope: ScopeStanding["scope"]): ScopeStanding => ({
   scope,
   given,
   limits: { usd_day: 5, ...given },
@@ -29,16 +29,16 @@ function api(role: string) {
     if (code) throw new ApiError({ status: 412, code, detail: "" });
     written.push([name, limits]);
     given = { ...limits };
-    return standing("tenant");
+    return scopeOf("tenant");
   };
   const own = { scopes: [], tenant: "acme", project: "web", user: "ada", role } as OwnStanding;
   return {
     readLimits: async () => own,
-    readTenantLimits: async () => standing("tenant"),
+    readTenantLimits: async () => scopeOf("tenant"),
     writeTenantLimits: (_: string, limits: NewLimits) => write("tenant")(limits),
-    readProjectLimits: async () => standing("project"),
+    readProjectLimits: async () => scopeOf("project"),
     writeProjectLimits: (_: string, __: string, limits: NewLimits) => write("project")(limits),
-    readUserLimits: async () => standing("user"),
+    readUserLimits: async () => scopeOf("user"),
     writeUserLimits: (_: string, __: string, user: string, limits: NewLimits) => write(`user ${user}`)(limits),
   };
 }

@@ -20,7 +20,7 @@ const MINUTE_MS = 60_000;
 class Page {
   readonly clock = new TestClock();
   readonly far = new FarEnd();
-  readonly told: Effect[] = [];
+  readonly effects: Effect[] = [];
   readonly links: LinkState[] = [];
   readonly failures: Failure[] = [];
   readonly session: Session;
@@ -31,7 +31,7 @@ class Page {
       clock: this.clock,
       state: emptyState(C, 3),
       random: () => 0.5,
-      onEffects: (effects) => this.told.push(...effects),
+      onEffects: (effects) => this.effects.push(...effects),
       onLink: (link) => this.links.push(link),
       onFailure: (failure) => this.failures.push(failure),
       ...given,
@@ -79,7 +79,7 @@ describe("a session that watches the feed", () => {
     const before = page.session.state;
     page.far.say({ frame: "watching", expires_at: 0 });
     page.far.say({ frame: "feed", conversation: "c2", n: 4, read_n: 3 });
-    expect(page.told.map((effect) => effect.kind)).toEqual(["feedHeard", "feedHeard"]);
+    expect(page.effects.map((effect) => effect.kind)).toEqual(["feedHeard", "feedHeard"]);
     expect(page.session.state).toBe(before);
     page.far.cut();
     page.pass(5000);
@@ -125,7 +125,7 @@ describe("a machine that slept", () => {
     page.sync({ open: true, turn_id: "turn_1" });
     page.clock.sleep(PACE.silentS * 2000);
     page.pass(0);
-    expect(page.told.map((effect) => effect.kind)).toEqual(["synced"]);
+    expect(page.effects.map((effect) => effect.kind)).toEqual(["synced"]);
   });
 
   it("replaces a connection on which nothing was asked for", () => {
@@ -204,7 +204,9 @@ describe("a lost connection", () => {
     page.far.refuses = 0;
     page.pass(MINUTE_MS);
     expect(page.session.link.is).toBe("open");
-    expect(page.told.filter((effect) => effect.kind === "refused" && effect.frame.code === "turn_silent")).toEqual([]);
+    expect(page.effects.filter((effect) => effect.kind === "refused" && effect.frame.code === "turn_silent")).toEqual(
+      [],
+    );
   });
 
   it("is given up while it does not open", () => {
@@ -244,7 +246,7 @@ describe("the end of a session", () => {
     expect(page.far.wires.length).toBe(2);
     page.far.say({ frame: "error", code: "unauthorized", message: "no" });
     expect(page.session.link.is).toBe("refused");
-    expect(page.told.at(-1)).toMatchObject({ kind: "refused", frame: { code: "unauthorized" } });
+    expect(page.effects.at(-1)).toMatchObject({ kind: "refused", frame: { code: "unauthorized" } });
     expect(page.failures.map((failure) => failure.code)).toEqual(["unauthorized"]);
   });
 

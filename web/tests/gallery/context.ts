@@ -49,7 +49,7 @@ export function contextOf(state: State): ThreadContext {
     toggle: nothing,
     now: () => state.now ?? at(120),
     outbox: [],
-    troubles: new Map(),
+    problems: new Map(),
     discarded: new Set(),
     target: null,
     earlier: "none",

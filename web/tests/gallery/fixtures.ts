@@ -240,7 +240,7 @@ const rounds: Readonly<Record<string, State>> = {
           { is: "notice", code: "final_answer_with_notes" },
           { is: "rejected", code: "multi_action_bundle_too_many_actions", toolId: "react.read", actionIndex: 2 },
           {
-            is: "told",
+            is: "event",
             toolId: "hooks.audit",
             type: "audit.recorded",
             data: { rule: "four eyes", by: ["ada", "grace"], passed: true },
@@ -321,10 +321,10 @@ const messages: Readonly<Record<string, State>> = {
 
 function tried(code: string, trying: boolean): State {
   const sent = message("And what does it cost?", { n: 0, at: at(60) });
-  const trouble = { code, trying, message: trying ? "" : "Another message has this id." };
+  const problem = { code, trying, message: trying ? "" : "Another message has this id." };
   return {
     thread: foundThread(),
-    context: { outbox: [sent], troubles: new Map([[sent.messageId, trouble]]) },
+    context: { outbox: [sent], problems: new Map([[sent.messageId, problem]]) },
   };
 }
 

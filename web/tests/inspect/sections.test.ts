@@ -37,8 +37,8 @@ describe.each(EVERY)("the request of %s at batch %i", (name, n) => {
     expect(marks.length).toBeLessThanOrEqual(4);
     const sums = view.parts.map((_, at) => view.parts.slice(0, at + 1).reduce((sum, part) => sum + part.tokens, 0));
     expect(marks.map((mark) => mark.tokens)).toEqual(sums.filter((_, at) => view.parts[at]?.mark));
-    const behind = rows.slice(rows.findLastIndex((row) => row.is === "mark") + 1);
-    expect(behind.every((row) => row.is === "piece" && row.shown.everyTime)).toBe(true);
+    const after = rows.slice(rows.findLastIndex((row) => row.is === "mark") + 1);
+    expect(after.every((row) => row.is === "piece" && row.shown.everyTime)).toBe(true);
   });
 });
 

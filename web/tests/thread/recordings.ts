@@ -2,7 +2,7 @@
 
 import conversationsText from "../../../tests/data/thread/conversations.json?raw";
 import logsText from "../../../tests/data/thread/logs.json?raw";
-import toldText from "../../../tests/data/thread/told.json?raw";
+import syntheticText from "../../../tests/data/thread/told.json?raw";
 import {
   type Effect,
   type EventFrame,
@@ -23,14 +23,14 @@ export const conversations: readonly Recording[] = JSON.parse(conversationsText)
 );
 
 /** A log with the events that no conversation has. */
-export const told: readonly Frame[] = JSON.parse(toldText).map(frameOf);
+export const synthetic: readonly Frame[] = JSON.parse(syntheticText).map(frameOf);
 
 /** Logs of any course. */
 export const logs: readonly (readonly Frame[])[] = JSON.parse(logsText).map((log: unknown[]) => log.map(frameOf));
 
 export const everything: readonly Recording[] = [
   ...conversations,
-  { name: "told", frames: told },
+  { name: "synthetic", frames: synthetic },
   ...logs.map((frames, place) => ({ name: `log ${place + 1}`, frames })),
 ];
 

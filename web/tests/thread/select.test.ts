@@ -15,7 +15,7 @@ import {
   traceScale,
 } from "../../src/thread/index.ts";
 import { sayReadout } from "../../src/words/index.ts";
-import { named, threadOf, told } from "./recordings.ts";
+import { named, synthetic, threadOf } from "./recordings.ts";
 
 /** A turn in line, third and then the next, until it begins nine seconds after it was asked for. */
 const inLine = [
@@ -24,9 +24,9 @@ const inLine = [
   eventsOf(2, ["turn.begun", { waited_ms: 9000 }]),
 ].map((one) => parseFrame(one) as Frame);
 
-function eventsOf(n: number, ...told: readonly (readonly [type: string, data: object])[]): object {
+function eventsOf(n: number, ...given: readonly (readonly [type: string, data: object])[]): object {
   const ts = `2026-11-21T10:00:0${n === 1 ? 0 : 9}Z`;
-  const events = told.map(([type, data]) => ({ type, route: "chat_step", ts, turn_id: "turn_1", data }));
+  const events = given.map(([type, data]) => ({ type, route: "chat_step", ts, turn_id: "turn_1", data }));
   return { frame: "events", conversation: "c-1", n, prev: n - 1, events };
 }
 
@@ -74,7 +74,7 @@ describe("the readout", () => {
   });
 
   test("says when a busy provider is asked again, and which attempt that is", () => {
-    const readout = readoutOf(threadOf(told.slice(0, 6)));
+    const readout = readoutOf(threadOf(synthetic.slice(0, 6)));
     const until = Date.parse("2026-11-21T10:05:00Z");
     expect(readout).toEqual({ is: "provider", round: 2, until, attempt: 2, attempts: 4 });
     expect([12_000, 11_001, 0, -500].map((left) => sayReadout(readout, until - left))).toEqual([
@@ -105,7 +105,7 @@ describe("the margin", () => {
   });
 
   test("shows what of the budget the newest request took, by cache class", () => {
-    const usage = threadOf(told).turns[0]?.rounds[0]?.usage;
+    const usage = threadOf(synthetic).turns[0]?.rounds[0]?.usage;
     expect(usage && tokenStack(usage)).toEqual({ read: 2_100, written: 6_000, plain: 300, output: 90 });
     const context = contextOf(threadOf(named("an answer")));
     expect(context?.max).toBe(80_000);
@@ -115,7 +115,7 @@ describe("the margin", () => {
 });
 
 describe("a trace", () => {
-  const thread: Thread = threadOf(told);
+  const thread: Thread = threadOf(synthetic);
   const turn = thread.turns[0] as Turn;
 
   test("has the model, then each call for as long as it ran", () => {
@@ -129,7 +129,7 @@ describe("a trace", () => {
   });
 
   test("shows what runs up to now", () => {
-    const running = threadOf(told.slice(0, 4));
+    const running = threadOf(synthetic.slice(0, 4));
     const open = openTurn(running) as Turn;
     const round = open.rounds.at(-1);
     const segments = round ? traceOf(open, round, open.startedAt + 9_000) : [];

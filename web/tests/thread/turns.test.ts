@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Frame } from "../../src/client/index.ts";
 import { foldBatch } from "../../src/thread/fold.ts";
 import { type Call, draftAt, type Round, type Thread, type Turn } from "../../src/thread/index.ts";
-import { named, threadOf, told } from "./recordings.ts";
+import { named, synthetic, threadOf } from "./recordings.ts";
 
 function turnOf(frames: readonly Frame[], place = 0): Turn {
   return threadOf(frames).turns.at(place) as Turn;
@@ -34,10 +34,10 @@ describe("the states of a program", () => {
     (turns[0]?.rounds ?? []).flatMap((round) => round.calls.flatMap((call) => (call.program ? [call] : []))),
   );
   const [first] = programs as [Call];
-  const stood = programs.map((call) => call.program?.state);
+  const observed = programs.map((call) => call.program?.state);
 
   test("is started, runs and is collected, each as it is told", () => {
-    expect(stood.filter((state, place) => state !== stood[place - 1])).toEqual([
+    expect(observed.filter((state, place) => state !== observed[place - 1])).toEqual([
       "writing",
       "ready",
       "starting",
@@ -104,8 +104,8 @@ describe("a round", () => {
   });
 
   test("has what was corrected, refused, waited for and told in it, in order", () => {
-    const [first, second] = turnOf(told).rounds as [Round, Round];
-    expect(first.items.map((item) => item.is)).toEqual(["told", "call", "call", "notice", "rejected", "plan"]);
+    const [first, second] = turnOf(synthetic).rounds as [Round, Round];
+    expect(first.items.map((item) => item.is)).toEqual(["event", "call", "call", "notice", "rejected", "plan"]);
     expect(first.bust).toEqual({ reason: "hide", expectedTokens: 8_100, readTokens: 2_100 });
     expect(first.roundsLeft).toBe(13);
     expect(second.items.map((item) => item.is)).toEqual(["waiting", "plan"]);
@@ -133,7 +133,7 @@ describe("a call", () => {
   });
 
   test("of several runs when the one before it has ended", () => {
-    const frames = upTo(told, "round.restarted").slice(0, -1);
+    const frames = upTo(synthetic, "round.restarted").slice(0, -1);
     const calls = callsOf(turnOf(frames));
     expect(calls.map((call) => call.state)).toEqual(["ok", "running"]);
     expect(calls[1]?.startedAt).toBe((calls[0]?.startedAt ?? 0) + 142);
@@ -149,12 +149,12 @@ describe("a call", () => {
   });
 
   test("that fetches pages has a row for each, those that failed too", () => {
-    const [call] = callsOf(turnOf(told));
+    const [call] = callsOf(turnOf(synthetic));
     expect(call?.fetched?.results.map((row) => [row.status, row.error])).toEqual([
       ["success", ""],
       ["timeout", "the page did not come"],
     ]);
-    expect(threadOf(told).sources.get(1)?.snippet).toBe("a page");
+    expect(threadOf(synthetic).sources.get(1)?.snippet).toBe("a page");
   });
 
   test.each([
@@ -266,7 +266,7 @@ describe("a file and a plan", () => {
   });
 
   test("the newest version of a plan counts, and says which step it changed", () => {
-    const [plan] = threadOf(told).plans;
+    const [plan] = threadOf(synthetic).plans;
     expect(plan?.steps.map((step) => step.status)).toEqual(["done", "pending"]);
     expect([plan?.changed, plan?.versions]).toEqual([0, 2]);
   });
@@ -314,7 +314,7 @@ describe("a message beside the open turn", () => {
 
 describe("what is said outside of a turn", () => {
   test("is kept, or handed back", () => {
-    const loose = threadOf(told).loose.map((message) => [message.kind, message.source, message.state]);
+    const loose = threadOf(synthetic).loose.map((message) => [message.kind, message.source, message.state]);
     expect(loose).toEqual([
       ["steer", "", { is: "dropped", reason: "nothing_to_steer" }],
       ["alert", "weather", { is: "said" }],
@@ -322,10 +322,10 @@ describe("what is said outside of a turn", () => {
   });
 
   test("the newest feedback of each origin counts, and one that was withdrawn does not", () => {
-    expect(turnOf(told).feedback).toEqual([{ origin: "machine", reaction: "ok", text: "exact" }]);
+    expect(turnOf(synthetic).feedback).toEqual([{ origin: "machine", reaction: "ok", text: "exact" }]);
   });
 
   test("the conversation has the title that it was given", () => {
-    expect(threadOf(told).title).toBe("pay the bill");
+    expect(threadOf(synthetic).title).toBe("pay the bill");
   });
 });

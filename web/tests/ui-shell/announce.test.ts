@@ -16,9 +16,9 @@ describe("what is said aloud", () => {
 
   it("is said at once, and then at most every 5 s the newest alone", () => {
     const { clock, said, announcer } = listening();
-    announcer.tell(passing("Working"));
-    announcer.tell(passing("one"));
-    announcer.tell(passing("two"));
+    announcer.announce(passing("Working"));
+    announcer.announce(passing("one"));
+    announcer.announce(passing("two"));
     expect(said).toEqual(["Working"]);
     clock.pass(4_999);
     expect(said).toEqual(["Working"]);
@@ -28,16 +28,16 @@ describe("what is said aloud", () => {
 
   it("leaves out no paragraph of an answer", () => {
     const { clock, said, announcer } = listening();
-    announcer.tell(passing("Working"));
-    announcer.tell({ text: "First.", keeps: true });
-    announcer.tell({ text: "Second.", keeps: true });
+    announcer.announce(passing("Working"));
+    announcer.announce({ text: "First.", keeps: true });
+    announcer.announce({ text: "Second.", keeps: true });
     clock.pass(5_000);
     expect(said).toEqual(["Working", "First.\nSecond."]);
   });
 
   it("ends with silence", () => {
     const { clock, said, announcer } = listening();
-    announcer.tell(passing("Working"));
+    announcer.announce(passing("Working"));
     clock.pass(60_000);
     expect(said).toEqual(["Working"]);
   });

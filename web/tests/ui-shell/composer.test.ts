@@ -59,8 +59,8 @@ describe("the acts", () => {
 
 describe("the length of a text", () => {
   it("is not spoken of below nine tenths", () => {
-    expect(lengthOf("a".repeat(20_000)).tell).toBe(false);
-    expect(lengthOf("a".repeat(28_000))).toMatchObject({ tell: true });
+    expect(lengthOf("a".repeat(20_000)).shown).toBe(false);
+    expect(lengthOf("a".repeat(28_000))).toMatchObject({ shown: true });
   });
 
   it("counts bytes as the wire has them", () => {

@@ -193,7 +193,7 @@ describe("a message that is not taken", () => {
     const id = String(socket.asked("send")[0]?.message_id);
     socket.say({ frame: "error", code: "bad_event", message: "no", message_id: id, conversation: "chat-one" });
     draw();
-    expect(conversation.store.value.troubles.get(id)).toEqual({ code: "bad_event", message: "no", trying: false });
+    expect(conversation.store.value.problems.get(id)).toEqual({ code: "bad_event", message: "no", trying: false });
     expect(conversation.store.value.outbox).toHaveLength(1);
   });
 
@@ -216,7 +216,7 @@ describe("a message that is not taken", () => {
     socket.say({ ...refusal, conversation: "chat-one", retry_after_s: 40, retryable: true });
     draw();
     expect(conversation.store.value.blockedUntil).toBe(clock.nowMs() + 40_000);
-    expect(conversation.store.value.troubles.get(id)?.trying).toBe(true);
+    expect(conversation.store.value.problems.get(id)?.trying).toBe(true);
   });
 
   it("is not spoken of for 20 s, and then as one that is tried again", () => {
@@ -224,9 +224,9 @@ describe("a message that is not taken", () => {
     conversation.say("go");
     const [message] = conversation.store.value.outbox;
     clock.pass(19_000);
-    expect(conversation.store.value.troubles.size).toBe(0);
+    expect(conversation.store.value.problems.size).toBe(0);
     clock.pass(2_000);
-    expect(conversation.store.value.troubles.get(message?.messageId ?? "")?.trying).toBe(true);
+    expect(conversation.store.value.problems.get(message?.messageId ?? "")?.trying).toBe(true);
   });
 });
 
@@ -256,7 +256,7 @@ describe("a message whose files the server no longer has", () => {
     expect(conversation.store.value.outbox).toHaveLength(1);
     await refuseLast();
     expect(socket.asked("send")).toHaveLength(2);
-    expect([...conversation.store.value.troubles.values()]).toMatchObject([{ code: "upload_missing" }]);
+    expect([...conversation.store.value.problems.values()]).toMatchObject([{ code: "upload_missing" }]);
   });
 
   it("goes up again when the reader wants it", async () => {
@@ -295,7 +295,7 @@ describe("a message that says too much", () => {
     socket.say({ frame: "error", code: "input_too_long", message: "", message_id: id, conversation: "chat-one" });
     draw();
     expect(conversation.composer.draft.value.text).toBe("next");
-    expect(conversation.store.value.troubles.get(id)).toMatchObject({ code: "input_too_long", trying: false });
+    expect(conversation.store.value.problems.get(id)).toMatchObject({ code: "input_too_long", trying: false });
   });
 
   it("goes out again as a file if another client could send it as text", async () => {

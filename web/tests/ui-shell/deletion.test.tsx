@@ -93,7 +93,7 @@ const press = async (name: string) => {
   });
 };
 /** A conversation is deleted on another device. */
-const tell = (frame: "events" | "feed", n = 9) => {
+const sendDeletion = (frame: "events" | "feed", n = 9) => {
   const data = { state: "deleted", updated_at: "", current_turn_id: "", completion: "" };
   const events = [{ type: "conv.status", route: "conv_status", ts: "2026-11-25T09:00:00Z", data }];
   const where = frame === "events" ? { prev: n - 1 } : {};
@@ -193,7 +193,7 @@ describe("a conversation that is deleted elsewhere", () => {
   it("is told by the address of one that is no longer there, and what was written can go along", async () => {
     await opened("/c/chat-one");
     page.current.value.composer.write("and the rest?");
-    tell("feed");
+    sendDeletion("feed");
     draw();
     expect(root.querySelector(".blank p")?.textContent).toBe("This conversation was deleted.");
     await press("Start a new conversation with your draft");
@@ -238,7 +238,7 @@ describe("everything of a user", () => {
   it("is exported page by page, each a line of JSON", async () => {
     const asked: unknown[] = [];
     const nexts = ["two", ""];
-    const told: number[] = [];
+    const counts: number[] = [];
     const exported = await exportAll(
       {
         exportMe: async (query) => {
@@ -246,10 +246,10 @@ describe("everything of a user", () => {
           return { next: nexts.shift() ?? "", turns: [asked.length] };
         },
       },
-      (pages) => told.push(pages),
+      (pages) => counts.push(pages),
     );
     expect(asked).toEqual([{}, { after: "two" }]);
-    expect(told).toEqual([1, 2]);
+    expect(counts).toEqual([1, 2]);
     expect(
       exported
         .trim()

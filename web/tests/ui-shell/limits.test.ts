@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { Budget, type Standing, stateOf } from "../../src/ui/limits/budget.ts";
+import { Budget, type ScopeLimits, stateOf } from "../../src/ui/limits/budget.ts";
 import { sayLeft } from "../../src/ui/limits/left_line.tsx";
 import { sayLimit, sayRefused } from "../../src/ui/limits/limit_codes.ts";
 import { Conversation } from "../../src/ui/store/conversation.ts";
@@ -9,13 +9,17 @@ const NOW = Date.UTC(2026, 10, 25, 9);
 const DAY = "2026-11-26T00:00:00Z";
 const MONTH = "2026-12-01T00:00:00Z";
 
-function standing(scope: Standing["scope"], limits: Standing["limits"] = {}, used: Standing["used"] = {}): Standing {
+function scopeOf(
+  scope: ScopeLimits["scope"],
+  limits: ScopeLimits["limits"] = {},
+  used: ScopeLimits["used"] = {},
+): ScopeLimits {
   return { scope, limits, used, day_ends_at: DAY, month_ends_at: MONTH };
 }
 
 describe("what is left", () => {
   it("is nothing where there is no limit", () => {
-    expect(stateOf([standing("user"), standing("project", { usd_day: null }), standing("tenant")])).toEqual({
+    expect(stateOf([scopeOf("user"), scopeOf("project", { usd_day: null }), scopeOf("tenant")])).toEqual({
       lefts: [],
       stopped: "",
     });
@@ -23,8 +27,8 @@ describe("what is left", () => {
 
   it("is the tightest limit of each kind, whosever it is", () => {
     const { lefts } = stateOf([
-      standing("user", { usd_day: 5, usd_month: 50 }, { usd_day: 1, usd_month: 20 }),
-      standing("project", { usd_day: 100, tokens_month: 2_000_000 }, { usd_day: 99.5, tokens_month: 800_000 }),
+      scopeOf("user", { usd_day: 5, usd_month: 50 }, { usd_day: 1, usd_month: 20 }),
+      scopeOf("project", { usd_day: 100, tokens_month: 2_000_000 }, { usd_day: 99.5, tokens_month: 800_000 }),
     ]);
     expect(lefts.map(sayLeft)).toEqual([
       "$0.50 of $100.00 today of the project",
@@ -34,19 +38,19 @@ describe("what is left", () => {
 
   it("is nothing below zero, and of storage it is told when little is left", () => {
     const gb = 1024 ** 3;
-    const { lefts } = stateOf([standing("user", { usd_day: 1, storage_bytes: gb }, { usd_day: 1.2 })]);
+    const { lefts } = stateOf([scopeOf("user", { usd_day: 1, storage_bytes: gb }, { usd_day: 1.2 })]);
     expect(lefts.map(sayLeft)).toEqual(["$0.00 of $1.00 today"]);
-    const full = stateOf([standing("user", { storage_bytes: gb }, { storage_bytes: 0.9 * gb })]);
+    const full = stateOf([scopeOf("user", { storage_bytes: gb }, { storage_bytes: 0.9 * gb })]);
     expect(full.lefts.map(sayLeft)).toEqual(["102 MB of 1 GB of storage"]);
   });
 
   it("names the reason of a stop", () => {
-    expect(stateOf([standing("user"), standing("tenant", { stopped: "unpaid" })]).stopped).toBe("unpaid");
+    expect(stateOf([scopeOf("user"), scopeOf("tenant", { stopped: "unpaid" })]).stopped).toBe("unpaid");
   });
 
   it("is read again once a while after turns have ended, and stays if it cannot be read", async () => {
     const clock = new ScriptedClock(NOW);
-    const answers = [[standing("user", { usd_day: 5 }, { usd_day: 1 })], null];
+    const answers = [[scopeOf("user", { usd_day: 5 }, { usd_day: 1 })], null];
     let reads = 0;
     const budget = new Budget(async () => {
       reads += 1;
@@ -112,7 +116,7 @@ describe("a refusal by a limit", () => {
     conversation.composer.write("and");
     socket.say(refusalOf(socket, "limit_usd"));
     expect(conversation.store.value.outbox).toMatchObject([{ text: "sum it all" }]);
-    expect([...conversation.store.value.troubles.values()]).toMatchObject([{ code: "limit_usd", trying: false }]);
+    expect([...conversation.store.value.problems.values()]).toMatchObject([{ code: "limit_usd", trying: false }]);
     expect(conversation.composer.draft.value.text).toBe("and");
   });
 
@@ -120,7 +124,7 @@ describe("a refusal by a limit", () => {
     const conversation = begun();
     conversation.say("sum it all");
     socket.say(refusalOf(socket, "limit_turns", { message: "Busy.", retry_after_s: 5, retryable: true }));
-    expect([...conversation.store.value.troubles.values()]).toMatchObject([{ code: "limit_turns", trying: true }]);
+    expect([...conversation.store.value.problems.values()]).toMatchObject([{ code: "limit_turns", trying: true }]);
     expect(conversation.store.value.blockedUntil).toBe(0);
   });
 

@@ -97,8 +97,8 @@ describe("the list", () => {
   it("has a row for a conversation that only the feed knows, at its time", () => {
     const { list } = listed();
     const data = { state: "in_progress" };
-    const told = { type: "conv.status", route: "", turn_id: "", step: "", status: "", data };
-    const event = { ...told, ts: "2026-11-25T09:15:00Z" };
+    const status = { type: "conv.status", route: "", turn_id: "", step: "", status: "", data };
+    const event = { ...status, ts: "2026-11-25T09:15:00Z" };
     list.hear({ frame: "feed", conversation: "b", n: 1, events: [event], read_n: 0 });
     const at = Date.parse("2026-11-25T09:15:00Z");
     expect(list.store.value.rows).toMatchObject([{ conversation: "b", state: "in_progress", at, unread: true }]);

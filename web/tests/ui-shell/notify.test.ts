@@ -9,7 +9,7 @@ function row(conversation: string, more: Partial<ListRow> = {}): ListRow {
 }
 
 let list: Store<ListState>;
-let told: string[][];
+let shown: string[][];
 let nowMs: number;
 let hidden: boolean;
 let stop: () => void;
@@ -18,11 +18,11 @@ const shows = (...rows: readonly ListRow[]) => list.update({ rows });
 
 beforeEach(() => {
   list = new Store<ListState>({ phase: "ready", feed: new Map(), activity: new Map(), rows: [], next: "" });
-  told = [];
+  shown = [];
   nowMs = 1_000_000;
   hidden = true;
   shows(row("old", { state: "in_progress", waits: true }), row("a"));
-  stop = watchList(list, { nowMs: () => nowMs, hidden: () => hidden, show: (...words) => told.push(words) });
+  stop = watchList(list, { nowMs: () => nowMs, hidden: () => hidden, show: (...words) => shown.push(words) });
 });
 
 const runs = (more: Partial<ListRow> = {}) => row("a", { state: "in_progress", ...more });
@@ -32,7 +32,7 @@ describe("a notification", () => {
     shows(runs());
     shows(runs({ waits: true }));
     shows(runs({ waits: true, unread: true }));
-    expect(told).toEqual([["a", "About a", "Needs your approval"]]);
+    expect(shown).toEqual([["a", "About a", "Needs your approval"]]);
   });
 
   it("shows that a long turn has ended", () => {
@@ -45,7 +45,7 @@ describe("a notification", () => {
     shows(runs());
     nowMs += 60_000;
     shows(row("a", { state: "error" }));
-    expect(told.map(([, , words]) => words)).toEqual(["Finished", "Ended with an error"]);
+    expect(shown.map(([, , words]) => words)).toEqual(["Finished", "Ended with an error"]);
   });
 
   it("is not shown while the page is seen, nor for what was so before, nor later than it is wanted", () => {
@@ -56,7 +56,7 @@ describe("a notification", () => {
     stop();
     shows(row("new"));
     shows(row("new", { waits: true }));
-    expect(told).toEqual([]);
+    expect(shown).toEqual([]);
   });
 });
 

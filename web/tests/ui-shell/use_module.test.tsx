@@ -28,14 +28,14 @@ it("is there at once where it was loaded before", async () => {
 });
 
 it("that cannot be loaded is reported to its caller, and nothing is drawn", async () => {
-  let told = 0;
+  let failures = 0;
   const { root, draw } = show(
     () => Promise.reject(new Error("gone")),
     () => {
-      told += 1;
+      failures += 1;
     },
   );
   act(draw);
-  await eventually(() => expect(told).toBe(1));
+  await eventually(() => expect(failures).toBe(1));
   expect(root.textContent).toBe("");
 });

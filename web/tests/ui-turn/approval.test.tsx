@@ -23,7 +23,7 @@ test("a request for a program shows the program, and offers no editing", () => {
 test("approving takes one press, and is on its way then", async () => {
   const shown = show("approval-asked");
   shown.press(shown.button("Approve"));
-  expect(shown.told).toEqual([["approve", callOf(shown)]]);
+  expect(shown.called).toEqual([["approve", callOf(shown)]]);
   expect(shown.text).toContain("sending your answer…");
   await shown.settle();
   expect(shown.has("Approve")).toBe(false);
@@ -45,9 +45,9 @@ test("denying goes by keyboard: the field has the focus, Enter sends its words",
   expect(document.activeElement).toBe(field);
   shown.type(field, "Not before Monday.");
   shown.key(field, "Enter", { shiftKey: true });
-  expect(shown.told).toEqual([]);
+  expect(shown.called).toEqual([]);
   shown.key(field, "Enter");
-  expect(shown.told).toEqual([["deny", callOf(shown), "Not before Monday."]]);
+  expect(shown.called).toEqual([["deny", callOf(shown), "Not before Monday."]]);
 });
 
 test("denying needs no words, and Escape takes it back without reaching the page", () => {
@@ -62,7 +62,7 @@ test("denying needs no words, and Escape takes it back without reaching the page
   expect(shown.all("textarea")).toEqual([]);
   shown.press(shown.button("Deny"));
   shown.key(shown.one("textarea"), "Enter");
-  expect(shown.told).toEqual([["deny", callOf(shown), ""]]);
+  expect(shown.called).toEqual([["deny", callOf(shown), ""]]);
 });
 
 test("editing begins with the parameters, says what is no JSON, and sends what is", () => {
@@ -74,11 +74,11 @@ test("editing begins with the parameters, says what is no JSON, and sends what i
   expect(field.getAttribute("aria-invalid")).toBe("true");
   expect(textOf(shown.one(`#${CSS.escape(field.getAttribute("aria-describedby") ?? "")}`))).toContain("Not valid JSON");
   shown.key(field, "Enter", { ctrlKey: true });
-  expect(shown.told).toEqual([]);
+  expect(shown.called).toEqual([]);
   shown.type(field, '{"to": "grace@example.com"}');
   expect(field.getAttribute("aria-invalid")).toBe("false");
   shown.key(field, "Enter", { ctrlKey: true });
-  expect(shown.told).toEqual([["edit", callOf(shown), { to: "grace@example.com" }]]);
+  expect(shown.called).toEqual([["edit", callOf(shown), { to: "grace@example.com" }]]);
 });
 
 test.each(["[]", "null", "1", '"x"'])("parameters are an object, not %s", (text) => {

@@ -35,9 +35,9 @@ test("a path is a link that opens the preview, and a new tab where the reader wa
   const link = card(shown, "react.read").querySelector("a") as HTMLAnchorElement;
   expect(link.getAttribute("href")).toBe("/c/chat-gallery/f/fi%3Aturn_1.files/plan.md");
   shown.press(link, { ctrlKey: true });
-  expect(shown.told).toEqual([]);
+  expect(shown.called).toEqual([]);
   shown.press(link);
-  expect(shown.told).toEqual([["openFile", "fi:turn_1.files/plan.md"]]);
+  expect(shown.called).toEqual([["openFile", "fi:turn_1.files/plan.md"]]);
 });
 
 test("a search says how many results it has for what, each with number, title, host and beginning", () => {
@@ -133,7 +133,7 @@ test("a file of the canvas can be looked at beside the thread while it is writte
   expect(link.getAttribute("aria-label")).toBe("Preview: outputs/totals.md");
   shown.press(link);
   const path = `fi:${shown.thread.turns[0]?.turnId}.outputs/totals.md`;
-  expect(shown.told).toEqual([["openFile", path]]);
+  expect(shown.called).toEqual([["openFile", path]]);
 });
 
 test("a text that is written is open while it grows; one that was cut off says why and is dimmed", () => {

@@ -65,7 +65,7 @@ test("a turn that broke says why with its code, dims what had streamed, and can 
   expect(shown.one(".say").className).toContain("dimmed");
   shown.press(shown.button("Send again"));
   const prompt = shown.thread.turns[0]?.prompts[0];
-  expect(shown.told).toEqual([["sendAgain", prompt]]);
+  expect(shown.called).toEqual([["sendAgain", prompt]]);
   // A second click would send it twice.
   shown.draw({ discarded: new Set([prompt?.messageId ?? ""]) });
   expect(shown.has("Send again")).toBe(false);
@@ -93,7 +93,7 @@ test("a followup fills the field on a click, and is sent with Shift", () => {
   const shown = show("done");
   shown.press(shown.button("Make a plan with three steps"));
   shown.press(shown.button("Write what you found"), { shiftKey: true });
-  expect(shown.told).toEqual([
+  expect(shown.called).toEqual([
     ["fillComposer", "Make a plan with three steps"],
     ["send", "Write what you found to cache.md"],
   ]);
@@ -207,7 +207,7 @@ test("a rating is sent at once, and asks for a line that is optional", async () 
   expect(field.getAttribute("maxlength")).toBe("1000");
   shown.type(field, " Too long. ");
   shown.press(shown.button("Send"));
-  expect(shown.told).toEqual([
+  expect(shown.called).toEqual([
     ["rate", turnId(shown), "not_ok", "", expect.any(Function)],
     ["rate", turnId(shown), "not_ok", "Too long.", expect.any(Function)],
   ]);
@@ -223,7 +223,7 @@ test("the same rating once more takes it back; another one replaces it", async (
   await shown.settle();
   expect(pressed(shown, "Bad answer")).toBe("false");
   expect(shown.text).toContain("Feedback removed.");
-  expect(shown.told.at(-1)).toEqual(["rate", turnId(shown), null, "", expect.any(Function)]);
+  expect(shown.called.at(-1)).toEqual(["rate", turnId(shown), null, "", expect.any(Function)]);
 });
 
 test("what stands is shown with its words, and a machine's rating as such", () => {
@@ -242,7 +242,7 @@ test("a rating that is refused says why; one that comes too early is kept", asyn
 
   const early = show("done");
   early.press(early.button("Good answer"));
-  const onKept = early.told[0]?.at(-1) as () => void;
+  const onKept = early.called[0]?.at(-1) as () => void;
   act(() => onKept());
   expect(early.text).toContain("Will be sent when the turn ends.");
   await early.settle();

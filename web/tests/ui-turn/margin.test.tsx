@@ -39,7 +39,7 @@ test("files are a row each, the newest first, one that was written again with ho
   shown.press(shown.button("All 12"));
   expect(rows().length).toBe(12);
   shown.press(rows()[1] as HTMLElement);
-  expect(shown.told).toEqual([["openFile", "fi:turn_1.files/report-11.md"]]);
+  expect(shown.called).toEqual([["openFile", "fi:turn_1.files/report-11.md"]]);
 });
 
 test("while older turns are not here, counts say of how many turns they are", () => {

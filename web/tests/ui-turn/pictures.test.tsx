@@ -7,13 +7,13 @@ const seen = new Map<Element, (near: boolean) => void>();
 /** Sees what a test brings into view. */
 class Observer {
   readonly #watched: Element[] = [];
-  readonly #tell: (seen: readonly { isIntersecting: boolean }[]) => void;
-  constructor(tell: (seen: readonly { isIntersecting: boolean }[]) => void) {
-    this.#tell = tell;
+  readonly #report: (seen: readonly { isIntersecting: boolean }[]) => void;
+  constructor(report: (seen: readonly { isIntersecting: boolean }[]) => void) {
+    this.#report = report;
   }
   observe(element: Element): void {
     this.#watched.push(element);
-    seen.set(element, (isIntersecting) => this.#tell([{ isIntersecting }]));
+    seen.set(element, (isIntersecting) => this.#report([{ isIntersecting }]));
   }
   disconnect(): void {
     for (const element of this.#watched) seen.delete(element);
@@ -53,7 +53,7 @@ test("a picture opens in the preview, whether it could be drawn or not; other fi
   shown.press(roof as HTMLElement);
   shown.press(lost as HTMLElement);
   shown.press(shown.one(".thread ul[aria-label='3 new files'] .path"));
-  expect(shown.told.filter(([act]) => act === "openFile")).toEqual([
+  expect(shown.called.filter(([act]) => act === "openFile")).toEqual([
     ["openFile", "fi:turn_1.user.attachments/roof.png"],
     ["openFile", "fi:turn_1.files/lost.png"],
     ["openFile", "fi:turn_1.files/totals.csv"],

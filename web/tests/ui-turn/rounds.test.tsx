@@ -43,7 +43,7 @@ test("an opened round says how long the model and the tools took, and leads to t
   const foot = shown.one(".round-foot");
   expect(textOf(foot)).toContain("1.2 s in the model, 6 ms in tools · 14 rounds left");
   shown.press(foot.querySelector("a") as HTMLElement);
-  expect(shown.told).toEqual([["openTimeline", shown.thread.turns[0]?.turnId, 0]]);
+  expect(shown.called).toEqual([["openTimeline", shown.thread.turns[0]?.turnId, 0]]);
 });
 
 test("a reader who may not inspect sees no way to the timeline", () => {
@@ -119,7 +119,7 @@ test("a message that is handed back can be sent now, or discarded, and is offere
   expect(shown.text).toContain("Not used: the answer was already complete.");
   shown.press(shown.button("Send now"));
   shown.press(shown.button("Discard"));
-  expect(shown.told).toEqual([
+  expect(shown.called).toEqual([
     ["sendAgain", handed],
     ["discard", handed?.messageId],
   ]);
@@ -145,7 +145,7 @@ test("a message that is refused says why, and can be sent again", () => {
   const shown = show("message-refused");
   expect(textOf(shown.one(".trouble"))).toContain("Another message has this id. message_id_taken");
   shown.press(shown.button("Send again"));
-  expect(shown.told).toEqual([["sendAgain", shown.context.outbox[0]]]);
+  expect(shown.called).toEqual([["sendAgain", shown.context.outbox[0]]]);
 });
 
 test("a prompt says who sent it, what kind it is and what came with it", () => {

@@ -9,12 +9,12 @@ import { ThreadView } from "../../src/ui/turn/index.ts";
 import { contextOf, acts as gallery } from "../gallery/context.ts";
 import { type State, states } from "../gallery/fixtures.ts";
 
-type Told = readonly [act: keyof Acts, ...rest: unknown[]];
+type ActCall = readonly [act: keyof Acts, ...rest: unknown[]];
 
 export class Shown {
   readonly root = document.createElement("main");
   /** What the reader did, in order. */
-  readonly told: Told[] = [];
+  readonly called: ActCall[] = [];
   /** The codes with which approvals and ratings are answered; "" if there is none left. */
   readonly refusals: string[] = [];
   thread: Thread;
@@ -94,7 +94,7 @@ export class Shown {
     });
   }
 
-  /** Let promises of acts that were told come back. */
+  /** Let promises of acts that were called come back. */
   async settle(): Promise<void> {
     await act(async () => {
       await Promise.resolve();
@@ -112,7 +112,7 @@ export class Shown {
       (...rest: unknown[]) => {
         if (name === "readReceipt") return gallery.readReceipt("");
         if (name === "loadPicture") return gallery.loadPicture(String(rest[0]), new AbortController().signal);
-        this.told.push([name, ...rest]);
+        this.called.push([name, ...rest]);
         return Promise.resolve(this.refusals.shift() ?? "");
       },
   });

@@ -34,7 +34,7 @@ test("while older turns are not here, turns have their numbers in the conversati
   expect(first.getAttribute("aria-setsize")).toBe("235");
   expect(textOf(shown.one(".on-paper"))).toContain("231 earlier turns are not printed.");
   shown.press(shown.button("Show earlier turns (231)"));
-  expect(shown.told).toEqual([["loadEarlier"]]);
+  expect(shown.called).toEqual([["loadEarlier"]]);
 });
 
 test("a turn whose beginning is not here has the number that it has in the conversation", () => {

@@ -30,7 +30,7 @@ export function Announcements({ page }: { page: Page }) {
     setFailure("");
     return conversation.store.subscribe(() => {
       const after = conversation.store.value.thread;
-      for (const news of newsOf(before, after, page.settings.value.reading)) announcer.tell(news);
+      for (const news of newsOf(before, after, page.settings.value.reading)) announcer.announce(news);
       const failed = failureOf(before, after);
       if (failed !== null) setFailure(failed);
       before = after;
@@ -38,7 +38,7 @@ export function Announcements({ page }: { page: Page }) {
   }, [conversation, announcer, page]);
   const alert = useSelector(conversation.store, (state) => state.alert);
   const refused = useSelector(conversation.store, (state) =>
-    [...state.troubles.values()].findLast((one) => !one.trying),
+    [...state.problems.values()].findLast((one) => !one.trying),
   );
   const phase = useSelector(conversation.store, (state) => state.phase);
   const { items } = useStore(conversation.composer.attachments.store);

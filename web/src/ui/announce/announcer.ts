@@ -27,7 +27,7 @@ export class Announcer {
     this.#say = say;
   }
 
-  tell(news: News): void {
+  announce(news: News): void {
     if (news.keeps) this.#kept.push(news.text);
     else this.#newest = news.text;
     this.#plan();

@@ -78,7 +78,7 @@ export function ThreadPane({ page, conversation, acts, marginOpen, closeMargin }
 function useThreadContext(page: Page, conversation: Conversation, route: Route): ThreadContext {
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   const outbox = useSelector(conversation.store, (state) => state.outbox);
-  const troubles = useSelector(conversation.store, (state) => state.troubles);
+  const problems = useSelector(conversation.store, (state) => state.problems);
   const discarded = useSelector(conversation.store, (state) => state.discarded);
   const earlier = useSelector(conversation.store, (state) => state.earlier);
   const target = useTarget(conversation, route);
@@ -98,14 +98,14 @@ function useThreadContext(page: Page, conversation: Conversation, route: Route):
       toggle,
       now: () => conversation.serverClock.nowMs(),
       outbox,
-      troubles,
+      problems,
       discarded,
       target,
       earlier,
       stage: page.config.stage,
       inspect: page.mayInspect,
     }),
-    [conversation, open, toggle, outbox, troubles, discarded, target, earlier, page],
+    [conversation, open, toggle, outbox, problems, discarded, target, earlier, page],
   );
 }
 

@@ -212,7 +212,7 @@ function hintOf({ draft, items, offer, blockedUntil, nowMs, armed, uploads }: Hi
   if (held.length > 0) return sayHeld(held, offer.main, draft.text.trim() !== "" || held.length < items.length);
   if (draft.refusal) return sayRefusal(draft.refusal, nowMs);
   const length = lengthOf(draft.text);
-  if (length.tell) {
+  if (length.shown) {
     const left = length.leftBytes;
     if (left >= 0) return words.left(formatBytes(left));
     return `${words.over(formatBytes(-left))}${uploads ? `: ${words.asFile}` : ""}`;

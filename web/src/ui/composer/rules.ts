@@ -7,7 +7,7 @@ export const TEXT_MAX_CHARS = 32_000;
 /** Room in a frame for everything except the text: ids, names of uploads, time zone. */
 const ENVELOPE_BYTES = 2 * 1024;
 const TEXT_MAX_BYTES = FRAME_MAX_BYTES - ENVELOPE_BYTES;
-const TELL_FROM = 0.9;
+const SHOWN_FROM = 0.9;
 
 export interface Situation {
   readonly text: string;
@@ -55,15 +55,15 @@ export interface Length {
   readonly part: number;
   readonly leftBytes: number;
   /** Whether to show it. */
-  readonly tell: boolean;
+  readonly shown: boolean;
 }
 
 /** Measure a text as it is sent: characters are code points, bytes are those of its JSON. */
 export function lengthOf(text: string): Length {
-  if (text.length < TEXT_MAX_BYTES / 8) return { part: 0, leftBytes: TEXT_MAX_BYTES, tell: false };
+  if (text.length < TEXT_MAX_BYTES / 8) return { part: 0, leftBytes: TEXT_MAX_BYTES, shown: false };
   const bytes = new TextEncoder().encode(JSON.stringify(text)).length;
   const part = Math.max(bytes / TEXT_MAX_BYTES, countCodePoints(text) / TEXT_MAX_CHARS);
-  return { part, leftBytes: Math.floor(TEXT_MAX_BYTES * (1 - part)), tell: part >= TELL_FROM };
+  return { part, leftBytes: Math.floor(TEXT_MAX_BYTES * (1 - part)), shown: part >= SHOWN_FROM };
 }
 
 function countCodePoints(text: string): number {

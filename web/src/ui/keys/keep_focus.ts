@@ -15,10 +15,10 @@ export function keepFocus(document: Document): () => void {
   let last: Element | null = null;
   let around: readonly Element[] = [];
   /** The focused element before the open dialog. */
-  let behind: Element | null = null;
+  let underneath: Element | null = null;
   const note = ({ target }: Event) => {
     const dialog = target instanceof Element ? target.closest("dialog") : null;
-    if (!dialog?.contains(last)) behind = dialog && last;
+    if (!dialog?.contains(last)) underneath = dialog && last;
     last = target instanceof Element && target.matches(":focus-visible") ? target : null;
     around = ancestorsOf(last);
   };
@@ -26,7 +26,7 @@ export function keepFocus(document: Document): () => void {
     const { activeElement } = document;
     const lost = last !== null && (!last.isConnected || last.matches(":disabled"));
     if (!lost || (activeElement !== document.body && activeElement !== last)) return;
-    const next = placeOf(behind) ?? placeNear(around.filter((element) => element.isConnected));
+    const next = placeOf(underneath) ?? placeNear(around.filter((element) => element.isConnected));
     last = null;
     next?.focus();
   };

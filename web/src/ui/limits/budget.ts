@@ -7,7 +7,7 @@ export type What = "usd" | "tokens" | "storage";
 export type Whose = "user" | "project" | "tenant";
 
 /** The limits and usage of a scope, as in `GET /v1/limits`. A null or absent limit means none. */
-export interface Standing {
+export interface ScopeLimits {
   readonly scope: Whose;
   readonly limits: {
     readonly tokens_day?: number | null;
@@ -50,12 +50,12 @@ export interface BudgetState {
 
 /** The answer of `GET /v1/limits`. */
 interface Own {
-  readonly scopes: readonly Standing[];
+  readonly scopes: readonly ScopeLimits[];
   readonly role?: string;
 }
 
 /** Storage is mentioned when less than this share is left. */
-const STORAGE_TELL = 0.2;
+const STORAGE_SHOWN_BELOW = 0.2;
 /** A turn is charged after its end. */
 const SETTLED_MS = 2_000;
 
@@ -94,29 +94,29 @@ export class Budget {
 }
 
 /** Return the tightest limit of each kind, and the reason for a stop if there is one. */
-export function stateOf(standings: readonly Standing[]): Omit<BudgetState, "role"> {
-  const all = standings.flatMap(leftsOf);
+export function stateOf(scopes: readonly ScopeLimits[]): Omit<BudgetState, "role"> {
+  const all = scopes.flatMap(leftsOf);
   const kinds: readonly What[] = ["usd", "tokens", "storage"];
   const lefts = kinds.flatMap((what) => {
     const [tightest] = all.filter((one) => one.what === what).sort((a, b) => part(a) - part(b));
-    return tightest && (what !== "storage" || part(tightest) < STORAGE_TELL) ? [tightest] : [];
+    return tightest && (what !== "storage" || part(tightest) < STORAGE_SHOWN_BELOW) ? [tightest] : [];
   });
-  return { lefts, stopped: standings.map(({ limits }) => limits.stopped ?? "").find(Boolean) ?? "" };
+  return { lefts, stopped: scopes.map(({ limits }) => limits.stopped ?? "").find(Boolean) ?? "" };
 }
 
 function part({ left, of }: Left): number {
   return of > 0 ? left / of : 0;
 }
 
-function leftsOf({ scope: whose, limits, used, day_ends_at, month_ends_at }: Standing): readonly Left[] {
-  const told: Left[] = [];
-  const tell = (what: What, window: Left["window"], of: number | null | undefined, spent = 0, endsAt = "") => {
-    if (of !== null && of !== undefined) told.push({ what, window, whose, of, left: Math.max(of - spent, 0), endsAt });
+function leftsOf({ scope: whose, limits, used, day_ends_at, month_ends_at }: ScopeLimits): readonly Left[] {
+  const lefts: Left[] = [];
+  const add = (what: What, window: Left["window"], of: number | null | undefined, spent = 0, endsAt = "") => {
+    if (of !== null && of !== undefined) lefts.push({ what, window, whose, of, left: Math.max(of - spent, 0), endsAt });
   };
-  tell("usd", "day", limits.usd_day, used.usd_day, day_ends_at);
-  tell("usd", "month", limits.usd_month, used.usd_month, month_ends_at);
-  tell("tokens", "day", limits.tokens_day, used.tokens_day, day_ends_at);
-  tell("tokens", "month", limits.tokens_month, used.tokens_month, month_ends_at);
-  tell("storage", "", limits.storage_bytes, used.storage_bytes);
-  return told;
+  add("usd", "day", limits.usd_day, used.usd_day, day_ends_at);
+  add("usd", "month", limits.usd_month, used.usd_month, month_ends_at);
+  add("tokens", "day", limits.tokens_day, used.tokens_day, day_ends_at);
+  add("tokens", "month", limits.tokens_month, used.tokens_month, month_ends_at);
+  add("storage", "", limits.storage_bytes, used.storage_bytes);
+  return lefts;
 }

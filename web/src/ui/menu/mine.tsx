@@ -18,13 +18,13 @@ export interface ExportApi {
  * Return all data of a user as JSON, one page a line; `onPages` receives the number of pages so far. Throws as the API
  * does.
  */
-export async function exportAll(api: ExportApi, tell: (pages: number) => void): Promise<string> {
+export async function exportAll(api: ExportApi, onPages: (pages: number) => void): Promise<string> {
   const lines: string[] = [];
   let after = "";
   do {
     const page = await api.exportMe(after ? { after } : {});
     lines.push(`${JSON.stringify(page)}\n`);
-    tell(lines.length);
+    onPages(lines.length);
     after = page.next;
   } while (after);
   return lines.join("");

@@ -27,14 +27,14 @@ export interface Notices {
 export function watchList(list: Store<ListState>, notices: Notices): () => void {
   let known = new Map<string, ListRow>();
   const since = new Map<string, number>();
-  const look = (tell: boolean) => {
+  const look = (notifies: boolean) => {
     for (const row of list.value.rows) {
       const before = known.get(row.conversation);
       if (row === before) continue;
       const { conversation } = row;
       const runs = row.state === "in_progress";
       if (runs && before?.state !== "in_progress") since.set(conversation, notices.nowMs());
-      const said = tell && before ? wordsFor(before, row, notices.nowMs() - (since.get(conversation) ?? 0)) : "";
+      const said = notifies && before ? wordsFor(before, row, notices.nowMs() - (since.get(conversation) ?? 0)) : "";
       if (said && notices.hidden()) notices.show(conversation, visible(row.title) || shell.list.untitled, said);
     }
     known = new Map(list.value.rows.map((row) => [row.conversation, row]));

@@ -14,10 +14,10 @@ export interface SearchState {
   readonly phase: "idle" | "asking" | "ready" | "failed";
   readonly items: readonly SearchItem[];
   readonly next: string;
-  readonly behind: boolean;
+  readonly isPartial: boolean;
 }
 
-const NOTHING: SearchState = { query: "", phase: "idle", items: [], next: "", behind: false };
+const NOTHING: SearchState = { query: "", phase: "idle", items: [], next: "", isPartial: false };
 
 export interface SearchApi {
   search(query: SearchQuery): Promise<SearchPage>;
@@ -54,7 +54,7 @@ export class Search {
       // Ignore the answer to an outdated query.
       if (this.store.value.query !== query) return;
       const items = after ? [...this.store.value.items, ...page.items] : page.items;
-      this.store.update({ phase: "ready", items, next: page.next, behind: page.behind });
+      this.store.update({ phase: "ready", items, next: page.next, isPartial: page.behind });
     } catch {
       if (this.store.value.query === query) this.store.update({ phase: "failed" });
     }

@@ -54,7 +54,7 @@ export function SearchPage({ page, query, field }: { page: Page; query: string; 
       {found.phase === "asking" && <p class="empty late">{words.asking}</p>}
       {nothing && <p class="empty">{words.none(asked)}</p>}
       {found.phase === "failed" && <p class="empty">{words.failed}</p>}
-      {found.behind && <p class="empty">{words.behind}</p>}
+      {found.isPartial && <p class="empty">{words.newestMissing}</p>}
       {found.next && (
         <button type="button" class="more" onClick={() => page.search.more()}>
           {words.more}

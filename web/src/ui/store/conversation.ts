@@ -25,7 +25,7 @@ import {
 } from "../../client/index.ts";
 import { emptyThread, foldEffects, prependPage, type Thread } from "../../thread/index.ts";
 import type { Message } from "../../thread/thread.ts";
-import type { Trouble } from "../acts.ts";
+import type { Problem } from "../acts.ts";
 import { Attachments, type TakenFile } from "../attachments/attachments.ts";
 import { ComposerModel } from "../composer/composer_model.ts";
 import { lengthOf } from "../composer/rules.ts";
@@ -68,7 +68,7 @@ export interface ConversationState {
   readonly stopping: boolean;
   readonly link: LinkState;
   readonly outbox: readonly Message[];
-  readonly troubles: ReadonlyMap<string, Trouble>;
+  readonly problems: ReadonlyMap<string, Problem>;
   readonly discarded: ReadonlySet<string>;
   /** Until when the server accepts no message, in epoch milliseconds. */
   readonly blockedUntil: number;
@@ -276,7 +276,7 @@ export class Conversation {
   /** Send the text and the files of an earlier message again, under a new id. */
   sayAgain(message: Message): void {
     const { messageId, text } = message;
-    const code = this.store.value.troubles.get(messageId)?.code ?? "";
+    const code = this.store.value.problems.get(messageId)?.code ?? "";
     if (UPLOADS_GONE.has(code) && this.#uploadAgain(messageId)) return;
     const files = this.sending.filesOf(messageId);
     if (lengthOf(text).part > 1) {
@@ -557,8 +557,8 @@ export class Conversation {
 }
 
 /** The remaining state of a deleted conversation: its connection, and messages that were not accepted. */
-function kept({ link, outbox, troubles, discarded }: ConversationState): Partial<ConversationState> {
-  return { link, outbox, troubles, discarded };
+function kept({ link, outbox, problems, discarded }: ConversationState): Partial<ConversationState> {
+  return { link, outbox, problems, discarded };
 }
 
 function initialState(name: string, phase: "new" | "loading" | "deleted", nowMs: number): ConversationState {
@@ -569,7 +569,7 @@ function initialState(name: string, phase: "new" | "loading" | "deleted", nowMs:
     stopping: false,
     link: { is: "connecting", sinceMs: nowMs },
     outbox: [],
-    troubles: new Map(),
+    problems: new Map(),
     discarded: new Set(),
     blockedUntil: 0,
     earlier: "none",

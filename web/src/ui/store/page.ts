@@ -144,9 +144,9 @@ export class Page {
   }
 
   /** Close an overlay of the route `base`: one step back if the user came from there. */
-  closeTo(behind: Route): void {
+  closeTo(base: Route): void {
     if (this.#depth > 0) this.#parts.history.back();
-    else this.go(behind, true);
+    else this.go(base, true);
   }
 
   /** Return from the search to the conversation below it. */

@@ -79,14 +79,14 @@ export class Sending {
     }
     const outbox = this.#store.value.outbox.map((one) => (one.messageId === messageId ? { ...one, n } : one));
     this.#store.update({ outbox });
-    this.#setTrouble(messageId, null);
+    this.#setProblem(messageId, null);
   }
 
   #refuse(frame: ErrorFrame): void {
     this.#settle(frame.message_id, frame.code);
     if (frame.message_id === this.#stop) this.#store.update({ stopping: false });
     if (!this.#isWaiting(frame.message_id)) return;
-    this.#setTrouble(frame.message_id, { code: frame.code, message: frame.message, trying: false });
+    this.#setProblem(frame.message_id, { code: frame.code, message: frame.message, trying: false });
     if (frame.code === "rate_limited") this.#block(frame.retry_after_s);
   }
 
@@ -94,7 +94,7 @@ export class Sending {
     this.#putOff.set(frame.message_id, frame);
     if (frame.code === "rate_limited") this.#block(frame.retry_after_s);
     else if (!LIMIT_CODES.has(frame.code)) return;
-    this.#setTrouble(frame.message_id, { code: frame.code, message: frame.message, trying: true });
+    this.#setProblem(frame.message_id, { code: frame.code, message: frame.message, trying: true });
   }
 
   #block(seconds: number): void {
@@ -103,17 +103,17 @@ export class Sending {
 
   #sayTrying(messageId: string): void {
     const message = this.#store.value.outbox.find((one) => one.messageId === messageId);
-    if (!message || message.n > 0 || this.#store.value.troubles.has(messageId)) return;
+    if (!message || message.n > 0 || this.#store.value.problems.has(messageId)) return;
     const said = this.#putOff.get(messageId);
-    this.#setTrouble(messageId, { code: said?.code ?? "no_answer", message: said?.message ?? "", trying: true });
+    this.#setProblem(messageId, { code: said?.code ?? "no_answer", message: said?.message ?? "", trying: true });
   }
 
-  #setTrouble(messageId: string, trouble: { code: string; message: string; trying: boolean } | null): void {
-    if (trouble === null && !this.#store.value.troubles.has(messageId)) return;
-    const troubles = new Map(this.#store.value.troubles);
-    if (trouble) troubles.set(messageId, trouble);
-    else troubles.delete(messageId);
-    this.#store.update({ troubles });
+  #setProblem(messageId: string, problem: { code: string; message: string; trying: boolean } | null): void {
+    if (problem === null && !this.#store.value.problems.has(messageId)) return;
+    const problems = new Map(this.#store.value.problems);
+    if (problem) problems.set(messageId, problem);
+    else problems.delete(messageId);
+    this.#store.update({ problems });
   }
 
   #settle(messageId: string, code: string): void {
@@ -127,7 +127,7 @@ export class Sending {
 
   #drop(messageId: string): void {
     this.#putOff.delete(messageId);
-    this.#setTrouble(messageId, null);
+    this.#setProblem(messageId, null);
     if (this.#isWaiting(messageId)) {
       this.#store.update({ outbox: this.#store.value.outbox.filter((one) => one.messageId !== messageId) });
     }

@@ -26,14 +26,14 @@ export class Desk {
   /** The context of a text in the thread; `growing` is for a text whose pictures may not exist yet. */
   readonly markdown: MarkdownContext;
   readonly growing: MarkdownContext;
-  #told: ReadonlySet<string>;
+  #notified: ReadonlySet<string>;
   readonly #watchers = new Map<string, Set<() => void>>();
 
   constructor(thread: Thread, acts: Acts, context: ThreadContext) {
     this.thread = thread;
     this.acts = acts;
     this.context = context;
-    this.#told = context.open;
+    this.#notified = context.open;
     this.markdown = {
       conversation: context.conversation,
       resolveSource: (sid) => this.source(sid),
@@ -55,11 +55,11 @@ export class Desk {
   }
 
   /** Notify the components that watch a key that was opened or closed since the last call. */
-  tell(): void {
-    const before = this.#told;
+  notify(): void {
+    const before = this.#notified;
     const after = this.context.open;
     if (before === after) return;
-    this.#told = after;
+    this.#notified = after;
     const changed = [...before].filter((id) => !after.has(id)).concat([...after].filter((id) => !before.has(id)));
     for (const id of changed) for (const run of this.#watchers.get(id.slice(1)) ?? []) run();
   }

@@ -1,7 +1,7 @@
 /** The user's rating of an answer: up or down, then an optional line. The same rating again removes it. */
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import type { Feedback as Standing } from "../../thread/thread.ts";
+import type { Feedback as Rating } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import { wordsOf } from "../../words/index.ts";
 import type { Reaction } from "../acts.ts";
@@ -83,7 +83,7 @@ function Line(props: { reaction: Reaction; text: string; send: (text: string) =>
   );
 }
 
-export const Feedback = memo(function Feedback({ turnId, given }: { turnId: string; given: readonly Standing[] }) {
+export const Feedback = memo(function Feedback({ turnId, given }: { turnId: string; given: readonly Rating[] }) {
   const [state, send, settle] = useRating(turnId);
   const [asking, setAsking] = useState(false);
   const own = given.find((feedback) => feedback.origin === "user");

@@ -6,7 +6,7 @@ import type { Message, Turn } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
-import type { Trouble } from "../acts.ts";
+import type { Problem } from "../acts.ts";
 import { LIMIT_CODES } from "../limits/limit_codes.ts";
 import { useDesk } from "./desk.ts";
 import { FileList } from "./file_list.tsx";
@@ -30,19 +30,19 @@ function Attachments({ message: { attachments } }: { message: Message }) {
 }
 
 /** Why a message was not accepted: the page retries automatically, or the user decides. */
-export function MessageTrouble({ message, trouble }: { message: Message; trouble: Trouble }) {
+export function MessageProblem({ message, problem }: { message: Message; problem: Problem }) {
   const { acts } = useDesk();
-  const sentence = wordsOf(trouble.code, trouble.message);
-  if (trouble.trying) {
-    return <p class="aside">{LIMIT_CODES.has(trouble.code) ? `${sentence} ${say.notSentYet}` : say.notSent}</p>;
+  const sentence = wordsOf(problem.code, problem.message);
+  if (problem.trying) {
+    return <p class="aside">{LIMIT_CODES.has(problem.code) ? `${sentence} ${say.notSentYet}` : say.notSent}</p>;
   }
-  const copy = () => void navigator.clipboard?.writeText(`${trouble.code}: ${trouble.message || sentence}`);
+  const copy = () => void navigator.clipboard?.writeText(`${problem.code}: ${problem.message || sentence}`);
   return (
     <div class="trouble">
       <p>
         <Mark shape="failed" tone="bad" word={say.state.error} />
         <span>
-          {trouble.message || sentence} <code dir="ltr">{trouble.code}</code>
+          {problem.message || sentence} <code dir="ltr">{problem.code}</code>
         </span>
       </p>
       <div class="ask-acts">
@@ -63,8 +63,8 @@ export function MessageTrouble({ message, trouble }: { message: Message; trouble
 const headingChars = 280;
 
 /** The heading of a turn. A long one is smaller and shows its beginning. */
-export const Prompt = memo(function Prompt(props: { message: Message; sending: boolean; trouble: Trouble | null }) {
-  const { message, sending, trouble } = props;
+export const Prompt = memo(function Prompt(props: { message: Message; sending: boolean; problem: Problem | null }) {
+  const { message, sending, problem } = props;
   const [all, setAll] = useState(false);
   const long = message.text.length > headingChars || message.text.split("\n").length > 6;
   return (
@@ -79,19 +79,19 @@ export const Prompt = memo(function Prompt(props: { message: Message; sending: b
       )}
       <Origin message={message} />
       <Attachments message={message} />
-      {sending && !trouble && (
+      {sending && !problem && (
         <p class="sending aside">
           <Icon of="clock" />
           {say.sending}
         </p>
       )}
-      {trouble && <MessageTrouble message={message} trouble={trouble} />}
+      {problem && <MessageProblem message={message} problem={problem} />}
     </div>
   );
 });
 
 /** Return the text for a message's state. `next` is the number of the round that begins next. */
-function standing(message: Message, running: boolean, goesOn: boolean, next: number): string {
+function stateText(message: Message, running: boolean, goesOn: boolean, next: number): string {
   const { state } = message;
   const steers = message.kind === "steer";
   if (state.is === "waiting") {
@@ -139,14 +139,14 @@ export const MessageLine = memo(function MessageLine(props: {
   goesOn: boolean;
   next: number;
   offered: boolean;
-  trouble: Trouble | null;
+  problem: Problem | null;
 }) {
   const { message, turnStartedAt, running } = props;
   const { state } = message;
   const onItsWay = message.n === 0;
   const open = onItsWay || state.is === "waiting";
   const pill =
-    onItsWay && message.kind !== "steer" ? say.sending : standing(message, running, props.goesOn, props.next);
+    onItsWay && message.kind !== "steer" ? say.sending : stateText(message, running, props.goesOn, props.next);
   return (
     <li class={`round ${open ? "wait" : "heard"} ${state.is === "dropped" ? "dropped" : ""}`}>
       <span class="clock num">{turnStartedAt === null ? "" : formatSince(message.at - turnStartedAt)}</span>
@@ -169,7 +169,7 @@ export const MessageLine = memo(function MessageLine(props: {
           </div>
         )}
         <Attachments message={message} />
-        {props.trouble && <MessageTrouble message={message} trouble={props.trouble} />}
+        {props.problem && <MessageProblem message={message} problem={props.problem} />}
       </div>
     </li>
   );

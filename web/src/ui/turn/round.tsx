@@ -147,7 +147,7 @@ function Rejected({ item }: { item: Extract<RoundItem, { is: "rejected" }> }) {
   );
 }
 
-function Told({ item }: { item: Extract<RoundItem, { is: "told" }> }) {
+function ToolEvent({ item }: { item: Extract<RoundItem, { is: "event" }> }) {
   return (
     <details class="remark-line">
       <summary>
@@ -201,8 +201,8 @@ function Item({ round, item, last, live, turnId, compactions }: ItemProps) {
     }
     case "plan":
       return <PlanLine planId={item.planId} />;
-    case "told":
-      return <Told item={item} />;
+    case "event":
+      return <ToolEvent item={item} />;
   }
 }
 

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { countTurns, turnNumber } from "../../thread/select.ts";
 import type { Message, Thread, Turn } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
-import type { Acts, Target, ThreadContext, Trouble } from "../acts.ts";
+import type { Acts, Problem, Target, ThreadContext } from "../acts.ts";
 import { CiteCard } from "./cite_card.tsx";
 import { callKey, Desk, DeskContext, roundKey, turnKey } from "./desk.ts";
 import { Icon } from "./mark.tsx";
@@ -18,14 +18,14 @@ export interface ThreadProps {
 }
 
 const none: readonly Message[] = [];
-const noTroubles: ReadonlyMap<string, Trouble> = new Map();
+const noProblems: ReadonlyMap<string, Problem> = new Map();
 
 /** The desk of this thread: one object that always has the newest values. */
 export function useDeskOf({ thread, acts, context }: ThreadProps): Desk {
   const desk = useRef<Desk | null>(null);
   desk.current ??= new Desk(thread, acts, context);
   desk.current.take(thread, acts, context);
-  useLayoutEffect(() => desk.current?.tell(), [context.open]);
+  useLayoutEffect(() => desk.current?.notify(), [context.open]);
   return desk.current;
 }
 
@@ -158,7 +158,7 @@ export function ThreadView(props: ThreadProps) {
                     discarded={context.discarded}
                     newest={isLast ? last : undefined}
                     outbox={isLast && runs ? outbox : none}
-                    troubles={isLast ? context.troubles : noTroubles}
+                    problems={isLast ? context.problems : noProblems}
                   />
                 );
               })}
@@ -171,7 +171,7 @@ export function ThreadView(props: ThreadProps) {
                   <PendingTurn
                     key={message.messageId}
                     message={message}
-                    trouble={context.troubles.get(message.messageId) ?? null}
+                    problem={context.problems.get(message.messageId) ?? null}
                   />
                 ))}
             </div>

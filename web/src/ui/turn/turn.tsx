@@ -8,7 +8,7 @@ import { NO_RECEIPT } from "../../thread/turns.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs, formatTime } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
-import type { Trouble } from "../acts.ts";
+import type { Problem } from "../acts.ts";
 import { loadLater } from "../app/load_later.ts";
 import { useModule } from "../app/use_module.ts";
 import { LIMIT_CODES, sayLimit } from "../limits/limit_codes.ts";
@@ -43,7 +43,7 @@ export interface TurnProps {
   size: number;
   /** Messages to this turn that are not in the log yet. */
   outbox: readonly Message[];
-  troubles: ReadonlyMap<string, Trouble>;
+  problems: ReadonlyMap<string, Problem>;
   discarded: ReadonlySet<string>;
 }
 
@@ -92,7 +92,7 @@ function MessagesAt({ turn, at, running, discarded }: RailProps & { at: number }
           // The round after it, unless that has decided without it.
           next={Math.max(message.after, decided) + 1}
           offered={!discarded.has(message.messageId)}
-          trouble={null}
+          problem={null}
         />
       ))}
     </>
@@ -123,7 +123,7 @@ function AnswersAt({ turn, round }: { turn: Turn; round: Round }) {
 }
 
 function Rail(props: RailProps) {
-  const { turn, running, outbox, troubles } = props;
+  const { turn, running, outbox, problems } = props;
   const scaleMs = traceScale(turn, useNow(running));
   return (
     <ol class="rounds">
@@ -156,7 +156,7 @@ function Rail(props: RailProps) {
           goesOn={false}
           next={turn.rounds.length + 1}
           offered={false}
-          trouble={troubles.get(message.messageId) ?? null}
+          problem={problems.get(message.messageId) ?? null}
         />
       ))}
     </ol>
@@ -293,7 +293,7 @@ function Chips({ followups }: { followups: readonly string[] }) {
 }
 
 export const TurnView = memo(function TurnView(props: TurnProps) {
-  const { turn, newest, number, size, troubles } = props;
+  const { turn, newest, number, size, problems } = props;
   const running = turn.outcome.is === "running";
   const [open, setOpen] = useOpen(turnKey(turn.turnId), newest || running);
   const name = say.turn(number);
@@ -316,7 +316,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
             key={message.messageId || message.n}
             message={message}
             sending={message.n === 0}
-            trouble={troubles.get(message.messageId) ?? null}
+            problem={problems.get(message.messageId) ?? null}
           />
         ))}
         {turn.prompts.length === 0 && <h2 class="said gist">{say.saidEarlier}</h2>}
@@ -341,13 +341,13 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
 });
 
 /** A message that opens a turn, before the log has it. */
-export const PendingTurn = memo(function PendingTurn(props: { message: Message; trouble: Trouble | null }) {
-  const { message, trouble } = props;
+export const PendingTurn = memo(function PendingTurn(props: { message: Message; problem: Problem | null }) {
+  const { message, problem } = props;
   return (
-    <article class="turn pending" aria-label={visible(message.text.slice(0, 80))} aria-busy={trouble === null}>
+    <article class="turn pending" aria-label={visible(message.text.slice(0, 80))} aria-busy={problem === null}>
       <span class="clock num">{formatTime(message.at)}</span>
       <div class="prompts">
-        <Prompt message={message} sending={message.n === 0} trouble={trouble} />
+        <Prompt message={message} sending={message.n === 0} problem={problem} />
       </div>
     </article>
   );

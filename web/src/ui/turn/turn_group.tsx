@@ -6,7 +6,7 @@
 import { useRef } from "preact/hooks";
 import type { Message, Turn } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
-import type { Trouble } from "../acts.ts";
+import type { Problem } from "../acts.ts";
 import { memo } from "./memo.tsx";
 import { MessageLine } from "./message.tsx";
 import { TurnView } from "./turn.tsx";
@@ -71,7 +71,7 @@ export function Loose({ messages, discarded }: LooseProps) {
             goesOn={false}
             next={1}
             offered={!discarded.has(message.messageId)}
-            trouble={null}
+            problem={null}
           />
         ))}
       </ol>
@@ -91,14 +91,14 @@ interface Props {
   readonly newest: Turn | undefined;
   /** Messages that are not in the log yet, with their state: those of the newest turn. */
   readonly outbox: readonly Message[];
-  readonly troubles: ReadonlyMap<string, Trouble>;
+  readonly problems: ReadonlyMap<string, Problem>;
 }
 
 const noMessages: readonly Message[] = [];
-const noTroubles: ReadonlyMap<string, Trouble> = new Map();
+const noProblems: ReadonlyMap<string, Problem> = new Map();
 
 export const TurnGroup = memo(function TurnGroup(props: Props) {
-  const { group, from, first, size, loose, discarded, newest, outbox, troubles } = props;
+  const { group, from, first, size, loose, discarded, newest, outbox, problems } = props;
   return (
     <div class="turns">
       {group.turns.flatMap((turn, i) => {
@@ -116,7 +116,7 @@ export const TurnGroup = memo(function TurnGroup(props: Props) {
             number={first + i}
             size={size}
             outbox={turn === newest ? outbox : noMessages}
-            troubles={turn === newest ? troubles : noTroubles}
+            problems={turn === newest ? problems : noProblems}
             discarded={discarded}
           />,
         ];

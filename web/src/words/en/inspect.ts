@@ -124,7 +124,7 @@ const request = {
   unequal: (digest: string) =>
     `These are not the bytes that were sent (SHA-256 ${digest}…): this release renders the log differently.`,
   mark: (mark: number) => `mark ${mark}`,
-  behind: (tokens: string, what: string) => `${tokens} tokens, ${what}`,
+  atMark: (tokens: string, what: string) => `${tokens} tokens, ${what}`,
   marks: {
     system: "the system part",
     turn: (turn: number) => `the end of turn ${turn}`,
@@ -212,7 +212,7 @@ const log = {
   later: "Later batches",
   saw: "seen by the model",
   state: "State",
-  behind: (n: number) => `after ${formatNumber(n)}`,
+  afterBatch: (n: number) => `after ${formatNumber(n)}`,
   facts: {
     status: "status",
     epoch: "epoch, claim",

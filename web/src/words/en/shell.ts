@@ -30,7 +30,7 @@ export const shell = {
     ask: "Search titles, messages and answers.",
     asking: "Searching…",
     more: "Show more",
-    behind: "The newest turns aren't searchable yet.",
+    newestMissing: "The newest turns aren't searchable yet.",
     failed: "Search isn't available right now.",
     kinds: {
       user: "you",
