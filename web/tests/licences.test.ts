@@ -11,7 +11,7 @@ const lock = JSON.parse(readFileSync(new URL("../package-lock.json", import.meta
 const packages = Object.entries(lock.packages as Record<string, Locked>);
 const shipped = packages.filter(([name, { dev, link }]) => name.startsWith("node_modules/") && !dev && !link);
 
-it("ships five packages, each under a licence that asks for no more than its text", () => {
+it("ships five packages, each under a licence that only requires its text", () => {
   expect(shipped.map(([name]) => name.replace("node_modules/", ""))).toEqual([
     "diff",
     "highlight.js",

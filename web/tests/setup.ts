@@ -1,4 +1,4 @@
-/** The parts that an open page has loaded: the sentences of codes, and the parts that come after the first picture. */
+/** Loads the parts of an open page: the sentences of codes, and the parts after the first render. */
 
 import { loadCodes, loadLater } from "../src/ui/app/load_later.ts";
 import { loadOnce } from "../src/ui/app/use_module.ts";

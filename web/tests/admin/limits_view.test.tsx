@@ -48,7 +48,7 @@ async function draw(role: string): Promise<void> {
   await answered();
 }
 
-/** Let the answers to what was asked come, and those to what is asked then. */
+/** Let pending answers arrive, and then those to the requests that they cause. */
 async function answered(): Promise<void> {
   for (let turn = 0; turn < 3; turn += 1) await act(settle);
 }
@@ -79,8 +79,8 @@ beforeEach(() => {
 
 afterEach(() => act(() => render(null, root)));
 
-describe("the limits of an account", () => {
-  it("are those of the tenant for its admin, and of the project for each", async () => {
+describe("the limits form of an account", () => {
+  it("shows the tenant's limits to its admin, and the project's to everyone", async () => {
     await draw("tenant_admin");
     expect(titles()).toEqual(["Organization acme", "Project web"]);
     act(() => render(null, root));
@@ -88,7 +88,7 @@ describe("the limits of an account", () => {
     expect(titles()).toEqual(["Project web"]);
   });
 
-  it("are shown as they were given, with the default in grey, and with what is used", async () => {
+  it("shows the given limits, with defaults in grey, and the usage", async () => {
     await draw("project_admin");
     const form = account("Project web");
     expect(field(form, "Tokens per day").value).toBe("1000000");
@@ -101,7 +101,7 @@ describe("the limits of an account", () => {
     );
   });
 
-  it("are replaced as a whole, in the version that was read", async () => {
+  it("replaces all limits, with the version that was read", async () => {
     await draw("project_admin");
     const form = account("Project web");
     type(field(form, "Dollars per day"), "2.5");
@@ -111,7 +111,7 @@ describe("the limits of an account", () => {
     expect(form.textContent).toContain("Saved. It applies from the next round.");
   });
 
-  it("are not sent if a field is no number, which is marked", async () => {
+  it("sends nothing if a field is not a number, and highlights the field", async () => {
     await draw("project_admin");
     const form = account("Project web");
     type(field(form, "Concurrent turns"), "1.5");
@@ -120,7 +120,7 @@ describe("the limits of an account", () => {
     expect(written).toEqual([]);
   });
 
-  it("are read again if somebody else has changed them meanwhile", async () => {
+  it("reads the limits again if another admin has changed them meanwhile", async () => {
     refusals = ["limits_changed"];
     await draw("project_admin");
     const form = account("Project web");
@@ -132,7 +132,7 @@ describe("the limits of an account", () => {
   });
 });
 
-it("the switch stops everything, with a reason that is never empty", async () => {
+it("stops everything with the switch, with a reason that is never empty", async () => {
   await draw("tenant_admin");
   const form = account("Organization acme");
   const box = form.querySelector<HTMLInputElement>("input[type=checkbox]") as HTMLInputElement;
@@ -144,7 +144,7 @@ it("the switch stops everything, with a reason that is never empty", async () =>
   expect(written[1]).toMatchObject(["tenant", { stopped: "unpaid" }]);
 });
 
-it("a user's limits are shown by name", async () => {
+it("shows a user's limits by name", async () => {
   await draw("project_admin");
   const form = root.querySelector("form.ask-user") as Element;
   type(form.querySelector("input") as HTMLInputElement, "bob@example.com");
@@ -152,7 +152,7 @@ it("a user's limits are shown by name", async () => {
   expect(titles()).toEqual(["Project web", "User bob@example.com"]);
 });
 
-it("a form gives back what it was made of", () => {
+it("converts limits to form fields and back without loss", () => {
   const form = formOf({ usd_month: 10.5, turns_at_once: 0, stopped: "" });
   expect(limitsOf(form, 1, "")).toEqual({ usd_month: 10.5, turns_at_once: 0, version: 1 });
   expect(wrongFields({ ...form, texts: { ...form.texts, usd_day: "-1", tokens_day: "many" } })).toEqual([

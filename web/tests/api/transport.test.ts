@@ -29,7 +29,7 @@ async function refusal(call: Promise<unknown>): Promise<ApiError> {
 
 afterEach(() => vi.unstubAllGlobals());
 
-test("a call carries a token, its query without what was left out, and no cookie", async () => {
+test("a call carries a token and its query without omitted values, but no cookie", async () => {
   const asked = answer(json({ items: [], next: "" }));
   expect(await api.listAll({ q: "a b&c", limit: 5 })).toEqual({ items: [], next: "" });
   const [request] = asked;
@@ -39,19 +39,19 @@ test("a call carries a token, its query without what was left out, and no cookie
   expect(request?.redirect).toBe("error");
 });
 
-test("a call that makes something carries its key and its body", async () => {
+test("a creating call carries its key and its body", async () => {
   const asked = answer(json({ url: "u" }, 201));
   await api.createLink("chat-1", { path: "fi:a.txt", disposition: "download" }, { idempotencyKey: "k" });
   expect(asked[0]?.headers.get("idempotency-key")).toBe("k");
   expect(await asked[0]?.json()).toEqual({ path: "fi:a.txt", disposition: "download" });
 });
 
-test("a call without an answer needs none", async () => {
+test("a call whose answer is empty needs no body", async () => {
   answer(() => new Response(null, { status: 204 }));
   expect(await api.markRead("chat-1", { n: 3 })).toBeUndefined();
 });
 
-test("a problem becomes an error with its code", async () => {
+test("a problem response becomes an error with its code", async () => {
   answer(
     json({ title: "T", status: 429, code: "rate_limited", detail: "Later.", retryable: true, retry_after_s: 4 }, 429),
   );
@@ -68,7 +68,7 @@ test.each([
   [401, 1],
   [403, 0],
   [500, 0],
-])("an answer %i is reported as the end of the session %i times, whatever was asked", async (status, times) => {
+])("status %i ends the session %i times, for any request", async (status, times) => {
   const ended = vi.fn();
   const asking = new HttpApi("http://127.0.0.1:4566/stage/", token, ended);
   answer(json({ message: "Unauthorized" }, status));
@@ -76,27 +76,27 @@ test.each([
   expect(ended).toHaveBeenCalledTimes(times);
 });
 
-test("the gateway's own refusals have a code, too", async () => {
+test("refusals by the gateway itself have a code, too", async () => {
   answer(json({ message: "Forbidden" }, 403));
   expect(await refusal(api.listAll())).toMatchObject({ status: 403, code: "unauthorized", retryable: false });
   answer(() => new Response("<html>", { status: 502 }));
   expect(await refusal(api.listAll())).toMatchObject({ status: 502, code: "gateway", retryable: true });
 });
 
-test("no answer, and one that is no JSON, are told as unreachable", async () => {
+test("a missing answer and one that is not JSON are reported as unreachable", async () => {
   answer(() => Promise.reject(new TypeError("Failed to fetch")));
   expect(await refusal(api.listAll())).toMatchObject({ status: 0, code: "api_unreachable", retryable: true });
   answer(() => new Response("<html>"));
   expect(await refusal(api.listAll())).toMatchObject({ code: "api_unreachable" });
 });
 
-test("a call that was given up throws the caller's reason", async () => {
+test("an aborted call throws the caller's reason", async () => {
   answer(() => Promise.reject(new TypeError("aborted")));
   const reason = new Error("typed on");
   await expect(api.search({ q: "x" }, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
 });
 
-test("a name that is no part of a path is asked nowhere", async () => {
+test("a name that cannot be a path segment is not requested", async () => {
   const asked = answer(json({}));
   for (const name of ["a/b", "..", ""])
     expect(await refusal(api.readConversation(name))).toMatchObject({ code: "bad_path" });

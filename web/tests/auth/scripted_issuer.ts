@@ -1,4 +1,4 @@
-/** An issuer of the tests: it answers fetch, and the page's address and storage are plain objects. */
+/** A scripted issuer: it answers fetch, and the page's address and storage are plain objects. */
 
 import { vi } from "vitest";
 import type { PageConfig } from "../../src/auth/index.ts";
@@ -27,7 +27,7 @@ export function idToken(claims: Claims): string {
 }
 
 export class ScriptedIssuer {
-  /** What the next request to the token endpoint is answered with. */
+  /** The answer to the next request to the token endpoint. */
   tokens: () => Response = () => json({ error: "invalid_grant" }, 400);
   config: PageConfig = CONFIG;
   metadata: Record<string, unknown> = {
@@ -36,9 +36,9 @@ export class ScriptedIssuer {
     token_endpoint: `${ISSUER}/token`,
     end_session_endpoint: `${ISSUER}/end`,
   };
-  /** The forms that the token and revocation endpoints got. */
+  /** The forms that the token and revocation endpoints received. */
   readonly asked: URLSearchParams[] = [];
-  /** Where the page left for, the newest last. */
+  /** The addresses that the page navigated to, the newest last. */
   readonly left: URL[] = [];
   readonly storage = new Map<string, string>();
   address = new URL(PAGE);
@@ -69,24 +69,24 @@ export class ScriptedIssuer {
     });
   }
 
-  /** Resolve when the page leaves next. */
+  /** Resolve when the page navigates next. */
   leaving(): Promise<void> {
     return new Promise((run) => this.#waiting.push(run));
   }
 
-  /** The page comes back from the issuer with these fields. */
+  /** Redirect the page back from the issuer with these fields. */
   comeBack(fields: Record<string, string>): void {
     this.address = new URL(`${PAGE}/callback?${new URLSearchParams(fields)}`);
   }
 
-  /** The address that the page left for last. */
+  /** The address that the page last navigated to. */
   get last(): URL {
     const url = this.left.at(-1);
     if (url === undefined) throw new Error("the page has not left");
     return url;
   }
 
-  /** The value that the sign-in which the page left for last has for a field. */
+  /** Return a field of the page's last sign-in request. */
   field(name: string): string {
     return this.last.searchParams.get(name) ?? "";
   }

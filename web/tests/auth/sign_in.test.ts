@@ -22,7 +22,7 @@ async function leave(route = "/c/chat-1", kept?: Kept): Promise<void> {
 
 const KEPT: Kept = { subject: "u-1", drafts: { "chat-1": "What I was about to say." } };
 
-/** Come back from the issuer as a user; return what is there of the drafts. */
+/** Return from the issuer as a user, and return the restored drafts. */
 async function comeBackAs(subject: string) {
   issuer.comeBack({ code: "c", state: issuer.field("state") });
   issuer.tokens = () => json({ id_token: idToken({ nonce: issuer.field("nonce"), sub: subject }) });
@@ -46,7 +46,7 @@ async function refusal(call: Promise<unknown>): Promise<AuthError> {
   return error;
 }
 
-test("a sign-in asks for a code with a challenge, and the code is exchanged with what it was made of", async () => {
+test("a sign-in requests a code with a challenge, and the code exchange sends the verifier", async () => {
   await leave();
   expect(issuer.last.origin + issuer.last.pathname).toBe(`${ISSUER}/authorize`);
   expect(issuer.field("response_type")).toBe("code");
@@ -67,14 +67,14 @@ test("a sign-in asks for a code with a challenge, and the code is exchanged with
   expect(issuer.field("code_challenge")).toBe(challenge.replaceAll("=", ""));
 });
 
-test("after the callback nothing of the sign-in is left in the tab or in the address", async () => {
+test("after the callback, neither the tab nor the address holds data of the sign-in", async () => {
   const session = await signIn();
   expect(issuer.storage.size).toBe(0);
   expect(issuer.address.href).toBe(`${PAGE}/callback`);
   expect(JSON.stringify(session)).not.toContain(await session.token());
 });
 
-test("drafts go with the sign-in and come back to who wrote them, and the callback leaves none in the tab", async () => {
+test("drafts survive the sign-in of the same user, and the callback removes them from the tab", async () => {
   await leave("/", KEPT);
   expect(await comeBackAs("u-1")).toEqual(KEPT.drafts);
   expect(issuer.storage.size).toBe(0);
@@ -84,9 +84,9 @@ test("drafts go with the sign-in and come back to who wrote them, and the callba
   expect(issuer.storage.size).toBe(0);
 });
 
-test("drafts stay through a sign-in that was given up, and through one that the issuer refused", async () => {
+test("drafts survive an abandoned sign-in, and one that the issuer refused", async () => {
   await leave("/", KEPT);
-  // The reader goes back from the issuer's form: the page starts anew, and asks the issuer.
+  // The user goes back from the issuer's form: the page restarts, and calls the issuer.
   const resuming = issuer.leaving();
   void SignIn.resume(CONFIG, "/");
   await resuming;
@@ -97,7 +97,7 @@ test("drafts stay through a sign-in that was given up, and through one that the 
   expect(await comeBackAs("u-1")).toEqual(KEPT.drafts);
 });
 
-test("drafts that the tab cannot keep do not stand in the way of the sign-in", async () => {
+test("drafts that the tab cannot store do not prevent the sign-in", async () => {
   const { setItem } = sessionStorage;
   sessionStorage.setItem = (key, value) => {
     if (value.includes("about to say")) throw new DOMException("full", "QuotaExceededError");
@@ -107,7 +107,7 @@ test("drafts that the tab cannot keep do not stand in the way of the sign-in", a
   expect(await comeBackAs("u-1")).toEqual({});
 });
 
-test("a session whose token the API refuses is over", async () => {
+test("a session ends when the API refuses its token", async () => {
   const session = await signIn({}, { refresh_token: "r" });
   const over = vi.fn();
   session.onExpired(over);
@@ -117,7 +117,7 @@ test("a session whose token the API refuses is over", async () => {
   expect(await refusal(session.token())).toMatchObject({ code: "session_expired" });
 });
 
-test("a reload asks the issuer not to ask, and learns that nobody is signed in", async () => {
+test("a reload requests no sign-in page, and learns that the user is signed out", async () => {
   const leaving = issuer.leaving();
   void SignIn.resume(CONFIG, "/");
   await leaving;
@@ -126,7 +126,7 @@ test("a reload asks the issuer not to ask, and learns that nobody is signed in",
   expect(await refusal(SignIn.finish())).toMatchObject({ code: "login_required", returnRoute: "/" });
 });
 
-test("a callback that this tab did not begin exchanges nothing", async () => {
+test("a callback that this tab did not start exchanges nothing", async () => {
   issuer.comeBack({ code: "c", state: "s" });
   expect(await refusal(SignIn.finish())).toMatchObject({ code: "stale_callback" });
   await leave();
@@ -135,7 +135,7 @@ test("a callback that this tab did not begin exchanges nothing", async () => {
   expect(issuer.asked).toEqual([]);
 });
 
-test("a callback is taken once", async () => {
+test("a callback is accepted once", async () => {
   await signIn();
   issuer.comeBack({ code: "c", state: issuer.field("state") });
   expect(await refusal(SignIn.finish())).toMatchObject({ code: "stale_callback" });
@@ -161,20 +161,20 @@ test.each([
   expect(await refusal(signIn(claims))).toMatchObject({ code: "sign_in_refused", returnRoute: "/c/chat-1" });
 });
 
-test("metadata of another issuer is not followed", async () => {
+test("metadata of another issuer is rejected", async () => {
   issuer.metadata = { ...issuer.metadata, issuer: "https://other.example" };
   expect(await refusal(SignIn.signIn(CONFIG, "/"))).toMatchObject({ code: "issuer_unreachable" });
   expect(issuer.left).toEqual([]);
 });
 
-test("a route that leads to another site leads to the page's start", async () => {
+test("a route that leads to another site is replaced by the start page", async () => {
   await leave("//evil.example");
   issuer.comeBack({ code: "c", state: issuer.field("state") });
   issuer.tokens = () => json({ id_token: idToken({ nonce: issuer.field("nonce") }) });
   expect((await SignIn.finish()).returnRoute).toBe("/");
 });
 
-test("where the client is not the audience, the API gets the access token, and its time counts", async () => {
+test("if the client is not the audience, the API gets the access token, and its expiry counts", async () => {
   issuer.config = { ...CONFIG, token: "access" };
   const session = await signIn({}, { access_token: "for-the-api", expires_in: 600 });
   expect(await session.token()).toBe("for-the-api");
@@ -182,11 +182,11 @@ test("where the client is not the audience, the API gets the access token, and i
   expect(await refusal(signIn())).toMatchObject({ code: "sign_in_refused", issuerCode: "no_token" });
 });
 
-test("the highest role that a group means is the user's", async () => {
+test("the user has the highest role of any group", async () => {
   expect((await signIn({ "cognito:groups": ["x", "tenant_admin", "project_admin"] })).user.role).toBe("tenant_admin");
 });
 
-test("with a refresh token a session is renewed once before it ends, however many ask", async () => {
+test("a session with a refresh token is renewed once before it ends, for any number of callers", async () => {
   const session = await signIn({}, { refresh_token: "r1" });
   const first = await session.token();
   vi.advanceTimersByTime(2900_000);
@@ -198,7 +198,7 @@ test("with a refresh token a session is renewed once before it ends, however man
   expect(session.expiresAtS()).toBe(1_000_000_000 + 2900 + 3600);
 });
 
-test("an issuer that keeps the refresh token gives none with a renewal", async () => {
+test("a renewal keeps the refresh token if the issuer sends none", async () => {
   const session = await signIn({}, { refresh_token: "r1" });
   for (let at = 0; at < 2; at++) {
     vi.advanceTimersByTime(3000_000);
@@ -208,7 +208,7 @@ test("an issuer that keeps the refresh token gives none with a renewal", async (
   expect(issuer.asked.at(-1)?.get("refresh_token")).toBe("r1");
 });
 
-test("while the issuer does not answer, the token is good until it ends", async () => {
+test("while the issuer does not answer, the token is used until it expires", async () => {
   const session = await signIn({}, { refresh_token: "r1" });
   const expired = vi.fn();
   session.onExpired(expired);
@@ -237,7 +237,7 @@ test("a refused renewal, or one for another user, ends the session", async () =>
   }
 });
 
-test("without a refresh token the session tells its end by itself", async () => {
+test("a session without a refresh token reports its own end", async () => {
   const session = await signIn();
   const expired = vi.fn();
   session.onExpired(expired);
@@ -248,7 +248,7 @@ test("without a refresh token the session tells its end by itself", async () => 
   expect(await refusal(session.token())).toMatchObject({ code: "session_expired" });
 });
 
-test("a sign-out takes the refresh token back and ends the issuer's session", async () => {
+test("a sign-out revokes the refresh token and ends the issuer's session", async () => {
   issuer.metadata = { ...issuer.metadata, revocation_endpoint: `${ISSUER}/revoke` };
   const session = await signIn({}, { refresh_token: "r1" });
   const expired = vi.fn();
@@ -261,7 +261,7 @@ test("a sign-out takes the refresh token back and ends the issuer's session", as
   expect(await refusal(session.token())).toMatchObject({ code: "session_expired" });
 });
 
-test("Cognito signs out under names of its own, and gets no token in an address", async () => {
+test("Cognito signs out with its own parameters, and gets no token in an address", async () => {
   const pool = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_abc";
   issuer.config = { ...CONFIG, issuer: pool };
   issuer.metadata = { ...issuer.metadata, issuer: pool };
@@ -271,7 +271,7 @@ test("Cognito signs out under names of its own, and gets no token in an address"
   expect(issuer.last.search).not.toContain("id_token");
 });
 
-test("an issuer without a place for that is left alone", async () => {
+test("a sign-out without an end-session endpoint stays on the page", async () => {
   const { end_session_endpoint: _, ...metadata } = issuer.metadata;
   issuer.metadata = metadata;
   await (await signIn()).signOut();

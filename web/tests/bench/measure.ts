@@ -1,32 +1,32 @@
-/** Measuring of a page that shows a growing answer: the same code before ours and before others (`bench/page_peers`). */
+/** Measures a page that shows a growing answer. The same code runs in our page and in others (`bench/page_peers`). */
 
-/** One way to show an answer that grows. */
+/** A way to show a growing answer. */
 export interface Subject {
   /** Show a prompt, and an empty answer under it. */
   begin(prompt: string): void;
-  /** A piece has come by the wire. */
+  /** Receive a piece from the network. */
   push(piece: string): void;
-  /** Draw now what has come. */
+  /** Render all received text now. */
   draw(): void;
-  /** A piece that has just come is drawn at once, and not by the next picture. */
+  /** A received piece is rendered at once, not with the next frame. */
   readonly drawsAtOnce: boolean;
-  /** The answer is whole. */
+  /** The answer is complete. */
   end(): void;
 }
 
-/** What the driver of the browser calls. */
+/** The functions that the browser's driver calls. */
 export interface Bench {
-  /** Milliseconds since navigation when the page had been painted, null until then. */
+  /** Milliseconds from navigation until the page had been painted, null until then. */
   shownMs: number | null;
   begin(prompt: string): Promise<void>;
   end(): Promise<void>;
-  /** Draw every piece by itself, as fast as it goes; return how many were drawn by then, if it takes too long. */
+  /** Render every piece separately, as fast as possible; if it takes too long, return how many were rendered. */
   eachPiece(pieces: readonly string[], limitS: number): Promise<number>;
-  /** Give every picture what has come by then. */
+  /** Give every frame the text received by then. */
   eachFrame(pieces: readonly string[], charactersPerS: number): Promise<void>;
-  /** Milliseconds from a piece's arrival until a picture with it was handed over. */
+  /** Milliseconds from a piece's arrival until the frame with it was handed over. */
   firstDelta(piece: string): Promise<number>;
-  /** Turns with whole answers, one after the other. */
+  /** Turns with complete answers, one after the other. */
   turns(texts: readonly string[]): Promise<void>;
 }
 
@@ -36,7 +36,7 @@ declare global {
   }
 }
 
-/** Let a task of its own go by: promises, and what frameworks have planned. */
+/** Wait for one task: promises, and work that frameworks have scheduled. */
 function task(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();
@@ -52,13 +52,13 @@ function frame(): Promise<number> {
   return new Promise((resolve) => requestAnimationFrame(resolve));
 }
 
-/** The next picture was handed over: a task behind its frame. */
+/** Resolve when the next frame was handed over: one task after its animation frame. */
 async function painted(): Promise<void> {
   await frame();
   await task();
 }
 
-/** Offer a subject to the driver, once it has been drawn for the first time. */
+/** Offer a subject to the driver after its first render. */
 export function offer(subject: Subject): void {
   const bench: Bench = {
     shownMs: null,
@@ -100,7 +100,7 @@ export function offer(subject: Subject): void {
       await painted();
     },
     async firstDelta(piece) {
-      // At any moment between two pictures, as a socket does it.
+      // At any moment between two frames, as with a socket.
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 32));
       const came = performance.now();
       subject.push(piece);

@@ -1,4 +1,4 @@
-/** The whole page, signed in by a stub, before a scripted server. */
+/** The whole page, signed in with a stub, and connected to a scripted server. */
 
 import { render } from "preact";
 import { ApiError, type HttpApi } from "../../src/api/index.ts";

@@ -1,4 +1,4 @@
-/** The far end of a socket: tells the page what a server would tell of a turn, frame by frame, as text. */
+/** The server side of a socket: sends the page the frames of a turn, one by one, as text. */
 
 import type { Dial, DialHandlers } from "../../src/client/index.ts";
 
@@ -26,7 +26,7 @@ export class ScriptedServer {
     },
   };
 
-  /** A turn begins, and its first round writes an answer. */
+  /** Begin a turn whose first round writes an answer. */
   open(prompt: string): void {
     this.#turn += 1;
     this.#batch([
@@ -47,7 +47,7 @@ export class ScriptedServer {
     this.#delta("lanes", 0, `${JSON.stringify({ do: "open", lane: "answer.0", facts })}\n`);
   }
 
-  /** A piece of the answer; pieces have no character beyond the basic plane. */
+  /** A piece of the answer; pieces have only characters of the basic plane. */
   write(piece: string): void {
     this.#delta("answer.0", this.#off, piece);
     this.#text += piece;

@@ -1,7 +1,7 @@
 import preact from "@preact/preset-vite";
 import { defineConfig } from "vite";
 
-/** Our side of `bench/chat_page.py`, which no build of the page knows. */
+/** Our side of `bench/chat_page.py`, which is in no build of the page. */
 export default defineConfig({
   root: import.meta.dirname,
   plugins: [preact({ devToolsEnabled: false })],

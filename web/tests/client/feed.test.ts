@@ -43,37 +43,37 @@ function fold(...steps: readonly (FeedFrame | FeedItem)[]): FeedRow & { unreadN:
   return { ...row, unreadN: unreadN(row) };
 }
 
-it("a new conversation comes into the list without a page", () => {
+it("a new conversation appears in the list without a page", () => {
   const row = fold(status(1, "in_progress"), titled(1, "Hello"));
   expect(row).toMatchObject({ title: "Hello", state: "in_progress", unreadN: 1 });
 });
 
-it("the end of a turn is something to read, and its begin is not", () => {
+it("the end of a turn is unread, its start is not", () => {
   const begun = [item(5, { title: "Hello" }), status(6, "in_progress")];
   expect(fold(...begun)).toMatchObject({ state: "in_progress", unreadN: 0 });
   expect(fold(...begun, status(9, "idle", { completion: "success" }))).toMatchObject({ state: "idle", unreadN: 6 });
 });
 
-it("a request for an approval is something to read, and its answer is not", () => {
+it("an approval request is unread, its answer is not", () => {
   const asked = [item(5), status(6, "in_progress"), status(8, "in_progress", { waits_for: "approval" })];
   expect(fold(...asked)).toMatchObject({ waitsFor: "approval", state: "in_progress", unreadN: 6 });
   expect(fold(...asked, read(8), status(9, "in_progress"))).toMatchObject({ waitsFor: "", unreadN: 0 });
 });
 
-it("a row of the list says that a conversation waits for an approval", () => {
+it("a row of the list shows that a conversation waits for an approval", () => {
   const asked = item(8, { state: "in_progress", waits_for: "approval" });
   expect(fold(asked).waitsFor).toBe("approval");
   expect(fold(asked, status(9, "in_progress")).waitsFor).toBe("");
   expect(fold(status(9, "in_progress"), asked).waitsFor).toBe("");
 });
 
-it("a batch that another device has read is read", () => {
+it("a batch that was read on another device is read here", () => {
   expect(fold(item(9, { unread_n: 4 }), read(9)).unreadN).toBe(0);
   expect(fold(item(9, { unread_n: 4 }), read(6)).unreadN).toBe(7);
   expect(fold(item(9), read(3)).unreadN).toBe(0);
 });
 
-it("a page that was read before a frame changes nothing newer", () => {
+it("a page from before a frame changes nothing newer", () => {
   const late = [status(9, "error", { completion: "error" }), titled(8, "New")];
   const row = fold(...late, item(5, { title: "Old", state: "in_progress" }));
   expect(row).toMatchObject({ title: "New", state: "error", unreadN: 6 });
@@ -84,7 +84,7 @@ it("a frame from before the page changes nothing", () => {
   expect(fold(page, titled(3, "Old"), status(6, "in_progress"))).toEqual(fold(page));
 });
 
-it("a page that is read again corrects a state that was read too early, and no frame's", () => {
+it("a newer page corrects an early state of a page, but not of a frame", () => {
   const early = item(9, { state: "in_progress" });
   expect(fold(early, item(9)).state).toBe("idle");
   expect(fold(status(9, "idle", { completion: "success" }), early).state).toBe("idle");
@@ -118,7 +118,7 @@ it("frames and pages give the same list in any order, and twice", () => {
   );
 });
 
-it("a conversation that is deleted stays so, whatever comes late", () => {
+it("a deleted conversation stays deleted, even if other frames arrive late", () => {
   fc.assert(
     fc.property(inAnyOrder([...STEPS, ...STEPS, status(13, "deleted")]), (steps) => {
       expect(fold(...steps)).toMatchObject({ title: "", state: "deleted", unreadN: 0 });

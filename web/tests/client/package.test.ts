@@ -1,23 +1,23 @@
-/** The client core stands alone: it can be packed as it is, and runs wherever JavaScript does. */
+/** The client core is independent: it can be packed unchanged, and runs wherever JavaScript does. */
 
 import { describe, expect, it } from "vitest";
 
 const SOURCES = import.meta.glob<string>("../../src/client/*.ts", { eager: true, query: "?raw", import: "default" });
 
-/** What a browser or Node has beside the language. Time, sockets and chance are injected. */
+/** Globals of a browser or Node beyond the language. Time, sockets and random numbers are injected. */
 const GLOBALS = [
   ...["window", "document", "navigator", "location", "WebSocket", "fetch", "localStorage", "sessionStorage", "crypto"],
   ...["setTimeout", "setInterval", "requestAnimationFrame", "performance", "Date", "process", "Buffer", "console"],
   ...["TextEncoder", "TextDecoder", "atob", "btoa", "globalThis", "self", "structuredClone", "queueMicrotask"],
 ];
 
-/** Return a source without its comments and texts. */
+/** Return a source without its comments and strings. */
 function code(source: string): string {
   return source.replace(/\/\*[\s\S]*?\*\/|\/\/.*|"[^"\n]*"|`[^`]*`/g, "");
 }
 
 describe.each(Object.entries(SOURCES))("%s", (_path, source) => {
-  it("imports nothing but its neighbours", () => {
+  it("imports only modules next to it", () => {
     const imported = [...source.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map(([, from]) => from);
     expect(imported.filter((from) => !/^\.\/[a-z_]+\.ts$/.test(from ?? ""))).toEqual([]);
   });
@@ -28,6 +28,6 @@ describe.each(Object.entries(SOURCES))("%s", (_path, source) => {
   });
 });
 
-it("all of it is looked at", () => {
+it("this test covers every module", () => {
   expect(Object.keys(SOURCES).length).toBeGreaterThan(10);
 });

@@ -1,4 +1,6 @@
-/** Plays the vectors of tests/data/client: what Python's client made of the same frames is what this one has to make of them. */
+/**
+ * Plays the vectors of tests/data/client: this client has to produce the same results as Python's from the same frames.
+ */
 
 import {
   type ClientState,
@@ -33,7 +35,7 @@ export interface FoldStep {
   readonly state: unknown;
 }
 
-/** Fold the frames of a vector; return its steps as this client has them. */
+/** Fold the frames of a vector; return its steps in this client. */
 export function playFold(vector: Pick<FoldVector, "conversation" | "cursor" | "noted" | "steps">): FoldStep[] {
   let state = emptyState(vector.conversation, vector.cursor);
   for (const [id, text] of Object.entries(vector.noted ?? {})) state = noteMessage(state, id, saying({ text }));
@@ -90,7 +92,7 @@ export interface SessionVector {
   readonly state: unknown;
 }
 
-/** Play a script, second by second; return what was dialled, sent and told when, and the state at its end. */
+/** Play a script, second by second; return the dials, requests and effects by time, and the final state. */
 export async function playSession(vector: SessionVector): Promise<{ happens: unknown[]; state: unknown }> {
   const stage = new ScriptedSession(vector);
   await stage.play();
@@ -124,7 +126,7 @@ class ScriptedSession {
       ...(ttlS !== undefined && { credential: { expiresAtS: () => vector.begins_s + ttlS, ticket } }),
       timezone,
       bundle,
-      // The most of every wait, and by what is too little to move it, another id each time.
+      // The maximum of every wait, plus an amount too small to move it that makes each id different.
       random: () => 1 + this.#next(),
       onEffects: (effects: readonly Effect[]) => {
         for (const effect of effects) this.#say("told", effect);
@@ -155,7 +157,7 @@ class ScriptedSession {
     }
   }
 
-  /** Return a value with the ids that were drawn as `$1`, `$2`, … */
+  /** Return a value with the drawn ids as `$1`, `$2`, … */
   named(value: unknown): unknown {
     let text = JSON.stringify(value);
     this.#ids.forEach((drawn, i) => {
@@ -181,7 +183,7 @@ class ScriptedSession {
     else if (typeof done === "string" && done.startsWith("m_")) this.#name(done);
   }
 
-  /** Return a frame with the ids and the expiry that are known now. */
+  /** Return a frame with the current ids and expiry. */
   #dated(frame: Readonly<Record<string, unknown>>): object {
     let text = JSON.stringify(frame);
     this.#ids.forEach((drawn, i) => {

@@ -29,7 +29,7 @@ function frame(value: object): Frame {
   return read;
 }
 
-/** Return the frames that bring `text`, cut at any characters. */
+/** Return the frames of `text`, cut at any characters. */
 function deltas(text: string, at: readonly number[]): Frame[] {
   const letters = [...text];
   const ends = [...new Set([0, ...at.map((cut) => cut % letters.length), letters.length])].sort((a, b) => a - b);
@@ -43,7 +43,7 @@ function batch(n: number): Frame {
   return frame({ frame: "events", n, prev: n - 1, events: [{ type: "chat.step", route: "", ts: "" }] });
 }
 
-it("the text is a prefix of what was written, its offset counts characters, and its effects are the text", () => {
+it("the text is a prefix of the original, its offset counts characters, and its effects add up to the text", () => {
   fc.assert(
     fc.property(texts, cuts, cuts, picks, (letters, one, other, order) => {
       const text = letters.join("");
@@ -91,7 +91,7 @@ it("each batch is applied once, and in the order of the log", () => {
   );
 });
 
-it("a fold leaves the state before it as it was, and shares the lanes that did not change", () => {
+it("a fold leaves the previous state unchanged, and shares unchanged lanes", () => {
   const first = foldFrame(
     emptyState(C),
     frame({ frame: "delta", claim: 1, lane: "thinking.0", off: 0, text: "hm" }),
@@ -101,7 +101,7 @@ it("a fold leaves the state before it as it was, and shares the lanes that did n
   expect(second.lanes.get("thinking.0")).toBe(first.lanes.get("thinking.0"));
 });
 
-it("a frame that brings nothing new leaves the very same state", () => {
+it("a frame without news returns the same state object", () => {
   const [state] = foldFrame(emptyState(C), batch(1));
   expect(foldFrame(state, batch(1))[0]).toBe(state);
   expect(foldFrame(state, frame({ frame: "pong", n: 1 }))[0].newest).toBe(1);
@@ -116,7 +116,7 @@ it("a notice is an effect, and changes nothing", () => {
   ).toEqual([state, []]);
 });
 
-it("the expiry of a token is read if there is one, and left to the server otherwise", () => {
+it("the expiry of a token is read if it has one, and left to the server otherwise", () => {
   const claims = { exp: 1_795_256_100, name: "Zoë >?~ 🙂" };
   const bytes = new TextEncoder().encode(JSON.stringify(claims));
   const payload = btoa(String.fromCharCode(...bytes))

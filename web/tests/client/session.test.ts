@@ -1,4 +1,4 @@
-/** What a page needs beside what Python's session does: machines that sleep, and links that are never given up. */
+/** The session features that only a page needs: machines that sleep, and connections that are retried forever. */
 
 import { describe, expect, it } from "vitest";
 import {
@@ -40,7 +40,7 @@ class Page {
     this.far.settle();
   }
 
-  /** Let time pass, as it does for a machine that is awake. */
+  /** Let time pass, as on a machine that is awake. */
   pass(ms: number): void {
     const untilMs = this.clock.nowMs() + ms;
     while (this.clock.runNext(untilMs)) this.far.settle();
@@ -61,7 +61,7 @@ function lastActions(page: Page): unknown[] {
 }
 
 describe("a session that watches the feed", () => {
-  it("asks again until it is answered, and then from time to time", () => {
+  it("repeats the request until it is answered, and then from time to time", () => {
     const page = new Page({ state: emptyState(C) });
     page.session.watch();
     page.pass(2 * PACE.answerS * 1000 + 1000);
@@ -73,7 +73,7 @@ describe("a session that watches the feed", () => {
     expect(page.asked("watch")).toBe(4);
   });
 
-  it("asks on each connection, and hears of other conversations without a change of its own", () => {
+  it("requests the feed on each connection, and receives other conversations without a change to its own", () => {
     const page = new Page({ state: emptyState(C) });
     page.session.watch();
     const before = page.session.state;
@@ -86,7 +86,7 @@ describe("a session that watches the feed", () => {
     expect(lastActions(page)).toEqual(["watch"]);
   });
 
-  it("is not one unless it was asked to watch", () => {
+  it("does not request the feed unless it should watch", () => {
     const page = new Page();
     page.sync();
     page.pass(60 * MINUTE_MS);
@@ -95,7 +95,7 @@ describe("a session that watches the feed", () => {
 });
 
 describe("a machine that slept", () => {
-  it("asks at once whether its connection still stands, and opens another one if nothing comes", () => {
+  it("checks its connection at once, and opens another one if no answer arrives", () => {
     const page = new Page();
     page.sync({ open: true, turn_id: "turn_1" });
     page.far.say({ frame: "delta", conversation: C, claim: 3, lane: "answer.0", off: 0, text: "Hé🙂" });
@@ -120,7 +120,7 @@ describe("a machine that slept", () => {
     expect(page.far.wires.length).toBe(1);
   });
 
-  it("does not take its own silence for that of the turn", () => {
+  it("does not treat its own silence as that of the turn", () => {
     const page = new Page();
     page.sync({ open: true, turn_id: "turn_1" });
     page.clock.sleep(PACE.silentS * 2000);
@@ -128,14 +128,14 @@ describe("a machine that slept", () => {
     expect(page.effects.map((effect) => effect.kind)).toEqual(["synced"]);
   });
 
-  it("replaces a connection on which nothing was asked for", () => {
+  it("replaces a connection without requests", () => {
     const page = new Page({ state: emptyState(C) });
     page.session.wake();
     page.pass(1000);
     expect(page.far.wires.length).toBe(2);
   });
 
-  it("asks for the feed again if that is all it hears", () => {
+  it("requests the feed again if it receives nothing else", () => {
     const page = new Page({ state: emptyState(C) });
     page.session.watch();
     page.far.say({ frame: "watching", expires_at: 0 });
@@ -146,7 +146,7 @@ describe("a machine that slept", () => {
     expect(page.far.wires.length).toBe(2);
   });
 
-  it("tries a lost connection at once when it wakes", () => {
+  it("retries a lost connection at once when it wakes", () => {
     const page = new Page();
     page.far.refuses = 1000;
     page.far.cut();
@@ -161,7 +161,7 @@ describe("a machine that slept", () => {
 });
 
 describe("a lost connection", () => {
-  it("is tried for as long as the page is there, with the largest delay in the end", () => {
+  it("is retried for as long as the page is open, in the end with the largest delay", () => {
     const page = new Page();
     page.far.refuses = 1000;
     page.far.cut();
@@ -174,7 +174,7 @@ describe("a lost connection", () => {
     expect(page.session.link.is).toBe("open");
   });
 
-  it("says once since when it is lost, also if the next ones break before they bring anything", () => {
+  it("is reported once with its time, also if the next ones break before a frame arrives", () => {
     const page = new Page();
     page.sync();
     page.far.cut();
@@ -185,7 +185,7 @@ describe("a lost connection", () => {
     expect(page.session.link).toEqual({ is: "lost", sinceMs });
   });
 
-  it("keeps what is said meanwhile, and sends it when it is back", () => {
+  it("queues messages meanwhile, and sends them after it is back", () => {
     const page = new Page();
     page.sync();
     page.far.refuses = 3;
@@ -195,7 +195,7 @@ describe("a lost connection", () => {
     expect(page.far.current.sent[1]).toEqual({ action: "send", conversation: C, message_id: said, text: "hello" });
   });
 
-  it("that was lost for hours does not count as silence of the turn", () => {
+  it("does not count hours without a connection as silence of the turn", () => {
     const page = new Page();
     page.sync({ open: true, turn_id: "turn_1" });
     page.far.refuses = 2000;
@@ -209,7 +209,7 @@ describe("a lost connection", () => {
     );
   });
 
-  it("is given up while it does not open", () => {
+  it("abandons an attempt that does not open", () => {
     const silent = new FarEnd();
     silent.settle = () => undefined;
     const page = new Page({ dial: silent });
@@ -220,7 +220,7 @@ describe("a lost connection", () => {
 });
 
 describe("the end of a session", () => {
-  it("comes when the dial is refused a ticket, and lasts until it is started again", () => {
+  it("follows a refused ticket, and lasts until the next start", () => {
     const page = new Page();
     page.far.cut();
     page.pass(1000);
@@ -238,7 +238,7 @@ describe("the end of a session", () => {
     expect(lastActions(page)).toEqual(["resume"]);
   });
 
-  it("comes when a fresh token is refused, too", () => {
+  it("follows a refusal of a fresh token, too", () => {
     const page = new Page();
     page.sync();
     page.far.say({ frame: "error", code: "auth_expired", message: "expired" });
@@ -250,7 +250,7 @@ describe("the end of a session", () => {
     expect(page.failures.map((failure) => failure.code)).toEqual(["unauthorized"]);
   });
 
-  it("comes with events in a format of a later release, which are not applied", () => {
+  it("follows events in a newer format, which are not applied", () => {
     const page = new Page();
     page.far.say({ frame: "events", conversation: C, n: 4, prev: 3, v: 2 });
     expect(page.failures.map((failure) => failure.code)).toEqual(["format_newer"]);
@@ -259,7 +259,7 @@ describe("the end of a session", () => {
     expect(page.clock.timers).toBe(0);
   });
 
-  it("leaves no timer, and hears nothing more", () => {
+  it("leaves no timer, and processes no further frames", () => {
     const page = new Page();
     const { handlers } = page.far.current;
     page.session.close();
@@ -269,8 +269,8 @@ describe("the end of a session", () => {
   });
 });
 
-describe("what is said", () => {
-  it("is refused before it is sent if it is too large, in bytes of UTF-8", () => {
+describe("a sent message", () => {
+  it("is refused before it is sent if it is too large in UTF-8 bytes", () => {
     const page = new Page();
     const most = "🙂".repeat(32_000);
     page.session.say(most);
@@ -279,14 +279,14 @@ describe("what is said", () => {
     expect(page.session.state.unacked.size).toBe(1);
   });
 
-  it("fits into one frame of the gateway where a dial cannot cut it", () => {
+  it("fits into one frame of the gateway if the dial cannot split it", () => {
     const page = new Page({ maxBytes: FRAME_MAX_BYTES });
     page.session.say("x".repeat(32_000));
     expect(() => page.session.say("x".repeat(33_000))).toThrow(ClientError);
     expect(page.asked("send")).toBe(1);
   });
 
-  it("has a question mark for half of a pair", () => {
+  it("has a question mark for an unpaired surrogate", () => {
     const page = new Page();
     page.session.say("a\udcffb🙂");
     expect(page.far.current.sent.at(-1)).toMatchObject({ text: "a?b🙂" });
@@ -294,7 +294,7 @@ describe("what is said", () => {
     expect(page.far.current.sent.at(-1)).toMatchObject({ params: { "b?": [{ c: "?🙂" }], n: 1, none: null } });
   });
 
-  it("has an id of its own each time", () => {
+  it("has a new id each time", () => {
     const page = new Page({ random: Math.random });
     const ids = new Set(Array.from({ length: 50 }, () => page.session.say("x")));
     expect(ids.size).toBe(50);
@@ -303,7 +303,7 @@ describe("what is said", () => {
 });
 
 describe("a renewal", () => {
-  it("does nothing on a connection that is another one when the ticket comes, and is asked for there", async () => {
+  it("has no effect if the connection has changed when the ticket arrives, and is repeated there", async () => {
     const tickets: ((ticket: string) => void)[] = [];
     const ticket = () => new Promise<string>((resolve) => tickets.push(resolve));
     const clock = new TestClock();
@@ -320,7 +320,7 @@ describe("a renewal", () => {
     expect(page.asked("auth")).toBe(0);
   });
 
-  it("that fails is tried again, and disturbs nothing", async () => {
+  it("is retried after a failure without other effects", async () => {
     const clock = new TestClock();
     let asked = 0;
     const ticket = async () => {
@@ -344,7 +344,7 @@ describe("a renewal", () => {
 });
 
 describe("joining", () => {
-  it("is asked for again on another connection", async () => {
+  it("is repeated on another connection", async () => {
     const page = new Page({ state: emptyState(C) });
     const joined = page.session.join();
     page.far.cut();
@@ -354,7 +354,7 @@ describe("joining", () => {
     expect(lastActions(page)).toEqual(["ping", "resume"]);
   });
 
-  it("ends with an error if nobody answers", async () => {
+  it("ends with an error if the server does not answer", async () => {
     const page = new Page({ state: emptyState(C) });
     const joined = page.session.join();
     page.pass(PACE.answerS * 1000);

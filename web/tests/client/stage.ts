@@ -1,4 +1,4 @@
-/** A clock that is moved by hand, and a far end without a network. */
+/** A clock that is moved by hand, and a server without a network. */
 
 import type { Clock, Connection, Dial, DialHandlers } from "../../src/client/index.ts";
 
@@ -22,7 +22,7 @@ export class TestClock implements Clock {
     };
   }
 
-  /** How many timers are set. */
+  /** The number of timers. */
   get timers(): number {
     return this.#timers.length;
   }
@@ -37,7 +37,7 @@ export class TestClock implements Clock {
     return true;
   }
 
-  /** Let the machine sleep: time goes on, and timers do not fire. */
+  /** Let the machine sleep: time passes, and timers do not fire. */
   sleep(ms: number): void {
     this.#nowMs += ms;
   }
@@ -50,10 +50,10 @@ export interface Wire {
   isClosed: boolean;
 }
 
-/** Keeps what is dialled and sent. Dials wait for `settle`, as those of a browser do. */
+/** Records dials and requests. Dials wait for `settle`, as those of a browser do. */
 export class FarEnd implements Dial {
   readonly wires: Wire[] = [];
-  /** How many of the next dials fail. */
+  /** The number of next dials that fail. */
   refuses = 0;
   readonly #note: (kind: "dialled" | "sent", request?: Record<string, unknown>) => void;
   #opening: Wire[] = [];
@@ -92,7 +92,7 @@ export class FarEnd implements Dial {
     return wire;
   }
 
-  /** Let every dial have its way. */
+  /** Let every dial complete. */
   settle(): void {
     const opening = this.#opening;
     this.#opening = [];

@@ -1,4 +1,4 @@
-/** The same frames as in Python come to the same. A file that differs is written by `make docs`. */
+/** The same frames give the same result as in Python. `make docs` writes the files. */
 
 import { describe, expect, it } from "vitest";
 import { type ClientError, readFrame } from "../../src/client/index.ts";
@@ -16,7 +16,7 @@ function vectors<T>(name: string): T[] {
   return JSON.parse(text);
 }
 
-describe("a frame is read as Python reads it", () => {
+describe("a frame is read as in Python", () => {
   for (const { text, frame, fails } of vectors<{ text: string; frame?: unknown; fails?: string }>("wire")) {
     it(text || "an empty text", () => {
       if (fails === undefined) expect(readFrame(text)).toEqual(frame);
@@ -25,7 +25,7 @@ describe("a frame is read as Python reads it", () => {
   }
 });
 
-describe("the fold makes of frames what Python's does", () => {
+describe("the fold gives the same result as Python's", () => {
   for (const vector of vectors<FoldVector>("rules")) {
     it(vector.name, () => {
       expect(playFold(vector)).toEqual(vector.steps);
@@ -33,7 +33,7 @@ describe("the fold makes of frames what Python's does", () => {
   }
 });
 
-describe("a session sends and tells what Python's does, at the same time", () => {
+describe("a session sends and reports the same as Python's, at the same time", () => {
   for (const vector of vectors<SessionVector>("sessions")) {
     it(vector.name, async () => {
       expect(await playSession(vector)).toEqual({ happens: vector.happens, state: vector.state });

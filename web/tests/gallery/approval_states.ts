@@ -1,4 +1,4 @@
-/** Requests for an approval, and how they were settled. */
+/** Approval requests, and how they were settled. */
 
 import type { Approval, Call, Round, Thread } from "../../src/thread/thread.ts";
 import { approval, at, call, program, round, source } from "./build.ts";

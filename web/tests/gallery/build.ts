@@ -1,4 +1,4 @@
-/** Builders of the values of a thread: each has what a state needs said, and defaults for all else. */
+/** Builders for the values of a thread: each takes the fields that a state needs, with defaults for the others. */
 
 import { emptyCall } from "../../src/thread/calls.ts";
 import { emptyThread } from "../../src/thread/fold.ts";
@@ -230,7 +230,7 @@ export function turn(prompt: string, rounds: readonly Round[], more: Partial<Tur
   };
 }
 
-/** A turn that has ended well. */
+/** A turn that ended normally. */
 export function done(prompt: string, rounds: readonly Round[], text: string, more: Partial<Turn> = {}): Turn {
   return turn(prompt, rounds, {
     closedN: ++ids,

@@ -1,4 +1,4 @@
-/** States of tools, programs and texts that are written. */
+/** States of tools, programs and texts while they are written. */
 
 import type { Call, Round, Thread } from "../../src/thread/thread.ts";
 import { at, caching, call, draft, growing, grown, injection, program, round } from "./build.ts";

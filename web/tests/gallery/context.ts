@@ -1,4 +1,4 @@
-/** Acts that do nothing, and what a reader has done in a state. */
+/** Actions that do nothing, and the user's actions in a state. */
 
 import type { WholeReceipt } from "../../src/thread/thread.ts";
 import type { Acts, ThreadContext } from "../../src/ui/acts.ts";
@@ -18,7 +18,7 @@ const wholeReceipt: WholeReceipt = {
   unreported: 1,
   pricesOf: "2026-11-20",
 };
-/** A picture of its own kind, so that a box around it is seen. */
+/** A distinct picture, so that a box around it is visible. */
 const drawn = `data:image/svg+xml,${encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 4"><path fill="#89b" d="M0 4V2l2 1 2-3 2 2 2-1v3z"/></svg>',
 )}`;

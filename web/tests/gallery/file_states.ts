@@ -1,4 +1,4 @@
-/** Files in the thread: pictures that came with a message or were made, and files of one name. */
+/** Files in the thread: pictures that came with a message or were created, and files with the same name. */
 
 import type { FileRow, Round } from "../../src/thread/thread.ts";
 import { attached, call, done, file, message, round, thread } from "./build.ts";

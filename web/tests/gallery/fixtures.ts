@@ -32,13 +32,13 @@ import { fileStates } from "./file_states.ts";
 export interface State {
   readonly thread: Thread;
   readonly context?: Partial<ThreadContext>;
-  /** The time at which it is looked at. */
+  /** The time of the screenshot. */
   readonly now?: number;
-  /** Keys that are open, as in `ThreadContext.open`. */
+  /** Open keys, as in `ThreadContext.open`. */
   readonly open?: readonly string[];
-  /** Pressed one after another once it is drawn. */
+  /** Elements to press one after another after the render. */
   readonly press?: readonly string[];
-  /** Has the focus then. */
+  /** The element to focus afterwards. */
   readonly focus?: string;
 }
 

@@ -1,7 +1,7 @@
 import preact from "@preact/preset-vite";
 import { defineConfig } from "vite";
 
-/** The gallery of states, which no build of the page knows. */
+/** The gallery of states, which is in no build of the page. */
 export default defineConfig({
   root: import.meta.dirname,
   plugins: [preact({ devToolsEnabled: false })],

@@ -26,7 +26,7 @@ describe.each(NAMES)("the log of the conversation %s", (name) => {
 });
 
 describe("an entry", () => {
-  it("says what the next round shows in full", () => {
+  it("shows the full data of the next round", () => {
     const entry = {
       kind: "decision",
       iteration: 0,
@@ -81,7 +81,7 @@ describe("an entry", () => {
     expect(linesOf(entry)).toEqual([line]);
   });
 
-  it("that was declined names the model and why", () => {
+  it("names the model and the reason if it was declined", () => {
     const declined = { category: "safety", explanation: "no" };
     const entry = { kind: "decision", iteration: 0, action: "exit", accepted: false, model: "m-1", declined };
     expect(linesOf(entry)).toEqual(["round 1: exit, declined by m-1 (safety no)"]);

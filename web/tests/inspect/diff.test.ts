@@ -10,12 +10,12 @@ describe.each(EVERY)("the difference of %s from batch %i to %i", (name, n, to) =
   const diff = diffOf(load(name), n, to);
   const rows = diffRows(diff);
 
-  it("has every piece of the newer request, and those that are gone", () => {
+  it("has every piece of the newer request, and the removed ones", () => {
     const pieces = rows.flatMap((row) => (row.is === "piece" ? [row.piece] : row.is === "first" ? [] : row.pieces));
     expect(pieces).toEqual(diff.runs.flatMap((run) => run.pieces));
   });
 
-  it("marks the first difference behind nothing but what is the same", () => {
+  it("marks the first difference after identical pieces only", () => {
     const at = rows.findIndex((row) => row.is === "first");
     expect(at).toBeGreaterThanOrEqual(0);
     expect(rows.slice(0, at).every((row) => row.is === "same")).toBe(true);
@@ -25,13 +25,13 @@ describe.each(EVERY)("the difference of %s from batch %i to %i", (name, n, to) =
   });
 });
 
-it("a round's request only adds to the one before, but for what is told every time", () => {
+it("of a round only adds to the previous request, except for the parts that are sent every time", () => {
   const rows = diffRows(diffOf(load("stage"), 24, 26));
   const changed = rows.flatMap((row) => (row.is === "piece" && row.op === "changed" ? [row.piece.kind] : []));
   expect(changed).toEqual(["announce"]);
 });
 
-it("a hidden block is the first that changed, with its older form beside it", () => {
+it("starts at a hidden block, with its older form next to it", () => {
   const rows = diffRows(diffOf(load("reduced"), 11, 13));
   const first = rows.find((row) => row.key === firstChanged(rows));
   expect(first?.is === "piece" && [first.op, first.piece.reduced?.why, first.before?.text.includes("seal")]).toEqual([
@@ -41,7 +41,7 @@ it("a hidden block is the first that changed, with its older form beside it", ()
   ]);
 });
 
-describe("words", () => {
+describe("changed words", () => {
   const text = fc.array(fc.constantFrom("a", "bb", " ", "\n", "ä", "𝒳", ",", "word ")).map((parts) => parts.join(""));
   const join = (all: ReturnType<typeof diffWords>, without: string) =>
     all
@@ -49,7 +49,7 @@ describe("words", () => {
       .map((one) => one.text)
       .join("");
 
-  it("without the added ones are the older text, without the removed ones the newer", () => {
+  it("give the older text without additions, and the newer one without removals", () => {
     fc.assert(
       fc.property(text, text, (older, newer) => {
         const all = diffWords(older, newer);
@@ -59,14 +59,14 @@ describe("words", () => {
     );
   });
 
-  it("of texts that have nothing in common end, too", () => {
+  it("are found in finite time for texts without common words", () => {
     const older = Array.from({ length: 4_000 }, (_, at) => `a${at}`).join(" ");
     const newer = Array.from({ length: 4_000 }, (_, at) => `b${at}`).join(" ");
     const all = diffWords(older, newer);
     expect([join(all, "added"), join(all, "removed")]).toEqual([older, newer]);
   });
 
-  it("far from a change are left out", () => {
+  it("leave out text far from a change", () => {
     const long = "same ".repeat(500);
     const near = nearChanges(diffWords(`${long}one`, `${long}two`));
     expect(near[0]?.text.length).toBeLessThan(200);

@@ -32,28 +32,28 @@ describe.each(NAMES)("the figures of the conversation %s", (name) => {
     }
   });
 
-  it("say of each turn how many rounds it had", () => {
+  it("count the rounds of each turn", () => {
     const counts = turns.map((turn) => turn.calls.filter((call) => call.kind === "round").length);
     expect(counts).toEqual(turns.map((turn) => data.usage[turn.whole.turnId]?.rounds));
   });
 
-  it("are the same beside the rounds, whose calls were all heard", () => {
+  it("match those of the rounds if every call succeeded", () => {
     const calls = turns.flatMap((turn) => turn.calls.filter((call) => call.kind === "round"));
     const placed = placeRounds(roundsOf(data));
     expect(placed.map(figuresOfRound)).toEqual(calls.map((call) => call.figures));
   });
 
-  it("sum up to those of the conversation", () => {
+  it("add up to those of the conversation", () => {
     const whole = figuresOf(receiptsOf(data).tokens);
     expect(sumFigures(turns.map((turn) => turn.whole.figures)).input).toBe(whole.input);
   });
 });
 
-it("a call beside the rounds is named by what asked", () => {
+it("name a call outside the rounds by its purpose", () => {
   const kinds = costsOf(receiptsOf(load("reduced"))).flatMap((turn) => turn.calls.map((call) => call.kind));
   expect(kinds).toContain("summary");
 });
 
-it("nothing that was read has a share of nothing", () => {
+it("have a share of zero if nothing was read", () => {
   expect(readShare(sumFigures([]))).toBe(0);
 });

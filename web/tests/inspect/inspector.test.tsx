@@ -48,7 +48,7 @@ interface Asked {
   readonly refuse?: (what: string) => Response | null;
 }
 
-/** Draw the inspector at a round (turn and round from 1), until nothing is being read any more. */
+/** Render the inspector at a round (turn and round from 1), until all data is loaded. */
 async function open(data: Recorded, asked: Asked): Promise<void> {
   const answer = answering(data, asked.admin);
   vi.stubGlobal("fetch", async (address: string) => asked.refuse?.(String(address)) ?? answer(String(address)));
@@ -73,7 +73,7 @@ async function open(data: Recorded, asked: Asked): Promise<void> {
   await settle();
 }
 
-/** Return what is recorded as it was when batch `upto` was the newest one. */
+/** Return the recording as it was when batch `upto` was the newest one. */
 function asOf(data: Recorded, upto: number): Recorded {
   const turns = roundsOf(data).turns.map((turn) => ({
     ...turn,
@@ -121,7 +121,7 @@ describe("the rounds", () => {
     expect(current?.textContent).toContain("10,425 read, 185 written, 210 plain, 327 output (96%)");
   });
 
-  it("are read again when the conversation has come further, and stay if that fails", async () => {
+  it("are read again when the conversation continues, and stay if that fails", async () => {
     let readings = 0;
     const at = { turn: 1, round: 1 };
     const refuse = (what: string) => {
@@ -137,7 +137,7 @@ describe("the rounds", () => {
     expect(host.querySelectorAll(".col")).toHaveLength(3);
   });
 
-  it("that run have a row and their log, which grows, until they are decided", async () => {
+  it("have a row and a growing log while they run, until they are decided", async () => {
     const turn = roundsOf(stage).turns.length;
     const last = roundsOf(stage).turns.at(-1) as TurnRounds;
     const decided = last.rounds.at(-1)?.decided_n ?? 0;
@@ -156,7 +156,7 @@ describe("the rounds", () => {
     expect(host.querySelector(".pick[aria-current]")?.textContent).toContain("10,425 read");
   });
 
-  it("that missed a cache say how much of it, and why", async () => {
+  it("show how much of the cache they missed, and why", async () => {
     await open(reduced, { turn: 2, round: 3 });
     expect(texts(".pick .bust")).toEqual(["2.5k of 4.3k read: a block was hidden"]);
     expect(all(".pick .notch").length).toBe(1);
@@ -164,12 +164,12 @@ describe("the rounds", () => {
     expect(texts(".pick .bust")).toContain("0 of 7.7k read: earlier turns were summarized");
   });
 
-  it("that were refused say so", async () => {
+  it("show that they were refused", async () => {
     await open(reduced, { turn: 3, round: 1 });
     expect(host.querySelector(".pick[aria-current]")?.textContent).toContain("refused");
   });
 
-  it("are left and entered by j and k, the chat by t, unless somebody writes or has no use for letters", async () => {
+  it("are reached by j and k, and the chat by t, unless the user types or has turned off letters", async () => {
     await open(stage, { turn: 4, round: 1, view: "reply" });
     press("j");
     press("k");
@@ -191,7 +191,7 @@ describe("the rounds", () => {
     expect(addresses.length).toBe(3);
   });
 
-  it("of which there is none here are said to be missing, beside those that there are", async () => {
+  it("show a message for a missing round, next to the existing ones", async () => {
     await open(stage, { turn: 9, round: 9 });
     expect(host.textContent).toContain("This round is still running.");
     expect(all(".picks summary").length).toBe(4);
@@ -199,7 +199,7 @@ describe("the rounds", () => {
 });
 
 describe("the request", () => {
-  it("shows what was read, marks, what is told every time, and that its bytes are those that were sent", async () => {
+  it("shows the model's input, marks, the parts sent every time, and that its bytes are the sent ones", async () => {
     await open(stage, { turn: 4, round: 3 });
     expect(host.querySelector(".strip")?.textContent).toContain("10,820 tokens in, 96% read");
     expect(texts(".cachemark").map((text) => text.slice(0, 6))).toEqual(["mark 1", "mark 2", "mark 3", "mark 4"]);
@@ -207,7 +207,7 @@ describe("the request", () => {
     expect(host.querySelector(".proof")?.textContent).toContain("These are the bytes that were sent");
   });
 
-  it("says that the system part is for admins, and since when it is the same", async () => {
+  it("shows that the system part is for admins, and since when it is unchanged", async () => {
     await open(stage, { turn: 4, round: 3 });
     const system = named(".piece", "SYSTEM");
     expect(system?.textContent).toContain("Only administrators can see the system text");
@@ -232,7 +232,7 @@ describe("the request", () => {
     expect(all(".chosen")).toEqual([]);
   });
 
-  it("shows the original of a hidden block beside what the model read, until Escape", async () => {
+  it("shows the original of a hidden block next to the model's input, until Escape", async () => {
     await open(reduced, { turn: 2, round: 3 });
     const piece = named(".piece.gone", "hidden from 1,641");
     await click(piece?.querySelector(".unfold"));
@@ -245,7 +245,7 @@ describe("the request", () => {
 });
 
 describe("the difference", () => {
-  it("folds what is the same, and shows words that came and went", async () => {
+  it("folds identical parts, and shows added and removed words", async () => {
     await open(stage, { turn: 4, round: 3, view: "diff" });
     expect(host.textContent).toContain("From turn 4, round 2 to turn 4, round 3");
     expect(texts(".folded > summary .place")[0]).toMatch(/^\d+ pieces the same$/);
@@ -257,14 +257,14 @@ describe("the difference", () => {
     expect(announce?.querySelector("ins")?.textContent).toBe("3");
   });
 
-  it("of a round that missed its cache selects what changed first", async () => {
+  it("of a round that missed its cache selects the first change", async () => {
     await open(reduced, { turn: 2, round: 3, view: "diff" });
     const [selected] = all(".seen [aria-current]");
     expect(selected?.textContent).toContain("TOOL RESULT");
     expect(host.textContent).toContain("2.5k of 4.3k cached tokens were read: a block was hidden.");
   });
 
-  it("is made with another round by choosing it", async () => {
+  it("uses another round if the user selects one", async () => {
     await open(stage, { turn: 4, round: 3, view: "diff" });
     const select = host.querySelector("select");
     if (select === null) throw new Error("no choice");
@@ -293,7 +293,7 @@ describe("the reply", () => {
     expect(host.querySelector(".reply")?.textContent).toContain("no_json_candidate");
   });
 
-  it("moves in its tree by arrows", async () => {
+  it("moves in its tree by arrow keys", async () => {
     await open(stage, { turn: 4, round: 2, view: "reply" });
     const [actions, action] = all(".tree summary");
     actions?.focus();
@@ -307,7 +307,7 @@ describe("the reply", () => {
 });
 
 describe("the costs", () => {
-  it("are plotted, and stand in a table with the figures of the usage events", async () => {
+  it("are plotted, with a table of the figures from the usage events", async () => {
     await open(stage, { turn: 4, round: 3, view: "costs" });
     expect(all(".plot svg").length).toBe(3);
     const rows = all("tr.turn-row").map((row) => [...row.querySelectorAll("td")].map((cell) => cell.textContent));
@@ -325,7 +325,7 @@ describe("the costs", () => {
 });
 
 describe("the log", () => {
-  it("says what the model had seen, after the newest batch of its request", async () => {
+  it("shows the model's view, after the newest batch of its request", async () => {
     await open(stage, { turn: 4, round: 3 });
     const saw = host.querySelector(".log .saw");
     expect(saw?.previousElementSibling?.getAttribute("data-n")).toBe("25");
@@ -334,8 +334,8 @@ describe("the log", () => {
   });
 });
 
-describe("a deployment that shows nothing of it", () => {
-  it("is told in a sentence, beside the rounds and their costs", async () => {
+describe("a deployment without the inspector", () => {
+  it("says so in a sentence, next to the rounds and their costs", async () => {
     const refuse = (address: string) =>
       /requests|decisions|log\?/.test(address) ? refusal(403, "not_inspectable") : null;
     await open(stage, { turn: 4, round: 3, refuse });
@@ -348,7 +348,7 @@ describe("a deployment that shows nothing of it", () => {
     expect(all(".plot").length).toBe(3);
   });
 
-  it("that is down is asked again", async () => {
+  it("is requested again after a failure", async () => {
     let down = true;
     const refuse = (address: string) => (down && address.includes("requests") ? refusal(503, "dependency") : null);
     await open(stage, { turn: 4, round: 3, refuse });
@@ -373,9 +373,9 @@ describe("a narrow window", () => {
 });
 
 describe.each(["request", "diff", "reply", "costs"])("the view %s", (view) => {
-  it("has nothing serious that axe finds", async () => {
+  it("has no serious axe violation", async () => {
     await open(reduced, { turn: 2, round: 3, view });
-    // Colours have no size here: they are looked at in a browser.
+    // Colors have no size here: they are checked in a browser.
     const found = await axe.run(host, { rules: { "color-contrast": { enabled: false } } });
     const serious = found.violations.filter((one) => one.impact === "serious" || one.impact === "critical");
     expect(serious.map((one) => `${one.id}: ${one.nodes[0]?.html}`)).toEqual([]);

@@ -1,4 +1,4 @@
-/** Reads what `record.py` stored, for tests that run in Node. */
+/** Reads the recordings of `record.py`, for tests that run in Node. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

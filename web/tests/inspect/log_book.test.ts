@@ -34,7 +34,7 @@ describe("a log", () => {
     expect(noteOf(book, last?.rounds[2]?.decided_n ?? 0)).toBe("Everything asked for is settled; I answer.");
   });
 
-  it("knows nothing of what was not read", () => {
+  it("returns nothing for pages that are not loaded", () => {
     expect([promptOf(EMPTY_BOOK, 1), noteOf(EMPTY_BOOK, 2), batchOf(book, 999), rangeAround(book, 999)]).toEqual([
       "",
       "",
@@ -43,13 +43,13 @@ describe("a log", () => {
     ]);
   });
 
-  it("knows since which turn the system part is the same", () => {
+  it("returns the turn since which the system part is unchanged", () => {
     expect(systemSince(book, last?.rounds[0]?.decided_n ?? 0)).toBe(first?.turn_id);
     expect(systemSince(book, first?.rounds[0]?.decided_n ?? 0)).toBe("");
     expect(systemSince(EMPTY_BOOK, 9)).toBe("");
   });
 
-  it("has pages of fifty batches, and shows those that were read next to each other", () => {
+  it("has pages of fifty batches, and shows adjacent loaded ones", () => {
     expect([1, 50, 51, 100, 101].map(pageOf)).toEqual([0, 0, 1, 1, 2]);
     let read = withPage(EMPTY_BOOK, 0, page(0), 50);
     read = withPage(read, 2, page(2), 150);
@@ -61,7 +61,7 @@ describe("a log", () => {
     );
   });
 
-  it("has a last page until it goes on", () => {
+  it("has a last page until it continues", () => {
     const ended = withPage(EMPTY_BOOK, 3, page(3), null);
     expect([ended.last, withPage(ended, 3, page(3), 200).last, withPage(ended, 0, page(0), 50).last]).toEqual([
       3,

@@ -1,18 +1,18 @@
-/** Recorded answers of the HTTP API, served as a `fetch` would: what `record.py` stored. */
+/** Recorded answers of the HTTP API, served like a `fetch` response; `record.py` stored them. */
 
 export interface Recorded {
   readonly conversation: string;
   /** The data of `accounting.usage`, by turn. */
   readonly usage: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** What `stepline log` prints, by batch. */
+  /** The output of `stepline log`, by batch. */
   readonly lines: Readonly<Record<string, readonly string[]>>;
-  /** By what follows the conversation's address. */
+  /** By the part after the conversation's address. */
   readonly answers: Readonly<Record<string, unknown>>;
   /** The same, for an admin. */
   readonly admin: Readonly<Record<string, unknown>>;
 }
 
-/** Return what a file of `record.py` holds. */
+/** Return the content of a file by `record.py`. */
 export function parseRecorded(text: string): Recorded {
   const [head, ...rows] = text
     .trim()
@@ -27,7 +27,7 @@ function reply(body: unknown, status = 200): Response {
   return new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json" } });
 }
 
-/** Return a `fetch` over what was recorded; what was not is not found. */
+/** Return a `fetch` over the recording; any other request is answered with not found. */
 export function answering(data: Recorded, admin = false): (address: string, init?: RequestInit) => Promise<Response> {
   return async (address) => {
     const prefix = `/v1/conversations/${data.conversation}/`;

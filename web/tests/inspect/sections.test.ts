@@ -31,7 +31,7 @@ describe.each(EVERY)("the request of %s at batch %i", (name, n) => {
     expect(shownOf(rows).map((one) => one.piece)).toEqual(view.parts.flatMap((part) => part.pieces));
   });
 
-  it("has at most four marks, each with the tokens in front of it, and nothing but what is told every time behind the last", () => {
+  it("has at most four marks with the tokens before each, and after the last only parts that are sent every time", () => {
     const marks = marksOf(rows);
     expect(marks.length).toBeGreaterThan(0);
     expect(marks.length).toBeLessThanOrEqual(4);
@@ -43,7 +43,7 @@ describe.each(EVERY)("the request of %s at batch %i", (name, n) => {
 });
 
 describe("marks", () => {
-  it("say what they stand behind", () => {
+  it("name the preceding part", () => {
     const { rows } = rowsOf("stage", 26);
     expect(marksOf(rows).map((mark) => mark.what)).toEqual([
       "the system part",
@@ -55,18 +55,18 @@ describe("marks", () => {
 });
 
 describe("pieces", () => {
-  it("of earlier turns fold into one row a turn, those of the newest stand alone", () => {
+  it("of earlier turns fold into one row a turn, those of the newest stay separate", () => {
     const { rows } = rowsOf("stage", 26);
     expect(rows.filter((row) => row.is === "turn").map((row) => row.is === "turn" && row.turn)).toEqual([1, 2, 3]);
   });
 
-  it("that came since the request before are new, those told every time are not", () => {
+  it("are new if they were added since the previous request, unless they are sent every time", () => {
     const shown = shownOf(rowsOf("stage", 26).rows);
     expect(shown.filter((one) => one.isNew).every((one) => one.cache === "written")).toBe(true);
     expect(shown.filter((one) => one.everyTime).map((one) => one.piece.kind)).toEqual(["sources", "announce"]);
   });
 
-  it("that were hidden, pruned or summed up say why and from how much, and the largest stand below their folded turn", () => {
+  it("explain why and from how much they were shortened, and the largest are listed below their folded turn", () => {
     const whys = EVERY.filter(([name]) => name === "reduced").flatMap(([name, n]) =>
       shownOf(rowsOf(name, n).rows).flatMap((one) => one.piece.reduced?.why ?? []),
     );
@@ -87,7 +87,7 @@ describe("the system part", () => {
     expect(titles.some((title) => title.startsWith("[TOOLS]"))).toBe(true);
   });
 
-  it("loses no character by that, whatever it holds", () => {
+  it("loses no character in its sections, for any text", () => {
     const lines = fc.array(fc.constantFrom("# A\n", "[TOOLS] x\n", "text\n", "\n", "## sub\n", "#", "[", "end"));
     fc.assert(
       fc.property(lines, (parts) => {

@@ -6,12 +6,12 @@ describe("a text", () => {
     expect(showHidden("a\u0000b\u007fc\u202ed\u{e0041}e\tf\r\ng\rh")).toBe("a␀b␡c\ufffdd\ufffde\tf\ng␍h");
   });
 
-  it("on one line is cut by characters, not by halves of them", () => {
+  it("is cut at a whole character on one line", () => {
     expect(oneLine("  a \n b  ")).toBe("a b");
     expect(oneLine("𝒳".repeat(20), 5)).toBe("𝒳𝒳𝒳𝒳…");
   });
 
-  it("is shown whole if it is short, and by its first lines if it is not", () => {
+  it("is shown in full if it is short, and by its first lines if it is not", () => {
     expect(cutText("\none\ntwo\n")).toMatchObject({ shown: "one\ntwo", whole: true });
     const many = Array.from({ length: 40 }, (_, at) => `line ${at}`).join("\n");
     expect(cutText(many)).toMatchObject({ lines: 40, whole: false });

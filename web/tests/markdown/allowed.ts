@@ -1,4 +1,4 @@
-/** Elements and attributes that a drawn text may have, and nothing else. */
+/** The elements and attributes that a rendered text may have. */
 
 const MATH =
   "accent accentunder class columnspan depth display displaystyle fence form height largeop linethickness lspace mathvariant maxsize minsize movablelimits rowspan rspace scriptlevel separator stretchy symmetric voffset width".split(
@@ -52,7 +52,7 @@ const CLASSES = new Set(
 );
 const HREF = /^(?:https?:\/\/[^\s"'<>]+|mailto:[^\s"'<>]+|\/c\/chat-1\/f\/[^\s"'<>?#]+|#note-\d+-[a-z\d-]+)$/;
 
-/** Return what stands in the tree and may not, as one line each. */
+/** Return the elements and attributes of the tree that are not allowed, one a line. */
 export function findForbidden(root: Element): string[] {
   const found: string[] = [];
   for (const element of root.querySelectorAll("*")) {

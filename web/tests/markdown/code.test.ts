@@ -16,18 +16,18 @@ function place(
   return root;
 }
 
-/** Colours come with a chunk of their own. */
+/** Colors come in a separate chunk. */
 async function painted(root: HTMLElement): Promise<void> {
   await eventually(() => expect(root.querySelector("pre i, pre b, pre u")).not.toBeNull());
 }
 
 describe("a block of code", () => {
-  it("has a line for each line, also for an empty one", () => {
+  it("has an element for each line, also for an empty one", () => {
     const lines = place("a\n\n  b", "", true).querySelectorAll("pre > span");
     expect(Array.from(lines, (line) => line.textContent)).toEqual(["a", " ", "  b"]);
   });
 
-  it("is plain while it grows, and coloured when it is whole", async () => {
+  it("is plain while it grows, and highlighted once it is complete", async () => {
     const root = place("import os", "python", false);
     expect(root.querySelector("i")).toBeNull();
     place("import os\nx = 'a' # b", "python", true, root);
@@ -38,7 +38,7 @@ describe("a block of code", () => {
     expect(findForbidden(root)).toEqual([]);
   });
 
-  it("keeps the lines that it had while it grows", () => {
+  it("keeps its existing lines while it grows", () => {
     const root = place("one\ntwo\nthr", "", false);
     const first = root.querySelector("pre > span");
     place("one\ntwo\nthree\nfour", "", false, root);
@@ -51,7 +51,7 @@ describe("a block of code", () => {
     ]);
   });
 
-  it("shows what would reorder it, and copies it as it is", async () => {
+  it("shows reordering characters, and copies the original", async () => {
     const write = vi.spyOn(navigator.clipboard, "writeText").mockResolvedValue();
     const root = place("if (a\u202e) {}", "", true);
     expect(root.querySelector("pre")?.textContent).toBe("if (a‹U+202E›) {}");
@@ -61,13 +61,13 @@ describe("a block of code", () => {
     render(null, root);
   });
 
-  it("of half a megabyte is one text without lines", () => {
+  it("of half a megabyte is a single text without lines", () => {
     const root = place("let a = 1;\n".repeat(50_000), "js", true);
     expect(root.querySelectorAll("pre > span")).toHaveLength(0);
     expect(root.querySelector("pre")?.textContent).toHaveLength(550_000);
   });
 
-  it("has the text of its code in any language, and no colours where they would take long", () => {
+  it("keeps its text in any language, and has no colors if they would take long", () => {
     const code = '<a href="x">&amp;</a>\n<script>let a = `b$c`;</script>\n/* d */ SELECT 1; {"k": [1]} # x\n- y: z\n';
     for (const language of ["python", "json", "js", "ts", "bash", "sql", "html", "css", "yaml"]) {
       const lines = paint(code, language);

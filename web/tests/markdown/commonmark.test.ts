@@ -6,7 +6,7 @@ import gfm from "./gfm.json" with { type: "json" };
 import { outlineDrawn, outlineExpected } from "./outline.ts";
 
 const TAGS = "a tag of the text is shown, and never an element";
-/** The examples with tags, by their numbers from and to. */
+/** The examples with tags, by their first and last numbers. */
 const TAGGED: readonly (readonly [number, number])[] = [
   [21, 21],
   [31, 31],
@@ -35,7 +35,7 @@ function reasons(
 interface Suite {
   readonly name: string;
   readonly examples: readonly (Pick<Example, "section" | "markdown" | "html"> & { readonly number: number })[];
-  /** Examples that are read otherwise here, each with the reason. */
+  /** Examples that are parsed differently here, each with the reason. */
   readonly otherwise: ReadonlyMap<number, string>;
 }
 
@@ -54,7 +54,7 @@ describe.each(SUITES)("an example of $name", ({ examples, otherwise }) => {
   });
 
   it.each(examples.filter(({ number }) => otherwise.has(number)))(
-    "is on the list for a reason: number $number",
+    "is an exception with a reason: number $number",
     (example) => {
       expect(outlineDrawn(draw(example.markdown).firstElementChild as Element)).not.toBe(outlineExpected(example.html));
     },

@@ -9,7 +9,7 @@ function read(text: string, growing = false): readonly Block[] {
   return new MarkdownDocument().update(text, growing);
 }
 
-/** The blocks of a text as the lexer alone reads it, by type and text. */
+/** The blocks of a text as the lexer alone parses it, by type and text. */
 function readAtOnce(text: string): string[] {
   const lexer = new BoundedLexer();
   const links = lexer.readBlocks(text.replace(/\r\n?/g, "\n"));
@@ -22,7 +22,7 @@ function sketch(token: Token): string[] {
   return [`${token.type} ${JSON.stringify(strip(token))}`];
 }
 
-/** A token without its source, which differs in blanks at its end. */
+/** A token without its source, which differs in trailing whitespace. */
 function strip(token: Token): unknown {
   return JSON.parse(JSON.stringify(token, (key, value) => (key === "raw" ? undefined : value)));
 }
@@ -35,7 +35,7 @@ function readByBlocks(text: string): string[] {
 }
 
 describe("a text that grows", () => {
-  it("comes to the same blocks as the whole text, wherever it was cut", () => {
+  it("gives the same blocks as the whole text, wherever it was cut", () => {
     fc.assert(
       fc.property(texts, fc.array(fc.nat(), { maxLength: 12 }), (text, marks) => {
         const document = new MarkdownDocument();
@@ -48,7 +48,7 @@ describe("a text that grows", () => {
     );
   });
 
-  it("has at every character the blocks of what is there", () => {
+  it("has the blocks of its current text at every character", () => {
     fc.assert(
       fc.property(texts, (text) => {
         const document = new MarkdownDocument();
@@ -60,7 +60,7 @@ describe("a text that grows", () => {
     );
   });
 
-  it("keeps the blocks that are settled", () => {
+  it("keeps its settled blocks", () => {
     const document = new MarkdownDocument();
     const before = document.update("# One\n\nTwo\n\nThr", true);
     const after = document.update("# One\n\nTwo\n\nThree and more", true);
@@ -70,7 +70,7 @@ describe("a text that grows", () => {
     expect(after[2]).not.toBe(before[2]);
   });
 
-  it("reads a block again when a name in it is defined further down", () => {
+  it("parses a block again when a name in it is defined later", () => {
     const document = new MarkdownDocument();
     const before = document.update("See [Name].\n\nNothing here.\n\nMore\n\n", true);
     const after = document.update("See [Name].\n\nNothing here.\n\nMore\n\n[name]: https://example.com\n", true);
@@ -79,7 +79,7 @@ describe("a text that grows", () => {
     expect(JSON.stringify(after[0])).toContain("https://example.com");
   });
 
-  it("begins anew when it is another text", () => {
+  it("starts over for another text", () => {
     const document = new MarkdownDocument();
     document.update("# One\n\nTwo\n\nThree", true);
     expect(document.update("Other\n\ntext", false)).toEqual(read("Other\n\ntext"));

@@ -1,4 +1,4 @@
-/** A text drawn into a document, and what stands there. */
+/** Renders a text into the document, and reads the result. */
 
 import { h, render } from "preact";
 import { expect } from "vitest";
@@ -17,13 +17,13 @@ export function contextOf(more: Partial<MarkdownContext> = {}): MarkdownContext 
   };
 }
 
-/** Load what draws formulas, as the first one does. */
+/** Load the formula renderer, as the first formula does. */
 export async function loadFormulas(): Promise<void> {
   const first = draw("$x$");
   await eventually(() => expect(first.querySelector("math")).not.toBeNull());
 }
 
-/** Draw a text, and return the element that holds it. */
+/** Render a text, and return the element that holds it. */
 export function draw(
   text: string,
   context: MarkdownContext = contextOf(),

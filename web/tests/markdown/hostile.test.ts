@@ -80,7 +80,7 @@ const HOSTILE: readonly string[] = [
 ];
 
 describe("a hostile text", () => {
-  it.each(HOSTILE)("becomes known elements alone: %j", (text) => {
+  it.each(HOSTILE)("becomes known elements only: %j", (text) => {
     const root = draw(text);
     expect(findForbidden(root)).toEqual([]);
     expect(
@@ -94,7 +94,7 @@ describe("a hostile text", () => {
     expect(root.textContent).toContain("<script>alert(1)</script>");
   });
 
-  it("of any kind has known elements alone", () => {
+  it("of any kind has known elements only", () => {
     fc.assert(
       fc.property(texts, fc.array(fc.constantFrom(...HOSTILE), { maxLength: 3 }), (text, attacks) => {
         expect(findForbidden(draw([text, ...attacks].join("\n")))).toEqual([]);
@@ -103,12 +103,12 @@ describe("a hostile text", () => {
     );
   });
 
-  it("of the specification's examples has known elements alone", () => {
+  it("of the specification's examples has known elements only", () => {
     for (const example of commonmark) expect(findForbidden(draw(example.markdown))).toEqual([]);
   });
 });
 
-/** Texts of up to a megabyte. None may take long: the limit of the runner is the measure. */
+/** Texts of up to a megabyte. None may take long: the runner's timeout is the limit. */
 const HUGE: readonly (readonly [string, string])[] = [
   ["a line of a megabyte", "a".repeat(1_000_000)],
   ["a megabyte of brackets", "[".repeat(1_000_000)],
@@ -133,7 +133,7 @@ const HUGE: readonly (readonly [string, string])[] = [
 ];
 
 describe("a huge text", () => {
-  it.each(HUGE)("is drawn: %s", (_, text) => {
+  it.each(HUGE)("is rendered: %s", (_, text) => {
     const root = draw(text);
     expect(findForbidden(root)).toEqual([]);
     expect(root.textContent?.length).toBeGreaterThan(0);

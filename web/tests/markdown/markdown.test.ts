@@ -21,7 +21,7 @@ const settled = () => new Promise((resolve) => setTimeout(resolve));
 beforeAll(loadFormulas);
 
 describe("a growing text", () => {
-  it("comes to the same elements as the whole text", () => {
+  it("gives the same elements as the whole text", () => {
     fc.assert(
       fc.property(orderlyTexts, fc.array(fc.nat(), { maxLength: 6 }), (text, marks) => {
         const context = contextOf();
@@ -36,7 +36,7 @@ describe("a growing text", () => {
     );
   });
 
-  it("keeps the elements of what has settled", () => {
+  it("keeps its settled elements", () => {
     const context = contextOf();
     const root = draw("# One\n\nTwo *words*\n\nThr", context, true);
     const [heading, paragraph] = Array.from(root.querySelectorAll("h3, p"));
@@ -46,38 +46,38 @@ describe("a growing text", () => {
     expect(root.querySelectorAll("p")).toHaveLength(3);
   });
 
-  it("says by its class that more may come", () => {
+  it("has a class while it may grow", () => {
     expect(draw("x", contextOf(), true).firstElementChild?.className).toBe("md growing");
     expect(draw("x").firstElementChild?.className).toBe("md");
   });
 });
 
 describe("a link", () => {
-  it("opens elsewhere, and says where to", () => {
+  it("opens elsewhere, and shows its target", () => {
     const link = draw("[words](https://user:pass@example.com/a?b=c)").querySelector("a");
     expect(link?.href).toBe("https://example.com/a?b=c");
     expect(link?.title).toBe("example.com");
     expect(link?.target).toBe("_blank");
   });
 
-  it("shows the letters of another script in its host as what they are", () => {
+  it("shows letters of another script in its host", () => {
     expect(draw("[x](https://аррӏе.com/)").querySelector("a")?.title).toBe("xn--80ak6aa92e.com");
   });
 
-  it("that leads nowhere is its words and its address", () => {
+  it("without a target is its words and its address", () => {
     const root = draw("[words](javascript:alert)");
     expect(root.querySelector("a")).toBeNull();
     expect(root.textContent).toBe("words javascript:alert");
   });
 
-  it("takes the place of a picture of another site", () => {
+  it("replaces a picture of another site", () => {
     const root = draw("![a *picture*](https://example.com/p.png)");
     expect(root.querySelector("img")).toBeNull();
     expect(root.querySelector("a")?.textContent).toBe("a picture");
     expect(draw("![](https://example.com/p.png)").querySelector("a")?.textContent).toBe("picture");
   });
 
-  it("to a picture of the conversation is that picture, where the page draws some", () => {
+  it("to a picture of the conversation is that picture, if the page renders pictures", () => {
     const drawPicture = vi.fn((path: string, alt: string) => `<${path} ${alt}>`);
     const of = (text: string) => draw(text, contextOf({ drawPicture }));
     expect(of("![a *chart*](fi:turn_1.outputs/my%20chart.png)").textContent).toBe(
@@ -108,7 +108,7 @@ describe("a link", () => {
     expect(draw("[x](fi:conv_chat-1.turn_1.outputs/a.md)").querySelector("a")).not.toBeNull();
   });
 
-  it("is the code that names a file, but for code within a link and paths of other kinds", () => {
+  it("is also code that names a file, except within a link and for other kinds of paths", () => {
     const path = "fi:turn_1.outputs/plan.md";
     const onOpenPath = vi.fn();
     const root = draw(
@@ -135,7 +135,7 @@ describe("a citation", () => {
     expect(chip?.getAttribute("href")).toBe("https://example.com/a");
   });
 
-  it("says when it is pointed at and when it has the focus, and when no longer", () => {
+  it("reports the pointer and the focus, and their end", () => {
     const onCite = vi.fn();
     const chip = draw('[t](https://example.com "S:7")', contextOf({ onCite })).querySelector("a");
     for (const name of ["mouseenter", "mouseleave", "focus", "blur"]) chip?.dispatchEvent(new Event(name));
@@ -155,21 +155,21 @@ describe("a citation", () => {
     expect(onOpenPath).toHaveBeenCalledWith("ks:docs/a.md");
   });
 
-  it("without an address that may be opened is a chip that leads nowhere", () => {
+  it("without a safe address is a chip that leads nowhere", () => {
     const root = draw('[t](javascript:alert "S:3")');
     expect(root.querySelector("a")).toBeNull();
     expect(root.querySelector("button.cite")?.textContent).toBe("3");
   });
 
-  it("is none with any other title", () => {
+  it("requires its exact title", () => {
     expect(
       draw('[t](https://example.com "S:0") [t](https://example.com "about S:1")').querySelector(".cite"),
     ).toBeNull();
   });
 });
 
-describe("a text from right to left", () => {
-  it("has the marks of its lists and the lines of its quotes on its own side", () => {
+describe("a right-to-left text", () => {
+  it("has the markers of its lists and the lines of its quotes on the right", () => {
     const root = draw("- API הוא ממשק\n- שני\n\n1. אחד\n\n> ציטוט\n\n* one\n  - שני\n\n> quote\n\n- 1\n- ٢٠ عشرون");
     const sides = Array.from(root.querySelectorAll("ul, ol, blockquote"), (one) => one.getAttribute("dir"));
     expect(sides).toEqual(["ltr", "rtl", "rtl", "ltr", "rtl", "ltr", "rtl"]);
@@ -181,13 +181,13 @@ describe("a table", () => {
   const table = (rows: number) =>
     `| a | b |\n|:-:|--:|\n${Array.from({ length: rows }, (_, i) => `| row ${i} | \`${i}\` |`).join("\n")}\n`;
 
-  it("of 200 rows is shown whole", () => {
+  it("of 200 rows is shown in full", () => {
     const root = draw(table(200));
     expect(root.querySelectorAll("tbody tr")).toHaveLength(200);
     expect(root.querySelector(".cut")).toBeNull();
   });
 
-  it("of more is shown cut, and whole on request", async () => {
+  it("of more rows is shown cut, and in full on request", async () => {
     const root = draw(`${table(1_001)}\nAfter it.`);
     expect(root.querySelectorAll("tbody tr")).toHaveLength(200);
     const button = root.querySelector<HTMLButtonElement>(".cut > button");

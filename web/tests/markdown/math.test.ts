@@ -58,7 +58,7 @@ describe("a formula", () => {
     },
   );
 
-  it("is text until its end has come", () => {
+  it("is text until its end has arrived", () => {
     const text = "The sum $$\\sum_{i=1}^n i$$ is known.";
     const end = text.lastIndexOf("$$") + 2;
     for (let cut = 1; cut <= text.length; cut += 1) {
@@ -74,7 +74,7 @@ describe("a formula", () => {
     expect(root.querySelectorAll("math")).toHaveLength(2);
   });
 
-  it("that is none is its source", () => {
+  it("that is invalid is shown as its source", () => {
     const root = draw("Of $\\unknown{x}$ and $\\frac{1}{$.\n\n$$\\begin{matrix}$$");
     expect(root.querySelector("math")).toBeNull();
     expect(Array.from(root.querySelectorAll("code"), (one) => one.textContent)).toEqual([
@@ -119,7 +119,7 @@ describe("a formula", () => {
     }
   });
 
-  it("of more than 4,000 nodes is its source", () => {
+  it("of more than 4,000 nodes is shown as its source", () => {
     expect(readMath("x".repeat(5_000), false)).toBeNull();
     expect(readMath("x".repeat(500), false)).not.toBeNull();
   });

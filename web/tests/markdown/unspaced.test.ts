@@ -1,5 +1,5 @@
 // @vitest-environment happy-dom
-/** Texts of scripts that write no blanks between words, and the signs beside their letters and their punctuation. */
+/** Texts of scripts without spaces between words, and the marks next to their letters and their punctuation. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { draw } from "./drawing.ts";
@@ -35,7 +35,7 @@ const MARKS: readonly (readonly [string, string])[] = [
 
 const letters = fc.constantFrom(...LETTERS);
 
-describe("emphasis beside letters without blanks", () => {
+describe("emphasis next to letters without spaces", () => {
   it.each(MARKS)("begins and ends at any punctuation: %s", (mark, selector) => {
     fc.assert(
       fc.property(letters, fc.constantFrom(...PAIRS), letters, letters, (before, [open, close], inner, after) => {
@@ -84,12 +84,12 @@ describe("a tilde", () => {
     );
   });
 
-  it("beside another strikes out", () => {
+  it("next to another strikes out", () => {
     expect(draw("~5 is ~~not~~ ~6").querySelector("del")?.textContent).toBe("not");
   });
 });
 
-describe("a bare address in a sentence without blanks", () => {
+describe("a bare address in a sentence without spaces", () => {
   const addresses = fc.constantFrom(
     "https://example.com",
     "http://example.com/",

@@ -4,15 +4,15 @@ import { describe, expect, it } from "vitest";
 import { decodeReferences } from "../../src/markdown/entities.ts";
 import { parsePath, visible, visibleOrder } from "../../src/markdown/index.ts";
 
-describe("a name of a stranger", () => {
-  it("shows what reorders it and what has no width", () => {
+describe("an untrusted name", () => {
+  it("shows characters that reorder it or have no width", () => {
     expect(visible("photo\u202egpj.exe")).toBe("photo‹U+202E›gpj.exe");
     expect(visible("a\u200bb\ufeffc\u2066d")).toBe("a‹U+200B›b‹U+FEFF›c‹U+2066›d");
     expect(visible("a\0b\x1b[31m")).toBe("a‹U+0000›b‹U+001B›[31m");
     expect(visible("x\u{e0041}\ud800")).toBe("x‹U+E0041›‹U+D800›");
   });
 
-  it("stands on one line", () => {
+  it("is shown on one line", () => {
     expect(visible("one\r\n\ttwo\u2028three   four")).toBe("one two three four");
   });
 
@@ -22,7 +22,7 @@ describe("a name of a stranger", () => {
     expect(visible("a".repeat(1_000_000), 10)).toBe("aaaaaaaaaa…");
   });
 
-  it("of ordinary letters stays as it is, whatever the script", () => {
+  it("of ordinary letters is unchanged, in any script", () => {
     for (const name of ["Bericht für März.pdf", "תמונה.png", "年次報告書.docx", "übersicht (2).csv"])
       expect(visible(name)).toBe(name);
   });
@@ -36,13 +36,13 @@ describe("a name of a stranger", () => {
   });
 });
 
-describe("code", () => {
-  it("shows what reorders it, and nothing else", () => {
+describe("untrusted code", () => {
+  it("shows only the characters that reorder it", () => {
     expect(visibleOrder("a\u202eb\t\u200dc\n")).toBe("a‹U+202E›b\t\u200dc\n");
   });
 });
 
-describe("references of characters", () => {
+describe("character references", () => {
   it("are decoded once", () => {
     expect(decodeReferences("&amp;lt; &lt;b&gt; &#38;&#x27; &hellip; &unknown; &__proto__; &constructor;")).toBe(
       "&lt; <b> &' … &unknown; &__proto__; &constructor;",
@@ -55,7 +55,7 @@ describe("a logical path", () => {
   const page = readFileSync(new URL("../../../docs/reference/paths.md", import.meta.url), "utf8");
   const examples = /## Examples\n\n```\n(.*?)```/s.exec(page)?.[1]?.trim().split("\n") ?? [];
 
-  it("is every example of the reference", () => {
+  it("matches every example of the reference", () => {
     expect(examples.length).toBeGreaterThan(20);
     for (const example of examples) {
       expect(parsePath(example, "c-2")).toBe(example.replace("conv_c-2.", ""));
@@ -63,7 +63,7 @@ describe("a logical path", () => {
     }
   });
 
-  it("is of this conversation", () => {
+  it("belongs to this conversation", () => {
     expect(parsePath("ar:conv_c-2.turn_1.user.prompt", "c-1")).toBe("");
     expect(parsePath("so:conv_c-2.sources_pool", "c-2")).toBe("");
   });

@@ -15,7 +15,7 @@ const WITHHELD = new Set([
   "GET /v1/conversations/{conversation}/uploads/{upload}",
   "POST /v1/conversations/{conversation}/file-links",
   "POST /v1/conversations/{conversation}/import",
-  // Limits are for admins; deleting, and taking everything along, is for people.
+  // Limits are for admins; deleting and exporting everything are for people.
   "DELETE /v1/conversations/{conversation}",
   "GET /v1/conversations/{conversation}/erasure",
   "GET /v1/limits",
@@ -54,7 +54,7 @@ describe("the calls of a bundle's page", () => {
     expect(new Set(known.filter((endpoint) => !allowed.includes(endpoint)))).toEqual(WITHHELD);
   });
 
-  it("reach no endpoint of another spelling", () => {
+  it("reach no endpoint with another spelling", () => {
     for (const endpoint of endpoints().filter((one) => !one.includes(" /v1/"))) {
       const [method = "", path = ""] = endpoint.split(" ");
       expect(findAllowed(method, path.replace(/\{[^}]*\}/g, "x"))).toBeNull();
@@ -90,7 +90,7 @@ describe("the frame of a bundle's page", () => {
     vi.unstubAllGlobals();
   });
 
-  /** Open a bundle's page, and return the port that it was given and the requests that were made. */
+  /** Open a bundle's page, and return its port and its requests. */
   function open(answer: Response) {
     const requests: Request[] = [];
     vi.stubGlobal("fetch", async (url: string, init: RequestInit) => {
@@ -121,7 +121,7 @@ describe("the frame of a bundle's page", () => {
     expect(frame.getAttribute("src")).toBe("/ui/sales/index.html");
   });
 
-  it("answers an allowed call by the user's rights, without the token", async () => {
+  it("answers an allowed call with the user's rights, without the token", async () => {
     const { port, requests } = open(new Response('{"items": [1]}'));
     const reply = await ask(port, { id: 7, method: "GET", path: "/v1/conversations?limit=1" });
     expect(reply).toEqual({ id: 7, status: 200, body: { items: [1] } });
@@ -130,27 +130,27 @@ describe("the frame of a bundle's page", () => {
     expect(JSON.stringify(reply)).not.toContain("secret");
   });
 
-  it("refuses any other call, and asks nobody", async () => {
+  it("refuses any other call, and sends no request", async () => {
     const { port, requests } = open(new Response("{}"));
     const reply = await ask(port, { id: 1, method: "POST", path: "/v1/socket-tickets" });
     expect(reply).toMatchObject({ id: 1, status: 403, body: { code: "not_allowed" } });
     expect(requests).toHaveLength(0);
   });
 
-  it("hands on a refusal of the API by its code", async () => {
+  it("returns a refusal of the API by its code", async () => {
     const problem = { status: 404, code: "not_found", detail: "No." };
     const { port } = open(new Response(JSON.stringify(problem), { status: 404 }));
     const reply = await ask(port, { id: 2, method: "GET", path: "/v1/conversations/chat-1" });
     expect(reply).toEqual({ id: 2, status: 404, body: { code: "not_found", detail: "No." } });
   });
 
-  it("gives a port once, so that a page which it leads to gets none", () => {
+  it("gives a port once, so a page that it navigates to gets none", () => {
     const { frame, ports } = open(new Response("{}"));
     frame.dispatchEvent(new Event("load"));
     expect(ports).toHaveLength(1);
   });
 
-  it("is not there for a name that is no bundle's", () => {
+  it("is missing for a name that is not a bundle's", () => {
     const root = document.createElement("div");
     render(h(BundleFrame, { bundle: "../x", httpUrl: "", token: async () => "" }), root);
     expect(root.querySelector("iframe")).toBeNull();

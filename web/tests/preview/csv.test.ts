@@ -2,13 +2,13 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { findSeparator, parseCsv, readCsv } from "../../src/preview/csv.ts";
 
-/** Write records as RFC 4180 has them, every cell quoted. */
+/** Write records as in RFC 4180, every cell quoted. */
 function write(records: readonly (readonly string[])[], end: string): string {
   return records.map((record) => record.map((cell) => `"${cell.replaceAll('"', '""')}"`).join(",")).join(end);
 }
 
 describe("comma-separated values", () => {
-  it("are read as they were written, whatever is in the cells", () => {
+  it("are parsed as they were written, for any cell content", () => {
     const cells = fc.array(fc.string({ unit: fc.constantFrom(...'",;\r\n ab\0é😀') }), { minLength: 1, maxLength: 4 });
     fc.assert(
       fc.property(fc.array(cells, { maxLength: 6 }), fc.constantFrom("\n", "\r\n", "\r"), (records, end) => {
@@ -63,7 +63,7 @@ describe("comma-separated values", () => {
     expect(readCsv("")).toEqual({ header: [], rows: [] });
   });
 
-  it("of a megabyte are read", () => {
+  it("are parsed up to a megabyte", () => {
     expect(readCsv("a,b,c\n".repeat(170_000)).rows).toHaveLength(169_999);
     expect(parseCsv('"'.repeat(1_000_000), ",")).toHaveLength(1);
     expect(parseCsv(`a${'"'.repeat(1_000_000)}`, ",")).toHaveLength(1);

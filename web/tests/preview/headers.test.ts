@@ -11,7 +11,7 @@ function policy(of: Record<string, string>): Map<string, string> {
 }
 
 describe("the headers of the page", () => {
-  it("allow nothing inline, nothing evaluated, and no policy of Trusted Types", () => {
+  it("allow nothing inline, no eval, and no Trusted Types policy", () => {
     const page = policy(headers.page);
     expect(page.get("default-src")).toBe("'none'");
     expect(page.get("script-src")).toBe("'self'");
@@ -39,14 +39,14 @@ describe("the frame of HTML documents", () => {
     expect(policy(headers.frame).get("script-src")).toBe(`'sha256-${hash}'`);
   });
 
-  it("keeps its policy, but for what only a header can say, where a server sends no headers", () => {
+  it("keeps its policy, except for header-only parts, if a server sends no headers", () => {
     const written = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(frame)?.[1] ?? "";
     const rules = policy(headers.frame);
     for (const name of ["sandbox", "frame-ancestors"]) rules.delete(name);
     expect(policy({ "Content-Security-Policy": written })).toEqual(rules);
   });
 
-  it("has an opaque origin, no network, and within it a frame without any right", () => {
+  it("has an opaque origin, no network, and an inner frame without any rights", () => {
     const rules = policy(headers.frame);
     expect(rules.get("sandbox")).toBe("allow-scripts");
     expect(rules.get("default-src")).toBe("'none'");
@@ -57,7 +57,7 @@ describe("the frame of HTML documents", () => {
 });
 
 describe("the pages of a bundle", () => {
-  it("run their own scripts without an origin, and reach nothing", () => {
+  it("run their own scripts without an origin or a network", () => {
     const rules = policy(headers.bundle);
     expect(rules.get("sandbox")).toBe("allow-scripts");
     expect(rules.get("connect-src")).toBe("'none'");

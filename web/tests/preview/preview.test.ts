@@ -21,7 +21,7 @@ function fileOf(filename: string, mime: string, sizeBytes = 100): FileRow {
   return { path: PATH, filename, mime, sizeBytes, sha256: "0", callId: "", turnId: "turn_1", times: 1 };
 }
 
-/** Show a file whose bytes are these. */
+/** Show a file with these bytes. */
 async function show(file: FileRow, bytes: string | null, said: Partial<FileLink> = {}) {
   const fetched = vi.fn(async () => (bytes === null ? new Response("", { status: 403 }) : new Response(bytes)));
   vi.stubGlobal("fetch", fetched);
@@ -41,7 +41,7 @@ async function show(file: FileRow, bytes: string | null, said: Partial<FileLink>
   return { root, open, fetched, onClose };
 }
 
-describe("a file that is written", () => {
+describe("a file that is being written", () => {
   const draft = { lane: "canvas.0", name: "outputs/a.md", format: "markdown", canvas: true, callId: "" };
 
   function write(text: string, name = draft.name, whole = false): HTMLElement {
@@ -53,7 +53,7 @@ describe("a file that is written", () => {
     return root;
   }
 
-  it("is drawn as it grows", () => {
+  it("is rendered as it grows", () => {
     expect(write("# Tit").querySelector("h3")?.textContent).toBe("Tit");
     const root = write("# Title\n\nText");
     expect(root.querySelector("h3")?.textContent).toBe("Title");
@@ -61,7 +61,7 @@ describe("a file that is written", () => {
     expect(write("# Title\n\nText", draft.name, true).textContent).not.toContain("being written");
   });
 
-  it("is shown as its source if it cannot be drawn before its end", () => {
+  it("is shown as its source if it cannot be rendered before its end", () => {
     const root = write("<script>alert(1)</script>", "outputs/a.html");
     expect(root.querySelector("script, iframe")).toBeNull();
     expect(root.querySelector("pre")?.textContent).toContain("<script>alert(1)</script>");
@@ -107,7 +107,7 @@ describe("a file's preview", () => {
     expect(root.querySelector("svg")).toBeNull();
   });
 
-  it("of a file that the thread does not tell of goes by the type of its link", async () => {
+  it("of a file that the thread does not list uses the type of its link", async () => {
     const { root } = await show({ ...fileOf("roof.png", ""), sizeBytes: 0 }, "bytes", {
       mime: "image/png",
       size_bytes: 2048,
@@ -116,7 +116,7 @@ describe("a file's preview", () => {
     expect(root.querySelector(".num")?.textContent).toBe("2 KB");
   });
 
-  it("of a PDF opens the browser's own viewer in a tab, by a link of its own", async () => {
+  it("of a PDF opens the browser's own viewer in a tab, with a separate link", async () => {
     const { root, open, fetched } = await show(fileOf("a.pdf", "application/pdf"), "x");
     const opened = vi.spyOn(HTMLAnchorElement.prototype, "click").mockImplementation(function (
       this: HTMLAnchorElement,
@@ -154,7 +154,7 @@ describe("a file's preview", () => {
     expect(open).not.toHaveBeenCalled();
   });
 
-  it("that fails says so and can be tried again", async () => {
+  it("that fails says so and can be retried", async () => {
     const { root, fetched } = await show(fileOf("a.txt", "text/plain"), null);
     expect(root.querySelector('[role="alert"]')?.textContent).toContain("could not be loaded");
     vi.stubGlobal("fetch", async () => new Response("now"));
@@ -196,7 +196,7 @@ describe("a picture within a thread", () => {
     return { url, fetches: fetched.mock.calls.length };
   };
 
-  it("is a blob of a type that was judged to be a picture's", async () => {
+  it("is a blob with an accepted picture type", async () => {
     const { url } = await load({ mime: "image/svg+xml" });
     expect(url).toMatch(/^blob:/);
     URL.revokeObjectURL(url);
@@ -209,7 +209,7 @@ describe("a picture within a thread", () => {
     expect(await load(link)).toEqual({ url: "", fetches: 0 });
   });
 
-  it("that cannot be had is none", async () => {
+  it("is omitted if it is not available", async () => {
     expect((await load({}, 403)).url).toBe("");
     expect(await loadPicture(() => Promise.reject(new Error("not_found")), PATH, new AbortController().signal)).toBe(
       "",

@@ -4,7 +4,7 @@ import type { EventFrame } from "../../src/client/index.ts";
 import { emptyThread, foldEffects, prependPage, type Thread } from "../../src/thread/index.ts";
 import { effectsOf, everything, isDurable, named, reloadedOf, threadOf } from "./recordings.ts";
 
-/** Return what a reader sees who reads the pages between these batches, the newest first. */
+/** Return the thread after loading the pages between these batches, the newest first. */
 function backwards(frames: readonly EventFrame[], cuts: readonly number[]): Thread {
   const edges = [0, ...[...new Set(cuts)].sort((a, b) => a - b), frames.length];
   return edges
@@ -24,7 +24,7 @@ function opens(frame: EventFrame): boolean {
 describe.each(everything)("$name", (recording) => {
   const frames = recording.frames.filter(isDurable).filter(isFirst);
 
-  test("pages read backwards come to what their events come to forwards, wherever they are cut", () => {
+  test("pages read backwards give the same thread as their events read forwards, wherever they are cut", () => {
     const whole = reloadedOf(frames);
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: frames.length }), { maxLength: 6 }), (cuts) => {
@@ -34,13 +34,13 @@ describe.each(everything)("$name", (recording) => {
     );
   });
 
-  test("every turn by itself is a page", () => {
+  test("every single turn can be a page", () => {
     const cuts = frames.flatMap((frame, place) => (opens(frame) ? [place] : []));
     expect(backwards(frames, cuts)).toEqual(reloadedOf(frames));
   });
 });
 
-test("a page leaves the turns that are there as they are", () => {
+test("a page leaves the existing turns unchanged", () => {
   const frames = everything.find((one) => one.name === "log 1")?.frames.filter(isDurable) ?? [];
   const cut = frames.findLastIndex(opens);
   const newest = prependPage(emptyThread("c-1"), frames.slice(cut));
@@ -49,7 +49,7 @@ test("a page leaves the turns that are there as they are", () => {
   expect(all.turns.length).toBeGreaterThan(newest.turns.length);
 });
 
-test("what streams stays when the beginning of its turn is read", () => {
+test("streaming text stays when the beginning of its turn is read", () => {
   const frames = named("a message in mid-answer");
   const heard = frames.slice(0, frames.findIndex((frame) => frame.frame === "delta" && frame.lane === "answer.0") + 2);
   const opening = heard

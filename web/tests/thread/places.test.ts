@@ -18,7 +18,7 @@ const lanes = new Set(
 );
 
 describe("events", () => {
-  test.each(known.events)("%s has a place", (name) => {
+  test.each(known.events)("%s has an effect", (name) => {
     expect(placed).toContain(name);
   });
 
@@ -26,13 +26,13 @@ describe("events", () => {
     expect(recorded).toContain(name);
   });
 
-  test("nothing has a place that the server does not send", () => {
+  test("every event with an effect is sent by the server", () => {
     expect(placed.filter((name) => !known.events.includes(name))).toEqual([]);
   });
 });
 
 describe("lanes", () => {
-  test.each(known.lanes)("%s has a place", (lane) => {
+  test.each(known.lanes)("%s has an effect", (lane) => {
     expect(laneKind(lane.replace("<i>", "0"))).not.toBe("");
   });
 
@@ -40,17 +40,17 @@ describe("lanes", () => {
     expect(lanes).toContain(lane);
   });
 
-  test("a lane that replaces another one is of its kind", () => {
+  test("a lane that replaces another one has the same kind", () => {
     expect(laneKind("answer.0.r1")).toBe("answer");
     expect(laneKind("exec.0.status.1")).toBe("status");
   });
 });
 
-test("no recording has an event or a lane that is not known", () => {
+test("every event and lane of the recordings is known", () => {
   for (const one of conversations) expect(threadOf(one.frames).unknown).toEqual(new Map());
 });
 
-test("what a later release adds is counted, and changes nothing else", () => {
+test("events of a later release are counted, and change nothing else", () => {
   const event = { type: "moon.phase", route: "r", ts: "", turn_id: "", step: "", status: "update", data: {} };
   const batch = { frame: "events", conversation: "c-1", n: 1, prev: 0, claim: 0, part: 1, parts: 1, piece: "", v: 1 };
   const thread = reloadedOf([{ ...batch, frame: "events", events: [event, event] }]);

@@ -43,7 +43,7 @@ test("a turn of an older release has a receipt without dollars", () => {
   expect(turnWith({})?.receipt).toMatchObject({ usd: 0, priced: false, lines: [], usage: { inputTokens: 78 } });
 });
 
-test("the whole receipt of a turn is read out of those of its conversation", () => {
+test("the full receipt of a turn is found among those of its conversation", () => {
   const turn = {
     turn_id: "turn_1",
     usd: 0.02,

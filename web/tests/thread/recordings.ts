@@ -1,4 +1,4 @@
-/** Conversations as a client hears them: Python recorded them, `tests/support/recorded_thread.py` says how. */
+/** Conversations as a client receives them. Python recorded them; see `tests/support/recorded_thread.py`. */
 
 import conversationsText from "../../../tests/data/thread/conversations.json?raw";
 import logsText from "../../../tests/data/thread/logs.json?raw";
@@ -22,10 +22,10 @@ export const conversations: readonly Recording[] = JSON.parse(conversationsText)
   (one: { name: string; frames: unknown[] }) => ({ name: one.name, frames: one.frames.map(frameOf) }),
 );
 
-/** A log with the events that no conversation has. */
+/** A log with the events that no recorded conversation has. */
 export const synthetic: readonly Frame[] = JSON.parse(syntheticText).map(frameOf);
 
-/** Logs of any course. */
+/** Random logs. */
 export const logs: readonly (readonly Frame[])[] = JSON.parse(logsText).map((log: unknown[]) => log.map(frameOf));
 
 export const everything: readonly Recording[] = [
@@ -53,12 +53,12 @@ export function effectsOf(frames: readonly Frame[], cursor = 0): readonly Effect
   return foldFrames(emptyState("c-1", cursor), frames)[1];
 }
 
-/** Return what a client sees that heard these frames. */
+/** Return the thread of a client that received these frames. */
 export function threadOf(frames: readonly Frame[]): Thread {
   return foldEffects(emptyThread("c-1"), effectsOf(frames));
 }
 
-/** Return what a client sees that connects when these frames are over: their events alone. */
+/** Return the thread of a client that connects after these frames: from their events alone. */
 export function reloadedOf(frames: readonly Frame[]): Thread {
   return threadOf(frames.filter(isDurable));
 }

@@ -3,7 +3,9 @@ import { describe, expect, test } from "vitest";
 import type { Round, Thread, Turn } from "../../src/thread/index.ts";
 import { conversations, reloadedOf, threadOf } from "./recordings.ts";
 
-/** Return a thread without what lanes alone say: what is being written, and the text of files while they were written. */
+/**
+ * Return a thread without the data that only lanes have: running text, and the text of files while they were written.
+ */
 function recorded(thread: Thread): Thread {
   return { ...thread, stream: null, unknown: new Map(), turns: thread.turns.map(recordedTurn) };
 }
@@ -38,11 +40,11 @@ function withoutRunningLog(call: Round["calls"][number]): Round["calls"][number]
 }
 
 describe.each(conversations)("$name", ({ frames }) => {
-  test("a reader who reloads sees what one sees who watched, but for what only streamed", () => {
+  test("a reload shows the same thread, except for parts that only streamed", () => {
     expect(recorded(threadOf(frames))).toEqual(recorded(reloadedOf(frames)));
   });
 
-  test("the same holds in its midst, wherever that is", () => {
+  test("a reload at any moment shows the same thread", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: frames.length }), (end) => {
         const heard = frames.slice(0, end);
@@ -52,7 +54,7 @@ describe.each(conversations)("$name", ({ frames }) => {
     );
   });
 
-  test("a turn that ended has no round or answer that still grows", () => {
+  test("an ended turn has no growing round or answer", () => {
     for (const turn of threadOf(frames).turns) {
       if (turn.outcome.is === "running") continue;
       expect(turn.answers.map((answer) => answer.state)).not.toContain("streaming");

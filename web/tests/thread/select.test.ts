@@ -17,7 +17,7 @@ import {
 import { sayReadout } from "../../src/words/index.ts";
 import { named, synthetic, threadOf } from "./recordings.ts";
 
-/** A turn in line, third and then the next, until it begins nine seconds after it was asked for. */
+/** A queued turn, third and then the next, until it begins nine seconds after it was sent. */
 const inLine = [
   eventsOf(1, ["chat.start", { turn_id: "turn_1", prompts: [] }], ["turn.queued", { place: 3 }]),
   { frame: "pong", conversation: "c-1", n: 1, place: 1 },
@@ -66,14 +66,14 @@ describe("the readout", () => {
     expect(readouts(name)).toContain(text);
   });
 
-  test("says where a turn waits in line, as it was told last, until it begins", () => {
+  test("shows the last reported queue position of a turn until it begins", () => {
     const said = [1, 2, 3].map((count) => sayReadout(readoutOf(threadOf(inLine.slice(0, count))), 0));
     expect(said).toEqual(["Waiting: 3rd in line", "Waiting: next in line", "round 1 · thinking"]);
     const turn = openTurn(threadOf(inLine)) as Turn;
     expect((turn.rounds[0] as Round).startedAt - turn.startedAt).toBe(9_000);
   });
 
-  test("says when a busy provider is asked again, and which attempt that is", () => {
+  test("shows when a busy provider is retried, and the number of the attempt", () => {
     const readout = readoutOf(threadOf(synthetic.slice(0, 6)));
     const until = Date.parse("2026-11-21T10:05:00Z");
     expect(readout).toEqual({ is: "provider", round: 2, until, attempt: 2, attempts: 4 });
@@ -87,7 +87,7 @@ describe("the readout", () => {
 });
 
 describe("the margin", () => {
-  test("follows the current plan, and the draft of one", () => {
+  test("shows the current plan, and its draft", () => {
     const frames = named("a plan and two files");
     const drafts = frames.map((_, place) => planDraft(threadOf(frames.slice(0, place + 1)))?.text ?? "");
     expect(drafts.some((text) => text.includes("□ look"))).toBe(true);
@@ -104,7 +104,7 @@ describe("the margin", () => {
     expect(sourcesOf(thread, turn)).toBe(sources);
   });
 
-  test("shows what of the budget the newest request took, by cache class", () => {
+  test("shows the budget that the newest request used, by cache class", () => {
     const usage = threadOf(synthetic).turns[0]?.rounds[0]?.usage;
     expect(usage && tokenStack(usage)).toEqual({ read: 2_100, written: 6_000, plain: 300, output: 90 });
     const context = contextOf(threadOf(named("an answer")));
@@ -118,7 +118,7 @@ describe("a trace", () => {
   const thread: Thread = threadOf(synthetic);
   const turn = thread.turns[0] as Turn;
 
-  test("has the model, then each call for as long as it ran", () => {
+  test("has the model, then each call for its duration", () => {
     const [round] = turn.rounds;
     expect(round && traceOf(turn, round, 0)).toEqual([
       { is: "model", from: 2_000, to: 2_000 },
@@ -128,7 +128,7 @@ describe("a trace", () => {
     expect(round && traceOf(turn, round, 0)).toBe(round && traceOf(turn, round, 9));
   });
 
-  test("shows what runs up to now", () => {
+  test("shows running parts up to now", () => {
     const running = threadOf(synthetic.slice(0, 4));
     const open = openTurn(running) as Turn;
     const round = open.rounds.at(-1);
@@ -142,7 +142,7 @@ describe("a trace", () => {
     [59_000, 60_000],
     [60_001, 300_000],
     [300_001, 600_000],
-  ])("of %d ms stands for %d ms", (elapsed, scale) => {
+  ])("of %d ms has a scale of %d ms", (elapsed, scale) => {
     expect(traceScale({ ...turn, endedAt: null }, turn.startedAt + elapsed)).toBe(scale);
   });
 });

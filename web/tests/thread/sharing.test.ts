@@ -31,7 +31,7 @@ function piece(claim: number, off: number, text: string): Effect {
 }
 
 describe("a delta of an answer", () => {
-  test("leaves everything else as it is", () => {
+  test("leaves all other objects unchanged", () => {
     const [start, claim] = answering();
     const one = foldEffects(start, [piece(claim, 0, "One, ")]);
     const two = foldEffects(one, [piece(claim, 5, "two.")]);
@@ -47,7 +47,7 @@ describe("a delta of an answer", () => {
     }
   });
 
-  test("of 40 KB in 5,000 pieces is put together whole, and no turn or round of the past is made again", () => {
+  test("of 40 KB in 5,000 pieces gives the whole text, and no past turn or round is created again", () => {
     const [start, claim] = answering();
     let thread = start;
     let rounds: unknown = null;
@@ -63,7 +63,7 @@ describe("a delta of an answer", () => {
 describe.each(conversations)("$name", ({ frames }) => {
   const effects = effectsOf(frames);
 
-  test("what an effect does not change stays the same object", () => {
+  test("an effect leaves unrelated objects unchanged", () => {
     let before = emptyThread("c-1");
     for (const effect of effects) {
       const after = foldEffects(before, [effect]);
@@ -73,7 +73,7 @@ describe.each(conversations)("$name", ({ frames }) => {
     }
   });
 
-  test("effects come to the same whether they are folded one by one or together", () => {
+  test("effects give the same result one by one or together", () => {
     const whole = foldEffects(emptyThread("c-1"), effects);
     fc.assert(
       fc.property(fc.integer({ min: 0, max: effects.length }), (cut) => {
@@ -89,7 +89,7 @@ function isLog(frame: Frame): boolean {
   return frame.frame === "delta" && frame.lane.endsWith(".log");
 }
 
-/** Assert that rounds and answers which say the same are the same. */
+/** Assert that equal rounds and answers are the same objects. */
 function keepsEquals(before: Thread, after: Thread): void {
   const olds = before.turns.flatMap((turn) => [...turn.rounds, ...turn.answers]);
   const news = after.turns.flatMap((turn) => [...turn.rounds, ...turn.answers]);
@@ -100,12 +100,12 @@ function keepsEquals(before: Thread, after: Thread): void {
   }
 }
 
-describe("a stream that is void", () => {
+describe("a void stream", () => {
   const claim = 100;
   const facts = { marker: "thinking", format: "markdown", artifact_name: "", title: "", sub_type: "" } as const;
   const lane = { ...facts, execution_id: "", language: "", replaces: "", began_at: "" };
 
-  test("is dropped, and the round thinks anew", () => {
+  test("is dropped, and the round starts over", () => {
     const [start] = answering();
     const written = foldEffects(start, [
       { kind: "laneKnown", claim, lane: "thinking.0", facts: lane },
@@ -118,7 +118,7 @@ describe("a stream that is void", () => {
     expect(dropped).toEqual(start);
   });
 
-  test("a lane that replaces another one takes its place", () => {
+  test("a lane that replaces another one takes its position", () => {
     const [start] = answering();
     const replaced = foldEffects(start, [
       piece(claim, 0, "Wron"),
@@ -129,7 +129,7 @@ describe("a stream that is void", () => {
     expect(replaced.turns.at(-1)?.answers.map((answer) => answer.text)).toEqual(["Right."]);
   });
 
-  test("of the log of a program only the end is kept, whatever characters it has", () => {
+  test("of a program's log only the end is kept, for any characters", () => {
     const frames = named("a program that is watched");
     const running = effectsOf(frames.slice(0, frames.findIndex(isLog) + 1));
     const log = running.find((effect) => effect.kind === "textAppended" && effect.lane.endsWith(".log"));
@@ -144,14 +144,14 @@ describe("a stream that is void", () => {
     expect((seen?.base ?? 0) + [...(seen?.text ?? "")].length).toBe(8 + [...flood].length);
   });
 
-  test("a batch that comes once more changes nothing", () => {
+  test("a repeated batch changes nothing", () => {
     const effects = effectsOf(named("a search that is cited"));
     const thread = foldEffects(emptyThread("c-1"), effects);
     const again = effects.filter((effect) => effect.kind === "eventsApplied");
     expect(foldEffects(thread, again)).toBe(thread);
   });
 
-  test("a conversation that was replaced by another one begins anew", () => {
+  test("a conversation that replaced another one starts over", () => {
     const [start] = answering();
     const frame = {
       frame: "error",

@@ -16,7 +16,7 @@ function callsOf(turn: Turn): readonly Call[] {
   return turn.rounds.flatMap((round) => round.calls);
 }
 
-/** Return the frames up to the first that holds an event, without that. */
+/** Return the frames before the first one with an event of this type. */
 function upTo(frames: readonly Frame[], type: string, step = ""): readonly Frame[] {
   const at = frames.findIndex(
     (frame) => frame.frame === "events" && frame.events.some((event) => event.type === type && event.step === step),
@@ -24,7 +24,7 @@ function upTo(frames: readonly Frame[], type: string, step = ""): readonly Frame
   return frames.slice(0, at);
 }
 
-/** Return every state that a reader saw. */
+/** Return every state that a client saw. */
 function states(frames: readonly Frame[]): readonly Thread[] {
   return frames.map((_, place) => threadOf(frames.slice(0, place + 1)));
 }
@@ -36,7 +36,7 @@ describe("the states of a program", () => {
   const [first] = programs as [Call];
   const observed = programs.map((call) => call.program?.state);
 
-  test("is started, runs and is collected, each as it is told", () => {
+  test("are started, running and collected, as reported", () => {
     expect(observed.filter((state, place) => state !== observed[place - 1])).toEqual([
       "writing",
       "ready",
@@ -57,7 +57,7 @@ describe("the states of a program", () => {
 });
 
 describe("a turn", () => {
-  test("opens under its message, with a round that thinks and its limits", () => {
+  test("opens under its message, with a thinking round and its limits", () => {
     const turn = turnOf(upTo(named("an answer"), "solver.react.decision").slice(0, 2));
     expect(turn.prompts.map((prompt) => prompt.text)).toEqual(["go"]);
     expect(turn.outcome).toEqual({ is: "running" });
@@ -82,7 +82,7 @@ describe("a turn", () => {
     expect(turn.closedN).toBeGreaterThan(turn.openedN);
   });
 
-  test("that fails says why, and keeps the round that was cut off", () => {
+  test("that fails shows why, and keeps the interrupted round", () => {
     const turn = turnOf(named("a turn that fails"));
     expect(turn.outcome).toMatchObject({ is: "error", code: "model_refused", retryable: false });
     expect(turn.rounds.map((round) => [round.state, round.interrupted])).toEqual([["done", true]]);
@@ -97,13 +97,13 @@ describe("a round", () => {
     expect(roundOf(named("an answer")).thinking).toEqual({ text: "Let me see.", whole: true, aborted: "" });
   });
 
-  test("that breaks the protocol is refused, and another one follows", () => {
+  test("that violates the protocol is refused, and another one follows", () => {
     const turn = turnOf(named("a broken decision"));
     expect(turn.rounds.map((round) => round.refused)).toEqual([true, false]);
     expect(turn.rounds[0]?.items).toContainEqual(expect.objectContaining({ is: "rejected" }));
   });
 
-  test("has what was corrected, refused, waited for and told in it, in order", () => {
+  test("has its corrections, refusals, waits and events in order", () => {
     const [first, second] = turnOf(synthetic).rounds as [Round, Round];
     expect(first.items.map((item) => item.is)).toEqual(["event", "call", "call", "notice", "rejected", "plan"]);
     expect(first.bust).toEqual({ reason: "hide", expectedTokens: 8_100, readTokens: 2_100 });
@@ -111,7 +111,7 @@ describe("a round", () => {
     expect(second.items.map((item) => item.is)).toEqual(["waiting", "plan"]);
   });
 
-  test("waits for a compaction, of which the beginning and the end are one", () => {
+  test("waits for a compaction, whose start and end are one item", () => {
     const turns = threadOf(named("a compaction")).turns;
     const turn = turns.find((one) => one.compactions.length > 0) as Turn;
     const items = turn.rounds.flatMap((round) => round.items.filter((item) => item.is === "compaction"));
@@ -132,7 +132,7 @@ describe("a call", () => {
     expect(callsOf(turnOf(frames))[1]?.params).toMatchObject({ content: { chars: 9 } });
   });
 
-  test("of several runs when the one before it has ended", () => {
+  test("after another one runs when that has ended", () => {
     const frames = upTo(synthetic, "round.restarted").slice(0, -1);
     const calls = callsOf(turnOf(frames));
     expect(calls.map((call) => call.state)).toEqual(["ok", "running"]);
@@ -148,7 +148,7 @@ describe("a call", () => {
     expect(thread.turns[0]?.unresolvedSids).toEqual([77]);
   });
 
-  test("that fetches pages has a row for each, those that failed too", () => {
+  test("that fetches pages has a row for each, also for failures", () => {
     const [call] = callsOf(turnOf(synthetic));
     expect(call?.fetched?.results.map((row) => [row.status, row.error])).toEqual([
       ["success", ""],
@@ -186,7 +186,7 @@ describe("a call", () => {
     expect(callsOf(settled.turns[0] as Turn)[0]?.approval?.state).toBe(state);
   });
 
-  test("that waits for a person is the turn's approval until it is answered", () => {
+  test("that waits for approval is the turn's approval until it is answered", () => {
     const turn = turnOf(named("a call that waits for a person"));
     const [call] = callsOf(turn);
     expect(turn.approval).toBe(call?.callId);
@@ -209,7 +209,7 @@ describe("a call", () => {
 });
 
 describe("a program", () => {
-  test("is written before its call is recorded, and keeps what was written", () => {
+  test("is written before its call is recorded, and keeps its source", () => {
     const frames = named("a program");
     const written = callsOf(turnOf(upTo(frames, "solver.react.decision")))[0];
     expect(written?.program).toMatchObject({ name: "count", objective: "I count.", state: "writing" });
@@ -220,7 +220,7 @@ describe("a program", () => {
     expect(call?.program?.contract.map((file) => file.filename)).toEqual(["a.csv"]);
   });
 
-  test("runs until its deadline, and is seen to print", () => {
+  test("runs until its deadline, and shows its output", () => {
     const seen = states(named("a program that is watched"))
       .map((thread) => callsOf(thread.turns[0] as Turn)[0]?.program)
       .filter((program) => program?.state === "running");
@@ -236,51 +236,51 @@ describe("a program", () => {
 });
 
 describe("a file and a plan", () => {
-  test("a file that is written is found by the path that it will have", () => {
+  test("a file that is being written is found by its future path", () => {
     const thread = threadOf(named("a plan and two files"));
     const { turnId } = thread.turns[0] as Turn;
     expect(draftAt(thread, `fi:${turnId}.outputs/a.md`)?.text.text).toBe("# A\n\nText");
-    // What is written among the messages is no file beside them.
+    // A text written among the messages is not also a file.
     expect(draftAt(thread, `fi:${turnId}.outputs/b.md`)).toBeUndefined();
     expect(draftAt(thread, "fi:turn_other.outputs/a.md")).toBeUndefined();
   });
 
-  test("a file is seen while it is written, on the canvas or among the messages", () => {
+  test("a file is shown while it is written, on the canvas or among the messages", () => {
     const [, canvas, timeline] = turnOf(named("a plan and two files")).rounds as [Round, Round, Round];
     expect(canvas.drafts[0]).toMatchObject({ name: "outputs/a.md", canvas: true, callId: canvas.calls[0]?.callId });
     expect(canvas.drafts[0]?.text).toEqual({ text: "# A\n\nText", whole: true, aborted: "" });
     expect(timeline.drafts[0]).toMatchObject({ name: "outputs/b.md", canvas: false });
   });
 
-  test("a file that was offered is a row of its turn and of the thread", () => {
+  test("an offered file is a row of its turn and of the thread", () => {
     const thread = threadOf(named("a plan and two files"));
     expect(thread.files.map((file) => file.filename)).toEqual(["a.md", "b.md"]);
     expect(thread.turns[0]?.files).toEqual(thread.files);
   });
 
-  test("a plan is a draft until it is told", () => {
+  test("a plan is a draft until its event arrives", () => {
     const frames = named("a plan and two files");
     expect(roundOf(upTo(frames, "solver.react.decision")).planDraft?.text).toContain("□ look");
     expect(roundOf(frames).planDraft).toBeNull();
     expect(threadOf(frames).plans[0]?.steps.map((step) => step.text)).toEqual(["look", "write"]);
   });
 
-  test("the newest version of a plan counts, and says which step it changed", () => {
+  test("the newest version of a plan counts, and names the step that it changed", () => {
     const [plan] = threadOf(synthetic).plans;
     expect(plan?.steps.map((step) => step.status)).toEqual(["done", "pending"]);
     expect([plan?.changed, plan?.versions]).toEqual([0, 2]);
   });
 });
 
-describe("a message beside the open turn", () => {
-  test("waits behind the round that runs, until another has read it", () => {
+describe("a message during the open turn", () => {
+  test("waits for the round after the running one, until another has read it", () => {
     const frames = named("a message in mid-answer");
     const waits = turnOf(upTo(frames, "solver.react.decision")).messages[0];
     expect([waits?.text, waits?.state, waits?.after]).toEqual(["and the second?", { is: "waiting" }, 1]);
     expect(turnOf(frames).messages[0]?.state).toEqual({ is: "read", iteration: 1 });
   });
 
-  test("holds the answer back that had not read it", () => {
+  test("defers the answer that had not read it", () => {
     const { answers } = turnOf(named("a message in mid-answer"));
     expect(answers.map((answer) => [answer.state, answer.iteration])).toEqual([
       ["deferred", 0],
@@ -294,7 +294,7 @@ describe("a message beside the open turn", () => {
     expect(first?.messages.map((message) => message.messageId)).toEqual(["f0"]);
   });
 
-  test("that redirects cuts the answer off, of which the part that was shown stays", () => {
+  test("that redirects interrupts the answer, whose shown part stays", () => {
     const turn = turnOf(named("a steer"));
     expect(turn.messages[0]?.state).toEqual({ is: "heeded", phase: "decision", finalizeRounds: 2 });
     expect(turn.rounds.map((round) => round.interrupted)).toEqual([true, false]);
@@ -303,7 +303,7 @@ describe("a message beside the open turn", () => {
     expect(turn.roundsMax).toBe(15);
   });
 
-  test("that stops draws nothing, and the turn ends with the part that was shown", () => {
+  test("that stops draws nothing, and the turn ends with the shown part", () => {
     const turn = turnOf(named("a stop"));
     expect(turn.messages).toEqual([]);
     expect([turn.ending, turn.outcome.is === "completed" && turn.outcome.reason]).toEqual([0, "stop"]);
@@ -312,7 +312,7 @@ describe("a message beside the open turn", () => {
   });
 });
 
-describe("what is said outside of a turn", () => {
+describe("a message outside a turn", () => {
   test("is kept, or handed back", () => {
     const loose = threadOf(synthetic).loose.map((message) => [message.kind, message.source, message.state]);
     expect(loose).toEqual([
@@ -321,11 +321,11 @@ describe("what is said outside of a turn", () => {
     ]);
   });
 
-  test("the newest feedback of each origin counts, and one that was withdrawn does not", () => {
+  test("the newest feedback of each origin counts, unless it was withdrawn", () => {
     expect(turnOf(synthetic).feedback).toEqual([{ origin: "machine", reaction: "ok", text: "exact" }]);
   });
 
-  test("the conversation has the title that it was given", () => {
+  test("the conversation has the given title", () => {
     expect(threadOf(synthetic).title).toBe("pay the bill");
   });
 });

@@ -6,7 +6,7 @@ import { failureOf, newsOf } from "../../src/ui/announce/news.ts";
 import { bannerOf } from "../../src/ui/connection/banner.ts";
 import { batch, ending, opening, ScriptedClock } from "./scripted.ts";
 
-describe("what is said aloud", () => {
+describe("an announcement", () => {
   function listening() {
     const clock = new ScriptedClock();
     const said: string[] = [];
@@ -14,7 +14,7 @@ describe("what is said aloud", () => {
   }
   const passing = (text: string) => ({ text, keeps: false });
 
-  it("is said at once, and then at most every 5 s the newest alone", () => {
+  it("is made at once, and then at most every 5 s, only the newest", () => {
     const { clock, said, announcer } = listening();
     announcer.announce(passing("Working"));
     announcer.announce(passing("one"));
@@ -35,7 +35,7 @@ describe("what is said aloud", () => {
     expect(said).toEqual(["Working", "First.\nSecond."]);
   });
 
-  it("ends with silence", () => {
+  it("is followed by silence", () => {
     const { clock, said, announcer } = listening();
     announcer.announce(passing("Working"));
     clock.pass(60_000);
@@ -53,11 +53,11 @@ describe("the news of a thread", () => {
   const texts = (before: Thread, after: Thread, reading: "complete" | "paragraph" | "none") =>
     newsOf(before, after, reading).map((news) => news.text);
 
-  it("is that a turn has begun", () => {
+  it("includes the start of a turn", () => {
     expect(texts(emptyThread("chat-one"), begun, "complete")).toEqual(["Working"]);
   });
 
-  it("is where a turn waits in line, and that it begins", () => {
+  it("includes the queue position of a turn, and its start", () => {
     const start = opening("m1", "go");
     const lined = [
       {
@@ -72,20 +72,20 @@ describe("the news of a thread", () => {
     expect(said).toEqual([["Waiting: 2nd in line"], ["Waiting: next in line"], ["Working"]]);
   });
 
-  it("is the answer with its words when it is complete", () => {
+  it("includes the complete answer with its text", () => {
     const done = threadOf(opening("m1", "go"), ending(2, "Two words."));
     expect(texts(begun, done, "complete")).toEqual(["Answer, 2 words Two words."]);
     expect(texts(begun, done, "none")).toEqual(["Answer, 2 words"]);
     expect(texts(begun, done, "paragraph")).toEqual(["Two words."]);
   });
 
-  it("is nothing for a thread that stays the same, and for turns of the past", () => {
+  it("is empty for an unchanged thread, and for past turns", () => {
     const done = threadOf(opening("m1", "go"), ending(2, "Done."));
     expect(texts(begun, begun, "complete")).toEqual([]);
     expect(texts(emptyThread("chat-one"), done, "complete")).toEqual([]);
   });
 
-  it("is each paragraph of a growing answer once", () => {
+  it("includes each paragraph of a growing answer once", () => {
     const delta = (lane: string, off: number, text: string) => ({
       frame: "delta",
       conversation: "chat-one",
@@ -103,7 +103,7 @@ describe("the news of a thread", () => {
   });
 });
 
-describe("a turn that fails", () => {
+describe("a failed turn", () => {
   const begun = foldEffects(emptyThread("chat-one"), effectsOf(opening("m1", "go")));
   const error = { code: "step_failed", error: "it broke", error_type: "StepFailed" };
   const status = { type: "conv.status", data: { state: "error", completion: "error" } };
@@ -119,30 +119,30 @@ describe("a turn that fails", () => {
     )[1];
   }
 
-  it("is said when it fails, and not of a conversation that is opened", () => {
+  it("is announced when it fails, but not when its conversation is opened", () => {
     expect(failureOf(begun, broken)).toContain("failed");
     expect(failureOf(emptyThread("chat-one"), broken)).toBeNull();
   });
 
-  it("is past when the next one begins", () => {
+  it("is no longer news when the next one begins", () => {
     expect(failureOf(begun, begun)).toBeNull();
     expect(failureOf(emptyThread("chat-one"), begun)).toBe("");
   });
 });
 
 describe("the line about the connection", () => {
-  it("is none for 3 s, then that it reconnects, then since when it is offline", () => {
+  it("is empty for 3 s, then says that it reconnects, then since when it is offline", () => {
     const link = { is: "lost", sinceMs: 1_000 } as const;
     expect(bannerOf(link, 3_999)).toEqual({ banner: { is: "none" }, changesInMs: 1 });
     expect(bannerOf(link, 4_000)).toEqual({ banner: { is: "reconnecting" }, changesInMs: 27_000 });
     expect(bannerOf(link, 31_000)).toEqual({ banner: { is: "offline", sinceMs: 1_000 }, changesInMs: 0 });
   });
 
-  it("asks for a sign-in after a refusal at once", () => {
+  it("asks for a sign-in at once after a refusal", () => {
     expect(bannerOf({ is: "refused", sinceMs: 0 }, 0).banner.is).toBe("refused");
   });
 
-  it("is none while the connection stands", () => {
+  it("is empty while the connection works", () => {
     expect(bannerOf({ is: "open", sinceMs: 0 }, 99_999_999).banner.is).toBe("none");
   });
 });

@@ -37,7 +37,7 @@ function file(name: string, text = name, size?: number): File {
 
 const states = (attachments: Attachments) => attachments.items.map((item) => item.state);
 
-/** Let an upload that was posted be judged. */
+/** Let a posted upload get its verdict. */
 async function judge(at: number, verdict: UploadStatus): Promise<void> {
   const post = posts[at];
   verdicts.set(`up_${post?.name}`, [{ state: "waiting" }, { state: "checking" }, verdict]);
@@ -81,7 +81,7 @@ describe("a file", () => {
     },
   );
 
-  it("is refused with the reasons of the verdict, and the others go on", async () => {
+  it("is refused with the reasons of the verdict, and the others continue", async () => {
     const attachments = new Attachments(ports());
     attachments.add([file("a.docx"), file("b.csv")]);
     await settle();
@@ -93,7 +93,7 @@ describe("a file", () => {
     expect(refusedOf(attachments.items)).toHaveLength(1);
   });
 
-  it("expires if nothing was posted in time, and can be tried again", async () => {
+  it("expires if it was not posted in time, and can be retried", async () => {
     const attachments = new Attachments(ports());
     attachments.add([file("a.csv")]);
     await settle();
@@ -106,7 +106,7 @@ describe("a file", () => {
     expect(states(attachments)).toEqual(["ready"]);
   });
 
-  it("is refused with the code of the API if no slot is given for it", async () => {
+  it("is refused with the code of the API if it gets no slot", async () => {
     refusals.push(new ApiError({ status: 400, code: "type_not_allowed", detail: "no" }));
     const attachments = new Attachments(ports());
     attachments.add([file("a.exe")]);
@@ -122,7 +122,7 @@ describe("a file", () => {
     expect(begun).toEqual([]);
   });
 
-  it("that was removed comes back by nothing that happens to its upload", async () => {
+  it("stays removed whatever happens to its upload", async () => {
     const attachments = new Attachments(ports());
     attachments.add([file("a.csv")]);
     await settle();
@@ -134,7 +134,7 @@ describe("a file", () => {
 });
 
 describe("several files", () => {
-  it("go up four at a time", async () => {
+  it("upload four at a time", async () => {
     const attachments = new Attachments(ports());
     attachments.add(["a", "b", "c", "d", "e"].map((name) => file(name)));
     await settle();
@@ -143,7 +143,7 @@ describe("several files", () => {
     expect(states(attachments)).toEqual(["ready", "uploading", "uploading", "uploading", "uploading"]);
   });
 
-  it("of the same content go up once", async () => {
+  it("with the same content upload once", async () => {
     const attachments = new Attachments(ports());
     attachments.add([file("a.csv", "same"), file("b.csv", "same")]);
     await settle();

@@ -17,8 +17,8 @@ const idle: Situation = {
 };
 const running: Situation = { ...idle, running: true };
 
-describe("the acts", () => {
-  it("are one while nothing runs: send", () => {
+describe("the actions", () => {
+  it("are only Send while nothing runs", () => {
     expect(offerActs(idle)).toEqual({ main: "send", canMain: true, redirect: false, canRedirect: false, stop: "none" });
   });
 
@@ -27,21 +27,21 @@ describe("the acts", () => {
     expect(offer).toEqual({ main: "add", canMain: true, redirect: true, canRedirect: true, stop: "stop" });
   });
 
-  it("leave Stop alone without a text", () => {
+  it("are only Stop without a text", () => {
     const offer = offerActs({ ...running, text: "  " });
     expect(offer).toMatchObject({ canMain: false, canRedirect: false, stop: "stop" });
   });
 
-  it("say that a stop is on its way", () => {
+  it("show that a stop was sent", () => {
     expect(offerActs({ ...running, stopping: true }).stop).toBe("stopping");
   });
 
-  it("are off while the server wants no message, and when nobody is signed in", () => {
+  it("are disabled while the server accepts no message, and when the user is signed out", () => {
     expect(offerActs({ ...running, blockedUntil: 2 })).toMatchObject({ canMain: false, canRedirect: false });
     expect(offerActs({ ...running, signedOut: true })).toMatchObject({ canMain: false, canRedirect: false });
   });
 
-  it("let a message wait for its files, but no redirect", () => {
+  it("let a message wait for its files, but not a redirect", () => {
     const waiting = { ...running, files: 1 };
     expect(offerActs(waiting)).toMatchObject({ canMain: true, canRedirect: false });
   });
@@ -50,7 +50,7 @@ describe("the acts", () => {
     expect(offerActs({ ...idle, text: "", files: 1 }).canMain).toBe(true);
   });
 
-  it("send a long text where files can be uploaded, and redirect by none", () => {
+  it("send a long text if files can be uploaded, but never redirect with one", () => {
     const text = "a".repeat(TEXT_MAX_CHARS + 1);
     expect(offerActs({ ...running, text })).toMatchObject({ canMain: true, canRedirect: false });
     expect(offerActs({ ...running, text, uploads: false }).canMain).toBe(false);
@@ -58,12 +58,12 @@ describe("the acts", () => {
 });
 
 describe("the length of a text", () => {
-  it("is not spoken of below nine tenths", () => {
+  it("is hidden below nine tenths", () => {
     expect(lengthOf("a".repeat(20_000)).shown).toBe(false);
     expect(lengthOf("a".repeat(28_000))).toMatchObject({ shown: true });
   });
 
-  it("counts bytes as the wire has them", () => {
+  it("counts bytes as they are sent", () => {
     expect(lengthOf("ü".repeat(15_500)).part).toBeGreaterThan(1);
     expect(lengthOf('"'.repeat(15_500)).part).toBeGreaterThan(1);
     expect(lengthOf("u".repeat(15_500)).part).toBeLessThan(1);
@@ -80,7 +80,7 @@ describe("the length of a text", () => {
   });
 });
 
-describe("a key in the field", () => {
+describe("a key in the input", () => {
   const press = { key: "Enter", shiftKey: false, ctrlKey: false, metaKey: false, altKey: false };
 
   it("sends, breaks the line, or redirects", () => {
@@ -90,13 +90,13 @@ describe("a key in the field", () => {
     expect(keyOf({ ...press, metaKey: true }, false)).toBe("redirect");
   });
 
-  it("brings the last message into an empty field alone", () => {
+  it("restores the last message into an empty input only", () => {
     expect(keyOf({ ...press, key: "ArrowUp" }, true)).toBe("last");
     expect(keyOf({ ...press, key: "ArrowUp" }, false)).toBe("none");
   });
 });
 
-describe("a message that is written", () => {
+describe("a draft", () => {
   const clock = new ScriptedClock();
 
   function written(verdict: "ready" | "refused") {
@@ -112,7 +112,7 @@ describe("a message that is written", () => {
     return { composer, sent };
   }
 
-  it("goes out at once without files, and leaves an empty field", () => {
+  it("is sent at once without files, and leaves an empty input", () => {
     const { composer, sent } = written("ready");
     composer.write("go");
     composer.submit();
@@ -133,7 +133,7 @@ describe("a message that is written", () => {
     expect(composer.attachments.items).toEqual([]);
   });
 
-  it("stays in the field if a file is refused meanwhile", async () => {
+  it("stays in the input if a file is refused meanwhile", async () => {
     const { composer, sent } = written("refused");
     composer.attachments.add([new File(["x"], "a.csv")]);
     composer.write("go");
@@ -144,7 +144,7 @@ describe("a message that is written", () => {
     expect(composer.held.map((file) => file.name)).toEqual(["a.csv"]);
   });
 
-  it("whose file was refused says so once, and goes out without it by the next press", async () => {
+  it("with a refused file says so once, and is sent without it by the next press", async () => {
     const { composer, sent } = written("ready");
     composer.attachments.add([new File(["x"], "a.csv"), new File(["y"], "tool.exe")]);
     await settle();
@@ -172,7 +172,7 @@ describe("a message that is written", () => {
     expect(composer.held.map((file) => file.name)).toEqual(["tool.exe", "other.exe"]);
   });
 
-  it("of nothing but a refused file is no message", async () => {
+  it("with only a refused file is not a message", async () => {
     const { composer, sent } = written("refused");
     composer.attachments.add([new File(["x"], "a.csv")]);
     await settle();
@@ -182,7 +182,7 @@ describe("a message that is written", () => {
     expect(composer.held).toHaveLength(1);
   });
 
-  it("can be taken back while it waits", () => {
+  it("can be restored while it waits", () => {
     const { composer } = written("ready");
     composer.attachments.add([new File(["x"], "a.csv")]);
     composer.write("go");
@@ -191,7 +191,7 @@ describe("a message that is written", () => {
     expect(composer.draft.value).toMatchObject({ text: "go", waits: false });
   });
 
-  it("that is too long for a text says why its file was refused", async () => {
+  it("that is too long for a text shows why its file was refused", async () => {
     const { composer, sent } = written("refused");
     composer.write("long ".repeat(8_000));
     composer.submit();
@@ -201,7 +201,7 @@ describe("a message that is written", () => {
     expect(composer.attachments.items).toEqual([]);
   });
 
-  it("goes as a file with its beginning if it is too long", async () => {
+  it("is sent as a file with its beginning if it is too long", async () => {
     const { composer, sent } = written("ready");
     composer.write(`${"long ".repeat(8_000)}end`);
     composer.submit();

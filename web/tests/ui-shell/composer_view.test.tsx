@@ -62,14 +62,14 @@ afterEach(() => {
 });
 
 describe("the composer", () => {
-  it("offers to send once something is written", () => {
+  it("offers Send once it has a text", () => {
     draw();
     expect(buttons()).toEqual([["Send", true]]);
     write("go");
     expect(buttons()).toEqual([["Send", false]]);
   });
 
-  it("sends by Enter, and is empty behind it", () => {
+  it("sends on Enter, and is empty afterwards", () => {
     draw();
     write("go");
     press("Enter");
@@ -77,7 +77,7 @@ describe("the composer", () => {
     expect(root.querySelector("textarea")?.value).toBe("");
   });
 
-  it("offers three acts while a turn runs, and one behind it", () => {
+  it("offers three actions while a turn runs, and one after it", () => {
     draw();
     act(() => socket.say(opening("m1", "go")));
     write("more");
@@ -90,7 +90,7 @@ describe("the composer", () => {
     expect(buttons()).toEqual([["Send", false]]);
   });
 
-  it("redirects by Ctrl Enter, and stops by its button", () => {
+  it("redirects on Ctrl Enter, and stops by its button", () => {
     draw();
     act(() => socket.say(opening("m1", "go")));
     write("shorter");
@@ -101,7 +101,7 @@ describe("the composer", () => {
     expect(root.querySelector("button.stop")?.textContent).toContain("Stopping…");
   });
 
-  it("brings the last message back into an empty field", () => {
+  it("restores the last message into an empty input", () => {
     draw();
     write("go");
     press("Enter");
@@ -109,7 +109,7 @@ describe("the composer", () => {
     expect(root.querySelector("textarea")?.value).toBe("go");
   });
 
-  it("says how long the server takes nothing", () => {
+  it("shows how long the server accepts no message", () => {
     draw();
     write("go");
     press("Enter");
@@ -121,7 +121,7 @@ describe("the composer", () => {
     expect(buttons()).toEqual([["Send", true]]);
   });
 
-  it("says what is left of a long message", () => {
+  it("shows the remaining length of a long message", () => {
     draw();
     write("a".repeat(29_000));
     expect(root.querySelector(".hint")?.textContent).toMatch(/left$/);
@@ -129,7 +129,7 @@ describe("the composer", () => {
     expect(root.querySelector(".hint")?.textContent).toMatch(/over the limit: will be sent as message.txt$/);
   });
 
-  it("says at Send why a file was refused, and sends without it by the next press", () => {
+  it("shows next to Send why a file was refused, and sends without it on the next press", () => {
     draw();
     const large = new File([], "film.mov");
     Object.defineProperty(large, "size", { value: 30_000_000 });
@@ -146,7 +146,7 @@ describe("the composer", () => {
     expect(root.querySelectorAll("li.upload")).toHaveLength(0);
   });
 
-  it("keeps the draft, and sends nothing, when nobody is signed in", () => {
+  it("keeps the draft, and sends nothing, when the user is signed out", () => {
     draw(true);
     write("go");
     press("Enter");

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 
-/** The colours of the page by name, light and dark, as relative luminances (WCAG 2). */
+/** The colors of the page by name, light and dark, as relative luminances (WCAG 2). */
 const css = readFileSync(new URL("../../src/ui/tokens.css", import.meta.url), "utf8");
 const pair = /--([\w-]+): light-dark\(oklch\(([\d. ]+)\), oklch\(([\d. ]+)\)\)/g;
 const colours = new Map([...css.matchAll(pair)].map(([, name, light, dark]) => [name, [light, dark].map(luminance)]));

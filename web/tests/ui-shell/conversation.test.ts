@@ -45,7 +45,7 @@ function page(...events: object[]): () => Promise<EventPage> {
   return async () => ({ events, first_n: 1, more: false }) as unknown as EventPage;
 }
 
-/** Draw the next picture. */
+/** Render the next frame. */
 function draw(): void {
   for (const run of frames.splice(0)) run();
 }
@@ -64,14 +64,14 @@ beforeEach(() => {
 });
 
 describe("a new conversation", () => {
-  it("watches the feed, and asks the server for nothing else", () => {
+  it("watches the feed, and sends no other request", () => {
     begun();
     expect(socket.asked("watch")).toHaveLength(1);
     expect(socket.asked("resume")).toHaveLength(0);
     expect(asked).toEqual([]);
   });
 
-  it("draws a message at once, and the log's own one in its place", () => {
+  it("shows a message at once, and then the log's own one in its place", () => {
     const conversation = begun();
     conversation.say("go");
     const id = String(socket.asked("send")[0]?.message_id);
@@ -86,7 +86,7 @@ describe("a new conversation", () => {
     expect(conversation.store.value.thread.turns[0]?.prompts[0]?.text).toBe("go");
   });
 
-  it("shows the first text of a lane at once, and folds what came since the last picture in one go", () => {
+  it("shows the first text of a lane at once, and folds later effects once per frame", () => {
     const conversation = begun();
     let changes = 0;
     conversation.store.subscribe(() => {
@@ -108,8 +108,8 @@ describe("a new conversation", () => {
   });
 });
 
-describe("a conversation that is opened", () => {
-  it("shows its newest turns, and goes on behind them", async () => {
+describe("an opened conversation", () => {
+  it("shows its newest turns, and continues after them", async () => {
     pages.push(page(opening("m1", "go"), ending(2, "Done.")));
     const conversation = begun("chat-one", false);
     expect(conversation.store.value.phase).toBe("loading");
@@ -120,7 +120,7 @@ describe("a conversation that is opened", () => {
     expect(socket.asked("resume")).toMatchObject([{ after: 2 }]);
   });
 
-  it("says that it is not there if the server does", async () => {
+  it("shows that it is missing if the server says so", async () => {
     const conversation = begun("chat-one", false);
     await settle();
     expect(conversation.store.value.phase).toBe("missing");
@@ -137,7 +137,7 @@ describe("a conversation that is opened", () => {
     expect(conversation.store.value).toMatchObject({ phase: "ready", running: true });
   });
 
-  it("is read once, however often it is looked at meanwhile", async () => {
+  it("is read once, however often it is opened meanwhile", async () => {
     pages.push(page(opening("m1", "go")));
     const conversation = begun("chat-one", false);
     conversation.wake();
@@ -157,7 +157,7 @@ describe("a conversation that is opened", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it("reads older pages in front of what it has", async () => {
+  it("reads older pages before the loaded ones", async () => {
     const older = {
       ...ending(2, "First."),
       events: [...opening("m0", "before", 1).events, ...ending(2, "First.").events],
@@ -175,7 +175,7 @@ describe("a conversation that is opened", () => {
   });
 });
 
-it("that was replaced by another one has nothing before its beginning", async () => {
+it("has nothing before its beginning if it replaced another one", async () => {
   pages.push(async () => ({ events: [opening("m1", "go", 3)], first_n: 3, more: true }) as unknown as EventPage);
   const conversation = begun("chat-one", false);
   await settle();
@@ -186,7 +186,7 @@ it("that was replaced by another one has nothing before its beginning", async ()
   expect(conversation.store.value.thread.turns).toEqual([]);
 });
 
-describe("a message that is not taken", () => {
+describe("a message that is not accepted", () => {
   it("is kept with the reason", () => {
     const conversation = begun();
     conversation.say("go");
@@ -197,7 +197,7 @@ describe("a message that is not taken", () => {
     expect(conversation.store.value.outbox).toHaveLength(1);
   });
 
-  it("goes out again under a new id, and is offered no more", () => {
+  it("is sent again under a new id, and then hidden", () => {
     const conversation = begun();
     conversation.say("go");
     const [first] = conversation.store.value.outbox;
@@ -208,7 +208,7 @@ describe("a message that is not taken", () => {
     expect(conversation.store.value.outbox[0]?.messageId).not.toBe(first.messageId);
   });
 
-  it("blocks the composer for as long as the server asks for", () => {
+  it("blocks the composer for as long as the server requires", () => {
     const conversation = begun();
     conversation.say("go");
     const id = String(socket.asked("send")[0]?.message_id);
@@ -219,7 +219,7 @@ describe("a message that is not taken", () => {
     expect(conversation.store.value.problems.get(id)?.trying).toBe(true);
   });
 
-  it("is not spoken of for 20 s, and then as one that is tried again", () => {
+  it("is shown as being retried only after 20 s", () => {
     const conversation = begun();
     conversation.say("go");
     const [message] = conversation.store.value.outbox;
@@ -249,7 +249,7 @@ describe("a message whose files the server no longer has", () => {
     await settle();
   }
 
-  it("goes out again by itself, once, when they are up again", async () => {
+  it("is sent again automatically, once, after a new upload", async () => {
     const conversation = await refused();
     const sent = socket.asked("send");
     expect(sent).toMatchObject([{ uploads: ["up_a.csv"] }, { text: "sum this", uploads: ["up_a.csv"] }]);
@@ -259,7 +259,7 @@ describe("a message whose files the server no longer has", () => {
     expect([...conversation.store.value.problems.values()]).toMatchObject([{ code: "upload_missing" }]);
   });
 
-  it("goes up again when the reader wants it", async () => {
+  it("is uploaded again on request", async () => {
     const conversation = await refused();
     await refuseLast();
     const [message] = conversation.store.value.outbox;
@@ -270,10 +270,10 @@ describe("a message whose files the server no longer has", () => {
   });
 });
 
-describe("a message that says too much", () => {
+describe("a message with too much content", () => {
   const long = "a".repeat(40_000);
 
-  it("is written on in the composer, beside the server's reason", async () => {
+  it("returns to the composer, with the server's reason", async () => {
     const conversation = begun();
     conversation.say("a long story");
     const id = String(socket.asked("send")[0]?.message_id);
@@ -287,7 +287,7 @@ describe("a message that says too much", () => {
     expect(conversation.composer.draft.value.refusal).toBeNull();
   });
 
-  it("stays at its place if something else is being written", () => {
+  it("stays in place if another draft is being written", () => {
     const conversation = begun();
     conversation.say("a long story");
     conversation.composer.write("next");
@@ -298,7 +298,7 @@ describe("a message that says too much", () => {
     expect(conversation.store.value.problems.get(id)).toMatchObject({ code: "input_too_long", trying: false });
   });
 
-  it("goes out again as a file if another client could send it as text", async () => {
+  it("is sent again as a file if another client could send it as text", async () => {
     const conversation = begun();
     const state = { is: "dropped", reason: "stopped" } as const;
     const message = { messageId: "m1", n: 4, kind: "followup", text: long, source: "", at: 0, attachments: [], state };
@@ -335,7 +335,7 @@ describe("a stop", () => {
 });
 
 describe("a verdict about a call", () => {
-  it("resolves when the server has taken it", async () => {
+  it("resolves when the server has accepted it", async () => {
     const conversation = begun();
     const outcome = conversation.answer("approve", "tc_0123456789ab");
     const [request] = socket.asked("approve");
@@ -381,7 +381,7 @@ describe("a rating", () => {
     draw();
   }
 
-  it("that comes too early is kept, and sent when the turn has ended", async () => {
+  it("that comes too early is stored, and sent when the turn has ended", async () => {
     const conversation = begun();
     socket.say(opening("m1", "go"));
     draw();
@@ -397,7 +397,7 @@ describe("a rating", () => {
     expect(await outcome).toBe("");
   });
 
-  it("is sent again after a while if the turn has ended here already", async () => {
+  it("is sent again after a while if the turn has already ended here", async () => {
     const outcome = early(begun());
     await settle();
     clock.pass(3_000);
@@ -425,7 +425,7 @@ describe("a conversation that is left", () => {
     expect(socket.isOpen).toBe(false);
   });
 
-  it("goes on where it was when it is opened again", () => {
+  it("continues from its position when it is opened again", () => {
     const conversation = begun();
     socket.say(opening("m1", "go"));
     draw();
@@ -437,8 +437,8 @@ describe("a conversation that is left", () => {
   });
 });
 
-describe("a connection that was gone", () => {
-  it("tells how many turns ended meanwhile", () => {
+describe("a restored connection", () => {
+  it("shows how many turns ended meanwhile", () => {
     const conversation = begun();
     socket.say(opening("m1", "go"));
     draw();
@@ -451,7 +451,7 @@ describe("a connection that was gone", () => {
     expect(conversation.store.value.meanwhile).toBe(1);
   });
 
-  it("says nothing of a short break", () => {
+  it("shows nothing after a short break", () => {
     const conversation = begun();
     socket.say(opening("m1", "go"));
     draw();
@@ -465,7 +465,7 @@ describe("a connection that was gone", () => {
   });
 });
 
-it("hands the feed on", () => {
+it("forwards the feed", () => {
   begun();
   socket.say({ frame: "watching", expires_at: 0 });
   socket.say({ frame: "feed", conversation: "chat-two", n: 1, events: [], read_n: 1 });
@@ -473,7 +473,7 @@ it("hands the feed on", () => {
   expect(feed).toEqual(["watching", "feed"]);
 });
 
-it("says that the page is too old for the server", () => {
+it("shows that the page is too old for the server", () => {
   const conversation = begun();
   socket.say({ ...batch({ n: 1, events: [] }), v: 9 });
   draw();

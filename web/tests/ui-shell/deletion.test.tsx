@@ -92,7 +92,7 @@ const press = async (name: string) => {
     await settle();
   });
 };
-/** A conversation is deleted on another device. */
+/** Delete the conversation on another device. */
 const sendDeletion = (frame: "events" | "feed", n = 9) => {
   const data = { state: "deleted", updated_at: "", current_turn_id: "", completion: "" };
   const events = [{ type: "conv.status", route: "conv_status", ts: "2026-11-25T09:00:00Z", data }];
@@ -115,8 +115,8 @@ afterEach(() => {
   act(() => render(null, root));
 });
 
-describe("a conversation of the list", () => {
-  it("is deleted after a question that begins on Cancel and says that it is for good", async () => {
+describe("a conversation in the list", () => {
+  it("is deleted after a question that focuses Cancel and says that it cannot be undone", async () => {
     await opened("/c/chat-two");
     draw();
     await press("Delete About chat-one");
@@ -131,7 +131,7 @@ describe("a conversation of the list", () => {
     expect(page.notice.value).toBe("“About chat-one” was deleted.");
   });
 
-  it("stays if the question is not answered with yes", async () => {
+  it("stays if the question is not confirmed", async () => {
     await opened("/c/chat-two");
     draw();
     await press("Delete About chat-one");
@@ -139,7 +139,7 @@ describe("a conversation of the list", () => {
     expect([dialog(), deleted, names()]).toEqual([null, [], ["chat-one", "chat-two"]]);
   });
 
-  it("is asked about by the key Delete on its link, which says so", async () => {
+  it("asks for its deletion on the key Delete on its link, which announces the key", async () => {
     await opened("/c/chat-two");
     draw();
     const link = root.querySelector("a[href='/c/chat-one']");
@@ -149,7 +149,7 @@ describe("a conversation of the list", () => {
     expect(dialog()).not.toBe(null);
   });
 
-  it("stays with the reason if the server refuses, and is gone if another device was faster", async () => {
+  it("stays with the reason if the server refuses, and disappears if another device was faster", async () => {
     refusals = ["busy", "conversation_deleted"];
     await opened("/c/chat-two");
     draw();
@@ -161,7 +161,7 @@ describe("a conversation of the list", () => {
     expect(names()).toEqual(["chat-two"]);
   });
 
-  it("that was deleted while nobody here heard of it goes when the list is read again", async () => {
+  it("disappears at the next read of the list if it was deleted without an event here", async () => {
     await opened("/c/chat-two");
     listed = ["chat-two"];
     socket.say({ frame: "watching", expires_at: 0 });
@@ -190,7 +190,7 @@ describe("a conversation that is deleted elsewhere", () => {
     expect(names()).not.toContain(name);
   });
 
-  it("is told by the address of one that is no longer there, and what was written can go along", async () => {
+  it("shows at its address that it is deleted, and offers to move the draft", async () => {
     await opened("/c/chat-one");
     page.current.value.composer.write("and the rest?");
     sendDeletion("feed");
@@ -201,7 +201,7 @@ describe("a conversation that is deleted elsewhere", () => {
     expect(page.current.value.composer.draft.value.text).toBe("and the rest?");
   });
 
-  it("keeps the text of a message that came too late", async () => {
+  it("keeps the text of a late message", async () => {
     await opened("/");
     const { name } = page.current.value;
     page.current.value.say("one more thing");
@@ -219,8 +219,8 @@ describe("a conversation that is deleted elsewhere", () => {
   });
 });
 
-describe("everything of a user", () => {
-  it("is erased when the word is typed, and not before", async () => {
+describe("all data of a user", () => {
+  it("is erased only when the word is typed", async () => {
     await opened("/c/chat-one");
     draw();
     act(() => page.askToErase());

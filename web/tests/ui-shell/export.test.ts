@@ -4,7 +4,7 @@ import { emptyThread, foldEffects } from "../../src/thread/index.ts";
 import { renderMarkdown } from "../../src/ui/menu/export.ts";
 import { ending, opening } from "./scripted.ts";
 
-it("a conversation as Markdown has its prompts as headings and its answers as they are", () => {
+it("an exported conversation has its prompts as headings and its answers unchanged", () => {
   const frames = [opening("m1", "Go\nnow"), ending(2, "Done **well**.")].map(parseFrame).filter((one) => one !== null);
   const [, effects] = foldFrames(emptyState("chat-one"), frames);
   const text = renderMarkdown("A title", foldEffects(emptyThread("chat-one"), effects));

@@ -17,12 +17,12 @@ function draw(config: Readonly<Record<string, unknown>>) {
   return { acts, chips: [...root.querySelectorAll<HTMLElement>(".chip")] };
 }
 
-it("offers what any model can follow where the stage says nothing else", () => {
+it("offers suggestions for any model if the stage has none", () => {
   const labels = draw({ stage: "prod" }).chips.map((chip) => chip.textContent);
   expect(labels).toEqual(tour.slice(0, 3).map((row) => row.label));
 });
 
-it("offers what the stage says, by its label where it has one, and fills the field with it", () => {
+it("offers the stage's suggestions, by label if there is one, and fills the input", () => {
   const { acts, chips } = draw({ stage: "local", suggestions: ["Where is order A-17?", tour[3]?.text] });
   expect(chips.map((chip) => chip.textContent)).toEqual(["Where is order A-17?", tour[3]?.label]);
   chips[0]?.click();

@@ -38,13 +38,13 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-test("a part that cannot be drawn says so, and leaves what stands beside it", () => {
+test("a part that fails to render says so, and leaves the parts next to it intact", () => {
   expect(draw("/c/one")).toContain("Reload");
   expect(root.querySelector("[role=alert]")?.textContent).not.toBe("");
   expect(root.querySelector("textarea")?.textContent).toBe("kept");
 });
 
-test("it is drawn again at another place, not at the same one", () => {
+test("a failed part renders again at another address, not at the same one", () => {
   draw("/c/one");
   broken = false;
   expect(draw("/c/one")).not.toContain("drawn");

@@ -16,13 +16,13 @@ function press(init: KeyboardEventInit): { heard: number; prevented: boolean } {
   return { heard: hear.mock.calls.length, prevented: event.defaultPrevented };
 }
 
-it("an Enter that confirms a character reaches no field and submits nothing, in Safari's order, too", () => {
+it("an Enter that confirms a character reaches no input and submits nothing, in Safari's order, too", () => {
   expect(press({ key: "Enter", isComposing: true })).toEqual({ heard: 0, prevented: false });
   expect(press({ key: "Enter", keyCode: 229 })).toEqual({ heard: 0, prevented: true });
   expect(press({ key: "Process", keyCode: 229 })).toEqual({ heard: 0, prevented: false });
 });
 
-it("every other key is the page's", () => {
+it("every other key reaches the page", () => {
   expect(press({ key: "Enter", keyCode: 13 })).toEqual({ heard: 2, prevented: false });
   undo();
   expect(press({ key: "Enter", keyCode: 229 })).toEqual({ heard: 2, prevented: false });

@@ -19,7 +19,7 @@ afterEach(() => {
   vi.resetModules();
 });
 
-it("names the command key on Apple's devices alone", async () => {
+it("names the command key only on Apple's devices", async () => {
   const apple = await keysOn("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)");
   const other = await keysOn("Mozilla/5.0 (X11; Linux x86_64)");
   expect(apple).toContain("⌘ Enter");

@@ -27,7 +27,7 @@ describe("the layout", () => {
     expect(root.textContent).toBe(layout);
   });
 
-  it("of a narrow window is wide on paper, so that plan and files are printed", () => {
+  it("of a narrow window is wide in print, so that plan and files are printed", () => {
     open(400);
     act(() => void dispatchEvent(new Event("beforeprint")));
     expect(root.textContent).toBe("wide");

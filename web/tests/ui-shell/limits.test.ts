@@ -17,15 +17,15 @@ function scopeOf(
   return { scope, limits, used, day_ends_at: DAY, month_ends_at: MONTH };
 }
 
-describe("what is left", () => {
-  it("is nothing where there is no limit", () => {
+describe("the remaining amount", () => {
+  it("is empty if there is no limit", () => {
     expect(stateOf([scopeOf("user"), scopeOf("project", { usd_day: null }), scopeOf("tenant")])).toEqual({
       lefts: [],
       stopped: "",
     });
   });
 
-  it("is the tightest limit of each kind, whosever it is", () => {
+  it("is that of the tightest limit of each kind, in any scope", () => {
     const { lefts } = stateOf([
       scopeOf("user", { usd_day: 5, usd_month: 50 }, { usd_day: 1, usd_month: 20 }),
       scopeOf("project", { usd_day: 100, tokens_month: 2_000_000 }, { usd_day: 99.5, tokens_month: 800_000 }),
@@ -36,7 +36,7 @@ describe("what is left", () => {
     ]);
   });
 
-  it("is nothing below zero, and of storage it is told when little is left", () => {
+  it("is never below zero, and for storage shown only when little remains", () => {
     const gb = 1024 ** 3;
     const { lefts } = stateOf([scopeOf("user", { usd_day: 1, storage_bytes: gb }, { usd_day: 1.2 })]);
     expect(lefts.map(sayLeft)).toEqual(["$0.00 of $1.00 today"]);
@@ -44,7 +44,7 @@ describe("what is left", () => {
     expect(full.lefts.map(sayLeft)).toEqual(["102 MB of 1 GB of storage"]);
   });
 
-  it("names the reason of a stop", () => {
+  it("names the reason for a stop", () => {
     expect(stateOf([scopeOf("user"), scopeOf("tenant", { stopped: "unpaid" })]).stopped).toBe("unpaid");
   });
 
@@ -95,7 +95,7 @@ describe("a refusal by a limit", () => {
 
   const codes = ["limit_turns", "limit_tokens", "limit_usd", "limit_storage", "stopped"];
 
-  it.each(codes)("%s gives the text back to the field, with when it ends", (code) => {
+  it.each(codes)("%s restores the text into the input, with its end", (code) => {
     const conversation = begun();
     conversation.say("sum it all");
     socket.say(refusalOf(socket, code, { message: "Your own budget is used up.", retry_after_s: 3_600 }));
@@ -105,12 +105,12 @@ describe("a refusal by a limit", () => {
       refusal: { code, message: "Your own budget is used up.", untilMs: NOW + 3_600_000 },
     });
     expect(spent).toBe(1);
-    // What was refused can be sent again before that time: a limit may have been raised.
+    // A refused message can be sent again before that time: the limit may have been raised.
     conversation.composer.submit();
     expect(socket.asked("send")).toHaveLength(2);
   });
 
-  it("leaves the text where it is if the field is in use", () => {
+  it("leaves the text in place if the input is in use", () => {
     const conversation = begun();
     conversation.say("sum it all");
     conversation.composer.write("and");
@@ -120,7 +120,7 @@ describe("a refusal by a limit", () => {
     expect(conversation.composer.draft.value.text).toBe("and");
   });
 
-  it("that passes soon is told at the message, which is sent again by itself", () => {
+  it("that ends soon is shown at the message, which is sent again automatically", () => {
     const conversation = begun();
     conversation.say("sum it all");
     socket.say(refusalOf(socket, "limit_turns", { message: "Busy.", retry_after_s: 5, retryable: true }));
@@ -128,7 +128,7 @@ describe("a refusal by a limit", () => {
     expect(conversation.store.value.blockedUntil).toBe(0);
   });
 
-  it("is told by the server's sentence, which says whose it is, and by its end", () => {
+  it("shows the server's sentence, which names the scope, and its end", () => {
     expect(sayLimit("limit_usd", "", 0, NOW)).toBe("The dollar budget is used up.");
     expect(sayLimit("limit_turns", "Too many.", NOW + 9_400, NOW)).toBe("Too many. Try again in 10.0 s.");
     expect(sayLimit("limit_usd", "Used up.", Date.parse(DAY), NOW)).toBe(
@@ -136,13 +136,13 @@ describe("a refusal by a limit", () => {
     );
   });
 
-  it("is said aloud once, not as its time goes on", () => {
+  it("is announced once, not as its time passes", () => {
     expect(sayRefused("limit_usd", "Used up.", Date.parse(DAY))).toBe("Used up. Try again at 26 Nov, 00:00 UTC.");
     expect(sayRefused("stopped", "")).toBe("An administrator has stopped all work. Contact your administrator.");
     expect(sayRefused("busy", "later")).toBe("Not sent yet, retrying…");
   });
 
-  it("is asked about anew at the end of each turn", () => {
+  it("is checked again at the end of each turn", () => {
     const conversation = begun();
     conversation.say("go");
     socket.say(opening("m1", "go"));

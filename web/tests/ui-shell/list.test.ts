@@ -12,7 +12,7 @@ function row(conversation: string, at: number, title = conversation): ListRow {
 }
 
 describe("the day of a row", () => {
-  it("goes by the calendar, not by hours", () => {
+  it("follows the calendar, not a number of hours", () => {
     expect(dayOf(new Date(2026, 10, 25, 0, 0).getTime(), NOW)).toBe("today");
     expect(dayOf(new Date(2026, 10, 24, 23, 59).getTime(), NOW)).toBe("yesterday");
     expect(dayOf(new Date(2026, 10, 18, 1, 0).getTime(), NOW)).toBe("week");
@@ -20,12 +20,12 @@ describe("the day of a row", () => {
     expect(dayOf(new Date(2026, 8, 1).getTime(), NOW)).toBe("older");
   });
 
-  it("is today for a time that is still to come", () => {
+  it("is today for a future time", () => {
     expect(dayOf(NOW + 48 * HOUR, NOW)).toBe("today");
   });
 });
 
-it("rows stand by day, newest first, without empty groups", () => {
+it("rows are grouped by day, newest first, without empty groups", () => {
   const groups = groupByDay([row("a", NOW - 30 * HOUR), row("b", NOW - HOUR), row("c", NOW)], NOW);
   expect(groups.map((group) => [group.day, group.rows.map((one) => one.conversation)])).toEqual([
     ["today", ["c", "b"]],
@@ -33,7 +33,7 @@ it("rows stand by day, newest first, without empty groups", () => {
   ]);
 });
 
-it("a title matches by all words of a query, in any case", () => {
+it("a title matches all words of a query, in any case", () => {
   const rows = [row("a", 0, "Order: plan Pro, 4 seats"), row("b", 0, "Two plans")];
   expect(matchTitles(rows, "PRO plan").map((one) => one.conversation)).toEqual(["a"]);
 });
@@ -76,7 +76,7 @@ function listed(...pages: (Page | Error)[]) {
 }
 
 describe("the list", () => {
-  it("is read when the feed begins, and once more after 5 s", async () => {
+  it("is read when the feed begins, and again after 5 s", async () => {
     const { list, clock, asked } = listed({ items: [item("a")], next: "" });
     list.hear({ frame: "watching", expires_at: 0 });
     await settle();
@@ -85,7 +85,7 @@ describe("the list", () => {
     expect(asked).toHaveLength(2);
   });
 
-  it("says that it cannot be read, and keeps what it has after that", async () => {
+  it("shows that it cannot be read, and then keeps its rows", async () => {
     const { list } = listed(new Error("gone"), { items: [item("a")], next: "" }, new Error("gone"));
     await list.load();
     expect(list.store.value.phase).toBe("failed");
@@ -104,7 +104,7 @@ describe("the list", () => {
     expect(list.store.value.rows).toMatchObject([{ conversation: "b", state: "in_progress", at, unread: true }]);
   });
 
-  it("keeps the rows that did not change", async () => {
+  it("keeps unchanged rows", async () => {
     const { list } = listed(
       { items: [item("a"), item("b")], next: "" },
       { items: [item("a", { title: "new", n: 6 })], next: "" },
@@ -116,7 +116,7 @@ describe("the list", () => {
     expect(list.store.value.rows[1]).toBe(before[1]);
   });
 
-  it("goes on behind its last page, whatever is read anew", async () => {
+  it("continues after its last page, even if the first is read again", async () => {
     const { list, asked } = listed(
       { items: [item("a")], next: "one" },
       { items: [item("b")], next: "two" },
@@ -129,7 +129,7 @@ describe("the list", () => {
     expect(asked).toEqual([{}, { after: "one" }, {}]);
   });
 
-  it("notes what was read, once, and only what is new", async () => {
+  it("records newly read batches once", async () => {
     const { list, marks } = listed({ items: [item("a", { unread_n: 4 }), item("b")], next: "" });
     await list.load();
     list.markRead("a", 4);

@@ -27,7 +27,7 @@ function show(phase: string, rows: readonly ListRow[]) {
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-it("has nothing for 300 ms while it is read, then grey lines, and then its rows", () => {
+it("shows nothing for 300 ms while it loads, then grey lines, and then its rows", () => {
   const { list, has } = show("loading", []);
   act(() => void vi.advanceTimersByTime(299));
   expect(has("*")).toBe(0);
@@ -37,7 +37,7 @@ it("has nothing for 300 ms while it is read, then grey lines, and then its rows"
   expect([has(".grey"), has("a")]).toEqual([0, 1]);
 });
 
-it("has the rows that are known while it is read again, and a sentence where there are none", () => {
+it("shows its known rows while it is read again, and a sentence if there are none", () => {
   expect(show("loading", [row]).has("a")).toBe(1);
   expect(show("ready", []).has(".empty")).toBe(1);
 });

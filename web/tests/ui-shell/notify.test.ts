@@ -28,7 +28,7 @@ beforeEach(() => {
 const runs = (more: Partial<ListRow> = {}) => row("a", { state: "in_progress", ...more });
 
 describe("a notification", () => {
-  it("shows once that a conversation needs an approval, by its title alone", () => {
+  it("shows once that a conversation needs an approval, only by its title", () => {
     shows(runs());
     shows(runs({ waits: true }));
     shows(runs({ waits: true, unread: true }));
@@ -48,7 +48,7 @@ describe("a notification", () => {
     expect(shown.map(([, , words]) => words)).toEqual(["Finished", "Ended with an error"]);
   });
 
-  it("is not shown while the page is seen, nor for what was so before, nor later than it is wanted", () => {
+  it("is not shown while the page is visible, for an old state, or after it was turned off", () => {
     hidden = false;
     shows(runs({ waits: true }));
     hidden = true;
@@ -60,8 +60,8 @@ describe("a notification", () => {
   });
 });
 
-describe("the number of conversations that wait", () => {
-  it("counts the open one as it is here, which may be newer than the list", () => {
+describe("the number of waiting conversations", () => {
+  it("uses the open one's thread, which may be newer than the list", () => {
     const rows = [row("a", { waits: true }), row("b", { waits: true }), row("c")];
     expect(countWaiting(rows, "a", null)).toBe(2);
     expect(countWaiting(rows, "a", false)).toBe(1);

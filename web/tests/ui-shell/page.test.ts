@@ -6,7 +6,7 @@ import { DEFAULTS, openSettings } from "../../src/ui/settings/settings.ts";
 import { Page } from "../../src/ui/store/page.ts";
 import { opening, ScriptedClock, ScriptedSocket, settle } from "./scripted.ts";
 
-/** A history as the browser keeps it. */
+/** A history like the browser's. */
 class ScriptedHistory {
   readonly entries: string[];
   at = 0;
@@ -43,7 +43,7 @@ let clock: ScriptedClock;
 let sockets: ScriptedSocket;
 let expire: () => void;
 let frames: (() => void)[];
-/** Where the page left for the sign-in, and with what. */
+/** The arguments of the last sign-in. */
 let left: [route: string, kept: Kept][];
 let signsIn: () => Promise<unknown>;
 
@@ -104,7 +104,7 @@ beforeEach(() => {
   signsIn = () => new Promise(() => undefined);
 });
 
-describe("a session that is over", () => {
+describe("a session that has ended", () => {
   const writeTwice = () => {
     const { page } = opened("/c/chat-one");
     page.current.value.composer.write("What I was about to say.");
@@ -114,7 +114,7 @@ describe("a session that is over", () => {
     return page;
   };
 
-  it("is signed in to again with the drafts of all conversations, and nothing asks whether to leave them", () => {
+  it("signs in again with the drafts of all conversations, without a warning about leaving", () => {
     const page = writeTwice();
     expect([page.signedOut.value, page.holds]).toEqual([true, true]);
     page.signIn();
@@ -128,7 +128,7 @@ describe("a session that is over", () => {
     expect(next.current.value.composer.draft.value.text).toBe("What I was about to say.");
   });
 
-  it("stays as it is where the sign-in cannot be reached", async () => {
+  it("stays unchanged if the sign-in cannot be reached", async () => {
     const page = writeTwice();
     signsIn = () => Promise.reject(new Error("away"));
     page.signIn();
@@ -137,8 +137,8 @@ describe("a session that is over", () => {
   });
 });
 
-describe("an address that the page does not have", () => {
-  it("opens a new conversation with a notice, which goes with the next step", () => {
+describe("an unknown address", () => {
+  it("opens a new conversation with a notice, which disappears with the next step", () => {
     const { page, history } = opened("/nowhere");
     expect(page.route.value).toEqual({ is: "new" });
     expect(history.entries).toEqual(["/"]);
@@ -149,7 +149,7 @@ describe("an address that the page does not have", () => {
 });
 
 describe("a new conversation", () => {
-  it("gets its address with its first message, in place of /", () => {
+  it("gets its address with its first message, instead of /", () => {
     const { page, history } = opened();
     const { name } = page.current.value;
     page.current.value.say("go");
@@ -166,7 +166,7 @@ describe("a new conversation", () => {
     expect(page.route.value.is).toBe("new");
   });
 
-  it("is not begun twice", () => {
+  it("is not started twice", () => {
     const { page, history } = opened();
     const { name } = page.current.value;
     page.begin();
@@ -174,7 +174,7 @@ describe("a new conversation", () => {
     expect(history.entries).toHaveLength(1);
   });
 
-  it("keeps its address if the message goes out when the reader is elsewhere", () => {
+  it("keeps its address if the message is sent when the user is elsewhere", () => {
     const { page, history } = opened();
     const before = page.current.value;
     page.go({ is: "search", query: "x" });
@@ -184,7 +184,7 @@ describe("a new conversation", () => {
 });
 
 describe("a conversation that is left", () => {
-  it("keeps what was written there", () => {
+  it("keeps its draft", () => {
     const { page } = opened();
     const first = page.current.value;
     first.composer.write("half a thought");
@@ -194,7 +194,7 @@ describe("a conversation that is left", () => {
     expect(page.current.value.composer.draft.value.text).toBe("half a thought");
   });
 
-  it("is not forgotten with a text that was not sent, however many are opened after it", async () => {
+  it("is kept in memory with an unsent text, however many are opened after it", async () => {
     const { page } = opened("/c/chat-one");
     page.current.value.composer.write("half a thought");
     for (let at = 0; at < 12; at += 1) {
@@ -207,7 +207,7 @@ describe("a conversation that is left", () => {
   });
 });
 
-it("is not forgotten with a message that was refused", async () => {
+it("is kept in memory with a refused message", async () => {
   const { page } = opened();
   const { name } = page.current.value;
   sockets.accept();
@@ -223,8 +223,8 @@ it("is not forgotten with a message that was refused", async () => {
   expect(page.current.value.store.value.outbox).toMatchObject([{ text: "go" }]);
 });
 
-describe("what is opened over a thread", () => {
-  it("is closed by one step back if the reader came from the thread", () => {
+describe("an overlay over a thread", () => {
+  it("closes with one step back if the user came from the thread", () => {
     const { page, history } = opened("/c/chat-one");
     page.go({ is: "thread", conversation: "chat-one", place: null, file: "fi:a.md" });
     page.closeTo({ is: "thread", conversation: "chat-one", place: null, file: "" });
@@ -232,13 +232,13 @@ describe("what is opened over a thread", () => {
     expect(page.route.value).toMatchObject({ conversation: "chat-one", file: "" });
   });
 
-  it("leads to the thread if it was the first address", () => {
+  it("closes to the thread if it was the first address", () => {
     const { page, history } = opened("/c/chat-one/f/fi%3Aa.md");
     page.closeTo({ is: "thread", conversation: "chat-one", place: null, file: "" });
     expect(history.entries).toEqual(["/c/chat-one"]);
   });
 
-  it("keeps the conversation that stands behind the search", () => {
+  it("keeps the conversation below the search", () => {
     const { page } = opened("/c/chat-one");
     page.go({ is: "search", query: "x" });
     expect(page.current.value.name).toBe("chat-one");
@@ -247,20 +247,20 @@ describe("what is opened over a thread", () => {
   });
 });
 
-it("the inspector is open to whom the stage says", () => {
+it("the inspector is available to the users that the stage names", () => {
   expect(opened("/", "user", "owner").page.mayInspect).toBe(true);
   expect(opened("/", "user", "admin").page.mayInspect).toBe(false);
   expect(opened("/", "project_admin", "admin").page.mayInspect).toBe(true);
   expect(opened("/", "project_admin", "none").page.mayInspect).toBe(false);
 });
 
-it("the end of a session is told", () => {
+it("the end of a session is shown", () => {
   const { page } = opened();
   expire();
   expect(page.signedOut.value).toBe(true);
 });
 
-it("a message that is not in the log is held like a text that is not sent", () => {
+it("a message that is not in the log counts as unsent text", () => {
   const { page } = opened();
   sockets.accept();
   page.current.value.say("go");
@@ -289,7 +289,7 @@ describe("the settings", () => {
     },
   );
 
-  it("are kept, and nothing else is", () => {
+  it("are the only stored data", () => {
     const { kept, shelf: one } = shelf(null);
     openSettings(one).update({ theme: "dark" });
     expect(JSON.parse(kept.text ?? "")).toEqual({ ...DEFAULTS, theme: "dark" });

@@ -69,7 +69,7 @@ describe("an address", () => {
   });
 });
 
-it("the search shows no conversation of its own", () => {
+it("the search shows no conversation", () => {
   expect(conversationOf({ is: "search", query: "x" })).toBe("");
 });
 

@@ -1,11 +1,11 @@
-/** What stands for the browser and the server in tests of the frame: a clock, a dial, a shelf of pages. */
+/** Scripted browser and server for tests of the page's frame: a clock, a dial, a storage of pages. */
 
 import { ApiError } from "../../src/api/index.ts";
 import type { DialHandlers } from "../../src/client/index.ts";
 import type { Clock } from "../../src/ui/store/clock.ts";
 import type { Services } from "../../src/ui/store/conversation.ts";
 
-/** A clock that goes on when it is told to. */
+/** A clock that the test advances. */
 export class ScriptedClock implements Clock {
   #nowMs: number;
   #timers: { dueMs: number; run: () => void }[] = [];
@@ -40,7 +40,7 @@ export class ScriptedClock implements Clock {
   }
 }
 
-/** Let promises that are settled go on. */
+/** Let settled promises continue. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
 }
@@ -48,7 +48,7 @@ export async function settle(): Promise<void> {
 type Handlers = DialHandlers;
 type Sent = Readonly<Record<string, unknown>>;
 
-/** A server at the other end of a socket: keeps what was sent, and says what a test tells it to. */
+/** The server side of a socket: records the requests, and sends the frames of the test. */
 export class ScriptedSocket {
   readonly sent: Sent[] = [];
   opened = 0;
@@ -85,13 +85,13 @@ export class ScriptedSocket {
     this.#handlers?.closed(1006, "");
   }
 
-  /** Return what was sent of an action. */
+  /** Return the requests of an action. */
   asked(action: string): readonly Sent[] {
     return this.sent.filter((request) => request.action === action);
   }
 }
 
-/** What a conversation needs, of which nothing is on the server yet. */
+/** The dependencies of a conversation, with nothing on the server yet. */
 export function scriptedServices(socket: ScriptedSocket, more: Partial<Services> = {}): Services {
   const missing = () => Promise.reject(new ApiError({ status: 404, code: "not_found", detail: "" }));
   return {
@@ -112,7 +112,7 @@ export function scriptedServices(socket: ScriptedSocket, more: Partial<Services>
   };
 }
 
-/** The refusal of the message that was sent last. */
+/** Refuse the message that was sent last. */
 export function refusalOf(socket: ScriptedSocket, code: string, more: object = {}) {
   const messageId = String(socket.asked("send").at(-1)?.message_id);
   return { frame: "error" as const, code, message: "", message_id: messageId, conversation: "chat-one", ...more };

@@ -23,7 +23,7 @@ function searching(...pages: (Partial<SearchPage> | Error)[]) {
 }
 
 describe("a search", () => {
-  it("is asked 200 ms after the last letter", async () => {
+  it("starts 200 ms after the last letter", async () => {
     const { clock, asked, search } = searching({ items: [hit("a", 1)] });
     search.ask("ca");
     clock.pass(199);
@@ -36,7 +36,7 @@ describe("a search", () => {
     expect(search.store.value).toMatchObject({ phase: "ready", items: [{ conversation: "a" }] });
   });
 
-  it("drops the answer to what is no longer asked", async () => {
+  it("drops the answer to an outdated query", async () => {
     const { clock, search } = searching({ items: [hit("a", 1)] }, { items: [hit("b", 1)] });
     search.ask("one");
     clock.pass(200);
@@ -48,7 +48,7 @@ describe("a search", () => {
     expect(search.store.value.items).toMatchObject([{ conversation: "b" }]);
   });
 
-  it("goes on where its page ends", async () => {
+  it("continues after its last hit", async () => {
     const { clock, asked, search } = searching({ items: [hit("a", 1)], next: "more" }, { items: [hit("b", 1)] });
     search.ask("one");
     clock.pass(200);
@@ -59,7 +59,7 @@ describe("a search", () => {
     expect(search.store.value.items).toHaveLength(2);
   });
 
-  it("says that it cannot be answered", async () => {
+  it("shows that it failed", async () => {
     const { clock, search } = searching(new Error("gone"));
     search.ask("one");
     clock.pass(200);
@@ -67,7 +67,7 @@ describe("a search", () => {
     expect(search.store.value.phase).toBe("failed");
   });
 
-  it("for nothing is none", () => {
+  it("does not start without words", () => {
     const { clock, asked, search } = searching();
     search.ask("one");
     search.ask("  ");
@@ -77,7 +77,7 @@ describe("a search", () => {
   });
 });
 
-it("hits stand by conversation, the one with the best first", () => {
+it("hits are grouped by conversation, the one with the best hit first", () => {
   const groups = groupHits([hit("b", 1), hit("a", 1), hit("b", 2)]);
   expect(groups.map((group) => [group.conversation, group.items.map((item) => item.n)])).toEqual([
     ["b", [1, 2]],
@@ -114,7 +114,7 @@ describe("a key of the page", () => {
     expect(keyAct(press("?"), false, false)).toBe("none");
   });
 
-  it("Escape closes from everywhere, but not what has closed already", () => {
+  it("Escape closes from everywhere, but nothing that has already closed", () => {
     expect(keyAct(press("Escape"), true, false)).toBe("escape");
     expect(keyAct(press("Escape", { defaultPrevented: true }), false, true)).toBe("none");
   });

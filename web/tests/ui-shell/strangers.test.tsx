@@ -12,7 +12,7 @@ test("the readout shows hidden characters of a tool's name", () => {
   expect(readoutText(thread([turn("Hello", [acting])]), false, 0)).toBe("round 1 · mail‹U+202E›.send");
 });
 
-test("a file's name shows its hidden characters wherever it is said", () => {
+test("a file's name shows its hidden characters everywhere", () => {
   const file = { id: 1, name: "bill\u202egpj.exe", mime: "", sizeBytes: 1, progress: 0.5, upload: "", reasons: [] };
   const items = [{ ...file, state: "uploading", code: "", message: "" }];
   const root = document.createElement("div");

@@ -11,7 +11,7 @@ function show(load: () => Promise<string>, onFailure?: () => void) {
   return { root, draw: () => render(<Part />, root) };
 }
 
-it("is drawn when it has come, also between the first picture and the effects behind it", async () => {
+it("renders once it has loaded, also between the first render and its effects", async () => {
   const load = async () => "here";
   const { root, draw } = show(load);
   draw();
@@ -19,7 +19,7 @@ it("is drawn when it has come, also between the first picture and the effects be
   await eventually(() => expect(root.textContent).toBe("here"));
 });
 
-it("is there at once where it was loaded before", async () => {
+it("renders at once if it was loaded before", async () => {
   const load = async () => "here";
   await loadOnce(load);
   const { root, draw } = show(load);
@@ -27,7 +27,7 @@ it("is there at once where it was loaded before", async () => {
   expect(root.textContent).toBe("here");
 });
 
-it("that cannot be loaded is reported to its caller, and nothing is drawn", async () => {
+it("reports a failed load to its caller, and renders nothing", async () => {
   let failures = 0;
   const { root, draw } = show(
     () => Promise.reject(new Error("gone")),

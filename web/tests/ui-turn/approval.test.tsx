@@ -5,7 +5,7 @@ import { show, textOf } from "./shown.tsx";
 
 const callOf = (shown: ReturnType<typeof show>) => shown.one(".ask").dataset.call;
 
-test("a request says what would run, with what, why it asks and until when", () => {
+test("a request shows the action, its parameters, the reason and the deadline", () => {
   const ask = textOf(show("approval-asked").one(".ask"));
   expect(ask).toContain("Allow mail.send?needs your approval");
   expect(ask).toContain("toada@example.com");
@@ -20,7 +20,7 @@ test("a request for a program shows the program, and offers no editing", () => {
   expect(shown.all(".program")).toEqual([]);
 });
 
-test("approving takes one press, and is on its way then", async () => {
+test("an approval takes one press, and is then pending", async () => {
   const shown = show("approval-asked");
   shown.press(shown.button("Approve"));
   expect(shown.called).toEqual([["approve", callOf(shown)]]);
@@ -29,7 +29,7 @@ test("approving takes one press, and is on its way then", async () => {
   expect(shown.has("Approve")).toBe(false);
 });
 
-test("an answer that is refused says why, and can be given again", async () => {
+test("a refused answer shows why, and can be given again", async () => {
   const shown = show("approval-asked");
   shown.refusals.push("approval_not_pending");
   shown.press(shown.button("Approve"));
@@ -38,7 +38,7 @@ test("an answer that is refused says why, and can be given again", async () => {
   expect(shown.has("Approve")).toBe(true);
 });
 
-test("denying goes by keyboard: the field has the focus, Enter sends its words", () => {
+test("a denial works by keyboard: the field has the focus, Enter sends its text", () => {
   const shown = show("approval-asked");
   shown.press(shown.button("Deny"));
   const field = shown.one("textarea");
@@ -50,7 +50,7 @@ test("denying goes by keyboard: the field has the focus, Enter sends its words",
   expect(shown.called).toEqual([["deny", callOf(shown), "Not before Monday."]]);
 });
 
-test("denying needs no words, and Escape takes it back without reaching the page", () => {
+test("a denial needs no text, and Escape cancels it without reaching the page", () => {
   const shown = show("approval-asked");
   let escaped = 0;
   document.addEventListener("keydown", () => {
@@ -65,7 +65,7 @@ test("denying needs no words, and Escape takes it back without reaching the page
   expect(shown.called).toEqual([["deny", callOf(shown), ""]]);
 });
 
-test("editing begins with the parameters, says what is no JSON, and sends what is", () => {
+test("editing begins with the parameters, rejects invalid JSON, and sends valid JSON", () => {
   const shown = show("approval-asked");
   shown.press(shown.button("Edit"));
   const field = shown.one("textarea") as HTMLTextAreaElement;
@@ -85,19 +85,19 @@ test.each(["[]", "null", "1", '"x"'])("parameters are an object, not %s", (text)
   expect(parseParams(text)).toEqual({ why: "This must be an object: {…}" });
 });
 
-test("when its time is over a request says so, and cannot be answered", () => {
+test("an expired request says so, and cannot be answered", () => {
   const shown = show("approval-late");
   expect(shown.text).toContain("This approval has expired.");
   expect(shown.button("Approve").disabled).toBe(true);
 });
 
-test("a request that a stop has settled says so once, and nothing more of its call", () => {
+test("a request that a stop has settled says so once, without further text about its call", () => {
   const shown = show("approval-settled");
   expect(shown.all(".card.call").length).toBe(4);
   expect(shown.text.match(/you stopped the turn/g)).toHaveLength(1);
 });
 
-test("a settled request says its verdict in words", () => {
+test("a settled request shows its verdict in words", () => {
   expect(show("approval-settled").all(".verdict").map(textOf)).toEqual([
     "approved",
     "approved with changes",

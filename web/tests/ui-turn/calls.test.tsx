@@ -24,13 +24,13 @@ test.each(["skipped", "unverified"] as const)("a call that is %s has no duration
   expect(textOf(shown.one(".call .num"))).toBe("");
 });
 
-test("parameters are words; what was left out is told by its size", () => {
+test("parameters are words; an omitted one is shown by its size", () => {
   const shown = show("tools");
   expect(textOf(card(shown, "react.write"))).toContain("content112 characters");
   expect(textOf(card(shown, "react.read"))).toContain("filter3 entries");
 });
 
-test("a path is a link that opens the preview, and a new tab where the reader wants one", () => {
+test("a path is a link that opens the preview, or a new tab on request", () => {
   const shown = show("tools");
   const link = card(shown, "react.read").querySelector("a") as HTMLAnchorElement;
   expect(link.getAttribute("href")).toBe("/c/chat-gallery/f/fi%3Aturn_1.files/plan.md");
@@ -40,17 +40,17 @@ test("a path is a link that opens the preview, and a new tab where the reader wa
   expect(shown.called).toEqual([["openFile", "fi:turn_1.files/plan.md"]]);
 });
 
-test("a search says how many results it has for what, each with number, title, host and beginning", () => {
+test("a search shows its query and the number of results, each with number, title, host and beginning", () => {
   const found = textOf(card(show("tools-results"), "web_tools.web_search"));
   expect(found).toContain("2 results for prompt caching");
   expect(found).toContain("Source 1Prompt caching of language modelsexample.com…keep the computed state");
 });
 
-test("a fetch says which page failed, and why", () => {
+test("a fetch shows which page failed, and why", () => {
   expect(textOf(card(show("tools-results"), "web_tools.web_fetch"))).toContain("It did not finish in time.");
 });
 
-test("an event of a tool is one line, with its data behind it", () => {
+test("an event of a tool is one line that opens its data", () => {
   const [line] = card(show("tools-results"), "crm.lookup").querySelectorAll(".events details");
   expect(textOf(line?.querySelector("summary") as Element)).toBe("crm.match id, name, orders");
   expect(textOf(line as Element)).toContain("name Ada Lovelace");
@@ -67,7 +67,7 @@ test.each([
   expect(textOf(show(state).one(".program .pill"))).toBe(words);
 });
 
-test("a running program says how long it may run, a finished one how long it ran", () => {
+test("a running program shows its maximum duration, a finished one its actual duration", () => {
   expect(textOf(show("running").one(".program header .num"))).toBe("4.0 s of 600 s");
   expect(textOf(show("program-done").one(".program header .num"))).toBe("15.7 s");
 });
@@ -84,7 +84,7 @@ test.each([
   expect(rows.filter((row, place) => row !== "Written in" && rows[place - 1] !== "Written in")).toEqual(times);
 });
 
-test("the tabs of a program are moved by arrows, and one panel is shown", () => {
+test("arrow keys switch the tabs of a program, and one panel is shown", () => {
   const shown = show("program-done");
   const tabs = () => shown.all("[role=tab]");
   expect(tabs().map(textOf)).toEqual(["Program11", "Log3", "Files2/3"]);
@@ -97,7 +97,7 @@ test("the tabs of a program are moved by arrows, and one panel is shown", () => 
   expect(shown.one("[role=tabpanel]").getAttribute("aria-labelledby")).toBe(tabs()[2]?.id);
 });
 
-test("promised files are grey until they are written, and internal ones are marked", () => {
+test("declared files are grey until they are written, and internal ones are marked", () => {
   const shown = show("program-files");
   const rows = shown.all(".files-tab li").map((row) => [row.className, textOf(row)]);
   expect(rows).toEqual([
@@ -108,13 +108,13 @@ test("promised files are grey until they are written, and internal ones are mark
   expect(textOf(shown.one(".files-tab"))).toContain("notes.txt");
 });
 
-test("a log says that its beginning is kept nowhere, and how long it was", () => {
+test("a log shows that its beginning is not stored, and its full length", () => {
   const log = textOf(show("program-log").one("[role=tabpanel]"));
   expect(log).toContain("81,204 earlier characters not kept");
   expect(log).toContain("143 KB in total");
 });
 
-test("parameters are shown in the order in which they are taken, and to their end", () => {
+test("parameters are shown in their original order and in full", () => {
   const rows = Array.from({ length: 120 }, (_, at) => `row ${at}`);
   const sends = call("mail.send", { params: { to: "a\u202eb", rows } });
   const shown = new Shown({ thread: thread([turn("Hello", [round(0, "I send it.", { calls: [sends] })])]) });
@@ -125,7 +125,7 @@ test("parameters are shown in the order in which they are taken, and to their en
   expect(params()).toContain("row 119");
 });
 
-test("a file of the canvas can be looked at beside the thread while it is written", () => {
+test("a canvas file can be opened next to the thread while it is written", () => {
   const growing = { text: "# Tot", whole: false, aborted: "" };
   const writing = round(0, "I write it.", { drafts: [draft("outputs/totals.md", growing)], state: "deciding" });
   const shown = new Shown({ thread: thread([turn("Hello", [writing])]) });
@@ -136,7 +136,7 @@ test("a file of the canvas can be looked at beside the thread while it is writte
   expect(shown.called).toEqual([["openFile", path]]);
 });
 
-test("a text that is written is open while it grows; one that was cut off says why and is dimmed", () => {
+test("a text is open while it is written; an interrupted one shows why and is dimmed", () => {
   const growing = show("draft-growing");
   expect(textOf(card(growing, "totals.md"))).toContain("writing");
   expect(textOf(card(growing, "plan.md"))).toBe("plan.md63 characters");

@@ -13,12 +13,12 @@ const turnId = (shown: Shown) => shown.thread.turns.at(-1)?.turnId;
 
 afterEach(() => vi.useRealTimers());
 
-test("an answer that streams has a caret; a recorded one has none", () => {
+test("a streaming answer has a caret; a recorded one has none", () => {
   expect(show("answer-streaming").all(".say.growing .md.growing").length).toBe(1);
   expect(show("done").all(".growing")).toEqual([]);
 });
 
-test("an answer that was held back stands above, numbered, with what it could not read", () => {
+test("a deferred answer is shown above, numbered, with the messages it could not read", () => {
   const shown = show("answer-deferred");
   const held = () => textOf(shown.one(".deferred"));
   expect(held()).toContain("Answer 1, written before the agent read: Give the totals in euros, too.");
@@ -37,7 +37,7 @@ test.each(["answer-replacing", "answer-replaced"])("%s: what a redirect cut off 
   expect(shown.text).not.toMatch(/Answer \d|cut off here/);
 });
 
-test("an answer that was held back has a number only beside another one", () => {
+test("a deferred answer has a number only next to another one", () => {
   const { thread } = show("answer-deferred");
   const [turn] = thread.turns.slice(-1) as [Turn];
   const alone = { ...turn, answers: turn.answers.slice(0, 1), outcome: { is: "running" } as const };
@@ -45,7 +45,7 @@ test("an answer that was held back has a number only beside another one", () => 
   expect(textOf(shown.one(".deferred"))).toContain("Answer, written before the agent read:");
 });
 
-test("an answer that was stopped says that it was cut off, and the foot says stopped", () => {
+test("a stopped answer says that it was interrupted, and the footer says stopped", () => {
   const shown = show("answer-cut");
   expect(textOf(shown.one(".say"))).toContain("cut off here");
   expect(textOf(shown.one(".say"))).toContain("No source has number 7.");
@@ -59,7 +59,7 @@ test.each([
   expect(textOf(show(state).one(".foot"))).toContain(words);
 });
 
-test("a turn that broke says why with its code, dims what had streamed, and can be sent again", () => {
+test("a failed turn shows why with its code, dims its streamed text, and can be sent again", () => {
   const shown = show("end-error");
   expect(textOf(shown.one(".broken"))).toContain("step_failed");
   expect(shown.one(".say").className).toContain("dimmed");
@@ -71,7 +71,7 @@ test("a turn that broke says why with its code, dims what had streamed, and can 
   expect(shown.has("Send again")).toBe(false);
 });
 
-test("a turn that is to wait for the provider can be sent again only then", () => {
+test("a turn that waits for the provider can be sent again only afterwards", () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   let now = at(5);
   const shown = show("end-error-wait", { context: { now: () => now } });
@@ -82,14 +82,14 @@ test("a turn that is to wait for the provider can be sent again only then", () =
   expect([again.disabled, textOf(again)]).toEqual([false, "Send again"]);
 });
 
-test("what sending again cannot help does not offer it", () => {
+test("a turn that would fail again does not offer a retry", () => {
   expect(show("end-error-refused").has("Send again")).toBe(false);
   const context = show("end-error-context");
   expect(context.has("Send again")).toBe(false);
   expect(context.text).toContain("Start a new conversation");
 });
 
-test("a followup fills the field on a click, and is sent with Shift", () => {
+test("a followup fills the input on a click, and is sent with Shift", () => {
   const shown = show("done");
   shown.press(shown.button("Make a plan with three steps"));
   shown.press(shown.button("Write what you found"), { shiftKey: true });
@@ -103,7 +103,7 @@ test("only the newest answer has followups", () => {
   expect(show("several-turns").all(".chips").length).toBe(1);
 });
 
-test("a receipt is one line, and opened a row a round with its sums", () => {
+test("a receipt is one line, and opens to a row a round with totals", () => {
   const shown = show("citation-card");
   expect(shown.all(".receipt")).toEqual([]);
   shown.press(shown.button("3.2 s · 2 rounds · 9.5k token units"));
@@ -116,7 +116,7 @@ test("a receipt is one line, and opened a row a round with its sums", () => {
   ]);
 });
 
-test("a receipt says where the time of the turn went, part by part", () => {
+test("a receipt shows the time of the turn, part by part", () => {
   const parts = [
     { is: "model", ms: 2_000 },
     { is: "tools", ms: 3_100 },
@@ -135,7 +135,7 @@ test("a receipt says where the time of the turn went, part by part", () => {
   );
 });
 
-test("a receipt says what the calls of models cost by role, and what ran for the turn when it is opened", async () => {
+test("an opened receipt shows the cost of model calls by role, and the infrastructure of the turn", async () => {
   const shown = show("receipt-priced");
   expect(textOf(shown.one(".receipt-line"))).toContain("9.5k token units · $0.0291");
   const rows = () => shown.all(".costs tr").map((row) => [...row.children].map(textOf));
@@ -156,25 +156,25 @@ test("a receipt says what the calls of models cost by role, and what ran for the
   expect(shown.text).toContain("prices of 2026-11-20");
 });
 
-test("a receipt names no dollars where no price is known, and says so of a part", async () => {
+test("a receipt shows no dollars without a price, and says so for a partial price", async () => {
   expect(textOf(show("receipt-open").one(".receipt-line"))).not.toContain("$");
   expect(sayUsd(0.5, false)).toBe("at least $0.50");
   expect(sayUsd(0, false)).toBe("");
 });
 
-test("a turn that cost nothing names its model in place of dollars", () => {
+test("a free turn names its model instead of dollars", () => {
   expect(sayUsd(0, true)).toBe("free");
   expect(receiptLine(receipt({ usd: 0, priced: true, model: "scripted" }))).toMatch(/ token units · scripted$/);
 });
 
-test("a receipt says what the cache lost, and which numbers are estimates", () => {
+test("a receipt shows the cache's losses, and which numbers are estimates", () => {
   expect(show("receipt-bust").text).toContain("2.1k of 8.1k read: a block was hidden");
   const estimated = show("receipt-estimated");
   expect(textOf(estimated.one(".receipt-line"))).toContain("about 9.5k token units");
   expect(textOf(estimated.one(".receipt"))).toContain("A call was cut off before the provider counted its tokens.");
 });
 
-test("a stacked bar has a segment a class with a gap of one between them, and none for nothing", () => {
+test("a stacked bar has a segment a class with a gap of one between them, and none for zero", () => {
   expect(segments({ read: 50, written: 0, plain: 25, output: 10 }, 2)).toEqual([
     { name: "read", x: 0, width: 99 },
     { name: "plain", x: 100, width: 49 },
@@ -197,7 +197,7 @@ test("a bar of a trace is never too short to see, and stays in its frame", () =>
   ]);
 });
 
-test("a rating is sent at once, and asks for a line that is optional", async () => {
+test("a rating is sent at once, and asks for an optional line", async () => {
   const shown = show("done");
   shown.press(shown.button("Bad answer"));
   await shown.settle();
@@ -213,7 +213,7 @@ test("a rating is sent at once, and asks for a line that is optional", async () 
   ]);
 });
 
-test("the same rating once more takes it back; another one replaces it", async () => {
+test("the same rating again removes it; another one replaces it", async () => {
   const shown = show("feedback-up");
   expect([pressed(shown, "Good answer"), pressed(shown, "Bad answer")]).toEqual(["true", "false"]);
   shown.press(shown.button("Bad answer"));
@@ -226,13 +226,13 @@ test("the same rating once more takes it back; another one replaces it", async (
   expect(shown.called.at(-1)).toEqual(["rate", turnId(shown), null, "", expect.any(Function)]);
 });
 
-test("what stands is shown with its words, and a machine's rating as such", () => {
+test("the current rating is shown with its text, and a machine's rating is labelled", () => {
   const foot = textOf(show("feedback-said").one(".foot"));
   expect(foot).toContain("Too long, and the second quote is beside the point.");
   expect(foot).toContain("rated by machine: Good answer");
 });
 
-test("a rating that is refused says why; one that comes too early is kept", async () => {
+test("a refused rating shows why; one that comes too early is stored", async () => {
   const refused = show("done");
   refused.refusals.push("turn_not_found");
   refused.press(refused.button("Good answer"));
@@ -249,7 +249,7 @@ test("a rating that is refused says why; one that comes too early is kept", asyn
   expect(early.text).toContain("Thanks for the feedback.");
 });
 
-test("a rating of another device is shown when it comes", async () => {
+test("a rating of another device is shown when it arrives", async () => {
   const shown = show("done");
   shown.press(shown.button("Good answer"));
   await shown.settle();

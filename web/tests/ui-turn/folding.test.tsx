@@ -14,7 +14,7 @@ const second = round(1, "I think about it.", { state: "thinking", decidedAt: nul
 
 afterEach(() => vi.useRealTimers());
 
-test("a round is open while it is the last of a turn that runs, and folds when the next one begins", () => {
+test("a round is open while it is the last of a running turn, and folds when the next one begins", () => {
   const open = turn("Hello", [first]);
   const shown = new Shown({ thread: thread([open]) });
   expect(isOpen(shown, 1)).toBe(true);
@@ -22,7 +22,7 @@ test("a round is open while it is the last of a turn that runs, and folds when t
   expect([isOpen(shown, 1), isOpen(shown, 2)]).toEqual([false, true]);
 });
 
-test("a round that the reader opened stays open", () => {
+test("a round that the user opened stays open", () => {
   const open = turn("Hello", [first, second]);
   const shown = new Shown({ thread: thread([open]) });
   shown.press(line(shown, 1));
@@ -30,7 +30,7 @@ test("a round that the reader opened stays open", () => {
   expect([isOpen(shown, 1), isOpen(shown, 2), isOpen(shown, 3)]).toEqual([true, false, true]);
 });
 
-test("a live round that the reader closed stays closed when it has ended", () => {
+test("a live round that the user closed stays closed after its end", () => {
   const open = turn("Hello", [first]);
   const shown = new Shown({ thread: thread([open]) });
   shown.press(line(shown, 1));
@@ -41,7 +41,7 @@ test("a live round that the reader closed stays closed when it has ended", () =>
   expect(isOpen(shown, 1)).toBe(true);
 });
 
-test("arrows open and close a round", () => {
+test("arrow keys open and close a round", () => {
   const shown = new Shown({ thread: thread([turn("Hello", [first])]) });
   shown.key(line(shown, 1), "ArrowLeft");
   expect(isOpen(shown, 1)).toBe(false);
@@ -49,7 +49,7 @@ test("arrows open and close a round", () => {
   expect(isOpen(shown, 1)).toBe(true);
 });
 
-test("arrows are mirrored where the page runs from right to left", () => {
+test("arrow keys are mirrored in a right-to-left page", () => {
   const shown = new Shown({ thread: thread([turn("Hello", [first])]) });
   shown.root.style.direction = "rtl";
   shown.key(line(shown, 1), "ArrowRight");
@@ -64,7 +64,7 @@ test.each(["error", "unverified"] as const)("a call that is %s keeps its round o
   expect(isOpen(shown, 1)).toBe(true);
 });
 
-test("turns that come before and behind others leave the elements of those as they are", () => {
+test("turns added before and after others leave the elements of those unchanged", () => {
   const all = Array.from({ length: 66 }, (_, i) =>
     done(`Prompt ${i}`, [first], `Answer ${i}.`, { turnId: `turn_${i}` }),
   );
@@ -77,7 +77,7 @@ test("turns that come before and behind others leave the elements of those as th
   expect(after.map((article) => article.id)).toEqual(all.map((turn) => `turn-${turn.turnId}`));
 });
 
-test("a turn that has folded keeps what its answer is rated and copied by, and its receipt", () => {
+test("a folded turn keeps the buttons to rate and copy its answer, and its receipt", () => {
   const older = done("Hello", [first], "The answer.");
   const shown = new Shown({ thread: thread([older, turn("More", [second])]) });
   expect(shown.all(".fold").length).toBe(1);
@@ -86,7 +86,7 @@ test("a turn that has folded keeps what its answer is rated and copied by, and i
   expect(names).toHaveLength(5);
 });
 
-test("a turn that is done and not the newest folds its rounds to one line, and opens on a click", () => {
+test("a finished older turn folds its rounds to one line, and opens on a click", () => {
   const old = done("Hello", [first, round(1, "I answer.")], "Hello.");
   const newest = done("Again", [round(0, "I answer.")], "Again.");
   const shown = new Shown({ thread: thread([old, newest]) });
@@ -108,7 +108,7 @@ test("an address opens its turn, its round and its call", () => {
   expect(shown.one(`[data-call="${asked.callId}"]`).textContent).toContain("Not run:");
 });
 
-/** The same round, which counts how often it is drawn. */
+/** The same round, which counts its renders. */
 function counted(plain: Round): { round: Round; drawn: () => number } {
   let times = 0;
   const notes = () => {
@@ -124,7 +124,7 @@ function growingTurn(rounds: readonly Round[], text: string): Turn {
   return { ...base, rounds: [...rounds, { ...second, thinking: grown(text) }] };
 }
 
-test("a delta draws no round again but its own, and no other turn", () => {
+test("a delta renders only its own round and turn again", () => {
   const old = counted(first);
   const before = counted(first);
   const oldTurn = done("Before", [old.round], "Before.");
@@ -141,7 +141,7 @@ test("a delta draws no round again but its own, and no other turn", () => {
   expect([old.drawn(), before.drawn()]).toEqual(drawn);
 });
 
-test("opening a round draws no other round again", () => {
+test("opening a round renders no other round again", () => {
   const still = counted(first);
   const shown = new Shown({ thread: thread([growingTurn([still.round, { ...first, iteration: 1 }], "I")]) });
   const drawn = still.drawn();
@@ -150,7 +150,7 @@ test("opening a round draws no other round again", () => {
   expect(still.drawn()).toBe(drawn);
 });
 
-test("a clock ticks in what runs, and draws no round that has ended", () => {
+test("a clock ticks in running parts, and renders no ended round", () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   const still = counted(first);
   let now = at(4);

@@ -4,7 +4,7 @@ import { type Shown, show, textOf } from "./shown.tsx";
 
 const seen = new Map<Element, (near: boolean) => void>();
 
-/** Sees what a test brings into view. */
+/** An observer that the test controls. */
 class Observer {
   readonly #watched: Element[] = [];
   readonly #report: (seen: readonly { isIntersecting: boolean }[]) => void;
@@ -34,7 +34,7 @@ async function bringIntoView(shown: Shown, near = true): Promise<void> {
 const names = (shown: Shown) => shown.all(".thread .thumb").map(textOf);
 const drawn = (shown: Shown) => shown.all(".thread .thumb img").map((image) => image.getAttribute("alt"));
 
-test("pictures of a message and of a turn are here while they are in view, each under its name", async () => {
+test("pictures of a message and of a turn are loaded while they are in view, each under its name", async () => {
   const shown = show("files-made");
   await shown.settle();
   expect(names(shown)).toEqual(["roof.png", "later.png", "chart.png", "lost.png"]);
@@ -46,7 +46,7 @@ test("pictures of a message and of a turn are here while they are in view, each 
   expect(drawn(shown)).toEqual([]);
 });
 
-test("a picture opens in the preview, whether it could be drawn or not; other files stand beside it", async () => {
+test("a picture opens in the preview, even if it failed to load; other files are next to it", async () => {
   const shown = show("files-made");
   await bringIntoView(shown);
   const [roof, , lost] = shown.all(".thread a.thumb");
@@ -60,14 +60,14 @@ test("a picture opens in the preview, whether it could be drawn or not; other fi
   ]);
 });
 
-test("a picture within an answer is drawn there and not once more, with the words that describe it", async () => {
+test("a picture within an answer is shown there only, with its description", async () => {
   const shown = show("files-in-answer");
   await bringIntoView(shown);
   expect(shown.all(".say .thumb img").map((image) => image.getAttribute("alt"))).toEqual(["The roof"]);
   expect(drawn(shown)).toEqual(["roof.png", "The roof"]);
 });
 
-test("a picture of an answer that grows has its box, and is loaded once the answer is recorded", async () => {
+test("a picture of a growing answer has its box, and is loaded once the answer is recorded", async () => {
   const shown = show("files-in-answer");
   const [turn] = shown.thread.turns;
   const [answer] = turn?.answers ?? [];
@@ -86,7 +86,7 @@ test("a picture of an answer that grows has its box, and is loaded once the answ
   expect(drawn(shown)).toContain("The roof");
 });
 
-test("files of one name show their turns", () => {
+test("files with the same name show their turns", () => {
   const rows = show("files-namesakes").all(".margin a.file");
   expect(
     rows.map((row) => [textOf(row.querySelector(".name") as Element), row.querySelector(".pill")?.textContent]),

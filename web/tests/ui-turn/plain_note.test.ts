@@ -1,4 +1,4 @@
-/** A note on one line has no citations, in either form that the server gives them. */
+/** A note on one line has no citations, in either of the server's forms. */
 
 import { expect, test } from "vitest";
 import { plainNote } from "../../src/ui/turn/round.tsx";

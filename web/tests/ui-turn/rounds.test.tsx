@@ -5,7 +5,7 @@ import type { Turn } from "../../src/thread/thread.ts";
 import { at, call, done, type message, round, thread, turn } from "../gallery/build.ts";
 import { Shown, show, textOf } from "./shown.tsx";
 
-/** What the line of the last round says. */
+/** Return the line of the last round. */
 const lastLine = (shown: Shown) => textOf(shown.all(".round[data-round] .head").at(-1) as HTMLElement);
 const lastNode = (shown: Shown) => shown.all(".round[data-round]").at(-1)?.className;
 
@@ -23,7 +23,7 @@ test.each([
   expect(lastLine(show(state))).toContain(words);
 });
 
-test("a round says its note, its tool and the time of it", () => {
+test("a round shows its note, its tool and its duration", () => {
   const shown = show("done");
   expect(shown.all(".round .head").map(textOf)).toEqual([
     "I search for prompt caching.web_tools.web_search6 ms",
@@ -32,13 +32,13 @@ test("a round says its note, its tool and the time of it", () => {
   expect(shown.all(".round > .clock").map(textOf)).toEqual(["0.0 s", "1.3 s"]);
 });
 
-test("only what goes on now is live, and a turn that has ended has nothing live", () => {
+test("only current activity is live, and an ended turn has nothing live", () => {
   expect(lastNode(show("running"))).toContain("live");
   expect(lastNode(show("round-refused"))).not.toContain("live");
   expect(show("done").all(".live")).toEqual([]);
 });
 
-test("an opened round says how long the model and the tools took, and leads to the timeline", () => {
+test("an opened round shows the durations of the model and the tools, and links to the timeline", () => {
   const shown = show("opened");
   const foot = shown.one(".round-foot");
   expect(textOf(foot)).toContain("1.2 s in the model, 6 ms in tools · 14 rounds left");
@@ -46,7 +46,7 @@ test("an opened round says how long the model and the tools took, and leads to t
   expect(shown.called).toEqual([["openTimeline", shown.thread.turns[0]?.turnId, 0]]);
 });
 
-test("a reader who may not inspect sees no way to the timeline", () => {
+test("a user without access to the inspector sees no link to the timeline", () => {
   const shown = show("opened", { context: { inspect: false } });
   expect(shown.all(".round-foot a")).toEqual([]);
 });
@@ -58,18 +58,18 @@ test("thinking shows its end, and all of it on a click", () => {
   expect(shown.all(".think .last").length).toBe(0);
 });
 
-test("a busy model is said to be busy, when it is asked again, and which attempt that is", () => {
+test("a busy model is shown with the time and the number of the next attempt", () => {
   expect(show("round-waits-for-provider").text).toContain("The model is busy, retrying in 12 s (attempt 2 of 4)");
   expect(show("round-waits-for-provider", { now: at(50) }).text).toContain("retrying now (attempt 2 of 4)");
 });
 
-test("a restart is told with its number, unless it came at once and only once", () => {
+test("a restart is shown with its number, unless it happened at once and only once", () => {
   expect(show("round-restarted").text).toContain("Restarted (2nd attempt)");
   const soon = round(0, "", { state: "thinking", items: [{ is: "restarted", attempt: 1, at: at(2) }] });
   expect(new Shown({ thread: thread([turn("Hello", [soon])]) }).text).not.toContain("Restarted");
 });
 
-test("rejected actions, remarks and hooks are told in the opened round, and a dot tells of them in the folded one", () => {
+test("rejected actions, remarks and hooks are shown in the opened round, and as a dot in the folded one", () => {
   const shown = show("round-remarks");
   expect(shown.text).toContain("Action 2 was not run: The round already had the maximum number of actions.");
   expect(shown.text).toContain("audit.recorded");
@@ -78,7 +78,7 @@ test("rejected actions, remarks and hooks are told in the opened round, and a do
   expect(quiet.one(".dot").getAttribute("aria-label")).toBe("with a note");
 });
 
-test("a compaction is a line on the rail with its sizes; one that changed nothing is told in its round alone", () => {
+test("a compaction is a line on the rail with its sizes; one without effect is shown only in its round", () => {
   expect(show("compaction-running").text).toContain("Summarizing earlier turns…");
   expect(textOf(show("compaction-done").one(".round.quiet"))).toContain("81k → 43k tokens, 4 turns in a summary");
   const nothing = show("compaction-nothing");
@@ -86,7 +86,7 @@ test("a compaction is a line on the rail with its sizes; one that changed nothin
   expect(nothing.text).toContain("Nothing was summarized");
 });
 
-test("messages of a running turn say how they stand", () => {
+test("messages of a running turn show their state", () => {
   const pill = (state: string) => textOf(show(state).all(".round:not([data-round]) .pill").at(-1) as HTMLElement);
   expect(pill("message-adding")).toBe("sending");
   expect(pill("message-waits")).toBe("waits for round 4");
@@ -95,7 +95,7 @@ test("messages of a running turn say how they stand", () => {
   expect(pill("message-heeded")).toBe("interrupted the tools; an answer within 2 rounds");
 });
 
-test("a message waits for the round behind it, and for the next one when that has decided without it", () => {
+test("a message waits for the next round, or for the one after it if that has decided without it", () => {
   const shown = show("message-waits");
   const [, open] = shown.thread.turns as [Turn, Turn];
   const draw = (rounds: Turn["rounds"]) => shown.draw({}, { ...shown.thread, turns: [{ ...open, rounds }] });
@@ -106,14 +106,14 @@ test("a message waits for the round behind it, and for the next one when that ha
   expect(shown.text).toContain("waits for round 5");
 });
 
-test("a message that was heeded before the turn was told to go on says that it goes on", () => {
+test("a steer that a later message overrode shows that the turn continues", () => {
   const shown = show("message-heeded");
   const [first, open] = shown.thread.turns;
   shown.draw({}, { ...shown.thread, turns: [first as Turn, { ...(open as Turn), ending: null }] });
   expect(shown.text).toContain("interrupted the tools; continues");
 });
 
-test("a message that is handed back can be sent now, or discarded, and is offered no more then", () => {
+test("a message that was handed back can be sent now or discarded, and then disappears", () => {
   const shown = show("message-handed-back");
   const handed = shown.thread.turns[0]?.messages[0];
   expect(shown.text).toContain("Not used: the answer was already complete.");
@@ -127,11 +127,11 @@ test("a message that is handed back can be sent now, or discarded, and is offere
   expect(shown.has("Send now")).toBe(false);
 });
 
-test("a message that opens a turn is drawn before the log has it, and once", () => {
+test("a message that opens a turn is shown before the log has it, and once", () => {
   const shown = show("message-sending");
   const sent = shown.context.outbox[0] as ReturnType<typeof message>;
   expect(textOf(shown.all("article").at(-1) as HTMLElement)).toContain("And what does it cost?sending");
-  // The server has taken it; its events are on their way.
+  // The server has accepted it; its events have not arrived yet.
   shown.draw({ outbox: shown.context.outbox.map((message) => ({ ...message, n: 9 })) });
   expect(textOf(shown.all("article").at(-1) as HTMLElement)).not.toContain("sending");
   const next = turn("", [], { prompts: [{ ...sent, n: 99 }] });
@@ -140,7 +140,7 @@ test("a message that opens a turn is drawn before the log has it, and once", () 
   expect(shown.text).not.toContain("sending");
 });
 
-test("a message that is refused says why, and can be sent again", () => {
+test("a refused message shows why, and can be sent again", () => {
   expect(show("message-trying").text).toContain("not sent yet, retrying…");
   const shown = show("message-refused");
   expect(textOf(shown.one(".trouble"))).toContain("Another message has this id. message_id_taken");
@@ -148,19 +148,19 @@ test("a message that is refused says why, and can be sent again", () => {
   expect(shown.called).toEqual([["sendAgain", shown.context.outbox[0]]]);
 });
 
-test("a prompt says who sent it, what kind it is and what came with it", () => {
+test("a prompt shows its sender, its kind and its files", () => {
   const shown = show("message-kinds");
   expect(textOf(shown.one(".prompts"))).toContain("formby booking");
   expect(textOf(shown.one(".attached"))).toContain("offer.pdf180 KB");
 });
 
-test("calls that ran beside each other count once in the time of their round", () => {
+test("parallel calls count once in the time of their round", () => {
   const beside = [call("a", { startedAt: at(1), durationMs: 400 }), call("b", { startedAt: at(1.1), durationMs: 400 })];
   const shown = new Shown({ thread: thread([done("Both", [round(0, "I do both.", { calls: beside })], "Done.")]) });
   expect(textOf(shown.one(".round .time"))).toBe("500 ms");
 });
 
-test("what streamed fades out when its round begins again, and is gone then", () => {
+test("streamed text fades out when its round restarts, and is then removed", () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   const streamed = round(0, "", { state: "thinking", thinking: { text: "I read.", whole: false, aborted: "" } });
   const asked = turn("Hello", [streamed]);

@@ -1,4 +1,4 @@
-/** A thread as a reader has it before them: drawn into the document, with acts that are written down. */
+/** A rendered thread: drawn into the document, with recorded actions. */
 
 import { render } from "preact";
 import { act } from "preact/test-utils";
@@ -13,9 +13,9 @@ type ActCall = readonly [act: keyof Acts, ...rest: unknown[]];
 
 export class Shown {
   readonly root = document.createElement("main");
-  /** What the reader did, in order. */
+  /** The user's actions, in order. */
   readonly called: ActCall[] = [];
-  /** The codes with which approvals and ratings are answered; "" if there is none left. */
+  /** The codes with which approvals and ratings are answered; "" if none are left. */
   readonly refusals: string[] = [];
   thread: Thread;
   context: ThreadContext;
@@ -94,14 +94,14 @@ export class Shown {
     });
   }
 
-  /** Let promises of acts that were called come back. */
+  /** Let the promises of actions resolve. */
   async settle(): Promise<void> {
     await act(async () => {
       await Promise.resolve();
     });
   }
 
-  /** The text of the whole, with single spaces. */
+  /** The whole text, with single spaces. */
   get text(): string {
     return textOf(this.root);
   }

@@ -6,7 +6,7 @@ import { Shown, textOf } from "./shown.tsx";
 
 const named = (element: Element) => Boolean(element.getAttribute("aria-label") || textOf(element));
 
-test.each(Object.entries(states))("%s is drawn, and its parts have names", (_, state) => {
+test.each(Object.entries(states))("%s renders, and its parts have names", (_, state) => {
   const shown = new Shown(state);
   expect(shown.all("button, a").filter((element) => !named(element))).toEqual([]);
   expect(shown.all("[role=img]").filter((element) => !element.getAttribute("aria-label"))).toEqual([]);
@@ -17,7 +17,7 @@ test.each(Object.entries(states))("%s is drawn, and its parts have names", (_, s
   expect(new Set(ids).size).toBe(ids.length);
 });
 
-test("a thread is a feed of articles that know their place", () => {
+test("a thread is a feed of articles with their positions", () => {
   const shown = new Shown(states.running as never);
   const articles = shown.all("[role=feed] article");
   expect(articles.map((article) => article.getAttribute("aria-label"))).toEqual(["Turn 1", "Turn 2, running"]);
@@ -26,7 +26,7 @@ test("a thread is a feed of articles that know their place", () => {
   expect(articles.map((article) => article.getAttribute("aria-busy"))).toEqual(["false", "true"]);
 });
 
-test("while older turns are not here, turns have their numbers in the conversation, and those that lack are counted", () => {
+test("while older turns are not loaded, turns have their numbers in the conversation, and missing ones are counted", () => {
   const shown = new Shown(states["several-turns"] as never);
   const first = shown.one("article");
   expect(first.getAttribute("aria-label")).toBe("Turn 232");
@@ -37,7 +37,7 @@ test("while older turns are not here, turns have their numbers in the conversati
   expect(shown.called).toEqual([["loadEarlier"]]);
 });
 
-test("a turn whose beginning is not here has the number that it has in the conversation", () => {
+test("a turn whose beginning is not loaded has its number in the conversation", () => {
   const { thread } = states["several-turns"] as State;
   const shown = new Shown(states["several-turns"] as never);
   const [first, ...rest] = thread.turns;
@@ -45,7 +45,7 @@ test("a turn whose beginning is not here has the number that it has in the conve
   expect(shown.all("article").map((one) => one.getAttribute("aria-posinset"))).toEqual(["231", "232", "233", "234"]);
 });
 
-test("what is new below is what came since the reader left the end, and not what is older", () => {
+test("the count below includes only turns since the user left the end, not older ones", () => {
   const { thread } = states["several-turns"] as State;
   const shown = new Shown(states["several-turns"] as never);
   const scroller = shown.one(".thread");

@@ -7,10 +7,10 @@ import messages from "../../../docs/reference/messages.md?raw";
 import { callCodes, codes } from "../../src/words/en/codes.ts";
 import { wordsOf, wordsOfCall } from "../../src/words/index.ts";
 
-/** Parts of the pages about codes that no reader of the chat meets: those who deploy or write a bundle do. */
+/** Sections about codes that no user of the chat sees, only those who deploy or write a bundle. */
 const UNSEEN = ["Imports", "What the code of a bundle is told", "What the command line says", "What nobody is told"];
 
-/** Codes of the page itself, which stand in no table of the server's. */
+/** Codes of the page itself, which are in no table of the server's. */
 const OWN = ["api_unreachable", "closed", "form_refused", "format_newer", "gateway", "no_answer"];
 
 const HEADS = ["code", "reason"];
@@ -49,11 +49,11 @@ describe("the sentences of codes", () => {
     }
   });
 
-  test("every code of a table has one", () => {
+  test("every code of a table has a sentence", () => {
     expect([...all].filter((code) => !Object.hasOwn(codes, code))).toEqual([]);
   });
 
-  test("none is of a code that no table has", () => {
+  test("every sentence belongs to a code of a table", () => {
     const unknown = Object.keys(codes).filter((code) => !all.has(code) && !OWN.includes(code));
     expect(unknown).toEqual([]);
     expect(Object.keys(callCodes).filter((code) => !all.has(code))).toEqual([]);
@@ -65,13 +65,13 @@ describe("the sentences of codes", () => {
     }
   });
 
-  test("a code of a later release is told by the server's message, or by its name", () => {
+  test("a code of a later release is shown by the server's message, or by its name", () => {
     expect(wordsOf("brand_new", "The moon is full.")).toBe("The moon is full.");
     expect(wordsOf("brand_new")).toBe("Something went wrong (brand_new).");
     expect(wordsOf("toString")).toBe("Something went wrong (toString).");
   });
 
-  test("a code of a call is told as what happened to the call", () => {
+  test("a result code of a call describes the call's outcome", () => {
     expect(wordsOfCall("not_found")).not.toBe(wordsOf("not_found"));
     expect(wordsOfCall("nonzero_exit")).toBe(wordsOf("nonzero_exit"));
   });

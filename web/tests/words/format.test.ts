@@ -43,7 +43,7 @@ describe("numbers", () => {
     expect(formatBytes(bytes)).toBe(text);
   });
 
-  test("a larger number is never a smaller text of the same unit", () => {
+  test("a larger number never has a smaller text in the same unit", () => {
     fc.assert(
       fc.property(fc.nat(999), (tokens) => {
         expect(Number(formatTokens(tokens))).toBe(tokens);
@@ -51,7 +51,7 @@ describe("numbers", () => {
     );
   });
 
-  test("places and shares", () => {
+  test("ordinals and shares", () => {
     expect([1, 2, 3, 4, 11, 12, 13, 21, 102].map(formatOrdinal)).toEqual([
       "1st",
       "2nd",
@@ -90,7 +90,7 @@ describe("dollars", () => {
 });
 
 describe("times", () => {
-  test("the end of a limit is told in UTC, in which it is counted", () => {
+  test("the end of a limit is shown in UTC, in which it is counted", () => {
     expect(formatUtc(Date.UTC(2026, 11, 1))).toBe("1 Dec, 00:00 UTC");
   });
 
@@ -117,13 +117,13 @@ describe("times", () => {
     expect(formatClock(ms)).toBe(text);
   });
 
-  test("the time of day has two digits and two", () => {
+  test("the time of day has two digits for hours and minutes", () => {
     expect(formatTime(new Date(2026, 10, 25, 9, 4).getTime())).toBe("09:04");
     expect(formatTime(new Date(2026, 10, 25, 0, 5).getTime())).toBe("00:05");
   });
 });
 
-describe("an end", () => {
+describe("the end of a limit", () => {
   test("has a day and a time", () => {
     expect(formatDay(new Date(2026, 11, 3, 21, 40).getTime())).toBe("Thu 3 Dec");
   });

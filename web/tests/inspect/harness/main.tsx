@@ -1,11 +1,13 @@
-/** The inspector alone, over recorded answers, in the frame of the mock-up: to be looked at, `?data=stage|reduced`. */
+/**
+ * The inspector alone, over recorded answers, in the frame of the mock-up, for manual checks: `?data=stage|reduced`.
+ */
 
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { HttpApi, type Rounds } from "../../../src/api/index.ts";
 import Inspector from "../../../src/inspect/index.tsx";
 import "../../../src/ui/tokens.css";
-// The page has these, too: a name that both use shows here.
+// The page has these, too: a name clash is visible here.
 import "../../../src/ui/app/shell.css";
 import "../../../src/ui/turn/turn.css";
 import "../../setup.ts";
