@@ -46,7 +46,7 @@ test("a creating call carries its key and its body", async () => {
   expect(await asked[0]?.json()).toEqual({ path: "fi:a.txt", disposition: "download" });
 });
 
-test("a call whose answer is empty needs no body", async () => {
+test("a call accepts an empty answer", async () => {
   answer(() => new Response(null, { status: 204 }));
   expect(await api.markRead("chat-1", { n: 3 })).toBeUndefined();
 });
@@ -96,7 +96,7 @@ test("an aborted call throws the caller's reason", async () => {
   await expect(api.search({ q: "x" }, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
 });
 
-test("a name that cannot be a path segment is not requested", async () => {
+test("a name that cannot be a path segment sends no request", async () => {
   const asked = answer(json({}));
   for (const name of ["a/b", "..", ""])
     expect(await refusal(api.readConversation(name))).toMatchObject({ code: "bad_path" });

@@ -271,7 +271,7 @@ test("Cognito signs out with its own parameters, and gets no token in an address
   expect(issuer.last.search).not.toContain("id_token");
 });
 
-test("a sign-out without an end-session endpoint stays on the page", async () => {
+test("a sign-out without an end-session endpoint ends at /signed-out", async () => {
   const { end_session_endpoint: _, ...metadata } = issuer.metadata;
   issuer.metadata = metadata;
   await (await signIn()).signOut();

@@ -1,7 +1,7 @@
-"""Screenshots of every state of the thread: light and dark, wide and narrow, and what axe finds in each.
+"""Screenshots of every state of the thread, light and dark, wide and narrow, with axe's findings for each.
 
-`npx vite build -c tests/gallery/vite.config.ts`, then `python tests/gallery/shoot.py <folder> [state …]`; needs playwright and
-a Chromium at /usr/bin/chromium.
+Run `npx vite build -c tests/gallery/vite.config.ts`, then `python tests/gallery/shoot.py <folder> [state …]`. This needs
+playwright and a Chromium at /usr/bin/chromium.
 """
 
 import functools
@@ -22,14 +22,14 @@ SERIOUS = ("serious", "critical")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Files without a line for each request."""
+    """A file server that does not log requests."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the base class names it so
-        """Say nothing."""
+        """Log nothing."""
 
 
 def serve() -> tuple[http.server.ThreadingHTTPServer, str]:
-    """Serve the built gallery on a free port of loopback; returns its address, too."""
+    """Serve the built gallery on a free loopback port; return the server and its address."""
     handler = functools.partial(Quiet, directory=str(WEB / "node_modules" / ".gallery"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -37,7 +37,7 @@ def serve() -> tuple[http.server.ThreadingHTTPServer, str]:
 
 
 def judge(page: Page) -> list[str]:
-    """Return the serious findings of axe in the page."""
+    """Return axe's serious findings in the page."""
     page.evaluate((WEB / "node_modules" / "axe-core" / "axe.min.js").read_text())
     found = page.evaluate("axe.run({resultTypes: ['violations']})")
     return [
@@ -48,7 +48,7 @@ def judge(page: Page) -> list[str]:
 
 
 def main() -> int:
-    """Take the pictures, print what axe finds; return 1 if it found something serious, or a page threw."""
+    """Take the screenshots and print axe's findings; return 1 if any is serious, or if a page threw."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     server, address = serve()

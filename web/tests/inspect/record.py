@@ -1,8 +1,8 @@
-"""Record answers of the HTTP API for the inspector's tests: a file a conversation, a line an address.
+"""Record answers of the HTTP API for the inspector's tests: one file a conversation, one line an address.
 
-`python web/tests/inspect/record.py reduced` asks the API in this process, about a conversation in a narrow context: a hidden
-result, a refused decision, pruned turns, a summary. `python … stage` asks the local stage, about a conversation of four turns
-that it holds first. A file's first line has the `usage`, the data of `accounting.usage` by turn, and
+`python web/tests/inspect/record.py reduced` calls the API in this process, for a conversation with a narrow context: a
+hidden result, a refused decision, pruned turns, a summary. `python … stage` first holds a conversation of four turns on the
+local stage, then calls that stage. A file's first line has the `usage`, which is the data of `accounting.usage` by turn, and
 the `lines` that `stepline log` prints, by batch.
 """
 
@@ -39,7 +39,7 @@ DATA: Final = Path(__file__).with_name("data")
 
 
 class CountingModel(SmallContext):
-    """A narrow conversation whose model counts its caches as a provider does: up to a mark that it has seen before."""
+    """A narrow conversation whose model counts cached tokens as a provider does: up to a mark that it has seen before."""
 
     def __init__(self, **rules: Any) -> None:
         super().__init__(**rules)
@@ -51,7 +51,7 @@ class CountingModel(SmallContext):
 
     def stream(self, request: ModelRequest) -> MemoryModelStream:
         if request.role.startswith("solver."):
-            step = self.model._steps[0]  # noqa: SLF001 - the count of its next answer is ours
+            step = self.model._steps[0]  # noqa: SLF001 - the test sets the count of its next answer
             results = [piece.path for piece in self.timeline().pieces if piece.kind == "result"]
             text = step.text.replace(NEWEST, results[-1]) if results else step.text
             self.model._steps[0] = type(step)(text=text, usage=self.count(request, text))  # noqa: SLF001
@@ -77,7 +77,7 @@ class CountingModel(SmallContext):
 
 
 def hold_reduced() -> Any:
-    """Hold a conversation in which something is hidden, refused, pruned and summed up; return who asks about it."""
+    """Hold a conversation with hidden, refused, pruned and summarized parts; return a function that calls the API for it."""
     talk = CountingModel(cache_minimum_tokens=256)
     talk.turn("What do otters eat?", prose(5_000), prose(900, "heron"), answer="Fish, mostly.")
     talk.texts.append(prose(5_000, "seal"))
@@ -117,7 +117,7 @@ def hold_reduced() -> Any:
 
 
 def hold_on_stage() -> Any:
-    """Hold a conversation of four turns on the local stage; return who asks about it."""
+    """Hold a conversation of four turns on the local stage; return a function that calls the API for it."""
     stage = Stage(load())
     word = a_word()
     conversation = f"inspected-{word}"
@@ -142,7 +142,7 @@ def hold_on_stage() -> Any:
 
 
 def record(name: str, ask: Any, conversation: str, usages: Any, batches: Any) -> None:
-    """Store what the inspector asks: of the last round, the sixth, and every one that was a bust, the requests, too."""
+    """Store the answers that the inspector needs, with the requests of the last round, the sixth, and all cache misses."""
     answers = {what: ask(what) for what in ("timeline", "receipts")}
     after: int | None = 0
     while after is not None:

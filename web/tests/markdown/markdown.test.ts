@@ -169,7 +169,7 @@ describe("a citation", () => {
 });
 
 describe("a right-to-left text", () => {
-  it("has the markers of its lists and the lines of its quotes on the right", () => {
+  it("sets the direction of each list and quote by its first letter", () => {
     const root = draw("- API הוא ממשק\n- שני\n\n1. אחד\n\n> ציטוט\n\n* one\n  - שני\n\n> quote\n\n- 1\n- ٢٠ عشرون");
     const sides = Array.from(root.querySelectorAll("ul, ol, blockquote"), (one) => one.getAttribute("dir"));
     expect(sides).toEqual(["ltr", "rtl", "rtl", "ltr", "rtl", "ltr", "rtl"]);

@@ -20,7 +20,7 @@ describe("a formula", () => {
     ["面积是$x_1$的。", "inline"],
     ["面积是\\(x_1\\)的。", "inline"],
     ["**其中$x_1$：**为", "inline"],
-  ])("is drawn: %j", (text, display) => {
+  ])("is rendered: %j", (text, display) => {
     const root = draw(text);
     const math = root.querySelector("math");
     expect(math?.querySelector("msub")?.textContent).toBe("x1");
@@ -45,7 +45,7 @@ describe("a formula", () => {
     "$x\n\ny$",
     "$x\ny$",
     "```\n$x$\n```",
-  ])("is none in: %j", (text) => {
+  ])("is not found in: %j", (text) => {
     const root = draw(text);
     expect(root.querySelector("math, .formula")).toBeNull();
   });
@@ -110,7 +110,7 @@ describe("a formula", () => {
     "\\mathllap{over everything}\\rlap{x}",
     "__proto__ \\__proto__ \\constructor",
     "\u202e\u0000\ud800",
-  ])("of a hostile author has known elements alone, and ends: %j", (tex) => {
+  ])("of a hostile author has known elements only, and ends: %j", (tex) => {
     const root = draw(`$$${tex}$$ and \\(x+${tex}\\)`);
     expect(findForbidden(root)).toEqual([]);
     expect(root.querySelector("a, img, script, [style], [id]")).toBeNull();

@@ -67,7 +67,7 @@ describe("a footnote", () => {
     "[^a]: x\n".repeat(5_000),
     `${"[^a]".repeat(4_000)}\n\n[^a]: x`,
     Array.from({ length: 3_000 }, (_, i) => `[^${i}]\n\n[^${i}]: x\n`).join("\n"),
-  ])("of a hostile author has known elements alone, and ends: %#", (text) => {
+  ])("of a hostile author has known elements only, and ends: %#", (text) => {
     expect(findForbidden(shown(text))).toEqual([]);
   });
 });

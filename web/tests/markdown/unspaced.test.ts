@@ -136,7 +136,7 @@ describe("a bare address in a sentence without spaces", () => {
     ["https://example.com/a에서 확인", "https://example.com/a"],
     ["见 www.example.com。谢谢", "www.example.com"],
     ["（见https://example.com/a）和", "https://example.com/a"],
-  ])("ends where its words go on: %s", (text, address) => {
+  ])("ends where the sentence continues: %s", (text, address) => {
     expect(draw(text).querySelector("a")?.textContent).toBe(address);
   });
 });

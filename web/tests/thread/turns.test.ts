@@ -132,7 +132,7 @@ describe("a call", () => {
     expect(callsOf(turnOf(frames))[1]?.params).toMatchObject({ content: { chars: 9 } });
   });
 
-  test("after another one runs when that has ended", () => {
+  test("of several runs when the previous one has ended", () => {
     const frames = upTo(synthetic, "round.restarted").slice(0, -1);
     const calls = callsOf(turnOf(frames));
     expect(calls.map((call) => call.state)).toEqual(["ok", "running"]);
@@ -160,7 +160,7 @@ describe("a call", () => {
   test.each([
     ["", "stopped"],
     ["Shorter.", "withdrawn"],
-  ])("that waits for a person is cancelled by a steer of “%s”: %s", (text, state) => {
+  ])("that waits for approval is cancelled by a steer of “%s”: %s", (text, state) => {
     const waiting = threadOf(named("a call that waits for a person"));
     const [call] = callsOf(waiting.turns[0] as Turn);
     const event = {

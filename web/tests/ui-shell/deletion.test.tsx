@@ -7,7 +7,7 @@ import type { AuthSession, PageConfig } from "../../src/auth/index.ts";
 import { Confirm } from "../../src/ui/erase/confirm.tsx";
 import { Deleted } from "../../src/ui/erase/deleted.tsx";
 import { Conversations } from "../../src/ui/list/conversation_rows.tsx";
-import { exportAll } from "../../src/ui/menu/mine.tsx";
+import { exportAll } from "../../src/ui/menu/my_data.tsx";
 import { openSettings } from "../../src/ui/settings/settings.ts";
 import { Page } from "../../src/ui/store/page.ts";
 import { opening, ScriptedClock, ScriptedSocket, scriptedServices, settle } from "./scripted.ts";

@@ -24,7 +24,7 @@ describe("an address", () => {
     "/bundle/docs",
     "/callback",
     "/signed-out",
-  ])("%s is the address of the route that it names", (address) => {
+  ])("%s parses to a route with the same address", (address) => {
     const route = parse(address);
     expect(route && formatRoute(route)).toBe(address);
   });
@@ -40,7 +40,7 @@ describe("an address", () => {
     "/c/chat-one/x",
     "/search/more",
     "/%E0%A4%A",
-  ])("%s is no page", (address) => {
+  ])("%s is an unknown address", (address) => {
     expect(parse(address)).toBeNull();
   });
 

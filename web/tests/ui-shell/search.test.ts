@@ -103,7 +103,7 @@ describe("a key of the page", () => {
     ["[", "list"],
     ["?", "help"],
     ["x", "none"],
-  ])("%s does: %s", (key, act) => {
+  ])("%s performs: %s", (key, act) => {
     expect(keyAct(press(key), false, true)).toBe(act);
   });
 

@@ -12,7 +12,7 @@ test.each([
   ["react.hide", "not run", "not run"],
   ["web_tools.web_fetch", "running", "5.0 s"],
   ["react.pull", "to run", "to run"],
-])("the card of %s is marked %s and says %s", (tool, mark, words) => {
+])("the card of %s has the mark %s and says %s", (tool, mark, words) => {
   const shown = show("tools");
   expect(card(shown, tool).querySelector(".mark")?.getAttribute("aria-label")).toBe(mark);
   expect(textOf(card(shown, tool))).toContain(words);
@@ -77,7 +77,7 @@ test.each([
   ["program-running", ["Started in", "5.0 s", "Running for", "1.0 s"]],
   ["program-collecting", ["Started in", "1.0 s", "Ran for", "3.0 s", "Collecting for", "2.0 s"]],
   ["program-done", ["Started in", "9.4 s", "Ran for", "6.1 s", "Collected in", "200 ms"]],
-])("a program says where it is and how long each of its states took: %s", (state, times) => {
+])("a program shows its state and the duration of each state: %s", (state, times) => {
   const rows = show(state, { now: at(9) })
     .all(".program dl > *")
     .map(textOf);

@@ -55,7 +55,7 @@ test("a stopped answer says that it was interrupted, and the footer says stopped
 test.each([
   ["end-steer", "after a redirect"],
   ["end-rounds", "rounds used up"],
-])("the foot of %s says %s", (state, words) => {
+])("the footer of %s says %s", (state, words) => {
   expect(textOf(show(state).one(".foot"))).toContain(words);
 });
 

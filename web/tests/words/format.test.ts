@@ -113,7 +113,7 @@ describe("times", () => {
     [59_999, "00:59.9"],
     [60_000, "01:00.0"],
     [3_614_000, "1:00:14"],
-  ])("a clock at %d ms says %s", (ms, text) => {
+  ])("a clock at %d ms shows %s", (ms, text) => {
     expect(formatClock(ms)).toBe(text);
   });
 

@@ -9,7 +9,7 @@ import type { Page } from "../store/page.ts";
 import { useStore } from "../store/store.ts";
 import { renderMarkdown, saveFile } from "./export.ts";
 import type { ItemsProps } from "./menu_button.tsx";
-import { Mine } from "./mine.tsx";
+import { Mine } from "./my_data.tsx";
 import { printAll } from "./print.ts";
 import { Total } from "./total.tsx";
 
