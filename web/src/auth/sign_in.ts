@@ -105,8 +105,8 @@ async function leave(
 
 function checkAnswer(answer: URLSearchParams, metadata: Metadata): void {
   const from = answer.get("iss");
-  const mustSay = metadata.authorization_response_iss_parameter_supported === true;
-  if (from === null ? mustSay : from !== metadata.issuer) throw new AuthError("sign_in_refused", "iss");
+  const requiresIssuer = metadata.authorization_response_iss_parameter_supported === true;
+  if (from === null ? requiresIssuer : from !== metadata.issuer) throw new AuthError("sign_in_refused", "iss");
   const refused = answer.get("error");
   if (refused === null) return;
   const silent = ["login_required", "interaction_required", "consent_required", "account_selection_required"];

@@ -76,7 +76,7 @@ export function CostsPanel({ conversation, receipts, all, current, navigate }: C
   );
 }
 
-/** The colours of the cache classes. */
+/** The colors of the cache classes. */
 function Key() {
   const { request } = words;
   const classes = [
@@ -147,7 +147,7 @@ function Plot({ title, most, note = "", bars, chosen, draw }: PlotProps) {
         {title} <span class="num">{most}</span>
         {note && <small>{note}</small>}
       </figcaption>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a long conversation's plot scrolls, and the keyboard must do it, too */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scroller must be reachable by keyboard */}
       <section class="ground" aria-label={title} tabIndex={0}>
         <svg width={width} height={HEIGHT + FOOT} viewBox={`0 0 ${width} ${HEIGHT + FOOT}`} aria-hidden="true">
           {[0.5, HEIGHT / 2, HEIGHT - 0.5].map((y) => (

@@ -48,7 +48,7 @@ export function LogPanel({ book, current, newest, selected, select, readPage }: 
         {w.title}
         <span>{batches.length > 0 && w.range(batches[0]?.n ?? 0, batches.at(-1)?.n ?? 0)}</span>
       </h2>
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: it only hears that a person reads here */}
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: it only observes that the user reads here */}
       <div class="scroll" onPointerDown={move} onWheel={move} onTouchMove={move} onKeyDown={move}>
         {first > 0 && (
           <button type="button" class="unfold wide" onClick={() => readPage(first - 1)}>

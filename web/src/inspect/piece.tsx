@@ -49,7 +49,7 @@ export function PieceRow({ shown, context, inFold = false }: PieceProps) {
     toggle.current?.focus();
   };
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: Escape closes what a button within it has opened
+    // biome-ignore lint/a11y/noStaticElementInteractions: Escape closes the part that an inner button opened
     <div
       onKeyDown={closeOnEscape}
       class={`piece ${edge} ${chosen ? "chosen" : ""} ${inFold ? "in-fold" : ""}`}

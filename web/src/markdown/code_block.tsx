@@ -10,7 +10,7 @@ import { say } from "../words/en/markdown.ts";
 import type { PaintedLine } from "./highlight.ts";
 import { visible, visibleOrder } from "./visible.ts";
 
-const COLOUR_MAX_CHARS = 100_000;
+const COLOR_MAX_CHARS = 100_000;
 const LINES_MAX_CHARS = 400_000;
 const LANGUAGE_CHARS = 24;
 const COPIED_MS = 2_000;
@@ -56,7 +56,7 @@ export class CodeBlock extends Component<Props, State> {
 
   async #paint(): Promise<void> {
     const { code, language, whole } = this.props;
-    if (!whole || language === "" || code.length > COLOUR_MAX_CHARS || this.#isPainted()) return;
+    if (!whole || language === "" || code.length > COLOR_MAX_CHARS || this.#isPainted()) return;
     const { paint } = await import("./highlight.ts");
     if (this.#gone || this.props.code !== code || this.props.language !== language || this.#isPainted()) return;
     const lines = paint(visibleOrder(code), language);
@@ -108,7 +108,7 @@ export class CodeBlock extends Component<Props, State> {
         <button type="button" class="copy" onClick={this.#copy} aria-live="polite">
           {words[copied]}
         </button>
-        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys */}
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scroller must be reachable by keyboard */}
         <section class="lines" aria-label={say.code(language)} tabIndex={0}>
           <pre class={isText ? "source unlined" : "source"} dir="ltr">
             {lines}

@@ -45,7 +45,7 @@ export class Formula extends Component<Props> {
     if (math === null) return <code dir="ltr">{visibleOrder(raw.trim())}</code>;
     if (!display) return <span class="formula">{math}</span>;
     return (
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a scroller must be reachable by keyboard
       <section class="formula wide" aria-label={say.formula} tabIndex={0}>
         {math}
       </section>

@@ -120,7 +120,7 @@ function directionOf(...texts: readonly string[]): "rtl" | "ltr" | undefined {
 
 export function drawTable(table: Tokens.Table, drawing: Drawing, more: ComponentChildren = null): VNode {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scroller must be reachable by keyboard
     <section class="grid" aria-label={say.table} tabIndex={0}>
       <table>
         <thead>

@@ -26,7 +26,7 @@ export function CsvView({ text }: { text: string }): VNode {
   return (
     <div class="md">
       <div class="cut">
-        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys */}
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scroller must be reachable by keyboard */}
         <section class="grid" aria-label={say.shown} tabIndex={0}>
           <table>
             <thead>

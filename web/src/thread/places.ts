@@ -11,7 +11,7 @@ import { numberOf, numberOrNull, rowsOf, textOf } from "./fields.ts";
 import { filesOf, withFiles } from "./files.ts";
 import { planChanged, planOf, withPlan } from "./plans.ts";
 import {
-  programMeant,
+  programDescribed,
   programNamed,
   programPrinted,
   programPromised,
@@ -30,7 +30,7 @@ import {
   deferred,
   failed,
   interrupted,
-  linedUp,
+  queuedTurn,
   rated,
   restarted,
   suggested,
@@ -74,7 +74,7 @@ export const IN_TURN: Readonly<Record<string, InTurn>> = {
         readTokens: numberOf(data, "read_tokens"),
       },
     })),
-  "turn.queued": linedUp,
+  "turn.queued": queuedTurn,
   "turn.begun": begun,
   "round.restarted": restarted,
   "round.waiting": waiting,
@@ -83,7 +83,7 @@ export const IN_TURN: Readonly<Record<string, InTurn>> = {
   "approval.answered": approvalAnswered,
   "web_search.filtered_results": searched,
   "web_fetch.results": fetched,
-  "code_exec.objective": programMeant,
+  "code_exec.objective": programDescribed,
   "code_exec.program.name": programNamed,
   "code_exec.code": programWritten,
   "code_exec.contract": programPromised,

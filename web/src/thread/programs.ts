@@ -40,7 +40,7 @@ function changing(change: (program: Program, event: ClientEvent) => Program) {
 
 export const programNamed = changing((program, { data }) => ({ ...program, name: textOf(data, "text") }));
 
-export const programMeant = changing((program, { data }) => ({ ...program, objective: textOf(data, "text") }));
+export const programDescribed = changing((program, { data }) => ({ ...program, objective: textOf(data, "text") }));
 
 export const programWritten = changing((program, { data }) => ({
   ...program,

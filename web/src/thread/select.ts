@@ -52,7 +52,7 @@ export function draftAt(thread: Thread, path: string): Draft | undefined {
 }
 
 /** Return true if the open turn waits for approval. */
-export function waitsForPerson(thread: Thread): boolean {
+export function waitsForApproval(thread: Thread): boolean {
   return Boolean(openTurn(thread)?.approval);
 }
 

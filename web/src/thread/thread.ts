@@ -96,7 +96,7 @@ export type RoundItem =
 export interface Round {
   readonly iteration: number;
   readonly claim: number;
-  readonly state: /** Nothing of it is there yet, or its thinking grows. */
+  readonly state: /** Nothing has arrived yet, or its thinking grows. */
     | "thinking"
     /** A decision is streaming. */
     | "deciding"

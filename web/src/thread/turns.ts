@@ -72,7 +72,7 @@ function openUnlessActing(turn: Turn, at: number, iteration: number): Turn {
 }
 
 /** Mark the turn as queued. */
-export function linedUp(turn: Turn, event: ClientEvent): Turn {
+export function queuedTurn(turn: Turn, event: ClientEvent): Turn {
   return { ...turn, place: numberOf(event.data, "place") };
 }
 

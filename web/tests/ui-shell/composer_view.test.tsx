@@ -23,9 +23,9 @@ function services(): Services {
     post: nothing,
     unreadN: () => 0,
     said: () => undefined,
-    spent: () => undefined,
+    usageChanged: () => undefined,
     gone: () => undefined,
-    hearFeed: () => undefined,
+    onFeed: () => undefined,
   };
 }
 
@@ -52,7 +52,7 @@ beforeEach(() => {
   document.body.append(root);
   socket = new ScriptedSocket();
   conversation = new Conversation("chat-one", services(), true);
-  conversation.attend();
+  conversation.show();
   socket.accept();
 });
 

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 /** The colors of the page by name, light and dark, as relative luminances (WCAG 2). */
 const css = readFileSync(new URL("../../src/ui/tokens.css", import.meta.url), "utf8");
 const pair = /--([\w-]+): light-dark\(oklch\(([\d. ]+)\), oklch\(([\d. ]+)\)\)/g;
-const colours = new Map([...css.matchAll(pair)].map(([, name, light, dark]) => [name, [light, dark].map(luminance)]));
+const colors = new Map([...css.matchAll(pair)].map(([, name, light, dark]) => [name, [light, dark].map(luminance)]));
 
 function luminance(oklch = ""): number {
   const [l = 0, c = 0, hue = 0] = oklch.split(" ").map(Number);
@@ -22,7 +22,7 @@ function luminance(oklch = ""): number {
 }
 
 function contrast(one: string, other: string, theme: number): number {
-  const [lower = 0, upper = 0] = [colours.get(one)?.[theme], colours.get(other)?.[theme]]
+  const [lower = 0, upper = 0] = [colors.get(one)?.[theme], colors.get(other)?.[theme]]
     .map((value) => value ?? Number.NaN)
     .sort((a, b) => a - b);
   return (upper + 0.05) / (lower + 0.05);
@@ -31,7 +31,7 @@ function contrast(one: string, other: string, theme: number): number {
 it.each(["ink", "ink-2", "ink-3", "accent", "live", "ask", "ok", "bad"])(
   "text in %s can be read on every ground",
   (name) => {
-    const soft = colours.has(`${name}-soft`) ? [`${name}-soft`] : [];
+    const soft = colors.has(`${name}-soft`) ? [`${name}-soft`] : [];
     for (const ground of ["bg", "surface", "sunken", ...soft]) {
       for (const theme of [0, 1])
         expect(contrast(name, ground, theme), `${ground} ${theme}`).toBeGreaterThanOrEqual(4.5);

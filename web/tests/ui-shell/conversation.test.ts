@@ -35,9 +35,9 @@ function services(): Services {
     post: async () => undefined,
     unreadN: () => 0,
     said: () => undefined,
-    spent: () => undefined,
+    usageChanged: () => undefined,
     gone: () => undefined,
-    hearFeed: (effect) => feed.push(effect.frame.frame),
+    onFeed: (effect) => feed.push(effect.frame.frame),
   };
 }
 
@@ -52,7 +52,7 @@ function draw(): void {
 
 function begun(name = "chat-one", fresh = true): Conversation {
   const conversation = new Conversation(name, services(), fresh);
-  conversation.attend();
+  conversation.show();
   socket.accept();
   return conversation;
 }
@@ -142,7 +142,7 @@ describe("an opened conversation", () => {
     const conversation = begun("chat-one", false);
     conversation.wake();
     conversation.leave();
-    conversation.attend();
+    conversation.show();
     await settle();
     expect(asked).toHaveLength(1);
     expect(conversation.store.value.phase).toBe("ready");
@@ -202,7 +202,7 @@ describe("a message that is not accepted", () => {
     conversation.say("go");
     const [first] = conversation.store.value.outbox;
     if (!first) throw new Error("not drawn");
-    conversation.sayAgain(first);
+    conversation.sendAgain(first);
     expect(conversation.store.value.discarded.has(first.messageId)).toBe(true);
     expect(conversation.store.value.outbox).toMatchObject([{ text: "go" }]);
     expect(conversation.store.value.outbox[0]?.messageId).not.toBe(first.messageId);
@@ -264,7 +264,7 @@ describe("a message whose files the server no longer has", () => {
     await refuseLast();
     const [message] = conversation.store.value.outbox;
     if (!message) throw new Error("not drawn");
-    conversation.sayAgain(message);
+    conversation.sendAgain(message);
     await settle();
     expect(socket.asked("send")).toHaveLength(3);
   });
@@ -302,7 +302,7 @@ describe("a message with too much content", () => {
     const conversation = begun();
     const state = { is: "dropped", reason: "stopped" } as const;
     const message = { messageId: "m1", n: 4, kind: "followup", text: long, source: "", at: 0, attachments: [], state };
-    conversation.sayAgain(message);
+    conversation.sendAgain(message);
     await settle();
     expect(socket.asked("send")).toMatchObject([{ uploads: ["up_message.txt"] }]);
   });
@@ -430,7 +430,7 @@ describe("a conversation that is left", () => {
     socket.say(opening("m1", "go"));
     draw();
     conversation.leave();
-    conversation.attend();
+    conversation.show();
     socket.accept();
     expect(socket.asked("resume").at(-1)).toMatchObject({ after: 1 });
     expect(conversation.store.value.thread.turns).toHaveLength(1);

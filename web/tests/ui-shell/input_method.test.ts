@@ -7,13 +7,13 @@ afterEach(() => document.body.replaceChildren());
 
 function press(init: KeyboardEventInit): { heard: number; prevented: boolean } {
   const field = document.body.appendChild(document.createElement("input"));
-  const hear = vi.fn();
-  field.addEventListener("keydown", hear);
-  document.addEventListener("keydown", hear);
+  const listener = vi.fn();
+  field.addEventListener("keydown", listener);
+  document.addEventListener("keydown", listener);
   const event = new KeyboardEvent("keydown", { bubbles: true, cancelable: true, ...init });
   field.dispatchEvent(event);
-  document.removeEventListener("keydown", hear);
-  return { heard: hear.mock.calls.length, prevented: event.defaultPrevented };
+  document.removeEventListener("keydown", listener);
+  return { heard: listener.mock.calls.length, prevented: event.defaultPrevented };
 }
 
 it("an Enter that confirms a character reaches no input and submits nothing, in Safari's order, too", () => {

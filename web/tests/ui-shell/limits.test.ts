@@ -77,13 +77,13 @@ describe("a refusal by a limit", () => {
       "chat-one",
       scriptedServices(socket, {
         clock: new ScriptedClock(NOW),
-        spent: () => {
+        usageChanged: () => {
           spent += 1;
         },
       }),
       true,
     );
-    conversation.attend();
+    conversation.show();
     socket.accept();
     return conversation;
   }

@@ -78,7 +78,7 @@ function listed(...pages: (Page | Error)[]) {
 describe("the list", () => {
   it("is read when the feed begins, and again after 5 s", async () => {
     const { list, clock, asked } = listed({ items: [item("a")], next: "" });
-    list.hear({ frame: "watching", expires_at: 0 });
+    list.apply({ frame: "watching", expires_at: 0 });
     await settle();
     expect(list.store.value.rows).toMatchObject([{ conversation: "a", title: "a", unread: false }]);
     clock.pass(5_000);
@@ -99,7 +99,7 @@ describe("the list", () => {
     const data = { state: "in_progress" };
     const status = { type: "conv.status", route: "", turn_id: "", step: "", status: "", data };
     const event = { ...status, ts: "2026-11-25T09:15:00Z" };
-    list.hear({ frame: "feed", conversation: "b", n: 1, events: [event], read_n: 0 });
+    list.apply({ frame: "feed", conversation: "b", n: 1, events: [event], read_n: 0 });
     const at = Date.parse("2026-11-25T09:15:00Z");
     expect(list.store.value.rows).toMatchObject([{ conversation: "b", state: "in_progress", at, unread: true }]);
   });

@@ -274,23 +274,23 @@ it("a message that is not in the log counts as unsent text", () => {
 });
 
 describe("the settings", () => {
-  function shelf(stored: string | null) {
+  function storageOf(stored: string | null) {
     const kept = { text: stored };
     const setItem = (_key: string, value: string) => {
       kept.text = value;
     };
-    return { kept, shelf: { getItem: () => kept.text, setItem } };
+    return { kept, storage: { getItem: () => kept.text, setItem } };
   }
 
   it.each([null, "", "[]", "null", "7", '{"theme": "blue", "letters": "yes"}'])(
     "are the usual ones for %s",
     (stored) => {
-      expect(openSettings(shelf(stored).shelf).value).toEqual(DEFAULTS);
+      expect(openSettings(storageOf(stored).storage).value).toEqual(DEFAULTS);
     },
   );
 
   it("are the only stored data", () => {
-    const { kept, shelf: one } = shelf(null);
+    const { kept, storage: one } = storageOf(null);
     openSettings(one).update({ theme: "dark" });
     expect(JSON.parse(kept.text ?? "")).toEqual({ ...DEFAULTS, theme: "dark" });
     expect(openSettings(one).value.theme).toBe("dark");

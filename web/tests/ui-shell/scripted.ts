@@ -105,9 +105,9 @@ export function scriptedServices(socket: ScriptedSocket, more: Partial<Services>
     post: missing,
     unreadN: () => 0,
     said: () => undefined,
-    spent: () => undefined,
+    usageChanged: () => undefined,
     gone: () => undefined,
-    hearFeed: () => undefined,
+    onFeed: () => undefined,
     ...more,
   };
 }

@@ -18,7 +18,7 @@ export function makeActs(page: Page, conversation: Conversation): Acts {
     send: (text) => conversation.say(text),
     steer: (text) => conversation.steer(text),
     stop: () => conversation.stop(),
-    sendAgain: (message) => conversation.sayAgain(message),
+    sendAgain: (message) => conversation.sendAgain(message),
     discard: (messageId) => conversation.discard(messageId),
     approve: (callId) => conversation.answer("approve", callId),
     deny: (callId, text) => conversation.answer("deny", callId, { text }),

@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
-import { waitsForPerson } from "../../thread/index.ts";
+import { waitsForApproval } from "../../thread/index.ts";
 import { say } from "../../words/en/limits.ts";
 import { shell } from "../../words/en/shell.ts";
 import { wordsOf } from "../../words/index.ts";
@@ -236,7 +236,7 @@ function useFieldOfNew(route: Route): void {
 function useWindowTitle(page: Page): void {
   const open = useStore(page.current);
   const title = useTitle(page, open);
-  const here = useSelector(open.store, (state) => (state.phase === "ready" ? waitsForPerson(state.thread) : null));
+  const here = useSelector(open.store, (state) => (state.phase === "ready" ? waitsForApproval(state.thread) : null));
   const waiting = useSelector(page.list.store, (state) => countWaiting(state.rows, open.name, here));
   useEffect(() => {
     const mark = waiting > 0 ? `● ${shell.list.needApproval(waiting)} · ` : "";

@@ -31,7 +31,7 @@ export function Sheet({ label, describedBy, alert = false, onClose, children, pl
     if (event.target === dialog.current) onClose();
   };
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes a dialog, and the button within it; the ground is for pointers
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape and a button close the dialog; the backdrop is for pointers
     <dialog
       ref={dialog}
       class={`over ${place}`}

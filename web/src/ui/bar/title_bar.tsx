@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
-import { waitsForPerson } from "../../thread/index.ts";
+import { waitsForApproval } from "../../thread/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import { formatClock, wordsOf } from "../../words/index.ts";
 import { Icon } from "../app/icons.tsx";
@@ -109,7 +109,7 @@ function Readout({ conversation }: { conversation: Conversation }) {
   const text = useReadout(conversation);
   const since = useSelector(conversation.store, (state) => runsSince(state.thread));
   const link = useSelector(conversation.store, (state) => state.link.is);
-  const asks = useSelector(conversation.store, (state) => !state.stopping && waitsForPerson(state.thread));
+  const asks = useSelector(conversation.store, (state) => !state.stopping && waitsForApproval(state.thread));
   if (since === null) return <span class="readout">{text}</span>;
   if (asks) {
     // Nothing runs, so there is neither amber nor a clock.

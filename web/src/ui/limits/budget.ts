@@ -3,12 +3,12 @@
 import type { Clock } from "../store/clock.ts";
 import { Store } from "../store/store.ts";
 
-export type What = "usd" | "tokens" | "storage";
-export type Whose = "user" | "project" | "tenant";
+export type LimitKind = "usd" | "tokens" | "storage";
+export type Scope = "user" | "project" | "tenant";
 
 /** The limits and usage of a scope, as in `GET /v1/limits`. A null or absent limit means none. */
 export interface ScopeLimits {
-  readonly scope: Whose;
+  readonly scope: Scope;
   readonly limits: {
     readonly tokens_day?: number | null;
     readonly tokens_month?: number | null;
@@ -30,9 +30,9 @@ export interface ScopeLimits {
 
 /** The remaining amount of one limit. */
 export interface Left {
-  readonly what: What;
+  readonly what: LimitKind;
   readonly window: "day" | "month" | "";
-  readonly whose: Whose;
+  readonly whose: Scope;
   readonly left: number;
   readonly of: number;
   /** When it resets, "" for storage. */
@@ -96,7 +96,7 @@ export class Budget {
 /** Return the tightest limit of each kind, and the reason for a stop if there is one. */
 export function stateOf(scopes: readonly ScopeLimits[]): Omit<BudgetState, "role"> {
   const all = scopes.flatMap(leftsOf);
-  const kinds: readonly What[] = ["usd", "tokens", "storage"];
+  const kinds: readonly LimitKind[] = ["usd", "tokens", "storage"];
   const lefts = kinds.flatMap((what) => {
     const [tightest] = all.filter((one) => one.what === what).sort((a, b) => part(a) - part(b));
     return tightest && (what !== "storage" || part(tightest) < STORAGE_SHOWN_BELOW) ? [tightest] : [];
@@ -110,7 +110,7 @@ function part({ left, of }: Left): number {
 
 function leftsOf({ scope: whose, limits, used, day_ends_at, month_ends_at }: ScopeLimits): readonly Left[] {
   const lefts: Left[] = [];
-  const add = (what: What, window: Left["window"], of: number | null | undefined, spent = 0, endsAt = "") => {
+  const add = (what: LimitKind, window: Left["window"], of: number | null | undefined, spent = 0, endsAt = "") => {
     if (of !== null && of !== undefined) lefts.push({ what, window, whose, of, left: Math.max(of - spent, 0), endsAt });
   };
   add("usd", "day", limits.usd_day, used.usd_day, day_ends_at);

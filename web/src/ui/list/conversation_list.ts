@@ -110,7 +110,7 @@ export class ConversationList {
   }
 
   /** Apply a frame of the feed: read the list, or update one conversation. */
-  hear(frame: WatchingFrame | FeedFrame): void {
+  apply(frame: WatchingFrame | FeedFrame): void {
     if (frame.frame === "watching") {
       void this.load();
       this.#clock.after(AGAIN_MS, () => void this.load(true));

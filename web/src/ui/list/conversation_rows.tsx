@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
-import { waitsForPerson } from "../../thread/index.ts";
+import { waitsForApproval } from "../../thread/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import { formatTime } from "../../words/index.ts";
 import { Icon, Mark } from "../app/icons.tsx";
@@ -100,7 +100,7 @@ function Row({ page, row, day, current }: RowProps) {
   const own = useSelector(open.store, (state) => (current && state.phase === "ready" ? state.thread.state : ""));
   const title = useSelector(open.store, (state) => row.title || (current ? state.thread.title : ""));
   const state = own || row.state;
-  const waits = useSelector(open.store, (here) => (own ? waitsForPerson(here.thread) : row.waits));
+  const waits = useSelector(open.store, (here) => (own ? waitsForApproval(here.thread) : row.waits));
   const name = visible(title) || words.untitled;
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "Delete" || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
@@ -109,7 +109,7 @@ function Row({ page, row, day, current }: RowProps) {
   };
   return (
     // The link inside has the focus. The button next to it is for pointers and screen readers, not another tab stop.
-    // biome-ignore lint/a11y/noStaticElementInteractions: the key belongs to the link within
+    // biome-ignore lint/a11y/noStaticElementInteractions: the key belongs to the inner link
     <div class="row" onKeyDown={onKeyDown}>
       <Link
         page={page}

@@ -9,7 +9,7 @@ import type { Page } from "../store/page.ts";
 import { useStore } from "../store/store.ts";
 import { renderMarkdown, saveFile } from "./export.ts";
 import type { ItemsProps } from "./menu_button.tsx";
-import { Mine } from "./my_data.tsx";
+import { MyData } from "./my_data.tsx";
 import { printAll } from "./print.ts";
 import { Total } from "./total.tsx";
 
@@ -77,7 +77,7 @@ export function MenuItems({ page, conversation, begun, onRename, openKeys, openL
         </button>
       ))}
       <hr />
-      <Mine page={page} close={close} />
+      <MyData page={page} close={close} />
       <hr />
       <button type="button" onClick={pick(() => void page.signOut())}>
         {words.signOut}

@@ -30,7 +30,7 @@ export async function exportAll(api: ExportApi, onPages: (pages: number) => void
   return lines.join("");
 }
 
-export function Mine({ page, close }: { page: Page; close: () => void }) {
+export function MyData({ page, close }: { page: Page; close: () => void }) {
   const [said, setSaid] = useState("");
   const save = async () => {
     setSaid(words.exporting);

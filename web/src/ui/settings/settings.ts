@@ -19,17 +19,17 @@ const THEMES: readonly string[] = ["system", "light", "dark"];
 const READINGS: readonly string[] = ["complete", "paragraph", "none"];
 
 /** The subset of `localStorage` in use. */
-export interface Shelf {
+export interface SettingsStorage {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
 }
 
 /** Return a store of settings that starts with the stored ones, and stores each change. */
-export function openSettings(shelf: Shelf | null): Store<Settings> {
-  const settings = new Store(readSettings(shelf));
+export function openSettings(storage: SettingsStorage | null): Store<Settings> {
+  const settings = new Store(readSettings(storage));
   settings.subscribe(() => {
     try {
-      shelf?.setItem(KEY, JSON.stringify(settings.value));
+      storage?.setItem(KEY, JSON.stringify(settings.value));
     } catch {
       // Without storage, the settings last as long as the page is open.
     }
@@ -37,9 +37,9 @@ export function openSettings(shelf: Shelf | null): Store<Settings> {
   return settings;
 }
 
-function readSettings(shelf: Shelf | null): Settings {
+function readSettings(storage: SettingsStorage | null): Settings {
   try {
-    const stored: unknown = JSON.parse(shelf?.getItem(KEY) ?? "{}");
+    const stored: unknown = JSON.parse(storage?.getItem(KEY) ?? "{}");
     return typeof stored === "object" && stored !== null ? parseSettings(stored) : DEFAULTS;
   } catch {
     return DEFAULTS;

@@ -104,11 +104,11 @@ export interface Services {
   /** Called when a message was given to the session: a new conversation has begun. */
   said(conversation: string): void;
   /** Called when a turn has ended, or a limit has refused something: the limits must be read again. */
-  spent(): void;
+  usageChanged(): void;
   /** Called when a conversation was deleted. */
   gone(conversation: string): void;
   /** Called for a frame of the feed of all conversations. */
-  hearFeed(effect: Effect & { kind: "feedHeard" }): void;
+  onFeed(effect: Effect & { kind: "feedHeard" }): void;
 }
 
 export class Conversation {
@@ -123,12 +123,12 @@ export class Conversation {
   #pending: Effect[] = [];
   #planned = false;
   /** Whether the conversation is on the screen. */
-  #attended = false;
+  #isShown = false;
   #firstN = 0;
   #reloads = 0;
   #loading: Promise<void> | null = null;
   #lostAt = 0;
-  readonly #wentUpAgain = new WeakSet<File>();
+  readonly #uploadedAgain = new WeakSet<File>();
   #endedMeanwhile: number | null = null;
   /** Functions to call when the open turn ends. */
   readonly #afterTurn: (() => void)[] = [];
@@ -173,8 +173,8 @@ export class Conversation {
   }
 
   /** Connect, and load the newest turns if they are missing. */
-  attend(): void {
-    this.#attended = true;
+  show(): void {
+    this.#isShown = true;
     if (this.#session) this.#session.watch();
     else if (this.store.value.phase === "loading" || this.store.value.phase === "failed") void this.load();
     else this.#connect();
@@ -182,14 +182,14 @@ export class Conversation {
 
   /** Close the connection as soon as no answer is pending. */
   leave(): void {
-    this.#attended = false;
+    this.#isShown = false;
     this.#closeIfIdle();
   }
 
   /** Check the connection now: the machine was asleep, or is online again. */
   wake(): void {
     if (this.#session) this.#session.wake();
-    else if (this.#attended) this.attend();
+    else if (this.#isShown) this.show();
   }
 
   /**
@@ -250,7 +250,7 @@ export class Conversation {
   }
 
   /** Drop the content of a deleted conversation, wherever it was deleted. An unsent draft stays. */
-  bury(): void {
+  drop(): void {
     if (this.store.value.phase === "deleted") return;
     const { name, store } = this;
     store.update({ ...initialState(name, "deleted", 0), ...kept(store.value), thread: emptyThread(name) });
@@ -274,13 +274,13 @@ export class Conversation {
   }
 
   /** Send the text and the files of an earlier message again, under a new id. */
-  sayAgain(message: Message): void {
+  sendAgain(message: Message): void {
     const { messageId, text } = message;
     const code = this.store.value.problems.get(messageId)?.code ?? "";
     if (UPLOADS_GONE.has(code) && this.#uploadAgain(messageId)) return;
     const files = this.sending.filesOf(messageId);
     if (lengthOf(text).part > 1) {
-      this.#sayAsFile(message, files);
+      this.#sendAsFile(message, files);
       return;
     }
     this.sending.discard(messageId);
@@ -338,7 +338,7 @@ export class Conversation {
   /**
    * Send an earlier message that is longer than this page can send as text. Another client without that limit wrote it.
    */
-  #sayAsFile(message: Message, files: readonly TakenFile[]): void {
+  #sendAsFile(message: Message, files: readonly TakenFile[]): void {
     if (this.composer.holds) {
       this.store.update({ alert: { code: "message_too_large", message: "" } });
       return;
@@ -367,7 +367,7 @@ export class Conversation {
     const message = this.store.value.outbox.find((one) => one.messageId === messageId);
     const files = this.sending.filesOf(messageId).map((taken) => taken.file);
     if (!message || files.length === 0 || this.composer.holds) return false;
-    for (const file of files) this.#wentUpAgain.add(file);
+    for (const file of files) this.#uploadedAgain.add(file);
     this.sending.discard(messageId);
     this.composer.write(message.text);
     this.composer.attachments.add(files);
@@ -398,18 +398,18 @@ export class Conversation {
       running: state.open,
       earlier: page.more ? "some" : "none",
     });
-    if (this.#attended) this.#connect();
+    if (this.#isShown) this.#connect();
   }
 
   #loadFailed(code: string): void {
     if (code === DELETED) {
-      this.bury();
-      if (this.#attended) this.#connect();
+      this.drop();
+      if (this.#isShown) this.#connect();
       return;
     }
     if (code === "not_found") {
       this.store.update({ phase: "missing" });
-      if (this.#attended) this.#connect();
+      if (this.#isShown) this.#connect();
       return;
     }
     this.store.update({ phase: "failed", outdated: code === "format_newer" });
@@ -417,7 +417,7 @@ export class Conversation {
     const pauseMs = RELOAD_MS[Math.min(this.#reloads, RELOAD_MS.length - 1)] ?? 0;
     this.#reloads += 1;
     this.#services.clock.after(pauseMs, () => {
-      if (this.#attended && this.store.value.phase === "failed") void this.load();
+      if (this.#isShown && this.store.value.phase === "failed") void this.load();
     });
   }
 
@@ -447,7 +447,7 @@ export class Conversation {
   }
 
   #closeIfIdle(): void {
-    if (this.#attended || !this.#session || this.composer.draft.value.waits) return;
+    if (this.#isShown || !this.#session || this.composer.draft.value.waits) return;
     if (this.#session.state.unacked.size > 0) return;
     this.#state = this.#session.state;
     this.#session.close();
@@ -490,18 +490,18 @@ export class Conversation {
   }
 
   #note(effect: Effect): void {
-    this.sending.hear(effect);
+    this.sending.apply(effect);
     switch (effect.kind) {
       case "feedHeard":
-        if (this.#attended) this.#services.hearFeed(effect);
+        if (this.#isShown) this.#services.onFeed(effect);
         return;
       case "eventsApplied":
-        if (this.#endedMeanwhile === null) this.serverClock.hear(effect.events);
+        if (this.#endedMeanwhile === null) this.serverClock.apply(effect.events);
         return;
       case "turnEnded":
         if (this.#endedMeanwhile !== null) this.#endedMeanwhile += 1;
         for (const run of this.#afterTurn.splice(0)) run();
-        this.#services.spent();
+        this.#services.usageChanged();
         return;
       case "synced":
         if (this.#endedMeanwhile) this.store.update({ meanwhile: this.#endedMeanwhile });
@@ -518,15 +518,15 @@ export class Conversation {
 
   #noteRefusal(frame: ErrorFrame): void {
     const { message_id: messageId, code, message } = frame;
-    if (LIMIT_CODES.has(code)) this.#services.spent();
+    if (LIMIT_CODES.has(code)) this.#services.usageChanged();
     if (code === DELETED) {
       this.#handBack(frame);
-      this.bury();
+      this.drop();
     } else if (TOO_MUCH.has(code) || LIMIT_CODES.has(code)) this.#handBack(frame);
     else if (messageId) {
       const files = this.sending.filesOf(messageId);
       // Retry once automatically; then the user decides.
-      if (UPLOADS_GONE.has(code) && !files.some(({ file }) => this.#wentUpAgain.has(file)))
+      if (UPLOADS_GONE.has(code) && !files.some(({ file }) => this.#uploadedAgain.has(file)))
         this.#uploadAgain(messageId);
     } else if (code === "not_found" && this.store.value.thread.turns.length === 0) {
       this.store.update({ phase: "missing" });

@@ -30,7 +30,7 @@ export interface PageParts {
   readonly config: PageConfig;
   readonly auth: AuthSession;
   readonly api: HttpApi;
-  readonly services: Omit<Services, "hearFeed" | "unreadN" | "said" | "spent" | "gone">;
+  readonly services: Omit<Services, "onFeed" | "unreadN" | "said" | "usageChanged" | "gone">;
   readonly settings: Store<Settings>;
   readonly history: History;
   random(bytes: Uint8Array<ArrayBuffer>): void;
@@ -78,10 +78,10 @@ export class Page {
     this.budget = new Budget(() => parts.api.readLimits(), parts.services.clock);
     this.#services = {
       ...parts.services,
-      hearFeed: (effect) => this.#hear(effect.frame),
+      onFeed: (effect) => this.#apply(effect.frame),
       gone: (name) => this.list.drop(name),
       said: (name) => this.#settle(name),
-      spent: () => this.budget.refresh(),
+      usageChanged: () => this.budget.refresh(),
       unreadN: (name) => this.list.unreadN(name),
     };
     this.#fresh = nameConversation(parts.random);
@@ -89,7 +89,7 @@ export class Page {
     this.route = new Store(route);
     this.current = new Store(this.#open(conversationOf(route) || this.#fresh));
     parts.auth.onExpired(() => this.signedOut.set(true));
-    this.current.value.attend();
+    this.current.value.show();
     void this.list.load();
     void this.budget.load();
   }
@@ -188,7 +188,7 @@ export class Page {
       // Another device was faster.
       if ((error as { code?: string }).code !== DELETED) throw error;
     }
-    this.#bury(name);
+    this.#drop(name);
     if (this.current.value.name !== name) this.notice.set(words.deleted(title));
   }
 
@@ -201,7 +201,7 @@ export class Page {
       word: words.word,
       run: async () => {
         await this.api.eraseMe();
-        for (const name of this.list.store.value.feed.keys()) this.#bury(name);
+        for (const name of this.list.store.value.feed.keys()) this.#drop(name);
         this.begin();
         this.notice.set(words.allAsked);
       },
@@ -213,15 +213,15 @@ export class Page {
     for (const conversation of this.#conversations.values()) conversation.wake();
   }
 
-  #hear(frame: FeedFrame | WatchingFrame): void {
-    this.list.hear(frame);
-    if (frame.frame === "feed" && this.list.isGone(frame.conversation)) this.#bury(frame.conversation);
+  #apply(frame: FeedFrame | WatchingFrame): void {
+    this.list.apply(frame);
+    if (frame.frame === "feed" && this.list.isGone(frame.conversation)) this.#drop(frame.conversation);
   }
 
   /** Hide a deleted conversation if it is shown, and forget it otherwise. */
-  #bury(name: string): void {
+  #drop(name: string): void {
     this.list.drop(name);
-    this.#conversations.get(name)?.bury();
+    this.#conversations.get(name)?.drop();
   }
 
   /** Give a started conversation its address. */
@@ -237,7 +237,7 @@ export class Page {
     const before = this.current.value;
     if (before.name === name) return;
     const next = this.#open(name);
-    next.attend();
+    next.show();
     before.leave();
     this.current.set(next);
   }

@@ -59,7 +59,7 @@ export class Sending {
     this.#store.update({ discarded: new Set(this.#store.value.discarded).add(messageId) });
   }
 
-  hear(effect: Effect): void {
+  apply(effect: Effect): void {
     if (effect.kind === "acknowledged") this.#acknowledge(effect.frame.message_id, effect.frame.n, effect.frame.kind);
     else if (effect.kind === "refused") this.#refuse(effect.frame);
     else if (effect.kind === "putOff") this.#delay(effect.frame);

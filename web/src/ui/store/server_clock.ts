@@ -16,7 +16,7 @@ export class ServerClock {
   }
 
   /** Use the times of events that have just happened: the fastest one is the most precise. */
-  hear(events: readonly ClientEvent[]): void {
+  apply(events: readonly ClientEvent[]): void {
     for (const event of events) {
       const aheadMs = Date.parse(event.ts) - this.#clock.nowMs();
       if (Number.isFinite(aheadMs)) this.#aheadMs = Math.max(this.#aheadMs ?? aheadMs, aheadMs);

@@ -169,7 +169,7 @@ function ToolEvents({ events }: { events: Call["events"] }) {
 }
 
 /** Why a call failed or was not run, in words, with the code for a lookup. */
-export function Why({ code, state }: { code: string; state: Call["state"] }) {
+export function FailureReason({ code, state }: { code: string; state: Call["state"] }) {
   if (!code) return null;
   return (
     <p class={`why ${state === "error" ? "bad" : ""}`}>
@@ -196,7 +196,7 @@ function CallBody({ call }: { call: Call }) {
   const shown = call.search !== null || call.fetched !== null;
   return (
     <div class="inner">
-      <Why code={call.code} state={call.state} />
+      <FailureReason code={call.code} state={call.state} />
       <Params params={call.params} />
       {call.search && <SearchHits view={call.search} />}
       {call.fetched && <FetchedPages view={call.fetched} />}

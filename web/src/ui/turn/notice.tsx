@@ -7,7 +7,7 @@ import { Mark } from "./mark.tsx";
  * A compaction that made the request smaller, or is about to. One that changed nothing is shown only in its opened
  * round.
  */
-export function compactionIsSaid(compaction: Compaction): boolean {
+export function compactionIsShown(compaction: Compaction): boolean {
   return !compaction.ended || (compaction.afterTokens ?? compaction.beforeTokens) < compaction.beforeTokens;
 }
 
@@ -36,7 +36,7 @@ export function CompactionLine({ compaction }: { compaction: Compaction }) {
 export function Compactions({ round, compactions }: { round: Round; compactions: readonly Compaction[] }) {
   const said = round.items.flatMap((item) =>
     item.is === "compaction"
-      ? compactions.filter((known) => known.compactionId === item.compactionId && compactionIsSaid(known))
+      ? compactions.filter((known) => known.compactionId === item.compactionId && compactionIsShown(known))
       : [],
   );
   return (

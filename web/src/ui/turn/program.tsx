@@ -5,7 +5,7 @@ import type { Call, Program } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatBytes, formatMs } from "../../words/format.ts";
 import { baseName, Elapsed, LongText, PathLink } from "./bits.tsx";
-import { CallTime, Params, Paths, StatePill, Why } from "./call.tsx";
+import { CallTime, FailureReason, Params, Paths, StatePill } from "./call.tsx";
 import { useDesk } from "./desk.ts";
 import { CallMark, Icon, Mark } from "./mark.tsx";
 import { Tabs } from "./tabs.tsx";
@@ -163,7 +163,7 @@ function LogTab({ program }: { program: Program }) {
   const { base, text, whole, bytes } = program.log;
   if (!text && base === 0) return <p class="aside sub">{whole ? say.logEmpty : say.logWaits}</p>;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scroller must be reachable by keyboard
     <section class="log-pane" tabIndex={0} aria-label={say.log}>
       {/* The pane is a reversed column with one child: it stays scrolled to its end while the log grows. */}
       <div>
@@ -219,7 +219,7 @@ export function ProgramCard({ call, program }: { call: Call; program: Program })
       </header>
       {code && (
         <div class="inner">
-          <Why code={code} state={call.state} />
+          <FailureReason code={code} state={call.state} />
         </div>
       )}
       <Tabs

@@ -13,7 +13,7 @@ import { gist, JsonTree } from "./json.tsx";
 import { useLeaving } from "./leaving.ts";
 import { memo } from "./memo.tsx";
 import { formatSince } from "./message.tsx";
-import { CompactionLine, compactionIsSaid } from "./notice.tsx";
+import { CompactionLine, compactionIsShown } from "./notice.tsx";
 import { PlanLine } from "./plan_line.tsx";
 import { Thinking } from "./thinking.tsx";
 import { Trace } from "./trace.tsx";
@@ -32,7 +32,7 @@ export function failed(round: Round): boolean {
 }
 
 /** A call of the round waits for approval: nothing runs meanwhile. */
-function asksPerson(round: Round): boolean {
+function needsApproval(round: Round): boolean {
   return round.calls.some((call) => call.state === "waiting");
 }
 
@@ -46,7 +46,7 @@ interface LineProps {
 
 /** The code or the text of a round's current or past action. */
 function what({ round, place, live, answering, open }: LineProps): { code: string } | { word: string } {
-  if (live && asksPerson(round)) return { word: say.waitsForYou };
+  if (live && needsApproval(round)) return { word: say.waitsForYou };
   if (live && place > 0) return { word: inLine(place) };
   if (live && round.items.at(-1)?.is === "waiting") return { word: say.modelBusy };
   // The card of an opened call has its name, which may be long.
@@ -60,7 +60,7 @@ function what({ round, place, live, answering, open }: LineProps): { code: strin
 }
 
 /** How a round ended, if not as planned. */
-function mishap(round: Round): string {
+function problemOf(round: Round): string {
   if (round.refused) return say.refused;
   if (round.declined) return say.declined;
   return round.interrupted ? say.cutOff : "";
@@ -97,8 +97,8 @@ function spanWords(round: Round): string {
 function Line(props: LineProps & { setOpen: (to: boolean) => void }) {
   const { round, live, open, setOpen } = props;
   const doing = what(props);
-  const tone = asksPerson(round) ? "asks" : "live";
-  const wrong = mishap(round);
+  const tone = needsApproval(round) ? "asks" : "live";
+  const wrong = problemOf(round);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "ArrowRight" && event.key !== "ArrowLeft") return;
     // The arrow key in the reading direction opens.
@@ -159,7 +159,7 @@ function ToolEvent({ item }: { item: Extract<RoundItem, { is: "event" }> }) {
 }
 
 /** A barely noticeable restart is not shown. */
-export function restartIsSaid(round: Round, item: Extract<RoundItem, { is: "restarted" }>): boolean {
+export function restartIsShown(round: Round, item: Extract<RoundItem, { is: "restarted" }>): boolean {
   return item.attempt > 1 || item.at - round.startedAt >= 3000;
 }
 
@@ -191,13 +191,13 @@ function Item({ round, item, last, live, turnId, compactions }: ItemProps) {
         </p>
       );
     case "restarted":
-      return restartIsSaid(round, item) ? <p class="remark-line">{say.beganAgain(item.attempt + 1)}</p> : null;
+      return restartIsShown(round, item) ? <p class="remark-line">{say.beganAgain(item.attempt + 1)}</p> : null;
     case "waiting":
       return <ProviderWait item={item} last={last && live} />;
     case "compaction": {
       const compaction = compactions.find((known) => known.compactionId === item.compactionId);
       // A compaction that made the request smaller is on the rail already.
-      return compaction && !compactionIsSaid(compaction) ? <CompactionLine compaction={compaction} /> : null;
+      return compaction && !compactionIsShown(compaction) ? <CompactionLine compaction={compaction} /> : null;
     }
     case "plan":
       return <PlanLine planId={item.planId} />;
@@ -284,7 +284,7 @@ export const RoundView = memo(function RoundView(props: Props) {
   const [open, setOpen] = useOpen(roundKey(turnId, round.iteration), live || failed(round));
   const wrong = round.refused || round.declined ? "refused" : round.interrupted ? "cut" : "";
   const number = round.iteration + 1;
-  const now = asksPerson(round) ? "asks" : "live";
+  const now = needsApproval(round) ? "asks" : "live";
   return (
     <li
       class={`round ${live && round.state !== "done" ? now : "done"} ${wrong}`}

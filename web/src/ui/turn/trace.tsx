@@ -22,7 +22,7 @@ export function traceBars(segments: readonly Segment[], scaleMs: number): readon
 }
 
 const tenth = (n: number): number => Math.round(n * 10) / 10;
-const colours = { model: "model", tool: "run", now: "now" } as const;
+const colors = { model: "model", tool: "run", now: "now" } as const;
 
 export function Trace(props: { round: Round; turnStartedAt: number; scaleMs: number; runs: boolean }) {
   const now = useNow(props.runs);
@@ -33,7 +33,7 @@ export function Trace(props: { round: Round; turnStartedAt: number; scaleMs: num
       {traceBars(segments, props.scaleMs).map((bar, at) => (
         <rect
           key={at}
-          class={colours[bar.is]}
+          class={colors[bar.is]}
           x={tenth(bar.x)}
           y={bar.is === "model" ? 4 : 1}
           width={tenth(bar.width)}
