@@ -5,29 +5,29 @@
 export interface Pace {
   /** How long a gap may take to close on its own: frames overtake each other. */
   readonly gapS: number;
-  /** Between two resumes, if the first did not return everything. */
+  /** The delay between two resumes, if the first did not return everything. */
   readonly resumeEveryS: number;
-  /** Until an unanswered resume is repeated. */
+  /** The wait before an unanswered resume is repeated. */
   readonly resumeAnswerS: number;
-  /** Until an unanswered message, ping or renewal is repeated. */
+  /** The wait before an unanswered message, ping or renewal is repeated. */
   readonly answerS: number;
   /** The longest `retry_after_s` that the client honors before it sends a message again. */
   readonly retryAfterMaxS: number;
-  /** Tries of one message on one connection, and of a refused resume. */
+  /** The number of tries of one message on one connection, and of a refused resume. */
   readonly tries: number;
-  /** Connections on which one message is sent before it is given up. */
+  /** The number of connections on which a message is tried before it is given up. */
   readonly connections: number;
-  /** Resumes in a row without progress before the failure is reported. */
+  /** The number of resumes in a row without progress before the failure is reported. */
   readonly resumes: number;
-  /** Silence in an open turn before it is reported: longer than an execution may take. */
+  /** The silence in an open turn that is reported: longer than an execution may take. */
   readonly silentS: number;
-  /** Between pings while a turn is open, to detect that the last frame was lost. */
+  /** The interval of pings while a turn is open, to detect that the last frame was lost. */
   readonly pingEveryS: number;
-  /** Between pings otherwise: API Gateway closes a connection after ten idle minutes. */
+  /** The interval of pings otherwise: API Gateway closes a connection after ten idle minutes. */
   readonly idlePingEveryS: number;
-  /** Unanswered pings, after which the connection counts as broken. */
+  /** The number of unanswered pings after which the connection counts as broken. */
   readonly pings: number;
-  /** Fraction of the token's remaining time after which it is renewed. */
+  /** The fraction of the token's remaining time after which it is renewed. */
   readonly renewAfter: number;
   /**
    * The age at which a connection is replaced, a random number in this range: API Gateway closes it after two hours.
@@ -36,13 +36,13 @@ export interface Pace {
   /** Upper bounds of the delay, one for each attempt to reconnect. The last one applies to all further attempts. */
   readonly reconnectDelaysS: readonly number[];
   /**
-   * Until a connection that does not open counts as failed: a cold authorizer and a cold function start one after the
-   * other.
+   * The time in which a connection must open before it counts as failed: a cold authorizer and a cold function start
+   * one after the other.
    */
   readonly openS: number;
-  /** A timer that fires this late means that the machine slept. */
+  /** If a timer fires this late, the machine slept. */
   readonly asleepS: number;
-  /** Until a connection that stays silent after a wake counts as broken. */
+  /** The time after a wake when a still silent connection counts as broken. */
   readonly wakeAnswerS: number;
 }
 

@@ -7,7 +7,7 @@ export interface Words {
   readonly text: string;
 }
 
-/** The maximum number of changed words. Above it, lines are compared; above the same number of lines, the whole texts. */
+/** The maximum number of changed words. Above it, lines are compared; above as many changed lines, the whole texts. */
 const MOST_EDITS = 1_500;
 /** The number of characters shown on each side of a change in a longer common text. */
 const CONTEXT_CHARS = 160;
