@@ -18,7 +18,7 @@ export interface PageConfig {
   readonly token?: "id" | "access";
   /** The bundles that have their own page at `/ui/<name>/`. */
   readonly ui?: readonly string[];
-  /** Suggestions of a new conversation on a local stage, in place of the first ones of the tour. */
+  /** Suggestions for a new conversation on a local stage, which replace the first ones of the tour. */
   readonly suggestions?: readonly string[];
 }
 

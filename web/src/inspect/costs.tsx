@@ -11,7 +11,7 @@ import { addressOf, type Placed } from "./rounds_list.ts";
 const w = words.costs;
 
 /**
- * A bar's step in pixels: as wide as fits, between the first (maximum) and the second (minimum); then the plot scrolls.
+ * The maximum and the minimum step of a bar in pixels. It is as wide as fits; below the minimum, the plot scrolls.
  */
 const WIDE = 32;
 const NARROW = 4;

@@ -45,7 +45,7 @@ function kindOf(char: string): Kind {
   return PUNCTUATION.test(char) ? "punctuation" : "letter";
 }
 
-/** Return true if marks between these two belong to the text on the side away from `near`. */
+/** Return true if marks between these two belong to the text beyond `near`. */
 function flanks(near: Kind, far: Kind): boolean {
   return near !== "blank" && (near !== "punctuation" || far !== "letter");
 }

@@ -96,7 +96,7 @@ export class BoundedLexer extends Lexer {
     const url = tokenizer.url.bind(tokenizer);
     tokenizer.url = (src) => url(cutAddress(src));
     tokenizer.emStrong = (src, masked) => this.#takeSpan(src, masked);
-    tokenizer.del = () => undefined; // `emStrong` comes first
+    tokenizer.del = () => undefined; // `emStrong` has already run
   }
 
   #takeSpan(src: string, masked: string): Tokens.Em | Tokens.Strong | undefined {

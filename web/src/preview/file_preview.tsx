@@ -115,7 +115,7 @@ export class FilePreview extends Component<Props, State> {
     return { is: "image", url };
   }
 
-  /** Open a fresh link in a separate tab; a download opens none. */
+  /** Follow a fresh link in a separate tab; a download opens no tab. */
   #follow = async (disposition: "preview" | "download"): Promise<void> => {
     const link = await this.props.open(this.props.file.path, disposition).catch(() => null);
     if (!link) return this.setState({ content: { is: "failed" } });

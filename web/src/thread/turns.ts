@@ -83,7 +83,7 @@ export function begun(turn: Turn, event: ClientEvent): Turn {
   return { ...next, place: 0 };
 }
 
-/** Let a round wait for the provider. Its later restart is not shown separately. */
+/** Let a round wait for the provider, which replaces the round's restart of the same time. */
 export function waiting(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const at = timeOf(event.ts);
@@ -183,7 +183,7 @@ export const summed = onReceipt((data) => ({
 
 const PARTS = ["model", "tools", "starting", "collecting", "preparing", "waiting"] as const;
 
-/** Return the parts that took any time. In turns of older releases, the time of no part is in between. */
+/** Return the parts that took any time. Time that belongs to none of them counts as `between`, also in older turns. */
 function partsOf(data: Data): readonly TimePart[] {
   const parts = PARTS.map((is): TimePart => ({ is, ms: numberOf(data, `${is}_ms`) }));
   const between = numberOf(data, "elapsed_ms") - parts.reduce((sum, { ms }) => sum + ms, 0);
@@ -211,7 +211,7 @@ export function costLineOf(row: Data): CostLine {
   };
 }
 
-/** Reasons for an end at which the answer is the part of an answer that was shown. */
+/** Reasons for an end at which the answer is an interrupted one: the part that was shown. */
 const CUT: ReadonlySet<string> = new Set(["stop", "token_limit"]);
 
 export function completed(turn: Turn, event: ClientEvent, n: number): Turn {

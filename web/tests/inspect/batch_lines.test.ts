@@ -26,7 +26,7 @@ describe.each(NAMES)("the log of the conversation %s", (name) => {
 });
 
 describe("an entry", () => {
-  it("shows the full data of the next round", () => {
+  it("names the artifacts and skills that the next round shows in full", () => {
     const entry = {
       kind: "decision",
       iteration: 0,

@@ -1,4 +1,4 @@
-/** The text of the title bar: the current activity, or the conversation's final state. Pure. */
+/** The text of the title bar: the current activity, or the number of turns while idle. Pure. */
 
 import { visible } from "../../markdown/index.ts";
 import { countTurns, openTurn, readoutOf, type Thread } from "../../thread/index.ts";

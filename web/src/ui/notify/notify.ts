@@ -13,7 +13,7 @@ import type { Page } from "../store/page.ts";
 import type { Store } from "../store/store.ts";
 
 const { notification: words } = shell;
-/** After a shorter turn, the user is probably still at the page. */
+/** The minimum duration of a reported turn. After a shorter one, the user is probably still at the page. */
 const LONG_MS = 30_000;
 
 export interface Notices {
