@@ -231,7 +231,7 @@ STALE = frozenset(
 TWICE = frozenset({"message admitted twice", "message in two turns"})
 NOWHERE = frozenset({"message in no turn", "turn stuck"})
 SCREEN = frozenset({"client missed or repeated events"})
-BEHIND = frozenset({"a batch behind the deletion"})
+BEHIND = frozenset({"a batch after the deletion"})
 ROUGH = {"fault": 0.12, "budget": 10}
 
 LATE_SECOND = Scenario((("a", SAY, 0), ("b", SAY, 9)))
@@ -458,7 +458,7 @@ MASKED = (
     Ablation(
         rule="R4 effects are done again on sight",
         patch=_no_redo,
-        why_masked="the sweeper starts what nobody started",
+        why_masked="the sweeper starts executions that were not started",
     ),
     Ablation(
         rule="R7 an execution is named by its epoch",

@@ -106,7 +106,7 @@ def left_behind(simulation: Simulation, lane: Lane) -> Iterator[str]:
     if len(ends) > 1:
         yield "deleted twice"
     if len(simulation.puts) > ends[0] + 1:
-        yield "a batch behind the deletion"
+        yield "a batch after the deletion"
     if not simulation.told_deleted:
         yield "never told that it is deleted"
     log: MemoryLog = simulation.log
