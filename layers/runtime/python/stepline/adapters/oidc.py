@@ -6,7 +6,7 @@ The key set is cached for five minutes, so that a withdrawn key is accepted for 
 an unknown key fetches it again, at most every 30 s. Only RS256 and ES256 are accepted, independent of the
 token's header; of the header only the key id is used, which is looked up in the issuer's own set.
 
-Source: docs/concepts/security.md#who-is-there.
+Source: docs/concepts/security.md#authentication.
 """
 
 from __future__ import annotations

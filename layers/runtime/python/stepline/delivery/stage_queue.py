@@ -3,7 +3,7 @@
 A turn that has an execution holds one of the stage's slots; like the slots of accounts it comes and goes with the mark of
 its lane. Whoever frees one lets the first of those who wait begin, and so does whoever has just queued one: the slot may
 have come free in between. Without a bound nothing is read or written here.
-Source: docs/concepts/log.md#in-line.
+Source: docs/concepts/log.md#queued-turns.
 """
 
 from __future__ import annotations

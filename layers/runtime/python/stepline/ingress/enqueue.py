@@ -1,7 +1,7 @@
 """The bound on the turns that have an execution at once: a turn begins with a slot of the stage, or waits in line for one.
 
 Whatever would start an execution at the entrance comes through here: a message that opens a turn, and an answer to a
-request for an approval. A stop begins beyond the bound, since it ends what it begins. Source: docs/concepts/log.md#in-line.
+request for an approval. A stop begins beyond the bound, since it ends what it begins. Source: docs/concepts/log.md#queued-turns.
 """
 
 from __future__ import annotations

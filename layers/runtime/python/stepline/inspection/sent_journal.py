@@ -1,6 +1,6 @@
 """The request of a round in the layout `journal`, rendered again: from the log, its facts, and the stored contents it showed.
 
-Source: docs/concepts/context.md#what-was-sent.
+Source: docs/concepts/context.md#the-recorded-request.
 """
 
 from __future__ import annotations

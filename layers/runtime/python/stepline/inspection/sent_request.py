@@ -2,7 +2,7 @@
 
 The log says what the model had read (`rendered`), the fold makes the same text of it, and the decision has the rest: see
 `Sent`. Whether the bytes are equal is known by their digest, which was taken of what was sent.
-Source: docs/concepts/context.md#what-was-sent.
+Source: docs/concepts/context.md#the-recorded-request.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A step's name is (turn, epoch, iteration, phase). If the state is of another turn or epoch, parked or queued, the step
 ends (`stop`); if the state is beyond the name, the step was already done (`beyond`: take the state's route).
-Source: docs/concepts/log.md#who-may-put.
+Source: docs/concepts/log.md#fencing.
 """
 
 from __future__ import annotations

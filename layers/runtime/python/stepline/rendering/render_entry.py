@@ -9,7 +9,7 @@ event; an external event always has that line. Long values are cut, and the even
 
 Everything that the model reads is bounded. Messages of user and model are shown up to `TEXT_BYTES`, results
 of tools up to `RESULT_PREVIEW_CHARS`; a cut text says how much is missing, and its path leads to the whole.
-Source: docs/concepts/context.md#what-the-model-reads and #what-is-too-long.
+Source: docs/concepts/context.md#what-the-model-reads and #long-texts.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ PERMISSIONS: Final = (
     "ecs:RunTask, StopTask, DescribeTasks, DescribeTaskDefinition, iam:PassRole and logs:GetLogEvents"
 )
 STARTED_BY: Final = "stepline-doctor"
-REMAINS: Final = "docs/concepts/execution.md#what-remains"
+REMAINS: Final = "docs/concepts/execution.md#known-limitations"
 PATIENCE_S: Final = 240.0
 PAUSE_S: Final = 2.0
 
