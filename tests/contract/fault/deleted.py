@@ -79,7 +79,7 @@ def broken_deletion(driver: DeletingDriver) -> list[str]:
 def _ends(kept: list[Batch]) -> Iterator[str]:
     deletions = [batch.n for batch in kept for entry in batch.entries if isinstance(entry, Deleted)]
     if deletions != [kept[-1].n]:
-        yield "something behind the deletion"
+        yield "something after the deletion"
 
 
 def _left(driver: DeletingDriver) -> Iterator[str]:
