@@ -3,7 +3,7 @@
     picture, PDF, document of Office, text      taken, if nothing speaks against it
     anything else                               refused
 
-Source: docs/how-to/uploads.md#what-is-taken.
+Source: docs/how-to/uploads.md#accepted-files.
 """
 
 from __future__ import annotations
