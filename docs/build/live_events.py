@@ -338,7 +338,7 @@ def _limits() -> list[str]:
         "|---|---|",
         *(f"| `{code}` | {(CLIENT | EVENT_SOURCE)[code]} |" for code in CODES),
         "",
-        "All others are among the [errors](errors.md#what-a-client-is-told).",
+        "All others are among the [errors](errors.md#client-errors).",
         "",
     ]
 
