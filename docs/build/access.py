@@ -15,18 +15,18 @@ PATH: Final = DOCS / "reference/access.md"
 _HEAD = """\
 # Access
 
-Made from `stacks/access.py` by `make docs`; a test keeps it in step, and another compares every
+Generated from `stacks/access.py` by `make docs`; a test compares the page with it. Another test compares every
 statement of every role in the templates of stage `prod` with a list written by hand (`tests/data/roles.txt`).
 
-Each function has a role of its own, and nobody has a managed policy. Besides what stands here, a function may write
-to its own log group. Rights that a deployment has no use for are not given: those marked *tasks* are there only where
-programs run in tasks (`exec_image`), `execute` only where they run beside the functions, a right on the model's
+Each function has its own role, and no role has a managed policy. In addition to this list, a function may write
+to its own log group. Rights that a deployment does not need are not granted: those marked *tasks* exist only if
+programs run in tasks (`exec_image`), `execute` only if they run next to the functions, a right on the model's
 key or on the models by `model_provider`, a right on the URL of a Redis by `redis_secret_arn`, rights on memory and its embedding
 model by `memory`.
 
-A transaction needs the rights of what it is made of. Requests that a task makes on objects are signed by the role of
+A transaction needs the rights of its parts. A task's requests for objects are signed by the role of
 `act`, so they can do what `act` can, each on its one object until it expires. A role that may read objects but not
-look for them is told that it may not where an object is not there; who has to know the difference may look below `exec/`.
+list them gets "access denied" for a missing object; a role that needs the difference may list below `exec/`.
 """
 
 
@@ -43,19 +43,19 @@ def render() -> str:
             *_rows("task", _task_rights(), only=TASKS),
             *_rows("task's start", _start_rights(), only=TASKS),
             "",
-            "Where AWS builds the image, as by default, there are two more: a build reads its source, pushes into the image's repository and",
+            "If AWS builds the image, as by default, there are two more: a build reads its source, pushes into the image's repository and",
             "writes its own log, and the function that CloudFormation calls starts that build and writes its own log.",
             "",
             "The function that uploads the chat page reads the archives of its release by their names, writes, lists and deletes objects of",
-            "the page's own bucket, and writes its own log. That bucket is read by the page's distribution alone.",
+            "the page's own bucket, and writes its own log. Only the page's distribution reads that bucket.",
             "",
-            "On what:",
+            "Targets:",
             "",
             *given,
             "",
-            "## What stands on everything",
+            "## Actions on every resource",
             "",
-            "No action is given with a `*` in its name. On the resource `*` stand these alone; a test fails for another:",
+            "No granted action has a `*` in its name. Only these are granted on the resource `*`; a test fails for any other:",
             "",
             "| action | why |",
             "|---|---|",

@@ -58,7 +58,7 @@ backticks without angle brackets.
 |---|---|---|---|
 {channels}
 
-An application may declare [channels of its own](../how-to/stream-channels.md). Unless it says otherwise, its format
+An application may declare [its own channels](../how-to/stream-channels.md). Unless it says otherwise, the format
 decides where a tag is only text:
 
 | format | a tag is only text |
@@ -79,17 +79,17 @@ decides where a tag is only text:
 | `<thinking>…</thinking>` outside of channels | tags in it are text, and all of it is dropped |
 | nothing more | the open instance closes with the reason (`eof`, `cancelled`, `policy`, `provider_error`), `truncated` |
 
-What is dropped is counted and told in a notice. The recorded body is what the model wrote, character for
+Dropped text is counted and reported in a notice. The recorded body is the model's text, character for
 character: marks without width and joiners stay, and nothing is normalised.
 
 ## The decision
 
-One JSON object, bare or in a fence. It is read strictly, and if that fails once more for what it can only have
-meant. What other notations write counts as it is: a comma too many, comments, `None`, `True` and `False`, single and curly
-quotes, raw line breaks, and a backslash that begins no escape (`\\d`, `\\'`). What had to be guessed counts for an answer, and for
-a call only where a generation is read tolerantly: quotes that are not escaped, missing commas and brackets, and backslashes
-that may mean two things, as in `C:\\Users\\new`. Nothing is completed that just stops. Of a key that comes twice the first
-counts; other keys are read over.
+One JSON object, bare or in a fence. It is read strictly, and if that fails, once more for its only possible
+meaning. Other notations count fully: an extra comma, comments, `None`, `True` and `False`, single and curly
+quotes, raw line breaks, and a backslash that begins no escape (`\\d`, `\\'`). A guess counts for an answer, and for
+a call only if a generation is read tolerantly: quotes that are not escaped, missing commas and brackets, and backslashes
+with two possible meanings, as in `C:\\Users\\new`. Truncated text is never completed. If a key is repeated, the first
+counts; other keys are ignored.
 
 | field | type | meaning |
 |---|---|---|
@@ -97,48 +97,48 @@ counts; other keys are read over.
 
 ## The beginning
 
-A generation begins with its thinking. Where it is read strictly (`STEPLINE_PROTOCOL`), the model's call is ended as
-soon as it cannot begin so any more, and the round is tried again. Where it is read tolerantly, up to
+A generation begins with its thinking. If it is read strictly (`STEPLINE_PROTOCOL`), the model's call is ended as
+soon as that is impossible, and the round is tried again. If it is read tolerantly, up to
 {preamble_chars} characters before the first channel, and another first channel, cost a notice.
 
 ## Several actions
 
-Every decision channel that is not blank is one action. How many a round takes, and which together, says
-`AI_REACT_AGENT_MULTI_ACTION`, and `STEPLINE_MAX_ACTIONS_PER_ROUND` ({actions_max}) at most how many:
+Every decision channel that is not blank is one action. `AI_REACT_AGENT_MULTI_ACTION` defines how many a round accepts and in which
+combination, and `STEPLINE_MAX_ACTIONS_PER_ROUND` ({actions_max}) the maximum:
 
-| mode | what a round takes |
+| mode | a round accepts |
 |---|---|
 | `off` | the first decision |
-| `safe_fanout` | what cannot depend on each other, by the table below and by what an action reads and writes |
-| `read_write_search` | reads, writes and searches by name, in any order: {listed}, and one program; no answer beside them |
+| `safe_fanout` | independent actions, by the table below and by what an action reads and writes |
+| `read_write_search` | reads, writes and searches by name, in any order: {listed}, and one program; no answer in the same round |
 
-A row is an action of the round, a column one that stands behind it; each is held against all that were admitted
+A row is an action of the round, a column a later one; each is compared with all that were admitted
 before it. A tool of two kinds fits if one of them does. The first action is always admitted.
 
 | | {kinds} |
 |---|{lines}|
 {matrix}
 
-One cell has an exception: behind an exploration that reads nothing of the conversation ({outside}) an exploitation
-runs that reads nothing but its own parameters ({literal}), because neither reads what the other makes. It waits for the
-next round if it cites a source that is not known yet, or if a word of {word_chars} letters and more that is looked for
-stands in it: then it may be meant to tell what is found.
+One cell has an exception. After an exploration that reads nothing of the conversation ({outside}) an exploitation
+runs that reads nothing but its own parameters ({literal}), because neither reads the other's result. It waits for the
+next round if it cites a source that is not known yet, or if it contains a word of {word_chars} letters and more of the
+search: then it may be meant to report the results.
 
-An action is admitted by its `action` and `tool_id`, as soon as it has written them: nothing of one that is refused is
-shown, and where nothing that follows could be admitted the model's call is ended. It counts for those behind it even
-if its parameters turn out bad; an answer behind one that cannot be read, or calls a tool that does not exist, is
-refused. What is admitted is then checked alone and against the others: the same call twice, the same file twice, a
-`ref:` to a file that the round itself writes. Whatever does not run costs a notice, with the number of the action
+An action is admitted by its `action` and `tool_id`, as soon as it has written them: nothing of a refused one is
+shown, and if no later action could be admitted the model's call is ended. It counts for those after it even
+if its parameters are invalid. An answer is refused if the decision before it cannot be read, or calls a tool that does not
+exist. Admitted actions are then checked alone and against the others: the same call twice, the same file twice, a
+`ref:` to a file that the round itself writes. An action that does not run costs a notice, with the number of the action
 (`index`, from 1) and the id that its call would have had (`parent_tool_call_id`); the others run, in their order, each
-under its own id. A round of which nothing is left is refused. No more than {asked_max} decisions of a generation are
-looked at, and none behind the first that finds no room.
+under its own id. A round without a remaining action is refused. At most {asked_max} decisions of a generation are
+read, and none after the first that exceeds the limit.
 
-A program stands in the code channel right behind its decision, before the next one; a round takes one.
-Documents (`rendering_tools.write_*`) are drawn by programs of ours and do not count as one. Beside an
-answer neutral actions run, and then the turn ends. An answer that the user has seen whole stands, whatever else is
-refused. One that the output limit cut in the middle is asked for again while rounds are left, and otherwise ends the
-turn with the part that was seen (`token_limit`). One that a broken connection cut is asked for again by the next
-attempt, `round.restarted`, and what was seen of it is void.
+A program is in the code channel right after its decision, before the next one; a round accepts one.
+Documents (`rendering_tools.write_*`) are drawn by programs of ours and do not count as one. If a round has an
+answer, neutral actions run with it, and then the turn ends. An answer that the user has seen complete is kept, whatever else is
+refused. One that the output limit cut is requested again while rounds are left, and otherwise ends the
+turn with the part that was seen (`token_limit`). One that a broken connection cut is requested again by the next
+attempt, `round.restarted`, and the shown part is void.
 
 ## Notices
 

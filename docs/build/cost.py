@@ -29,7 +29,7 @@ from stacks.deployment import Deployment
 from stacks.image import IMAGES_KEPT
 from stacks.page_files import PageFiles, read_headers
 from stacks.stage import Stage
-from stepline.model.tenancy.aws_price import LIST_PRICES_AS_OF, PRICE_REGION, UNITS
+from stepline.model.tenancy.aws_price import READ, REGION, UNITS
 
 PATH: Final = DOCS / "reference/cost.md"
 
@@ -54,10 +54,10 @@ DEPLOYMENTS: Final = {
 _HEAD: Final = f"""\
 # What it costs
 
-Made from the templates by `make docs`; a test keeps it in step. List prices of {PRICE_REGION}, {LIST_PRICES_AS_OF},
-without free tiers, taxes, and whatever else an account has agreed on.
+Generated from the templates by `make docs`; a test compares them. List prices of {REGION}, {READ},
+without free tiers, taxes and private agreements.
 
-## Idle cost: while nobody talks
+## Idle cost
 
 US dollars a month:
 """
@@ -65,22 +65,22 @@ US dollars a month:
 _NOTES: Final = f"""
 - An alarm that adds up metrics is billed for each of them. The first ten of an account are in its free tier.
 - The model's key is a secret of yours; Bedrock needs none.
-- A snapshot is billed for the memory its function is configured with, as long as its version exists. The version before is kept
-  until the next deployment, for a [way back](../how-to/deploy.md#by-parts), and no kept version is without its snapshot.
+- A snapshot is billed for the memory its function is configured with, as long as its version exists. The previous version is kept
+  until the next deployment, for a [rollback](../how-to/deploy.md#by-parts), and every kept version has its snapshot.
   Without snapshots the first message after a pause waits for the function's code to load.
-- Metrics of our own cost 0.30 USD each in a month in which they are counted all the time, less by the hour; at rest
-  none is. Two of them are counted for each tenant.
+- Our own metrics cost 0.30 USD each in a month in which they are counted all the time, less by the hour; an idle stage
+  counts none. Two of them are counted for each tenant.
 - The code of a function is 133 MB, of which bytecode is 37: 126 MB of dependencies, 6 of the library, 1 of handlers
-  (arm64, Python 3.13, `du`; Lambda takes 250). Storage of code is free up to 75 GB an account and region. What bytecode saves
+  (arm64, Python 3.13, `du`; Lambda takes 250). Storage of code is free up to 75 GB an account and region. The saving of bytecode
   at a cold start is in [measurements](bench.md).
 - The functions that a turn waits for have the memory with which cost times time of a mean call is least: 256 MB (authorizer) or
-  512 (socket, decide, act, close; what reads a conversation has at least that), [measured](bench.md) as `size_<function>`. Decide waits for the model: a round of five seconds costs
+  512 (socket, decide, act, close; a function that reads a conversation has at least that), [measured](bench.md) as `size_<function>`. Decide waits for the model: a round of five seconds costs
   0.000035 USD with 512 MB and twice that with 1,024, which would bring its first word 0.1 s earlier.
 - Logs are kept for {Stage.log_retention_days} days, unless the stage [chooses otherwise](../how-to/deploy.md#logs).
-- The chat page is files in S3 and a distribution of CloudFront: nothing while nobody opens it, and about 0.1 MB for who does.
-- There is no NAT gateway, no interface endpoint, no cache and no key of one's own: each costs more than all of this.
+- The chat page is files in S3 and a distribution of CloudFront: nothing while unused, and about 0.1 MB per visit.
+- There is no NAT gateway, no interface endpoint, no cache and no customer-managed key: each costs more than all of this.
 
-What else a deployment is made of costs nothing at rest:
+All other parts of a deployment cost nothing when idle:
 
 | | is billed |
 |---|---|"""
@@ -88,9 +88,9 @@ What else a deployment is made of costs nothing at rest:
 _TURN: Final = """
 ## A turn
 
-What AWS bills for an ordinary turn, part by part: a message, a round that writes a file, a round that answers, each with {stream_s:g} s of
-text at {tokens} tokens a second; one device listens, the functions are warm, nothing is limited. Counted by a front before the services
-that bills each request on the wire (`bench/ordinary_turn.py`), so it follows the code; the time of a function is what it waits for and
+AWS's bill for an ordinary turn, part by part: a message, a round that writes a file, a round that answers, each with {stream_s:g} s of
+text at {tokens} tokens a second; one device listens, the functions are warm, nothing is limited. A meter in front of the services
+bills each request on the wire (`bench/ordinary_turn.py`), so it follows the code; the time of a function is its waiting and
 {cpu_ms:.0f} ms of a whole core. US dollars for a thousand such turns:
 
 | | of one turn | USD |

@@ -49,7 +49,7 @@ def test_a_client_is_shown_the_link_and_what_the_path_leads_to(chat):
     (path,) = [cited.path for cited in entry.citations]
     chat.say(f"Read {path}")
     shown = [entry.blocks for entry in chat.entries(Resulted)][-1]
-    assert "".join(block.text for block in shown).count("Idle cost: while nobody talks") == 1
+    assert "".join(block.text for block in shown).count("## Idle cost") == 1
 
 
 def test_what_no_document_says_is_told(chat):
