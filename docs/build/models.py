@@ -67,7 +67,7 @@ def _roles() -> str:
     return f"""\
 # Models
 
-Generated from `stepline/adapters/anthropic/family.py`; a test keeps it in step.
+Generated from `stepline/adapters/anthropic/family.py`; a test compares them.
 
 A call names its purpose, a *role*, and a deployment maps roles to models:
 
@@ -75,7 +75,7 @@ A call names its purpose, a *role*, and a deployment maps roles to models:
 stepline deploy --stage prod -c model_roles='{{"*": "claude-opus-5-5", "{GATE_ROLE}": {{"model": "claude-haiku-5-5"}}}}'
 ```
 
-| role | asks for |
+|| role | produces ||
 |---|---|
 | `{DECISION_ROLE}` | the decision of a round |
 | `{GATE_ROLE}` | the title of a conversation, in version `v2` |
@@ -89,24 +89,24 @@ model's id, or an object:
 | field | default | meaning |
 |---|---|---|
 | `model` | that of `*` | the model's id; in Bedrock that of an inference profile (`global.anthropic.…`, `us.anthropic.…`) or its ARN |
-| `thinking` | off where the family can | `adaptive`, `disabled`, `between_tools`, or a budget in tokens, of 1,024 or more |
-| `effort` | the family's; `low` for small answers that are thought about | `low`, `medium`, `high`, `xhigh` or `max` |
-| `max_tokens` | the model's limit | caps what one call may have, thinking included |
-| `fallback` | none | the model that is asked if the first one declines, once |
+| `thinking` | off if the family allows || `adaptive`, `disabled`, `between_tools`, or a budget in tokens, of 1,024 or more |
+| `effort` | the family's; `low` for small answers with thinking | `low`, `medium`, `high`, `xhigh` or `max` |
+| `max_tokens` | the model's limit | caps the tokens of one call, thinking included |
+| `fallback` | none | the model that is called if the first one declines, once |
 | `cache_ttl` | `5m` | how long the provider keeps a prompt: `5m` or `1h` ([where an hour pays](../concepts/context.md#an-hour)) |
 
-A field that does not exist or a value that it cannot have is refused when a function starts, with the code `bad_setting`, and
-when the stage is synthesised. `stepline doctor --aws --stage` also says what a role's model refuses.\n"""
+An unknown field or an invalid value is refused when a function starts, with the code `bad_setting`, and
+when the stage is synthesised. `stepline doctor --aws --stage` also lists the choices that a role's model refuses.\n"""
 
 
 def _thinking() -> str:
     rooms = ", ".join(f"{tokens:,} at `{effort}`" for effort, tokens in ROOM_TOKENS.items())
     return f"""## Thinking
 
-Current models think before they answer unless told otherwise, and count that in `max_tokens`. The decision protocol has a
-thinking of its own, which is shown while it is written; a user would wait twice. Where a family can switch its own thinking off,
-it is off, for every role, until the role chooses `adaptive` or an effort above `high`. Where it cannot be switched off, the
-tokens that a call asks for are those of its text, with room for thinking beside them: {rooms}. A small answer (up to
+Current models think before they answer unless that is switched off, and count it in `max_tokens`. The decision protocol has its
+own thinking, which is shown while it is written; a user would wait twice. If a family can switch its own thinking off,
+it is off, for every role, until the role chooses `adaptive` or an effort above `high`. If it cannot be switched off, a
+call requests the tokens of its text, plus room for thinking: {rooms}. A small answer (up to
 {SMALL_TOKENS:,} tokens: titles, summaries, the last rounds of a steered turn) then has effort `low`.\n"""
 
 

@@ -25,73 +25,73 @@ FUNCTIONS: Final = int(QUOTAS["executions of functions"].limit)
 _HEAD: Final = """\
 # Scale
 
-What gives way first when more turns are open at once, which quota it is, and what can be done. The figures are of a simulation,
-`make simulate`, whose page this is; a test keeps them in step with the code. Nothing here was run at 100,000 turns on AWS.
+Which quota is reached first when more turns are open at once, and how to raise it. The figures are from a simulation,
+`make simulate`, which writes this page; a test compares them with the code. Nothing here was run at 100,000 turns on AWS.
 
-## What is simulated
+## The simulation
 
-- The turn is the measured one of [the cost page](../reference/cost.md#a-turn): each of its calls asks the table, by partition and index,
-  the bucket, the gateway and the machine for what it asked on the wire. A turn has {rounds} rounds in the mean (from {least} to {most}),
+- The turn is the measured one of [the cost page](../reference/cost.md#a-turn): each of its calls loads the table, by partition and index,
+  the bucket, the gateway and the machine as measured on the wire. A turn has {rounds} rounds in the mean (from {least} to {most}),
   each streams {stream_s:g} s at {tokens} tokens a second, and lasts {turn_s:.0f} s when nothing waits.
-- Text is posted at the relay's own intervals, and more rarely where the gateway refuses a piece, by the same two functions as
-  [a process does it](streaming.md).
+- Text is posted at the relay's own intervals, and more rarely if the gateway refuses a piece, by the same two functions as
+  in [a process](streaming.md).
 - Each turn's client is connected, and {idle} more that read; they ping as [clients do](streaming.md#what-a-client-must-do).
-- The number of turns rises for {ramp_min:.0f} minutes and then stays for one. The peaks below are means over a minute, of places held
-  the most at one time.
-- The first table has no limits: it is what would be asked for. In the others the quotas hold. Then as many turns run as
-  [the division of the executions](../how-to/deploy.md#how-many-turns-at-once) allows: {bound} of {executions:,}. {queue:,} more wait in line, and what
-  comes beyond them is refused and sent again.
+- The number of turns rises for {ramp_min:.0f} minutes and then stays constant for one. The peaks below are means over a minute, of slots held
+  the maximum at one time.
+- The first table has no limits: it shows the demand. In the others the quotas apply. Then as many turns run as
+  [the division of the executions](../how-to/deploy.md#how-many-turns-at-once) allows: {bound} of {executions:,}. {queue:,} more are queued, and further
+  ones are refused and sent again.
 - A round's prompt has {uncached:,} tokens that no cache has: that is an assumption, the rest is counted. One region, one stage, one
-  provider of models, quotas as a new account of a large region has them but for the ten executions that a very new one has.
+  provider of models, quotas of a new account in a large region, except the ten executions that a very new one has.
 
-## What is asked for
+## The demand
 
-Bold is more than the default. *Reached at* is the number of turns at once that reach it.
+Bold exceeds the default. *Reached at* is the number of turns at once that reach it.
 """
 
 _DEFAULTS: Final = """
 ## With the defaults
 
-*Breaks first* is the quota that fewest turns reach. *First text* is the time from the message of those that are run to the first word,
+*Breaks first* is the quota that the fewest turns reach. *First text* is the time from the message of a running turn to its first word,
 without the model's own.
 """
 
 _LIFTED: Final = """
-The same where the provider of the models has no limit, by a contract or by several models:
+The same if the model provider has no limit, by a contract or by several models:
 """
 
 _LEVERS: Final = """
-## What follows
+## Conclusions
 
-- **To {first} turns** the defaults do, and nobody waits. What a new account must ask for is only its
+- **To {first} turns** the defaults suffice, and no turn waits. A new account only has to raise its
   [executions of functions](../how-to/deploy.md).
 - **The model is first.** {model_turns} turns at once write all the tokens that the highest published tier allows, hidden thinking
   included. Everything else of the stage could run {factor:.0f} times as many.
 - **Then the functions**: each stream holds an execution of `decide` while the model writes, so {functions} turns would take all, and {bound} run
-  at once beside doors that stay open. Raised by request; until then the others wait in line and are told their place.
-- **Then the posts**, at {posts}: {posts_each:.1f} a second and turn at the usual pace. The relay gets rarer by itself, so text arrives in
-  larger pieces and nothing else is lost; with a piece every {slowest:g} s the same rate bears {posts_rare} turns. A second device of each user
+  at once with room left for clients' calls. Raised by request; until then the others are queued and see their position.
+- **Then the posts**, at {posts}: {posts_each:.1f} a second and turn at the usual rate. The relay slows down automatically, so text arrives in
+  larger pieces and nothing else is lost; with a piece every {slowest:g} s the same rate supports {posts_rare} turns. A second device of each user
   halves that: {both} and {both_rare}.
-- **The table's design holds** until every quota above was raised: its hottest shared partition is the row of what a tenant has
-  spent, and only if one tenant has {tenant} turns at once; the index of open lanes bears {lanes}. A conversation's own rows never meet.
+- **The table's design holds** until every quota above was raised: its hottest shared partition is the row of a tenant's
+  spending, and only if one tenant has {tenant} turns at once; the index of open lanes supports {lanes}. A conversation's own rows never conflict.
 
 ## Another transport
 
-Posts are the one thing that grows with devices as well as with turns. A publisher that is asked once for all devices of a conversation, as
-AppSync Events is by channel, belongs behind the port `Publisher` beside the gateway's: it would take the same frames, and resume and the
-log stay as they are. It begins to be of use where the quota of the gateway cannot be raised: from {posts_rare} turns at once with one
-device, from {both_rare} with two. Below that it changes nothing that a user sees. It is not built.
+Only posts grow with devices as well as with turns. A publisher that is called once for all devices of a conversation, as
+AppSync Events is by channel, could implement the port `Publisher` next to the gateway's: it would send the same frames, and resume and the
+log would not change. It pays off once the quota of the gateway cannot be raised: from {posts_rare} turns at once with one
+device, from {both_rare} with two. Below that users see no difference. It is not built.
 
 ## Long-lived workers
 
-A function that streams waits almost all of its time, and is paid for it: {lambda_usd:.4f} USD an hour and stream with {mib} MB. A task with one
+A function that streams waits almost all of its time, and is billed for it: {lambda_usd:.4f} USD an hour and stream with {mib} MB. A task with one
 processor and 2 GB costs {task_usd:.4f} USD an hour, so it is cheaper as soon as it holds more than {even:.1f} streams at once, day and night. For {streams:,}
 streams all month functions cost {lambda_month:,.0f} USD. That is the price of not having a fleet: its deployment, draining, placement
-and the loss of many streams with one machine. Workers begin where an account is not given the executions that it needs (from {functions}
-turns by default; {ten:,} need {needed}), or where a thousand turns at once are the usual state and not the peak. A worker would take
-the place of `decide` alone: the fence decides who may put, wherever it runs. It is not built either.
+and the loss of many streams with one machine. Workers make sense if an account is not granted the executions that it needs (from {functions}
+turns by default; {ten:,} need {needed}), or if a thousand turns at once are the usual state and not the peak. A worker would
+replace only `decide`: the fence decides who may put, wherever it runs. It is not built either.
 
-## Where the quotas are from
+## Sources of the quotas
 
 Read in November 2026; other regions have less.
 
