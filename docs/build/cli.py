@@ -18,12 +18,12 @@ WIDTH_CHARS: Final = 96
 def render() -> str:
     """Return the page."""
     pages = [_help(words) for words in ((), *sorted(command_words(main)))]
-    head = ["# The command line", "", "Generated from `stepline --help`; a test keeps it in step.", ""]
+    head = ["# The command line", "", "Generated from `stepline --help`; a test compares them.", ""]
     return "\n".join([*head, *pages])
 
 
 def command_words(group: click.Group) -> Iterator[tuple[str, ...]]:
-    """Yield the words behind `stepline` that call each command: two for a command of a group within."""
+    """Yield the words after `stepline` that call each command: two for a command of a nested group."""
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from ((name, *words) for words in command_words(command))

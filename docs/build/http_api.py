@@ -19,7 +19,7 @@ PATH: Final = DOCS / "reference/http-api.md"
 
 HEAD: Final = """# Endpoints of the HTTP API
 
-Generated from the table of endpoints; a test keeps it in step. [openapi.json](openapi.json) has all types, and
+Generated from the table of endpoints; a test compares them. [openapi.json](openapi.json) has all types, and
 [the concept](../concepts/http-api.md) says how they fit together. A refusal of any endpoint may be {common}; one that takes a
 body may say {bodies}. [Codes](errors.md) are stable.
 """

@@ -66,7 +66,7 @@ def render() -> str:
         [
             "# The loop",
             "",
-            "Generated from `stepline/loop/graph.py`; a test keeps it in step.",
+            "Generated from `stepline/loop/graph.py`; a test compares them.",
             "",
             "```mermaid",
             render_mermaid().rstrip(),
@@ -86,7 +86,7 @@ def render() -> str:
             "|---|---|---|---|---|",
             *rows,
             "",
-            "Two of the words stand for errors of the service that runs the functions:",
+            "Two of the words mean errors of the service that runs the functions:",
             "",
             *(f"- `{word}`: {', '.join(f'`{name}`' for name in names)}" for word, names in ERRORS.items()),
             "",

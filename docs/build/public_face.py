@@ -28,7 +28,7 @@ GROUPS: Final = {
 HEAD: Final = """\
 # The public face
 
-What authors of bundles, services and clients import from `stepline`; a name is loaded when it is used, so the import
+The names that authors of bundles, services and clients import from `stepline`. A name is loaded when it is used, so the import
 itself costs nothing. Everything else is private to its package and may change. Generated from the docstrings by
 `make docs`.
 
@@ -42,7 +42,7 @@ TESTING: Final = (
 )
 
 ALIASES: Final = {"PayloadLike": "A payload, or a mapping with its fields."}
-"""Names of types, which have no docstrings of their own."""
+"""Names of types, which have no docstrings."""
 
 
 def render() -> str:
@@ -57,7 +57,7 @@ def render() -> str:
 
 def _table(title: str, lead: str, module: ModuleType, names: Iterable[str]) -> str:
     rows = "\n".join(f"| `{name}` | {_first_line(module, name)} |" for name in names)
-    return f"## {title}\n\n{lead}| name | what it is |\n|---|---|\n{rows}\n"
+    return f"## {title}\n\n{lead}|| name | description ||\n|---|---|\n{rows}\n"
 
 
 def _first_line(module: ModuleType, name: str) -> str:

@@ -16,7 +16,7 @@ def render() -> str:
         [
             "# Settings",
             "",
-            "Generated from `stepline/settings.py`; a test keeps it in step. An empty variable counts as absent.",
+            "Generated from `stepline/settings.py`; a test compares them. An empty variable counts as absent.",
             "",
             "| variable | default | unit | values | meaning |",
             "|---|---|---|---|---|",

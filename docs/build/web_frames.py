@@ -55,7 +55,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
     ),
     "DELETED": (
         reducer.DELETED,
-        "The refusal for a conversation that was deleted. The fold tells it, too, when the log says so.",
+        "The refusal for a deleted conversation. The fold also reports it when the log says so.",
     ),
     "UNKNOWN_ZONE": (session.UNKNOWN_ZONE, "The refusal of a time zone that the server does not know."),
 }
