@@ -16,16 +16,10 @@ from stepline.adapters.sandbox.tool_server import (
     SMALL_BYTES,
     SOCKET_MODE,
 )
-from stepline.model.program.execution import Isolation, RunLimits
+from stepline.model.program.execution import Isolation, Limits
 from stepline.programs.frame import HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX
 from stepline.programs.host import INSTEAD, RESULT_BYTES_MAX
-from stepline.programs.request_gate import (
-    HANGS_UP,
-    PARAMS_DEPTH_MAX,
-    PROTOCOL_VERSION,
-    REFUSED_MAX,
-    VALUES_MAX,
-)
+from stepline.programs.request_gate import DEPTH_MAX, HANGS_UP, REFUSED_MAX, VALUES_MAX, VERSION
 from stepline.tools.catalogue import default_registry
 
 PATH: Final = DOCS / "reference/executor-protocol.md"
@@ -34,22 +28,22 @@ MIB = 1024 * 1024
 REFUSED = {
     "wrong_peer": "the other end of the connection is another user; nothing it sends is read",
     "too_many_refusals": f"{REFUSED_MAX} requests of the run were refused; it gets no more connections",
-    "too_many_connections": "the run has all the connections it may have; later it may have another",
-    "frame_too_large": "a header announces more than a request may have",
+    "too_many_connections": "the run has reached its limit of connections; it can open another one later",
+    "frame_too_large": "a header announces more than the limit of a request",
     "frame_timeout": "a frame was begun and not completed in time",
     "deadline_over": "the run's time is over",
-    "bad_frame": "the body is no JSON object, or has no integer `id`",
-    "bad_version": f"`v` is not {PROTOCOL_VERSION}",
+    "bad_frame": "the body is not a JSON object, or has no integer `id`",
+    "bad_version": f"`v` is not {VERSION}",
     "unauthorized": "the token is not this run's",
     "unknown_type": "`type` is neither `hello` nor `call`",
     "already_confined": "a second hello",
     "hello_required": "a call before the hello",
-    "quota_exceeded": "the run has made all the calls it may make; refused ones count too",
-    "bad_params": "`params` is no object, holds too many values, or is not what the tool's schema takes",
+    "quota_exceeded": "the run has reached its limit of calls; refused ones count too",
+    "bad_params": "`params` is not an object, has too many values, or does not match the tool's schema",
     "unknown_tool": "no tool has this id",
     "tool_not_allowed": "the tool is the agent's own, or not granted to this run",
     "reply_too_large": "the tool's result does not fit into a reply",
-    "tool_failed": "the tool failed in a way that is no mistake of the program; the log of the supervisor has it",
+    "tool_failed": "the tool failed through no mistake of the program; see the supervisor's log",
 }
 """Codes of refusals, in the order of the checks, before the tool's own codes."""
 
@@ -58,19 +52,19 @@ ENDS = HANGS_UP | {"too_many_connections"}
 FOUND = {
     "backend": "the mode that started it",
     "seccomp": "the filter of system calls is in force",
-    "no_new_privs": "nothing it executes can gain rights",
+    "no_new_privs": "no process that it executes can gain rights",
     "landlock_abi": "version of Landlock that is in force; 0: the kernel has none, or the container's profile refuses it",
-    "uid": "the user it is, as itself sees it",
-    "namespaces": "what it does not share with its surroundings",
+    "uid": "its user id, as it sees it",
+    "namespaces": "the namespaces that it does not share with its host",
     "kernel": "the kernel's release",
     "signals": "the processes it may signal: those of its pid `namespace`; those of its own `domain`, or account; `self`",
-    "refused": "the calls that the jail did without, each with its error: `close_range: EPERM`",
+    "refused": "the calls that failed and that the jail works without, each with its error: `close_range: EPERM`",
 }
 """Fields of `Isolation`."""
 
 _TOKEN = "kP3…"  # noqa: S105 - an example of one
 _HELLO: dict[str, Any] = {
-    "v": PROTOCOL_VERSION,
+    "v": VERSION,
     "id": 1,
     "type": "hello",
     "token": _TOKEN,
@@ -87,7 +81,7 @@ _HELLO: dict[str, Any] = {
     },
 }
 _CALL: dict[str, Any] = {
-    "v": PROTOCOL_VERSION,
+    "v": VERSION,
     "id": 2,
     "type": "call",
     "token": _TOKEN,
@@ -95,19 +89,14 @@ _CALL: dict[str, Any] = {
     "params": {"paths": ["fi:turn_20261121T101500_ab12cd.outputs/report.md"]},
     "reason": "compare with the last report",
 }
-_RESULT: dict[str, Any] = {
-    "v": PROTOCOL_VERSION,
-    "id": 2,
-    "ok": True,
-    "result": {"status": "ok", "blocks": []},
-}
+_RESULT: dict[str, Any] = {"v": VERSION, "id": 2, "ok": True, "result": {"status": "ok", "blocks": []}}
 _ERROR: dict[str, Any] = {
-    "v": PROTOCOL_VERSION,
+    "v": VERSION,
     "id": 2,
     "ok": False,
     "error": {
         "code": "quota_exceeded",
-        "message": f"a run has at most {RunLimits().tool_calls} tool calls",
+        "message": f"a run has at most {Limits().tool_calls} tool calls",
         "where": "supervisor",
         "managed": True,
     },
@@ -127,9 +116,9 @@ def render() -> str:
             "",
             "Generated by `make docs`; a test compares it with the source.",
             "",
-            "How a program, which has no rights, asks its supervisor, which has some, to call a tool. The program's side is",
+            "How a program, which has no rights, requests a tool call from its supervisor, which has some. The program's side is",
             "`exec_task/executor/`, for this the standard library only; ours is `stepline/adapters/sandbox/tool_server.py` around",
-            "`stepline/programs/request_gate.py`. Whatever comes through this socket is hostile: see",
+            "`stepline/programs/request_gate.py`. All data from this socket is hostile: see",
             "[execution](../concepts/execution.md).",
             "",
             *_frames(),
@@ -144,7 +133,7 @@ def _frames() -> list[str]:
     return [
         "## Frames",
         "",
-        f"A Unix stream socket with mode {SOCKET_MODE:04o}, in a folder that the program cannot write to. Both ways go frames:",
+        f"A Unix stream socket with mode {SOCKET_MODE:04o}, in a folder that the program cannot write to. Both sides send frames:",
         f"the body's length in {HEADER_BYTES} bytes, big-endian, then the body, one JSON object in UTF-8. A connection carries",
         "any number of requests, one after the other, each with its reply.",
         "",
@@ -155,13 +144,13 @@ def _frames() -> list[str]:
         f"| requests of more than {SMALL_BYTES // 1024} KiB that are read or served at a time | {ROOM_BYTES // MIB} MiB; more wait |",
         f"| from a frame's first byte to its last, and for taking a reply | {FRAME_S:g} s |",
         f"| connections at a time | {CONNECTIONS_MAX} |",
-        f"| values in the parameters of a call, and their depth | {VALUES_MAX:,}, {PARAMS_DEPTH_MAX} |",
-        f"| calls of a run | {RunLimits().tool_calls} |",
+        f"| values in the parameters of a call, and their depth | {VALUES_MAX:,}, {DEPTH_MAX} |",
+        f"| calls of a run | {Limits().tool_calls} |",
         f"| refused requests of a run | {REFUSED_MAX} |",
         "| life of a connection | the run's |",
-        f"| what a call that still runs gets when the run ends | {GRACE_S:g} s; its record says `unfinished` |",
+        f|"| time for a running call when the run ends || {GRACE_S:g} s; its record says `unfinished` |",
         "",
-        "Bytes are no JSON; in parameters and results, at any depth, they are written as",
+        "JSON has no bytes; in parameters and results, at any depth, they are written as",
         '`{"__type__": "bytes", "__data__": "<base64>"}`.',
         "",
     ]
@@ -172,21 +161,21 @@ def _requests() -> list[str]:
         "## Requests and replies",
         "",
         "The first request of a run is its hello. The jail sends it after it has closed itself, before the program's first",
-        "line; a run without a hello counts as one whose program never ran.",
+        "line. Without a hello, the program counts as never run.",
         "",
         *_json(_HELLO),
         "| `isolation` | |",
         "|---|---|",
         *(f"| `{field.name}` | {FOUND[field.name]} |" for field in fields(Isolation)),
         "",
-        "Every other request is a call. `reason` may be left out; it is for people who read the program, and nothing keeps",
-        "it.",
+        "Every other request is a call. `reason` may be left out; it is for people who read the program, and is not",
+        "stored.",
         "",
         *_json(_CALL),
-        "`result` is what the tool returns: a value of its own for programs, or its status and blocks.",
+        "`result` is the tool's result: its value for programs, or its status and blocks.",
         "",
         *_json(_RESULT),
-        "`managed` says that the error is a considered answer and not an accident.",
+        "`managed` says that the error is intended and not an accident.",
         "",
         *_json(_ERROR),
     ]
@@ -196,21 +185,21 @@ def _checks() -> list[str]:
     return [
         "## Order of checks",
         "",
-        "Who may not speak learns that and no more, so the order is part of the protocol. The peer is asked of the kernel",
+        "An unauthorized peer learns only that, so the order is part of the protocol. The kernel identifies the peer",
         "(`SO_PEERCRED`) before a byte is read; tokens are compared in constant time, and a server without one refuses",
-        "all. Until then the fields of a request are found and not read, and parameters are built when they are known to be",
-        "few: a hostile frame costs its own size and no more.",
+        "all. Until then the fields of a request are located and not read, and parameters are built only after they are",
+        "counted: a hostile frame costs no more than its own size.",
         "",
-        "After a code marked *hangs up* the connection is closed: the stream has no next frame, or its other end has no",
-        f"business here. So it is from the refusal number {REFUSED_MAX} of a run on, whatever its code. A refusal that ends the",
+        "After a code marked *hangs up* the connection is closed: the stream has no next frame, or its peer is not",
+        f"authorized. The same applies from the refusal number {REFUSED_MAX} of a run on, whatever its code. A refusal that ends the",
         "connection has the `id` 0. Calls that a tool or the registry of tools refuses count as calls, not as refusals.",
         "",
         "| code | means | |",
         "|---|---|---|",
         *(f"| `{code}` | {what} | {'hangs up' if code in ENDS else ''} |" for code, what in REFUSED.items()),
         "",
-        f"A result of more than {RESULT_BYTES_MAX:,} bytes is replaced by `reply_too_large`. Whatever a call comes to, refused or",
-        "not, it is in the run's record with its parameters, its duration and the beginning of what it returned.",
+        f"A result of more than {RESULT_BYTES_MAX:,} bytes is replaced by `reply_too_large`. Every call, refused or",
+        "not, is in the run's record with its parameters, its duration and the beginning of its result.",
         "",
     ]
 
@@ -219,12 +208,12 @@ def _tools() -> list[str]:
     return [
         "## Tools",
         "",
-        "A tool is looked up by its id in the registry, never by the name of a module or an attribute. It must be meant for",
+        "A tool is looked up by its id in the registry, never by the name of a module or an attribute. It must be for",
         "programs (`in_exec` in its contract) and be granted to the run. Of the built-in tools these are:",
         "",
         *(f"- `{tool}`" for tool in granted()),
         "",
-        "The others are the agent's own, and a call of one is answered with what to do instead:",
+        "The others are the agent's own, and a call of one is answered with the alternative:",
         "",
         "| tool | instead |",
         "|---|---|",
