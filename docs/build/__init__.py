@@ -1,6 +1,6 @@
 """The generated pages of the documentation, one module each; `make docs` writes them.
 
-The folder is the table: every module beside `__main__` is a page, with its path in `PATH` and its text from
+The folder is the table: every module except `__main__` is a page, with its path in `PATH` and its text from
 `render()`.
 """
 

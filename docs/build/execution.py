@@ -409,7 +409,7 @@ def _docker() -> list[str]:
         "| capabilities | `CHOWN`, `DAC_OVERRIDE`, `FOWNER` | none | these and `KILL`, `SETGID`, `SETPCAP`, `SETUID` |",
         "| cpus, memory, pids, `extra_args` | no | yes | yes |",
         "| workspace | a volume in memory that both mount, as large as the run may need | the same | in memory |",
-        "|| descriptors | yes | no | yes, protected by the user id ||",
+        "| descriptors | yes | no | yes, protected by the user id |",
         "",
         "`extra_args` may limit resources and choose a runtime; an argument that would open the container is refused",
         f"(`docker_args_refused`). Allowed are {', '.join(f'`{name}`' for name in sorted(ALLOWED))}.",

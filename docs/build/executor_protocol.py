@@ -148,7 +148,7 @@ def _frames() -> list[str]:
         f"| calls of a run | {Limits().tool_calls} |",
         f"| refused requests of a run | {REFUSED_MAX} |",
         "| life of a connection | the run's |",
-        f|"| time for a running call when the run ends || {GRACE_S:g} s; its record says `unfinished` |",
+        f"| time for a running call when the run ends | {GRACE_S:g} s; its record says `unfinished` |",
         "",
         "JSON has no bytes; in parameters and results, at any depth, they are written as",
         '`{"__type__": "bytes", "__data__": "<base64>"}`.',

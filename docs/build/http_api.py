@@ -20,8 +20,8 @@ PATH: Final = DOCS / "reference/http-api.md"
 HEAD: Final = """# Endpoints of the HTTP API
 
 Generated from the table of endpoints; a test compares them. [openapi.json](openapi.json) has all types, and
-[the concept](../concepts/http-api.md) says how they fit together. A refusal of any endpoint may be {common}; one that takes a
-body may say {bodies}. [Codes](errors.md) are stable.
+[the concept](../concepts/http-api.md) explains how they work together. Any endpoint may refuse with {common}; one that takes a
+body also with {bodies}. [Codes](errors.md) are stable.
 """
 
 

@@ -111,7 +111,7 @@ def _classes() -> list[str]:
     return [
         "## Five classes",
         "",
-        "| class | covers | no turn is open | an answer waits for it | adds rounds | interrupts || unseen at the end | at a stop |",
+        "| class | covers | no turn is open | an answer waits for it | adds rounds | interrupts | unseen at the end | at a stop |",
         "|---|---|---|---|---|---|---|---|",
         *rows,
         "",

@@ -1,4 +1,4 @@
-"""docs/reference/models.md: the roles of a model, and what each family of models takes."""
+"""docs/reference/models.md: the roles of a model, and the parameters of each family of models."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ DECLINING: Final = """\
 ## Declining
 
 A model, or its provider's safeguards, may decline to answer. Then its text is void, and nothing is tried again: the role's
-`fallback` is asked once, as its own family is by default, and serves the rest of the turn; without one, or if it declines too,
+`fallback` is called once, by its own family's defaults, and serves the rest of the turn; without one, or if it declines too,
 the turn ends with the code `model_declined`. The decision in the log has the provider's category (`cyber`, `bio`, …) and
-explanation. A title or a summary that is declined twice is the runtime's own. A call by `stream_with_channels` ends with the
-stop reason `refusal`, and asks no fallback.
+explanation. If a title or a summary is declined twice, the runtime writes it. A call by `stream_with_channels` ends with the
+stop reason `refusal`, and uses no fallback.
 
 ## Sampling
 
 A `temperature`, of an agent or of `stream_with_channels`, is sent to models of Bedrock under the API version before 2026-10-21.
-It has no effect on any other: the version 2026-10-21 knows no sampling parameters.
+It has no effect on any other: the version 2026-10-21 has no sampling parameters.
 """
 READING: Final = """\
-## What is read of an answer
+## Reading a response
 
-An answer is its text and the reason for its end. It is whole when a stop reason or `message_stop` has come, however the stream
+A response is its text and the reason for its end. It is complete once a stop reason or `message_stop` has arrived, however the stream
 then ends: without its last empty line, with `[DONE]`, or with a broken connection. A server that does not stream may send the
 message as one JSON. Text is read in a block's deltas, in the block as it begins, and in a message that begins with text. A
-stream that ends without either is cut, and asked again if no text has been shown (`stream_cut`); text that cannot be read, and
-data that is no JSON, are never skipped (`stream_malformed`).
+stream that ends without either is cut, and requested again if no text has been shown (`stream_cut`); unreadable text, and
+data that is not JSON, are never skipped (`stream_malformed`).
 
-Everything else is a fact beside the text: ids, the model's name, counters, details of a refusal, types of blocks that say it
-twice. One that is missing, or of another type than the protocol's, costs nothing but itself. The metric `FactsUnread` counts
+Everything else is a fact outside the text: ids, the model's name, counters, details of a refusal, redundant types of
+blocks. A fact that is missing, or of another type than the protocol's, is ignored alone. The metric `FactsUnread` counts
 those of another type, and the log line `facts beside an answer were not read` names their fields. Tokens that were not counted
 are estimated. Events and blocks of kinds that we do not know are skipped.
 """
 FAMILY_HEAD: Final = """\
 ## Families
 
-By the beginning of the model's name; in Bedrock, of what follows `anthropic.`. A model of no family (another maker's, the ARN of
-an application's own inference profile) is sent only what its role chose.
+By the beginning of the model's name; in Bedrock, of the part after `anthropic.`. A model of no family (another maker's, the ARN of
+an application's own inference profile) gets only the parameters that its role chose.
 
-| name begins with | thinks by itself | `thinking` it takes | effort, with its default in bold | answer at most | caches from | Bedrock's version |
+| name begins with | thinks by default | supported `thinking` | effort, with its default in bold | answer at most | caches from | Bedrock's version |
 |---|---|---|---|---|---|---|
 """
 FAMILY_TAIL: Final = """
@@ -75,7 +75,7 @@ A call names its purpose, a *role*, and a deployment maps roles to models:
 stepline deploy --stage prod -c model_roles='{{"*": "claude-opus-5-5", "{GATE_ROLE}": {{"model": "claude-haiku-5-5"}}}}'
 ```
 
-|| role | produces ||
+| role | produces |
 |---|---|
 | `{DECISION_ROLE}` | the decision of a round |
 | `{GATE_ROLE}` | the title of a conversation, in version `v2` |
@@ -89,7 +89,7 @@ model's id, or an object:
 | field | default | meaning |
 |---|---|---|
 | `model` | that of `*` | the model's id; in Bedrock that of an inference profile (`global.anthropic.…`, `us.anthropic.…`) or its ARN |
-| `thinking` | off if the family allows || `adaptive`, `disabled`, `between_tools`, or a budget in tokens, of 1,024 or more |
+| `thinking` | off if the family allows | `adaptive`, `disabled`, `between_tools`, or a budget in tokens, of 1,024 or more |
 | `effort` | the family's; `low` for small answers with thinking | `low`, `medium`, `high`, `xhigh` or `max` |
 | `max_tokens` | the model's limit | caps the tokens of one call, thinking included |
 | `fallback` | none | the model that is called if the first one declines, once |

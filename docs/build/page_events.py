@@ -1,4 +1,4 @@
-"""web/src/thread/known.json: the names of the events and lanes that the chat page has to have a place for."""
+"""web/src/thread/known.json: the names of the events and lanes that the chat page must show."""
 
 from __future__ import annotations
 

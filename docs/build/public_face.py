@@ -57,7 +57,7 @@ def render() -> str:
 
 def _table(title: str, lead: str, module: ModuleType, names: Iterable[str]) -> str:
     rows = "\n".join(f"| `{name}` | {_first_line(module, name)} |" for name in names)
-    return f"## {title}\n\n{lead}|| name | description ||\n|---|---|\n{rows}\n"
+    return f"## {title}\n\n{lead}| name | description |\n|---|---|\n{rows}\n"
 
 
 def _first_line(module: ModuleType, name: str) -> str:

@@ -1,4 +1,4 @@
-"""web/src/api/http_api.ts: a method for every endpoint of the HTTP API that a browser can ask."""
+"""web/src/api/http_api.ts: a method for every endpoint of the HTTP API that a browser can call."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ FRAMES: Final[tuple[type, ...]] = get_args(event.Frame)
 LANES: Final[tuple[type, ...]] = (lane.LaneOpened, lane.LaneClosed)
 EFFECTS: Final[tuple[type, ...]] = get_args(change.Effect)
 RENAMED: Final = {"kind": "messageKind"}
-"""Fields of effects whose names the tag of an effect has in TypeScript."""
+"""Fields of effects that are named like an effect's tag in TypeScript."""
 _NAMED: Final[dict[type, str]] = {event.ClientEvent: "EVENT", lane.LaneFacts: "FACTS"}
 _READERS: Final[dict[type[kinds.Type], str]] = {
     kinds.BoolType: "flag",
@@ -93,7 +93,7 @@ def render() -> str:
 
 
 def camel(name: str) -> str:
-    """Return a name of Python's as TypeScript has it."""
+    """Return the TypeScript spelling of a Python name."""
     return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
 
 
@@ -123,7 +123,7 @@ def _effect(kind: type) -> str:
 
 
 def _in_camel_case(kind: type, renamed: Mapping[str, str], *head: str) -> str:
-    """Return a value of the client's own: its fields in camel case, and the values within it as on the wire."""
+    """Return a value of the client: its fields in camel case, and the values within it as on the wire."""
     words, lines = cleandoc(kind.__doc__ or "").replace(" None ", " null "), [*head]
     for field in _info(kind).fields:
         name = renamed.get(field.name, camel(field.name))

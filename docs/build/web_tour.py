@@ -1,4 +1,4 @@
-"""web/src/words/en/tour.json: what the chat page offers in an empty conversation, with its labels."""
+"""web/src/words/en/tour.json: the suggestions of the chat page in an empty conversation, with their labels."""
 
 from __future__ import annotations
 

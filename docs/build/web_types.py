@@ -45,7 +45,7 @@ def render() -> str:
 
 
 def is_for_browsers(row: Endpoint) -> bool:
-    """Return False for an endpoint that redirects: a browser does not show where to."""
+    """Return False for an endpoint that redirects: a browser does not expose the target."""
     return not row.redirects
 
 
@@ -83,7 +83,7 @@ def _structs(kind: kinds.Type) -> Iterator[kinds.StructType]:
 
 
 def _leaves_out(kind: type) -> bool:
-    """Return True for a value that JSON has without its defaults."""
+    """Return True for a value whose defaults are left out in JSON."""
     return bool(kind.__struct_config__.omit_defaults)  # type: ignore[attr-defined]  # of every Struct
 
 
