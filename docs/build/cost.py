@@ -29,7 +29,7 @@ from stacks.deployment import Deployment
 from stacks.image import IMAGES_KEPT
 from stacks.page_files import PageFiles, read_headers
 from stacks.stage import Stage
-from stepline.model.tenancy.aws_price import READ, REGION, UNITS
+from stepline.model.tenancy.aws_price import LIST_PRICES_AS_OF, PRICE_REGION, UNITS
 
 PATH: Final = DOCS / "reference/cost.md"
 
@@ -54,7 +54,7 @@ DEPLOYMENTS: Final = {
 _HEAD: Final = f"""\
 # What it costs
 
-Generated from the templates by `make docs`; a test compares them. List prices of {REGION}, {READ},
+Generated from the templates by `make docs`; a test compares them. List prices of {PRICE_REGION}, {LIST_PRICES_AS_OF},
 without free tiers, taxes and private agreements.
 
 ## Idle cost

@@ -8,13 +8,13 @@ from msgspec.structs import fields
 
 from docs.build import DOCS
 from stepline.adapters.docker.command_line import ALLOWED
-from stepline.bootstrap.runtime_profile import FARGATE, KEYS, LIMITS, SELECTORS
+from stepline.bootstrap.runtime_profile import FARGATE, LIMITS, PROFILE_KEYS, SELECTORS
 from stepline.bundle.descriptor_set import FOLDER_VARIABLE, FORMS, MAX_BYTES
-from stepline.model.program.execution import Limits, RuntimeProfile
+from stepline.model.program.execution import RunLimits, RuntimeProfile
 from stepline.model.program.handover import SECRET_MAX_BYTES
 from stepline.programs.archive.member import ArchiveLimits
 from stepline.programs.bundle_files import BUNDLE_MAX_BYTES, BUNDLE_MAX_FILES
-from stepline.programs.contract import FILES_MAX
+from stepline.programs.contract import CONTRACT_FILES_MAX
 from stepline.programs.outcome import Envelope
 from stepline.programs.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
 from stepline.settings import EXEC_MODES
@@ -48,13 +48,13 @@ LIMIT = {
     "tool_calls": "calls of tools, refused ones too",
     "log_bytes": "the end of the output that is kept; all of it is counted",
 }
-"""Fields of `Limits`."""
+"""Fields of `RunLimits`."""
 
 CONTRACT = {
     "missing_turn_id": "the turn is not known; a mistake of ours",
     "missing_artifacts": "no contract",
     "invalid_artifacts_json": "a text that is not JSON",
-    "invalid_artifacts": f"not a list of objects, an empty one, or more than {FILES_MAX}",
+    "invalid_artifacts": f"not a list of objects, an empty one, or more than {CONTRACT_FILES_MAX}",
     "invalid_artifact_spec": "an item without `filename` or `description`, or with another `visibility`",
     "invalid_filename": "a file outside `files/` and `outputs/` of this turn, or one that conflicts with another",
     "exec_missing_code": "the channel `code` was empty",
@@ -251,13 +251,17 @@ def _keys() -> list[str]:
         "image": "`py-code-exec:latest`",
         "container_strategy": f"`{default.container_strategy}`",
         "network_mode": f"`{default.network_mode}`",
-        "memory": f"{Limits().memory_bytes // MIB // 1024} GiB",
+        "memory": f"{RunLimits().memory_bytes // MIB // 1024} GiB",
         "descriptor_payload_scope": f"`{default.descriptor_payload_scope}`",
     }
     return [
         "| key | default | meaning |",
         "|---|---|---|",
-        *(f"| `{key}` | {shown.get(key, 'none')} | {PROFILE[key]} |" for key in KEYS if key in PROFILE),
+        *(
+            f"| `{key}` | {shown.get(key, 'none')} | {PROFILE[key]} |"
+            for key in PROFILE_KEYS
+            if key in PROFILE
+        ),
         (
             f"| {', '.join(f'`{key}`' for key in FARGATE)} | none | mode `fargate`; also in a mapping `fargate`, which takes "
             "precedence. The default is the deployment's; `region` may only be its own |"
@@ -270,7 +274,7 @@ def _keys() -> list[str]:
 def _limits() -> list[str]:
     keys = {field: key for key, (field, _) in LIMITS.items()} | {"memory_bytes": "memory"}
     rows = []
-    for field in fields(Limits):
+    for field in fields(RunLimits):
         key = f"`{keys[field.name]}`" if field.name in keys else "none"
         rows.append(f"| `{field.name}` | {_shown(field.name, field.default)} | {key} | {LIMIT[field.name]} |")
     return [

@@ -16,10 +16,16 @@ from stepline.adapters.sandbox.tool_server import (
     SMALL_BYTES,
     SOCKET_MODE,
 )
-from stepline.model.program.execution import Isolation, Limits
+from stepline.model.program.execution import Isolation, RunLimits
 from stepline.programs.frame import HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX
 from stepline.programs.host import INSTEAD, RESULT_BYTES_MAX
-from stepline.programs.request_gate import DEPTH_MAX, HANGS_UP, REFUSED_MAX, VALUES_MAX, VERSION
+from stepline.programs.request_gate import (
+    HANGS_UP,
+    PARAMS_DEPTH_MAX,
+    PROTOCOL_VERSION,
+    REFUSED_MAX,
+    VALUES_MAX,
+)
 from stepline.tools.catalogue import default_registry
 
 PATH: Final = DOCS / "reference/executor-protocol.md"
@@ -33,7 +39,7 @@ REFUSED = {
     "frame_timeout": "a frame was begun and not completed in time",
     "deadline_over": "the run's time is over",
     "bad_frame": "the body is not a JSON object, or has no integer `id`",
-    "bad_version": f"`v` is not {VERSION}",
+    "bad_version": f"`v` is not {PROTOCOL_VERSION}",
     "unauthorized": "the token is not this run's",
     "unknown_type": "`type` is neither `hello` nor `call`",
     "already_confined": "a second hello",
@@ -64,7 +70,7 @@ FOUND = {
 
 _TOKEN = "kP3…"  # noqa: S105 - an example of one
 _HELLO: dict[str, Any] = {
-    "v": VERSION,
+    "v": PROTOCOL_VERSION,
     "id": 1,
     "type": "hello",
     "token": _TOKEN,
@@ -81,7 +87,7 @@ _HELLO: dict[str, Any] = {
     },
 }
 _CALL: dict[str, Any] = {
-    "v": VERSION,
+    "v": PROTOCOL_VERSION,
     "id": 2,
     "type": "call",
     "token": _TOKEN,
@@ -89,14 +95,19 @@ _CALL: dict[str, Any] = {
     "params": {"paths": ["fi:turn_20261121T101500_ab12cd.outputs/report.md"]},
     "reason": "compare with the last report",
 }
-_RESULT: dict[str, Any] = {"v": VERSION, "id": 2, "ok": True, "result": {"status": "ok", "blocks": []}}
+_RESULT: dict[str, Any] = {
+    "v": PROTOCOL_VERSION,
+    "id": 2,
+    "ok": True,
+    "result": {"status": "ok", "blocks": []},
+}
 _ERROR: dict[str, Any] = {
-    "v": VERSION,
+    "v": PROTOCOL_VERSION,
     "id": 2,
     "ok": False,
     "error": {
         "code": "quota_exceeded",
-        "message": f"a run has at most {Limits().tool_calls} tool calls",
+        "message": f"a run has at most {RunLimits().tool_calls} tool calls",
         "where": "supervisor",
         "managed": True,
     },
@@ -144,8 +155,8 @@ def _frames() -> list[str]:
         f"| requests of more than {SMALL_BYTES // 1024} KiB that are read or served at a time | {ROOM_BYTES // MIB} MiB; more wait |",
         f"| from a frame's first byte to its last, and for taking a reply | {FRAME_S:g} s |",
         f"| connections at a time | {CONNECTIONS_MAX} |",
-        f"| values in the parameters of a call, and their depth | {VALUES_MAX:,}, {DEPTH_MAX} |",
-        f"| calls of a run | {Limits().tool_calls} |",
+        f"| values in the parameters of a call, and their depth | {VALUES_MAX:,}, {PARAMS_DEPTH_MAX} |",
+        f"| calls of a run | {RunLimits().tool_calls} |",
         f"| refused requests of a run | {REFUSED_MAX} |",
         "| life of a connection | the run's |",
         f"| time for a running call when the run ends | {GRACE_S:g} s; its record says `unfinished` |",

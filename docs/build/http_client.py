@@ -10,7 +10,7 @@ import msgspec
 from docs.build import DOCS
 from stepline.api.endpoint import Endpoint, Nothing
 from stepline.api.endpoint_table import ENDPOINTS
-from stepline.api.openapi import NAME, takes_key
+from stepline.api.openapi import PATH_PARAMETER, takes_key
 
 PATH: Final = DOCS.parent / "layers/runtime/python/stepline/local/client/http_api.py"
 LINE_MAX_CHARS: Final = 110
@@ -42,7 +42,7 @@ def render() -> str:
 
 def _method(row: Endpoint, imports: set[tuple[str, str]]) -> str:
     """Return the method of an endpoint, and add its imports to `imports`."""
-    names = {name: "int" if name == "n" else "str" for name in NAME.findall(row.path)}
+    names = {name: "int" if name == "n" else "str" for name in PATH_PARAMETER.findall(row.path)}
     needed, optional = ["self", *(f"{name}: {kind}" for name, kind in names.items())], []
     given = [f'"{row.method}"', _path(row, imports)]
     if row.answer is not None:
@@ -86,7 +86,7 @@ def _verb(row: Endpoint, imports: set[tuple[str, str]]) -> tuple[str, str]:
 def _path(row: Endpoint, imports: set[tuple[str, str]]) -> str:
     """Return a path as source, with its names encoded."""
     text = row.path
-    for name in NAME.findall(row.path):
+    for name in PATH_PARAMETER.findall(row.path):
         text = text.replace(f"{{{name}}}", "{n}" if name == "n" else f"{{part({name})}}")
         text = text.replace(f"{{{name}+}}", f"{{rest({name})}}")
     imports |= {(TRANSPORT, encode) for encode in ("part", "rest") if f"{{{encode}(" in text}

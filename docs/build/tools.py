@@ -11,7 +11,7 @@ from docs.build.errors import TOOLS as CODES
 from stepline.loop.programs.tool_program import CALL_S
 from stepline.tools.catalogue import default_registry
 from stepline.tools.documents.rendering_tools import CONTENT_CHARS_MAX, TOKENS_MAX
-from stepline.tools.knowledge import SEARCH
+from stepline.tools.knowledge import SEARCH_KNOWLEDGE
 from stepline.tools.pull import REFS_MAX, TREE_FILES_MAX
 from stepline.tools.spec import ToolSpec, inner_objects, render_type
 from stepline.tools.workfiles import checkout, patch, rg, syntax_check, unified_diff
@@ -111,7 +111,7 @@ Files are listed in the order of their paths, without hidden ones (a name that b
 byte are skipped. Expressions are those of [RE2](https://github.com/google/re2/wiki/Syntax): no look-around, no back-references,
 linear time. Limits: {rg.FILES_MAX:,} files (`files_scan_truncated`), {rg.TOTAL_MAX_BYTES // _MIB} MiB read in all, and less for an expression
 of more than {rg.STEPS_MAX // rg.TOTAL_MAX_BYTES} instructions (`scan_truncated`), {rg.RESULT_CHARS:,} characters of previews
-(`matches_truncated`), {rg.PREVIEW_CHARS} of a line.
+(`matches_truncated`), {rg.MATCH_PREVIEW_CHARS} of a line.
 """,
     "react.pull": f"""\
 A refused path does not affect the others. A path of a bundle's [own](../how-to/write-a-bundle.md#paths-of-its-own) becomes a file
@@ -121,7 +121,7 @@ of this turn; refusals of its resolver are listed under `errors`. Limits: {REFS_
 No byte is copied: the files of this turn name the bytes of the earlier one, and one result of the log records all of them, so a checkout
 is complete or did not happen. A pull before it is allowed, and not needed. Files that this turn wrote below `files/` are not removed by
 `replace` without `force`; `removed` lists the removed ones. The origin of the files is at `ar:<turn>.react.workspace.checkout`.
-Limits: {REFS_MAX} paths, {checkout.FILES_MAX:,} files.
+Limits: {REFS_MAX} paths, {checkout.CHECKOUT_FILES_MAX:,} files.
 """,
 }
 CODES_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -166,7 +166,7 @@ CODES_OF: Final[Mapping[str, tuple[str, ...]]] = {
 
 def documented_specs() -> tuple[ToolSpec, ...]:
     """Return the contracts of all tools in the library, including those of only some agents."""
-    return (*default_registry(executes=True).specs, SEARCH)
+    return (*default_registry(executes=True).specs, SEARCH_KNOWLEDGE)
 
 
 def render() -> str:

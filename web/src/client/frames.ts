@@ -36,7 +36,7 @@ export const UNREADABLE: ReadonlySet<string> = new Set([
 /** The refusal for a conversation shorter than the client's cursor: another conversation has this name now. */
 export const BEYOND_END = "resume_beyond_end";
 
-/** The refusal for a conversation that was deleted. The fold tells it, too, when the log says so. */
+/** The refusal for a deleted conversation. The fold also reports it when the log says so. */
 export const DELETED = "conversation_deleted";
 
 /** The refusal of a time zone that the server does not know. */
