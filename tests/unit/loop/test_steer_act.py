@@ -144,7 +144,7 @@ def test_an_effect_that_may_not_repeat_is_settled_as_it_is_before_the_steer_is_h
         "Resulted",
         "Resulted",
         "Resulted",
-        "Steered",
+        "SteeredEntry",
     ]
     assert acting.results()[0] == ("test.a", "cancelled")
     assert acting.state.cursor.phase == "close"
