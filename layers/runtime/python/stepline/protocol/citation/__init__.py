@@ -1,1 +1,1 @@
-"""Citations in streamed text: tokens, links, and the places where a token is no citation."""
+"""Citations in streamed text: tokens, links, and the text in which a token is no citation."""

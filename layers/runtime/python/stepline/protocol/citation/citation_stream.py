@@ -3,12 +3,12 @@
 In HTML a whole `<sup class="cite" data-sids="1,3">…</sup>` is a token, too. Other text passes unchanged. A
 possible start of a token is held back until it is known to be one: never more than the longest token, which
 is some hundred characters, or two thousand with an element's content. Nothing is replaced inside code. A
-token in the place of a link's address waits for the character behind it: only before the link's end does the
-title fit that tells a citation from a link. One within brackets waits for their end: if they are a link's, it is its
-number alone.
+token in the position of a link's address waits for the next character: the title that distinguishes a citation from
+a link fits only at the link's end. A token within brackets waits for their end: within a link's brackets it becomes
+a plain number.
 
-A sid without a source is left out of the shown text, and so is what cannot be read, and a token in which no known
-sid remains. `unresolved` lists the sids, `unreadable` counts the tokens of which a part could not be read. Without any
+A sid without a source is left out of the shown text. So is an unreadable part, and a token without any known sid.
+`unresolved` lists the sids, `unreadable` counts the tokens of which a part could not be read. Without any
 sources nothing is replaced: no token could be meant as a citation.
 
 Source: docs/concepts/sources.md#citations.
@@ -71,7 +71,7 @@ class CitationStream:
     ) -> None:
         """Create a stream for these sources; a format without links (json, code) passes unchanged.
 
-        `pooled`: there are more sources than these, so even if these are none, a missing sid is unresolved.
+        `pooled`: the conversation has more sources than these, so a missing sid is unresolved even if these are none.
         """
         self._sources = sources
         self._sids = sorted(sources)
@@ -139,11 +139,11 @@ class CitationStream:
                 at = start + 1
                 continue
             shown.append(text[done:start])
-            place = self._read(text[done:start])
+            context = self._read(text[done:start])
             done, at = start, start + 1
-            if not place.is_text:
+            if not context.is_text:
                 continue
-            settled = _settle(place, text, token.end(), final=final) if token else None
+            settled = _settle(context, text, token.end(), final=final) if token else None
             if token is None or ids is None or settled is None:
                 self._held = text[start:]
                 return "".join(shown)
@@ -156,44 +156,44 @@ class CitationStream:
         return "".join(shown)
 
     def _read(self, text: str) -> CitationContext:
-        """Return the place at which the text so far ends."""
+        """Return the context at the end of the text so far."""
         text = "".join((*self._unread, text))
         self._unread.clear()
         return self._scanner.read(text)
 
-    def _render(self, ranges: Iterable[Range], place: CitationContext) -> str:
-        cited = (tuple(ranges), place)
+    def _render(self, ranges: Iterable[Range], context: CitationContext) -> str:
+        cited = (tuple(ranges), context)
         shown = self._shown.get(cited)
         if shown is None:
             shown = self._shown[cited] = self._link(*cited)
         return shown
 
-    def _link(self, ranges: Iterable[Range], place: CitationContext) -> str:
+    def _link(self, ranges: Iterable[Range], context: CitationContext) -> str:
         """Return the shown form of a token, and record its citations."""
         known, unknown = expand(ranges, self._sids)
         self._used |= dict.fromkeys(known)
         self._unresolved |= dict.fromkeys(unknown)
         if not known:
             return ""
-        return (html_links if self._html else markdown_links)([self._sources[sid] for sid in known], place)
+        return (html_links if self._html else markdown_links)([self._sources[sid] for sid in known], context)
 
 
-def _settle(place: CitationContext, text: str, end: int, *, final: bool) -> CitationContext | None:
-    """Return a token's place with what the text after its `end` says of it; None if that has not come yet."""
-    if place.brackets:
-        linked = _is_linked(text, end, place.brackets)
-        return None if linked is None and not final else place._replace(brackets=0, linked=bool(linked))
-    if place.closes:
-        behind = _BLANKS.match(text, end)
-        assert behind
-        if behind.end() == len(text) and not final and len(behind[0]) < _BLANKS_MAX:
+def _settle(context: CitationContext, text: str, end: int, *, final: bool) -> CitationContext | None:
+    """Return a token's context, completed by the text after its `end`; None if more text is needed."""
+    if context.brackets:
+        linked = _is_linked(text, end, context.brackets)
+        return None if linked is None and not final else context._replace(brackets=0, linked=bool(linked))
+    if context.closes:
+        blanks = _BLANKS.match(text, end)
+        assert blanks
+        if blanks.end() == len(text) and not final and len(blanks[0]) < _BLANKS_MAX:
             return None
-        return place._replace(titled=_closes(place, behind))
-    return place
+        return context._replace(titled=_closes(context, blanks))
+    return context
 
 
 def _is_linked(text: str, at: int, brackets: int) -> bool | None:
-    """Return True if one of the open brackets around `at` ends as a link's text does; None if no end has come yet."""
+    """Return True if one of the open brackets around `at` ends as a link's text does; None if none has ended yet."""
     inner = 0
     for mark in _LABEL.finditer(text, at):
         if mark.start() >= at + _LABEL_CHARS or mark[0][0] == "\n":
@@ -203,22 +203,22 @@ def _is_linked(text: str, at: int, brackets: int) -> bool | None:
         elif mark[0] == "]" and inner:
             inner -= 1
         elif mark[0] == "]":
-            behind = text[mark.end() : mark.end() + 1]
-            if behind in ("", "(", "["):
-                return bool(behind) or None
+            after = text[mark.end() : mark.end() + 1]
+            if after in ("", "(", "["):
+                return bool(after) or None
             brackets -= 1
             if not brackets:
                 return False
     return None if len(text) < at + _LABEL_CHARS else False
 
 
-def _closes(place: CitationContext, behind: re.Match[str]) -> bool:
-    """Return True if the blanks `behind` an address lead to its end, so that a title fits between the two.
+def _closes(context: CitationContext, blanks: re.Match[str]) -> bool:
+    """Return True if the `blanks` after an address lead to its end, so that a title fits between the two.
 
-    A title of the model's own leaves room for no other.
+    A title that the model wrote leaves no room for another.
     """
-    next_char = behind.string[behind.end() : behind.end() + 1] or "\n"
-    return len(behind[0]) < _BLANKS_MAX and next_char == place.closes
+    next_char = blanks.string[blanks.end() : blanks.end() + 1] or "\n"
+    return len(blanks[0]) < _BLANKS_MAX and next_char == context.closes
 
 
 def _may_raise(text: str) -> bool:

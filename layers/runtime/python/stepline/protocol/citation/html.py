@@ -1,4 +1,4 @@
-"""HTML: raised citations, and the places that are no running text.
+"""HTML: raised citations, and the parts that are not running text.
 
 A raised citation is `<sup class="cite" data-sids="1,3">[[S:1,3]]</sup>`. Running text excludes tags,
 comments, code and elements that browsers do not parse. Pieces may be cut before any `<` and any bracket.
@@ -36,7 +36,7 @@ _SIDS = re.compile("data-sids\\s*=([^>a-z]*)", re.IGNORECASE)
 _SHORT = re.compile(SHORT, re.IGNORECASE)
 
 MARK: Final = re.compile(f"{TOKEN_MARK}|<(?=[Ss]|\\Z)")
-"""The places in HTML where a citation, raised or not, may begin."""
+"""Positions in HTML where a citation, raised or not, may begin."""
 
 
 def _read(element: re.Match[str]) -> Ids | None:
@@ -44,9 +44,9 @@ def _read(element: re.Match[str]) -> Ids | None:
     head, _, body = element[0].partition(">")
     tokens = [read_ids(token["ids"]) for token in TOKEN.whole.finditer(body)]
     short = [parse_ids(token["ids"]) for token in _SHORT.finditer(body)]
-    told = _SIDS.search(head)
+    attribute = _SIDS.search(head)
     ranges = [span for spans in (*(token.ranges for token in tokens), *short) for span in spans]
-    ranges = ranges or (parse_ids(told[1].strip("\"' ")) if told else [])
+    ranges = ranges or (parse_ids(attribute[1].strip("\"' ")) if attribute else [])
     return Ids(ranges, any(token.unreadable for token in tokens)) if ranges else None
 
 
@@ -86,7 +86,7 @@ class MarkupScanner:
         self._link = False
 
     def read(self, text: str) -> CitationContext:
-        """Continue reading, and return the place at which `text` ends."""
+        """Continue reading, and return the context at the end of `text`."""
         at = 0
         while at >= 0:
             at = self._in_markup(text, at) if self._until else self._in_text(text, at)
@@ -98,7 +98,7 @@ class MarkupScanner:
         """Skip a citation as shown: it closes everything that it opens."""
 
     def _in_text(self, text: str, at: int) -> int:
-        """Go behind the next mark and open it; return -1 if there is none."""
+        """Go to the end of the next mark and open it; return -1 if there is none."""
         if not self._unparsed and (plain := _PLAIN.match(text, at)):
             at = plain.end()
         for mark in _MARK.finditer(text, at):
@@ -111,7 +111,7 @@ class MarkupScanner:
         return -1
 
     def _in_markup(self, text: str, at: int) -> int:
-        """Go behind the end of the open markup; return -1 if it stays open."""
+        """Go to the end of the open markup; return -1 if it stays open."""
         if self._until != ">":
             end = text.find(self._until, at)
             if end < 0:

@@ -1,6 +1,6 @@
 """Render citations as links. Titles and URLs come from the web, so none of them may act as markup.
 
-The form of a link depends on its place: behind `](` only a URL and its title fit, within a link none does.
+The form of a link depends on its context: after `](` only a URL and its title fit, within a link no other link does.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _IN_ATTRIBUTE: Final = {ord("&"): "&amp;"}  # everything else that ends an attri
 
 
 class CitationContext(NamedTuple):
-    """The place of a citation in a text.
+    """The context of a citation in a text.
 
-    `is_text` is false where nothing is replaced: in code, in tags. `raised` is within `<sup>`, `linked`
-    within a link. `brackets` are the open ones around it, each of which may be a link's. `address`: Markdown reads the following text as the URL of a link, `picture`: of an image.
-    `closes` is the character behind that URL if a title may stand before it, and `titled` is true if it comes.
-    `edge` is the preceding character.
+    `is_text` is false where nothing is replaced: in code, in tags. `raised` is within `<sup>`, `linked` within a link.
+    `brackets` are the open ones around it, each of which may be a link's. `address`: Markdown reads the following text
+    as the URL of a link, `picture`: of an image. `closes` is the character that ends that URL if a title may precede it;
+    `titled` is true once that character is found. `edge` is the preceding character.
     """
 
     is_text: bool = True
@@ -70,9 +70,9 @@ def safe_path(path: str) -> str:
 
 
 def markdown_link(source: Citation) -> str:
-    """Return `[title](url "S:1")`, whose title tells a citation from a link of the text's own.
+    """Return `[title](url "S:1")`, whose title distinguishes a citation from a link that the text itself contains.
 
-    A file without a URL has its logical path in that place, anything else is only its title.
+    A file without a URL uses its logical path as the URL; any other source is only its title.
     """
     title, address = plain_title(source), markdown_address(source, titled=True)
     if not address:
@@ -84,7 +84,7 @@ def markdown_link(source: Citation) -> str:
 def markdown_address(source: Citation, *, titled: bool) -> str:
     """Return `url "S:1"`, or the URL alone where no title fits; "" for a source without a URL.
 
-    A file's logical path stands for its URL, but not without the title: that would be a link to nowhere.
+    A file's logical path replaces its URL, but not without the title: that would be a link to nowhere.
     """
     url = safe_url(source.url)
     if not titled:
@@ -93,20 +93,20 @@ def markdown_address(source: Citation, *, titled: bool) -> str:
     return f'{url} "S:{source.sid}"' if url else ""
 
 
-def markdown_links(sources: Sequence[Citation], place: CitationContext) -> str:
-    """Return links to the sources; only the first one where one URL fits, none where it would be loaded.
+def markdown_links(sources: Sequence[Citation], context: CitationContext) -> str:
+    """Return links to the sources; only the first one if only one URL fits, none where it would be loaded.
 
-    Within a link, which holds no other, they are plain numbers.
+    Within a link, which cannot contain another, they are plain numbers.
     """
-    if place.picture:
+    if context.picture:
         return ""
-    if place.address:
-        addresses = (markdown_address(source, titled=place.titled) for source in sources)
+    if context.address:
+        addresses = (markdown_address(source, titled=context.titled) for source in sources)
         return next(filter(None, addresses), "")
-    links = " ".join(rf"\[S:{one.sid}\]" if place.linked else markdown_link(one) for one in sources)
+    links = " ".join(rf"\[S:{one.sid}\]" if context.linked else markdown_link(one) for one in sources)
     # Without the blank, the preceding character would turn the link into an image, an autolink or an escaped
     # bracket.
-    return f" {links}" if place.edge in ("!", "\\", "<") else links
+    return f" {links}" if context.edge in ("!", "\\", "<") else links
 
 
 def html_link(source: Citation) -> str:
@@ -117,9 +117,9 @@ def html_link(source: Citation) -> str:
     return f'<a href="{url.translate(_IN_ATTRIBUTE)}" target="_blank" rel="noopener noreferrer">{text}</a>'
 
 
-def html_links(sources: Sequence[Citation], place: CitationContext) -> str:
-    """Return links to the sources, in `<sup>` unless the place is raised; plain numbers within a link."""
-    links = " ".join(f"[S:{source.sid}]" if place.linked else html_link(source) for source in sources)
-    if place.raised:
+def html_links(sources: Sequence[Citation], context: CitationContext) -> str:
+    """Return links to the sources, in `<sup>` unless the context is raised; plain numbers within a link."""
+    links = " ".join(f"[S:{source.sid}]" if context.linked else html_link(source) for source in sources)
+    if context.raised:
         return links
     return f'<sup class="cite" data-sids="{",".join(str(source.sid) for source in sources)}">{links}</sup>'

@@ -1,4 +1,4 @@
-"""Markdown: places that are no running text (code, tags, programs), and places that expect a URL.
+"""Markdown: parts that are not running text (code, tags, programs), and positions that expect a URL.
 
 Pieces may be cut before any bracket. Each character is read once: a paragraph is carried from piece to piece
 as states and not as its text.
@@ -95,12 +95,12 @@ class ProseScanner:
         self._paragraph = _Paragraph()
         self._program = False  # within <script> or <style>
         self._signs = True  # the line so far holds only characters that may precede its text
-        self._skipped = ""  # stands for the citations shown since
+        self._skipped = ""  # replaces the citations shown since
         self._last = ""  # last character
         self._tail = ""  # the end of the text
 
     def read(self, text: str) -> CitationContext:
-        """Continue reading, and return the place at which `text` ends."""
+        """Continue reading, and return the context at the end of `text`."""
         if self._skipped:
             text, self._skipped = self._skipped + text, ""
         span = self._code.read(text)
@@ -126,7 +126,7 @@ class ProseScanner:
         return CitationContext(edge=edge, brackets=brackets)
 
     def _is_definition(self, text: str) -> bool:
-        """Return True if the text ends behind a definition's label whose line begins within the look-back."""
+        """Return True if the text ends right after a definition's label whose line begins within the look-back."""
         line = text.rfind("\n") + 1
         in_sight = line > 0 or len(self._tail) < LOOK_BACK_CHARS
         return in_sight and text.endswith("]:") and _DEFINITION.fullmatch(text, line) is not None
@@ -238,5 +238,5 @@ def _step_line(states: _States, kind: str) -> _States:
 def _step(table: _Table, states: _States, kind: str) -> _States:
     """Return the states of all tags that may be open after the next token."""
     rows = [table[state] for state in states]
-    behind = {row.get(kind, row[""]) for row in rows} - {""}
-    return frozenset(behind | {"begin"} if kind == "<" else behind)
+    following = {row.get(kind, row[""]) for row in rows} - {""}
+    return frozenset(following | {"begin"} if kind == "<" else following)

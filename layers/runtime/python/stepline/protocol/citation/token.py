@@ -23,7 +23,7 @@ SIDS_MAX: Final = 500
 """The maximum number of sids in a range, and in a text without known sources: the model chooses their number."""
 
 UNREADABLE_SID: Final = 0
-"""In the place of a sid: a token could not be read. No source has this number."""
+"""Marks a token that could not be read. No source has this number."""
 
 IDS_CHARS: Final = 400
 
@@ -94,7 +94,7 @@ def renumber_citations(text: str, numbers: Mapping[int, int]) -> str:
 
 
 class Ids(NamedTuple):
-    """The sids inside a token, and whether there are parts that cannot be read; one without any is such a part."""
+    """The sids inside a token, and whether it has unreadable parts; a token without any sid is unreadable."""
 
     ranges: list[Range]
     unreadable: bool

@@ -250,8 +250,8 @@ def identify(body: str) -> ActionIdentity:
     action, tool_id = _Word(), _Word()
     words = {ACTION: action, TOOL_ID: tool_id}
     FieldStream(words.get).feed(body)
-    told = ActionIdentity(action.text, tool_id.text)
-    return told if told.known else identify_fields(repair_object(body) or {})
+    streamed = ActionIdentity(action.text, tool_id.text)
+    return streamed if streamed.known else identify_fields(repair_object(body) or {})
 
 
 def identify_fields(fields: Mapping[str, object]) -> ActionIdentity:

@@ -1,10 +1,9 @@
 """Check a decision's call: against its tool's contract, by its references, and against the calls accepted before it.
 
-A reference is a parameter `ref:<path>`, which stands for the content at a path and is bound before the call runs.
-Bound are the parameters of `react.write`, and of tools outside `react.*` but for one that runs code, whose
-contract is shown before it runs. A value that begins with `ref:` is a reference. What it may stand for is
-decided with the decision; the content that it gets is fixed then, too, so that a call that is run again gets
-the same.
+A reference is a parameter `ref:<path>`. It is replaced by the content of the path before the call runs. References
+are bound in the parameters of `react.write` and of tools outside `react.*`, except for a tool that runs code, whose
+contract is shown before it runs. A value that begins with `ref:` is a reference. The target is checked with the
+decision, and its content is fixed then, too, so that a repeated call gets the same content.
 
 Source: docs/reference/tools.md#references.
 """
@@ -60,7 +59,7 @@ OLD_NAMES: Final[Mapping[str, str]] = {
 
 
 def new_name(tool_id: str, known: Container[str]) -> str:
-    """Return the name that a tool has now, if it had another one and is among those `known`; else ""."""
+    """Return the current name of a tool that was renamed, if it is among the `known` ones; else ""."""
     name = OLD_NAMES.get(tool_id, "")
     return name if name in known else ""
 
@@ -154,7 +153,7 @@ def _bad_contract(call: ToolCall, problem: str) -> DecisionError:
 REFERENCE: Final = "ref:"
 """The prefix of a parameter that refers to the content at a path."""
 SOURCES_PARAM: Final = "sources_list"
-"""The parameter that takes rows of the pool of sources, and nothing else."""
+"""The parameter that accepts only rows of the pool of sources."""
 
 NOT_VISIBLE: Final = "protocol_violation.param_ref_not_visible"
 NORMALIZED: Final = "protocol_warning.ref_path_normalized"
@@ -202,9 +201,9 @@ def find_references(value: Any, param: str = "") -> Iterator[tuple[str, str]]:
 def replace_references(
     value: Any, of: Callable[[str, Mapping[str, Any]], Any], schema: Mapping[str, Any]
 ) -> Any:
-    """Return parameters with every reference replaced by `of` its path and the schema of its place.
+    """Return parameters with every reference replaced by `of` its path and the schema of its position.
 
-    What takes a reference's place is not searched for others.
+    The replacement is not searched for references.
     """
     match value:
         case str() if value.startswith(REFERENCE):
@@ -242,11 +241,11 @@ def check_references(call: ToolCall, refer: Refer, notices: list[Notice]) -> Too
     fixed = {written: path for written, path in canonical.items() if written != path}
     if not fixed:
         return call
-    told = ", ".join(f"{cap(written, _PATH_CHARS)} is {path}" for written, path in fixed.items())
+    corrections = ", ".join(f"{cap(written, _PATH_CHARS)} is {path}" for written, path in fixed.items())
     notices.append(
         make_notice(
             NORMALIZED,
-            f"A reference takes a logical path: {told}. The call ran with that one.",
+            f"A reference takes a logical path: {corrections}. The call ran with that one.",
             tool_id=call.tool_id,
             refs=fixed,
         )
@@ -256,7 +255,7 @@ def check_references(call: ToolCall, refer: Refer, notices: list[Notice]) -> Too
 
 
 def _target(tool_id: str, param: str, written: str, refer: Refer) -> Referred:
-    """Return the target of a reference if its parameter takes it. Raises ToolError, PathError."""
+    """Return the target of a reference if its parameter accepts it. Raises ToolError, PathError."""
     found = refer(written)
     if param == SOURCES_PARAM and not found.path.startswith("so:"):
         raise ToolError(
@@ -272,20 +271,20 @@ def _target(tool_id: str, param: str, written: str, refer: Refer) -> Referred:
 
 
 WORD_CHARS: Final = 4
-"""The length from which a word of a search says what it is about."""
+"""The minimum length of a word of a search that identifies its subject."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 class Collisions:
-    """The calls of the actions accepted so far, what they look for, and the files they write."""
+    """The calls of the actions accepted so far, the words they search for, and the files they write."""
 
     def __init__(self, tools: Mapping[str, ToolSpecLike], turn: str, sources: Collection[int] = ()) -> None:
         """Check the calls of a turn; `sources` are the numbers that they may cite."""
         self._tools = tools
         self._turn = turn
         self._sources = sources
-        self._taken: list[tuple[int, ToolCall]] = []
+        self._accepted: list[tuple[int, ToolCall]] = []
         self._calls: dict[bytes, int] = {}
         self._writers: dict[str, int] = {}
 
@@ -324,16 +323,16 @@ class Collisions:
     def add(self, call: ToolCall, number: int, code: str | None = None) -> None:
         """Add a call that was checked, of the round's decision `number`."""
         self._calls[_identity(call, code)] = number
-        self._taken.append((number, call))
+        self._accepted.append((number, call))
         self._writers |= dict.fromkeys(self._files(call), number)
 
     def _check_apart(self, call: ToolCall) -> None:
-        """Raise DecisionError if a call may depend on an earlier one that was taken to be independent of it.
+        """Raise DecisionError if a call may depend on an earlier one although both were assumed to be independent.
 
-        It does where it cites a source that is not there yet, and may where a word of it is looked for.
+        It does if it cites a source that does not exist yet. It may if it contains a word that is searched for.
         """
         made = self._tools[call.tool_id]
-        looks = [one for one in self._taken if may_be_apart(self._tools[one[1].tool_id], made)]
+        looks = [one for one in self._accepted if may_be_apart(self._tools[one[1].tool_id], made)]
         if not looks:
             return
         text = " ".join(_texts_in(call.params)).casefold()
@@ -382,6 +381,6 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _words_of(look: ToolCall) -> list[str]:
-    """Return the words that a call looks for, the short ones only if there are no others."""
+    """Return the words that a call searches for; the short ones only if there are no others."""
     words = _WORD.findall(" ".join(_texts_in(list(look.params.values()))).casefold())
     return [word for word in words if len(word) >= WORD_CHARS] or words

@@ -1,8 +1,8 @@
 """The rule for several actions in a round: pure, applied during the stream and again at its end.
 
     off                one action a round
-    safe_fanout        by what actions do: exploration, exploitation, neutral (the matrix below), and by what
-                       they read, where that shows that two of them are independent
+        safe_fanout        by the effects of actions: exploration, exploitation, neutral (the matrix below), and by the
+                           content they read, if that shows that two of them are independent
     read_write_search  reads, writes and searches by the names of their tools, and one program
 
 The first action is always admitted; each later one is checked against every one admitted before it. A refusal
@@ -27,8 +27,8 @@ Strategy: TypeAlias = Literal["exploration", "exploitation", "neutral", "unknown
 """An action's role in the task: exploration, exploitation, neutral; a tool may have several roles."""
 
 Reads: TypeAlias = Literal["parameters", "outside", "conversation"]
-"""All that a call can depend on: its own parameters; what is not in the conversation; anything, as a tool does
-that does not say."""
+"""All that a call can depend on: its own parameters; content outside the conversation; anything (the default of a
+tool that does not declare it)."""
 
 ACTIONS_MAX: Final = 8
 
@@ -115,10 +115,10 @@ def _fits(earlier: Candidate, later: Candidate) -> bool:
 
 
 def may_be_apart(earlier: ToolTraits, later: ToolTraits) -> bool:
-    """Return True if an action that makes something can be independent of one before it that looks about.
+    """Return True if an action that makes something can be independent of an earlier one that searches.
 
-    Neither reads what the other makes. The parameters of both decide whether the later one speaks of what is
-    looked for: `Collisions` asks that when they are known.
+    Neither reads the output of the other. Whether the later one refers to the search depends on the parameters of both:
+    `Collisions` checks that once they are known.
     """
     looks, makes = earlier.strategies == ("exploration",), later.strategies == ("exploitation",)
     return looks and makes and earlier.reads == "outside" and later.reads == "parameters"

@@ -1,8 +1,8 @@
 """The JSON object in an instance's body, parsed strictly, and otherwise repaired as `lenient_json` reads it.
 
 Around the object, models write nothing, a fence with or without its end, or prose before and after; all are
-accepted. There must be exactly one object. One that only a repair can read, for its first key is in other quotes or
-behind a comment, counts where the body begins with it, or holds no other.
+accepted. There must be exactly one object. An object that only a repair can read, because its first key is in other
+quotes or follows a comment, counts if the body begins with it, or holds no other.
 
 The stream and the final validation call the same function, so both see the same object.
 """

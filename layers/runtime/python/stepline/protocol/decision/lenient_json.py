@@ -1,4 +1,4 @@
-r"""One JSON object as models write it, read leniently: what is missing is not made up, what is ambiguous is a guess.
+r"""Reads one JSON object leniently, as models write it: missing text is not invented, and ambiguous text is a guess.
 
 Certain are what other notations of the same value write: trailing commas, comments, Python's words, strings in single
 or curly quotes, raw line breaks, and a backslash that begins no escape (`\d`). A guess is anything more: a quote
@@ -159,7 +159,7 @@ class LenientReader:
         if char == ",":
             self.at += 1
             if not self._peek():
-                raise BeyondRepairError  # more was to come
+                raise BeyondRepairError  # the array or object is incomplete
         elif char and char not in _OPENER:
             self.guessed = True
 
@@ -274,7 +274,7 @@ class LenientReader:
         return "" if at > self._last and self.text.startswith("```", at) else self.text[at : at + 1]
 
     def _skip(self, at: int) -> int:
-        """Return the place after blanks and comments."""
+        """Return the position after blanks and comments."""
         for _ in range(_COMMENTS_MAX):
             blanks = _BLANKS.match(self.text, at)
             assert blanks is not None
@@ -286,7 +286,7 @@ class LenientReader:
 
 
 def _last_mark(text: str, at: int) -> int:
-    """Return the place of the last quote or bracket, -1 for none; the end of a list around the object is not counted."""
+    """Return the position of the last quote or bracket, -1 for none; the end of a list around the object is not counted."""
     end = len(text)
     if text[:at].rstrip().endswith("[") and not text[(closing := text.rfind("]")) + 1 :].strip(" \n\t`"):
         end = max(closing, 0)
@@ -294,7 +294,7 @@ def _last_mark(text: str, at: int) -> int:
 
 
 def _decode(escaped: str, quote: Quote) -> str:
-    """Return a part of a string without its escapes. Raises BeyondRepairError for one that is none."""
+    """Return a part of a string without its escapes. Raises BeyondRepairError for an invalid escape."""
     if "\\" not in escaped:
         return escaped
     if quote is not _PLAIN:
@@ -307,11 +307,11 @@ def _decode(escaped: str, quote: Quote) -> str:
 
 
 def _is_certain(raw: str) -> bool:
-    r"""Return True if the backslashes of a string that begin no escape can only be meant as such.
+    r"""Return True if the backslashes of a string that begin no escape are certainly literal.
 
-    They are not if they may be another language's escapes (`\x41`), nor beside escapes that may be no such: in a
+    They are not if they may be another language's escapes (`\x41`), nor next to escapes that may be literal: in a
     path or in a formula (`C:\Users\new`, `\alpha \frac`) a letter after the backslash begins a name, and in a
-    pattern `\b` is no character.
+    pattern `\b` is not a character.
     """
     names = letters = breaks = controls = False
     for escape in _ESCAPE.finditer(raw):

@@ -1,6 +1,6 @@
 """Judge a generation: from a transcript to the decisions that count, and notices for the model.
 
-Pure. A generation may hold several decisions; each is accepted or refused by itself, and a generation without
+Pure. A generation may hold several decisions; each is accepted or refused separately, and a generation without
 an accepted one is refused and runs nothing. Errors that can be corrected without a guess are corrected and
 reported in a notice, because a refusal costs a round. An answer that the user has seen is never taken back.
 
@@ -106,10 +106,10 @@ def read_decision(
         tolerated += check_shape(transcript, strict=rules.strict)
         check_decisions(transcript)
     except DecisionError as refused:
-        told = [_refusal(refused, cut)]
+        notices = [_refusal(refused, cut)]
     else:
         ruling = rule_on(transcript, rules, cut=bool(cut))
-        told = _told(ruling, cut)
+        notices = _refusal_notices(ruling, cut)
     kept = ruling.kept
     answers = any(one.candidate.ends for one in kept)
     guilty = next((one for one in ruling.refused if one.identity.action in _ENDS), None)
@@ -117,10 +117,10 @@ def read_decision(
     salvages = not answers and bool(streamed_answer.strip()) and (rules.last_round or not partial)
     if salvages:
         kept = tuple(one for one in kept if one.candidate.neutral)
-        told = [_answer_kept(guilty, told), *(told if ruling.count > 1 else ())]
+        notices = [_answer_kept(guilty, notices), *(notices if ruling.count > 1 else ())]
     elif kept:
         # For a refused generation, tolerated errors do not matter, and "the rest counts" would be false.
-        told = [*tolerated, *ruling.notices, *told]
+        notices = [*tolerated, *ruling.notices, *notices]
     salvaged = [ParsedDecision(action="complete", final_answer=streamed_answer)] if salvages else []
     decisions = (*(one.decision for one in kept), *salvaged)
     return RoundVerdict(
@@ -130,7 +130,7 @@ def read_decision(
         thinking=thoughts(transcript),
         code="\n".join(body for body in transcript.bodies(CODE.name) if body.strip()),
         summary="\n\n".join(_texts(transcript, SUMMARY)) if answers or salvages else "",
-        notices=tuple(told),
+        notices=tuple(notices),
         salvaged=salvages,
     )
 
@@ -144,7 +144,7 @@ def _texts(transcript: Transcript, channel: ChannelSpec) -> tuple[str, ...]:
     return tuple(body.strip() for body in transcript.bodies(channel.name) if body.strip())
 
 
-def _told(ruling: Ruling, cut: str) -> list[Notice]:
+def _refusal_notices(ruling: Ruling, cut: str) -> list[Notice]:
     """Return a notice for each refused decision, and one if the generation was cut after the accepted ones.
 
     `cut` is the provider's stop reason; empty if the generation is complete.
@@ -152,11 +152,11 @@ def _told(ruling: Ruling, cut: str) -> list[Notice]:
     if ruling.count == 1 and ruling.refused:
         (one,) = ruling.refused
         return [_refusal(DecisionError(one.message, code=one.code, **one.facts), cut)]
-    told = [_sibling(one, cut) for one in ruling.refused]
+    notices = [_sibling(one, cut) for one in ruling.refused]
     if cut and ruling.kept and not any(one.cut or one.code == TOO_MANY for one in ruling.refused):
         message = "The generation was cut short behind the decision; the decision counts."
-        told.append(make_notice("generation_truncated", message, stop_reason=cut))
-    return told
+        notices.append(make_notice("generation_truncated", message, stop_reason=cut))
+    return notices
 
 
 def _sibling(one: _RefusedDecision, cut: str) -> Notice:
@@ -184,10 +184,10 @@ def _refusal(refused: DecisionError, cut: str) -> Notice:
     )
 
 
-def _answer_kept(guilty: _RefusedDecision | None, told: Sequence[Notice]) -> Notice:
-    """Return the notice that an answer stands although its decision was refused, with the reason."""
+def _answer_kept(guilty: _RefusedDecision | None, notices: Sequence[Notice]) -> Notice:
+    """Return the notice that an answer remains valid although its decision was refused, with the reason."""
     message = "The decision broke the protocol, but its answer had reached the user, so the answer stands as it was."
-    code, error = (guilty.code, guilty.message) if guilty else (told[0].code, told[0].message)
+    code, error = (guilty.code, guilty.message) if guilty else (notices[0].code, notices[0].message)
     return make_notice("answer_kept_from_stream", message, reason=code, parser_error=error)
 
 
@@ -321,7 +321,7 @@ class _Judge:
         """Return a decision that counts, and add notices for its corrections. Raises DecisionError."""
         rules = self._rules
         code = self._admission.ask(*identity)
-        # A decision that stands alone gets the error about itself instead.
+        # A single decision gets its own error instead.
         if code in _WHY and not self._alone:
             raise DecisionError(_WHY[code], code=code, details=self._details(code, instance))
         mends = not rules.strict and not _is_unfinished(instance, cut=self._cut)

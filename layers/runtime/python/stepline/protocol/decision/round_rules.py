@@ -16,9 +16,9 @@ class RoundRules:
     """The actions that may run in a round, and the names of its lanes.
 
     `tools` are the contracts by id, `allowed` the ids that the model itself may call. `sources` are those its
-    texts may cite, `refer` finds what their references stand for, `call_id` names the call of a decision's instance. `strict` ends a generation that does
-    not begin with its thinking, and runs no call whose JSON was repaired by a guess. `stage` names artifacts that a decision
-    stages for the next round; None where that is unknown.
+    texts may cite, `refer` finds the targets of their references, `call_id` names the call of a decision's instance.
+    `strict` ends a generation that does not begin with its thinking, and runs no call whose JSON was repaired by a guess.
+    `stage` names artifacts that a decision stages for the next round; None where that is unknown.
     """
 
     tools: Mapping[str, ToolSpecLike]

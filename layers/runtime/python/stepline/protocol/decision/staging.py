@@ -1,7 +1,7 @@
-"""Staging: what a decision wants to read in full in the next round, in the layout `journal`.
+"""Staging: the content that a decision requests in full for the next round, in the layout `journal`.
 
-`show_artifacts` names paths and `show_skills` skills; both stand beside a call. What is no path costs a notice and is left
-out, because the call counts all the same. Whether something stands at a path is told where it would have been shown.
+`show_artifacts` names paths and `show_skills` skills; both accompany a call. An invalid name costs a notice and is
+left out, because the call counts all the same. If a path has no content, the next round reports that in its place.
 Source: docs/concepts/journal.md.
 """
 
@@ -18,9 +18,9 @@ from stepline.protocol.decision.notice import cap, make_notice
 SHOW_ARTIFACTS: Final = "show_artifacts"
 SKILLS: Final = "show_skills"
 STAGED_MAX: Final = 8
-"""The most paths, and the most skills, that one round stages."""
+"""The maximum number of paths, and of skills, that one round stages."""
 TOLD_MAX: Final = 5
-"""So many of what was left out are named in a notice."""
+"""The maximum number of invalid names that a notice lists."""
 TOLD_CHARS: Final = 120
 
 NamePath: TypeAlias = Callable[[str], str]
@@ -54,8 +54,8 @@ def read_staging(
         except PathError as refused:
             odd.append(f"{cap(str(item), TOLD_CHARS)}: {refused}")
     if odd:
-        told = "; ".join(odd[:TOLD_MAX])
-        message = f"The call counts. {key} named what is none, which the next round does not show: {told}."
+        dropped = "; ".join(odd[:TOLD_MAX])
+        message = f"The call counts. {key} named what is none, which the next round does not show: {dropped}."
         notices.append(make_notice("staging_invalid", message, field=key, dropped=len(odd)))
     if len(found) > STAGED_MAX:
         message = f"A round stages at most {STAGED_MAX} of {key}; the first ones count. Ask for the others in a later round."

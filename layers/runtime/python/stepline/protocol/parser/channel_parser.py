@@ -265,7 +265,7 @@ class ChannelParser:
                 events.append(Text(*self._live, text))
 
     def _judge(self, tag: Tag, text: str, *, final: bool) -> TagVerdict:
-        """Return the effect of `tag` at its place."""
+        """Return the effect of `tag` at its position."""
         if not tag.name:
             return "literal" if final else "wait"
         if self._where == "legacy":

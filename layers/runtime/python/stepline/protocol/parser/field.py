@@ -1,6 +1,6 @@
 """Stream the string values of a JSON object while it is being written.
 
-Every string value, at most three keys deep, is offered by its path, and the text of those that are taken is
+Every string value, at most three keys deep, is offered by its path, and the text of accepted values is
 passed on piece by piece, decoded; a string in a list is offered by the list's path and "". On request other values
 are offered, too, and passed on as JSON. Text before the object, such as ```json, and after it is skipped. The JSON
 is read strictly: a quote ends a string, and after the first error nothing more is passed on (`broken`). Raw
@@ -59,7 +59,7 @@ class FieldStream:
     """Reads one object. `feed` every piece of the text that holds it; each character is read once.
 
     `choose` is called at the start of every string value within reach, and returns its taker; `choose_json`, if
-    given, for every other value but null, unless another one holds it that is taken. Of a repeated key the
+    given, for every other value but null, unless it is within an accepted one. Of a repeated key the
     first value counts.
     """
 
@@ -74,7 +74,7 @@ class FieldStream:
         """True if the object is complete, or broken."""
         self._choose = choose
         self._choose_json = choose_json
-        self._json: Taker | None = None  # the taker of the list or object that we are in
+        self._json: Taker | None = None  # the taker of the current list or object
         self._depth = 0  # the brackets around that
         self._word: list[str] = []  # the pieces of a number, or another bare value
         self._plain = False  # in a string, with nothing held back
@@ -83,8 +83,8 @@ class FieldStream:
         self._inside = False
         self._role: _Role = "skip"
         self._taker: Taker | None = None
-        self._open: list[str] = []  # the brackets around us
-        self._path: list[str] = []  # the keys around us
+        self._open: list[str] = []  # the open brackets
+        self._path: list[str] = []  # the current keys
         self._value_next = False
         self._follows = ""  # allowed after a string
         self._bare = False  # something other than strings and brackets came since the last mark

@@ -3,7 +3,7 @@
 When a tag appears, a scanner reads the body up to it, each character once. Pieces may be cut at any tag,
 never inside a run of backticks.
 
-`judge` is pure: it returns the effect of a tag at its place. Some tags are judged by the text after them,
+`judge` is pure: it returns the effect of a tag at its position. Some tags are judged by the text after them,
 because a model forgets to close a span or a string. A closing tag inside one counts if the following text
 proves that it was meant: anything but a backtick after a span; the end, or a declared opening tag, after a
 fence or a string.
@@ -145,7 +145,7 @@ _SPAN_REST = re.compile(r"[^`\n]{0,200}")
 TagVerdict: TypeAlias = Literal[
     "literal",  # it is plain text
     "wait",  # the next piece decides
-    "drop",  # it closes nothing
+    "drop",  # it has no effect
     "open",
     "ignore",  # it opens an undeclared channel
     "close",

@@ -1,6 +1,6 @@
 """The live view of one decision while it is written: its lanes, and their correction at the end.
 
-Nothing is shown before the decision is admitted: a `OutputGate` keeps its output until `Admission` has decided. One
+Nothing is shown before the decision is admitted: an `OutputGate` keeps its output until `Admission` has decided. One
 reader feeds it in text order, so nothing can overtake the text that waits in it.
 
 When the decision is complete its lanes are compared with the recorded object: where that differs, as happens
@@ -54,8 +54,8 @@ class ExecWidget:
         if notes:
             self._write("objective", "objective", "text", notes)
         if contract := read_promises(params.get("contract")):
-            told = {"execution_id": self._execution_id, "contract": contract}
-            self._write("contract", "contract", "json", _json(told))
+            facts = {"execution_id": self._execution_id, "contract": contract}
+            self._write("contract", "contract", "json", _json(facts))
 
     def open_code(self) -> CodeLane | None:
         """Return a lane for the program that begins; None if it is not shown. A second one is an error."""
@@ -327,17 +327,17 @@ class _Early:
 class _Fact:
     """Receives a short value that others depend on."""
 
-    __slots__ = ("_pieces", "_tell")
+    __slots__ = ("_pieces", "_receive")
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, receive: Callable[[str], None]) -> None:
         self._pieces: list[str] = []
-        self._tell = tell
+        self._receive = receive
 
     def take(self, text: str, /) -> None:
         self._pieces.append(text)
 
     def end(self) -> None:
-        self._tell("".join(self._pieces))
+        self._receive("".join(self._pieces))
 
 
 GateState: TypeAlias = Literal["pending", "allowed", "denied"]
@@ -381,7 +381,7 @@ class OutputGate:
 
 
 class _Waiting:
-    """A taker behind a gate."""
+    """A taker whose text waits at a gate."""
 
     __slots__ = ("_gate", "_taker")
 

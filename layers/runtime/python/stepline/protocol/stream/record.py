@@ -2,7 +2,7 @@
 
 `path` and `channel` come before the content, by the contract of the writing tools; content that comes first
 waits for them. The default channel is `canvas`; a renderer has no other, so its content waits for `path` alone.
-An `internal` file is shown to the model only.
+Only the model sees an `internal` file.
 """
 
 from __future__ import annotations

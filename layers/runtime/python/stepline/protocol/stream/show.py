@@ -1,6 +1,6 @@
 """The live view of a generation: channel events in, lane events out, as pure values.
 
-Thinking is shown as it comes, a decision as far as `live_decision.py` admits it, program text with the
+Thinking is shown as it arrives, a decision as far as `live_decision.py` admits it, program text with the
 decision that runs it; a summary is for the model only. Every opened lane is closed, in every case. `cut` is
 the refusal code of a decision after which nothing can count: the caller then ends the model call.
 """
@@ -33,7 +33,7 @@ _ABORTED: Final[Mapping[CloseReason, AbortReason]] = {
 
 
 class Show:
-    """Shows one generation. `show` the parser's events as they come, then `close`; both emit lane events."""
+    """Shows one generation. `show` the parser's events as they arrive, then `close`; both emit lane events."""
 
     def __init__(self, rules: RoundRules, emit: Emit) -> None:
         self.cut = ""
