@@ -102,8 +102,8 @@ class PathContent:
     """The newest content of one path: text of the log, or `body` in the artifact store; `block` describes it.
 
     `rows` are the pool rows that the text consists of, if it is a list of rows. `conversation` is the other
-    conversation in which it stands; there its own paths lead. `cited` are the sources that a text of a shelf brings
-    into the pool.
+    conversation that contains it; the paths in the text belong to that conversation. `cited` are the sources that a
+    shelf's text adds to the pool.
     """
 
     path: str
@@ -122,7 +122,7 @@ class PathContent:
 
     @cached_property
     def text(self) -> str | None:
-        """The whole text; None for bytes that are no text.
+        """The whole text; None for bytes that are not text.
 
         Raises:
             ToolError: `body_missing`; `content_too_large` to be held in memory.
@@ -133,7 +133,7 @@ class PathContent:
         return self._decoded("".join)
 
     def find(self, span: TextRange, *, max_chars: int) -> FoundPart | None:
-        """Return a part of the text, whatever its length; None for bytes that are no text.
+        """Return a part of the text, regardless of its length; None for bytes that are not text.
 
         Raises the errors of `text`.
         """
@@ -170,7 +170,7 @@ class PathContent:
 
     @property
     def _encodings(self) -> tuple[str, ...]:
-        """The encodings that are tried: of a text from outside the one that its judge recorded."""
+        """The encodings to try: for a text from outside, the one that its check recorded."""
         if self.body is not None and not is_text(self.body.mime):
             return ()
         if self.body is None or self.block.type != ATTACHMENT:
@@ -179,7 +179,7 @@ class PathContent:
         return (recorded,) if recorded else ("utf-8-sig", WINDOWS)
 
     def _decoded(self, take: Callable[[Iterator[str]], Made]) -> Made | None:
-        """Return the result of the text's pieces; None for bytes that are no text."""
+        """Return the result of `take` for the text's pieces; None for bytes that are not text."""
         for encoding in self._encodings:
             try:
                 return take(self._pieces(encoding))
@@ -188,7 +188,7 @@ class PathContent:
         return None
 
     def _pieces(self, encoding: str) -> Iterator[str]:
-        """Yield the text in pieces. Raises UnicodeDecodeError for a body that is no text in the encoding."""
+        """Yield the text in pieces. Raises UnicodeDecodeError for a body that is not text in the encoding."""
         if self.body is None:
             yield self.written
             return
@@ -257,7 +257,7 @@ _POOL: Final = re.compile(r"\bso:sources_pool\[[0-9,-]{1,400}\]")
 def _load_foreign(path: ForeignPath, context: ToolContext) -> PathContent:
     """Return the content of a path in another conversation of the same owner, at its qualified path.
 
-    A list of paths that is made on demand names them so that they can be read from here.
+    If the content is a list of paths, made on demand, each path is qualified, too, so it can be read from here.
     """
     if path.conversation == context.lane.conversation:
         return load_content(path.path, context)
@@ -276,7 +276,7 @@ def _load_foreign(path: ForeignPath, context: ToolContext) -> PathContent:
 
 
 def _shelved(block: Block, cited: tuple[Source, ...], context: ToolContext) -> PathContent:
-    """Return the content of a shelf's path, which has this one block."""
+    """Return the content of a shelf's path, which consists of this one block."""
     return PathContent(
         path=block.path,
         block=block,

@@ -67,14 +67,14 @@ CHARS_PER_TOKEN_MAX: Final = 4
 STORED_BYTES_MAX: Final = 256 * 1024
 URL_S: Final = 3600
 URL_MAX_S: Final = 7 * 86_400
-"""The longest that a signed address of S3 lives. Source: docs.aws.amazon.com/AmazonS3, "Download and upload objects with presigned URLs"."""
+"""The maximum lifetime of a signed S3 URL. Source: docs.aws.amazon.com/AmazonS3, "Download and upload objects with presigned URLs"."""
 READ_TOKENS_MIN: Final = 4_000
 
 
 class ReadCaps(Value):
     """Limits of a read of one path; tokens are estimated, bytes are UTF-8 or a file's.
 
-    A picture is scaled down to `max_image_bytes`, as it is sent, and a PDF has `max_doc_bytes`; with 0 none is
+    A picture is scaled down to at most `max_image_bytes` as sent, and a PDF has at most `max_doc_bytes`; with 0 none is
     attached.
     """
 
@@ -129,7 +129,7 @@ class Resolver(Protocol):
         """Return every block of one turn, in the order of the log; none for an unknown turn."""
 
     def visible(self, path: str) -> Shown | None:
-        """Return the newest place where the model sees the whole of `path`: its block, or a view of it."""
+        """Return the newest position at which the model sees the whole of `path`: its block, or a view of it."""
 
 
 class Conversations(Protocol):
@@ -140,13 +140,13 @@ class Conversations(Protocol):
         """The user whose conversations they are."""
 
     def find(self, conversation: str) -> Resolver | None:
-        """Return a conversation; None if there is none of this name, or it is another user's.
+        """Return a conversation; None if there is none of this name, or if it belongs to another user.
 
         Raises DependencyError.
         """
 
     def newest(self, limit: int) -> tuple[tuple[str, ...], bool]:
-        """Return the last used ones by name, this one not among them, and whether there are more.
+        """Return the most recently used conversations by name, without this one, and whether there are more.
 
         Raises DependencyError.
         """
@@ -197,7 +197,7 @@ NO_SERVICES: Final = NoServices()
 
 @dataclass(frozen=True, kw_only=True)
 class Store:
-    """Values of a bundle by name, one set for each user of a project, beside their conversations.
+    """Values of a bundle by name, one set for each user of a project, stored next to their conversations.
 
     No log depends on them: the last write of a name wins, whichever turn or attempt makes it.
     """
@@ -215,7 +215,7 @@ class Store:
             return None
 
     def put(self, name: str, value: Any) -> None:
-        """Store a JSON value under a name; None removes what was there.
+        """Store a JSON value under a name; None removes the current value.
 
         Raises InputError `bad_name`; LimitError `store_value_too_large`; DependencyError; TypeError if it is no JSON.
         """
@@ -232,19 +232,18 @@ class Store:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """One call, and what its tool may use. `ts` is the time of the call, ISO-8601.
+    """One call, and the services that its tool may use. `ts` is the time of the call, ISO-8601.
 
-    `events` collects the events that the tool emits, `usages` the tokens of the model calls that it makes, which `metering`
-    records. `services`
-    and `sources` are for the tools of a bundle, `search` and `pages` are for tools of the web, `servers` for those of MCP
-    servers, `memory` for those of memory, and `conversations` leads to the owner's others. Any of them may be missing; where
-    a program calls, the last three are.
-    `sources` is the conversation's pool, shared by the calls of a run. `shelves` hold a bundle's content beside the
+    `events` collects the events that the tool emits. `usages` collects the tokens of its model calls, which `metering`
+    records. `services` and `sources` are for the tools of a bundle, `search` and `pages` for tools of the web, `servers`
+    for those of MCP servers, `memory` for those of memory, and `conversations` gives access to the owner's other
+    conversations. Any of them may be missing; where a program calls, the last three are.
+    `sources` is the conversation's pool, shared by the calls of a run. `shelves` hold a bundle's content outside the
     conversation, by the family of the paths. `rules` are the limits of the model's context. `cancel` asks a
-    cancellable tool to end the call early. `versions` are the turns whose project is in a git history. `grants` give
-    addresses to files, and `store` keeps values beside the conversation; a program's tools have neither. `user` is whose
-    conversation it is, for whom `resolvers` find what stands at a bundle's own paths, by their namespace. `layout` is that of
-    the requests that the model reads.
+    cancellable tool to end the call early. `versions` are the turns whose project is in a git history. `grants` create
+    URLs of files, and `store` keeps values next to the conversation; a program's tools have neither. `user` is the owner
+    of the conversation, for whom `resolvers` find the content of a bundle's own paths, by their namespace. `layout` is
+    that of the requests that the model reads.
     """
 
     lane: Lane
@@ -287,7 +286,7 @@ class ToolContext:
 
     @property
     def model(self) -> ModelClient | None:
-        """The model; None where there is none. The turn pays for what is asked."""
+        """The model; None where there is none. The turn pays for its calls."""
         model = self.services.model
         if model is None:
             return None
@@ -306,17 +305,17 @@ class ToolContext:
     def artifact_url(
         self, file: str | Body, *, disposition: Disposition = "download", ttl_s: int = URL_S
     ) -> str:
-        """Return an address at which whoever has it gets a file of this conversation, for `ttl_s` seconds.
+        """Return a URL at which anyone who has it can download a file of this conversation, for `ttl_s` seconds.
 
-        `file` is its path, or its body if the log does not have it yet. An internal file has no address. With `preview` a
-        browser shows what can do no harm. The address is a secret for clients and services: it belongs into no result and
-        no answer, where it would be kept after its end, and would never be the same text twice.
+        `file` is its path, or its body if the log does not have it yet. An internal file has no URL. With `preview` a
+        browser displays harmless types. The URL is a secret for clients and services. Never put it into a result or an
+        answer: it would be kept after it has expired, and its text would differ each time.
 
-        Raises ToolError: `not_found`, there is no file; `hosting_unavailable`, files have no addresses here. Raises PathError.
+        Raises ToolError: `not_found`, there is no file; `hosting_unavailable`, files have no URLs here. Raises PathError.
         """
         if self.grants is None:
             raise ToolError("files have no addresses here", code="hosting_unavailable")
-        from stepline.model.file.served_form import serve_as  # noqa: PLC0415 - few calls ask for an address
+        from stepline.model.file.served_form import serve_as  # noqa: PLC0415 - few calls need a URL
 
         body = file if isinstance(file, Body) else self._hosted(file)
         name = "" if isinstance(file, Body) else file.rpartition("/")[2]
@@ -346,22 +345,22 @@ class ToolContext:
         return {"version_ref": version_ref(self.lane, turn)} if turn in self.versions else {}
 
     def check_cancelled(self) -> None:
-        """Raise ToolError `cancelled` if the call is no longer wanted."""
+        """Raise ToolError `cancelled` if the call was cancelled."""
         if self.cancel.requested:
             raise ToolError("the user steered, and the call ended before it was done", code=CALL_CANCELLED)
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Send an event to the user's clients, in order, once the call's result is in the log.
 
-        Data that is not JSON does not fail the call: it is logged, and clients get an event of the same
+        Data that is not JSON does not fail the call: the error is logged, and clients get an event of the same
         `kind` with an error instead.
         """
         try:
-            told = msgspec.json.decode(msgspec.json.encode(dict(data)), type=dict[str, Any])
+            event = msgspec.json.decode(msgspec.json.encode(dict(data)), type=dict[str, Any])
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
             logger.exception("tool event not told", extra={"call_id": self.call_id})
-            told = {"error": {"code": NOT_JSON}}
-        self.events.append(ToolEvent(type=kind, at=self.ts, data=told))
+            event = {"error": {"code": NOT_JSON}}
+        self.events.append(ToolEvent(type=kind, at=self.ts, data=event))
 
     def path(self, part: str) -> str:
         """Return the logical path of a part of this call: `result`, `notice`, `view.<i>`."""
@@ -403,7 +402,7 @@ class ToolOutput(Value):
     """The output of a call: blocks in the order the model reads them, and the snapshots of changed plans.
 
     `ret` is the JSON value returned to a program; if None, it gets the blocks. `sources` are the rows
-    from `ToolContext.cite`, `hides` the paths that the model reads shorter from here on. With a `task` the call goes on
+    from `ToolContext.cite`, `hides` the paths that the model reads shorter from here on. With a `task` the call continues
     elsewhere, and there is no result yet.
     """
 
@@ -463,7 +462,7 @@ def read_shelf(path: str, shelf: Shelf, context: ToolContext) -> tuple[Block, tu
 
 
 def store_bytes(data: bytes, mime: str, context: ToolContext) -> Body:
-    """Put bytes into the artifact store, in the place of this turn. Raises DependencyError."""
+    """Store bytes in the artifact store, under this turn. Raises DependencyError."""
     digest = hashlib.sha256(data).hexdigest()
     key = out_key(context.lane, context.turn, digest)
     context.artifacts.put(key, data, mime=mime)

@@ -1,7 +1,7 @@
 """`exec_tools.execute_code_python`: run a program of the model in isolation, for the files it promises.
 
-This module holds only the contract. The program is the text of the code channel, never a parameter, and the
-loop carries it to where programs run: this tool is never run like the others.
+This module holds only the contract. The program is the text of the code channel, never a parameter. The
+loop sends it to the backend that runs programs: this tool never runs like the others.
 Source: docs/reference/tools.md#exec_toolsexecute_code_python.
 """
 
@@ -19,7 +19,7 @@ from stepline.tools.spec import ToolSpec
 
 
 def promised_files(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the files of a contract, as it names them; it is validated when the run is planned."""
+    """Return the files of a contract, by the names it uses; it is validated when the run is planned."""
     names = (promise.get("filename", "").strip() for promise in read_promises(params.get("contract")))
     return tuple(name for name in names if name)
 

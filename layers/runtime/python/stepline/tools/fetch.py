@@ -1,7 +1,7 @@
 """`ctx_tools.fetch_ctx`: content of the conversation, whole, for a program to compute with.
 
-Where `react.read` shows the model as much as it can take, this gives a program everything: results as parsed
-JSON or text, and rows of the source pool. Files are not fetched: they lie in the program's folders.
+`react.read` shows the model as much as fits; this gives a program everything: results as parsed
+JSON or text, and rows of the source pool. Files are not fetched: they are in the program's folders.
 Source: docs/reference/tools.md#ctx_toolsfetch_ctx.
 """
 

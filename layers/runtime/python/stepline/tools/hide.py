@@ -1,7 +1,7 @@
 """`react.hide`: replace something in the newest part of the timeline by a short text.
 
 Only content near the end may be hidden: a provider caches the prompt's beginning, and a change in it would
-have to be paid for in full. Hidden is not gone: the path leads to the whole, and reading it shows it again at
+have to be paid for in full. Hidden content is not lost: its path leads to the whole, and reading it shows it again at
 the end.
 Source: docs/reference/tools.md#reacthide.
 """
@@ -123,8 +123,8 @@ def _hide(text: str, replacement: str, context: ToolContext) -> _HideOutcome:
     if not found:
         return _HideOutcome(path=path, status="not_found", code="not_found")
     hidden = text_bytes(pieces[at] for at in found)
-    behind = text_bytes(pieces[found[0] :]) - hidden
-    judged = _HideOutcome(path=path, status="ok", tail_tokens=estimate_bytes(behind))
+    after = text_bytes(pieces[found[0] :]) - hidden
+    judged = _HideOutcome(path=path, status="ok", tail_tokens=estimate_bytes(after))
     if found[0] < pre_tail(pieces, rules):
         return replace(judged, status="too_old", code="hide_before_cache")
     if judged.tail_tokens > rules.editable_tail_tokens:

@@ -1,7 +1,8 @@
 """`react.search_knowledge` and the paths `ks:`: a bundle's documents, searched and read by its functions.
 
-A document that a search finds gets a number in the pool of sources, by which an answer cites it. The values that a bundle's function returns are checked here. An exception other than a SteplineError is
-logged, and the model is told that search or document failed; the turn goes on.
+A document that a search finds gets a number in the pool of sources, by which an answer cites it. The values that a
+bundle's function returns are checked here. An exception other than a SteplineError is logged, and the model is
+informed that the search or the document failed; the turn continues.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 KnowledgeSearch: TypeAlias = Callable[..., Iterable[Mapping[str, Any]]]
-"""Takes a query, the maximum rows and, if it has a third parameter, the path that documents stand below, or "".
+"""Takes a query, the maximum rows and, if it has a third parameter, the path above the documents, or "".
 
 Returns rows, best first, with `path` (`ks:…`) and any of `TEXTS`, `LISTS`, `line` and `score`.
 """
@@ -142,7 +143,7 @@ def _takes_root(search: KnowledgeSearch) -> bool:
 
 
 def _root(text: str) -> str:
-    """Return the path that documents stand below; "" for all. Raises PathError."""
+    """Return the path above the documents; "" for all. Raises PathError."""
     rel = text.strip().removeprefix("ks:").strip("/")
     return str(parse_path(_with_family(rel))) if rel else ""
 
@@ -184,7 +185,7 @@ def _clip(text: str, chars: int) -> str:
 
 
 def shelve(found: Any, *, code: str) -> Shelved | None:
-    """Return the content that a bundle's function gave for a path. Raises ToolError `code` for anything else."""
+    """Return the content that a bundle's function returned for a path. Raises ToolError `code` for anything else."""
     match found:
         case None:
             return None
@@ -214,7 +215,7 @@ def _decode(encoded: str | bytes, code: str) -> bytes:
 
 
 def _mime(found: Mapping[str, Any], default: str, code: str) -> str:
-    """Return the media type of a document, without its parameters: it stands in the prompt and in a header."""
+    """Return the media type of a document, without its parameters: it is part of the prompt and of a header."""
     mime = str(found.get("mime") or default).partition(";")[0].strip().lower()
     if not MIME.fullmatch(mime):
         raise ToolError("the document has a media type that is none", code=code)

@@ -1,7 +1,7 @@
 """`react.plan`: open plans as snapshots. Everything is checked before anything changes.
 
 A change is a pure function from the newest snapshots to new ones; a plan that is not in the result is
-unchanged. At most one plan is current. Progress on it comes from the notes of later decisions, as
+unchanged. At most one plan is current. The notes of later decisions report progress on it, as
 acknowledgements.
 Source: docs/reference/tools.md#reactplan.
 """
@@ -88,9 +88,9 @@ def run_plan(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     change = _plan_change(context.timeline.plans, params, plan_id=made, turn=context.turn, ts=context.ts)
     blocks = [context.result(PLAN.tool_id, render_change(change))]
     if change.mode == "close":
-        told = context.notice(PLAN.tool_id, "plan_closed", f"{change.plan.plan_id} is closed.")
+        notice = context.notice(PLAN.tool_id, "plan_closed", f"{change.plan.plan_id} is closed.")
         # Silent: the model already reads it in the result.
-        blocks.insert(0, replace(told, meta={**told.meta, SILENT: True}))
+        blocks.insert(0, replace(notice, meta={**notice.meta, SILENT: True}))
     return ToolOutput(blocks=tuple(blocks), plans=change.snapshots)
 
 

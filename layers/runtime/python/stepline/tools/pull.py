@@ -3,8 +3,8 @@
 No file is copied here. The status keeps the physical paths in its meta, and the workspace is folded from the
 log (`stepline.timeline.workspace`). Only stored bytes can be pulled: a view of a file is not the file.
 
-    fi:<turn>.…          a file of an earlier turn, at its own place
-    <namespace>:<rel>    what a bundle's resolver finds, as a file of this turn: `.external.<namespace>.attachments/…`
+    fi:<turn>.…          a file of an earlier turn, at its own path
+    <namespace>:<rel>    content that a bundle's resolver finds, as a file of this turn: `.external.<namespace>.attachments/…`
 
 Source: docs/reference/tools.md#reactpull.
 """
@@ -100,7 +100,7 @@ class Ref(Value):
 def run_pull(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     """Pull every path in the order of the request; a refused one does not affect the others."""
     rows: list[dict[str, Any]] = []
-    taken: list[str] = []
+    pulled: list[str] = []
     made: list[Block] = []
     refused: dict[str, list[dict[str, str]]] = {"missing": [], "invalid": [], "errors": []}
     known: dict[str, dict[str, WorkFile]] = {}
@@ -123,11 +123,11 @@ def run_pull(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         version = context.version_fact(ref.turn) if ref.space == "files" else {}
         rows.append(_row(ref, files) | ({"status": "already_in_workspace"} if here else version))
         if not here:
-            taken.append(ref.path)
+            pulled.append(ref.path)
     found = {flaw: lost for flaw, lost in refused.items() if lost}
     status = context.result(PULL.tool_id, {"requested": asked, "pulled": rows, **found})
     notices = (_notice(found, len(asked), context),) if found else ()
-    status = replace(status, meta={PULLED: list(dict.fromkeys(taken))})
+    status = replace(status, meta={PULLED: list(dict.fromkeys(pulled))})
     return ToolOutput(blocks=(*notices, status, *made))
 
 
@@ -143,9 +143,9 @@ def _is_own(text: str, context: ToolContext) -> bool:
 
 
 def _resolve(text: str, context: ToolContext) -> tuple[dict[str, Any], Block]:
-    """Return the row and the file of a path of the bundle's own. Raises ToolError.
+    """Return the row and the file of one of the bundle's own paths. Raises ToolError.
 
-    The same path is the same file of a turn: what is pulled again takes its place.
+    The same path is the same file of a turn: pulling it again replaces the file.
     """
     try:
         path = parse_path(text, context.resolvers)
@@ -212,7 +212,7 @@ def _exact_ref(text: str) -> Ref:
 
 
 def _refuse_foreign(text: str, turn: str) -> NoReturn:
-    """Refuse a path that is no file's logical path; suggest one if it is a file's physical path."""
+    """Refuse a path that is not a file's logical path; suggest one if it is a file's physical path."""
     suggested: dict[str, str | float | list[str] | None] = {}
     try:
         read_path(text, turn)

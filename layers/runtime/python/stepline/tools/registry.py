@@ -27,9 +27,9 @@ TaskFunction: TypeAlias = Callable[[str, ToolContext], ToolOutput]
 class Tool:
     """A contract and the function that fulfils it. `run` gets parameters that the schema has accepted.
 
-    That of an isolated tool fulfils nothing: it returns, as `ret`, the grant with which the call runs in the jail.
+    The function of an isolated tool runs nothing: it returns, as `ret`, the grant with which the call runs in the jail.
 
-    `poll` returns the result of a task that `run` returned, or the task while it goes on; `cancel` ends it.
+    `poll` returns the result of a task that `run` returned, or the task while it continues; `cancel` ends it.
     """
 
     spec: ToolSpec
@@ -82,7 +82,7 @@ class Registry:
 def run_tool(registry: Registry, action: Action, context: ToolContext) -> ToolOutput:
     """Run one recorded action.
 
-    A call that the tool refuses comes back as an error that the model reads and can correct. Every other
+    A call that the tool refuses returns an error that the model reads and can correct. Every other
     error (a service that fails, a bug) propagates, because it is not the model's.
     """
     try:
@@ -95,9 +95,9 @@ def run_tool(registry: Registry, action: Action, context: ToolContext) -> ToolOu
 
 
 def bind_references(spec: ToolSpec, action: Action, artifacts: Artifacts) -> Mapping[str, Any]:
-    """Return the action's parameters with the content of each reference in its place.
+    """Return the action's parameters with each reference replaced by its content.
 
-    Rows of the pool are a list. Anything else is its text, or what its JSON says where the tool takes no text.
+    Rows of the pool are a list. Any other content is its text, or its parsed JSON if the tool accepts no text.
 
     Raises ToolError `ref_not_bound`, `body_missing`, `content_not_text`.
     """
@@ -111,7 +111,7 @@ def bind_references(spec: ToolSpec, action: Action, artifacts: Artifacts) -> Map
         try:
             return msgspec.json.decode(text)
         except msgspec.DecodeError:
-            return text  # which the tool's contract refuses
+            return text  # the tool's contract refuses it
 
     bound: dict[str, Any] = replace_references(action.params, content, spec.schema)
     return bound
@@ -142,6 +142,6 @@ def refuse_call(
     """Return the output of a refused call; `notice` overrides the error's code in the notice."""
     code, message = refused.reason, str(refused)
     facts = {key: value for key, value in refused.context.items() if value is not None}
-    told = context.notice(tool_id, notice or code, message, facts)
+    block = context.notice(tool_id, notice or code, message, facts)
     status = context.result(tool_id, {"status": "error", "error": {"code": code}})
-    return ToolOutput(status="error", blocks=(told, status), error={"code": code, "message": message})
+    return ToolOutput(status="error", blocks=(block, status), error={"code": code, "message": message})

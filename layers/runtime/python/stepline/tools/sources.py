@@ -11,7 +11,7 @@ from stepline.errors import ToolError
 from stepline.model.source import Source
 from stepline.timeline.sources_pool import merge_sources, source_key
 
-BROUGHT_MAX: Final = 500
+NEW_SOURCES_MAX: Final = 500
 """Maximum new sources of one call, or of one run with all its calls."""
 
 ROWS_MAX: Final = 5_000
@@ -37,7 +37,7 @@ class SourcePool:
     def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
         """Give every row a number, the existing one if its source is known; return the rows in order.
 
-        Rows that the pool does not take, as files that are no images, are left out. Raises ToolError
+        Rows that the pool does not accept, such as files that are not images, are left out. Raises ToolError
         `too_many_sources`.
         """
         incoming = list(islice(rows, ROWS_MAX + 1))
@@ -49,14 +49,16 @@ class SourcePool:
             keys = self._keys = self._keys or {source_key(row): sid for sid, row in self._rows.items()}
             merged = merge_sources(self._rows, incoming, keys=keys)
             new = sum(row.sid not in self._rows for row in merged.rows)
-            if len(self._rows) - len(self.known) + new > BROUGHT_MAX:
-                raise ToolError(f"one call brings at most {BROUGHT_MAX} new sources", code="too_many_sources")
+            if len(self._rows) - len(self.known) + new > NEW_SOURCES_MAX:
+                raise ToolError(
+                    f"one call brings at most {NEW_SOURCES_MAX} new sources", code="too_many_sources"
+                )
             self._rows |= {row.sid: row for row in merged.rows}
             keys |= {source_key(row): row.sid for row in merged.rows}
             return tuple(self._rows[sid] for sid in merged.sids if sid)
 
     def changed(self, rows: Iterable[Source]) -> tuple[Source, ...]:
-        """Return the rows, of those cited, that the log has to store: new or changed ones, ascending."""
+        """Return the cited rows that the log has to store: new or changed ones, ascending."""
         with self._lock:
             now = [self._rows[sid] for sid in sorted({row.sid for row in rows} & self._rows.keys())]
         return tuple(row for row in now if self.known.get(row.sid) != row)

@@ -26,15 +26,15 @@ class ToolSpec:
     `key_order` must be written in that order and before all others, because a client shows the long one while
     it is generated and needs the short ones for that. The model itself calls a tool that is `in_react`, its
     programs call one that is `in_exec`; a tool that `runs_code` runs the text of the code channel. A call of an
-    `isolated` tool by the model itself runs as a program of its own, where programs run.
-    `strategies` say beside which other actions of a round it may run; an `unknown` one runs alone. `reads` names
+    `isolated` tool by the model itself runs as a separate program, on the backend for programs.
+    `strategies` define which other actions it may share a round with; an `unknown` one runs alone. `reads` names
     all that a call can depend on: `parameters`, `outside` of the conversation, or the `conversation`. `outputs`
     names the files that a valid call will write, as the call does: two actions of a round never write the
     same one. A tool that is `cancellable` checks `ToolContext.cancel` while it works, and ends early when the
-    user steers. `requests` are sentences of users, on one line each, which the first of the `examples` answer, one each; users may be offered
-    them. `card` is its text in the catalogue, if that is not made from the schema. `approval` says when a call
-    needs a person, unless the deployment or the bundle does; without one it needs none. `check` validates
-    parameters by a schema that is not ours. An effect that is `claimed` is the word of a foreign server.
+    user steers. `requests` are example requests of users, one line each, which the first of the `examples` answer, one
+    each; clients may offer them to users. `card` is its text in the catalogue, if that is not made from the schema.
+    `approval` states when a call needs a person, unless the deployment or the bundle does; without one it needs none.
+    `check` validates parameters by a schema that is not ours. An effect that is `claimed` is a foreign server's claim.
     """
 
     tool_id: str
@@ -134,14 +134,14 @@ OWN_PREFIX: Final = "react."
 def render_tool_catalogue(specs: Sequence[ToolSpec]) -> str:
     """Return the tools for the system prompt: the roster, then a card for each, in the given order.
 
-    Tools that only programs may call come last, under a heading of their own.
+    Tools that only programs may call come last, under a separate heading.
     """
     own = [spec for spec in specs if spec.in_react]
     return "\n\n".join([_head(own), *map(render_tool_card, own), *_of_programs(specs)])
 
 
 def split_catalogue(specs: Sequence[ToolSpec]) -> tuple[str, str]:
-    """Return the catalogue in two: the tools of the task below the roster, and the runtime's own, programs' among them."""
+    """Return the catalogue in two parts: the tools of the task below the roster, and the runtime's own, including those of programs."""
     own = [spec for spec in specs if spec.in_react]
     common = [spec for spec in own if not spec.tool_id.startswith(OWN_PREFIX)]
     runtime = [spec for spec in own if spec.tool_id.startswith(OWN_PREFIX)]
@@ -161,7 +161,7 @@ def _head(own: Sequence[ToolSpec]) -> str:
 
 
 def _of_programs(specs: Sequence[ToolSpec]) -> list[str]:
-    """Return what programs may call, and the cards of what nothing else may; nothing for an agent that runs none."""
+    """Return the tools that programs may call, with the cards of those that only they may; nothing if the agent runs no programs."""
     if not any(spec.runs_code and spec.in_react for spec in specs):
         return []
     callable_ids = ", ".join(spec.tool_id for spec in specs if spec.in_exec)

@@ -41,7 +41,7 @@ class TextPosition(Value):
 
     @property
     def line_before(self) -> int:
-        """The number of the line of the character before this place."""
+        """The number of the line of the character before this position."""
         return self.breaks + (not self.begins_line)
 
 
@@ -76,7 +76,7 @@ class TextWindow(Value):
 
     @property
     def end(self) -> TextPosition:
-        """The place behind the part."""
+        """The position after the part."""
         return _pass(self.start, self.text)
 
     @property
@@ -127,7 +127,7 @@ class TextWindow(Value):
         )
 
     def _ends_within(self) -> bool:
-        """Return True if the last line touched continues behind the window."""
+        """Return True if the last line touched continues after the window."""
         return not self.end.begins_line and self.end.offset < self.size.offset
 
 
@@ -161,9 +161,9 @@ def find_part(pieces: Iterable[str], span: TextRange, *, max_chars: int) -> Foun
 
 
 def decode_pieces(pieces: Iterable[bytes], encoding: str = "utf-8") -> Iterator[str]:
-    """Decode bytes that come in pieces; UTF-16 and UTF-32 with a mark say themselves what they are.
+    """Decode bytes that arrive in pieces; a mark of UTF-16 or UTF-32 overrides `encoding`.
 
-    Raises UnicodeDecodeError if they are no text in the encoding.
+    Raises UnicodeDecodeError if they are not text in the encoding.
     """
     rest = iter(pieces)
     head = next(rest, b"")
@@ -203,7 +203,7 @@ def fit_window(part: TextWindow, *, max_bytes: int, line_numbers: LineNumbers) -
 
 
 def _pass(at: TextPosition, piece: str) -> TextPosition:
-    """Return the place behind a piece that begins at `at`."""
+    """Return the position after a piece that begins at `at`."""
     if not piece:
         return at
     return TextPosition(
@@ -218,7 +218,7 @@ def _find_offset(piece: str, at: TextPosition, offset: int) -> TextPosition | No
 
 
 def _find_line(piece: str, at: TextPosition, line: int) -> TextPosition | None:
-    """Return where a line begins, if not before `at`; None if that is behind the piece."""
+    """Return where a line begins, if not before `at`; None if that is after the piece."""
     breaks = line - at.line
     if breaks > piece.count("\n"):
         return None

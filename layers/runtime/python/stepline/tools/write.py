@@ -166,17 +166,17 @@ def keep_text(writing: Writing, tool_id: str, context: ToolContext) -> StoredTex
 
 
 def check_name(path: FilePath, context: ToolContext) -> None:
-    """Refuse a name that clashes with the turn's other files, which all lie in one workspace."""
+    """Refuse a name that clashes with the turn's other files, which are all in one workspace."""
     where = physical(path)
     assert where is not None
     names = Names()
     for other in sorted(fold_files(context.timeline.turn_blocks(context.turn)).keys() - {where}):
         names.take(other)
-    if taken := names.take(where):
+    if clash := names.take(where):
         raise ToolError(
-            f"{where[:120]!r} cannot stand beside {taken[:120]!r}: use that name, or another one",
+            f"{where[:120]!r} cannot stand beside {clash[:120]!r}: use that name, or another one",
             code="path_clash",
-            taken=taken[:200],
+            taken=clash[:200],
         )
 
 

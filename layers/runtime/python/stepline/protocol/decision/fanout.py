@@ -1,8 +1,8 @@
 """The rule for several actions in a round: pure, applied during the stream and again at its end.
 
     off                one action a round
-        safe_fanout        by the effects of actions: exploration, exploitation, neutral (the matrix below), and by the
-                           content they read, if that shows that two of them are independent
+    safe_fanout        by the effects of actions: exploration, exploitation, neutral (the matrix below), and by the
+                       content they read, if that shows that two of them are independent
     read_write_search  reads, writes and searches by the names of their tools, and one program
 
 The first action is always admitted; each later one is checked against every one admitted before it. A refusal

@@ -19,9 +19,9 @@ SHOW_ARTIFACTS: Final = "show_artifacts"
 SKILLS: Final = "show_skills"
 STAGED_MAX: Final = 8
 """The maximum number of paths, and of skills, that one round stages."""
-TOLD_MAX: Final = 5
+LISTED_MAX: Final = 5
 """The maximum number of invalid names that a notice lists."""
-TOLD_CHARS: Final = 120
+LISTED_CHARS: Final = 120
 
 NamePath: TypeAlias = Callable[[str], str]
 """Returns the canonical form of a path as the model wrote it. Raises PathError."""
@@ -52,9 +52,9 @@ def read_staging(
         try:
             found[name(item) if isinstance(item, str) else _refuse(item)] = None
         except PathError as refused:
-            odd.append(f"{cap(str(item), TOLD_CHARS)}: {refused}")
+            odd.append(f"{cap(str(item), LISTED_CHARS)}: {refused}")
     if odd:
-        dropped = "; ".join(odd[:TOLD_MAX])
+        dropped = "; ".join(odd[:LISTED_MAX])
         message = f"The call counts. {key} named what is none, which the next round does not show: {dropped}."
         notices.append(make_notice("staging_invalid", message, field=key, dropped=len(odd)))
     if len(found) > STAGED_MAX:

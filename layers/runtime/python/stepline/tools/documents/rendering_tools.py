@@ -1,7 +1,7 @@
 """`rendering_tools.write_*`: documents from Markdown, drawn by a program.
 
-This module holds the contracts, and what a call is granted: the place of its file, the sources that its citations
-stand for, and the files that it may not show. It draws nothing: the libraries that do are in the image of programs,
+This module holds the contracts, and the grant of a call: the path of its file, the sources that its citations refer
+to, and the files that it must not show. It draws nothing: the libraries that do are in the image of programs,
 and run in the jail, for a call of a round and for one of a program alike.
 Source: docs/concepts/execution.md#documents.
 """
@@ -25,7 +25,7 @@ from stepline.tools.write import check_name
 ALIAS: Final = "rendering_tools.write_"
 CONTENT_CHARS_MAX: Final = 500_000
 TOKENS_MAX: Final = 2_000
-"""Different citations of one text."""
+"""The maximum number of different citations in one text."""
 
 _MARKDOWN: Final = ("markdown", "md")
 
@@ -121,8 +121,8 @@ SPECS: Final = (
 
 def _grant(kind: str) -> ToolFunction:
     def grant(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """Return the place and the sources that the call may use. Raises PathError; ToolError for mistakes that the model can correct."""
-        where = _place(kind, params, context)
+        """Return the path and the sources that the call may use. Raises PathError; ToolError for mistakes that the model can correct."""
+        where = _target_path(kind, params, context)
         form = params.get("format", _MARKDOWN[0])
         if form.lower() not in _MARKDOWN:
             raise ToolError(
@@ -147,7 +147,7 @@ def _grant(kind: str) -> ToolFunction:
     return grant
 
 
-def _place(kind: str, params: Mapping[str, Any], context: ToolContext) -> str:
+def _target_path(kind: str, params: Mapping[str, Any], context: ToolContext) -> str:
     path = artifact_path(context.turn, params["path"])
     if not path.rel.lower().endswith(f".{kind}"):
         raise ToolError(f"the name of this file ends in .{kind}", code="extension_mismatch")
@@ -158,9 +158,9 @@ def _place(kind: str, params: Mapping[str, Any], context: ToolContext) -> str:
 
 
 def read_citations(text: str, pool: Mapping[int, Source]) -> tuple[dict[str, list[int]], list[int]]:
-    """Return the citations of a text as they are spelled, each with its known sources, and the unknown numbers.
+    """Return the citations of a text as written, each with its known sources, and the unknown numbers.
 
-    UNREADABLE is one of those if a citation is none that can be read. Raises ToolError `too_many_citations`.
+    UNREADABLE is one of those if a citation cannot be read. Raises ToolError `too_many_citations`.
     """
     tokens: dict[str, list[int]] = {}
     missing: dict[int, None] = {}

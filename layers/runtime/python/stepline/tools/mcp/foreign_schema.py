@@ -1,8 +1,8 @@
-"""The schema of a remote tool's parameters, read from whatever its server says, keyword by keyword.
+"""The schema of a remote tool's parameters, read keyword by keyword from any value that its server sends.
 
-What is read is a JSON schema again, and it accepts all that the server's own accepts. A keyword that cannot be read, or
-is not checked here, goes, and its schema is marked `MORE`: the server asks for more than is known. A reference leads
-into the document itself, to a schema in `$defs`; nothing is fetched.
+The result is a JSON schema again, and it accepts everything that the server's own accepts. A keyword that cannot be
+read, or is not checked here, is removed, and its schema is marked `MORE`: the server requires more than is known. A
+reference points into the document itself, to a schema in `$defs`; nothing is fetched.
 
     {"$ref": "#/definitions/Level"}   {"$ref": "#/$defs/Level"}, and `Level` is in `$defs`, once
     {"price": {"minimum": "0"}}       {"price": {"$open": true}}
@@ -29,15 +29,15 @@ from stepline.rendering.quote import inline
 
 BAD_SCHEMA: Final = "mcp_bad_schema"
 MORE: Final = "$open"
-"""In a schema of which more is asked than is kept."""
+"""Marks a schema whose original has more rules than are kept."""
 DEFS: Final = "#/$defs/"
 NOTE: Final = "$comment"
-"""Ours, for the model; a server's own is dropped."""
+"""Our note for the model; a server's own is dropped."""
 
 SCHEMA_CHARS: Final = 16_000
 NODES_MAX, DEFS_MAX, DEPTH_MAX, NAME_CHARS, ABOUT_CHARS = 1_000, 200, 24, 200, 200
 ROWS_MAX, NUMBER_BYTES = 1_000, 40
-"""Of a list or a map in a schema; and of one number."""
+"""The limits: entries of a list or a map in a schema; bytes of one number."""
 _IGNORES_SIBLINGS: Final = re.compile(r"draft-0[3467]")
 _NEWER: Final[Mapping[str, Collection[str]]] = {
     "draft-03": ("const", "if", "then", "else", "prefixItems"),
@@ -58,11 +58,11 @@ _UNCHECKED: Final = frozenset(
         *("contentEncoding", "contentMediaType", "contentSchema"),
     }
 )
-"""Left to the server: an expression may take time without end, a format means what its reader wants."""
+"""Left to the server: an expression may run without end, and the meaning of a format depends on its reader."""
 
 
 class _Limits(NamedTuple):
-    """How much of a schema is read: levels, characters of a description, and bytes of an enumeration."""
+    """The limits of a schema: levels, characters of a description, and bytes of an enumeration."""
 
     depth: int
     about_chars: int
@@ -78,11 +78,11 @@ _LESS: Final = (
     _Limits(2, 0, 200),
     _Limits(1, 0, 200),
 )
-"""How a schema that is too large is read again."""
+"""The limits of later attempts to read a schema that is too large."""
 
 
 def read_schema(raw: Any) -> dict[str, Any]:
-    """Return the schema of a tool's parameters. Raises ToolError `mcp_bad_schema`: it is none, or not of an object."""
+    """Return the schema of a tool's parameters. Raises ToolError `mcp_bad_schema`: not a schema, or not an object's."""
     if raw is None or raw is True or raw == []:  # the last is how PHP writes an empty object
         return {"type": "object"}
     if not isinstance(raw, Mapping):
@@ -116,10 +116,10 @@ class _Document:
     def read(self) -> dict[str, Any]:
         """Return the whole document: its root, and in `$defs` every schema that a reference leads to."""
         schema, defs = self._read(self._root, 0), dict[str, Any]()
-        while len(defs) < len(self._found):  # which grows meanwhile
+        while len(defs) < len(self._found):  # `_found` grows meanwhile
             name = list(self._found)[len(defs)]
             defs[name] = self._read(self._found[name], 1)
-        for node in self._referring:  # so that the type is known without following a reference
+        for node in self._referring:  # the type is then known without following a reference
             if named := defs[node["$ref"].removeprefix(DEFS)].get("type"):
                 node.setdefault("type", named)
         return {**schema, "$defs": defs} if defs else schema
@@ -169,7 +169,7 @@ class _Document:
         return {keyword: value} if fits and len(str(value)) <= chars else {}
 
     def values(self, keyword: str, raw: Mapping[Any, Any], _: int) -> dict[str, Any]:
-        """Return the values that a schema names: all of them, or none, if they are too many or no values."""
+        """Return the values that a schema lists: all of them, or none if they are too many or not valid."""
         said = raw[keyword]
         if keyword == "const":
             return {keyword: said} if _is_json(said, self._limits.value_bytes) else {MORE: True}
@@ -190,7 +190,7 @@ class _Document:
         if keyword == "additionalProperties":
             maps = [raw[place] for place in _MAPS if isinstance(raw.get(place), Mapping)]
             if any(len(_rows(one)) < len(one) for one in maps):
-                return {MORE: True}  # it is about all names but these, and not all of these are kept
+                return {MORE: True}  # it covers all names but these, and not all of these are kept
             if isinstance(value, bool):
                 return {keyword: value}
         return {keyword: self._read(value, depth + 1)} if isinstance(value, Mapping | bool) else {MORE: True}
@@ -201,7 +201,7 @@ class _Document:
         if isinstance(rest, list | tuple):
             first, rest = rest, raw.get("additionalItems", True)
         if not isinstance(first, list | tuple) or len(first) > ROWS_MAX:
-            return {MORE: True}  # which items the rest are is not known either
+            return {MORE: True}  # the rest of the items are unknown, too
         kept: dict[str, Any] = {"prefixItems": [self._read(one, depth + 1) for one in first]} if first else {}
         return kept if rest is True else kept | {"items": self._read(rest, depth + 1)}
 
@@ -214,7 +214,7 @@ class _Document:
         return read if len(kept) == len(value) else read | {MORE: True}
 
     def _refer(self, ref: Any) -> dict[str, Any]:
-        """Return a reference to a schema of this document, or what is known of any other."""
+        """Return a reference to a schema of this document, or the known part of any other."""
         target = self._find(ref)
         if target is None:
             return {MORE: True, NOTE: "described elsewhere"}
@@ -230,7 +230,7 @@ class _Document:
         return {"$ref": f"{DEFS}{self._names[pointer]}"}
 
     def _find(self, ref: Any) -> tuple[str, Any] | None:
-        """Return where a reference leads within the document, as a pointer and the schema; None if it leads out of it."""
+        """Return the target of a reference within the document, as a pointer and the schema; None if it is outside."""
         if not isinstance(ref, str) or self._embedded:
             return None
         own = self._root.get("$id", self._root.get("id"))
@@ -255,10 +255,10 @@ class _Document:
 
     @cached_property
     def _named(self) -> dict[str, tuple[str, Any]]:
-        """The schemas of `$defs` by the names that they have for themselves."""
+        """The schemas of `$defs` by their own names."""
         named: dict[str, tuple[str, Any]] = {}
-        for place in ("$defs", "definitions"):
-            held = self._root.get(place)
+        for section in ("$defs", "definitions"):
+            held = self._root.get(section)
             for name, schema in held.items() if isinstance(held, Mapping) else ():
                 fields = schema if isinstance(schema, Mapping) else {}
                 anchor = fields.get("$anchor")
@@ -267,23 +267,23 @@ class _Document:
                     fields.get("$id"),
                     fields.get("id"),
                 )
-                named |= {one: (f"/{place}/{name}", schema) for one in said if isinstance(one, str)}
+                named |= {one: (f"/{section}/{name}", schema) for one in said if isinstance(one, str)}
         return named
 
 
 def _is_resource(raw: Mapping[Any, Any]) -> bool:
-    """Return True for a schema that is a document within the document: its references begin at itself."""
+    """Return True for a schema that is a document within the document: its references start at itself."""
     said = raw.get("$id", raw.get("id"))
     return isinstance(said, str) and not said.startswith("#")
 
 
 def _rows(value: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the rows of a map that have names, not too many."""
+    """Return the entries of a map that have names, up to the limit."""
     return {name: one for name, one in islice(value.items(), ROWS_MAX) if _is_text(name)}
 
 
 def _type(raw: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the type or types that a schema names; an unknown one may stand for anything."""
+    """Return the type or types that a schema names; an unknown one may mean anything."""
     said = raw.get("type")
     if "type" not in raw:
         return {}
@@ -316,7 +316,7 @@ def _required(keyword: str, raw: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _is_json(value: Any, most_bytes: int) -> bool:
-    """Return True if a value is short, and the same when it is read again."""
+    """Return True if a value is short, and survives encoding and decoding."""
     try:
         data = msgspec.json.encode(value)
         return len(data) <= most_bytes and bool(msgspec.json.decode(data) == value)
@@ -357,4 +357,4 @@ _READERS: Final[Mapping[Any, _Reader]] = {
 _ORDER: Final = {
     name: at for at, name in enumerate(("$ref", *list(_READERS)[: -len(_AFTER)], "items", *_AFTER))
 }
-"""The order in which a schema is kept, whatever that of its server is: it is shown."""
+"""The order in which a schema is kept, independent of its server's: it is shown."""

@@ -1,10 +1,10 @@
-"""A call of a remote tool: the server is asked, and its answer becomes the result of the call.
+"""A call of a remote tool: the server is called, and its answer becomes the result of the call.
 
-    text         as it is, below the status, for as long as results are shown
-    structured   in the status; what a text says, too, is shown once
+    text         unchanged, below the status, for as long as results are shown
+    structured   in the status; content that a text repeats is shown once
     file, image  a file of the turn, which react.read shows
     link         its address in the status; nothing is fetched
-    unread       in the status: which block cannot be read, and why
+    unread       in the status: the blocks that cannot be read, and why
 
 Source: docs/how-to/connect-an-mcp-server.md.
 """
@@ -43,17 +43,17 @@ from stepline.tools.registry import Tool
 FAILED: Final = "mcp_tool_failed"
 MCP_UNAVAILABLE: Final = "mcp_unavailable"
 TEXT_CHARS: Final = 200_000
-"""All texts of one answer; what is longer is cut, and the status says so."""
+"""The maximum for all texts of one answer; a longer one is cut, and the status says so."""
 STRUCTURED_CHARS: Final = 20_000
 FILES_MAX, LINKS_MAX, UNREAD_MAX, NAME_CHARS = 8, 20, 20, 200
 MESSAGE_CHARS: Final = 500
 SECRET_CHARS_MIN: Final = 4
 POLL_S: Final = 30.0
-"""The time of a question about a task."""
+"""The timeout of a request for a task's state."""
 
 
 def remote_tool(server: McpServer, known: KnownTool, timeout_s: float) -> Tool:
-    """Return a tool of a server. Its effect is what the row of the server says, or else the server's claim."""
+    """Return a tool of a server. The row of the server determines its effect, or else the server's claim."""
     said = server.effect_of(known.name)
     effect = said or known.effect
     spec = replace(
@@ -90,7 +90,7 @@ def _run(
 def _poll(
     server: McpServer, known: KnownTool, timeout_s: float, task_id: str, context: ToolContext
 ) -> ToolOutput:
-    """Return the result of a task, or the task while it goes on.
+    """Return the result of a task, or the task while it continues.
 
     Raises ToolError: those of the port, and those of a call.
     """
@@ -120,7 +120,7 @@ def _ask(
     known: KnownTool,
     question: Callable[[McpServers, ServerAddress], McpReply | RemoteTask],
 ) -> ToolOutput:
-    """Ask a server about a call, and return its answer or its task without the secrets that were sent."""
+    """Call a server, and return its answer or its task without the secrets that were sent."""
     servers, address, secrets = _reach(server, timeout_s, context)
     try:
         reply = question(servers, address)
@@ -141,14 +141,14 @@ def _ask(
 
 
 def _say_once(reply: McpReply) -> McpReply:
-    """Return an answer without what it says both as a text and as structured content, as servers of two revisions do.
+    """Return an answer without content that is both a text and structured, as servers of two revisions send it.
 
-    It stays as structured content; as a text if it is one, or has no room in the status.
+    It stays structured; it stays a text if it is one, or does not fit into the status.
     """
     structured, texts = reply.structured, [part.text for part in reply.parts if part.kind == "text"]
     if structured is None or not texts:
         return reply
-    wrapped = isinstance(structured, Mapping) and structured.keys() == {"result"}  # of what is no object
+    wrapped = isinstance(structured, Mapping) and structured.keys() == {"result"}  # not an object
     inner = structured["result"] if wrapped else structured
     if isinstance(inner, str):
         return replace_field(reply, structured=None) if texts == [inner] else reply
@@ -165,7 +165,7 @@ def _say_once(reply: McpReply) -> McpReply:
 
 
 def _parsed(text: str) -> Any:
-    """Return the JSON value of a text; the text itself if it is none."""
+    """Return the JSON value of a text; the text itself if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):
@@ -176,27 +176,27 @@ def _output(
     known: KnownTool, reply: McpReply, text: str, secrets: Sequence[str], context: ToolContext
 ) -> ToolOutput:
     """Return the output of a call that the tool has answered."""
-    told: dict[str, Any] = {"status": "ok", "server": known.alias}
+    status: dict[str, Any] = {"status": "ok", "server": known.alias}
     blocks: list[Block] = []
     if reply.structured is not None:
-        told |= _structured(reply.structured, secrets)
+        status |= _structured(reply.structured, secrets)
     files = [part for part in reply.parts if part.kind == "file"]
     for number, part in enumerate(files[:FILES_MAX], 1):
         block = _keep(part, number, known.tool_id, context)
         blocks.append(block)
-        told.setdefault("files", []).append({"path": block.path, "mime": block.mime})
+        status.setdefault("files", []).append({"path": block.path, "mime": block.mime})
     links = [part for part in reply.parts if part.kind == "link"]
     if links:
-        told["links"] = [_link(part, secrets) for part in links[:LINKS_MAX]]
+        status["links"] = [_link(part, secrets) for part in links[:LINKS_MAX]]
     left = max(0, len(files) - FILES_MAX) + max(0, len(links) - LINKS_MAX)
     left += max(0, len(reply.unread) - UNREAD_MAX)
-    told |= {"left_out": left} if left else {}
+    status |= {"left_out": left} if left else {}
     if reply.unread:
-        told["unread"] = [_unread(one, secrets) for one in reply.unread[:UNREAD_MAX]]
+        status["unread"] = [_unread(one, secrets) for one in reply.unread[:UNREAD_MAX]]
     if len(text) > TEXT_CHARS:
-        text, told["text_cut_from_chars"] = text[:TEXT_CHARS], len(text)
+        text, status["text_cut_from_chars"] = text[:TEXT_CHARS], len(text)
     said = [context.block(known.tool_id, context.path("result"), text=text)] if text else []
-    return ToolOutput(blocks=(context.result(known.tool_id, told), *said, *blocks))
+    return ToolOutput(blocks=(context.result(known.tool_id, status), *said, *blocks))
 
 
 def _structured(value: Any, secrets: Sequence[str]) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def _link(part: ReplyPart, secrets: Sequence[str]) -> dict[str, str]:
 
 
 def _keep(part: ReplyPart, number: int, tool_id: str, context: ToolContext) -> Block:
-    """Store the bytes of an answer as a file of the turn, which the user is not offered."""
+    """Store the bytes of an answer as a file of the turn that is not offered to the user."""
     said = part.mime.partition(";")[0].strip().lower()
     mime = said if mimetypes.guess_extension(said) else "application/octet-stream"
     ending = mimetypes.guess_extension(mime) or ".bin"
@@ -229,7 +229,7 @@ def _keep(part: ReplyPart, number: int, tool_id: str, context: ToolContext) -> B
 
 
 def _withheld(text: str, secrets: Sequence[str]) -> str:
-    """Return a server's text without the secrets that it was sent: it may say them back."""
+    """Return a server's text without the secrets that it was sent: it may repeat them."""
     for secret in secrets:
         if len(secret) >= SECRET_CHARS_MIN:
             text = text.replace(secret, "[secret]")

@@ -1,9 +1,9 @@
-"""A check of parameters by a schema that a foreign server wrote, as far as it is known here.
+"""A check of parameters by a foreign server's schema, as far as it is known here.
 
-It has three answers: a value fits, does not, or may fit, because the server asks for more than is kept (`MORE`), a
-reference has no end, or an expression is not understood. Refused is only what certainly does not fit, so that nothing
-is refused which the server itself would take. The schema is data: none of it becomes a program, and a check ends after
-so many steps, whatever the schema says.
+It has three results: a value fits, does not, or may fit, because the server has more rules than are kept (`MORE`), a
+reference has no end, or an expression is not understood. Only a value that certainly does not fit is refused, because
+the server itself might accept any other. The schema is data: none of it becomes a program, and a check ends after
+a fixed number of steps, whatever the schema says.
 Source: docs/how-to/connect-an-mcp-server.md#the-list.
 """
 
@@ -18,16 +18,16 @@ import msgspec
 from stepline.tools.mcp.foreign_schema import DEFS, MORE
 
 Fits: TypeAlias = bool | None
-"""None: it may."""
+"""None: it may fit."""
 
 STEPS_MAX, DEPTH_MAX, PROBLEMS_MAX, PROBLEM_CHARS, KEY_CHARS, SHOWN_MAX = 50_000, 60, 10, 300, 1_000, 20
 EXPRESSION_BYTES: Final = 1 << 20
 _LATER: Final = object()
-"""A value that is not there yet."""
+"""Represents a value that does not exist yet."""
 _PLAIN: Final = re.compile(
     r"(?:[^\\\[({]|\{(?!,)|\\[dDwWsSbB]|\\[^A-Za-z0-9]|\[(?!:|\]|\^\])|\((?!\?)|\(\?:)*"
 )
-"""Expressions that say the same to every engine, about names of printable ASCII."""
+"""Expressions with the same meaning in every engine, about names of printable ASCII."""
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
     "number": (int, float),
@@ -50,7 +50,7 @@ def find_problems(
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Return True if two values are one in JSON, where true is not 1, and 1 is 1.0."""
+    """Return True if two values are equal in JSON, where true is not 1, and 1 is 1.0."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
@@ -68,7 +68,7 @@ class _Check:
         self.problems: list[str] = []
 
     def fits(self, schema: Mapping[str, Any], value: Any, at: str, depth: int) -> Fits:
-        """Return whether a value fits a schema; `at` is its place in the parameters, "" for all of them."""
+        """Return True, False or None for a value and a schema; `at` is its position in the parameters, "" for all of them."""
         self._steps -= 1 + len(schema.get("enum", ())) + len(schema.get("required", ()))
         if self._steps < 0 or depth > DEPTH_MAX or value is _LATER:
             return None
@@ -90,7 +90,7 @@ class _Check:
         return False
 
     def _try(self, schema: Mapping[str, Any], value: Any, at: str, depth: int) -> Fits:
-        """Return whether a value fits one of several schemas: it need not."""
+        """Return True, False or None for a value that may fit one of several schemas; reports no problem."""
         self._quiet += 1
         try:
             return self.fits(schema, value, at, depth + 1)
@@ -174,11 +174,11 @@ class _Check:
         verdict: Fits = True
         for name in schema.get("required", ()):
             if name not in value:
-                verdict = self._say(f"{_place(at, name)} is required")
+                verdict = self._say(f"{_child(at, name)} is required")
         for name, one in value.items():
             if self._steps < 0:
                 return _both(verdict, None)
-            there = _place(at, name)
+            there = _child(at, name)
             known: Fits = name in rules
             if known:
                 verdict = _both(verdict, self.fits(rules[name], one, there, depth + 1))
@@ -195,7 +195,7 @@ class _Check:
         return verdict
 
     def _rest(self, schema: Mapping[str, Any], value: Any, there: str, depth: int) -> Fits:
-        """Return whether a field that no property names may be there, by the rule for all other fields."""
+        """Return the fit of a field that no property names, by the rule for all other fields."""
         rest = schema.get("additionalProperties", True)
         if rest is False:
             return self._say(f"{there} is unknown; there are {_shown(list(schema.get('properties', {})))}")
@@ -227,12 +227,12 @@ def _is(kind: str, value: Any) -> bool:
 
 
 def _matches(expression: str, name: str) -> bool | None:
-    """Return whether an expression finds something in a name; None if not every engine says the same."""
+    """Return True if an expression finds something in a name; None if engines disagree."""
     if not (
         name.isascii() and name.isprintable() and len(name) <= KEY_CHARS and _PLAIN.fullmatch(expression)
     ):
         return None
-    import re2  # noqa: PLC0415 - 9 ms, for schemas with expressions alone
+    import re2  # noqa: PLC0415 - 9 ms, only for schemas with expressions
 
     options = re2.Options()
     options.log_errors, options.max_mem = False, EXPRESSION_BYTES
@@ -242,7 +242,7 @@ def _matches(expression: str, name: str) -> bool | None:
         return None
 
 
-def _place(at: str, name: str) -> str:
+def _child(at: str, name: str) -> str:
     return f"{at}.{name}" if at else name
 
 

@@ -1,10 +1,10 @@
-"""The rows of a bundle's `MCP_TOOL_SPECS`: its MCP servers, and the tools that its agent gets of each.
+"""The rows of a bundle's `MCP_TOOL_SPECS`: its MCP servers, and the tools that its agent gets from each.
 
     {"alias": "crm", "url": "https://crm.example/mcp", "auth": {"type": "bearer", "secret": "b:crm.token"}}
     {"alias": "time", "command": "python", "args": ["-m", "mcp_server_time"], "tools": ["get_*"]}
-    {"alias": "crm", "server_id": "crm"}        the rest stands in the properties, at `mcp.services.mcpServers.crm`
+    {"alias": "crm", "server_id": "crm"}        the rest is in the properties, at `mcp.services.mcpServers.crm`
 
-Headers and variables name secrets, as `${secret:<path>}`; the value is read when a server is asked, and stands nowhere.
+Headers and variables name secrets, as `${secret:<path>}`; the value is read when a server is called, and never stored.
 Source: docs/how-to/connect-an-mcp-server.md.
 """
 
@@ -27,7 +27,7 @@ from stepline.tools.spec import ToolEffect
 
 INVALID: Final = "mcp_server_invalid"
 TIMEOUT_MAX_S: Final = 600
-"""Below the time of Act (`loop/graph.py`), with enough left to record what came of the call."""
+"""Below the time of Act (`loop/graph.py`), with enough left to record the result of the call."""
 SERVERS_MAX: Final = 16
 
 _SECRET: Final = re.compile(r"\$\{secret:([A-Za-z0-9_.:-]{1,200})\}")
@@ -47,7 +47,7 @@ class _HeaderAuth(Value, forbid_unknown_fields=True):
 class McpServer(Value, forbid_unknown_fields=True):
     """One server. `tools` are patterns with `*` for the names of the tools that the agent gets.
 
-    `effects` are the operator's word on what a call does, by such patterns; it counts before the server's own.
+    `effects` are the operator's statement of a call's effect, by such patterns; it overrides the server's own.
     `approval` says when their calls need a person, unless the deployment or the bundle's properties do.
     """
 
@@ -76,7 +76,7 @@ class McpServer(Value, forbid_unknown_fields=True):
 
 
 class Resolved(NamedTuple):
-    """An address with its secrets in their places, and these secrets, which no text of the server may repeat."""
+    """An address with its secrets filled in, and these secrets, which no text of the server may repeat."""
 
     address: ServerAddress
     secrets: tuple[str, ...]
@@ -102,7 +102,7 @@ def digest_of(servers: Sequence[McpServer]) -> str:
 
 
 def resolve_server(server: McpServer, secrets: SecretReader, timeout_s: float) -> Resolved:
-    """Return where a server is; `timeout_s` counts if it has no time of its own. Raises ToolError `secret_missing`."""
+    """Return the address of a server; `timeout_s` applies if it has no timeout of its own. Raises ToolError `secret_missing`."""
     used: list[str] = []
 
     def value(path: str) -> str:
@@ -127,7 +127,7 @@ def resolve_server(server: McpServer, secrets: SecretReader, timeout_s: float) -
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Return True if a name has the pattern's pieces between `*` in order. Linear."""
+    """Return True if a name contains the pattern's pieces between `*`, in order. Linear."""
     head, *rest = pattern.split("*")
     if not rest:
         return name == head

@@ -1,7 +1,7 @@
 """The MCP servers of one agent: their tools as last listed, and the agent's catalogue with them.
 
-A process asks a server again when what it knows is too old; one that does not answer keeps the tools that the
-conversation knew, for a shorter time.
+A process asks a server for its list again when the known one is too old; if a server does not answer, its tools from
+earlier in the conversation remain, for a shorter time.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from stepline.tools.registry import Registry, Tool
 logger = logging.getLogger(__name__)
 
 LIST_S: Final = 15.0
-"""The time in which a server lists its tools: a turn waits for it."""
+"""The timeout of a server's list of tools: a turn waits for it."""
 RETRY_S: Final = 60.0
-"""After this time a server that did not answer is asked again, by the next turn."""
+"""After this time the next turn asks a server again that did not answer."""
 CATALOGUES: Final = 8
 _PASSES: Final = (MCP_UNREACHABLE, TIMEOUT)
 
 Catalogue: TypeAlias = tuple[str, Registry]
 """The instructions of an agent, and its tools."""
 Rebuild: TypeAlias = Callable[[Sequence[Tool]], Catalogue]
-"""Returns the catalogue of an agent with these tools beside its own."""
+"""Returns the catalogue of an agent with these tools in addition to its own."""
 
 
 class ServerTools(NamedTuple):
-    """A list of all servers' tools, and until when it is good."""
+    """A list of all servers' tools, and the time until which it is valid."""
 
     tools: ToolList
     until: datetime
 
 
 class Servers:
-    """The servers of one agent, and what this process knows of them. Threads may share it."""
+    """The servers of one agent, and this process's cache of their tools. Threads may share it."""
 
     def __init__(
         self, rows: Sequence[McpServer], rebuild: Rebuild, *, timeout_s: float, ttl_s: float
@@ -60,9 +60,9 @@ class Servers:
     def ask(
         self, port: McpServers | None, secrets: SecretReader, now: datetime, before: ToolList, *, again: bool
     ) -> ServerTools:
-        """Return the tools of all servers; with `again` none that this process remembers.
+        """Return the tools of all servers; with `again` the cache of this process is ignored.
 
-        A server that does not answer keeps those it has in `before`; so does one that is away before its last page.
+        A server that does not answer, or fails before its last page, keeps its tools from `before`.
         """
         lists, until = [], now + timedelta(seconds=self._ttl_s)
         for server in self.rows:
@@ -84,7 +84,7 @@ class Servers:
         return ServerTools(join_lists(lists), until)
 
     def catalogue(self, key: str, load: Callable[[], bytes]) -> Catalogue:
-        """Return the agent's catalogue with the list that is stored as `key`. Raises what `load` raises."""
+        """Return the agent's catalogue with the list that is stored as `key`. Raises the errors of `load`."""
         known = self._catalogues.get(key)
         if known is None:
             rows = {server.alias: server for server in self.rows}
@@ -124,7 +124,7 @@ class Servers:
 
 
 def encode_list(tools: ToolList) -> bytes:
-    """Return a list as it is stored: the same bytes for the same tools."""
+    """Return a list in its stored form: the same bytes for the same tools."""
     return msgspec.json.encode(tools)
 
 

@@ -1,12 +1,12 @@
-"""The list of a bundle's remote tools: made of what MCP servers say, cut and checked, and stored for the turn.
+"""The list of a bundle's remote tools: built from the MCP servers' answers, cut and checked, and stored for the turn.
 
-    name          as it is; the id is `mcp.<alias>.<name>`, by the grammar of ids
+    name          unchanged; the id is `mcp.<alias>.<name>`, by the grammar of ids
     description   cut, and indented on the card: it is data, whatever it asks for
-    schema        read keyword by keyword (`foreign_schema`); one that is none leaves its tool out
+    schema        read keyword by keyword (`foreign_schema`); an invalid one leaves its tool out
     annotations   `readOnlyHint` is effect `pure`, `idempotentHint` `keyed`, and without either a call is `once`
 
-A tool that cannot be taken is left out, with a code; the others stay. A card shows a parameter a line, with what its references
-lead to, to a depth. What is too long is made again, shorter: fewer levels, then no descriptions, then fewer parameters.
+An unusable tool is left out, with a code; the others stay. A card shows one line per parameter, with the targets of its
+references, to a depth. A card that is too long is made again, shorter: fewer levels, then no descriptions, then fewer parameters.
 Source: docs/how-to/connect-an-mcp-server.md.
 """
 
@@ -40,14 +40,14 @@ _NESTED: Final = frozenset(
 )
 _SAID_ONCE: Final = frozenset({"description", "type", "default", NOTE})
 _BESIDE: Final = ("anyOf", "oneOf", "not", "if", "then", "else", "patternProperties")
-"""What the parameters must be together."""
+"""Rules for all parameters together."""
 _SHORTER: Final = ((6, True), (4, True), (3, True), (2, True), (1, True), (1, False))
-"""How many levels are shown, with or without descriptions."""
+"""The number of levels shown, with or without descriptions."""
 _HIDDEN: Final = (MORE, "$ref", "$defs")
 
 
 def render_parameters(schema: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a card that say what parameters a schema wants."""
+    """Return the lines of a card that describe a schema's parameters."""
     lines: list[str] = []
     for depth, described in _SHORTER:
         lines = _Shown(schema, depth, described=described).lines()
@@ -75,7 +75,7 @@ class _Shown:
         self._left = NODES_MAX
 
     def lines(self) -> list[str]:
-        """Return a line for each parameter, and one for what they must be together."""
+        """Return a line for each parameter, and one for the rules for all of them together."""
         properties: dict[str, Any] = {}
         required: list[str] = []
         beside: list[dict[str, Any]] = []
@@ -98,7 +98,7 @@ class _Shown:
     def _parts(
         self, schema: Mapping[str, Any], within: tuple[str, ...]
     ) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...]]]:
-        """Yield the schemas that all parameters must fit: the root, what it refers to, and those of `allOf`."""
+        """Yield the schemas that all parameters must fit: the root, its reference's target, and those of `allOf`."""
         self._left -= 1
         if self._left < 0:
             return
@@ -114,7 +114,7 @@ class _Shown:
         return found
 
     def _show(self, schema: Mapping[str, Any], depth: int, within: tuple[str, ...]) -> dict[str, Any]:
-        """Return a schema as it is shown; `within` are the references that led here."""
+        """Return a schema in its shown form; `within` are the references that led here."""
         self._left -= 1
         shown = {name: one for name, one in schema.items() if name not in _HIDDEN}
         ref = schema.get("$ref")
@@ -123,7 +123,9 @@ class _Shown:
                 return self._within(shown, depth, within) | {NOTE: f"{ref.removeprefix(DEFS)} again"}
             inner = self._show(self._target(ref), depth, (*within, ref))
             return _joined(inner, self._within(shown, depth, within))
-        if len(shown.get("allOf", ())) == 1:  # how generators write a reference that has a description
+        if (
+            len(shown.get("allOf", ())) == 1
+        ):  # the form in which generators write a reference with a description
             (only,) = shown.pop("allOf")
             return _joined(self._show(only, depth, within), self._within(shown, depth, within))
         return self._within(shown, depth, within)
@@ -152,7 +154,7 @@ class _Shown:
 
 
 def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return two schemas that a value must fit both, as one if they do not say the same differently."""
+    """Return two schemas that a value must fit both, as one unless they disagree."""
     if (one.keys() & other.keys()) <= _SAID_ONCE:
         return one | other
     return {**other, "allOf": [one, *other.get("allOf", ())]}
@@ -164,7 +166,7 @@ TOO_MANY: Final = "mcp_too_many_tools"
 TOOLS_MAX: Final = 64
 """The tools of one server that an agent gets: each is on a card of the prompt."""
 CARDS_CHARS: Final = 40_000
-"""All cards of all servers."""
+"""The maximum for all cards of all servers."""
 DESCRIPTION_CHARS: Final = 1_000
 LEFT_OUT_SHOWN: Final = 50
 NAME_CHARS, PLAIN_CHARS = 256, 128
@@ -175,7 +177,7 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9_./-]|\A[./-]")
 
 
 class KnownTool(Value):
-    """A remote tool that the agent has, with its schema as far as it was read. `effect` is its server's claim."""
+    """A remote tool that the agent has, with the readable part of its schema. `effect` is its server's claim."""
 
     alias: str
     name: str
@@ -191,7 +193,7 @@ class KnownTool(Value):
 
 
 class LeftOut(Value):
-    """A tool that is left out, or, without a name, a server that did not answer, or not to the end."""
+    """A tool that is left out, or, without a name, a server that did not answer, or whose list is incomplete."""
 
     alias: str
     code: str
@@ -209,41 +211,41 @@ class ToolList(Value):
         return tuple(tool for tool in self.tools if tool.alias == alias)
 
     def followed_by(self, known: Iterable[KnownTool], why: LeftOut) -> ToolList:
-        """Return the tools of a server's list that ends too early, and those that were known before."""
+        """Return the tools of a server's incomplete list, followed by those that were known before."""
         names = {tool.name for tool in self.tools}
         more = tuple(tool for tool in known if tool.name not in names)
         return ToolList(tools=(*self.tools, *more)[:TOOLS_MAX], left_out=(*self.left_out, why))
 
 
-def check_tools(server: McpServer, told: Iterable[RemoteTool]) -> ToolList:
-    """Return the tools of a server that can be taken, and those left out."""
-    taken: dict[str, KnownTool] = {}
+def check_tools(server: McpServer, listed: Iterable[RemoteTool]) -> ToolList:
+    """Return the usable tools of a server, and those left out."""
+    usable: dict[str, KnownTool] = {}
     left: list[LeftOut] = []
     seen: dict[str, RemoteTool] = {}
-    for tool in told:
+    for tool in listed:
         if not server.offers(tool.name) or (
             tool.name and tool == seen.get(tool.name)
-        ):  # a page that came twice
+        ):  # a page that was sent twice
             continue
         seen.setdefault(tool.name, tool)
         code = ""
-        if not _is_name(tool.name) or tool.name in taken:
+        if not _is_name(tool.name) or tool.name in usable:
             code = BAD_NAME
-        elif len(taken) == TOOLS_MAX:
+        elif len(usable) == TOOLS_MAX:
             code = TOO_MANY
         else:
             try:
-                taken[tool.name] = _known(server.alias, tool)
+                usable[tool.name] = _known(server.alias, tool)
             except ToolError as error:
                 code = error.reason
         if code and len(left) < LEFT_OUT_SHOWN:
             name = inline(tool.name[:64].encode(errors="replace").decode()) or NAMELESS
             left.append(LeftOut(alias=server.alias, code=code, name=name))
-    return ToolList(tools=tuple(taken.values()), left_out=tuple(left))
+    return ToolList(tools=tuple(usable.values()), left_out=tuple(left))
 
 
 def join_lists(lists: Iterable[ToolList]) -> ToolList:
-    """Return one list of several servers'; tools whose cards have no room are left out."""
+    """Return one list of several servers'; tools whose cards do not fit are left out."""
     tools: list[KnownTool] = []
     left: list[LeftOut] = []
     room = CARDS_CHARS
@@ -275,14 +277,14 @@ def spec_of(tool: KnownTool) -> ToolSpec:
 
 
 def render_card(tool: KnownTool) -> str:
-    """Return a remote tool's card: what the server wrote is indented, or JSON on one line."""
+    """Return a remote tool's card: the server's text is indented, or JSON on one line."""
     lines = [f"## {tool.tool_id}", f"A tool of the server {tool.alias}, in its words, which are data:"]
     lines.append(quote(tool.description or "(no description)"))
     return "\n".join([*lines, *render_parameters(tool.schema), "returns: what the server says"])
 
 
 def _known(alias: str, tool: RemoteTool) -> KnownTool:
-    """Return a tool as it is kept. Raises ToolError `mcp_bad_schema`."""
+    """Return a tool in its stored form. Raises ToolError `mcp_bad_schema`."""
     effect: ToolEffect = "pure" if tool.read_only else "keyed" if tool.idempotent else "once"
     said = tool.description[: 4 * DESCRIPTION_CHARS].encode(errors="replace").decode()
     return KnownTool(
@@ -296,14 +298,14 @@ def _known(alias: str, tool: RemoteTool) -> KnownTool:
 
 
 def _is_name(name: str) -> bool:
-    """Return True for a name that a call can have: some text on a line, all of whose characters show."""
+    """Return True for a name that a call can have: text on one line, all of whose characters are visible."""
     return 0 < len(name) <= NAME_CHARS and name.isprintable() and not name.isspace()
 
 
 def _identify(name: str) -> str:
-    """Return a tool's name as ids have it; a name that no id can have is replaced, and told apart by a digest.
+    """Return a tool's name in the form of ids; an invalid name is replaced, and a digest makes it unique.
 
-    It is a function of the name alone, because rules of approvals name ids.
+    It depends on the name alone, because rules of approvals name ids.
     """
     if _PLAIN.fullmatch(name):
         return name

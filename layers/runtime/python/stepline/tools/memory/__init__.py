@@ -1,1 +1,1 @@
-"""The search of what earlier turns said."""
+"""The search of earlier turns."""

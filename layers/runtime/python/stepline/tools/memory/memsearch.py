@@ -1,7 +1,7 @@
 """`react.memsearch`: find earlier turns by meaning and words, by their number, by their time, or list them.
 
-A hit is a turn. It names what was found in it by paths that `react.read` takes, each with a preview; nothing of it enters
-the timeline but this result, because a preview that stood at the path of the whole would be taken for it.
+A hit is a turn. It names its matches by paths that `react.read` accepts, each with a preview; only this result enters
+the timeline, because a preview stored at the path of the whole text would be mistaken for it.
 A turn's number counts the closed turns of the scope that began within the window, from 1, oldest first.
 Source: docs/reference/tools.md#reactmemsearch.
 """
@@ -39,7 +39,7 @@ from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 
 OTHERS_MAX: Final = 20
-"""The other conversations that one call looks at, the last used ones."""
+"""The maximum number of other conversations that one call searches, the most recently used ones."""
 ABOUT_CHARS: Final = 800
 NOTES_SHOWN: Final = 3
 ATTACHMENTS_SHOWN: Final = 5
@@ -81,7 +81,7 @@ class Catalogue:
         ]
 
     def row(self, listed: _CatalogueTurn, targets: Collection[str], chars: int) -> dict[str, Any]:
-        """Return the row of a turn, with snippets of at most so many characters."""
+        """Return the row of a turn, with snippets of at most `chars` characters."""
         turn, conversation = listed.turn, listed.conversation
         timeline, here = self._timelines[conversation], self._context
 
@@ -111,15 +111,15 @@ class Catalogue:
 
 
 def _block_snippet(role: str, block: Block, path: str, chars: int) -> dict[str, Any]:
-    said = {"path": path, "role": role, "ts": block.ts}
-    told = "" if role == "summary" else excerpt(block.text, "", chars)  # a summary is told by `about`
-    return {**said, "text": told} if told else said
+    snippet = {"path": path, "role": role, "ts": block.ts}
+    preview = "" if role == "summary" else excerpt(block.text, "", chars)  # `about` shows the summary
+    return {**snippet, "text": preview} if preview else snippet
 
 
 def _chosen(
     blocks: Collection[Block], summary: Collection[Block], targets: Collection[str]
 ) -> Iterator[tuple[str, Block]]:
-    """Yield what the targets name of a turn: its summary, the first message, the last answer, some files and notes."""
+    """Yield the blocks of a turn that the targets name: its summary, the first message, the last answer, some files and notes."""
     newest = {block.path: block for block in blocks if block.path}
     of: Mapping[str, list[Block]] = {
         "summary": list(summary)[-1:],
@@ -142,9 +142,9 @@ DAYS, DAYS_LISTED = 365, 3650
 SNIPPET_CHARS: Final = 500
 SNIPPETS_SHOWN: Final = 3
 RESULT_CHARS: Final = 11_000
-"""The characters of all hits: a longer result would be shown to the model by its beginning."""
+"""The maximum characters of all hits: of a longer result the model would see only the beginning."""
 ROWS_PER_HIT: Final = 16
-"""Rows asked of the index for one hit: a row may be a sentence, and all rows of a turn are one hit."""
+"""Rows requested from the index for one hit: a row may be a sentence, and all rows of a turn are one hit."""
 ROWS_SHOWN: Final = 4
 """Rows of one text that a snippet joins, the best ones in the order of the text."""
 
@@ -228,9 +228,9 @@ def run_memsearch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput
     facts, hits, warnings = (_list if request.mode in LISTING_MODES else _search)(request, context)
     hits = [hit for hit in hits if hit["snippets"]]
     kept = list(_fit(hits))
-    told = [*request.warnings, *warnings]
+    warned = [*request.warnings, *warnings]
     if len(kept) < len(hits):
-        told.append(_warning("hits_left_out", "not all hits fit; narrow the time, the targets or top_k"))
+        warned.append(_warning("hits_left_out", "not all hits fit; narrow the time, the targets or top_k"))
     result: dict[str, Any] = {
         "status": "ok",
         "mode": request.mode,
@@ -239,8 +239,8 @@ def run_memsearch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput
         "hits": kept,
     }
     result["tokens"] = estimate_tokens(render_json({"hits": kept}))
-    if told:
-        result["warnings"] = told
+    if warned:
+        result["warnings"] = warned
     if not kept:
         result["message"] = "nothing was found"
     return ToolOutput(blocks=(context.result(MEMSEARCH.tool_id, result),))
@@ -317,7 +317,7 @@ def _search(
     request: _MemsearchRequest, context: ToolContext
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, str]]]:
     """Return the facts, hits and warnings of a search by meaning."""
-    rows, behind = recall(
+    rows, incomplete = recall(
         context,
         request.query,
         targets=request.targets,
@@ -327,7 +327,7 @@ def _search(
     )
     turns = list(by_turn(rows).values())[: request.top_k]
     warnings = []
-    if behind:
+    if incomplete:
         warnings.append(
             _warning(
                 "index_behind", "the newest turns were not searched; mode timeline with order desc lists them"
@@ -349,7 +349,7 @@ def _hit(found: Sequence[Recalled], query: str, context: ToolContext) -> dict[st
     at: dict[str, list[Recalled]] = {}
     for one in found:
         at.setdefault(one.path, []).append(one)
-    # Of a turn that runs in another conversation there are rows of its range summaries alone.
+    # A turn that runs in another conversation has only rows of its range summaries.
     ended = turn != context.turn if own else any(one.row.kind != "range" for one in found)
     similarity = {} if best.similarity is None else {"sim_score": round(best.similarity, 3)}
     return {
@@ -367,7 +367,7 @@ def _hit(found: Sequence[Recalled], query: str, context: ToolContext) -> dict[st
 
 
 def _snippet(rows: Sequence[Recalled], query: str, context: ToolContext) -> dict[str, Any]:
-    """Return the rows at one path as the model reads them; of what it sees already, only the place."""
+    """Return the rows at one path as the model reads them; content that it already sees has only its position."""
     best = rows[0]
     said = {"path": best.path, "role": best.role, "ts": best.row.at}
     if context.visible(best.path) is not None:
@@ -377,7 +377,7 @@ def _snippet(rows: Sequence[Recalled], query: str, context: ToolContext) -> dict
 
 
 def _fit(hits: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield hits until their characters are used up, one at least."""
+    """Yield hits until their characters are used up, at least one."""
     left = RESULT_CHARS
     for index, hit in enumerate(hits):
         left -= _size([hit])

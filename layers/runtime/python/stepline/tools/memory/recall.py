@@ -1,7 +1,7 @@
 """Recall: rows of the memory index for one conversation, the newer of two equals first.
 
-The index fuses what its retrievers found into one score. The final score is that times 1 + recency; the recency of a
-row halves in `half_life_days`, seven if nothing else is said.
+The index fuses the results of its retrievers into one score. The final score is that times 1 + recency; the recency of
+a row halves in `half_life_days`, by default seven.
 Source: docs/reference/tools.md#reactmemsearch.
 """
 
@@ -64,7 +64,7 @@ class Recalled(Value):
 
 
 class TimeWindow(Value):
-    """A span of time: from `since` until just before `before`, ISO-8601 in UTC; "" is no bound."""
+    """A span of time: from `since` until just before `before`, ISO-8601 in UTC; "" is unbounded."""
 
     since: str = ""
     before: str = ""
@@ -103,7 +103,7 @@ def recall(
     try:
         found = context.memory.search(asked)
     except DependencyError as error:
-        # The model can go on without it, and is told so; the turn need not fail.
+        # The model can continue without it, and is informed; the turn need not fail.
         logger.exception("memory not searched", extra={"call_id": context.call_id})
         raise ToolError("the memory index does not answer now", code=UNAVAILABLE) from error
     rows = []
@@ -144,9 +144,9 @@ def search_memory(
     limit: int = 0,
     half_life_days: float = HALF_LIFE_DAYS,
 ) -> dict[str, Any]:
-    """Return the `items` that closed turns said about a query, best first, for the code of a bundle.
+    """Return the `items` of closed turns that match a query, best first, for the code of a bundle.
 
-    `kind` is one of `TARGETS` or several of them, all but notes, plans and sources if it is left out; `limit` is another
+    `kind` is one of `TARGETS` or several of them, by default all but notes, plans and sources; `limit` is another
     name of `top_k`. An item has `path`, `role`, `text`, `ts`, `tags`, `turn_id`, `conversation_id`, and `score`, `sim`, `rec`.
     `behind` is true if newer turns were not searched.
 
@@ -159,7 +159,7 @@ def search_memory(
         raise InputError(
             f"there is no kind {unknown[0][:40]!r}; there are {', '.join(TARGETS)}", code="bad_kind"
         )
-    rows, behind = recall(
+    rows, incomplete = recall(
         context,
         query,
         targets=kinds,
@@ -168,7 +168,7 @@ def search_memory(
         limit=limit or top_k,
         half_life_days=half_life_days,
     )
-    return {"items": [_item(one) for one in rows], "behind": behind}
+    return {"items": [_item(one) for one in rows], "behind": incomplete}
 
 
 def _item(one: Recalled) -> dict[str, Any]:
@@ -187,15 +187,15 @@ def _item(one: Recalled) -> dict[str, Any]:
 
 
 def recency(at: str, now: str, half_life_days: float = HALF_LIFE_DAYS) -> float:
-    """Return 1 for something that was said now, half of that after each half-life."""
+    """Return 1 for a row from now, half of that after each half-life."""
     age = datetime.fromisoformat(now) - datetime.fromisoformat(at)
     return math.exp(-math.log(2) * max(0.0, age / timedelta(days=half_life_days)))
 
 
 def path_from(context: ToolContext, conversation: str, path: str, turn: str) -> str:
-    """Return a path of a conversation as it is read from this one.
+    """Return a path of another conversation in the form that can be read from this one.
 
-    What has numbers of its own there, as a row of the pool of sources, is found by the index of its turn.
+    Content with numbers of that conversation, such as a row of the pool of sources, is found by the index of its turn.
     """
     if conversation == context.lane.conversation:
         return path
@@ -204,13 +204,13 @@ def path_from(context: ToolContext, conversation: str, path: str, turn: str) -> 
 
 
 def days_before(now: str, days: int) -> str:
-    """Return the time so many days before another one."""
+    """Return the time `days` days before another one."""
     return utc(datetime.fromisoformat(now) - timedelta(days=days))
 
 
 _WORD: Final = re.compile(r"\w{3,64}")
 LEAD_CHARS: Final = 120
-"""The text shown before the first word that was asked for."""
+"""The text shown before the first word of the query."""
 
 
 def excerpt(text: str, query: str, chars: int) -> str:
@@ -220,7 +220,7 @@ def excerpt(text: str, query: str, chars: int) -> str:
         return line
     folded = line.casefold()
     places = [at for word in _WORD.findall(query.casefold()) if (at := folded.find(word)) >= 0]
-    # What is folded may be longer than the text: the place is near enough.
+    # A case-folded text may be longer than the original: the position is close enough.
     begin = max(0, min(min(places, default=0) - LEAD_CHARS, len(line) - chars + 1))
     head = "…" if begin else ""
     cut = line[begin : begin + chars - len(head)]

@@ -1,7 +1,7 @@
-"""The view of a picture or a PDF: the file itself, or a smaller picture, for the end of the next requests.
+"""The view of a picture or a PDF: the file itself, or a smaller picture, at the end of the next requests.
 
-A parser of PDFs does more work than a file is long, on a file made for that. Here enough of one is read, in one pass, to know that
-it is whole and open, and how many pages it has; object streams are unpacked up to a limit.
+A PDF can be crafted so that parsing it takes far more work than its size suggests. One pass reads only enough to know
+that the file is complete and not encrypted, and how many pages it has; object streams are unpacked up to a limit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGES_MAX: Final = 100
 UNPACKED_BYTES: Final = 32 * 1024 * 1024
 """Maximum bytes that are unpacked of one file."""
 HEAD_BYTES: Final = 1_024
-"""Bytes before a stream in which its dictionary stands."""
+"""The bytes before a stream that are searched for its dictionary."""
 
 _PAGE: Final = re.compile(rb"/Type\s{0,8}/Page(?![A-Za-z])")
 _ENCRYPTED: Final = re.compile(rb"/Encrypt(?![A-Za-z])")
@@ -70,17 +70,17 @@ TOO_MANY_TOKENS: Final = "file_too_many_tokens"
 TOO_MANY_FILES: Final = "read_too_many_files"
 
 
-def show_media(content: PathContent, context: ToolContext, taken: Sequence[Attached]) -> ContentView:
-    """Return the view of a picture or a PDF; `taken` is what the same call has attached already.
+def show_media(content: PathContent, context: ToolContext, attached: Sequence[Attached]) -> ContentView:
+    """Return the view of a picture or a PDF; `attached` is what the same call has attached already.
 
     Raises ToolError `body_missing`, and DependencyError.
     """
     view = view_media(content, context)
-    return view if view.body is None else _checked(view, content, context, taken)
+    return view if view.body is None else _checked(view, content, context, attached)
 
 
 def view_media(content: PathContent, context: ToolContext) -> ContentView:
-    """Return the view of a picture or a PDF, whatever else a request has.
+    """Return the view of a picture or a PDF, regardless of the rest of a request.
 
     Raises ToolError `body_missing`, and DependencyError.
     """
@@ -149,12 +149,12 @@ def _show_pdf(data: bytes, content: PathContent, context: ToolContext) -> Conten
 
 
 def _checked(
-    view: ContentView, content: PathContent, context: ToolContext, taken: Sequence[Attached]
+    view: ContentView, content: PathContent, context: ToolContext, attached: Sequence[Attached]
 ) -> ContentView:
-    """Return the view, or the refusal of one that the next request has no room for beside those `taken`."""
+    """Return the view, or the refusal of one that does not fit into the next request together with those `attached`."""
     one = attached_by(view, content)
-    chosen = choose_media([*taken, one], context.rules)
-    if len(chosen) == len({file.body.sha256 for file in (*taken, one)}):
+    chosen = choose_media([*attached, one], context.rules)
+    if len(chosen) == len({file.body.sha256 for file in (*attached, one)}):
         return view
     if not choose_media([one], context.rules):
         limit = int(context.rules.budget * SHARE)

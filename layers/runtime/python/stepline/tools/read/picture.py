@@ -1,8 +1,8 @@
-"""Pictures for a model: decoded before they are attached, and made anew if they are large or more than their pixels.
+"""Pictures for a model: decoded before they are attached, and re-encoded if they are large or hold more than pixels.
 
-What is sent has the pixels that a viewer shows, upright and in sRGB of 8 bits, and nothing else of a file: no place, no
-camera, no comment. A picture is sent with every request that has it, so it is no larger than most models see it. The
-library that decodes pictures is loaded by the first one.
+The result has the pixels that a viewer shows, upright and in sRGB of 8 bits, and nothing else of the file: no location,
+no camera, no comment. A picture is sent with every request that has it, so it is no larger than the size at which most
+models see it. The library that decodes pictures is loaded by the first one.
 Source: docs/adr/0010-pictures.md.
 """
 
@@ -31,7 +31,7 @@ SMALLEST_PX: Final = 64
 
 _FORMATS: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP", "image/gif": "GIF"}
 _LOSSLESS: Final = frozenset({"image/png", "image/gif"})
-"""Charts and screens: as long as they need not be scaled, each pixel stays what it was, in fewer bytes than with loss."""
+"""Charts and screens: unless they are scaled, each pixel keeps its value, in fewer bytes than with lossy encoding."""
 SENT_MIME: Final = "image/webp"
 
 
@@ -42,12 +42,12 @@ _TABLES: Final = frozenset({0xC4, 0xDB, 0xDD})
 _SCAN: Final = 0xDA
 _END: Final = 0xD9
 _HEADS: Final = {0xE0: b"\0\x10JFIF\0", 0xEE: b"\0\x0eAdobe"}
-"""The segments that say how the pixels of a JPEG are kept, without a preview."""
+"""The segments that describe how the pixels of a JPEG are stored, without a preview."""
 _MARK: Final = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 
 
 class Picture(Value):
-    """A picture that a model can be sent. `original` is its size in the file, upright, before it was scaled down, in pixels.
+    """A picture for a model. `original` is its size in the file, upright, before it was scaled down, in pixels.
 
     `animated`: it is the first frame of several.
     """
@@ -71,9 +71,9 @@ class Picture(Value):
 
 
 def fit_picture(data: bytes, mime: str, *, max_bytes: int) -> Picture:
-    """Return the picture as it is if it is plain and small, and otherwise one made anew of at most `max_bytes`. Raises ToolError.
+    """Return the picture unchanged if it is plain and small, otherwise re-encoded with at most `max_bytes`. Raises ToolError.
 
-    The codes are `image_unreadable`, for bytes that are no whole picture of this type, and `image_too_large`, for
+    The codes are `image_unreadable`, for bytes that are not a complete picture of this type, and `image_too_large`, for
     one with more pixels than are decoded.
     """
     from PIL import Image  # noqa: PLC0415 - few calls read a picture
@@ -85,7 +85,7 @@ def fit_picture(data: bytes, mime: str, *, max_bytes: int) -> Picture:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_large() from error
-    except Exception as error:  # a decoder raises anything on bytes that somebody made up
+    except Exception as error:  # a decoder may raise any error on crafted bytes
         raise ToolError(
             f"no picture of this type can be decoded from it ({type(error).__name__})",
             code="image_unreadable",
@@ -172,12 +172,12 @@ def _encoded(image: Image.Image, *, lossless: bool) -> bytes:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Return the picture as it is held when a viewer shows it; facts that cannot be read say nothing about that."""
+    """Return the picture upright, as a viewer shows it; unreadable orientation data is ignored."""
     from PIL import ImageOps  # noqa: PLC0415 - see above
 
     try:
         ImageOps.exif_transpose(image, in_place=True)  # a copy would take the memory of a second picture
-    except Exception:  # noqa: BLE001 - a camera's facts raise anything, and must not cost the picture
+    except Exception:  # noqa: BLE001 - a camera's metadata may raise any error, and must not cost the picture
         image.info.pop("exif", None)
     return image
 
@@ -193,7 +193,7 @@ def _in_8_bits(image: Image.Image) -> Image.Image:
 
 
 def _in_srgb(image: Image.Image, profile: bytes) -> Image.Image:
-    """Return the picture in sRGB; a profile that cannot be applied says nothing about its colours."""
+    """Return the picture in sRGB; a profile that cannot be applied is ignored."""
     mode = "RGBA" if image.mode == "RGBA" else "RGB"
     if 0 < len(profile) <= PROFILE_MAX_BYTES:
         from PIL import ImageCms  # noqa: PLC0415 - few pictures have one

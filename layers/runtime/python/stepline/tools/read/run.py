@@ -1,8 +1,8 @@
 """`react.read`: show the content of logical paths, whole or by ranges, within the limits of the context.
 
-The status comes first, with a row for every request. Views follow: blocks with
-paths of their own (`tc:<turn>.<call>.view.<i>`) whose `meta.source_path` names the source, so that no later
-reader takes a part for the whole.
+The status comes first, with a row for every request. Views follow: blocks with their own
+paths (`tc:<turn>.<call>.view.<i>`) whose `meta.source_path` names the source, so that no later
+reader mistakes a part for the whole.
 Source: docs/reference/tools.md#reactread.
 """
 
@@ -108,7 +108,7 @@ READ: Final = ToolSpec(
 
 SKILL_READ: Final = "react.skill.read"
 """The event of a read of skills."""
-UNTOLD: Final = "sk:hidden-guidance-"
+HIDDEN_PREFIX: Final = "sk:hidden-guidance-"
 VISIBLE: Final = "exists_in_visible_context"
 NOTHING_ATTACHED: Final = "read_nothing_attached"
 
@@ -121,17 +121,17 @@ def run_read(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     stats_only = bool(params.get("stats_only", False))
     rows: list[dict[str, Any]] = []
     views: list[Block] = []
-    taken: list[Attached] = []
+    attached: list[Attached] = []
     cited: list[Source] = []
     requests = list(_with_pictures(_with_imports(requests, context), context))
     for request in requests:
-        row, view = _serve(request, context, taken, cited, stats_only=stats_only, alone=len(requests) == 1)
+        row, view = _serve(request, context, attached, cited, stats_only=stats_only, alone=len(requests) == 1)
         if view is not None:
             path = context.path(f"view.{len(views)}")
             row["view"] = path
             views.append(replace(view, path=path))
         rows.append(row)
-    _tell_skills(rows, context)
+    _report_skills(rows, context)
     status = context.result(READ.tool_id, _status(rows, context, params, stats_only=stats_only))
     blocks = (*_missing_notice(rows, context), status, *views)
     if any(_is_served(row) for row in rows):
@@ -140,11 +140,11 @@ def run_read(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     return ToolOutput(status="error", blocks=blocks, error=error)
 
 
-def _tell_skills(rows: Iterable[Mapping[str, Any]], context: ToolContext) -> None:
-    """Tell the clients which skills were asked for, and what came of it; one whose id is not told has no path."""
+def _report_skills(rows: Iterable[Mapping[str, Any]], context: ToolContext) -> None:
+    """Report the requested skills and their results to the clients; a skill whose id is secret has no path."""
     skills = [
         {
-            **({"path": row["path"]} if _is_told(row["path"], context) else {}),
+            **({"path": row["path"]} if _is_disclosed(row["path"], context) else {}),
             "status": "missing" if "missing" in row or "invalid" in row else row.get("status", "loaded"),
         }
         for row in rows
@@ -154,24 +154,24 @@ def _tell_skills(rows: Iterable[Mapping[str, Any]], context: ToolContext) -> Non
         context.emit(SKILL_READ, {"count": len(skills), "skills": skills})
 
 
-def _is_told(path: str, context: ToolContext) -> bool:
-    """Return False for a hidden skill and for its files, there or not, and for a text that is no path."""
+def _is_disclosed(path: str, context: ToolContext) -> bool:
+    """Return False for a hidden skill and its files, existing or not, and for a text that is not a path."""
     try:
         found = parse_path(path)
     except PathError:
         return False
     shelf = context.shelves.get("sk")
     skill = shelf(f"sk:{found.skill}") if shelf and isinstance(found, SkillPath) else None
-    return skill is None or not skill.path.startswith(UNTOLD)
+    return skill is None or not skill.path.startswith(HIDDEN_PREFIX)
 
 
 def _is_served(row: Mapping[str, Any]) -> bool:
-    """Return True if the model has what it asked for: in this result, or in its view already."""
+    """Return True if the model has the requested content: in this result, or already in its view."""
     return not ("missing" in row or "invalid" in row or row.get("status") in (METADATA_ONLY, TOO_LARGE))
 
 
 def _with_imports(requests: Iterable[ReadRequest], context: ToolContext) -> Iterator[ReadRequest]:
-    """Yield the requests, and before that of a skill those of the skills that it imports; each skill once."""
+    """Yield the requests, each skill after the skills that it imports; each skill once."""
     shelf, done = context.shelves.get("sk"), set[str]()
     for request in requests:
         found = shelf(str(path)) if shelf and (path := _skill_path(request)) else None
@@ -185,7 +185,7 @@ def _with_imports(requests: Iterable[ReadRequest], context: ToolContext) -> Iter
 
 
 def _skill_path(request: ReadRequest) -> SkillPath | None:
-    """Return the skill that is requested; None for a file or a range of it, any other path, and none at all."""
+    """Return the skill that is requested; None for one of its files or a range of it, and for any other request."""
     try:
         path = parse_path(request.path)
     except PathError:
@@ -194,7 +194,7 @@ def _skill_path(request: ReadRequest) -> SkillPath | None:
 
 
 def _with_pictures(requests: Iterable[ReadRequest], context: ToolContext) -> Iterator[ReadRequest]:
-    """Yield the requests, and behind one of pool rows those of the pictures that they name."""
+    """Yield the requests; a request for pool rows is followed by those for the pictures that the rows name."""
     for request in requests:
         yield request
         if request.path.startswith("so:") and not request.is_range:
@@ -202,7 +202,7 @@ def _with_pictures(requests: Iterable[ReadRequest], context: ToolContext) -> Ite
 
 
 def _pictures(path: str, context: ToolContext) -> list[str]:
-    """Return the paths of the pictures among pool rows; of a whole pool none, and none of a path that is no such."""
+    """Return the paths of the pictures among pool rows; none for a whole pool, or for any other path."""
     try:
         parsed = read_path(path, context.turn)
     except PathError:
@@ -216,7 +216,7 @@ def _pictures(path: str, context: ToolContext) -> list[str]:
 def _serve(
     request: ReadRequest,
     context: ToolContext,
-    taken: list[Attached],
+    attached: list[Attached],
     cited: list[Source],
     *,
     stats_only: bool,
@@ -224,8 +224,8 @@ def _serve(
 ) -> tuple[dict[str, Any], Block | None]:
     """Return the row of one request and its view without a path, if there is one.
 
-    `taken` are the files that the call attaches so far, and `cited` the sources of what it shows. Beside other requests, which may attach newer ones, a file is
-    attached even if the next request would have it anyway.
+    `attached` are the files that the call attaches so far, and `cited` the sources of the shown content. If there are
+    other requests, which may attach newer files, a file is attached even if the next request would have it anyway.
     """
     try:
         content = load_content(read_path(request.path, context.turn, context.resolvers), context)
@@ -238,7 +238,7 @@ def _serve(
         if shown := _shown_by(request, content, context, alone=alone):
             return {**row, "status": VISIBLE, "visible_at": _visible_at(shown)}, None
         if is_media(content.mime):
-            view = show_media(content, context, taken)
+            view = show_media(content, context, attached)
         else:
             view = _show(request, content, found, context)
     except (PathError, ToolError) as refused:
@@ -254,7 +254,7 @@ def _serve(
             **known,
         }, None
     if view.body is not None:
-        taken.append(attached_by(view, content))
+        attached.append(attached_by(view, content))
     if view.body is not None and (source := _picture_source(content)):
         (numbered,) = context.cite((source,))
         cited.append(numbered)
@@ -279,7 +279,7 @@ def _picture_source(content: PathContent) -> Source | None:
 
 
 def _max_chars(request: ReadRequest, context: ToolContext) -> int:
-    """Return the maximum characters kept of a text, whatever the range."""
+    """Return the maximum characters kept of a text, for any range."""
     return min(context.caps.max_chars, request.max_chars or context.caps.max_chars)
 
 

@@ -1,4 +1,4 @@
-"""The view of one content: the text itself, a marked piece of it, or a marker in its place."""
+"""The view of one content: the text itself, a marked piece of it, or a marker that replaces it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ContentView(Value):
 
 
 def show(request: ReadRequest, content: PathContent, found: FoundPart | None, caps: ReadCaps) -> ContentView:
-    """Return the view of a content that is not empty. Raises ToolError for a range it does not have."""
+    """Return the view of a content that is not empty. Raises ToolError for a range that is not in it."""
     if found is None:
         return _name_bytes(content)
     part = request.check(found)
@@ -122,7 +122,7 @@ def _next(
 
 
 def _name_bytes(content: PathContent) -> ContentView:
-    """Return the facts of bytes that no model takes."""
+    """Return the facts of bytes that no model accepts."""
     mismatch = find_mismatch(content.head(), content.mime)
     return not_shown(content, f"{MISMATCH}: {mismatch}" if mismatch else "")
 
@@ -136,7 +136,7 @@ def not_shown(content: PathContent, flaw: str = "", status: str = METADATA_ONLY)
 
 
 def mark_large(content: PathContent, most_bytes: int) -> ContentView:
-    """Return the marker in the place of a content that is larger than `most_bytes`."""
+    """Return the marker that replaces a content larger than `most_bytes`."""
     return ContentView(
         text=(
             f"[LARGE READ NOT MATERIALIZED]\npath: {content.path}\nmime: {content.mime}\n"

@@ -1,7 +1,7 @@
 """`web_tools.web_fetch`: read pages by their addresses, and add them to the pool of sources.
 
-A page is readable text, and untrusted: it stands in the result as data. Which addresses may be asked is the
-adapter's to judge, at every redirect.
+A page is readable text, and untrusted: the result holds it as data. The adapter decides which addresses may be
+requested, at every redirect.
 Source: docs/reference/tools.md#web_toolsweb_fetch.
 """
 
@@ -98,13 +98,13 @@ def run_web_fetch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput
     if not cited:
         failures = [one for one in got if isinstance(one, ToolError)]
         raise ToolError("; ".join(map(str, failures)), code=failures[0].reason)
-    told = _status(rows, cited)
+    status = _status(rows, cited)
     if len(got) < len(urls):
-        told["message"] = f"the user steered: {len(urls) - len(got)} of the addresses were not asked"
+        status["message"] = f"the user steered: {len(urls) - len(got)} of the addresses were not asked"
     used = [row for row in rows if "sid" in row]
     meta = {"items_stats": items_stats(used), "sources_used": [row.sid for row in cited]}
     return ToolOutput(
-        blocks=(replace(context.result(WEB_FETCH.tool_id, told), meta=meta),), ret=rows, sources=cited
+        blocks=(replace(context.result(WEB_FETCH.tool_id, status), meta=meta),), ret=rows, sources=cited
     )
 
 
@@ -120,7 +120,7 @@ def _fetch(pages: WebPages, url: str, context: ToolContext) -> Page | ToolError:
 
 
 def _source(page: Page, fetched: str) -> Source:
-    """Return the row of a page, under the address that was asked for, which a search may have found."""
+    """Return the row of a page, under the requested address, which a search may have found."""
     return Source(
         title=page.title or host_of(page.final_url),
         url=page.url,
@@ -138,7 +138,7 @@ def _source(page: Page, fetched: str) -> Source:
 def _rows(
     urls: Sequence[str], got: Sequence[Page | ToolError], cited: Sequence[Source], ts: str
 ) -> list[dict[str, Any]]:
-    """Return a row for each address that was asked, in order, with the whole text of a page."""
+    """Return a row for each requested address, in order, with the whole text of a page."""
     numbers = iter(cited)
     rows: list[dict[str, Any]] = []
     for url, page in zip(urls, got, strict=False):
@@ -161,14 +161,14 @@ def _rows(
 
 
 def _status(rows: Sequence[Mapping[str, Any]], cited: Sequence[Source]) -> dict[str, Any]:
-    """Return the status for the model: the beginning of each page, and what else there is of it."""
+    """Return the status for the model: the beginning of each page, and the range of the rest."""
     chars = TEXTS_CHARS // len(cited)
     results = []
     for row in rows:
-        told = {name: value for name, value in row.items() if name != "content"}
+        shown = {name: value for name, value in row.items() if name != "content"}
         if "sid" in row:
-            told["text"] = shorten(row["content"], chars)
-        results.append(told)
+            shown["text"] = shorten(row["content"], chars)
+        results.append(shown)
     sids = tuple((row.sid, row.sid) for row in cited)
     return {"status": "ok", "artifact_path": str(SourcesPath(ranges=sids)), "results": results}
 

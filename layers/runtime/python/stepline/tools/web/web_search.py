@@ -103,10 +103,10 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     # A known page's row has the snippet of an earlier query: show this query's.
     rows = [_row(source, hit) for source, hit in zip(cited, hits, strict=True)]
     shown = [{**row, "text": shorten(row.get("text", ""), TEXT_CHARS)} for row in rows]
-    told = _status(shown, queries[:asked], about=context.search.about)
+    status = _status(shown, queries[:asked], about=context.search.about)
     if asked < len(queries):
-        told["message"] = f"the user steered: {len(queries) - asked} of the queries were not asked"
-    result = context.result(WEB_SEARCH.tool_id, told)
+        status["message"] = f"the user steered: {len(queries) - asked} of the queries were not asked"
+    result = context.result(WEB_SEARCH.tool_id, status)
     context.emit(
         FILTERED,
         {
@@ -130,10 +130,10 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 def _search_queries(
     engine: WebSearch, queries: list[str], params: Mapping[str, Any], context: ToolContext
 ) -> tuple[list[Hit], int]:
-    """Return the merged results, and how many queries were asked before a steer.
+    """Return the merged results, and the number of queries sent before a steer.
 
-    Each page is there once, the best of every query before the second of any. Raises ToolError `cancelled` if
-    none was asked.
+    Each page is listed once, the best of every query before the second of any. Raises ToolError `cancelled` if
+    no query was sent.
     """
     n = params.get("n", 8)
     asked = WebSearchQuery(
@@ -217,13 +217,13 @@ def _content(hit: Hit) -> dict[str, str]:
 
 def _status(rows: list[dict[str, Any]], queries: list[str], *, about: str) -> dict[str, Any]:
     """Return the status for the model: rows short enough to be shown whole."""
-    told = {"status": "ok", "searched": about, "queries": queries}
+    head = {"status": "ok", "searched": about, "queries": queries}
     if not rows:
-        return {**told, "results": [], "message": "nothing was found"}
+        return {**head, "results": [], "message": "nothing was found"}
     chars = min(TEXT_CHARS, TEXTS_CHARS // len(rows))
     sids = tuple((row["sid"], row["sid"]) for row in rows)
     return {
-        **told,
+        **head,
         "artifact_path": str(SourcesPath(ranges=sids)),
         "results": [_brief(row, chars) for row in rows],
     }

@@ -1,1 +1,1 @@
-"""Tools for the project of a conversation: patch a file, search the files, take over those of an earlier turn."""
+"""Tools for the project of a conversation: patch a file, search the files, check out those of an earlier turn."""

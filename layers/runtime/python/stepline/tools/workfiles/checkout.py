@@ -1,10 +1,10 @@
-"""`react.checkout`: take over files of the project from earlier turns, to go on with them in this one.
+"""`react.checkout`: copy files of the project from earlier turns, to continue with them in this one.
 
-    stage    all sources are found, and the names of the result checked, before anything is said
-    swap     one result: the files that go (`meta.deleted` of its status), then a block for each that comes
+    collect  find all sources, and check the names of the result, before anything is reported
+    swap     one result: the files that are removed (`meta.deleted` of its status), then a block for each new file
 
 No byte is copied: a block names the body that the earlier turn stored. The result is one batch of the log, so a kill
-leaves the project as it was or as it is meant, and the workspace is folded from the log as ever. A pull before it is
+leaves the project either unchanged or complete, and the workspace is folded from the log as always. A pull before it is
 allowed and not needed: nothing has to be on a disk.
 Source: docs/reference/tools.md#reactcheckout.
 """
@@ -81,7 +81,7 @@ CHECKOUT: Final = ToolSpec(
 
 
 class _CheckoutSource(NamedTuple):
-    """A path of the call, and its files by their place below `files/`."""
+    """A path of the call, and its files by their path below `files/`."""
 
     ref: Ref
     files: Mapping[str, WorkFile]
@@ -93,8 +93,8 @@ def run_checkout(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     sources = _find_sources(_named(params), context)
     if isinstance(sources, ToolOutput):
         return sources
-    taken = {rel: file for source in sources for rel, file in source.files.items()}
-    if len(taken) > CHECKOUT_FILES_MAX:
+    new_files = {rel: file for source in sources for rel, file in source.files.items()}
+    if len(new_files) > CHECKOUT_FILES_MAX:
         raise ToolError(
             f"a checkout takes over at most {CHECKOUT_FILES_MAX} files", code="checkout_too_large"
         )
@@ -102,14 +102,14 @@ def run_checkout(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     root = f"{context.turn}/files/"
     here = project_files(blocks, context.turn)
     kept = here if mode == "overlay" else {}
-    _check_names(taken, kept)
-    gone = _lost(here, kept, taken)
+    _check_names(new_files, kept)
+    gone = _lost(here, kept, new_files)
     if mode == "replace" and not params.get("force", False):
-        _check_unsaved(gone, here, taken, blocks)
-    made = [_file_block(rel, taken[rel], context) for rel in sorted(taken)]
+        _check_unsaved(gone, here, new_files, blocks)
+    made = [_file_block(rel, new_files[rel], context) for rel in sorted(new_files)]
     earlier = last_checkout(blocks).refs if mode == "overlay" else ()
     from_ = list(dict.fromkeys([*earlier, *(source.ref.asked for source in sources)]))
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "ok": True,
         "mode": mode,
         "checked_out_from": from_,
@@ -117,16 +117,17 @@ def run_checkout(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
             {"source": source.ref.asked, "files": len(source.files), **context.version_fact(source.ref.turn)}
             for source in sources
         ],
-        "materialized": _tree(sorted((kept.keys() | taken.keys()) - gone), context.turn),
+        "materialized": _tree(sorted((kept.keys() | new_files.keys()) - gone), context.turn),
         "missing": [],
         "errors": [],
     }
     if gone:
-        told |= {"removed": sorted(gone)[:NAMED_MAX], "removed_count": len(gone)}
+        facts |= {"removed": sorted(gone)[:NAMED_MAX], "removed_count": len(gone)}
     status = replace(
-        context.result(CHECKOUT.tool_id, told), meta={DELETED_PATHS: [f"{root}{rel}" for rel in sorted(gone)]}
+        context.result(CHECKOUT.tool_id, facts),
+        meta={DELETED_PATHS: [f"{root}{rel}" for rel in sorted(gone)]},
     )
-    return ToolOutput(blocks=(status, _record(told, context), *made))
+    return ToolOutput(blocks=(status, _record(facts, context), *made))
 
 
 def _named(params: Mapping[str, Any]) -> list[str]:
@@ -144,7 +145,7 @@ def _named(params: Mapping[str, Any]) -> list[str]:
 
 
 def _find_sources(paths: Sequence[str], context: ToolContext) -> list[_CheckoutSource] | ToolOutput:
-    """Return the files of every path; the output of a call of which some cannot be checked out."""
+    """Return the files of every path; the output of a call if some of them cannot be checked out."""
     known: dict[str, dict[str, WorkFile]] = {}
     found: list[_CheckoutSource] = []
     invalid: list[dict[str, Any]] = []
@@ -185,13 +186,15 @@ def _read_source(text: str, turn: str) -> Ref:
     return ref
 
 
-def _check_names(taken: Mapping[str, WorkFile], kept: Mapping[str, WorkFile]) -> None:
-    """Refuse names that are one on some systems. A path that is both a file and a folder is what comes now."""
-    above = {folder for rel in taken for folder in folders_above(rel)}
+def _check_names(new_files: Mapping[str, WorkFile], kept: Mapping[str, WorkFile]) -> None:
+    """Refuse names that are equal on some systems. A path that is both a file and a folder becomes the new one."""
+    above = {folder for rel in new_files for folder in folders_above(rel)}
     stays = {
-        rel for rel in kept if rel not in above and not any(folder in taken for folder in folders_above(rel))
+        rel
+        for rel in kept
+        if rel not in above and not any(folder in new_files for folder in folders_above(rel))
     }
-    clashes = find_clashes(stays | taken.keys(), settled=stays)
+    clashes = find_clashes(stays | new_files.keys(), settled=stays)
     if clashes:
         rel, other = min(clashes.items())
         raise ToolError(
@@ -202,27 +205,27 @@ def _check_names(taken: Mapping[str, WorkFile], kept: Mapping[str, WorkFile]) ->
 
 
 def _lost(
-    here: Mapping[str, WorkFile], kept: Mapping[str, WorkFile], taken: Mapping[str, WorkFile]
+    here: Mapping[str, WorkFile], kept: Mapping[str, WorkFile], new_files: Mapping[str, WorkFile]
 ) -> set[str]:
-    """Return the files that are not there any more: replaced, or in the way of a folder or file that comes."""
-    above = {folder for rel in taken for folder in folders_above(rel)}
+    """Return the files that no longer exist: replaced, or in the way of a new folder or file."""
+    above = {folder for rel in new_files for folder in folders_above(rel)}
     gone = set()
-    for rel in here.keys() - taken.keys():
-        if rel not in kept or rel in above or any(folder in taken for folder in folders_above(rel)):
+    for rel in here.keys() - new_files.keys():
+        if rel not in kept or rel in above or any(folder in new_files for folder in folders_above(rel)):
             gone.add(rel)
     return gone
 
 
 def _check_unsaved(
-    gone: set[str], here: Mapping[str, WorkFile], taken: Mapping[str, WorkFile], blocks: Sequence[Block]
+    gone: set[str], here: Mapping[str, WorkFile], new_files: Mapping[str, WorkFile], blocks: Sequence[Block]
 ) -> None:
-    """Refuse to remove or overwrite what this turn itself wrote. Raises ToolError `react.checkout.nonempty`."""
+    """Refuse to remove or overwrite files that this turn itself wrote. Raises ToolError `react.checkout.nonempty`."""
     came = {
         (block.path.partition(".files/")[2], block.body.sha256)
         for block in blocks
         if block.tool_id == CHECKOUT.tool_id and block.body is not None
     }
-    changed = {rel for rel, file in taken.items() if rel in here and here[rel].sha256 != file.sha256}
+    changed = {rel for rel, file in new_files.items() if rel in here and here[rel].sha256 != file.sha256}
     own = sorted(rel for rel in gone | changed if (rel, here[rel].sha256) not in came)
     if own:
         raise ToolError(
@@ -240,7 +243,7 @@ def _file_block(rel: str, file: WorkFile, context: ToolContext) -> Block:
 
 
 def _tree(files: Sequence[str], turn: str) -> dict[str, Any]:
-    """Return the facts of files/ as it is now."""
+    """Return the facts of the current files/."""
     omitted = max(0, len(files) - TREE_FILES_MAX)
     logical, root = f"fi:{turn}.files/", f"{turn}/files/"
     return {
@@ -254,9 +257,9 @@ def _tree(files: Sequence[str], turn: str) -> dict[str, Any]:
     }
 
 
-def _record(told: Mapping[str, Any], context: ToolContext) -> Block:
-    """Return the block that names what files/ came from."""
-    facts = {"mode": told["mode"], "checked_out_from": told["checked_out_from"]}
+def _record(status: Mapping[str, Any], context: ToolContext) -> Block:
+    """Return the block that names the sources of files/."""
+    facts = {"mode": status["mode"], "checked_out_from": status["checked_out_from"]}
     return context.block(
         CHECKOUT.tool_id,
         f"ar:{context.turn}.{CHECKOUT_RECORD}",

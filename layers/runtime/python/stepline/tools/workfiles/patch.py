@@ -110,7 +110,7 @@ def run_patch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         "path": str(path),
         "ok": True,
         "format": "diff" if by_diff else "whole",
-        **_told(found),
+        **_change_facts(found),
         **written.facts,
     }
     blocks = [*_check(path, found.text, context), context.result(PATCH.tool_id, facts), written.block]
@@ -192,7 +192,7 @@ NUMBERED_MIN, NUMBERED_SURE, NUMBERED_PERCENT = 2, 5, 35
 
 
 def _check_pasted(patch: str, old: str, *, by_diff: bool) -> None:
-    """Refuse what was copied from a read with its line numbers, unless the file itself looks so.
+    """Refuse text that was copied from a read with its line numbers, unless the file itself looks so.
 
     Raises ToolError `patch_contains_preview_line_numbers`.
     """
@@ -215,12 +215,12 @@ def looks_pasted(lines: Iterable[str]) -> bool:
     return many or numbered >= NUMBERED_SURE
 
 
-def _told(found: Applied | Patched) -> dict[str, Any]:
-    """Return the facts of the changes: their places, and the hunks that were not where the model said."""
+def _change_facts(found: Applied | Patched) -> dict[str, Any]:
+    """Return the facts of the changes: their positions, and the hunks that were not at the stated line."""
     if not found.changes:
         return {}
     signs = [line.sign for change in found.changes for line in change.lines]
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "hunks": len(found.changes),
         "added": signs.count("+"),
         "removed": signs.count("-"),
@@ -229,15 +229,15 @@ def _told(found: Applied | Patched) -> dict[str, Any]:
             for first, count in (change.span for change in found.changes[:SPANS_SHOWN])
         ],
     }
-    told |= {"moved": moved} if (moved := [one.number for one in found.changes if one.moved]) else {}
+    facts |= {"moved": moved} if (moved := [one.number for one in found.changes if one.moved]) else {}
     loose = [one.number for one in found.changes if one.loose]
-    return told | ({"white_space_ignored": loose} if loose else {})
+    return facts | ({"white_space_ignored": loose} if loose else {})
 
 
 def _diff_block(
     path: FilePath, changes: tuple[AppliedHunk, ...], content: Block, context: ToolContext
 ) -> Block:
-    """Return the diff as a view of the file: it has a path of its own, and is never taken for the file."""
+    """Return the diff as a view of the file: it has its own path, so it is never mistaken for the file."""
     body = content.body
     assert body is not None
     meta = {"source_path": str(path), "source_sha256": body.sha256, "whole": False}

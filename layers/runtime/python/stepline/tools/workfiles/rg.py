@@ -1,7 +1,7 @@
-"""`react.rg`: find files of the workspace by their names, and lines in them by an expression.
+"""`react.rg`: find files of the workspace by name, and lines in them by an expression.
 
-Searched is what a program of the turn would find below its artifact root: this turn's files, and those that it pulled.
-Expressions are RE2's, so the time of a search is linear in what it reads; what it reads is bounded, and an
+It searches the files that a program of the turn would find below its artifact root: this turn's files, and those that it
+pulled. Expressions are RE2's, so the time of a search is linear in the bytes it reads. These are bounded, and an
 expression with many instructions reads less in proportion.
 Source: docs/reference/tools.md#reactrg; https://github.com/google/re2/wiki/Syntax.
 """
@@ -37,12 +37,12 @@ TOTAL_MAX_BYTES: Final = 64 * 1024 * 1024
 FILE_BYTES: Final = 2 * 1024 * 1024
 FILE_MAX_BYTES: Final = 4 * 1024 * 1024
 STEPS_MAX: Final = 2**32
-"""Maximum bytes read, times the instructions of the expression: the most that RE2 may have to do."""
+"""Maximum bytes read, times the instructions of the expression: a bound on the work of RE2."""
 MEMORY_BYTES: Final = 2 * 1024 * 1024
 """Memory of an expression's automaton; one that needs more is refused."""
 MATCH_PREVIEW_CHARS: Final = 300
 RESULT_CHARS: Final = 100_000
-"""About how many characters of previews a result has."""
+"""The approximate maximum characters of previews in a result."""
 
 _PATTERN: Final = {"type": "string", "minLength": 1, "maxLength": 1_000}
 _ROOTS: Final = ("files", "outputs", "attachments")
@@ -103,7 +103,7 @@ class Query(Value):
 
 
 class Match(Value):
-    """A matching line: its number, what is shown of it, and of the lines around it."""
+    """A matching line: its number, its shown part, and the lines around it."""
 
     line: int
     preview: str
@@ -112,7 +112,7 @@ class Match(Value):
 
 @dataclass
 class Found:
-    """The hits so far, and what of the search was cut short."""
+    """The hits so far, and the limits that cut the search short."""
 
     hits: list[dict[str, Any]] = field(default_factory=list)
     scanned_files: int = 0
@@ -245,7 +245,7 @@ def _matches(data: bytes, pattern: Expression, query: Query, found: Found) -> It
     at, line, counted = 0, 1, 0
     while at < len(data) and (match := pattern.search(data, at)) is not None:
         where = match.start()
-        if where == len(data) and data.endswith(b"\n"):  # behind the last line
+        if where == len(data) and data.endswith(b"\n"):  # after the last line
             return
         if found.match_count == query.max_matches or found.chars > RESULT_CHARS:
             found.cut["matches_truncated"] = True
@@ -264,7 +264,7 @@ def _matches(data: bytes, pattern: Expression, query: Query, found: Found) -> It
 
 
 def _around(data: bytes, begin: int, end: int, line: int, count: int) -> Iterator[str]:
-    """Yield the lines before and behind the one from `begin` to `end`."""
+    """Yield the lines before and after the one from `begin` to `end`."""
     before: list[bytes] = []
     at = begin
     while at > 0 and len(before) < count:
@@ -284,7 +284,7 @@ def _around(data: bytes, begin: int, end: int, line: int, count: int) -> Iterato
 
 
 def _show(line: int, data: bytes, where: int = 0) -> str:
-    """Return a line as shown: its number, and of a long one the part about the byte `where`."""
+    """Return a line as shown: its number, and of a long one the part around the byte `where`."""
     begin = max(0, where - MATCH_PREVIEW_CHARS // 3) if len(data) > MATCH_PREVIEW_CHARS else 0
     shown = data[begin : begin + MATCH_PREVIEW_CHARS]
     cut = "…" if begin + len(shown) < len(data) else ""

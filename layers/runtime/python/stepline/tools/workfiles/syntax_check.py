@@ -1,6 +1,6 @@
-"""The syntax check behind a patch: Python, JSON, JavaScript, TypeScript and HTML, by their endings.
+"""The syntax check after a patch: Python, JSON, JavaScript, TypeScript and HTML, by file extension.
 
-Python and JSON are parsed, by Python's own parsers. Of scripts the brackets, texts and comments are checked, of pages
+Python and JSON are parsed, by Python's own parsers. In scripts the brackets, strings and comments are checked, in pages
 the tags: a patch breaks those first, and each is read once from left to right. Nothing is run.
 Source: https://html.spec.whatwg.org/multipage/syntax.html#optional-tags.
 """
@@ -22,14 +22,14 @@ _PAGES: Final = frozenset({".html", ".htm"})
 
 
 class SyntaxFlaw(NamedTuple):
-    """The first place of a text that is not of its language; the line counts from 1."""
+    """The first position at which a text breaks its language's syntax; the line counts from 1."""
 
     line: int
     message: str
 
 
 def find_syntax_flaw(name: str, text: str) -> SyntaxFlaw | None:
-    """Return the flaw of a file's text; None for a good one, one of another language, and one too large to check."""
+    """Return the flaw of a file's text; None for a valid one, one of another language, and one too large to check."""
     if len(text.encode()) > CHECKED_MAX_BYTES:
         return None
     ending = posixpath.splitext(name)[1].lower()
@@ -78,7 +78,7 @@ _WORDS: Final = ("return", "typeof", "case", "of", "in", "do", "else", "void", "
 
 
 class _Script:
-    """The brackets of a script. With markup in it (JSX) its prose may hold any sign but braces, so those alone count."""
+    """The brackets of a script. With markup in it (JSX) its prose may hold any sign but braces, so only those count."""
 
     def __init__(self, text: str, *, markup: bool) -> None:
         self._text, self._markup = text, markup
@@ -98,7 +98,7 @@ class _Script:
         return None
 
     def _read(self, sign: str, where: int) -> int | str:
-        """Return the place behind what begins with a sign, or what is wrong with it."""
+        """Return the position after the token that a sign begins, or its error."""
         if sign in _OPENS:
             return self._close(sign, where)
         if sign == "`":
@@ -178,7 +178,7 @@ _OPTIONAL: Final = frozenset(
         *("caption", "thead", "tbody", "tfoot", "tr", "td", "th"),
     )
 )
-"""Elements whose end may be left out; they end where the one around them does."""
+"""Elements whose end may be left out; they end together with their parent."""
 _RAW: Final = frozenset({"script", "style", "textarea", "title"})
 
 
@@ -196,7 +196,7 @@ class _Page:
         self._counts: Counter[str] = Counter()
 
     def check(self) -> tuple[int, str] | None:
-        """Return the first place that is wrong, and how."""
+        """Return the position and the message of the first error."""
         text, at = self._text, 0
         while found := _TAG.search(text, at):
             where, name = found.start(), (found[2] or "").lower()
@@ -227,7 +227,7 @@ class _Page:
 
 
 def _tag_end(text: str, at: int) -> int:
-    """Return the place of the `>` that ends a tag; -1 if there is none."""
+    """Return the position of the `>` that ends a tag; -1 if there is none."""
     while found := _IN_TAG.search(text, at):
         if found[0] == ">":
             return found.start()

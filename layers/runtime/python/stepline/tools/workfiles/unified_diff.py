@@ -1,11 +1,11 @@
 r"""A unified diff: parse it, apply it to a text, and name the first line that does not fit.
 
-A hunk applies where its header says, or at the only other place that has exactly its old lines, or, with white
-space set aside, again at its own place or at the only one. Context is never dropped, so that no hunk lands in a
-text that it does not speak of. Counts in a header are made anew: a model often gets them wrong. A line ends after
+A hunk applies where its header says, or at the only other position that has exactly its old lines. Otherwise it
+applies ignoring white space, again at its stated position or at the only one. Context is never dropped, so that no hunk
+changes unrelated text. Counts in a header are recomputed: a model often gets them wrong. A line ends after
 `\n`; everything else, `\r` too, is part of it.
 
-The work is linear in the text for each hunk, whatever both say: places are found by `str.find`.
+The work is linear in the text for each hunk, for any input: positions are found by `str.find`.
 Source: https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html.
 """
 
@@ -53,7 +53,7 @@ class Hunk(NamedTuple):
 class AppliedHunk(NamedTuple):
     """A hunk as it was applied: the indexes of its first line in the old text and in the new one.
 
-    `moved`: at another place than stated. `loose`: with white space set aside. `lines` are those of the text.
+    `moved`: at another position than stated. `loose`: ignoring white space. `lines` are those of the text.
     """
 
     number: int
@@ -65,7 +65,7 @@ class AppliedHunk(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first changed line in the new text, from 1, and how many lines stand there now."""
+        """The first changed line in the new text, from 1, and the number of lines now there."""
         kept = [at for at, line in enumerate(self.lines) if line.sign != _CONTEXT]
         if not kept:
             return self.new_start + 1, 0
@@ -82,7 +82,7 @@ class Applied(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """A hunk that does not fit: the first of its lines that the text does not have, and what stands there.
+    """A hunk that does not fit: the first of its lines that the text does not have, and the text's own line.
 
     `places` are the lines where an ambiguous hunk would fit; then there is no such line. Lines count from 1.
     """
@@ -122,7 +122,7 @@ def parse_diff(patch: str) -> tuple[Hunk, ...]:
     `patch_too_large`.
     """
     lines = patch.removesuffix("\n").split("\n")
-    if lines[0].endswith("\r"):  # the patch itself was written so, its headers too
+    if lines[0].endswith("\r"):  # the whole patch uses these line ends, including its headers
         lines = [line.removesuffix("\r") for line in lines]
     end = len(lines)
     while end and not lines[end - 1]:
@@ -158,7 +158,7 @@ def _several(at: int) -> ToolError:
 
 
 def _parse_hunk(lines: Sequence[str], at: int, end: int, number: int) -> tuple[Hunk, int]:
-    """Return the hunk whose header stands at a line, and the index behind it."""
+    """Return the hunk whose header is at a line, and the index after it."""
     header = _HEADER.match(lines[at])
     if header is None:
         raise ToolError(
@@ -184,7 +184,7 @@ def _parse_hunk(lines: Sequence[str], at: int, end: int, number: int) -> tuple[H
 
 
 def _find_end(lines: Sequence[str], first: int, end: int, *, old: int, new: int) -> int:
-    """Return the index behind a hunk's lines: as its header counts them or, if that is wrong, up to the next header."""
+    """Return the index after a hunk's lines: as its header counts them or, if that is wrong, up to the next header."""
     at = first
     while (
         at < len(lines) and (old > 0 or new > 0) and lines[at][:1] in ("", _CONTEXT, _OLD, _NEW, _NO_NEWLINE)
@@ -218,19 +218,19 @@ def apply_diff(text: str, hunks: Sequence[Hunk]) -> Applied | Mismatch:
     target = _Target(text)
     out: list[str] = []
     changes: list[AppliedHunk] = []
-    taken = shift = 0
+    done = shift = 0
     for hunk in hunks:
         stated = hunk.start + shift
-        place = target.find(hunk, stated, taken)
-        if isinstance(place, Mismatch):
-            return place
-        at, loose = place
-        out += target.lines[taken:at]
+        position = target.find(hunk, stated, done)
+        if isinstance(position, Mismatch):
+            return position
+        at, loose = position
+        out += target.lines[done:at]
         made = tuple(_as_in_text(hunk.lines, target.lines[at:])) if loose else hunk.lines
         changes.append(AppliedHunk(hunk.number, at, len(out), made, at != stated, loose))
         out += [line.text for line in made if line.sign != _OLD]
-        taken, shift = at + len(hunk.old), at - hunk.start
-    out += target.lines[taken:]
+        done, shift = at + len(hunk.old), at - hunk.start
+    out += target.lines[done:]
     broken = [line if line.endswith("\n") else f"{line}\n" for line in out[:-1]]
     return Applied("".join([*broken, *out[-1:]]), tuple(changes))
 
@@ -250,7 +250,7 @@ def _as_in_text(lines: Sequence[DiffLine], found: Sequence[str]) -> list[DiffLin
 
 
 def render_diff(path: str, changes: Sequence[AppliedHunk]) -> str:
-    """Return the diff as it was applied, with the counts and places that are true."""
+    """Return the diff as it was applied, with the actual counts and positions."""
     parts = [f"--- {path}\n+++ {path}\n"]
     for change in changes:
         old = sum(line.sign != _NEW for line in change.lines)
@@ -271,7 +271,7 @@ class _Target:
         self.lines = split_lines(text)
 
     def find(self, hunk: Hunk, stated: int, since: int) -> tuple[int, bool] | Mismatch:
-        """Return the place of a hunk behind line `since`, and whether white space was set aside."""
+        """Return the position of a hunk after line `since`, and whether white space was ignored."""
         old = [line.text for line in hunk.old]
         if not old:
             return (
@@ -292,11 +292,11 @@ class _Target:
         return self._misfit(hunk, stated, since, places)
 
     def _misfit(self, hunk: Hunk, stated: int, since: int, places: Sequence[int] = ()) -> Mismatch:
-        """Return where a hunk fails: at the only line that its first one stands on, else where it is stated."""
+        """Return where a hunk fails: at the only position of its first line, else at the stated one."""
         old = hunk.old
         facts = Mismatch(hunk.number, hunk.start + 1, len(old))
         if places:
-            found = tuple(place + 1 for place in places[:PLACES_SHOWN])
+            found = tuple(index + 1 for index in places[:PLACES_SHOWN])
             return facts._replace(places=found, target_line=found[0])
         at = max(stated, since)
         if old and len(first := self._exact.find(old[0].text, since)) == 1:
@@ -330,9 +330,9 @@ class _Index:
         self._starts = [0, *accumulate(map(len, lines))]
 
     def find(self, block: str, since: int) -> list[int]:
-        """Return the first lines of the first places of a block at or behind line `since`, a few more than are shown."""
+        """Return the first matches of a block at or after line `since`, by their first lines, a few more than are shown."""
         at = self._starts[min(since, len(self._starts) - 1)]
-        if not block.endswith("\n"):  # it stands at the end of the text, or nowhere
+        if not block.endswith("\n"):  # it can only be at the end of the text
             last = len(self._text) - len(block) - 1
             return (
                 [bisect_left(self._starts, last)] if last >= at and self._text.endswith(f"\n{block}") else []
