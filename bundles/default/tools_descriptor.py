@@ -1,4 +1,4 @@
-"""The tools that this bundle adds to those every agent has."""
+"""The tools that this bundle adds to those of every agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One agent, and every message is its business."""
+"""One agent that answers every message."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_a_text_that_is_no_descriptor_is_refused_without_showing_it(text):
 def test_a_key_that_stands_twice_is_named_by_its_line():
     assert (
         refused(parse_descriptor, "assembly", "a: 1\nb: 2\na: 3\n")
-        == "assembly in line 3: a key stands there twice"
+        == "assembly, line 3: duplicate key"
     )
 
 

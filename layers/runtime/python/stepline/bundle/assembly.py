@@ -36,7 +36,7 @@ ONE_ACTION = FanoutRule()
 
 
 class RemoteRules(Value):
-    """The deployment's part of the agent's MCP servers: those of the properties by id, and the times of calls and lists."""
+    """The deployment's part of the agent's MCP servers: those of the properties by id, and the timeouts of calls and lists."""
 
     configured: Mapping[str, Any] = {}
     timeout_s: float = 60.0
@@ -72,7 +72,7 @@ def build_agent(
             of `Parts`.
     """
     rule, shown = ONE_ACTION if version == "v2" else fanout, LAYOUTS[layout]
-    resolvers = parts.namespaces  # checked before their words are in the instructions
+    resolvers = parts.namespaces  # checked before their texts enter the instructions
 
     def made(tools: Sequence[Tool] = ()) -> tuple[str, Registry, Sequence[Skill]]:
         registry = _registry(parts, tools, executes=runtime is not None)
@@ -111,7 +111,7 @@ def _system(facts: PromptFacts, namespaces: str, skills: Sequence[Skill], layout
 
 
 def _servers(parts: Parts, catalogue: Rebuild, remote: RemoteRules) -> Servers | None:
-    """Return the MCP servers of a bundle; nothing of them is loaded without any."""
+    """Return the MCP servers of a bundle; without any, their modules are not loaded."""
     if not (rows := parts.servers):
         return None
     from stepline.tools.mcp.server_row import read_servers  # noqa: PLC0415 - most bundles have none
@@ -123,7 +123,7 @@ def _servers(parts: Parts, catalogue: Rebuild, remote: RemoteRules) -> Servers |
 
 
 def _registry(parts: Parts, more: Sequence[Tool], *, executes: bool) -> Registry:
-    tools = (*parts.tools, *more)  # outside the try: a bundle's own ValueError is not about a taken id
+    tools = (*parts.tools, *more)  # outside the try: a bundle's own ValueError is not about a duplicate id
     try:
         return agent_registry(tools, executes=executes)
     except ValueError as error:

@@ -1,8 +1,8 @@
 """The context of one conversation for a bundle's code.
 
 The browser adds blocks, renders requests and exports documents. It only holds the last loaded timeline and the
-announced lines: the timeline is a fold of the log. The client searches what earlier turns said, and fetches what stands
-at paths. Another user's conversation is a NotFoundError.
+announced lines: the timeline is a fold of the log. The client searches earlier turns, and fetches the content of
+paths. Another user's conversation is a NotFoundError.
 
 Source: docs/how-to/write-a-bundle.md#the-context.
 """
@@ -102,7 +102,7 @@ class ContextBrowser:
     async def contribute(self, blocks: Iterable[BlockLike]) -> tuple[str, ...]:
         """Add blocks to the open turn permanently, as one entry of the log; return their paths.
 
-        The model reads them from the next round on. A block that is already there, unchanged, is not added
+        The model reads them from the next round on. A block that exists already, unchanged, is not added
         again.
 
         Raises:
@@ -206,7 +206,7 @@ class ContextBrowser:
         return turn
 
     def tool_context(self) -> ToolContext:
-        """Return the conversation as of now, as a tool of the agent finds it. Reads the log. Raises DependencyError."""
+        """Return the current conversation, in the form that a tool of the agent gets. Reads the log. Raises DependencyError."""
         timeline = self._load()
         return ToolContext(
             lane=self._lane,
@@ -236,23 +236,23 @@ class ContextBrowser:
 
 
 class HostingService:
-    """Gives addresses to files of the conversation: `hosting_service` of a workflow."""
+    """Creates URLs of files of the conversation: `hosting_service` of a workflow."""
 
     def __init__(self, context: Callable[[], ToolContext]) -> None:
         """Serve the conversation of a context; nothing is read."""
         self._context = context
 
     def get_artifact_url(self, ref: str, *, disposition: Disposition = "download", ttl_s: int = URL_S) -> str:
-        """Return an address of the file at a logical path, by the rules of `ToolContext.artifact_url`. Secret.
+        """Return a URL of the file at a logical path, by the rules of `ToolContext.artifact_url`. Secret.
 
-        Reads the log: a coroutine that others wait for calls it in a thread. Raises the errors of `artifact_url`;
+        Reads the log: if other coroutines wait, call it in a thread. Raises the errors of `artifact_url`;
         NotFoundError, the conversation is another user's; DependencyError.
         """
         return self._context().artifact_url(ref, disposition=disposition, ttl_s=ttl_s)
 
 
 class ContextRAGClient:
-    """Searches what earlier turns said, and fetches what stands at paths: `ctx_client` of a workflow."""
+    """Searches earlier turns, and fetches the content of paths: `ctx_client` of a workflow."""
 
     def __init__(self, runtime: Runtime, context: Callable[[], ToolContext]) -> None:
         """Create a client for the conversation of a context; nothing is read."""
@@ -260,7 +260,7 @@ class ContextRAGClient:
         self._context = context
 
     async def search(self, query: str, **options: Unpack[SearchOptions]) -> dict[str, Any]:
-        """Return what closed turns said about a query, as `stepline.search_memory` does, with its options."""
+        """Return the parts of closed turns that match a query, as `stepline.search_memory` does, with its options."""
         return await in_thread(self._runtime, lambda: search_memory(self._context(), query, **options))
 
     @overload
@@ -301,7 +301,7 @@ def place_blocks(blocks: Iterable[Produced], turn: str) -> tuple[Produced, ...]:
 
 
 def missing_blocks(blocks: Iterable[Produced], timeline: Resolver) -> tuple[Produced, ...]:
-    """Return the blocks that are not yet at their paths, or differ."""
+    """Return the blocks that do not exist at their paths yet, or differ."""
     return tuple(
         block for block in blocks if not any(_same(block, there) for there in timeline.resolve(block.path))
     )
@@ -344,7 +344,7 @@ def _same(block: Produced, there: Block) -> bool:
 def fetch(ref: str, context: ToolContext) -> dict[str, Any]:
     """Return `path`, and `ret` (`mime`, and `payload`, `text` or `base64`) or `err` (`code`, `message`).
 
-    `payload` is parsed JSON, or rows of the pool; `base64` holds bytes that are no text.
+    `payload` is parsed JSON, or rows of the pool; `base64` holds bytes that are not text.
     """
     try:
         path = parse_path(_checked(ref, context.resolvers), context.resolvers)
@@ -393,7 +393,7 @@ def _contents(content: PathContent, context: ToolContext) -> dict[str, Any]:
         data = context.artifacts.get(content.body.key) if content.body else b""
         return {"mime": content.mime, "base64": base64.b64encode(data).decode()}
     if content.mime.partition(";")[0] == "application/json":
-        with suppress(msgspec.DecodeError):  # declared as JSON and invalid: it is a text
+        with suppress(msgspec.DecodeError):  # declared as JSON but invalid: it is a text
             return {"mime": content.mime, "payload": msgspec.json.decode(content.text)}
     return {"mime": content.mime, "text": content.text}
 

@@ -28,9 +28,9 @@ _CALLED: Final = {
 _NOT_CALLED: Final = {
     BaseWorkflow.__init__: "make what it prepares in on_bundle_load, or where a hook or a tool needs it",
     BaseWorkflow.build_react: "name the parts as attributes of the class",
-    BaseWorkflow.process: "move what it does before the turn into pre_run_hook, and what it does behind it into post_run_hook",
+    BaseWorkflow.process: "move its work before the turn into pre_run_hook, and its work after the turn into post_run_hook",
 }
-"""Methods that only a turn in a process calls, with the way to write what they are overridden for."""
+"""Methods that only a turn in a process calls, each with the alternative for deployed functions."""
 
 
 def check_deployable(workflow: type[BaseWorkflow]) -> list[str]:

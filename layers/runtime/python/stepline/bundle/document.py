@@ -22,11 +22,11 @@ def parse_document(name: str, text: str) -> Mapping[str, Any]:
         read = yaml.load(text, Loader=_Loader)  # noqa: S506 - the loader is a safe one
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f" in line {mark.line + 1}" if mark else ""
-        what = "a key stands there twice" if isinstance(error, _TwiceError) else "it is no YAML that we take"
+        where = f", line {mark.line + 1}" if mark else ""
+        what = "duplicate key" if isinstance(error, _TwiceError) else "not supported YAML"
         raise InputError(f"{name}{where}: {what}", code="bad_descriptor") from None
     except (yaml.YAMLError, RecursionError, ValueError):
-        raise InputError(f"{name} is no YAML that we take", code="bad_descriptor") from None
+        raise InputError(f"{name} is not supported YAML", code="bad_descriptor") from None
     if read is None:
         return {}
     if not isinstance(read, Mapping):
@@ -46,7 +46,7 @@ class _TwiceError(yaml.constructor.ConstructorError):
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the C one, where it was built
-    """The safe loader, which refuses a duplicate key instead of taking the later one."""
+    """The safe loader, which refuses a duplicate key instead of keeping the later one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepline.model.file.served_form import Disposition
 
 HookFunction: TypeAlias = Callable[["HookContext"], Any]
-"""Takes the turn's facts; what it returns is ignored. A coroutine function is awaited."""
+"""Takes the turn's facts; its result is ignored. A coroutine function is awaited."""
 
 
 class HookContext:
@@ -57,7 +57,7 @@ class HookContext:
 
     @property
     def round(self) -> int:
-        """The number of the round that begins, from 0; behind the close, that of the last one."""
+        """The number of the round that begins, from 0; after the close, that of the last one."""
         return self._context.iteration
 
     @property
@@ -82,18 +82,18 @@ class HookContext:
 
     @property
     def model(self) -> ModelClient | None:
-        """The model; None where there is none. The turn pays for what is asked."""
+        """The model; None where there is none. The turn pays for its calls."""
         return self._context.model
 
     @property
     def store(self) -> Store | None:
-        """Values by name, beside the user's conversations."""
+        """Values by name, stored next to the user's conversations."""
         return self._context.store
 
     def contribute(self, blocks: Iterable[BlockLike]) -> tuple[str, ...]:
         """Add blocks to the turn once the hook has ended; return their paths. The model reads them from then on.
 
-        Blocks that are there already, unchanged, are not added again. Raises InputError: `turn_not_open` behind the
+        Blocks that exist already, unchanged, are not added again. Raises InputError: `turn_not_open` after the
         close, `bad_block`.
         """
         if self.closed is not None:
@@ -110,11 +110,11 @@ class HookContext:
     def rate(self, text: str, *, confidence: float, reaction: Reaction | None = None, turn: str = "") -> None:
         """Give a machine's feedback on the turn that has ended, or on an earlier one; it replaces the machine's earlier one.
 
-        `confidence` is 0.7 to 1. The user's own feedback stays as it is, and the model reads both.
+        `confidence` is 0.7 to 1. The user's own feedback remains unchanged, and the model reads both.
 
         Raises:
-            InputError: `turn_open`, the turn has not ended, as in every hook but `post_run_hook`; `bad_feedback`, without
-                words or not sure enough.
+            InputError: `turn_open`, the turn has not ended, as in every hook but `post_run_hook`; `bad_feedback`, the text is
+                empty or the confidence too low.
             NotFoundError: `turn_not_found`.
             LimitError: the text is longer than 1,000 characters.
             BusyError, DependencyError, UnknownOutcome: temporary.
@@ -138,7 +138,7 @@ class HookContext:
         return fetch(ref, self._context)
 
     def artifact_url(self, path: str, *, disposition: Disposition = "download", ttl_s: int = URL_S) -> str:
-        """Return an address of a file, as `ToolContext.artifact_url`. Secret."""
+        """Return a URL of a file, as `ToolContext.artifact_url`. Secret."""
         return self._context.artifact_url(path, disposition=disposition, ttl_s=ttl_s)
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
@@ -147,7 +147,7 @@ class HookContext:
 
 
 def hook_of(function: HookFunction) -> Hook:
-    """Return the hook that runs a bundle's function, which may not be a coroutine function."""
+    """Return the hook that runs a bundle's function, which must not be a coroutine function."""
 
     def run(call: HookCall) -> tuple[Produced, ...]:
         context = HookContext(call)

@@ -1,7 +1,7 @@
 """A bundle's knowledge space: documents and their index in one file, searched and read where the bundle runs.
 
-`stepline knowledge build` writes the file beside the bundle's code: `.knowledge/<signature>.sqlite`, which never
-changes, and `.knowledge/current`, the pointer that names it. The package carries both wherever it is deployed, and a
+`stepline knowledge build` writes the file next to the bundle's code: `.knowledge/<signature>.sqlite`, which never
+changes, and `.knowledge/current`, the pointer that names it. The package carries both to every deployment, and a
 search opens the file read-only. Nothing is loaded before the first search or read.
 
 The index is SQLite's FTS5, whose words are compared without case and accents; a query is quoted word by word, so that
@@ -38,7 +38,7 @@ COLUMN_WEIGHTS: Final = {
     "keywords": 2.0,
     "see_also": 1.0,
 }
-"""The columns of the index, in order, and how much a word in each counts."""
+"""The columns of the index, in order, with the weight of a word in each."""
 
 SCHEMA: Final = f"""
 CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -65,26 +65,26 @@ SELECT d.id, d.path, d.title, d.summary, d.kind, d.tags, d.keywords, d.see_also,
 FROM words JOIN section AS s ON s.id = words.rowid JOIN document AS d ON d.id = s.document
 WHERE words MATCH :query AND (:root = '' OR d.path = :root OR substr(d.path, 1, length(:root) + 1) = :root || '/')
 ORDER BY score DESC, s.id LIMIT {SECTIONS_MAX}
-"""  # noqa: S608 - numbers of our own
+"""  # noqa: S608 - our own numbers
 _TEXT: Final = "SELECT substr(text, ? + 1, ?) FROM document WHERE id = ?"
 
 
 class Knowledge:
     """The documents of a bundle: `knowledge = Knowledge(Path(__file__).parent)` on its workflow.
 
-    `folder` is the one that `stepline knowledge build` was given. `requests` are questions that the documents answer; users may
-    be offered them.
+    `folder` is the argument of `stepline knowledge build`. `requests` are questions that the documents answer; clients may
+    offer them to users.
     """
 
     def __init__(self, folder: Path, *, requests: Iterable[str] = ()) -> None:
-        """Take the place of the index; nothing is opened."""
+        """Store the location of the index; nothing is opened."""
         self.folder = folder
         self.requests = tuple(requests)
 
     def search(self, query: str, limit: int = 5, root: str = "") -> list[dict[str, Any]]:
         """Return documents that have any word of the query, best first, each with its best section.
 
-        `root` is a path (`ks:docs`) that the documents stand below. Raises ToolError `knowledge_not_built`.
+        `root` is a path (`ks:docs`) above the documents. Raises ToolError `knowledge_not_built`.
         """
         terms = query_words(query)
         if not terms:
@@ -108,11 +108,11 @@ class Knowledge:
 
     @contextmanager
     def _open(self) -> Iterator[Connection]:
-        # 10 ms, which a function that does not search need not wait for.
+        # 10 ms, and a function that does not search need not wait for them.
         import sqlite3  # noqa: PLC0415 - see above
 
         file = self._file()
-        # Immutable: neither locks nor a journal are looked for, in a folder that cannot be written.
+        # Immutable: SQLite looks for neither locks nor a journal, in a folder that is read-only.
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro&immutable=1", uri=True)) as index:
             index.row_factory = sqlite3.Row
             yield index
@@ -159,9 +159,9 @@ def _hit(row: Row, section: str, terms: list[str]) -> dict[str, Any]:
 
 
 def _excerpt(text: str, terms: list[str]) -> tuple[int, str]:
-    """Return the lines of a section behind which most words of the query stand: the first one's number, and the text."""
+    """Return the best excerpt of a section: the number of the line with the most words of the query, and the text from there."""
     lines = text.split("\n")
     wanted = [term for term in terms if len(term) >= PREFIX_CHARS]
-    known = [{term for term in wanted if term in line.lower()} for line in lines]
+    known = [{term for term in wanted if term in row.lower()} for row in lines]
     start = max(range(len(lines)), key=lambda at: (len(known[at]), -at))
     return start, shorten_line("\n".join(lines[start:])[: EXCERPT_CHARS * 4], EXCERPT_CHARS)

@@ -1,6 +1,6 @@
-"""Settings that a bundle and the assembly may override: the first place with a value decides.
+"""Settings that a bundle and the assembly may override: the first source with a value decides.
 
-The places of a value, strongest first: the bundle's properties, the assembly, the setting. In the properties,
+The sources of a value, strongest first: the bundle's properties, the assembly, the setting. In the properties,
 `config.<path>` precedes the bare path. Null is absent. Only withheld events add up instead.
 """
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 class Override(NamedTuple, Generic[T]):
     """One value: its paths in properties and assembly, its setting's variable, its reader, its default.
 
-    `read` takes a value and its place, and raises InputError `bad_setting`; None stands for `default`.
+    `read` takes a value and its path, and raises InputError `bad_setting`; None becomes `default`.
     """
 
     props: tuple[str, ...]
@@ -31,9 +31,9 @@ class Override(NamedTuple, Generic[T]):
     default: T
 
     def resolve(self, *, props: Mapping[str, Any], assembly: Mapping[str, Any], setting: T) -> T:
-        """Return the value. Raises InputError `bad_setting`, naming the place."""
-        place, said = next(self.find(props, assembly), (self.setting, setting))
-        value = self.read(said, place)
+        """Return the value. Raises InputError `bad_setting`, naming the path."""
+        path, said = next(self.find(props, assembly), (self.setting, setting))
+        value = self.read(said, path)
         return self.default if value is None else value
 
     def find(self, props: Mapping[str, Any], assembly: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -44,36 +44,36 @@ class Override(NamedTuple, Generic[T]):
                 yield path, said
 
 
-def _read_cap(value: Any, place: str) -> int | None:
-    number = read_whole(value, place)
+def _read_cap(value: Any, path: str) -> int | None:
+    number = read_whole(value, path)
     return number if number > 0 else None
 
 
-def _read_seconds(value: Any, place: str) -> int:
-    if (number := read_whole(value, place)) < 0:
-        reject_setting(place, "a number of seconds, or 0 for none")
+def _read_seconds(value: Any, path: str) -> int:
+    if (number := read_whole(value, path)) < 0:
+        reject_setting(path, "a number of seconds, or 0 for none")
     return number
 
 
-def _read_mode(value: Any, place: str) -> FanoutMode:
+def _read_mode(value: Any, path: str) -> FanoutMode:
     word = str(value).strip().lower() if isinstance(value, str | int) else ""
     mode = FANOUT_MODES.get(word)
     if mode is None:
-        reject_setting(place, f"one of {', '.join(FANOUT_MODES)}")
+        reject_setting(path, f"one of {', '.join(FANOUT_MODES)}")
     return mode
 
 
-def _read_types(value: Any, place: str) -> frozenset[str]:
+def _read_types(value: Any, path: str) -> frozenset[str]:
     """Return types of client events.
 
     Unknown types are refused, since the event would not be withheld; so are those that a client needs to
     follow a turn.
     """
-    types = frozenset(read_texts(value, place))
+    types = frozenset(read_texts(value, path))
     if not types <= EVENT_ROUTES.keys():
-        reject_setting(place, "a list of types of client events")
+        reject_setting(path, "a list of types of client events")
     if types & FOLLOWED:
-        reject_setting(place, f"without {', '.join(sorted(FOLLOWED))}, by which clients follow a turn")
+        reject_setting(path, f"without {', '.join(sorted(FOLLOWED))}, by which clients follow a turn")
     return types
 
 
@@ -102,7 +102,7 @@ CACHE_TTL: Final = Override(
     read=_read_seconds,
     default=300,
 )
-"""How long the provider keeps a prompt, in seconds; 0: never shorten for that reason."""
+"""The time for which the provider keeps a prompt, in seconds; 0: never shorten for that reason."""
 
 MULTI_ACTION: Final[Override[FanoutMode]] = Override(
     props=("react.multi_action", "react.react_agent_multiaction"),
@@ -138,11 +138,11 @@ WITHHELD: Final[Override[frozenset[str]]] = Override(
 
 
 def resolve_outward(*, props: Mapping[str, Any], assembly: Mapping[str, Any]) -> EventFilter:
-    """Return the filter of client events. Raises InputError `bad_setting`, naming the place.
+    """Return the filter of client events. Raises InputError `bad_setting`, naming the path.
 
-    Withheld types add up over all places: a weaker place can withhold more, and none can allow more.
+    Withheld types add up over all sources: a weaker source can withhold more, and none can allow more.
     """
     withheld = WITHHELD.default.union(
-        *(_read_types(said, place) for place, said in WITHHELD.find(props, assembly))
+        *(_read_types(said, path) for path, said in WITHHELD.find(props, assembly))
     )
     return EventFilter((EventRule(types=frozenset(EVENT_ROUTES) - withheld),) if withheld else ())

@@ -29,7 +29,7 @@ AGENTS_CONFIG: Final = "AGENTS_CONFIG"
 
 
 LoadHook: TypeAlias = Callable[[ToolServices], Any]
-"""Takes the deployment's `settings`, `secrets` and `model`; what it returns is ignored."""
+"""Takes the deployment's `settings`, `secrets` and `model`; its result is ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +100,12 @@ class Parts:
 
     @property
     def shelves(self) -> Mapping[str, Shelf]:
-        """The content readable by path outside the conversation, by path family, but for the skills."""
+        """The content readable by path outside the conversation, by path family, except for the skills."""
         return {} if self.read is None else {"ks": knowledge_shelf(self.read)}
 
     @property
     def namespaces(self) -> Mapping[str, Resolve]:
-        """The functions that find what stands at the bundle's own paths. Raises InputError `resolver_invalid`."""
+        """The functions that find the content of the bundle's own paths. Raises InputError `resolver_invalid`."""
         check_resolvers(self.resolvers)
         return {one.namespace: resolve_with(one) for one in self.resolvers}
 

@@ -1,6 +1,6 @@
-"""Strict readers for values of properties and descriptors; errors name the place of a value.
+"""Strict readers for values of properties and descriptors; errors name the path of a value.
 
-Every reader takes the value and its place, a dotted path, and raises InputError `bad_setting`.
+Every reader takes the value and its dotted path, and raises InputError `bad_setting`.
 """
 
 from __future__ import annotations
@@ -27,93 +27,93 @@ def look_up(mapping: Mapping[str, Any], path: str) -> Any:
     return found
 
 
-def reject_setting(place: str, expected: str) -> NoReturn:
+def reject_setting(path: str, expected: str) -> NoReturn:
     """Raise the error for an invalid value. The value is not shown: it may be secret."""
-    raise InputError(f"{place} is not {expected}", code="bad_setting")
+    raise InputError(f"{path} is not {expected}", code="bad_setting")
 
 
-def read_mapping(value: Any, place: str) -> Mapping[str, Any]:
+def read_mapping(value: Any, path: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        reject_setting(place, "a mapping of names")
+        reject_setting(path, "a mapping of names")
     return value
 
 
-def read_whole(value: Any, place: str) -> int:
+def read_whole(value: Any, path: str) -> int:
     """Return an integer, given as a number or as digits."""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        reject_setting(place, "a whole number")
+        reject_setting(path, "a whole number")
     try:
         return int(value)
     except ValueError:
-        reject_setting(place, "a whole number")
+        reject_setting(path, "a whole number")
 
 
-def read_positive(value: Any, place: str) -> int:
-    if (number := read_whole(value, place)) < 1:
-        reject_setting(place, "a positive number")
+def read_positive(value: Any, path: str) -> int:
+    if (number := read_whole(value, path)) < 1:
+        reject_setting(path, "a positive number")
     return number
 
 
-def read_decimal(value: Any, place: str) -> float:
+def read_decimal(value: Any, path: str) -> float:
     """Return a positive number, given as a number or as text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        reject_setting(place, "a number")
+        reject_setting(path, "a number")
     try:
         number = float(value)
     except ValueError:
-        reject_setting(place, "a number")
+        reject_setting(path, "a number")
     if not (math.isfinite(number) and number > 0):
-        reject_setting(place, "a positive number")
+        reject_setting(path, "a positive number")
     return number
 
 
-def read_size(value: Any, place: str) -> int:
+def read_size(value: Any, path: str) -> int:
     """Return bytes: an integer, or text with the suffix `k`, `m`, `g` or `t`, each 1024 times the previous.
 
     0, `off`, `none`, `disabled` and `unlimited` are 0: no limit.
     """
     if isinstance(value, bool) or not isinstance(value, int | str):
-        reject_setting(place, "a size like 100m")
+        reject_setting(path, "a size like 100m")
     text = str(value).strip().lower()
     if text in _OFF:
         return 0
     if not (match := _SIZE.fullmatch(text)):
-        reject_setting(place, "a size like 100m")
+        reject_setting(path, "a size like 100m")
     return int(float(match[1]) * _FACTORS[match[2] or ""])
 
 
-def read_flag(value: Any, place: str) -> bool:
+def read_flag(value: Any, path: str) -> bool:
     if not isinstance(value, bool):
-        reject_setting(place, "true or false")
+        reject_setting(path, "true or false")
     return value
 
 
-def read_text(value: Any, place: str) -> str:
+def read_text(value: Any, path: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        reject_setting(place, "a text")
+        reject_setting(path, "a text")
     return value.strip()
 
 
-def read_texts(value: Any, place: str) -> tuple[str, ...]:
+def read_texts(value: Any, path: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
-        reject_setting(place, "a list of texts")
-    return tuple(read_text(item, f"{place}[{at}]") for at, item in enumerate(value))
+        reject_setting(path, "a list of texts")
+    return tuple(read_text(item, f"{path}[{at}]") for at, item in enumerate(value))
 
 
-def read_word(value: Any, place: str) -> str:
+def read_word(value: Any, path: str) -> str:
     """Return text that a command line reads as one argument, never as an option."""
-    text = read_text(value, place)
+    text = read_text(value, path)
     if text.startswith("-") or any(character.isspace() or character == "\0" for character in text):
-        reject_setting(place, "one word")
+        reject_setting(path, "one word")
     return text
 
 
 def read_choice(choices: Mapping[str, Any]) -> Reader:
     """Return the reader of an enumeration; `choices` maps words to values."""
 
-    def read(value: Any, place: str) -> Any:
+    def read(value: Any, path: str) -> Any:
         if not isinstance(value, str) or value not in choices:
-            reject_setting(place, f"one of {', '.join(choices)}")
+            reject_setting(path, f"one of {', '.join(choices)}")
         return choices[value]
 
     return read

@@ -79,14 +79,14 @@ class React:
         }
 
     async def run(self, payload: PayloadLike) -> TurnResult:
-        """Admit a message, or another event that asks for an answer, and return the result of its turn.
+        """Admit a message, or another event that requests an answer, and return the result of its turn.
 
-        A turn that fails has the outcome `error`, and a code; one that waits for a person is `parked`, and `answer` goes on
-        with it. A message to an open turn is answered by that
-        turn or the next one, or is handed back if the user stops the turn before the model has seen it.
+        A turn that fails has the outcome `error`, and a code. One that waits for a person is `parked`; `answer` continues it.
+        A message to an open turn is answered by that turn or the next one, or is handed back if the user stops the turn before
+        the model has seen it.
 
         Raises:
-            InputError: `bad_payload`, it has no message or asks for no answer; the event is invalid.
+            InputError: `bad_payload`, it has no message or requests no answer; the event is invalid.
             NotFoundError: the conversation belongs to another user.
             BusyError, DependencyError, UnknownOutcome: temporary; send the message again with the same id.
             Fenced: another process has taken the turn over, and answers.
@@ -94,7 +94,7 @@ class React:
         said = read_payload(payload)
         admitted = await self._in_thread(self._admit, said)
         if admitted.fate in ("kept", "dropped"):
-            raise InputError("what stands under this id asks for no answer", code="bad_payload")
+            raise InputError("the event with this id requests no answer", code="bad_payload")
         return await self._see_through(admitted.batch, known=admitted.duplicate)
 
     async def answer(
@@ -122,9 +122,9 @@ class React:
         return await self._see_through(settled.batch, known=settled.duplicate)
 
     async def _see_through(self, batch: Batch, *, known: bool) -> TurnResult:
-        """Drive the turn of a batch that was put to its end, or until it waits for a person.
+        """Drive the turn of a stored batch to its end, or until it waits for a person.
 
-        `known`: the batch was there before.
+        `known`: the batch existed before.
         """
         n, state, closed = batch.n, batch.state, None
         scratchpad = self._workflow.scratchpad
@@ -135,12 +135,12 @@ class React:
             name = execution_name(self._lane, state.epoch)
             # Read before `take`: if that returns nothing, another task here drives the started execution.
             is_known = self._machine.started(name)
-            if taken := self._machine.take(self._lane):
-                await self._execute(*taken)
+            if execution := self._machine.take(self._lane):
+                await self._execute(*execution)
             elif is_known:
                 await self._wait(name)
             elif not await self._in_thread(self._runs_here):
-                raise Fenced("the turn goes on elsewhere; its answer will stand in the conversation")
+                raise Fenced("the turn continues in another process; its answer will be in the conversation")
             state, closed = await self._in_thread(self._look, n)
         result = closed
         scratchpad.update(turn_id=result.turn_id, result=result)
@@ -167,7 +167,7 @@ class React:
                 if visit.pause_s:
                     await self._in_thread(self._ports.clock.pause, visit.pause_s)
                 answer = await self._in_thread(self._states.get(visit.state, _nowhere), visit.step)
-            except Exception as error:  # noqa: BLE001 - a step's edge, as a function's: the state's Retry and Catch decide
+            except Exception as error:  # noqa: BLE001 - the edge of a step, like that of a function: the state's Retry and Catch decide
                 go_on = partial(course.throw, error)
             else:
                 go_on = partial(course.send, answer)
@@ -232,7 +232,7 @@ class React:
             revive(self._ports, self._lane, Journal(self._ports, self._lane, "admit").tail(consistent=True))
 
     def _closing(self, loop: Loop) -> Callable[[Step], Step]:
-        """Return Close under the lane's door, as it may open the next turn, and the bundle's hook behind it."""
+        """Return Close under the lane's door, as it may open the next turn, followed by the bundle's hook."""
 
         def close(step: Step) -> Step:
             with self._machine.door(self._lane):

@@ -35,7 +35,7 @@ class Loop(Protocol):
     def close(self, step: Step) -> Step: ...
 
     def follow(self, step: Step) -> None:
-        """Run the bundle's hook behind the turn that Close has ended with this answer, if it has."""
+        """Run the bundle's hook after the turn that Close has ended with this answer, if it has."""
 
 
 class Runtime(Protocol):

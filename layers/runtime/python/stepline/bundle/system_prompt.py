@@ -35,7 +35,7 @@ IN_JOURNAL: Final = {
     "timeline": "journal_read",
     "paths": "journal_paths",
 }
-"""The files that stand in the place of others in the layout `journal`."""
+"""The files that replace others in the layout `journal`."""
 WRAPUP: Final = "journal_wrapup"
 """The block of its last round."""
 COMMON: Final = "[AVAILABLE COMMON TOOLS]"
@@ -49,10 +49,10 @@ PREFIX: Final = "compaction_prefix"
 """The instructions for summarising turns, and the earlier rounds of an open one."""
 TITLE: Final = "Title: Packing list for a weekend\n"
 NAMING: Final = "first a line `Title: …` that names the whole conversation in at most six words, then "
-"""Inserted about the title where no gate gives one."""
+"""Inserted into the text about the title if there is no gate."""
 
 ALIAS_TOOLS: Final = 2
-"""So many tools of one alias are named together."""
+"""The number of tools from which those of one alias are named together."""
 SEARCH: Final = "web_tools."
 """The prefix of tools that return sources."""
 
@@ -65,7 +65,7 @@ _KINDS: Final[tuple[tuple[Strategy, str], ...]] = (
 
 
 class PromptFacts(NamedTuple):
-    """The facts that an agent's instructions are made of.
+    """The facts from which an agent's instructions are made.
 
     `packages` are those that programs may import, in a fixed order; None for an agent that runs no programs.
     `fanout` limits a round; without it, and always in version `v2`, a round takes one action.
@@ -142,16 +142,16 @@ def _previews(layout: Layout) -> tuple[tuple[str, int], ...]:
 
 def render_kinds(tools: Sequence[ToolSpec]) -> str:
     """Return the kinds of an agent's own tools, in the catalogue's order."""
-    told = []
+    kinds = []
     for kind, words in _KINDS:
         names = _names([spec for spec in tools if kind in spec.strategies], tools)
         if names:
-            told.append(f"what {words} ({', '.join(names)})")
-    return ", ".join(told)
+            kinds.append(f"what {words} ({', '.join(names)})")
+    return ", ".join(kinds)
 
 
 def render_apart(tools: Sequence[ToolSpec]) -> str:
-    """Return the exception for what makes something without anything that a search could bring; "" without such tools."""
+    """Return the exception for a tool that makes something without anything that a search could find; "" without such tools."""
     own = [spec for spec in tools if spec.in_react]
     looks = [look for look in own if any(may_be_apart(look, made) for made in own)]
     makes = ", ".join(made.tool_id for made in own if any(may_be_apart(look, made) for look in looks))

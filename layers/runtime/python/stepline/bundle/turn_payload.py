@@ -37,7 +37,7 @@ PayloadLike: TypeAlias = Payload | Mapping[str, Any]
 
 
 class PendingCall(Value):
-    """A call that waits for a person's answer; `until` is when one comes too late, "" for never."""
+    """A call that waits for a person's answer; after `until` an answer is too late, "" for never."""
 
     call_id: str
     tool_id: str
@@ -47,12 +47,11 @@ class PendingCall(Value):
 
 
 class TurnResult(Value):
-    """The result of a turn. One that is `parked` has none yet: it goes on when a person has answered about `approval`.
+    """The result of a turn. One that is `parked` has none yet: it continues when a person has answered about `approval`.
 
     `sources` are those that the answer cites; `code` and `message` explain a missing answer.
 
-    `handed_back` is the reason if the message is in no turn: the user has stopped the turn that it waited
-    for.
+    `handed_back` is the reason if the message is in no turn: the user has stopped the turn that it waited for.
     """
 
     turn_id: str
@@ -73,7 +72,7 @@ def read_payload(payload: PayloadLike) -> Payload:
     """Return the message or event of a payload, with a new id if it has none.
 
     Raises:
-        InputError: `bad_payload`, a message without a text, or an event that asks for no answer;
+        InputError: `bad_payload`, a message without a text, or an event that requests no answer;
             `bad_message_id`; `bad_event`; `bad_timezone`.
     """
     if isinstance(payload, Payload):

@@ -41,12 +41,13 @@ WORKFLOW = "WORKFLOW"
 class BaseWorkflow:
     """One conversation's workflow. A bundle subclasses it, and its package has `WORKFLOW = <the class>`.
 
-    The class attributes are the parts of the agent, here and in deployed functions; `build_react` takes
-    others for this process alone. `resolvers` find what stands at paths of the bundle's own. `knowledge` is an index that serves both functions, unless the class has its own. The
-    functions are plain or static: a deployed function creates no instance.
+    The class attributes are the parts of the agent, here and in deployed functions; `build_react` accepts
+    others for this process alone. `resolvers` find the content of the bundle's own paths. `knowledge` is an index that
+    serves both functions, unless the class defines them. The functions are plain or static: a deployed function creates
+    no instance.
 
     `on_bundle_load` runs once in a process, before the bundle is used. `pre_run_hook` runs before the first round of
-    a turn, `before_round` before each, `post_run_hook` behind the close, each at most once. A turn whose
+    a turn, `before_round` before each, `post_run_hook` after the close, each at most once. A turn whose
     `pre_run_hook` fails ends with `hook_failed`.
     """
 
@@ -113,7 +114,7 @@ class BaseWorkflow:
         attachments: Sequence[Attachment] = (),
         message_id: str = "",
     ) -> EventReceipt:
-        """Submit an event to the conversation, from any task; return its standing without waiting for a turn.
+        """Submit an event to the conversation, from any task; return its receipt without waiting for a turn.
 
         One whose `fate` is `opened` has opened a turn, which runs when the same event is passed to `process`.
 
@@ -211,7 +212,7 @@ class BaseWorkflow:
         return tuple(
             replace(one, resolve=blocking(one.resolve, events) or one.resolve)
             if isinstance(one, NamespaceResolver)
-            else one  # which the parts refuse
+            else one  # the parts refuse it
             for one in found
         )
 
@@ -247,7 +248,7 @@ def blocking(
 
 
 def bundle_of(workflow: type[BaseWorkflow]) -> str:
-    """Return the package whose `WORKFLOW` this is; "" if none above its module says so."""
+    """Return the package whose `WORKFLOW` this is; "" if no package above its module declares it."""
     names = list(accumulate(workflow.__module__.split("."), "{}.{}".format))
     found = (name for name in reversed(names) if getattr(sys.modules.get(name), WORKFLOW, None) is workflow)
     return next(found, "")
@@ -257,7 +258,7 @@ def load_workflow(name: str) -> type[BaseWorkflow]:
     """Return the workflow of the bundle `name`, an importable package.
 
     Raises:
-        InputError: `bundle_not_found`; `bundle_invalid`, its `WORKFLOW` is no workflow.
+        InputError: `bundle_not_found`; `bundle_invalid`, its `WORKFLOW` is not a workflow.
     """
     found = getattr(load_module(name, code="bundle_not_found"), WORKFLOW, None)
     if not (isinstance(found, type) and issubclass(found, BaseWorkflow)):

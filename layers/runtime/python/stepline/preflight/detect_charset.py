@@ -1,9 +1,9 @@
 """The encoding of a foreign text, found in its bytes, or that it cannot be determined.
 
-UTF-8, a mark, or what the text itself declares is certain. Otherwise each encoding of the web is tried on a sample, and
-a reading counts if people write so: words of one script, letters of one language, no capital within a word. If
-one reading is left, it is the text. Of several the one that the detector names is taken if the text has enough letters
-to go by; a shorter one stays uncertain, and is refused: a text that is misread is worse than none.
+UTF-8, a mark, or the text's own declaration is certain. Otherwise each encoding of the web is tried on a sample, and
+a reading counts if it looks like human writing: words of one script, letters of one language, no capital within a word.
+If one reading is left, it is the text. Of several, the detector's choice is used if the text has enough letters
+for a decision; a shorter text remains uncertain, and is refused: a misread text is worse than none.
 
 Runs where foreign files are judged and pages are read, in a process with limits.
 Source: encoding.spec.whatwg.org; github.com/chatnoir-eu/chatnoir-resiliparse, "Character Encoding Detection".
@@ -30,11 +30,11 @@ SURE_LETTERS: Final = 24
 SURE_CENTRE: Final = 8
 SURE_WEST: Final = 6
 SURE_EAST: Final = 6
-"""Letters beyond ASCII from which the detector was not wrong, on 20,000 short texts in 40 encodings: by default, where it says
-an encoding of Central Europe, Windows-1252, and an encoding of East Asia."""
+"""The number of letters beyond ASCII from which the detector was never wrong, on 20,000 short texts in 40 encodings: by
+default, for an encoding of Central Europe, for Windows-1252, and for an encoding of East Asia."""
 _HEAD_BYTES: Final = 1_024
 _ABSENT: Final = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f]")
-"""Bytes that a text has in UTF-16 and UTF-32 alone."""
+"""Bytes that only a text in UTF-16 or UTF-32 has."""
 _CONTROL: Final = re.compile(_ABSENT.pattern.decode())
 _PRINTED: Final = frozenset((9, 10, 13, *range(0x20, 0x7F)))
 _SEQUENCE: Final = re.compile(rb"[\xc2-\xf4][\x80-\xbf]+")
@@ -68,7 +68,7 @@ _CYRILLIC: Final = tuple(
 
 
 class _Readings(NamedTuple):
-    """Texts, each with the encodings in which it is one. `whole`: those all of whose letters are of one language."""
+    """Texts, each with the encodings that produce it. `whole`: those all of whose letters are of one language."""
 
     found: Mapping[str, list[str]]
     whole: frozenset[str]
@@ -119,10 +119,10 @@ _SURE: Final = {
     **dict.fromkeys(_EASTERN, SURE_EAST),
 }
 _SECOND: Final = {"windows-31j": "shift_jis", "big5-hkscs": "big5"}
-"""What is tried where the narrower encoding does not explain the bytes."""
+"""Tried if the narrower encoding does not explain the bytes."""
 _WIDE: Final = ("utf-16le", "utf-16be", "utf-32le", "utf-32be")
 _OBSCURE: Final = frozenset({"windows-1257", "iso-8859-13"})
-"""With the rivals: what a text of the West is not taken for when the detector says it is one."""
+"""Encodings that, like the rivals, leave no doubt if the detector names Windows-1252."""
 _NAMED: Final = {
     **{codecs.lookup(codec).name: label for label, codec in reversed(list(CODECS.items()))},
     **dict.fromkeys(("ascii", "iso8859-1"), WINDOWS),
@@ -138,13 +138,13 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 _GLUED: Final = re.compile(
     r"[^\W\d_][€‚„•™©®°§±²³×¿¡£¥½¼¾№µ‹›][^\W\d_]|(?<![\d \xa0])[°²³½¼¾±£¥µ]|[£¥](?!\d)|€(?=[a-z])|[°²³½¼¾](?=[^\W\d_])"
 )
-"""Signs in places where no text has them: letters of another reading."""
+"""Signs in positions where no text has them: letters of another reading."""
 _LOOSE: Final = re.compile(
     "(?<![\u0620-\u0652])[\u064b-\u0652]|(?<![\u0e01-\u0e4e])[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e]|(?<![\u05b0-\u05ea])[\u05b0-\u05bd]"
 )
 """Marks of Arabic, Thai and Hebrew without the letter that they belong to."""
 _CROWDED: Final = re.compile("[À-ɏ]{5}")
-"""More of such letters in a row than a word of any Latin alphabet has."""
+"""Such letters in a row, more than a word of any Latin alphabet has."""
 _EAST: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _HALVES: Final = re.compile("[\uff61-\uff9f]+")
 _EASTERN_SCRIPTS: Final = frozenset(
@@ -155,9 +155,9 @@ _MIXED: Final = frozenset({"HEBREW", "ARABIC", "THAI"})
 
 
 def detect_charset(data: bytes, *, declared: str = "") -> str | None:
-    """Return the encoding of a text, "" for UTF-8 and for what begins with a mark; None if it cannot be determined.
+    """Return the encoding of a text, "" for UTF-8 and for a text that begins with a mark; None if it cannot be determined.
 
-    `declared` is an encoding that comes with the text, as the web names it. The whole text can be read in what is returned.
+    `declared` is an encoding that accompanies the text, by its name on the web. The whole text can be decoded by the result.
     """
     if codec := marked_codec(data):
         return "" if _decodes(data, codec) else None
@@ -169,11 +169,11 @@ def detect_charset(data: bytes, *, declared: str = "") -> str | None:
         return _wide(data)
     if _decodes(data, "utf-8"):
         return ""
-    return _wide(data) if find_label(declared) in _WIDE else _told(_readings(_sample(data)), data) or None
+    return _wide(data) if find_label(declared) in _WIDE else _decide(_readings(_sample(data)), data) or None
 
 
 def _stated(data: bytes, declared: str) -> str:
-    """Return the encoding of one or more bytes a character that is stated and reads the whole text; "" without one."""
+    """Return the declared encoding of one or more bytes a character if it decodes the whole text; "" without one."""
     for label in map(find_label, (declared, *find_declarations(data))):
         readable = label not in ("", UTF_8, *_WIDE) and _decodes(data, CODECS[label])
         if readable and not _is_plainly_utf8(data):
@@ -182,7 +182,7 @@ def _stated(data: bytes, declared: str) -> str:
 
 
 def find_label(name: str) -> str:
-    """Return the encoding that the web means by a name; "" for a name that it does not know, as of a codec of Python."""
+    """Return the encoding that the web means by a name; "" for an unknown one, such as a codec of Python."""
     name = name.strip().lower()
     if name in ALIASES:
         return WINDOWS
@@ -195,14 +195,14 @@ def find_label(name: str) -> str:
 
 
 def find_declarations(data: bytes) -> Iterator[str]:
-    """Yield the names of encodings that an XML declaration and a page's head have."""
+    """Yield the encodings that an XML declaration and a page's head name."""
     for pattern in _DECLARED:
         if found := pattern.search(data[:_HEAD_BYTES]):
             yield found[1].decode("ascii", "replace")
 
 
 def _is_plainly_utf8(data: bytes) -> bool:
-    """Return True for so much UTF-8 that it is none by accident: servers and editors often declare what they do not write."""
+    """Return True for too much UTF-8 to be an accident: servers and editors often declare another encoding than they write."""
     return len(_SEQUENCE.findall(data, 0, SAMPLE_BYTES)) >= SEQUENCES and _decodes(data, "utf-8")
 
 
@@ -215,7 +215,7 @@ def _decodes(data: bytes, codec: str) -> bool:
 
 
 def _wide(data: bytes) -> str | None:
-    """Return the encoding of two or four bytes a character that makes a text of bytes without a mark."""
+    """Return the encoding of two or four bytes a character that decodes bytes without a mark."""
     found = []
     for label in _WIDE:
         unit = int(label[4:6]) // 8
@@ -230,7 +230,7 @@ def _wide(data: bytes) -> str | None:
 
 
 def _is_narrow(text: str) -> bool:
-    """Return True if half of a text are two characters of ASCII read as one: a zero is in it by accident."""
+    """Return True if half of a text are pairs of ASCII characters read as one: it contains a zero byte by accident."""
     pairs = sum(ord(char) >> 8 in _PRINTED and ord(char) & 0xFF in _PRINTED for char in text)
     return 2 * pairs >= len(text)
 
@@ -238,7 +238,7 @@ def _is_narrow(text: str) -> bool:
 def _sample(data: bytes) -> bytes:
     """Return lines that are not ASCII, each once, up to a size; a long one from shortly before its first such byte.
 
-    What is before that byte in its line is ASCII, so no character is cut at the beginning.
+    The bytes before that byte in its line are ASCII, so no character is cut at the beginning.
     """
     lines: dict[bytes, None] = {}
     size = at = 0
@@ -253,7 +253,7 @@ def _sample(data: bytes) -> bytes:
 
 
 def _readings(sample: bytes) -> _Readings:
-    """Return the readings of a sample that people write: most letters of one language, or else all of several."""
+    """Return the plausible readings of a sample: most letters of one language, or else all of several."""
     texts: dict[str, str] = {}
     for label in _ENCODINGS:
         decoder = codecs.getincrementaldecoder(CODECS[label])()
@@ -275,8 +275,8 @@ def _readings(sample: bytes) -> _Readings:
     return _Readings(found[MOSTLY] or found[0.0], whole=frozenset(found[1.0]))
 
 
-def _told(readings: _Readings, data: bytes) -> str:
-    """Return the encoding of the one reading that is right, and reads the whole text; "" if that is uncertain."""
+def _decide(readings: _Readings, data: bytes) -> str:
+    """Return the encoding of the one correct reading that decodes the whole text; "" if that is uncertain."""
     found = _choose(readings, data)
     wider = (wide for wide, narrow in _SECOND.items() if narrow == found)
     return next((label for label in (found, *wider) if label and _decodes(data, CODECS[label])), "")
@@ -331,7 +331,7 @@ def _letters_of(text: str) -> Counter[str] | None:
 
 
 def _is_of(letters: Counter[str], alphabets: Collection[frozenset[str]], share: float) -> bool:
-    """Return True if a share of the Latin letters is of one alphabet, and so with Cyrillic; of 0, if all are of some."""
+    """Return True if a share of the Latin letters is of one alphabet, and likewise of the Cyrillic; for 0, if all are of some."""
     for scripts, known in (({"LATIN", "FEMININE", "MASCULINE"}, alphabets), ({"CYRILLIC"}, _CYRILLIC)):
         counts = {char: count for char, count in letters.items() if _script(char) in scripts}
         if not _is_covered(counts, known, share):
@@ -347,7 +347,7 @@ def _is_covered(counts: Mapping[str, int], alphabets: Collection[frozenset[str]]
 
 
 def _is_unclosed(text: str) -> bool:
-    """Return True if quotes open that nothing closes: letters of another reading."""
+    """Return True if quotes open that are never closed: letters of another reading."""
     opened, low = text.count("‘"), text.count("‚")
     unpaired = any(text.count(one) != text.count(other) for one, other in ("‹›", "«»"))
     return unpaired or opened > text.count("’") + low or low > opened + text.count("’")
@@ -355,7 +355,7 @@ def _is_unclosed(text: str) -> bool:
 
 @cache
 def _is_word(word: str) -> bool:
-    """Return True for letters of one script without a capital behind a small one."""
+    """Return True for letters of one script without a capital after a small one."""
     if word.isascii():
         return True
     scripts = {_script(char) for char in word if unicodedata.category(char)[0] == "L"} - {

@@ -1,6 +1,6 @@
-"""A file from outside: the type that is stated, the one of its name and the one of its bytes agree, and its parser's rules hold.
+"""A file from outside: its stated type, the type of its name and that of its bytes agree, and its parser's rules hold.
 
-    picture, PDF, document of Office, text      taken, if nothing speaks against it
+    picture, PDF, document of Office, text      accepted, unless a rule refuses it
     anything else                               refused
 
 Source: docs/how-to/uploads.md#accepted-files.
@@ -38,18 +38,18 @@ OFFICE: Final = frozenset({DOCX, PPTX, XLSX})
 POLYGLOT: Final = "polyglot"
 _PDF_READERS_LOOK_BYTES: Final = 1024
 _ARCHIVE_END_BYTES: Final = 128 * 1024
-"""The end of an archive with the longest comment that one may have."""
+"""The end of an archive with the longest comment that an archive may have."""
 _PDF_HEAD: Final = re.compile(rb"%PDF-[0-9]")
 
 
 def agreed_mime(filename: str, mime: str) -> str:
-    """Return the type of a file: as it is stated, in lower case and without parameters, if files of that type are taken.
+    """Return the type of a file: the stated one, in lower case and without parameters, if that type is accepted.
 
-    Otherwise the name says it, since browsers and systems call TypeScript a film and a CSV a spreadsheet; a name that
-    says nothing, and an unknown type, are a text's, if the bytes are.
+    Otherwise the name decides, since browsers and systems call TypeScript a film and a CSV a spreadsheet. If the name
+    has no type, or an unknown one, the file is a text if its bytes are.
     """
     kind, named = mime.partition(";")[0].strip().lower(), guess_mime(filename)
-    if _is_taken(kind):
+    if _is_accepted(kind):
         return kind
     if named != OCTET_STREAM:
         return named
@@ -57,28 +57,28 @@ def agreed_mime(filename: str, mime: str) -> str:
 
 
 def judge_claim(filename: str, mime: str, size_bytes: int, limits: FileLimits) -> FileVerdict:
-    """Judge what is said about a file, before there are bytes. Pure."""
+    """Judge the claims about a file, before there are bytes. Pure."""
     if ending := ends_acting(filename):
         return reject_file(
             "type_not_allowed",
             f"a desktop would act on a file named .{ending}; rename it to .txt to send its text",
         )
-    if not _is_taken(mime):
-        return reject_file("type_not_allowed", f"files of the type {mime[:80]} are not taken")
+    if not _is_accepted(mime):
+        return reject_file("type_not_allowed", f"files of the type {mime[:80]} are not accepted")
     named = guess_mime(filename)
     if named not in (OCTET_STREAM, mime) and not (is_text(named) and is_text(mime)):
         return reject_file(MISMATCH, f"its type is {mime}, and its name is one of {named}")
     if not size_bytes:
         return FileVerdict(code=EMPTY_FILE, message="it is empty")
     if size_bytes > (most := _max_bytes(mime, limits)):
-        return FileVerdict(code=SIZE, message=f"it has {size_bytes} bytes; {most} are taken")
+        return FileVerdict(code=SIZE, message=f"it has {size_bytes} bytes; {most} are accepted")
     return TAKEN
 
 
 def judge_file(file: Path | int, *, filename: str, mime: str, limits: FileLimits) -> FileVerdict:
-    """Judge a file at a path, or behind an open descriptor; any bytes get a verdict. Raises OSError.
+    """Judge a file at a path, or an open descriptor; any bytes get a verdict. Raises OSError.
 
-    `mime` is as `agreed_mime` returns it.
+    `mime` is a result of `agreed_mime`.
     """
     verdict = judge_claim(filename, mime, os.stat(file).st_size, limits)  # noqa: PTH116 - it may be a descriptor
     if not verdict.accepted:
@@ -105,7 +105,7 @@ def judge_file(file: Path | int, *, filename: str, mime: str, limits: FileLimits
     return verdict
 
 
-def _is_taken(mime: str) -> bool:
+def _is_accepted(mime: str) -> bool:
     return (
         mime in PICTURES or mime == PDF or mime in OFFICE or (is_text(mime) and not mime.startswith("image/"))
     )

@@ -1,4 +1,4 @@
-"""Parts of a document of Office, read as XML in one pass: what they do when the document is opened.
+"""Parts of a document of Office, read as XML in one pass: their actions when the document is opened.
 
 Elements and attributes are known by their local names, so no choice of a prefix or of a namespace, transitional or
 strict, hides one. Source: ECMA-376-1, 17.16 "Fields", 18.13 "External Data Connections", 18.17 "Formulas".
@@ -46,15 +46,15 @@ _FORMULAS: Final = frozenset(
     {"f", "formula", "formula1", "formula2", "definedname", "calculatedcolumnformula", "totalsrowformula"}
 )
 _MATHEMATICS: Final = "/math"
-"""How the namespaces of mathematics end, in which `f` is a fraction."""
+"""The end of the namespaces of mathematics, in which `f` is a fraction."""
 _CODES: Final = frozenset({"instrtext", "delinstrtext"})
 _TEXTS: Final = frozenset({"t", "deltext"})
 """Text of a run, which is code as well between the beginning of a field and its separator."""
 _FOLLOWED: Final = frozenset({"hyperlink", "hlinkclick"})
-"""Elements that name a link which a reader follows by hand. One that is followed under the pointer is none."""
+"""Elements that name a link which a reader follows by hand. One that is followed on hover is not among them."""
 _STARTED: Final = ("ppaction://program", "ppaction://macro")
 _FETCHED: Final = frozenset({"imagedata", "image", "fill", "stroke", "background"})
-"""Elements of VML whose `href` is the place of a picture; that of a shape is a link."""
+"""Elements of VML whose `href` is the location of a picture; that of a shape is a link."""
 _AUTO_NAME: Final = re.compile(r"(?:_xlnm\.)?auto_(?:open|close|activate|deactivate)", re.IGNORECASE)
 _TRUE: Final = ("1", "true", "on")
 
@@ -62,7 +62,7 @@ _FIELD_NAME: Final = re.compile(r'[\s"]*(\w*)(\0?)')
 _ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
 """A character as texts of a workbook may spell it. Source: ECMA-376-1, 22.9.2.19."""
 _QUOTED: Final = re.compile(r"""\[(?:'.?|[^\[\]'])*(\]?)|"(?:[^"]|"")*("?)|'(?:[^']|'')*('?)""", re.DOTALL)
-"""What is no call in a formula: names in brackets, where an apostrophe escapes one character, texts, names of sheets."""
+"""The parts of a formula that are not calls: names in brackets, where an apostrophe escapes one character, texts, names of sheets."""
 _CALLS: Final = re.compile(
     r"(?<![\w.])(?:_xl[a-z]*\.)*(?:(webservice|image)|dde|rtd|call|register(?:\.id)?|exec|sql\.request)\s*\(",
     re.IGNORECASE,
@@ -72,7 +72,7 @@ _CALLS: Final = re.compile(
 def judge_markup(part: IO[bytes], links: AbstractSet[str], *, is_data: bool = False) -> None:
     """Judge one part; `links` are the ids of its links to outside. Raises Objection, expat.ExpatError.
 
-    `is_data`: it is custom XML, in which only a ribbon is looked for.
+    `is_data`: it is custom XML, which is only searched for a ribbon.
     """
     walk = _Walk(links, is_data=is_data)
     while data := part.read(ARCHIVE_CHUNK_BYTES):
@@ -104,7 +104,7 @@ def judge_formula(formula: str) -> None:
 
 
 class _Walk:
-    """One part: the fields that are open in it, and the text that is being collected."""
+    """One part: its open fields, and the text collected so far."""
 
     def __init__(self, links: AbstractSet[str], *, is_data: bool) -> None:
         self._links = links

@@ -1,8 +1,8 @@
-"""Documents of Office from outside, by their structure: parts, the types that they state, and their relations.
+"""Documents of Office from outside, by their structure: parts, their stated types, and their relations.
 
-The archive is first inflated and counted as every archive is: of what is read here sizes and checksums hold, each
-byte belongs to one member, and nothing is beside them. Then every part that is XML is read
-(`judge_markup`), whatever it is called. Source: ECMA-376-2, "Open Packaging Conventions".
+The archive is first inflated and counted like every archive: sizes and checksums of the parts read here are correct, each
+byte belongs to one member, and there are no other bytes. Then every part that is XML is read
+(`judge_markup`), whatever its name. Source: ECMA-376-2, "Open Packaging Conventions".
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ LIMITS: Final = ArchiveLimits(
     max_entries=2_000, max_inflated_bytes=120 * MIB, max_ratio=200, ratio_from_bytes=16 * MIB
 )
 PART_RATIO_FROM_BYTES: Final = MIB
-"""A smaller part may pack as well as it likes: a blank picture does."""
+"""A smaller part may have any ratio: a blank picture packs very well."""
 TYPES_PART: Final = "[Content_Types].xml"
 STRUCTURE_MAX_BYTES: Final = 4 * MIB
-"""The largest part that says what others are."""
+"""The maximum size of a part that describes others."""
 
 _MAIN: Final = {
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml": DOCX,
@@ -57,7 +57,7 @@ _MARKUP_HEAD: Final = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*<"
 _MARKUP_PART: Final = re.compile(r"\.(?:xml|rels|vml)$")
 _MARKUP_TYPE: Final = re.compile(r"[+/]xml$|vmldrawing$")
 _DRAWING: Final = re.compile(r"\.svgz?$")
-"""Pictures that are XML: what reads a document reads nothing else for them."""
+"""Pictures that are XML: readers of a document use nothing else for them."""
 _OWN_DATA: Final = re.compile(r"customxml/item[0-9]*\.xml$")
 _KINDS: Final = {
     **dict.fromkeys(("vbaproject", "wordvbadata", "xlmacrosheet", "xlintlmacrosheet"), MACROS),
@@ -98,7 +98,7 @@ class _Relations:
 def judge_office(source: Path | int | bytes, mime: str, *, is_within: bool = False) -> FileVerdict:
     """Judge a document of the type `mime`: a path, an open descriptor, or bytes. Pure but for reading it.
 
-    `is_within`: it is part of another document, and no chart of its own may have a workbook.
+    `is_within`: it is part of another document, and its own charts must not have workbooks.
     """
     if problems := _inspect(source):
         codes = tuple(dict.fromkeys(problem.code for problem in problems))
@@ -120,7 +120,7 @@ def judge_office(source: Path | int | bytes, mime: str, *, is_within: bool = Fal
 
 
 def _inspect(source: Path | int | bytes) -> list[ArchiveProblem]:
-    """Return the problems of the document as an archive, the first of them."""
+    """Return the first problem of the document as an archive, if any."""
     size_bytes = len(source) if isinstance(source, bytes) else os.stat(source).st_size  # noqa: PTH116 - or a descriptor
     budget = Budget(LIMITS, size_bytes)
     try:
@@ -166,9 +166,9 @@ def _judge_member(info: zipfile.ZipInfo, workbooks: set[str]) -> None:
 
 
 def _judge_types(book: zipfile.ZipFile) -> tuple[_Types, str]:
-    """Return the types that a document states of its parts, and its own."""
+    """Return the types that a document states for its parts, and its own."""
     if TYPES_PART not in book.namelist():
-        raise Objection("archive_not_allowed", "archives are not taken, only documents of Office")
+        raise Objection("archive_not_allowed", "archives are not accepted, only documents of Office")
     types = _Types(_elements(_read(book, TYPES_PART)))
     for stated in types.stated:
         if _MACRO_TYPE.search(stated):
@@ -211,7 +211,7 @@ def _judge_relation(kind: str, target: str, *, is_outside: bool) -> None:
 
 
 def _judge_workbook(data: bytes) -> None:
-    """Judge the workbook with the numbers of a chart, as one that comes alone."""
+    """Judge the workbook with the numbers of a chart, like a separate file."""
     verdict = judge_office(data, XLSX, is_within=True)
     if not verdict.accepted:
         raise Objection(verdict.reasons[0], f"the workbook of a chart in it is refused: {verdict.message}")

@@ -1,7 +1,7 @@
 """PDFs from outside: opened by qpdf, as readers open them, and judged object by object.
 
-A file whose tables of objects are damaged is read by looking for objects, as readers do then. An undamaged one is read
-that way as well, for what its tables leave out or two of them say differently.
+A file whose tables of objects are damaged is scanned for objects, as readers do then. An undamaged one is scanned
+as well, for objects that its tables leave out or list twice with different content.
 Source: ISO 32000-2, 7.5 "File structure"; docs/adr/0003-dependencies.md.
 """
 
@@ -26,14 +26,14 @@ PAGES_MAX: Final = 500
 UNPACKED_MAX_BYTES: Final = 32 * 1024 * 1024
 """Maximum bytes of the objects that are packed in streams."""
 TAIL_MAX_BYTES: Final = 1024
-"""Bytes behind the last end mark: some programs add ends of lines there."""
+"""The maximum number of bytes after the last end mark: some programs add line ends there."""
 
 HEAD: Final = b"%PDF-1.7\n"
 PACKED: Final = 2
 """The kind of an entry of the tables: an object that is in a stream of objects."""
 UNREADABLE: Final = "pdf_unreadable"
 _OTHER_FILE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<|#!)|MZ")
-"""What may not stand before the head of a PDF, where readers accept anything: the beginning of another file."""
+"""The beginning of another file, which must not precede the head of a PDF, where readers accept anything."""
 _SAID: Final = re.compile(r"stream <[^>]{0,100}>[^:]{0,100}: ")
 _DAMAGED: Final = "Attempting to reconstruct cross-reference table"
 _TOLERATED: Final = (
@@ -57,7 +57,7 @@ _TOLERATED: Final = (
     "Catalog: setting missing",
     "kid ",
 )
-"""How warnings begin that are about where objects and streams are; any other is about what an object says."""
+"""The beginnings of warnings about the positions of objects and streams; any other is about an object's content."""
 _TWICE: Final = "duplicated key"
 
 
@@ -72,7 +72,7 @@ def judge_pdf(data: bytes) -> FileVerdict:
         return reject_file("pdf_encrypted", "it is encrypted, and a model takes no password")
     except MemoryError:
         return reject_file("pdf_too_large", "its objects take more room than is unpacked")
-    except Exception as error:  # noqa: BLE001 - whatever a parser raises about foreign bytes is a verdict
+    except Exception as error:  # noqa: BLE001 - any error of a parser about foreign bytes is a verdict
         return reject_file(UNREADABLE, f"it cannot be read as a PDF: {type(error).__name__}")
     return TAKEN
 
@@ -88,7 +88,7 @@ def _judge_ends(data: bytes) -> None:
 
 
 def _judge_views(data: bytes) -> None:
-    """Judge a file as each kind of reader sees it. Raises Objection, and whatever the parser raises."""
+    """Judge a file as each kind of reader sees it. Raises Objection, and any error of the parser."""
     seen, failure = list[_Seen](), None
     for view in _views(data):
         try:
@@ -103,7 +103,7 @@ def _judge_views(data: bytes) -> None:
 
 
 def _views(data: bytes) -> Iterator[bytes]:
-    """Yield a file as it is: places in it count from its head for some readers, for others from its first byte."""
+    """Yield a file in its views: some readers count positions from its head, others from its first byte."""
     yield data
     if data.find(b"%PDF-") > 0:
         yield HEAD + data[len(HEAD) :]
@@ -136,7 +136,7 @@ def _judge_by_tables(data: bytes) -> _Seen:
 
 
 def _judge_without_tables(data: bytes, seen: _Seen) -> None:
-    """Judge whatever in a file looks like an object, and every packed one: of two with one number, each is judged."""
+    """Judge everything in a file that looks like an object, and every packed one: of two with one number, each is judged."""
     loose = data.replace(b"startxref", b"startscan")
     with _opened(loose + seen.unpacked + seen.trailer) as pdf:
         unpacked = _unpack(pdf)
@@ -163,7 +163,7 @@ def _opened(data: bytes) -> Iterator[pikepdf.Pdf]:
 def _unpack(pdf: pikepdf.Pdf) -> bytes:
     """Return the objects in streams of objects, as if they were not packed. Raises Objection.
 
-    Each stream can be unpacked to its end, and its list is what the tables say of it.
+    Each stream can be unpacked to its end, and its list agrees with the tables.
     """
     out, packed, room = list[bytes](), dict[int, list[int]](), UNPACKED_MAX_BYTES
     for found in pdf.objects:
@@ -184,10 +184,10 @@ def _unpack(pdf: pikepdf.Pdf) -> bytes:
             raise Objection("pdf_too_large", "its objects take more room than is unpacked")
         listed = _listed(found, unpacked)
         packed[found.objgen[0]] = [number for number, _ in listed]
-        ends = [place for _, place in listed[1:]] + [len(unpacked)]
+        ends = [start for _, start in listed[1:]] + [len(unpacked)]
         out += (
-            b"%d 0 obj\n%s\nendobj\n" % (number, unpacked[place:end])
-            for (number, place), end in zip(listed, ends, strict=False)
+            b"%d 0 obj\n%s\nendobj\n" % (number, unpacked[start:end])
+            for (number, start), end in zip(listed, ends, strict=False)
         )
     for (number, _), entry in pdf.get_xref_table().items():
         if entry.type == PACKED:
@@ -198,7 +198,7 @@ def _unpack(pdf: pikepdf.Pdf) -> bytes:
 
 
 def _listed(stream: pikepdf.Object, unpacked: bytes) -> list[tuple[int, int]]:
-    """Return number and place of each object in a stream. Raises Objection."""
+    """Return number and position of each object in a stream. Raises Objection."""
     count, first = int(stream["/N"]), int(stream["/First"])
     words = unpacked[: max(first, 0)].split()[: 2 * max(count, 0)]
     if count < 0 or len(words) < 2 * count or not all(word.isdigit() for word in words):
@@ -215,4 +215,4 @@ def _judge_pages(pdf: pikepdf.Pdf) -> None:
     if not pages:
         raise Objection(UNREADABLE, "no page is found in it")
     if pages > PAGES_MAX:
-        raise Objection("pdf_too_many_pages", f"it has {pages} pages; {PAGES_MAX} are taken")
+        raise Objection("pdf_too_many_pages", f"it has {pages} pages; {PAGES_MAX} are accepted")

@@ -1,6 +1,6 @@
-"""Pictures from outside: decoded as the model's are, and ended where their format ends.
+"""Pictures from outside: decoded like the model's, and ended where their format ends.
 
-Bytes behind the end of a picture are of another file, but behind a JPEG: cameras put previews and films there.
+Bytes after the end of a picture belong to another file, except after a JPEG: cameras put previews and films there.
 Source: www.w3.org/TR/png-3, "Datastream structure"; developers.google.com/speed/webp/docs/riff_container.
 """
 
@@ -19,7 +19,7 @@ POLYGLOT: Final = "polyglot"
 _PAGE: Final = re.compile(
     rb"<(?:html|head|body|script|iframe|svg|\?php|!doctype\s+html|hta:application)[\s>/]", re.IGNORECASE
 )
-"""What a browser or a server runs if it takes the file for a page; in bytes of pixels it occurs once in a million pictures."""
+"""Code that a browser or a server runs if it treats the file as a page; in bytes of pixels it occurs once in a million pictures."""
 _PNG_HEAD: Final = 8
 _PNG_CHUNK: Final = 12
 _GIF_HEAD: Final = 13
@@ -43,7 +43,7 @@ def judge_picture(data: bytes, mime: str, *, max_bytes: int) -> FileVerdict:
 
 
 def _end_of(data: bytes, mime: str) -> int:
-    """Return where a picture ends; -1 if nowhere. A JPEG ends with the file."""
+    """Return the end of a picture; -1 if there is none. A JPEG ends with the file."""
     try:
         match mime:
             case "image/png":

@@ -1,4 +1,4 @@
-"""Text from outside: in an encoding that can be told, and nothing in it that only machines read."""
+"""Text from outside: in an encoding that can be determined, and without characters that only machines read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from stepline.preflight.detect_charset import detect_charset
 
 TEXT_MAX_BYTES: Final = 10 * 1024 * 1024
 _CONTROL: Final = re.compile(r"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
-"""Control characters but tabs, ends of lines and pages, and the escape of a terminal's colours."""
+"""Control characters except tabs, ends of lines and pages, and the escape of a terminal's colours."""
 _BINARY: Final = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f]")
 
 
 def judge_text(data: bytes) -> FileVerdict:
-    """Judge bytes of any type of text; a verdict that takes them records their encoding. Pure."""
+    """Judge bytes of any type of text; a verdict that accepts them records their encoding. Pure."""
     if len(data) > TEXT_MAX_BYTES:
         return reject_file("text_too_large", f"a text has at most {TEXT_MAX_BYTES} bytes")
     charset = detect_charset(data)

@@ -1,4 +1,4 @@
-"""Targets of links in foreign files: those outside of the file, and those of another machine."""
+"""Targets of links in foreign files: those outside of the file, and those on another machine."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _DRIVE: Final = re.compile(r"/*[a-z][:|](?:/|$)", re.IGNORECASE)
 _DRIVE_PATH: Final = re.compile(r"[a-z]:", re.IGNORECASE)
 _IGNORED: Final = re.compile(r"[\s\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\ufeff]+")
-"""Readers of addresses skip blanks and controls, some of them anywhere."""
+"""Characters that readers of addresses skip: blanks and controls, some of them anywhere."""
 
 
 def leads_outside(target: str) -> bool:
-    """Return True for a target that no part of a file can be, whatever the file says of it. Pure."""
+    """Return True for a target that cannot be a part of a file, whatever the file states about it. Pure."""
     plain = _plain(target)
     return plain.startswith("//") or _SCHEME.match(plain) is not None
 
 
 def is_remote(target: str) -> bool:
-    r"""Return True unless a target is a name, or a path of this machine: `\\host\share` and every address are. Pure."""
+    r"""Return True unless a target is a name, or a path on this machine: `\\host\share` and every address are. Pure."""
     plain = _plain(target)
     scheme = _SCHEME.match(plain)
     if scheme is None or _DRIVE_PATH.fullmatch(scheme[0]):

@@ -1,4 +1,4 @@
-"""The first rule that refuses a file from outside, raised where it is found."""
+"""The first rule that refuses a file from outside, raised where the violation is found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACTIVE: Final = ("ooxml_active_content", "it starts something when it is opened"
 DOCTYPE: Final = ("ooxml_document_type", "its XML declares a document type")
 
 
-class Objection(Exception):  # noqa: N818 - no error: it ends one look and never leaves the judges
+class Objection(Exception):  # noqa: N818 - not an error: it ends one check and never leaves the judges
     """One rule's refusal: a stable code, and a sentence for people."""
 
     def __init__(self, reason: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The objects of a PDF, each of them, wherever it is: what they start, what they fetch, which files they are.
+"""The objects of a PDF, each of them, at any position: what they start, what they fetch, which files they embed.
 
 Source: ISO 32000-2, 12.6 "Actions", 7.11 "File specifications"; Factur-X 1.0, 6.2 "Embedding".
 """
@@ -22,13 +22,13 @@ EMBEDDED: Final = ("pdf_embedded_file", "another file is in it")
 _STARTED: Final = frozenset(
     {"/JavaScript", "/ECMAScript", "/Launch", "/SubmitForm", "/ImportData", "/GoToE", "/RichMediaExecute"}
 )
-"""Types of actions that are refused wherever they are."""
+"""Types of actions that are always refused."""
 _OPENED: Final = frozenset({"/URI", "/GoToR", "/Thread"})
 """Types of actions that are refused unless they need a click."""
 _CLICKED: Final = frozenset({"/U", "/D"})
-"""Triggers of additional actions that are a click: the button of a mouse goes down, or up."""
+"""Triggers of additional actions that are a click: a mouse button goes down, or up."""
 _FOLLOWING: Final = frozenset({"/Next", "/Prev", "/NA", "/PA"})
-"""Keys of an action, or of a step of a presentation, under which other actions are."""
+"""Keys of an action, or of a step of a presentation, that hold other actions."""
 _AUTOMATIC: Final = ("/OpenAction", "/AA", "/PresSteps")
 _ACTIVE_KEYS: Final = ("/XFA", "/OnInstantiate", "/RichMediaContent", "/RichMediaSettings")
 _ACTIVE_KINDS: Final = frozenset({"/RichMedia", "/3D"})
@@ -39,7 +39,7 @@ _SCRIPTS: Final = frozenset({"javascript", "vbscript"})
 _JUDGED: Final = frozenset(
     (*_AUTOMATIC, *_ACTIVE_KEYS, *_PLACES, "/S", "/JS", "/URI", "/Subtype", "/EF", "/RF", "/Collection")
 )
-"""Keys without which a dictionary is of no interest: most have none."""
+"""Keys without which a dictionary is irrelevant: most have none."""
 
 INVOICE_NAMES: Final = frozenset({"factur-x.xml", "zugferd-invoice.xml", "xrechnung.xml"})
 INVOICE_ROOTS: Final = frozenset({"CrossIndustryInvoice", "CrossIndustryDocument"})
@@ -47,19 +47,19 @@ INVOICE_MAX_BYTES: Final = 8 * 1024 * 1024
 
 
 class _Files:
-    """The embedded files that were found: streams by their numbers, and what names them."""
+    """The embedded files that were found: streams by their numbers, and the entries that name them."""
 
     def __init__(self) -> None:
         self.streams: dict[tuple[int, int], pikepdf.Object] = {}
         self.names: set[str] = set()
         self.others = False
-        """True if a file is embedded in another way than a document names its attachments."""
+        """True if a file is embedded in another way than as a named attachment of the document."""
 
 
 def judge_objects(pdf: pikepdf.Pdf, *, is_partial: bool = False) -> None:
-    """Judge every object of a PDF. Raises Objection, and whatever the parser raises.
+    """Judge every object of a PDF. Raises Objection, and any error of the parser.
 
-    `is_partial`: it may have others, so that nothing may be found that names a file.
+    `is_partial`: it may have others, so no object may name a file.
     """
     files = _Files()
     _judge_all(pdf.trailer, files)
@@ -72,14 +72,14 @@ def judge_objects(pdf: pikepdf.Pdf, *, is_partial: bool = False) -> None:
 
 
 def _judge_all(root: Any, files: _Files) -> None:
-    """Judge an object and what is written within it; what it refers to is an object of its own."""
+    """Judge an object and everything written within it; the target of a reference is a separate object."""
     if isinstance(root, pikepdf.Stream) and "/F" in root:
         raise Objection(*REMOTE)
     for entries in _dictionaries(root):
         if _JUDGED.isdisjoint(entries):
             continue
         _judge_actions(entries)
-        _judge_places(entries)
+        _judge_file_specs(entries)
         _note_files(entries, files)
 
 
@@ -113,7 +113,7 @@ def _judge_actions(entries: dict[str, Any]) -> None:
 
 
 def _judge_automatic(root: Any, *, is_trigger: bool) -> None:
-    """Judge what happens without a click: an action, several, those that follow it."""
+    """Judge actions that run without a click: one, several, and those that follow it."""
     left, seen = [root], set[tuple[int, int]]()
     while left:
         found = left.pop()
@@ -136,10 +136,10 @@ def _judge_automatic(root: Any, *, is_trigger: bool) -> None:
             ]
 
 
-def _judge_places(entries: dict[str, Any]) -> None:
+def _judge_file_specs(entries: dict[str, Any]) -> None:
     """Judge file specifications: by a name or a path they are links, by an address they fetch."""
     for key in _PLACES:
-        if key in entries and _is_text(place := entries[key]) and is_remote(_text(place)):
+        if key in entries and _is_text(target := entries[key]) and is_remote(_text(target)):
             raise Objection(*REMOTE)
 
 
@@ -156,7 +156,7 @@ def _note_files(entries: dict[str, Any], files: _Files) -> None:
 
 
 def _judge_files(files: _Files, *, is_partial: bool) -> None:
-    """Take the one XML of an electronic invoice, and refuse everything else."""
+    """Accept the one XML of an electronic invoice, and refuse everything else."""
     named = len(files.names) == 1 or (is_partial and not files.names)
     if files.others or len(files.streams) != 1 or not named or files.names - INVOICE_NAMES:
         raise Objection(*EMBEDDED)

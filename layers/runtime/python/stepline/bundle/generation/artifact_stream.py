@@ -39,7 +39,7 @@ def plan_artifacts(
     for spec in channels:
         if channel and channel.lower() in (spec.name.lower(), *(alias.lower() for alias in spec.aliases)):
             return ArtifactSetup(channel=spec.name, formats=formats, marker=marker)
-    raise ValueError(f"no channel {channel!r} whose objects could be taken apart")
+    raise ValueError(f"no channel {channel!r} with objects that could be split")
 
 
 class _Artifact:
@@ -73,10 +73,11 @@ _Queue: TypeAlias = deque[tuple[_Artifact, str | None]]
 class CompositeJsonArtifactStreamer:
     """Streams the values of the keys in `artifacts_cfg`, a map of top-level key to format.
 
-    A format that is none of ours, such as the path of a schema, is Markdown. A value that is no string is streamed
-    as JSON, in this format; null is no value, and of a duplicate key the first one counts. Each key counts its own deltas from 0, which starts it anew, and ends with one that is
-    `completed`. `emit_delta` is called with `text index marker agent format artifact_name completed`, and
-    `aborted` for a value without an end; its result is awaited.
+    An unknown format, such as the path of a schema, is Markdown. A value that is not a string is streamed
+    as JSON, in this format; null is no value, and of a duplicate key the first one counts. The deltas of each key are
+    numbered from 0; number 0 resets it, and the last one is `completed`. `emit_delta` is called with
+    `text index marker agent format artifact_name completed`, and `aborted` for a value without an end; its result is
+    awaited.
     """
 
     def __init__(
@@ -136,15 +137,15 @@ class CompositeJsonArtifactStreamer:
         artifact.is_open = False
         await self._show(artifact, artifact.shown.close())
         facts = {"aborted": aborted} if aborted else {}
-        await self._tell(artifact, "", completed=True, **facts)
+        await self._send_delta(artifact, "", completed=True, **facts)
 
     async def _show(self, artifact: _Artifact, text: str) -> None:
         if text:
-            await self._tell(artifact, text, completed=False)
+            await self._send_delta(artifact, text, completed=False)
 
-    async def _tell(self, artifact: _Artifact, text: str, **facts: Any) -> None:
+    async def _send_delta(self, artifact: _Artifact, text: str, **facts: Any) -> None:
         index, artifact.index = artifact.index, artifact.index + 1
-        heard = self._emit(
+        result = self._emit(
             text=text,
             index=index,
             marker=self._marker,
@@ -153,19 +154,19 @@ class CompositeJsonArtifactStreamer:
             artifact_name=artifact.key,
             **facts,
         )
-        if inspect.isawaitable(heard):
-            await heard
+        if inspect.isawaitable(result):
+            await result
 
 
 class FollowupStreamer:
-    """Tells the suggestions of `{"followups": […]}`, all that are known, as soon as each is complete."""
+    """Sends the suggestions of `{"followups": […]}`, all that are known, as soon as each is complete."""
 
     def __init__(self, emit: Consume) -> None:
         """Prepare for one object. `emit` is called with the `type` and the `data` of the client event."""
         self._emit = emit
         self._index = -1
         self._items: list[str] = []
-        self._told = 0
+        self._sent = 0
         self._text: list[str] = []
         self._fields = FieldStream(lambda path: self if path == ("followups", "") else None)
 
@@ -181,12 +182,12 @@ class FollowupStreamer:
     async def feed(self, chunk: str) -> None:
         """Take the next piece of the JSON text."""
         self._fields.feed(chunk)
-        if self._told < len(self._items):
-            self._told, self._index = len(self._items), self._index + 1
+        if self._sent < len(self._items):
+            self._sent, self._index = len(self._items), self._index + 1
             data = {"items": [*self._items]}
-            heard = self._emit(text="", index=self._index, completed=False, type=FOLLOWUPS, data=data)
-            if inspect.isawaitable(heard):
-                await heard
+            result = self._emit(text="", index=self._index, completed=False, type=FOLLOWUPS, data=data)
+            if inspect.isawaitable(result):
+                await result
 
     async def finish(self, aborted: str = "") -> None:
-        """End the text; a suggestion that was cut is not told."""
+        """End the text; an incomplete suggestion is not sent."""

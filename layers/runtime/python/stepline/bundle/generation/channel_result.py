@@ -38,7 +38,7 @@ class ChannelResult:
     format is often fenced. `obj` is the body parsed into the channel's model, or None with the reason in
     `error`, a code with its details after a colon; with more than one instance, parsing is left to the
     caller. `used_sources` are the sids that the text cites, `unresolved_sids` those of them that the sources
-    do not have. Times are seconds since 1970, None for a channel that never came. `truncated`: the last
+    do not have. Times are seconds since 1970, None for a channel that never appeared. `truncated`: the last
     instance was cut.
     """
 
@@ -72,7 +72,7 @@ class StreamMeta(TypedDict):
     """Data about the generation as a whole. `raw` is the model's whole text, with tags.
 
     `usage` counts tokens (keys of `usage_row`). `thoughts`, `tool_calls` and `citations` are provider data
-    beside the text; the port carries text alone, so they are empty. `outside_chars` were in no channel,
+    in addition to the text; the port carries text alone, so they are empty. `outside_chars` were in no channel,
     `unknown_channels` were skipped.
     """
 

@@ -117,14 +117,14 @@ class Delivery:
             tail_payload = self._payload(live, tail) if tail else None
             live.over = self._payload(live, "", aborted=aborted, completed=True)
             if tail_payload:
-                await _tell_all(list(live.rest), tail_payload, violations)
+                await _call_all(list(live.rest), tail_payload, violations)
         while live.artifacts:
             try:
                 await live.artifacts.finish(aborted)
                 live.artifacts = None
             except StreamPolicyViolation as violation:
                 violations.append(violation)
-        await _tell_all(live.rest, live.over, violations)
+        await _call_all(live.rest, live.over, violations)
         self._live = None
         if violations:
             raise violations[0]
@@ -222,7 +222,7 @@ class Delivery:
         return FollowupStreamer(partial(emit, artifact_name=self._artifact_name, **facts))
 
 
-async def _tell_all(
+async def _call_all(
     consumers: list[Consumer], payload: DeltaPayload, violations: list[StreamPolicyViolation]
 ) -> None:
     """Call all consumers, removing each from the list; violations are collected in `violations`."""

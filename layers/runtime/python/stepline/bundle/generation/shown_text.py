@@ -1,6 +1,6 @@
 """Transform a channel's text for display: usage tags are removed, citations become links.
 
-A possible start of a tag or token is held back until it is decided; an incomplete one at the end is text.
+A possible start of a tag or token is held back until it is known to be one; an incomplete one at the end is text.
 """
 
 from __future__ import annotations

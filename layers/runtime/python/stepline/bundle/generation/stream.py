@@ -1,7 +1,7 @@
 """Call a model once and stream its answer by channel: to a consumer, to subscribers, to a canvas.
 
 For applications with their own prompts; the agent's loop does not use it. It is asynchronous, because its
-callers are: everything happens in the caller's task but for the reading of the model's stream, which blocks. `ModelPump` is a
+callers are: everything happens in the caller's task, except for the blocking read of the model's stream. `ModelPump` is a
 thread that does so, and an asynchronous iterator over the text. Text that arrives while the consumer is busy is delivered in
 one list, so a slow consumer gets fewer and larger pieces and delays nothing.
 Source: docs/how-to/stream-channels.md.
@@ -122,8 +122,8 @@ async def stream_with_channels(
     A failure of the model is not raised: the text so far is returned, and the second value's `service_error`
     has the reason. A cancelled task or a consumer's `StreamPolicyViolation` stops the model, closes the open
     instance to its listeners with the reason, and is raised when the model's thread has ended. Arguments are
-    explained in docs/how-to/stream-channels.md#arguments; a `temperature` has no effect on a model that takes
-    none, as no current one does. Raises ValueError for contradicting arguments, before any call.
+    explained in docs/how-to/stream-channels.md#arguments; a `temperature` has no effect on a model that does not accept
+    one, as no current one does. Raises ValueError for contradicting arguments, before any call.
     """
     setup = plan_artifacts(channels, composite_cfg, composite_channel, composite_marker)
     service, failures = service_of(svc), Failures()
@@ -343,10 +343,10 @@ class ModelPump:
             self._stream.abort()
 
     def _take(self) -> list[str]:
-        taken: list[str] = []
+        pieces: list[str] = []
         while self._pieces:
-            taken.append(self._pieces.popleft())
-        return taken
+            pieces.append(self._pieces.popleft())
+        return pieces
 
     def _run(self) -> None:
         try:

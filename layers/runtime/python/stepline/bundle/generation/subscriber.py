@@ -54,7 +54,7 @@ class StreamPolicyViolation(Exception):  # noqa: N818 - a verdict about a genera
 
 
 class ChannelSubscribers:
-    """The additional subscribers of channels, beside the main consumer. Channel names are case-insensitive."""
+    """The additional subscribers of channels, besides the main consumer. Channel names are case-insensitive."""
 
     def __init__(self) -> None:
         self._static: dict[str, list[Consume]] = {}

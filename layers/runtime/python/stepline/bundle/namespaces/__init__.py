@@ -1,1 +1,1 @@
-"""Paths of a bundle's own."""
+"""A bundle's own paths."""

@@ -1,8 +1,8 @@
-"""Paths of a bundle's own: `crm:customers/42` leads to what a function of the bundle finds for the user.
+"""A bundle's own paths: `crm:customers/42` leads to content that a function of the bundle finds for the user.
 
-`react.read` shows it, `react.pull` makes a file of it. What was found is in the log with the result of the call, so that
-nothing is asked for again when the log is read. A function that fails, or takes too long, fails its path and not the turn;
-a DependencyError of it is retried by the state machine, as that of a tool is.
+`react.read` shows it, `react.pull` makes a file of it. The log stores the content with the result of the call, so that
+reading the log never resolves a path again. A function that fails, or takes too long, fails its path and not the turn;
+the state machine retries its DependencyError, like a tool's.
 
 Source: docs/how-to/write-a-bundle.md#paths-of-its-own.
 """
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 ABOUT_CHARS: Final = 200
 CONTENT_MAX_BYTES: Final = 16 * 1024 * 1024
-"""As many as a read holds in memory."""
+"""The number of bytes that a read holds in memory."""
 RESOLVE_S: Final = 10
 RESOLVE_MAX_S: Final = 20
-"""Forty paths of one call end within the time of a step, each as late as can be."""
+"""Forty paths of one call end within the time of a step, even if each takes this long."""
 INVALID: Final = "resolver_invalid"
 FAILED: Final = "resolver_failed"
 LATE: Final = "resolver_timeout"
@@ -40,7 +40,7 @@ TOO_LARGE: Final = "content_too_large"
 
 @dataclass(frozen=True, kw_only=True)
 class PathScope:
-    """For whom a path is resolved: the conversation with its tenant and project, its user, and the deployment's services."""
+    """The recipient of a path's content: the conversation with its tenant and project, its user, and the deployment's services."""
 
     lane: Lane
     user: str
@@ -49,19 +49,19 @@ class PathScope:
 
 
 ResolveFunction: TypeAlias = Callable[[str, PathScope], Any]
-"""Takes the path behind the namespace (`customers/42`) and the scope.
+"""Takes the path after the namespace (`customers/42`) and the scope.
 
-Returns a text, bytes, a mapping (`text`, `data` or `base64`; `mime`, `missing`, `error`), or None if nothing is there for
+Returns a text, bytes, a mapping (`text`, `data` or `base64`; `mime`, `missing`, `error`), or None if there is nothing for
 this user. A coroutine function is awaited.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamespaceResolver:
-    """A namespace of a bundle's own paths, and the function that finds what stands at one.
+    """A namespace of a bundle's own paths, and the function that finds their content.
 
-    `about` is the line by which the model knows the paths, with their form. A content has at most `max_bytes`, and is
-    there within `timeout_s`.
+    `about` is the line that describes the paths and their form to the model. A content has at most `max_bytes`, and
+    arrives within `timeout_s`.
     """
 
     namespace: str
@@ -72,22 +72,22 @@ class NamespaceResolver:
 
 
 def check_resolvers(resolvers: Sequence[object]) -> None:
-    """Refuse what is no resolver, and two of one namespace. Raises InputError `resolver_invalid`."""
-    taken: set[str] = set()
+    """Refuse a value that is not a resolver, and two resolvers of one namespace. Raises InputError `resolver_invalid`."""
+    seen: set[str] = set()
     for one in resolvers:
         if not isinstance(one, NamespaceResolver):
             raise InputError(f"`resolvers` holds {one!r:.80}, which is no NamespaceResolver", code=INVALID)
-        if flaw := _flaw(one, taken):
+        if flaw := _flaw(one, seen):
             raise InputError(f"the resolver of {one.namespace!r:.80}: {flaw}", code=INVALID)
-        taken.add(one.namespace)
+        seen.add(one.namespace)
 
 
-def _flaw(one: Any, taken: set[str]) -> str:
-    """Return the first thing that is wrong with a resolver, whose fields may hold anything; "" if nothing is."""
+def _flaw(one: Any, seen: set[str]) -> str:
+    """Return the first flaw of a resolver, whose fields may hold anything; "" if there is none."""
     text = all(isinstance(value, str) for value in (one.namespace, one.about))
     flaws = (
         (not text or not is_namespace(one.namespace), "no paths can begin with that"),
-        (one.namespace in taken, "there are two of them"),
+        (one.namespace in seen, "there are two of them"),
         (not callable(one.resolve), "`resolve` is no function"),
         (not text or not _is_line(one.about), f"`about` is one line of at most {ABOUT_CHARS} characters"),
         (not 0 < one.max_bytes <= CONTENT_MAX_BYTES, f"`max_bytes` is at most {CONTENT_MAX_BYTES}"),
@@ -109,7 +109,7 @@ def render_namespaces(resolvers: Sequence[NamespaceResolver]) -> str:
 
 
 def resolve_with(resolver: NamespaceResolver) -> Resolve:
-    """Return the function that finds what stands at a path of a resolver, whose own function is no coroutine function."""
+    """Return the function that finds the content of a resolver's path; its own function is not a coroutine function."""
 
     def resolve(path: str, context: ToolContext) -> Shelved | None:
         rel = path.partition(":")[2]
@@ -140,7 +140,7 @@ def _ask(resolver: NamespaceResolver, rel: str, scope: PathScope) -> Any:
 
 
 def within(seconds: float, run: Callable[[], T]) -> T:
-    """Return a function's value within the time; a function that takes longer goes on, and its end is ignored.
+    """Return a function's value within the time; a function that takes longer continues, and its result is ignored.
 
     Raises TimeoutError, and the function's own errors.
     """
@@ -151,7 +151,7 @@ def within(seconds: float, run: Callable[[], T]) -> T:
     def work() -> None:
         try:
             ended.set_result(run())
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             ended.set_exception(error)
 
     Thread(target=work, name="resolver", daemon=True).start()

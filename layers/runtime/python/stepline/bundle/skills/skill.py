@@ -21,9 +21,9 @@ INTERNAL = "internal."
 class Skill(Value):
     """A skill. `id` is `<namespace>.<name>`, or a bare name in the namespace `public`.
 
-    `title` says its purpose, unless `description` does. `imports` are the ids of skills that are read before it, and
+    `title` states its purpose, unless `description` does. `imports` are the ids of skills that are read before it, and
     `requires` the tools without which an agent does not have it. `text` cites `sources` by their numbers. A `hidden`
-    skill is read and never listed. `folder` is where its further files lie, and `at` is that folder below BUNDLE_ROOT,
+    skill is read and never listed. `folder` holds its further files, and `at` is that folder below BUNDLE_ROOT,
     where programs find it.
     """
 
@@ -50,7 +50,7 @@ class Skill(Value):
 
     @property
     def shown_path(self) -> str:
-        """The path under which the skill is shown: that of its id, or one that does not tell it."""
+        """The path under which the skill is shown: that of its id, or one that does not reveal it."""
         if self.is_listed:
             return self.path
         return f"sk:hidden-guidance-{hashlib.sha256(self.path.encode()).hexdigest()[:10]}"
@@ -62,18 +62,18 @@ def full_id(skill_id: str) -> str:
         found = parse_path(f"sk:{skill_id}")
     except PathError as error:
         raise InputError(f"no skill can be called {skill_id[:80]!r}", code="skill_invalid") from error
-    # a number of the list, a hidden one's path, and a file of a skill are no ids
+    # a number of the list, a hidden one's path, and a file of a skill are not ids
     if not isinstance(found, SkillPath) or "." not in found.skill or found.rel or found.skill == CATALOGUE:
         raise InputError(f"no skill can be called {skill_id[:80]!r}", code="skill_invalid")
     return found.skill
 
 
 CATALOGUE = "public.catalog"
-"""The id that is taken: at its path stands the whole catalogue."""
+"""The reserved id: its path is that of the whole catalogue."""
 
 
 def check_skills(skills: Sequence[Skill]) -> None:
     """Refuse invalid and duplicate ids. Raises InputError `skill_invalid`."""
     paths = [skill.path for skill in skills]
     if twice := sorted({path for path in paths if paths.count(path) > 1}):
-        raise InputError(f"two skills stand at {twice[0]}", code="skill_invalid")
+        raise InputError(f"two skills have the path {twice[0]}", code="skill_invalid")

@@ -20,13 +20,13 @@ JOURNAL_HEAD: Final = (
 CATALOGUE_MAX_CHARS: Final = 6_000
 DESCRIPTION_CHARS: Final = 400
 SHORT_CHARS: Final = 120
-"""Maximum characters of a description: where all of them fit, and else."""
+"""Maximum characters of a description: if all of them fit, and otherwise."""
 
 
 def render_skill_catalogue(skills: Sequence[Skill], head: str = HEAD) -> str:
     """Return the catalogue in at most `CATALOGUE_MAX_CHARS`, "" for no skills, below its `head`. `SK<n>` is short for the path.
 
-    Too many skills have shorter descriptions; those that do not fit even so are counted.
+    If there are too many skills, descriptions are shorter; those that still do not fit are counted.
     """
     listed = listed_skills(skills)
     if not listed:
@@ -57,7 +57,7 @@ def listed_skills(skills: Iterable[Skill]) -> tuple[Skill, ...]:
 
 
 def _rows(listed: Sequence[Skill], chars: int) -> list[str]:
-    """Return a line for each skill. A description is foreign text: one line, behind the path."""
+    """Return a line for each skill. A description is foreign text: one line, after the path."""
     return [
         f"SK{n} {skill.path}: {clip(skill.description or skill.title, chars)} (~{estimate_tokens(skill.text)} tokens)"
         for n, skill in enumerate(listed, 1)

@@ -1,4 +1,4 @@
-"""The skills of one agent: those that its bundle gives it, and whose tools it has."""
+"""The skills of one agent: those that its bundle provides, and whose tools it has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Patterns: TypeAlias = Mapping[str, Sequence[str]]
 def merge_skills(*roots: Iterable[Skill]) -> tuple[Skill, ...]:
     """Return the skills of all roots by path; of two at one path the later.
 
-    Raises InputError `skill_invalid` for an import that is no skill.
+    Raises InputError `skill_invalid` for an import that is not a skill.
     """
     merged = {skill.path: skill for skills in roots for skill in skills}
     for skill in merged.values():
@@ -31,7 +31,7 @@ def merge_skills(*roots: Iterable[Skill]) -> tuple[Skill, ...]:
 
 
 def choose_skills(skills: Iterable[Skill], patterns: Patterns, tools: Collection[str]) -> tuple[Skill, ...]:
-    """Return the skills that the patterns let through and whose required tools there are.
+    """Return the skills that the patterns admit and whose required tools exist.
 
     `enabled` decides alone if it names any.
     """

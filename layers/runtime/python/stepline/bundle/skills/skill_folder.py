@@ -6,7 +6,7 @@
                            sources.yaml  sources: [{sid, url, title, text}]
                            references/…  further files, at sk:<namespace>.<id>/<rel>
 
-A folder made for another product is read as it is: unknown keys and files have no meaning here and are no error.
+A folder made for another product is accepted: unknown keys and files are ignored.
 Links and names that begin with a dot are not followed. Source: agentskills.io, "Specification".
 """
 
@@ -37,7 +37,7 @@ _FENCE: Final = "---"
 _KEY: Final = frozenset(f"{ascii_letters}_")
 _WORDS: Final = frozenset(f"{ascii_letters}{digits} .,;()/_-")
 _VALUES: Final = frozenset({"yes", "no", "on", "off", "true", "false", "null", ""})
-"""Words that are no texts in YAML."""
+"""Words that are not texts in YAML."""
 _MARKS: Final = "\"'[]{}|>&*!%@`#,?-"
 """Characters that begin something other than a plain value in YAML."""
 
@@ -46,7 +46,7 @@ _MARKS: Final = "\"'[]{}|>&*!%@`#,?-"
 def load_folder(root: Path, *, at: str = "") -> tuple[Skill, ...]:
     """Return the skills below a root, by path. `at` is the root below BUNDLE_ROOT, "" for one that is elsewhere.
 
-    Raises InputError `skill_invalid` with the folder that is no skill.
+    Raises InputError `skill_invalid` with the folder that is not a skill.
     """
     skills = tuple(
         sorted((_read(folder, namespace, root, at) for folder, namespace in _find(root)), key=_path_of)
@@ -58,7 +58,7 @@ def load_folder(root: Path, *, at: str = "") -> tuple[Skill, ...]:
 def list_skill_files(folder: str) -> list[str]:
     """Return the files of a skill's folder by their paths in it, in order, without those of its definition.
 
-    Nothing else is ever read of it: no link, no hidden file, and no name that a path cannot have.
+    Nothing else is ever read from it: no link, no hidden file, and no name that is invalid in a path.
     """
     found: list[str] = []
     for top, folders, names in os.walk(folder):
@@ -117,18 +117,18 @@ def _read(folder: Path, namespace: str, root: Path, at: str) -> Skill:
     assert path is not None
     where = f"{folder.parent.name}/{folder.name}"
     text = _text(path, where)
-    told, body = _split(text, where) if path.suffix == ".md" else (_yaml(text, where), "")
-    body = body or _instruction(told, folder, where)
-    name = _word(told, "name") or folder.name
+    fields, body = _split(text, where) if path.suffix == ".md" else (_yaml(text, where), "")
+    body = body or _instruction(fields, folder, where)
+    name = _word(fields, "name") or folder.name
     skill = Skill(
-        id=_id(told, folder.name, _word(told, "namespace") or namespace, where),
+        id=_id(fields, folder.name, _word(fields, "namespace") or namespace, where),
         title=name,
         text=body.strip(),
-        description=_description(told) or _first_line(body),
-        imports=tuple(full_id(one) for one in _words(told, "import", "imports", where=where)),
-        requires=_requires(folder, told, where),
+        description=_description(fields) or _first_line(body),
+        imports=tuple(full_id(one) for one in _words(fields, "import", "imports", where=where)),
+        requires=_requires(folder, fields, where),
         sources=_sources(folder, where),
-        hidden=_word(told, "agent_disclosure") == "hidden",
+        hidden=_word(fields, "agent_disclosure") == "hidden",
         folder=str(folder),
         at=f"{at}/{folder.relative_to(root).as_posix()}" if at else "",
     )
@@ -137,9 +137,9 @@ def _read(folder: Path, namespace: str, root: Path, at: str) -> Skill:
     return skill
 
 
-def _id(told: Mapping[str, Any], folder: str, namespace: str, where: str) -> str:
+def _id(fields: Mapping[str, Any], folder: str, namespace: str, where: str) -> str:
     """Return the first id that a path can have: the given one, the name, or that of the folder."""
-    for name in filter(None, (_word(told, "id"), _word(told, "name"), folder)):
+    for name in filter(None, (_word(fields, "id"), _word(fields, "name"), folder)):
         try:
             return full_id(f"{namespace}.{name}")
         except InputError:
@@ -159,7 +159,7 @@ def _split(text: str, where: str) -> tuple[Mapping[str, Any], str]:
 
 
 def _yaml(text: str, where: str) -> Mapping[str, Any]:
-    """Return a mapping. A plain value with a colon in it, which other products write and YAML forbids, is a text."""
+    """Return a mapping. A plain value that contains a colon, which other products write and YAML forbids, is a text."""
     if (plain := parse_plain(text)) is not None:
         return plain
     from stepline.bundle.document import parse_document  # noqa: PLC0415 - 13 ms of CPU, which most skills do not need
@@ -177,7 +177,7 @@ def _yaml(text: str, where: str) -> Mapping[str, Any]:
 def parse_plain(text: str) -> dict[str, str] | None:
     """Return the mapping of a YAML text whose lines are keys with plain words; None for any other text.
 
-    The words have no sign with a meaning in YAML, so a parser of YAML returns the same.
+    No word has a character with a meaning in YAML, so a parser of YAML returns the same.
     """
     found: dict[str, str] = {}
     for line in text.split("\n"):
@@ -211,9 +211,9 @@ def _text(path: Path, where: str) -> str:
         raise _invalid(where, f"{path.name} is no UTF-8 text") from None
 
 
-def _instruction(told: Mapping[str, Any], folder: Path, where: str) -> str:
+def _instruction(fields: Mapping[str, Any], folder: Path, where: str) -> str:
     """Return the instructions of a `skill.yaml`: a text, or a file of the folder."""
-    text, named = _word(told, "instruction_text"), told.get("instruction", "")
+    text, named = _word(fields, "instruction_text"), fields.get("instruction", "")
     if text or not named:
         return text
     named = named.get("full", "") if isinstance(named, Mapping) else named
@@ -222,10 +222,10 @@ def _instruction(told: Mapping[str, Any], folder: Path, where: str) -> str:
     return _text(folder / named, where)
 
 
-def _description(told: Mapping[str, Any]) -> str:
-    said = told.get("when_to_use")
-    when = said if isinstance(said, list) else [said] if said else []
-    return " ".join([_word(told, "description"), *(str(one) for one in when)]).strip()
+def _description(fields: Mapping[str, Any]) -> str:
+    when_to_use = fields.get("when_to_use")
+    when = when_to_use if isinstance(when_to_use, list) else [when_to_use] if when_to_use else []
+    return " ".join([_word(fields, "description"), *(str(one) for one in when)]).strip()
 
 
 def _first_line(body: str) -> str:
@@ -233,12 +233,12 @@ def _first_line(body: str) -> str:
     return next(filter(None, lines), "")
 
 
-def _requires(folder: Path, told: Mapping[str, Any], where: str) -> tuple[str, ...]:
+def _requires(folder: Path, fields: Mapping[str, Any], where: str) -> tuple[str, ...]:
     rows = _rows(folder / TOOLS, "tools", where)
     if not rows and not (folder / DEFINITIONS[0]).is_file():  # in a SKILL.md the key is another product's
-        rows = _mappings(told.get("tools"), "tools", where)
+        rows = _mappings(fields.get("tools"), "tools", where)
     ids = [row["id"] for row in rows if row.get("required") is True and isinstance(row.get("id"), str)]
-    return tuple(dict.fromkeys((*_word(told, "required_tools").split(), *ids)))
+    return tuple(dict.fromkeys((*_word(fields, "required_tools").split(), *ids)))
 
 
 def _sources(folder: Path, where: str) -> tuple[Source, ...]:
@@ -265,14 +265,14 @@ def _mappings(rows: Any, key: str, where: str) -> list[Mapping[str, Any]]:
     return rows
 
 
-def _word(told: Mapping[str, Any], key: str) -> str:
-    value = told.get(key)
+def _word(fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key)
     return str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
 
 
-def _words(told: Mapping[str, Any], *keys: str, where: str) -> list[str]:
-    """Return the texts of a list, or of one text, under the first key that is there."""
-    value: Any = next((told[key] for key in keys if told.get(key)), [])
+def _words(fields: Mapping[str, Any], *keys: str, where: str) -> list[str]:
+    """Return the texts of a list, or of one text, under the first key that exists."""
+    value: Any = next((fields[key] for key in keys if fields.get(key)), [])
     value = [value] if isinstance(value, str) else value
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise _invalid(where, f"its {keys[0]} is not a list of texts")

@@ -57,7 +57,7 @@ def _skill(skill: Skill, own: Mapping[str, Skill]) -> Shelved:
 
 
 def _closure(skill: Skill, own: Mapping[str, Skill], seen: set[str]) -> Iterator[Skill]:
-    """Yield the skills to read for one, each once: what it imports, depth first, and then itself."""
+    """Yield the skills to read for one, each once: its imports, depth first, and then itself."""
     seen.add(skill.path)
     for one in skill.imports:
         path = f"sk:{full_id(one)}"
