@@ -1,4 +1,4 @@
-"""The HTTP API as a WSGI application behind a gateway that lets one user in, and served on loopback."""
+"""The HTTP API as a WSGI application as a gateway serves it to one signed-in user, on loopback."""
 
 from __future__ import annotations
 

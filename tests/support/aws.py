@@ -101,7 +101,7 @@ class Aws:
         self.erasure = AwsErasure(self.table, self.name, self.clock)
 
     def delete(self) -> None:
-        """Leave nothing behind on an emulator that keeps its state."""
+        """Remove the state on an emulator that keeps it."""
         self.table.client.delete_table(TableName=self.name)
         found = self.artifacts.client.list_object_versions(Bucket=self.name)
         for one in (*found.get("Versions", []), *found.get("DeleteMarkers", [])):
@@ -112,7 +112,7 @@ class Aws:
 
 
 def create_table(name: str) -> None:
-    """Make the table as stacks/state.py does, as far as moto can tell the difference."""
+    """Create the table as stacks/state.py does, as far as moto distinguishes it."""
 
     def index(name: str, partition: str, sort: str, projection: dict[str, Any]) -> dict[str, Any]:
         keys = [

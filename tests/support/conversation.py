@@ -1,4 +1,4 @@
-"""A conversation: the loop in one process over the memory twins, a scripted model, and somebody who drives it."""
+"""A conversation: the loop in one process over the memory twins, a scripted model, and functions that drive it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Conversation:
         self.backends: dict[str, MemoryExecutor] = {}
         self.steps: list[Step] = []
 
-    # --- what stands in the log
+    # --- the content of the log
 
     def batches(self, lane: Lane = LANE) -> list[Batch]:
         return MemoryLog.since(self.log, lane, 0)
@@ -259,7 +259,7 @@ def closings(conversation: Conversation) -> list[Closed]:
 
 
 def text_of(request: ModelRequest) -> str:
-    """Return what a request asks behind its system part, in words."""
+    """Return the text of a request after its system part."""
     return "".join(part.text for part in request.content if isinstance(part, Part))
 
 

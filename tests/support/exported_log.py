@@ -1,4 +1,4 @@
-"""Conversations that move: what an export tells of a log, the documents of it, and the log that an import makes of them."""
+"""Conversations that move: the content of a log's export, its documents, and the log that an import makes of them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def log_of(plan: ImportPlan, lane: Lane = THERE) -> Timeline:
 
 
 def told(timeline: Timeline) -> dict[tuple[str, str], Any]:
-    """Return what an export tells, document by document, but for the keys of bytes, which say only where they lie."""
+    """Return the content of an export, document by document, without the keys of bytes, which only locate them."""
     found = {}
     for one in export_conversation(timeline, ttl_s=300):
         payload = msgspec.json.decode(msgspec.json.encode(one.payload))

@@ -1,4 +1,4 @@
-"""Logs that misbehave as the real one may: stale reads, lost answers, and somebody who is faster."""
+"""Logs that misbehave as the real one may: stale reads, lost answers, and a faster writer."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class BusyLog(MemoryLog):
 
 
 class ContendedLog(MemoryLog):
-    """Somebody else always has the next number, once `contended` is set."""
+    """Another writer always takes the next number, once `contended` is set."""
 
     contended = False
 
     def put(self, lane: Lane, batch: Batch, **fields: Any) -> Put:
         if self.contended:
-            return Occupied(batch=Batch(n=batch.n, by="somebody", at="", entries=(), state=batch.state))
+            return Occupied(batch=Batch(n=batch.n, by="another", at="", entries=(), state=batch.state))
         return super().put(lane, batch, **fields)
 
 

@@ -58,7 +58,7 @@ class JournalConversation(Conversation):
         return turn
 
     def rounds(self, count: int = 1) -> None:
-        """Decide and act so many times."""
+        """Decide and act `count` times."""
         for _ in range(count):
             self.act(self.decide())
 
@@ -132,7 +132,7 @@ def system_of(request: ModelRequest) -> Sequence[str]:
 
 
 def digest_of(request: ModelRequest) -> str:
-    """Return the text behind the system part that has the digest."""
+    """Return the text after the system part that has the digest."""
     first = request.content[0]
     assert isinstance(first, Part)
     return first.text

@@ -31,12 +31,12 @@ def ask(timeline: Timeline, **facts: Any) -> Rendered:
     beside = {name: facts.pop(name, ()) for name in ("skills", "shown", "media")}
     text = facts.pop("text", TEXT)
     about = {name: getattr(FACTS, name) for name in FACTS.__struct_fields__}
-    told = JournalFacts(**{**about, **facts})
-    return render_journal(timeline, text=text, facts=told, minimum_tokens=10, **beside)
+    all_facts = JournalFacts(**{**about, **facts})
+    return render_journal(timeline, text=text, facts=all_facts, minimum_tokens=10, **beside)
 
 
 def digest(timeline: Timeline, **facts: Any) -> str:
-    """Return the text for the model behind the system part."""
+    """Return the text for the model after the system part."""
     return ask(timeline, **facts).content[0].text  # type: ignore[union-attr]  # the first part is a text
 
 
@@ -46,7 +46,7 @@ def structure(text: str) -> list[str]:
 
 
 def section(text: str, title: str) -> str:
-    """Return what stands in a section of the open turn."""
+    """Return the content of a section of the open turn."""
     headings = [f"[{known}]" for known in SECTIONS] + [LOG_HEADER.rstrip("\n")]
     lines = text.splitlines()
     start = lines.index(f"[{title}]") + 1

@@ -1,4 +1,4 @@
-"""Logs: legal logs, told batch by batch, by hand or by hypothesis."""
+"""Logs: legal logs, built batch by batch, by hand or by hypothesis."""
 
 from __future__ import annotations
 
@@ -182,11 +182,11 @@ class LogBuilder:
         steer = self.waiting_steer()
         assert steer is not None
         self.asks.append(rendered)
-        told = {"accepted": False, "interrupted": True, "action": "exit", "raw": raw, "answer": answer}
+        answered = {"accepted": False, "interrupted": True, "action": "exit", "raw": raw, "answer": answer}
         entry = self.heeding(steer, "decision")
         after = interrupted(self.state, self.n, rendered=rendered)
         after = steered(after, entry.n, finalize=entry.finalize)
-        return self.put(after, self.decision(**told, **fields), entry)
+        return self.put(after, self.decision(**answered, **fields), entry)
 
     def skip(self) -> Batch:
         """Record that a steer came before the actions that are left."""
@@ -275,7 +275,7 @@ class LogBuilder:
 
     def compact(self, *, cut: int = 0, split: int = 0, **fields: Any) -> Batch:
         """Replace the turns before the one that batch `cut` opened, and the open turn's rounds up to `split`."""
-        told = {"summary": "what was before" if cut else "", "checkpoint": "what was done" if split else ""}
+        texts = {"summary": "what was before" if cut else "", "checkpoint": "what was done" if split else ""}
         about = {
             "id": f"{self.turn}/{self.n}",
             "turn": self.turn,
@@ -286,15 +286,15 @@ class LogBuilder:
             "before_tokens": 9,
             "max_tokens": 8,
         }
-        return self.put(self.state, Compacted(cut=cut, split=split, **{**told, **about, **fields}))
+        return self.put(self.state, Compacted(cut=cut, split=split, **{**texts, **about, **fields}))
 
     def hide(self, path: str, n: int, replacement: str = "not needed") -> Batch:
-        """Let the next action hide what batch `n` brought at a path."""
+        """Let the next action hide the content that batch `n` added at a path."""
         hidden = Hide(path=path, n=n, replacement=replacement)
         return self.result('{"status":"ok"}', tool="react.hide", hides=(hidden,))
 
     def rate(self, turn: str, reaction: Any = "ok", text: str = "", **fields: Any) -> Batch:
-        """Let somebody say what they think of a turn."""
+        """Let a user rate a turn."""
         return self.put(self.state, Feedback(turn=turn, at=self.at, reaction=reaction, text=text, **fields))
 
     def contribute(self, *blocks: Produced) -> Batch:
@@ -307,7 +307,7 @@ class LogBuilder:
         return list(dict.fromkeys(ends))
 
     def holding(self) -> bool:
-        """Tell whether something waits that the model has not seen and that asks for an answer."""
+        """Return True if an unseen event waits that requests an answer."""
         return settle_events(self._suffix(), self.state).holding
 
     def _suffix(self) -> list[Batch]:
@@ -319,7 +319,7 @@ class LogBuilder:
         return self.put(next_round(self.state, self.n), entry)
 
     def close(self, *, code: str = "", answer: str | None = None) -> Batch:
-        """End the turn, hand back what comes to nothing, and open the next one if events wait."""
+        """End the turn, hand back events that are discarded, and open the next turn if events wait."""
         stop = None if code else stop_of(self._suffix(), self.state)
         settled = settle_events(self._suffix(), self.state)
         if code:
@@ -382,7 +382,7 @@ def step(draw: st.DrawFn, log: LogBuilder, *, forgetting: bool = False) -> None:
 
 
 def forget(draw: st.DrawFn, log: LogBuilder) -> bool:
-    """Let the model read less, or hear what somebody thinks; tell whether there was anything to do."""
+    """Let the model read less, or receive a rating; return True if there was anything to do."""
     ways = ["rate"] if log.closed_turns() else []
     if log.state.status == "open" and log.state.cursor.phase == "decide":
         ways += ["prune", "compact", "contribute"]
@@ -421,7 +421,7 @@ def _hide(draw: st.DrawFn, log: LogBuilder) -> bool:
 
 
 def can_hide(piece: Piece) -> bool:
-    """Tell whether the model sees a piece that has a path."""
+    """Return True if the model sees a piece that has a path."""
     return bool(piece.path and piece.text)
 
 
@@ -486,9 +486,9 @@ def _decide(draw: st.DrawFn, log: LogBuilder) -> None:
     match draw(st.sampled_from(["act", "act", "answer", "reject"])):
         case "act":
             asked_for = draw(st.lists(calls, min_size=1, max_size=3))
-            told = [Notice(code="text_outside_channels", message=draw(texts))] * draw(st.integers(0, 2))
-            told += [log.dropped(len(asked_for) + i) for i in range(draw(st.integers(0, 2)))]
-            log.act(*asked_for, **common, notices=tuple(told))
+            notices = [Notice(code="text_outside_channels", message=draw(texts))] * draw(st.integers(0, 2))
+            notices += [log.dropped(len(asked_for) + i) for i in range(draw(st.integers(0, 2)))]
+            log.act(*asked_for, **common, notices=tuple(notices))
         case "answer":
             beside = draw(st.lists(calls, max_size=2))
             log.answer(draw(texts.filter(bool)), *beside, **common, summary=draw(texts))

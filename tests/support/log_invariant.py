@@ -56,7 +56,7 @@ def chain(batches: Sequence[Batch]) -> Iterator[str]:
 
 
 def turns(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
-    """One end a turn and one turn at a time, one decision a round, and nobody of an older epoch commits."""
+    """One end a turn and one turn at a time, one decision a round, and no writer of an older epoch commits."""
     rounds: Counter[tuple[str, int]] = Counter()
     open_turn, epoch, seen = "", 0, set()
     for batch in batches:
@@ -105,7 +105,7 @@ def requests(artifacts: Artifacts, lane: Lane, batches: Sequence[Batch]) -> Iter
 
 
 def steers(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
-    """A steer is heeded once; behind a stop nothing is decided, and behind a text only a few rounds are."""
+    """A steer is heeded once; after a stop nothing is decided, and after a text only a few rounds are."""
     heeded: set[int] = set()
     left: int | None = None
     stopped, asked = False, 0
@@ -123,10 +123,10 @@ def steers(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branc
                 case Opened() | Closed():
                     stopped, left = False, None
                 case Deferred() if stopped:
-                    yield "a turn goes on behind a stop"
+                    yield "a turn continues after a stop"
                 case Decided():
                     if stopped:
-                        yield "decided behind a stop"
+                        yield "decided after a stop"
                     elif left == 0:
                         yield "a steered turn goes on"
                     left = None if left is None else left - 1
@@ -195,7 +195,7 @@ def approvals(  # noqa: C901, PLR0912 - one branch a kind of entry
 
 
 def lines(batches: Sequence[Batch]) -> Iterator[str]:
-    """A turn that waits in line is nobody's until it begins, and begins once."""
+    """A queued turn has no owner until it begins, and begins once."""
     queued = 0
     for batch in batches:
         for entry in batch.entries:

@@ -80,5 +80,5 @@ def bring(
     **fields: Any,
 ) -> ImportStatus:
     """Make one pass of an import."""
-    brought = ImportInput(documents=tuple(documents), **fields)
-    return import_conversation(ports, who or principal(), conversation, brought, until_s=until_s)
+    given = ImportInput(documents=tuple(documents), **fields)
+    return import_conversation(ports, who or principal(), conversation, given, until_s=until_s)

@@ -158,8 +158,8 @@ FORMS: dict[str, Callable[[Objects], bytes]] = {
     "packed, and added later": packed_later,
     "hybrid": hybrid,
     "without a table": lambda objects: plain(objects, startxref=9),
-    "behind other bytes": lambda objects: JUNK + plain(objects),
-    "behind other bytes that count": lambda objects: plain(objects, start=JUNK + HEAD),
+    "after other bytes": lambda objects: JUNK + plain(objects),
+    "after other bytes that count": lambda objects: plain(objects, start=JUNK + HEAD),
 }
 
 

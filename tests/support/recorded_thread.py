@@ -266,8 +266,8 @@ def frames_of(batches: Iterable[Batch]) -> Frames:
     for batch in batches:
         if not has_events(batch):
             continue
-        told = frame_events("c-1", n=batch.n, prev=prev, claim=batch.state.claim, events=derive(batch))
-        frames += _decoded(map(encode_frame, told))
+        framed = frame_events("c-1", n=batch.n, prev=prev, claim=batch.state.claim, events=derive(batch))
+        frames += _decoded(map(encode_frame, framed))
         prev = batch.n
     return frames
 

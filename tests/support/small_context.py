@@ -60,7 +60,7 @@ class TwoScriptModel:
 
 
 class SmallContext(Conversation):
-    """A conversation with a budget of so many tokens; `texts` are what its tool finds, one after the other, then "nothing"."""
+    """A conversation with a budget in tokens; `texts` are the results of its tool, one after the other, then "nothing"."""
 
     def __init__(self, max_tokens: int = 8_000, *, log: MemoryLog | None = None, **rules: Any) -> None:
         super().__init__(log=log, context=ContextRules(max_tokens=max_tokens, **rules))
@@ -118,6 +118,6 @@ def tokens(request: ModelRequest) -> int:
 
 
 def prose(size: int, word: str = "otter") -> str:
-    """Return lines of text of about so many bytes."""
+    """Return lines of text of about `size` bytes."""
     line = f"The {word} eats fish and swims in the river all day long.\n"
     return (line * (size // len(line) + 1))[:size]

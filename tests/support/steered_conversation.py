@@ -1,4 +1,4 @@
-"""A conversation in which things happen while the model speaks: somebody steers between two pieces of a generation."""
+"""A conversation that changes while the model streams: a user steers between two pieces of a generation."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Happening = Callable[[], Any]
 
 
 class InterruptedModel(MemoryModelClient):
-    """Plays its script; before piece `p` of call `c` (both from 0) it lets happen what was planned for then.
+    """Plays its script; before piece `p` of call `c` (both from 0) it runs the planned actions.
 
-    `BEGIN` is before the call says anything, also if it fails, and `END` behind its last piece.
+    `BEGIN` is before the first output of a call, also if it fails, and `END` after its last piece.
     """
 
     def __init__(self, *steps: Say | Fail | str) -> None:
@@ -68,7 +68,7 @@ class _Stream:
 
 
 class SteeredConversation(Conversation):
-    """A conversation with a turn that is open, and somebody who may speak at any piece of what the model says."""
+    """A conversation with an open turn, and a user who may send at any piece of the model's output."""
 
     def __init__(self, *script: Say | Fail | str, log: MemoryLog | None = None, **policy: Any) -> None:
         super().__init__(log=log, **policy)
@@ -118,6 +118,6 @@ SPOKEN = answered(ANSWER)
 
 
 def shown_after(chars: int) -> str:
-    """Return what of `SPOKEN`'s answer is shown once so many characters of it came."""
+    """Return the part of the answer in `SPOKEN` that is shown after `chars` characters of it."""
     begin = SPOKEN.index(ANSWER)
     return ANSWER[: max(0, chars - begin)]

@@ -55,7 +55,7 @@ def lane_of(number: int) -> Lane:
 def opened(
     lanes: int, quotas: dict[str, RequestQuota] | None = None, **policy: Any
 ) -> tuple[Conversation, QuotaMachine]:
-    """Return a stage with a turn open in each of so many lanes, a minute ago."""
+    """Return a stage with a turn open in each of `lanes` conversations, a minute ago."""
     conversation = Conversation(**policy)
     machine = QuotaMachine(conversation.clock)
     conversation.ports = replace(conversation.ports, machine=machine)

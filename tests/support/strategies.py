@@ -1,4 +1,4 @@
-"""What logs are made of: texts of anybody, parameters, files and payloads, and texts that try to look like structure."""
+"""The content of random logs: texts, parameters, files and payloads, and texts that try to look like structure."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Started:
         return msgspec.msgpack.decode(self.task.depot.get(handover.parcel), type=Parcel)
 
     def claim(self) -> Parcel:
-        """Take the run over, as whoever is first may."""
+        """Take the run over, as the first claimant may."""
         parcel = self.take()
         assert self.task.depot.put(parcel.started, b'{"by":"task"}')
         return parcel

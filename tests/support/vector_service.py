@@ -1,6 +1,6 @@
 """Amazon S3 Vectors and Bedrock's embeddings on loopback: what their pages document, with their limits and errors.
 
-It stands for a service that no test has: an answer has the shape that the documentation and botocore's model give it,
+It replaces a service that no test has: an answer has the shape that the documentation and botocore's model give it,
 and an embedding is made of words alone, so that texts are near if they share some.
 
 Source: Amazon S3 API Reference, "Amazon S3 Vectors"; Amazon S3 User Guide, "Limitations and restrictions" and "Metadata

@@ -17,7 +17,7 @@ from typing import Any
 from stepline.adapters.web.address_guard import AddressGuard
 
 SITE = "127.0.0.2"
-"""The address that stands for the public internet; every other one of this machine is what it is."""
+"""The address that represents the public internet; every other one of this machine keeps its meaning."""
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

@@ -1,4 +1,4 @@
-"""What deployed functions would leave out of a bundle is told before it is deployed, with the way to write it."""
+"""Parts of a bundle that deployed functions would leave out are reported before the deployment, with the alternative."""
 
 import pkgutil
 import sys
@@ -57,7 +57,7 @@ def test_what_functions_run_is_no_problem(workflow):
 
 def test_each_part_is_named_with_the_way_to_write_it():
     assert [problem.partition(" ")[0] for problem in check_deployable(Own)] == ["Own.__init__", "Own.process"]
-    assert "into pre_run_hook, and what it does behind it into post_run_hook" in check_deployable(Own)[1]
+    assert "into pre_run_hook, and its work after the turn into post_run_hook" in check_deployable(Own)[1]
     first, *others = check_deployable(Bound)
     assert "write it as a @staticmethod def pre_run_hook(hook)" in first
     assert [problem.partition(" ")[0] for problem in others] == [

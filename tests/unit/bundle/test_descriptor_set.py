@@ -122,10 +122,7 @@ def test_a_text_that_is_no_descriptor_is_refused_without_showing_it(text):
 
 
 def test_a_key_that_stands_twice_is_named_by_its_line():
-    assert (
-        refused(parse_descriptor, "assembly", "a: 1\nb: 2\na: 3\n")
-        == "assembly, line 3: duplicate key"
-    )
+    assert refused(parse_descriptor, "assembly", "a: 1\nb: 2\na: 3\n") == "assembly, line 3: duplicate key"
 
 
 def test_a_default_may_be_merged_and_overridden():
@@ -136,7 +133,7 @@ def test_a_default_may_be_merged_and_overridden():
 @pytest.mark.parametrize("value", ["0123", "no", "1.5", "[a, b]", "2026-11-22"])
 @pytest.mark.parametrize("name", ["secrets", "bundles.secrets"])
 def test_a_secret_that_yaml_takes_for_something_else_must_be_quoted(name, value):
-    """Otherwise 0123 would become 83 and nobody would know why the door stays shut."""
+    """Otherwise 0123 would become 83, and the cause of the failed login would be invisible."""
     texts = {
         "secrets": f"db: {{password: {value}}}",
         "bundles.secrets": f"bundles: {{items: [{{id: reports, secrets: {{db: {{password: {value}}}}}}}]}}",

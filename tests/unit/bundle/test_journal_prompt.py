@@ -62,10 +62,10 @@ def test_its_templates_are_small():
 @pytest.mark.parametrize("agent", AGENTS, ids=name_of)
 def test_nothing_is_left_to_fill_in_and_nothing_is_told_of_the_timeline(agent: Agent):
     text = text_of(agent)
-    told = text.instructions + text.wrapup
-    assert not re.search(r"20\d\d-|\{[a-z_]+\}", told)
-    assert "ANNOUNCE" not in told
-    assert "timeline" not in told
+    whole = text.instructions + text.wrapup
+    assert not re.search(r"20\d\d-|\{[a-z_]+\}", whole)
+    assert "ANNOUNCE" not in whole
+    assert "timeline" not in whole
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=name_of)
@@ -87,10 +87,10 @@ def test_programs_tools_are_listed_where_the_agent_runs_programs():
 
 
 def test_the_limits_are_those_that_hold():
-    told = text_of(AGENTS[0]).instructions
-    assert f"{CAPS.max_chars} characters" in told
-    assert f"{DETAILS[0].preview_chars}" in told
-    assert f"{DETAILS[0].read_chars} characters" in told
+    instructions = text_of(AGENTS[0]).instructions
+    assert f"{CAPS.max_chars} characters" in instructions
+    assert f"{DETAILS[0].preview_chars}" in instructions
+    assert f"{DETAILS[0].read_chars} characters" in instructions
 
 
 def test_the_catalogue_of_skills_says_how_they_are_shown():

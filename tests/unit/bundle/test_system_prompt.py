@@ -36,7 +36,7 @@ ORDINARY_CARD_CHARS = 1_000
 NAMES_MAX_CHARS = 60
 """How much longer the instructions may be for each tool, which they name by its kind."""
 SKILLS_MAX_CHARS = 700
-"""Bound of the catalogue of the built-in skills, behind everything else."""
+"""Bound of the catalogue of the built-in skills, after everything else."""
 
 CAPS = ReadCaps()
 RUNTIME = (RuntimeProfile(backend="process"), RunLimits(timeout_s=60))

@@ -127,7 +127,7 @@ ORDINARY = {
     ),
     "a blank picture": (DOCX, {"word/media/a.bmp": b"BM" + bytes(MIB - 2), "word/media/b.png": b"\x89PNG" + os.urandom(MIB)}),
     "a drawing with a document type": (DOCX, {"word/media/a.svg": "<!DOCTYPE svg><svg/>"}),
-    "data of somebody's own": (DOCX, {"customXml/item1.xml": "<a src='https://e.org'><oleObject/></a>"}),
+    "custom data": (DOCX, {"customXml/item1.xml": "<a src='https://e.org'><oleObject/></a>"}),
     "a part without bytes": (DOCX, {"word/empty.xml": ""}),
     "formulas that are common": (
         XLSX,

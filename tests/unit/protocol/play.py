@@ -61,7 +61,7 @@ class Played:
 
     @property
     def codes(self) -> list[str]:
-        """What the model is told."""
+        """The codes of the notices for the model."""
         return [notice.code for notice in self.verdict.notices]
 
 

@@ -1,4 +1,4 @@
-"""Generations nobody would write on purpose: whatever comes, it is shown and judged the same however it is cut.
+"""Unusual generations: any text is shown and judged the same at every cut.
 
 What was found once is kept in `tests/data/found` and played again by every run.
 """
@@ -196,7 +196,7 @@ def pieces_of(text: str, cuts: Sequence[int]) -> list[str]:
 
 
 def outcome(played: Played) -> object:
-    """Return what must not depend on how a stream was cut; what stands behind an early end may be told of or not."""
+    """Return the part that must not depend on the cuts of a stream; notices after an early end may vary."""
     verdict, codes = played.verdict, [] if played.cut else played.codes
     return (
         played.lanes,

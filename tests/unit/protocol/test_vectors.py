@@ -21,18 +21,18 @@ LITERALS = (
     'e = "</channel:co de>"\nf = 1 <c\n'
 )
 
-RUN = {"actions": [EXEC], "instances": "thinking 2, ReactDecisionOutV2 1, code 1", "told": []}
+RUN = {"actions": [EXEC], "instances": "thinking 2, ReactDecisionOutV2 1, code 1", "notices": []}
 END = {
     "actions": [],
     "instances": "thinking 1, ReactDecisionOutV2 1, code 1, summary 1",
-    "told": [],
+    "notices": [],
     "answer.0": "Done.",
 }
 EXPECTED = {
     "1_interleaved": {
         "actions": [EXEC, "react.plan", "react.plan"],
         "instances": "thinking 3, ReactDecisionOutV2 3, code 1",
-        "told": [],
+        "notices": [],
         "code.0": "\nprint(1)\n",
         "notes.2": "Another.",
         "thinking.2": "That is the round.",
@@ -44,14 +44,14 @@ EXPECTED = {
     "5_fences_in_content": {
         "actions": ["react.write"] * 3,
         "instances": "thinking 1, ReactDecisionOutV2 3, code 1",
-        "told": [],
+        "notices": [],
         **{f"canvas.{n}": PYTHON % name for n, name in enumerate("abc")},
     },
     "6_fence_on_one_line": END,
     "6_fence_without_end": END,
     "6_object_behind_the_fence": END,
     "6_prose_behind_the_fence": END,
-    "7_unknown_channel": {**END, "told": ["unknown_channel"]},
+    "7_unknown_channel": {**END, "notices": ["unknown_channel"]},
     "7_other_case": END,
     "7_stray_backtick_in_thinking": {
         **END,
@@ -59,7 +59,7 @@ EXPECTED = {
     },
     "7_code_never_closed": {
         **RUN,
-        "told": ["channel_not_closed"],
+        "notices": ["channel_not_closed"],
         "code.0": "\nprint('<channel:thinking>')\nx = 1\n",
         "thinking.1": "It runs.",
     },
@@ -85,7 +85,7 @@ def test_a_vector_is_shown_and_judged_as_it_was_meant(path: Path) -> None:
     expected = dict(EXPECTED[path.stem])
     assert played.verdict.accepted
     assert [action.tool_id for action in played.verdict.actions] == expected.pop("actions")
-    assert played.codes == expected.pop("told")
+    assert played.codes == expected.pop("notices")
     counted = {one.channel: one.instance + 1 for one in played.transcript.instances}
     assert ", ".join(f"{name} {count}" for name, count in counted.items()) == expected.pop("instances")
     assert {name: played.texts[name] for name in expected} == expected
@@ -113,7 +113,7 @@ def test_what_is_recorded_of_a_vector_is_what_was_shown(path: Path) -> None:
 
 
 def test_the_instances_of_the_first_vector_are_complete_before_the_end() -> None:
-    """Vector 1: whatever comes behind, each of them ended at its own tag."""
+    """Vector 1: each instance ends at its own tag, regardless of the rest."""
     played = play([load(VECTORS[0])])
     assert {one.reason for one in played.transcript.instances} == {"normal"}
 
@@ -149,6 +149,6 @@ def test_an_escaped_emoji_is_whole_wherever_it_is_cut(size: int) -> None:
 
 
 def shown_live(name: str, lane: str) -> str:
-    """Return what a lane holds when the last tag of the generation is still to come, told in single characters."""
+    """Return the text of a lane before the last tag of the generation, streamed in single characters."""
     text = load(VECTORS[0].with_name(f"{name}.txt")).rstrip()
     return play(cut(text[: text.rindex("</channel:")], 1), CITING, reason="cancelled").texts[lane]

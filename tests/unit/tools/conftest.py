@@ -72,13 +72,13 @@ class ToolConversation:
         return (block for group in reversed(self.groups) for block in reversed(group))
 
     def say(self, path: str, text: str, **fields: Any) -> Block:
-        """Let something stand at a path."""
+        """Store a text at a path."""
         block = Block(type="test.block", author="user", ts=TS, turn_id=TURN, path=path, text=text, **fields)
         self.groups.append((block,))
         return block
 
     def keep(self, path: str, data: bytes, mime: str) -> Block:
-        """Let bytes stand at a path."""
+        """Store bytes at a path."""
         digest = hashlib.sha256(data).hexdigest()
         body = Body(key=f"out/{digest}", sha256=digest, size_bytes=len(data), mime=mime)
         self.artifacts.put(body.key, data, mime=mime)

@@ -21,7 +21,7 @@ def path_of(call: int) -> str:
 
 
 def settled(*texts: str, turn: int = 1) -> tuple[Piece, ...]:
-    """Return rounds that each brought one result: round k in the batches 2k and 2k + 1."""
+    """Return rounds with one result each: round k in the batches 2k and 2k + 1."""
     found: list[Piece] = [Piece(kind="header", n=1, turn=turn, text="TURN\n")]
     for k, text in enumerate(texts, 1):
         about: dict[str, Any] = {"turn": turn, "round": k}

@@ -88,7 +88,7 @@ def test_the_catalogue_begins_with_the_roster_and_shows_every_parameter():
     catalogue = render_tool_catalogue(specs)
     ids = [spec.tool_id for spec in specs]
     first = "read write patch rg pull checkout plan hide memsearch"
-    assert ids[:9] == [f"react.{name}" for name in first.split()]  # a further tool is behind these
+    assert ids[:9] == [f"react.{name}" for name in first.split()]  # a further tool is after these
     assert catalogue.startswith(f"[TOOLS] {len(ids)} available: {', '.join(ids)}\n")
     for spec in specs:
         for name in spec.documented:

@@ -28,7 +28,7 @@ async def ignore(**_: Any) -> None:
 
 
 def stream(model: Any, **arguments: Any) -> Any:
-    """Return what the call returns, of a client or of a text told in pieces of 7 characters."""
+    """Return the result of the call, of a client or of a text streamed in pieces of 7 characters."""
     return asyncio.run(call(model, **arguments))
 
 
@@ -59,7 +59,7 @@ class Shown(list[dict[str, Any]]):
 
 
 class StallingModel:
-    """Tells its pieces, and then nothing more until somebody aborts it or lets it `go`."""
+    """Sends its pieces, and then waits until it is aborted or allowed to `go`."""
 
     def __init__(self, *pieces: str, rest: tuple[str, ...] = ()) -> None:
         self.pieces = pieces

@@ -89,12 +89,12 @@ def test_each_named_value_is_an_artifact_however_the_text_is_cut(size, ascii_onl
 
 
 @pytest.mark.parametrize("begun", ['"half', '{"a": ["half", 1'])
-@pytest.mark.parametrize(("aborted", "told"), [("", "eof"), ("policy", "policy")])
-def test_a_value_whose_end_never_comes_is_closed_with_the_reason(begun, aborted, told):
+@pytest.mark.parametrize(("aborted", "reason"), [("", "eof"), ("policy", "policy")])
+def test_a_value_whose_end_never_comes_is_closed_with_the_reason(begun, aborted, reason):
     deltas = collect(f'{{"report": {begun}', 3, aborted)
     assert texts(deltas) == {"report": begun.removeprefix('"')}
     assert deltas[-1]["completed"]
-    assert deltas[-1]["aborted"] == told
+    assert deltas[-1]["aborted"] == reason
 
 
 def test_in_a_stream_every_instance_has_artifacts_of_its_own():
@@ -121,28 +121,28 @@ def test_a_followup_channel_becomes_followups():
     shown = Shown()
     text = tagged("followup", SUGGESTED) + tagged("followup", '{"followups": ["Only this", "half')
     stream(text, emit=shown.emit, channels=[FOLLOWUP], artifact_name="response")
-    told = {one["channel_instance"]: one for one in shown if one.get("type") == "chat.followups"}
-    assert [one["data"] for one in told.values()] == [
+    followups = {one["channel_instance"]: one for one in shown if one.get("type") == "chat.followups"}
+    assert [one["data"] for one in followups.values()] == [
         {"items": ['Show "all"', "Compare"]},
         {"items": ["Only this"]},
     ]
-    assert {(one["marker"], one["text"], one["artifact_name"]) for one in told.values()} == {
+    assert {(one["marker"], one["text"], one["artifact_name"]) for one in followups.values()} == {
         ("followup", "", "response")
     }
     assert shown.text("followup") == SUGGESTED
 
 
 def test_a_suggestion_is_told_as_soon_as_it_is_complete():
-    told = []
+    sent = []
 
     async def run():
-        streamer = FollowupStreamer(lambda *, index, data, **_: told.append((index, data["items"])))
+        streamer = FollowupStreamer(lambda *, index, data, **_: sent.append((index, data["items"])))
         for char in SUGGESTED:
             await streamer.feed(char)
         await streamer.finish()
 
     asyncio.run(run())
-    assert told == [(0, ['Show "all"']), (1, ['Show "all"', "Compare"])]
+    assert sent == [(0, ['Show "all"']), (1, ['Show "all"', "Compare"])]
 
 
 def test_a_stream_that_is_stopped_closes_the_artifacts_that_are_open():

@@ -185,10 +185,10 @@ def test_a_path_that_is_pulled_again_is_the_same_file_with_what_stands_there_now
 def test_each_path_of_a_pull_is_answered_by_itself():
     paths = [PATH, "crm:customers/43", "crm:../42", "fi:turn_0001.outputs/a"]
     _, (pull,) = played(Crm(), called("react.pull", {"paths": paths}), ANSWER)
-    told = status(pull)
-    assert [row["pulled_from"] for row in told["pulled"]] == [PATH]
-    assert [row["reason"] for row in told["missing"]] == ["not_found", "turn_not_found"]
-    assert [row["reason"] for row in told["invalid"]] == ["path_dot_segment"]
+    result = status(pull)
+    assert [row["pulled_from"] for row in result["pulled"]] == [PATH]
+    assert [row["reason"] for row in result["missing"]] == ["not_found", "turn_not_found"]
+    assert [row["reason"] for row in result["invalid"]] == ["path_dot_segment"]
 
 
 # --- limits
@@ -368,6 +368,6 @@ def test_a_resolver_that_needs_a_workflow_cannot_be_deployed():
 
 
 def test_the_model_is_told_of_the_paths_where_there_are_some():
-    told = build_agent(ReadCaps(), parts=Parts(resolvers=(resolver(print),))).system
-    assert f"- `crm:…` {ABOUT}\n" in told
+    instructions = build_agent(ReadCaps(), parts=Parts(resolvers=(resolver(print),))).system
+    assert f"- `crm:…` {ABOUT}\n" in instructions
     assert "[NAMESPACES]" not in build_agent(ReadCaps(), parts=Parts()).system

@@ -161,9 +161,9 @@ def test_without_sources_nothing_is_replaced(kind):
     "tail", ["[", "[[", "[[S", "[[S:", "[[S:1,2-", "[[S:1]", "[[ s", "\uff3b", "<", "<sup cl"]
 )
 @pytest.mark.parametrize("kind", ["markdown", "html"])
-@pytest.mark.parametrize("behind", ["", " and then fifty more characters of ordinary text here"])
-def test_no_tail_is_lost(tail, kind, behind):
-    whole = f"a list {tail}{behind}"
+@pytest.mark.parametrize("rest", ["", " and then fifty more characters of ordinary text here"])
+def test_no_tail_is_lost(tail, kind, rest):
+    whole = f"a list {tail}{rest}"
     assert render_citations(whole, SOURCES, kind) == whole
     pieces, _ = fed(list(whole), kind)
     assert "".join(pieces) == whole
@@ -223,7 +223,7 @@ def test_a_raised_citation_of_nothing_known_goes():
     assert html('a<sup class="cite" data-sids="9">[[S:9]]</sup>b') == "ab"
 
 
-# A range was walked before anybody looked what is there.
+# A range was once expanded before it was compared with the known sources.
 def test_a_huge_range_is_the_known_part_of_it():
     shown, stream = fed(["[[S:1-999999999]]"])
     assert "".join(shown) == f"{ONE} {TWO} {THREE} A chart {FILE}"
@@ -331,7 +331,7 @@ def test_a_citation_as_the_address_of_a_link_is_told_from_a_link(link):
 
 
 @pytest.mark.parametrize(
-    ("before", "behind"),
+    ("before", "after"),
     [
         ("[x](", ' "mine")'),
         ("[x](", ""),
@@ -345,15 +345,15 @@ def test_a_citation_as_the_address_of_a_link_is_told_from_a_link(link):
         ("[x]: ", " )"),
     ],
 )
-def test_where_no_title_fits_a_citation_is_the_address_alone(before, behind):
-    assert markdown(f"{before}[[S:1]]{behind}") == f"{before}https://one.example/a{behind}"
-    assert markdown(f"{before}[[S:5]]{behind}") == f"{before}{behind}"
-    assert "".join(fed(list(f"{before}[[S:1]]{behind}"))[0]) == f"{before}https://one.example/a{behind}"
+def test_where_no_title_fits_a_citation_is_the_address_alone(before, after):
+    assert markdown(f"{before}[[S:1]]{after}") == f"{before}https://one.example/a{after}"
+    assert markdown(f"{before}[[S:5]]{after}") == f"{before}{after}"
+    assert "".join(fed(list(f"{before}[[S:1]]{after}"))[0]) == f"{before}https://one.example/a{after}"
 
 
-@pytest.mark.parametrize("behind", ["", "\n", " \t\nmore"])
-def test_a_citation_that_defines_a_link_is_told_from_a_link(behind):
-    assert markdown(f"[x]: [[S:1]]{behind}") == f'[x]: https://one.example/a "S:1"{behind}'
+@pytest.mark.parametrize("after", ["", "\n", " \t\nmore"])
+def test_a_citation_that_defines_a_link_is_told_from_a_link(after):
+    assert markdown(f"[x]: [[S:1]]{after}") == f'[x]: https://one.example/a "S:1"{after}'
 
 
 @given(

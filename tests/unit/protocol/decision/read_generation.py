@@ -89,7 +89,7 @@ RUN = {"tool_id": EXEC, "params": {"contract": CONTRACT}}
 
 
 def anywhere(written: str) -> Referred:
-    """Let every reference stand for something."""
+    """Let every reference have a target."""
     return Referred(path=written)
 
 
@@ -120,8 +120,8 @@ def program(text: str) -> str:
 
 
 def generation(*decisions: Any, code: str = "", summary: str = "", thinking: str = "Hm.") -> str:
-    told = tagged("summary", summary) if summary else ""
-    return "".join([think(thinking), *map(decide, decisions), program(code), told])
+    summary_channel = tagged("summary", summary) if summary else ""
+    return "".join([think(thinking), *map(decide, decisions), program(code), summary_channel])
 
 
 def call(tool_call: Any = READ, **fields: Any) -> dict[str, Any]:

@@ -382,7 +382,7 @@ def test_a_decision_that_the_output_limit_cut_is_told_so_and_those_before_it_run
     assert verdict.notices[0].extra["index"] == 2
 
 
-# --- the same answer online and behind the stream, however it was cut
+# --- the same answer during the stream and after it, at every cut
 
 KINDS = ("exploration", "exploitation", "neutral", "unknown")
 CANDIDATES = st.builds(

@@ -48,7 +48,7 @@ def test_what_can_only_have_meant_one_thing_is_mended(body: str, fields: dict[st
     [
         "",
         "call_tool",
-        '{"a": "half',  # nobody knows the rest
+        '{"a": "half',  # the rest is unknown
         '{"a": 12',
         '{"a": 1, ',
         '{"a": ',

@@ -14,47 +14,47 @@ TOP = (("notes",), ("final_answer",))
 
 
 class Reader:
-    """Takes the values at some paths, or all of them, and keeps what it is told, in order."""
+    """Takes the values at some paths, or all of them, and keeps what it receives, in order."""
 
     def __init__(self, paths: tuple[Path, ...] | None = TOP, *, json_paths: tuple[Path, ...] = ()) -> None:
-        self.told: list[tuple[Path, str | None]] = []
+        self.received: list[tuple[Path, str | None]] = []
         self._paths = paths
         self.stream = FieldStream(
-            self._choose, (lambda path: Value(self.told, path) if path in json_paths else None)
+            self._choose, (lambda path: Value(self.received, path) if path in json_paths else None)
         )
 
     def _choose(self, path: Path) -> Any:
         if self._paths is not None and path not in self._paths:
             return None
-        return Value(self.told, path)
+        return Value(self.received, path)
 
     def feed(self, text: str) -> list[tuple[Path, str | None]]:
-        """Return what a piece tells."""
-        before = len(self.told)
+        """Return the calls that a piece causes."""
+        before = len(self.received)
         self.stream.feed(text)
-        return self.told[before:]
+        return self.received[before:]
 
     @property
     def values(self) -> dict[Path, str]:
         made: dict[Path, str] = {}
-        for path, text in self.told:
+        for path, text in self.received:
             made[path] = made.get(path, "") + (text or "")
         return made
 
     @property
     def ended(self) -> list[Path]:
-        return [path for path, text in self.told if text is None]
+        return [path for path, text in self.received if text is None]
 
 
 class Value:
-    def __init__(self, told: list[tuple[Path, str | None]], path: Path) -> None:
-        self.told, self.path = told, path
+    def __init__(self, received: list[tuple[Path, str | None]], path: Path) -> None:
+        self.received, self.path = received, path
 
     def take(self, text: str) -> None:
-        self.told.append((self.path, text))
+        self.received.append((self.path, text))
 
     def end(self) -> None:
-        self.told.append((self.path, None))
+        self.received.append((self.path, None))
 
 
 def run(text: str, cuts: list[int] | None = None, paths: tuple[Path, ...] | None = TOP) -> Reader:
@@ -219,7 +219,7 @@ def test_a_value_cannot_follow_a_value_nor_a_key_stand_alone(text: str) -> None:
 def test_brackets_that_do_not_match_end_the_stream() -> None:
     reader = run('{"a": [}, "notes": "n"}')
     assert reader.stream.broken
-    assert reader.told == []
+    assert reader.received == []
 
 
 def test_of_a_key_that_comes_twice_the_first_counts_here_and_in_the_record() -> None:
@@ -230,7 +230,7 @@ def test_of_a_key_that_comes_twice_the_first_counts_here_and_in_the_record() -> 
 
 def test_nothing_below_a_key_that_came_before_is_offered() -> None:
     text = '{"tool_call": null, "tool_call": {"tool_id": "late", "params": {"path": "late"}}}'
-    assert run(text, paths=(("tool_call", "tool_id"), ("tool_call", "params", "path"))).told == []
+    assert run(text, paths=(("tool_call", "tool_id"), ("tool_call", "params", "path"))).received == []
 
 
 @pytest.mark.parametrize("tail", ["", "\n```", '{"notes": "second"}'])
@@ -281,4 +281,4 @@ def test_a_value_that_is_no_string_is_its_json_however_the_text_is_cut(
 def test_a_word_that_is_no_json_ends_the_stream_of_what_is_offered_as_json(text: str) -> None:
     reader = Reader((), json_paths=(("a",), ("b",)))
     reader.feed(text)
-    assert (reader.told, reader.stream.broken) == ([], True)
+    assert (reader.received, reader.stream.broken) == ([], True)

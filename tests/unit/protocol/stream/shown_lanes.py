@@ -113,12 +113,12 @@ class Shown:
 
     @property
     def summary(self) -> list[tuple[str, LaneFacts, str, AbortReason]]:
-        """Everything that a listener can tell but for where the pieces were cut."""
+        """Everything that a listener can observe, except for the cuts of the pieces."""
         return [(lane, facts, self.texts[lane], self.ends[lane]) for lane, facts in self.facts.items()]
 
     def check(self) -> None:
         """Assert what holds of everything that is shown."""
-        standing: dict[str, int] = {}
+        open_lanes: dict[str, int] = {}
         seen: set[str] = set()
         for event in self.events:
             match event:
@@ -126,13 +126,13 @@ class Shown:
                     assert event.lane not in seen
                     assert event.facts.replaces in ({""} | seen)
                     seen.add(event.lane)
-                    standing[event.lane] = 0
+                    open_lanes[event.lane] = 0
                 case LanePiece():
                     assert event.text
-                    standing[event.lane] += len(event.text)
+                    open_lanes[event.lane] += len(event.text)
                 case LaneClosed():
-                    assert standing.pop(event.lane) == event.chars > 0
-        assert not standing
+                    assert open_lanes.pop(event.lane) == event.chars > 0
+        assert not open_lanes
 
 
 def show(
@@ -140,7 +140,7 @@ def show(
 ) -> Shown:
     """Show a generation that comes in pieces of `size`, or cut at these places, and then ends, or is ended for `reason`.
 
-    As whoever listens does, nothing is read behind a cut.
+    Nothing is read after a cut, as for a real listener.
     """
     places = range(0, len(text), size) if cuts is None else sorted({0, *(c for c in cuts if c < len(text))})
     parser, shown = ChannelParser(), Shown()

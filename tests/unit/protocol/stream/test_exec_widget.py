@@ -147,7 +147,7 @@ def test_a_call_whose_json_has_to_be_guessed_gets_no_program():
 
 
 @pytest.mark.parametrize(
-    ("contract", "told"),
+    ("contract", "shown_contract"),
     [
         ('[{"filename": "a.csv", "more": 1}, 7]', [{"filename": "a.csv"}]),
         (
@@ -160,9 +160,9 @@ def test_a_call_whose_json_has_to_be_guessed_gets_no_program():
         (None, None),
     ],
 )
-def test_the_contract_is_told_as_far_as_it_can_be_read(contract, told):
+def test_the_contract_is_told_as_far_as_it_can_be_read(contract, shown_contract):
     shown = show_alike(run(contract=contract) + code("a")).texts.get("exec.0.contract")
-    assert (json.loads(shown)["contract"] if shown else None) == told
+    assert (json.loads(shown)["contract"] if shown else None) == shown_contract
 
 
 def test_a_program_beside_an_allowed_file_keeps_its_own_lanes():

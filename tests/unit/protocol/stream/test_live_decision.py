@@ -9,7 +9,7 @@ from stepline.protocol.stream.live_decision import OutputGate
 
 
 class Sink:
-    """Keeps what comes; `on_take` is called with each piece, as somebody who writes while others are served."""
+    """Keeps its input; `on_take` is called with each piece, as a writer that writes while others are served."""
 
     def __init__(self, on_take=None):
         self.got = []

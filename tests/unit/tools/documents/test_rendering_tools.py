@@ -129,7 +129,7 @@ def test_a_name_that_another_system_takes_for_another_files_is_refused(rendering
 
 
 def admitted(mode, *names):
-    """Return the code that refuses the last of these tools behind the others in one round; "" for none."""
+    """Return the code that refuses the last of these tools after the others in one round; "" for none."""
     specs = {spec.tool_id: spec for spec in default_registry(executes=True).specs}
     made = [make_candidate("call_tool" if name in specs else name, name, specs) for name in names]
     return find_refusal(FanoutRule(mode=mode), made[:-1], made[-1]).removeprefix("multi_action_bundle_")

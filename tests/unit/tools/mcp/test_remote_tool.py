@@ -36,9 +36,9 @@ def call(conversation):
     """Call the tool `find` of a server that answers so; return the output."""
 
     def run(answer, *, row=ROW, servers=None, **params):
-        told = RemoteTool(name="find", schema={"type": "object", "properties": {"q": {}}})
-        server = MemoryServer(tools=(told,), answer=lambda *_: answer)
-        (known,) = check_tools(row, [told]).tools
+        listed = RemoteTool(name="find", schema={"type": "object", "properties": {"q": {}}})
+        server = MemoryServer(tools=(listed,), answer=lambda *_: answer)
+        (known,) = check_tools(row, [listed]).tools
         tool = remote_tool(row, known, 60)
         action = Action(call_id=call_id(TURN, 0, 0), tool_id=tool.spec.tool_id, params=params)
         context = conversation.context(action.call_id)
@@ -102,11 +102,11 @@ def test_an_answer_is_cut_where_it_is_too_long(call):
     links = (ReplyPart(kind="link", uri="a:b"),) * (LINKS_MAX + 3)
     text = ReplyPart(kind="text", text="x" * (TEXT_CHARS + 5))
     output = call(McpReply(parts=(text, *files, *links), structured=["y" * STRUCTURED_CHARS]))
-    told = status(output)
-    assert (len(told["files"]), len(told["links"]), told["left_out"]) == (FILES_MAX, LINKS_MAX, 5)
-    assert told["text_cut_from_chars"] == TEXT_CHARS + 5
+    result = status(output)
+    assert (len(result["files"]), len(result["links"]), result["left_out"]) == (FILES_MAX, LINKS_MAX, 5)
+    assert result["text_cut_from_chars"] == TEXT_CHARS + 5
     assert len(output.blocks[1].text) == TEXT_CHARS
-    assert (len(told["structured_cut"]), "structured" in told) == (STRUCTURED_CHARS, False)
+    assert (len(result["structured_cut"]), "structured" in result) == (STRUCTURED_CHARS, False)
 
 
 def test_a_tool_that_says_it_failed_is_an_error_with_its_words(call):

@@ -1,4 +1,4 @@
-"""Paths of another conversation of the same user: what is read of them, and by nobody else."""
+"""Paths of another conversation: the same user can read them, and no other user."""
 
 from __future__ import annotations
 

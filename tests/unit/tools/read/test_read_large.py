@@ -19,7 +19,7 @@ FILE = f"fi:{TURN}.outputs/numbers.txt"
 
 
 class Repeated(MemoryArtifacts):
-    """An object store whose one object is a piece, so many times."""
+    """An object store whose one object is a piece, repeated."""
 
     def __init__(self, piece: bytes, count: int) -> None:
         super().__init__()

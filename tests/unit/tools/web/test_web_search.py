@@ -16,7 +16,7 @@ from tests.unit.tools.conftest import TS, ToolConversation, read_status
 
 
 class Engine:
-    """Answers as it was told to, and remembers what it was asked."""
+    """Answers as configured, and remembers its queries."""
 
     about = "three pages in a test"
 
@@ -114,8 +114,10 @@ def test_what_the_model_asks_for_reaches_the_engine():
 
 
 def test_a_page_is_judged_by_the_objective_where_the_engine_can(conversation):
-    told = read_status(search(conversation, queries="prompt caching", objective="what a cached prompt costs"))
-    judged = [row["objective_relevance"] for row in told["results"]]
+    found = read_status(
+        search(conversation, queries="prompt caching", objective="what a cached prompt costs")
+    )
+    judged = [row["objective_relevance"] for row in found["results"]]
     assert judged[0] == max(judged) > 0
     assert conversation.sources[1].objective_relevance == judged[0]
     unasked = read_status(search(conversation, queries="prompt caching"))["results"]
@@ -275,7 +277,7 @@ def test_the_contract_says_how_it_may_be_used():
 
 
 class Steered:
-    """A wish to end early that comes once so many queries were asked."""
+    """A request to end early that arrives after `after` queries."""
 
     def __init__(self, engine: Engine, after: int) -> None:
         self._engine, self._after = engine, after

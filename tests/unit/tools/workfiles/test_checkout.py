@@ -24,9 +24,9 @@ def project(tools: LoggedTools, *paths: str) -> str:
 
 def test_a_project_of_an_earlier_turn_is_one_of_this_turn(tools):
     first = project(tools, "files/a.py", "files/lib/b.py", "outputs/report.md")
-    told = tools.ok("react.checkout", {"paths": [f"fi:{first}.files/"]})
+    result = tools.ok("react.checkout", {"paths": [f"fi:{first}.files/"]})
     assert tools.files() == {"files/a.py": "this is files/a.py", "files/lib/b.py": "this is files/lib/b.py"}
-    assert told == {
+    assert result == {
         "ok": True,
         "mode": "replace",
         "checked_out_from": [f"fi:{first}.files/"],
@@ -73,14 +73,14 @@ def test_replace_leaves_nothing_else_and_overlay_the_rest(tools):
     tools.put("files/c.py", "c")
     second = tools.next_turn()
     tools.ok("react.checkout", {"version": first})
-    told = tools.ok("react.checkout", {"mode": "overlay", "paths": [f"fi:{second}.files/b.py"]})
+    result = tools.ok("react.checkout", {"mode": "overlay", "paths": [f"fi:{second}.files/b.py"]})
     assert tools.files() == {"files/a.py": "this is files/a.py", "files/b.py": "another b"}
-    assert told["checked_out_from"] == [f"fi:{first}.files/", f"fi:{second}.files/b.py"]
-    assert told["materialized"]["file_count"] == 2
-    told = tools.ok("react.checkout", {"mode": "replace", "paths": [f"fi:{second}.files/c.py"]})
+    assert result["checked_out_from"] == [f"fi:{first}.files/", f"fi:{second}.files/b.py"]
+    assert result["materialized"]["file_count"] == 2
+    result = tools.ok("react.checkout", {"mode": "replace", "paths": [f"fi:{second}.files/c.py"]})
     assert tools.files() == {"files/c.py": "c"}
-    assert (told["removed"], told["removed_count"]) == (["a.py", "b.py"], 2)
-    assert told["checked_out_from"] == [f"fi:{second}.files/c.py"]
+    assert (result["removed"], result["removed_count"]) == (["a.py", "b.py"], 2)
+    assert result["checked_out_from"] == [f"fi:{second}.files/c.py"]
 
 
 def test_the_record_names_where_the_files_came_from(tools):
@@ -129,10 +129,10 @@ def test_a_path_is_a_file_or_a_folder_and_what_comes_wins(tools):
     first = project(tools, "files/a")
     second = project(tools, "files/a/b")
     tools.ok("react.checkout", {"version": first})
-    told = tools.ok("react.checkout", {"mode": "overlay", "paths": [f"fi:{second}.files/"]})
-    assert (list(tools.files()), told["removed"]) == (["files/a/b"], ["a"])
-    told = tools.ok("react.checkout", {"mode": "overlay", "paths": [f"fi:{first}.files/a"]})
-    assert (list(tools.files()), told["removed"]) == (["files/a"], ["a/b"])
+    result = tools.ok("react.checkout", {"mode": "overlay", "paths": [f"fi:{second}.files/"]})
+    assert (list(tools.files()), result["removed"]) == (["files/a/b"], ["a"])
+    result = tools.ok("react.checkout", {"mode": "overlay", "paths": [f"fi:{first}.files/a"]})
+    assert (list(tools.files()), result["removed"]) == (["files/a"], ["a/b"])
 
 
 def test_names_that_are_one_on_some_systems_are_refused(tools):

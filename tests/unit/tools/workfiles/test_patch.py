@@ -25,20 +25,24 @@ def patch(tools: LoggedTools, text: str, path: str = "files/app/main.py", **more
 
 
 def test_a_diff_changes_the_lines_that_it_names(tools):
-    told = tools.ok("react.patch", {"path": "files/app/main.py", "patch": DIFF})
+    result = tools.ok("react.patch", {"path": "files/app/main.py", "patch": DIFF})
     assert tools.files() == {"files/app/main.py": NEW}
     path = f"fi:{tools.turn}.files/app/main.py"
-    assert (told["path"], told["ok"], told["format"], told["hunks"]) == (path, True, "diff", 1)
-    assert (told["added"], told["removed"], told["changed"]) == (1, 1, [{"line_start": 5, "line_count": 1}])
-    assert told["line_count"] == 5
-    assert "moved" not in told
-    assert "white_space_ignored" not in told
+    assert (result["path"], result["ok"], result["format"], result["hunks"]) == (path, True, "diff", 1)
+    assert (result["added"], result["removed"], result["changed"]) == (
+        1,
+        1,
+        [{"line_start": 5, "line_count": 1}],
+    )
+    assert result["line_count"] == 5
+    assert "moved" not in result
+    assert "white_space_ignored" not in result
 
 
 def test_any_other_text_is_the_whole_new_file(tools):
-    told = tools.ok("react.patch", {"path": "files/app/main.py", "patch": "x = 1\n"})
+    result = tools.ok("react.patch", {"path": "files/app/main.py", "patch": "x = 1\n"})
     assert tools.files() == {"files/app/main.py": "x = 1\n"}
-    assert told["format"] == "whole"
+    assert result["format"] == "whole"
 
 
 def test_front_matter_is_no_diff_and_the_format_can_be_said(tools):
@@ -76,10 +80,10 @@ def test_the_file_stays_what_its_path_leads_to(tools):
 
 
 def test_white_space_that_was_set_aside_is_told(tools):
-    told = tools.ok(
+    result = tools.ok(
         "react.patch", {"path": "files/app/main.py", "patch": DIFF.replace("-    return", "-\treturn")}
     )
-    assert told["white_space_ignored"] == [1]
+    assert result["white_space_ignored"] == [1]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +96,8 @@ def test_white_space_that_was_set_aside_is_told(tools):
 )
 def test_channel_and_kind_are_those_of_a_write(tools, channel, kind, visibility, kept_kind):
     asked = {"path": "files/app/main.py", "channel": channel, "patch": DIFF, "kind": kind}
-    told = tools.ok("react.patch", {name: value for name, value in asked.items() if value})
-    assert (told["visibility"], told["kind"]) == (visibility, kept_kind)
+    result = tools.ok("react.patch", {name: value for name, value in asked.items() if value})
+    assert (result["visibility"], result["kind"]) == (visibility, kept_kind)
 
 
 def test_a_file_of_a_program_is_patched_whatever_its_ending(tools):

@@ -31,8 +31,8 @@ def search(tools: LoggedTools, **params) -> dict:
     return tools.ok("react.rg", params)
 
 
-def rel(tools: LoggedTools, told: dict) -> list[str]:
-    return [hit["path"].removeprefix(f"{tools.turn}/") for hit in told["hits"]]
+def rel(tools: LoggedTools, result: dict) -> list[str]:
+    return [hit["path"].removeprefix(f"{tools.turn}/") for hit in result["hits"]]
 
 
 def keep(tools: LoggedTools, name: str, data: bytes) -> None:
@@ -42,10 +42,10 @@ def keep(tools: LoggedTools, name: str, data: bytes) -> None:
 
 
 def test_lines_are_found_with_their_file_and_a_read_that_shows_them(tools):
-    told = search(tools, pattern="heron", root="files")
+    result = search(tools, pattern="heron", root="files")
     path = f"fi:{tools.turn}.files/src/a.py"
     item = {"path": path, "line_start": 2, "line_count": 1}
-    assert told == {
+    assert result == {
         "root": f"{tools.turn}/files/",
         "hits": [
             {
@@ -63,16 +63,16 @@ def test_lines_are_found_with_their_file_and_a_read_that_shows_them(tools):
         "read_items": [item],
         "max_bytes": 2 * 1024 * 1024,
     }
-    read = tools.call("react.read", {"items": told["read_items"]})
+    read = tools.call("react.read", {"items": result["read_items"]})
     assert read.blocks[-1].text.endswith("2\ttwo heron\n")
 
 
 def test_files_are_found_by_their_names_without_being_read(tools):
     tools.artifacts.objects.clear()
-    told = search(tools, name_regex=r"^a\.")
-    assert rel(tools, told) == ["files/src/a.py", "outputs/a.md"]
-    assert told["scanned_files"] == 3
-    assert "read_items" not in told
+    result = search(tools, name_regex=r"^a\.")
+    assert rel(tools, result) == ["files/src/a.py", "outputs/a.md"]
+    assert result["scanned_files"] == 3
+    assert "read_items" not in result
     assert rel(tools, search(tools)) == ["files/src/a.py", "files/src/b.md", "outputs/a.md"]
 
 
@@ -81,11 +81,11 @@ def test_name_and_pattern_narrow_each_other(tools):
 
 
 def test_lines_around_a_match_are_shown_and_read(tools):
-    told = search(tools, pattern="(?i)heron", root="files", context_lines=1)
-    first, second = told["hits"][0]["matches"]
+    result = search(tools, pattern="(?i)heron", root="files", context_lines=1)
+    first, second = result["hits"][0]["matches"]
     assert first["context_lines"] == ["1: one", "3: three"]
     assert second["context_lines"] == ["3: three", "5: five"]
-    assert told["read_items"] == [
+    assert result["read_items"] == [
         {"path": f"fi:{tools.turn}.files/src/a.py", "line_start": 1, "line_count": 5}
     ]
 
@@ -105,14 +105,14 @@ def test_lines_around_a_match_are_shown_and_read(tools):
     ],
 )
 def test_a_root_is_a_folder_or_a_file_in_any_spelling(tools, root):
-    told = search(tools, root=root.format(turn=tools.turn), name_regex="a")
-    assert rel(tools, told) == ["files/src/a.py"]
+    result = search(tools, root=root.format(turn=tools.turn), name_regex="a")
+    assert rel(tools, result) == ["files/src/a.py"]
 
 
 @pytest.mark.parametrize("root", ["", "outdir", "outdir/"])
 def test_without_a_root_everything_is_searched(tools, root):
-    told = search(tools, root=root)
-    assert (told["root"], told["hit_count"]) == ("all", 3)
+    result = search(tools, root=root)
+    assert (result["root"], result["hit_count"]) == ("all", 3)
 
 
 def test_a_folder_is_no_beginning_of_a_name(tools):
@@ -156,11 +156,11 @@ def test_files_of_an_earlier_turn_are_searched_once_they_are_pulled(tools):
     root = f"fi:{first}.files/src"
     output = tools.call("react.rg", {"root": root, "pattern": "heron"})
     notice, status = output.blocks
-    told = json.loads(notice.text)
-    assert told["code"] == "rg_root_not_pulled"
+    result = json.loads(notice.text)
+    assert result["code"] == "rg_root_not_pulled"
     assert json.loads(status.text)["hits"] == []
     assert search(tools, pattern="heron")["hits"] == []
-    tools.ok("react.pull", json.loads(told["pull_hint"].removeprefix("react.pull ")))
+    tools.ok("react.pull", json.loads(result["pull_hint"].removeprefix("react.pull ")))
     assert [hit["logical_path"] for hit in search(tools, root=root, pattern="heron")["hits"]] == [
         f"{root}/a.py"
     ]
@@ -201,8 +201,8 @@ def test_a_search_reads_so_much_and_with_a_large_expression_less(tools, monkeypa
     for n in range(4):
         keep(tools, f"outputs/{n}.txt", b"heron\n" * 10)
     monkeypatch.setattr(rg, "TOTAL_MAX_BYTES", 130)
-    told = search(tools, root="outputs", name_regex="[0-9]", pattern="heron", max_matches=1000)
-    assert (told["scanned_files"], told["scan_truncated"]) == (2, True)
+    result = search(tools, root="outputs", name_regex="[0-9]", pattern="heron", max_matches=1000)
+    assert (result["scanned_files"], result["scan_truncated"]) == (2, True)
     monkeypatch.setattr(rg, "TOTAL_MAX_BYTES", 10**9)
     monkeypatch.setattr(rg, "STEPS_MAX", 130 * compile_expression("heron").programsize)
     assert search(tools, root="outputs", name_regex="[0-9]", pattern="heron")["scanned_files"] == 2
@@ -212,22 +212,22 @@ def test_a_search_reads_so_much_and_with_a_large_expression_less(tools, monkeypa
 
 def test_of_too_many_files_only_the_first_are_looked_at(tools, monkeypatch):
     monkeypatch.setattr(rg, "FILES_MAX", 2)
-    told = search(tools)
-    assert (told["hit_count"], told["files_scan_truncated"]) == (2, True)
+    result = search(tools)
+    assert (result["hit_count"], result["files_scan_truncated"]) == (2, True)
 
 
 def test_what_was_cut_is_said(tools):
     for n in range(3):
         keep(tools, f"outputs/x{n}.txt", b"crane\ncrane\n")
-    told = search(tools, pattern="crane", max_matches=3)
-    assert (told["match_count"], told["matches_truncated"]) == (3, True)
-    told = search(tools, pattern="crane", max_files=2)
-    assert (told["hit_count"], told["files_truncated"]) == (2, True)
-    told = search(tools, name_regex="^x", max_files=2)
-    assert (told["hit_count"], told["files_truncated"]) == (2, True)
-    told = search(tools, root="outputs/x0.txt", pattern="crane", max_bytes=8)
-    assert (told["match_count"], told["scan_truncated"]) == (1, True)
-    (hit,) = told["hits"]
+    result = search(tools, pattern="crane", max_matches=3)
+    assert (result["match_count"], result["matches_truncated"]) == (3, True)
+    result = search(tools, pattern="crane", max_files=2)
+    assert (result["hit_count"], result["files_truncated"]) == (2, True)
+    result = search(tools, name_regex="^x", max_files=2)
+    assert (result["hit_count"], result["files_truncated"]) == (2, True)
+    result = search(tools, root="outputs/x0.txt", pattern="crane", max_bytes=8)
+    assert (result["match_count"], result["scan_truncated"]) == (1, True)
+    (hit,) = result["hits"]
     assert (hit["scanned_bytes"], hit["scan_truncated"]) == (8, True)
     assert "line_count" not in hit
     assert "scan_truncated" not in search(tools, pattern="crane")
@@ -236,9 +236,9 @@ def test_what_was_cut_is_said(tools):
 def test_previews_have_room_for_so_much(tools, monkeypatch):
     keep(tools, "outputs/x.txt", b"crane\n" * 50)
     monkeypatch.setattr(rg, "RESULT_CHARS", 100)
-    told = search(tools, pattern="crane")
-    assert told["matches_truncated"]
-    assert told["match_count"] < 20
+    result = search(tools, pattern="crane")
+    assert result["matches_truncated"]
+    assert result["match_count"] < 20
 
 
 def test_a_long_line_is_shown_about_its_match(tools):
@@ -252,8 +252,8 @@ def test_bytes_and_hidden_files_are_passed_over(tools):
     keep(tools, "outputs/a.bin", b"crane\0\n")
     keep(tools, "files/.git/config", b"crane\n")
     keep(tools, "files/.hidden", b"crane\n")
-    told = search(tools, pattern="crane")
-    assert told["hits"] == []
+    result = search(tools, pattern="crane")
+    assert result["hits"] == []
     assert rel(tools, search(tools, name_regex="hidden|config")) == []
 
 
@@ -321,7 +321,7 @@ def test_each_line_is_searched_by_itself(found, whole, pattern):
     rows = text.split("\n")
     if rows[-1] == "":
         rows.pop()
-    # A `$` of Python's stands before a last line break, too, and there is none in a line.
+    # Python's `$` also matches before a final line break, and a line has none.
     assert matches == [n for n, row in enumerate(rows, 1) if re.search(pattern, row)]
 
 
