@@ -22,7 +22,7 @@ JSON = {"content-type": "application/json"}
 
 
 class Caller:
-    """Asks the whole table as one user."""
+    """Calls every route of the API as one user."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class Caller:
         return ROUTER.answer(self.services, self.principal, request)
 
     def get(self, path: str, /, **query: str) -> Any:
-        """Return what a good answer says."""
+        """Return the body of a successful answer."""
         return read(self.ask("GET", path, **query))
 
     def post(self, path: str, body: Any) -> Any:
-        """Return what a good answer says."""
+        """Return the body of a successful answer."""
         return read(self.ask("POST", path, body))
 
 

@@ -19,7 +19,7 @@ Start = Callable[[str, list[tuple[str, str]]], Any]
 
 
 class ApiServer:
-    """Answers as the function `api` does; `failures` are those of ours, which it answers with 500."""
+    """Answers as the function `api` does; `failures` are our own errors, which it answers with 500."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -40,7 +40,7 @@ class ApiServer:
 
 
 class Handler(WSGIRequestHandler):
-    """Hands the path over as it came, and writes no log."""
+    """Passes the path unchanged, and writes no log."""
 
     def get_environ(self) -> dict[str, Any]:
         return {**super().get_environ(), "REQUEST_URI": self.path}
@@ -61,7 +61,7 @@ def served(application: Any) -> Iterator[str]:
 
 
 def read_request(environ: dict[str, Any]) -> Request:
-    """Return a request as the gateway hands it over: the path decoded but for `%25`, a name's values joined by commas."""
+    """Return a request in the gateway's form: the path decoded but for `%25`, a name's values joined by commas."""
     path, query = environ["REQUEST_URI"].partition("?")[0], environ["QUERY_STRING"]
     path = unquote(path.replace("%25", "%2525"))
     headers = {

@@ -1,4 +1,4 @@
-"""AWS without AWS: moto for a while, every port on it, and answers that get lost between a client and its service."""
+"""AWS without AWS: moto for the duration of a test, every port on it, and answers that get lost on the way to a client."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 300
 
 @contextmanager
 def moto(*, one_by_one: bool = False) -> Iterator[None]:
-    """Let moto answer in the place of AWS; with `one_by_one`, one request at a time, as DynamoDB settles an item's writes."""
+    """Let moto replace AWS; with `one_by_one`, one request at a time, as DynamoDB settles an item's writes."""
     answer = BotocoreStubber.__call__
     lock = threading.Lock()
 
@@ -137,7 +137,7 @@ def create_table(name: str) -> None:
 
 
 def create_machine(name: str) -> str:
-    """Make a state machine whose executions wait until they are stopped; return its ARN."""
+    """Create a state machine whose executions wait until they are stopped; return its ARN."""
     role = connect("iam", read_timeout_s=5).create_role(
         RoleName=name, AssumeRolePolicyDocument=json.dumps(ROLE_TRUST)
     )
@@ -148,16 +148,16 @@ def create_machine(name: str) -> str:
 
 
 class Faults:
-    """What goes wrong between a client and its service. Undone when the test ends."""
+    """Faults between a client and its service. Undone when the test ends."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
         self._undo: list[Callable[[], None]] = []
-        # Tries follow at once; what is waited for between them is botocore's business.
+        # Retries follow without a delay; the delays are botocore's own.
         patch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda _seconds: None))
 
     def lose_answers(self, client: Any, operation: str, *, times: int) -> None:
-        """Let the service do what it is asked, and lose its next answers on the way back."""
+        """Let the service apply the requests, and lose its next answers."""
         exchange = client._endpoint._do_get_response
         left = [None] * times
 
@@ -171,7 +171,7 @@ class Faults:
         self._patch.setattr(client._endpoint, "_do_get_response", lossy)
 
     def answer(self, client: Any, operation: str, status: int, body: dict[str, Any]) -> None:
-        """Give this answer, read by botocore's own parser, instead of asking the service."""
+        """Return this answer, read by botocore's own parser, instead of calling the service."""
         wire = {"status_code": status, "headers": {}, "body": json.dumps(body).encode()}
 
         def instead(model: Any, **_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How much a test tries: a landing samples what `make nightly` tries more of, and `make soak` at length."""
+"""The size of a test's sample: small at a landing, larger in `make nightly`, largest in `make soak`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-SOAK = os.environ.get("STEPLINE_SOAK") == "1"  # noqa: TID251 - a test takes its length from who runs it
+SOAK = os.environ.get("STEPLINE_SOAK") == "1"  # noqa: TID251 - the caller of a test sets its length
 NIGHTLY = os.environ.get("STEPLINE_TIER") == "nightly"  # noqa: TID251 - as above
 
 
 def budget(landing: T, soak: T, *, nightly: T | None = None) -> T:
-    """Return the size of this run's tier; a nightly has a landing's size where it has none of its own."""
+    """Return the size of this run's tier; a nightly has a landing's size unless it has its own."""
     if SOAK:
         return soak
     return landing if nightly is None or not NIGHTLY else nightly

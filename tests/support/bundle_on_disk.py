@@ -30,7 +30,7 @@ CLOSED = (
 
 @contextmanager
 def bundle_on_disk(secret: str = "hunter2") -> Iterator[Path]:
-    """Put the package `roses` on the path, with the secret in each file that no program may read, and beside it."""
+    """Put the package `roses` on the path, with the secret in each file that no program may read, and next to it."""
     with tempfile.TemporaryDirectory(prefix="bundle-") as folder, pytest.MonkeyPatch.context() as patch:
         package = Path(folder, BUNDLE)
         for name, body in {**READABLE, **dict.fromkeys(CLOSED, secret.encode())}.items():

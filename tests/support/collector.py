@@ -1,4 +1,4 @@
-"""A server of OTLP over HTTP on loopback: it decodes what is sent, by the protocol's own messages."""
+"""A server of OTLP over HTTP on loopback: it decodes requests by the protocol's own messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Seen(NamedTuple):
-    """A span as it came: ids in hexadecimal, `parent` "" for the topmost one, times in seconds."""
+    """A received span: ids in hexadecimal, `parent` "" for the topmost one, times in seconds."""
 
     trace: str
     id: str
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class Collector:
-    """What came: requests with their path, headers in lower case and raw body, and the spans in them."""
+    """The received requests with their path, headers in lower case and raw body, and the spans in them."""
 
     port: int
     status: int = 200
@@ -38,7 +38,7 @@ class Collector:
     spans: list[Seen] = field(default_factory=list)
     arrived: threading.Condition = field(default_factory=threading.Condition)
     silent: threading.Event = field(default_factory=threading.Event)
-    """While it is set, requests are taken and not answered."""
+    """While it is set, requests are accepted and not answered."""
 
     @property
     def url(self) -> str:
@@ -50,7 +50,7 @@ class Collector:
             self.arrived.notify_all()
 
     def until(self, come: Callable[[list[Seen]], bool], *, timeout_s: float = 60) -> list[Seen]:
-        """Return the spans as soon as `come` is true of them; a client may hear of an end before its span is sent."""
+        """Return the spans as soon as `come` is true of them; a client may get its answer before the span of it is sent."""
         with self.arrived:
             if not self.arrived.wait_for(lambda: come(self.spans), timeout_s):
                 raise AssertionError(f"not there, of {[span.name for span in self.spans]}")
@@ -108,14 +108,14 @@ def collector() -> Iterator[Collector]:
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-            """Say nothing."""
+            """Print nothing."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         block_on_close = False
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """Say nothing: clients that hang up are part of the tests."""
+            """Print nothing: clients that hang up are part of the tests."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
         made = Collector(server.server_port)

@@ -1,4 +1,4 @@
-"""What a container's profile may refuse: as a profile for Docker, and as an interpreter that runs under one."""
+"""Calls that a container's profile may refuse: as a profile for Docker, and as an interpreter that runs under one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_profile(folder: Path, code: int) -> str:
 
 
 def write_interpreter(folder: Path, code: int = errno.EPERM, calls: Mapping[str, int] = REFUSED) -> Path:
-    """Write a Python to which these calls are refused with an errno, and to all that it starts."""
+    """Write a Python that refuses these calls with an errno, also to its child processes."""
     path = folder / "python"
     numbers = tuple(calls.values())
     path.write_text(

@@ -47,7 +47,7 @@ FAR = 4_000_000_000
 
 
 class Conversation:
-    """The world of one test; `script` is what the model says, in order."""
+    """The world of one test; `script` is the model's output, in order."""
 
     def __init__(self, *script: Say | Fail | str, log: MemoryLog | None = None, **policy: Any) -> None:
         self.app: LoopApp = in_memory(Settings.from_env({}), log=log)
@@ -81,10 +81,10 @@ class Conversation:
         return [[type(entry).__name__ for entry in batch.entries] for batch in self.batches()]
 
     def timeline(self) -> Timeline:
-        """Return what the log says, folded without a cache."""
+        """Return the log's timeline, folded without a cache."""
         return Timeline.empty(LANE).extended(self.batches())
 
-    # --- who acts
+    # --- actions
 
     def send(self, text: str = "hello", *, id: str = "m1", user: str = USER, **fields: Any) -> Admitted:  # noqa: A002 - reads best
         lane, connection = fields.pop("lane", LANE), fields.pop("connection", "")
@@ -96,7 +96,7 @@ class Conversation:
         return self.machine.queue.pop(0)
 
     def now(self, **fields: Any) -> Step:
-        """Return the step that is next, as a live execution would hand it over."""
+        """Return the next step, in the form of a live execution."""
         state = self.state
         step = Step(
             tenant=LANE.tenant,
@@ -112,12 +112,12 @@ class Conversation:
 
     @property
     def own_ports(self) -> Ports:
-        """The ports of one step, which has a ledger of its own."""
+        """The ports of one step, which has its own ledger."""
         return replace(self.ports, ledger=Ledger())
 
     @property
     def answering(self) -> ModelClient:
-        """The model that Decide asks."""
+        """The model that Decide calls."""
         return self.model
 
     def decide(self, step: Step | None = None, **fields: Any) -> Step:
@@ -143,7 +143,7 @@ class Conversation:
             self.machine.end(name)
 
     def drive(self, step: Step) -> None:
-        """Be the state machine of one execution; a step that fails for good closes the turn with its error."""
+        """Act as the state machine of one execution; a step that fails for good closes the turn with its error."""
         state = "decide"
         self.steps.append(step)
         while True:
@@ -165,7 +165,7 @@ class Conversation:
 
     @property
     def states(self) -> dict[str, Callable[[Step], Step]]:
-        """What the states of the machine run."""
+        """The functions of the machine's states."""
         return {
             "decide": self.decide,
             "act": self.act,
@@ -174,7 +174,7 @@ class Conversation:
             "close": self.close,
         }
 
-    # --- who listens
+    # --- listeners
 
     def connect(self, connection: str, *, user: str = USER, expires_at: int = FAR) -> list[bytes]:
         """Open a connection; return its inbox."""
@@ -192,19 +192,19 @@ class Conversation:
         return inbox
 
     def use(self, *tools: Tool) -> None:
-        """Give the agent these tools besides its own."""
+        """Give the agent these tools in addition to its own."""
         own = [self.agent.registry.find(spec.tool_id) for spec in self.agent.registry.specs]
         self.agent = Agent(system="", registry=Registry([*own, *tools]), caps=ReadCaps())
 
     def programs(self, run: Callable[[Job], Run]) -> MemoryExecutor:
-        """Let the agent run programs; what a run comes to is what `run` says."""
+        """Let the agent run programs; `run` returns the result of a run."""
         runtime = (RuntimeProfile(backend="process"), RunLimits(timeout_s=60))
         self.agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=runtime)
         self.backends["process"] = MemoryExecutor(run)
         return self.backends["process"]
 
     def forget(self, *tools: str) -> None:
-        """Take these tools away, as a deployment in mid-turn does."""
+        """Remove these tools, as a deployment in the middle of a turn does."""
         registry = self.agent.registry
         kept = [registry.find(spec.tool_id) for spec in registry.specs if spec.tool_id not in tools]
         self.agent = Agent(system="", registry=Registry(kept), caps=ReadCaps())
@@ -235,12 +235,12 @@ def of(kind: type[Any], inbox: list[bytes]) -> list[Any]:
 
 
 def event_types(inbox: list[bytes]) -> list[str]:
-    """Return the types of the durable events, in the order in which they came."""
+    """Return the types of the durable events, in the order of arrival."""
     return [event.type for _, events in durable(inbox) for event in events]
 
 
 def durable(inbox: list[bytes]) -> list[tuple[int, tuple[Any, ...]]]:
-    """Return what came of each batch: its number and its events, parts put together."""
+    """Return the received events of each batch: its number and its events, parts joined."""
     found: list[tuple[int, tuple[Any, ...]]] = []
     pieces: list[str] = []
     for frame in of(EventFrame, inbox):

@@ -1,6 +1,6 @@
-"""Which part of a table a landing plays: drawn by its commit, so that landings after each other play all of it.
+"""The part of a table that a landing runs: drawn by its commit, so that consecutive landings run all of it.
 
-`STEPLINE_DRAW` is the commit's hash, or any text; `STEPLINE_TIER` is `landing` if it is not set, and `nightly` plays
+`STEPLINE_DRAW` is the commit's hash, or any text; `STEPLINE_TIER` is `landing` if it is not set, and `nightly` runs
 every share, as `make soak` does.
 """
 
@@ -20,7 +20,7 @@ HASH_DIGITS: Final = 8
 
 
 def draw_number(text: str) -> int:
-    """Return the number that a commit's hash begins with; any other text has one, too, and that of none is 0."""
+    """Return the number that a commit's hash begins with; any other text has one, too, and an empty text has 0."""
     if not text:
         return 0
     start = text[:HASH_DIGITS]
@@ -29,7 +29,7 @@ def draw_number(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-DRAW: Final = draw_number(os.environ.get("STEPLINE_DRAW", ""))  # noqa: TID251 - a test takes its part from who runs it
+DRAW: Final = draw_number(os.environ.get("STEPLINE_DRAW", ""))  # noqa: TID251 - the caller of a test sets its part
 ALL: Final = SOAK or NIGHTLY
 
 

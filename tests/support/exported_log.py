@@ -25,7 +25,7 @@ USER: Final = "grace"
 
 
 def settled(log: LogBuilder) -> LogBuilder:
-    """End the open turn of a log, and the one that it may open, and tidy it."""
+    """End the open turn of a log, and the turn that it may open, and tidy the log."""
     while tidied(log).state.status == "open":
         log.close(code="step_failed")
     return log
@@ -50,13 +50,13 @@ def documents_of(timeline: Timeline) -> list[Document]:
 def moved(
     documents: list[Document], *, lane: Lane = THERE, files: Mapping[str, int] | None = None
 ) -> ImportPlan:
-    """Return the plan of importing these documents, with the bytes of all of their files if none are named."""
+    """Return the plan of importing these documents, with the bytes of all of their files by default."""
     there = {file.sha256: file.size_bytes for file in named_files(documents)} if files is None else files
     return plan_import(documents, lane=lane, user=USER, files=there)
 
 
 def log_of(plan: ImportPlan, lane: Lane = THERE) -> Timeline:
-    """Return what a reader folds of an imported log, from the bytes that are stored."""
+    """Return the fold of an imported log, from the stored bytes."""
     return Timeline.empty(lane).extended([decode_batch(encode_batch(batch)) for batch in plan.batches])
 
 
@@ -73,7 +73,7 @@ def told(timeline: Timeline) -> dict[tuple[str, str], Any]:
 
 
 def read_everywhere(plan: ImportPlan, lane: Lane = THERE) -> Timeline:
-    """Read an imported log as everything reads it: clients, the model, the index, a segment; return its timeline."""
+    """Read an imported log as clients, the model, the index and a segment read it; return its timeline."""
     timeline = log_of(plan, lane)
     for batch in plan.batches:
         derive(batch, lane)
@@ -90,7 +90,7 @@ def read_everywhere(plan: ImportPlan, lane: Lane = THERE) -> Timeline:
 
 
 def values_in(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the place of each value within a value."""
+    """Yield the path of each value within a value."""
     yield at
     if isinstance(value, dict):
         for name, one in value.items():

@@ -55,7 +55,7 @@ class LosingLog(MemoryLog):
 
 
 class BusyLog(MemoryLog):
-    """Before each put, the next of `rivals` acts; then the put goes on."""
+    """Before each put, the next of `rivals` acts; then the put continues."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class ContendedLog(MemoryLog):
 
 
 class CountingLog(MemoryLog):
-    """Notes the batches that it is asked for, in order: from after one up to another."""
+    """Records the requested ranges of batches, in order: from after one up to another."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Pictures and PDFs, whole and spoilt."""
+"""Pictures and PDFs, valid and damaged."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def film(mime: str, frames: int = 3) -> bytes:
 
 
 def bomb(width: int = 40_000, height: int = 40_000) -> bytes:
-    """Return a small PNG that says it has very many pixels."""
+    """Return a small PNG that claims to have very many pixels."""
     whole = picture(PNG)
     header = width.to_bytes(4) + height.to_bytes(4) + whole[24:29]
     return whole[:16] + header + zlib.crc32(b"IHDR" + header).to_bytes(4) + whole[33:]

@@ -6,7 +6,7 @@ import random
 import socket
 
 PORTS = range(10_000, 32_768)
-"""Below those that a system gives out by itself: no connection and no server of another test comes upon one."""
+"""Below the ports that a system assigns automatically: no connection and no server of another test uses them."""
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""Generations as a model writes them. The test kit spells the channels' tags, and nothing else does but tests of that spelling."""
+"""Generations as a model writes them. Only the test kit spells the channels' tags, and tests of that spelling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROGRAM: Final = "exec_tools.execute_code_python"
 
 
 def decided(decision: dict[str, Any] | str) -> str:
-    """Return the channel of a decision; a text is its body as it is."""
+    """Return the channel of a decision; a text is its unchanged body."""
     return tagged(DECISION, decision if isinstance(decision, str) else json.dumps(decision))
 
 
@@ -43,7 +43,7 @@ def answered(text: str, **fields: Any) -> str:
 
 
 def called(tool_id: str, params: dict[str, Any] | None = None, *, notes: str = "", **staged: Any) -> str:
-    """Return a generation that calls a tool; `staged` is what it wants to see in full."""
+    """Return a generation that calls a tool; `staged` are the contents that it stages."""
     return call_tool(tool_id, params, notes=notes, **staged).text
 
 

@@ -1,4 +1,4 @@
-"""Guides followed to the letter: the blocks of a page of docs/how-to, run in their order in a fresh project.
+"""How-to guides as tests: the blocks of a page of docs/how-to, run in their order in a fresh project.
 
 A block is run by its language: `python` in this process, where names last to the page's end and a top-level `await` is
 allowed; `sh` in a shell, whose folder, exported variables and functions last; `console` command by command, the output
@@ -56,9 +56,9 @@ set +u; {{ export -p; declare -f; printf 'cd %q\\n' "$PWD"; }} >{state}
 
 
 class Block(NamedTuple):
-    """A fenced block: its line, language and text, and how it is followed.
+    """A fenced block: its line, language and text, and how it is run.
 
-    `kind` is a comment's word, `file`, `run`, or "" for a block that says nothing; `word` is the path or the reason.
+    `kind` is a comment's word, `file`, `run`, or "" for a block without one; `word` is the path or the reason.
     """
 
     line: int
@@ -88,16 +88,16 @@ def _kind(language: str, body: str, before: str) -> tuple[str, str]:
 
 
 class Guide:
-    """A page and the project in which it is followed; `names` are those of its Python.
+    """A page and the project in which it runs; `names` are those of its Python.
 
-    `environment` is that of its shell and, but for its homes, of its Python. With `on_stage` the blocks for the stage
+    `environment` is that of its shell and, except for its homes, of its Python. With `on_stage` the blocks for the stage
     are run, and other blocks of Python left out.
     """
 
     def __init__(
         self, page: Path, project: Path, environment: Mapping[str, str], *, on_stage: bool = False
     ) -> None:
-        """Follow nothing yet."""
+        """Run nothing yet."""
         self.names: dict[str, Any] = {}
         self._page, self._project, self._on_stage = page, project, on_stage
         self._state = project.with_name(f"{project.name}.state")
@@ -105,7 +105,7 @@ class Guide:
         self._printed = ""
 
     def follow(self) -> None:
-        """Follow the page. Raises AssertionError with the line of the block that fails."""
+        """Run the page. Raises AssertionError with the line of the block that fails."""
         with self._in_project() as run:
             for block in blocks_of(self._page):
                 try:
@@ -150,7 +150,7 @@ class Guide:
     # --- shell
 
     def shell(self, script: str, *, fails: bool = False) -> str:
-        """Run a script; return what it prints."""
+        """Run a script; return its output."""
         done = subprocess.run(
             ["bash", "-c", _STATE.format(state=shlex.quote(str(self._state)), script=script)],
             cwd=self._project,
@@ -172,9 +172,9 @@ class Guide:
 
     @contextlib.contextmanager
     def _in_project(self) -> Iterator[Run]:
-        """Give Python the project's folder, modules and environment, and take them back.
+        """Give Python the project's folder, modules and environment, and restore them afterwards.
 
-        Its loop runs in a thread of its own: tests of the page keep that of their browser running in this one.
+        Its loop runs in a separate thread: tests of the page keep that of their browser running in this one.
         """
         loop = asyncio.Runner()
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread:
@@ -217,7 +217,7 @@ def commands_of(transcript: str) -> Iterator[tuple[str, str]]:
 
 
 def compare(shown: str, printed: str) -> None:
-    """Compare what a page shows with what was printed."""
+    """Compare the shown output of a page with the printed one."""
     pattern = "".join(map(_pattern, shown.strip().splitlines()))
     lines = "".join(f"{line.rstrip()}\n" for line in printed.strip().splitlines())
     assert re.fullmatch(pattern, lines), f"the page shows\n{shown}\nprinted was\n{printed}"

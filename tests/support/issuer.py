@@ -21,7 +21,7 @@ OURS: Final = {"tenant": "acme", "project": "support", "sub": "ada"}
 
 
 class Issuer:
-    """The local runtime's issuer; `token` changes whatever a test wants changed."""
+    """The local runtime's issuer; `token` overrides any claim."""
 
     def __init__(self, home: Path, url: str) -> None:
         self.home = home
@@ -44,7 +44,7 @@ class Issuer:
         header: dict[str, Any] | None = None,
         **claims: Any,
     ) -> str:
-        """Return a signed token; a header of None says what the issuer's own tokens say."""
+        """Return a signed token; a header of None keeps the issuer's own value."""
         named = {"kid": "local", **(header or {})}
         kept = {name: value for name, value in named.items() if value is not REMOVED}
         return jwt.encode(self.claims(**claims), key or self.key, algorithm=algorithm, headers=kept)

@@ -33,11 +33,11 @@ SKILLS: Final = {
     "sk:lab.charts/axes.png": Shelved(data=b"png", mime=PNG, path="sk:lab.charts/axes.png"),
 }
 NOTHING: Final = called(LOOK, {"mode": "new", "steps": ["look"]})
-"""A round that does nothing that matters."""
+"""A round without any effect."""
 
 
 class JournalConversation(Conversation):
-    """A conversation in the layout `journal`; `script` is what the model says."""
+    """A conversation in the layout `journal`; `script` is the model's output."""
 
     def __init__(self, *script: Any, caps: ReadCaps | None = None, **policy: Any) -> None:
         super().__init__(*script, **policy)
@@ -82,11 +82,11 @@ class JournalConversation(Conversation):
         return Attachment(filename=name, mime=mime, size_bytes=len(data), sha256=sha256)
 
     def sent(self) -> list[Sent]:
-        """Return the facts of every request that the log has."""
+        """Return the facts of every request in the log."""
         return [entry.sent for entry in self.entries(Decided)]
 
     def talk(self, text: str) -> None:
-        """Have a turn that only answers."""
+        """Run a turn that only answers."""
         self.send(text, id=f"m{self.tail.n + 2}")
         self.model.add(answered(f"About {text}."))
         self.run()

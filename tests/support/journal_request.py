@@ -1,4 +1,4 @@
-"""A conversation in which every section of a journal has something to say, and its requests in the layout `journal`."""
+"""A conversation in which every section of a journal has content, and its requests in the layout `journal`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOUND: Final = "Otters eat fish."
 
 
 def ask(timeline: Timeline, **facts: Any) -> Rendered:
-    """Return a request of the timeline; `skills`, `shown`, `media` and `text` are what it stages, the rest are facts of the round."""
+    """Return a request of the timeline; `skills`, `shown`, `media` and `text` are staged, the rest are facts of the round."""
     beside = {name: facts.pop(name, ()) for name in ("skills", "shown", "media")}
     text = facts.pop("text", TEXT)
     about = {name: getattr(FACTS, name) for name in FACTS.__struct_fields__}
@@ -54,7 +54,7 @@ def section(text: str, title: str) -> str:
 
 
 def told_log() -> LogBuilder:
-    """Return a log of two turns: one that is over, and one in its third round."""
+    """Return a log of two turns: a closed one, and one in its third round."""
     log = LogBuilder()
     log.message("Write a report on otters.")
     first = log.turn

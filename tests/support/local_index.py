@@ -1,4 +1,4 @@
-"""An index of packages in a folder, in the place of every other one: wheels that a test makes, and no network."""
+"""An index of packages in a folder that replaces every other one: wheels that a test makes, and no network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LocalIndex:
-    """What pip and uv find, as long as the fixture's test runs."""
+    """The packages that pip and uv find while the fixture's test runs."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class LocalIndex:
     def add(
         self, name: str, version: str, *, requires: Sequence[str] = (), tag: str = "py3-none-any"
     ) -> None:
-        """Add a wheel whose module says its version and whose command `NAME` prints it."""
+        """Add a wheel whose module holds its version and whose command `NAME` prints it."""
         info = f"{name}-{version}.dist-info"
         files = {
             f"{name}/__init__.py": f"VERSION = {version!r}\n\n\ndef main():\n    print(VERSION)\n",

@@ -58,13 +58,13 @@ from tests.support.strategies import arrivals, calls, texts, usages
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
 BEGIN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 patient = settings(max_examples=budget(20, 600), suppress_health_check=[HealthCheck.too_slow])
-"""A log takes long to make up on a busy machine, and no test asserts time."""
+"""Generating a log takes long on a busy machine, and no test asserts time."""
 
 REACTIONS = ("ok", "not_ok", "neutral", None)
 
 
 class LogBuilder:
-    """A log in the making. `asks` are the tails at which the model was asked and whose decision was recorded."""
+    """A log under construction. `asks` are the tails of the model calls whose decisions were recorded."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -104,7 +104,7 @@ class LogBuilder:
         return call_id(self.turn, self.state.cursor.iteration, index)
 
     def message(self, text: str = "hello", *, event: str = "", reactive: bool = True, **fields: Any) -> Batch:
-        """Let something come from outside; whether a kind that is always one or the other is reactive, it knows itself."""
+        """Add an event from outside; a kind that is always reactive, or never, ignores `reactive`."""
         idle, self.count = self.state.status == "idle", self.count + 1
         kind = event or ("prompt" if idle else "followup")
         reactive = {"prompt": True, "followup": True, "steer": False}.get(kind, reactive)
@@ -138,7 +138,7 @@ class LogBuilder:
     def answer(
         self, text: str = "done", *calls: tuple[str, dict[str, Any]], rendered: int = 0, **fields: Any
     ) -> Batch:
-        """Decide that the turn is complete, perhaps with tool calls beside the answer."""
+        """Decide that the turn is complete, optionally with tool calls next to the answer."""
         entry = self.decision(answer=text, action="complete", actions=self._actions(calls), **fields)
         return self._decide(entry, rendered)
 
@@ -165,13 +165,13 @@ class LogBuilder:
         return steer_in(self.batches[self.state.opened :], self.state.steered)
 
     def heeding(self, steer: Steer, phase: Any) -> SteeredEntry:
-        """Return that a steer was heeded; a text leaves two rounds."""
+        """Return the entry of a heeded steer; a text leaves two rounds."""
         said, finalize = steer.event, 0 if steer.stops else 2
         about = {"turn": self.turn, "at": self.at, "iteration": self.state.cursor.iteration, "phase": phase}
         return SteeredEntry(n=steer.n, message_id=said.message_id, text=said.text, finalize=finalize, **about)
 
     def heed(self) -> Batch:
-        """Heed what was said before the round began."""
+        """Heed a steer from before the round."""
         steer = self.waiting_steer()
         assert steer is not None
         entry = self.heeding(steer, "")
@@ -189,7 +189,7 @@ class LogBuilder:
         return self.put(after, self.decision(**answered, **fields), entry)
 
     def skip(self) -> Batch:
-        """Record that a steer came before the actions that are left."""
+        """Record that a steer arrived before the remaining actions."""
         steer, state = self.waiting_steer(), self.state
         assert steer is not None
         entry = self.heeding(steer, "tools")
@@ -262,7 +262,7 @@ class LogBuilder:
         return self.put(taken_over(self.state, self.n), entry)
 
     def view(self, path: str, text: str, *, whole: bool = True, index: int = 0, **meta: Any) -> Produced:
-        """Return what a read shows of a path."""
+        """Return the view that a read shows of a path."""
         digest = hashlib.sha256(text.encode()).hexdigest()
         about = {"source_path": path, "source_sha256": digest, "whole": whole, **meta}
         here = f"tc:{self.turn}.{self.call(self.state.cursor.action)}.view.{index}"
@@ -298,7 +298,7 @@ class LogBuilder:
         return self.put(self.state, Feedback(turn=turn, at=self.at, reaction=reaction, text=text, **fields))
 
     def contribute(self, *blocks: Produced) -> Batch:
-        """Let the code of a bundle say something."""
+        """Let the code of a bundle contribute blocks."""
         return self.put(self.state, Contributed(turn=self.turn, at=self.at, blocks=blocks))
 
     def closed_turns(self) -> list[str]:
@@ -350,7 +350,7 @@ def logs(draw: st.DrawFn, *, most: int = 30, forgetting: bool = False) -> LogBui
     """Any legal log: events at any moment, rejections, several actions, retries, take-overs, several turns.
 
     With `forgetting`, also files and reads, and everything that makes the model read less: prunings, compactions and
-    hidings, feedback, and what the code of a bundle contributes.
+    hidings, feedback, and contributions of a bundle's code.
     """
     log = LogBuilder()
     for _ in range(draw(st.integers(1, most))):
@@ -361,7 +361,7 @@ def logs(draw: st.DrawFn, *, most: int = 30, forgetting: bool = False) -> LogBui
 
 
 def step(draw: st.DrawFn, log: LogBuilder, *, forgetting: bool = False) -> None:
-    """Do what a conversation does next, or may do."""
+    """Take the next step of a conversation, or a possible one."""
     state = log.state
     if state.status == "idle":
         _idle(draw, log)
@@ -426,7 +426,7 @@ def can_hide(piece: Piece) -> bool:
 
 
 def _act(draw: st.DrawFn, log: LogBuilder) -> None:
-    """Let an action do something: say a text, write a file, read something that was there, or a part of it."""
+    """Let an action produce a text, write a file, or read an existing content or a part of it."""
     long = draw(st.sampled_from(["", "and so on. " * 60]))
     match draw(st.sampled_from(["say", "write", "read", "range", "picture"])):
         case "say":

@@ -1,4 +1,4 @@
-"""What holds of every log, whatever happened while it was written: each invariant yields what is broken, in words."""
+"""Invariants of every log, regardless of events during its writing: each yields its violations, in words."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from stepline.timeline.fold import Timeline
 
 
 def chain(batches: Sequence[Batch]) -> Iterator[str]:
-    """Numbers are dense, each batch leads to the one before it that clients hear of, and nothing is too large.
+    """Numbers are dense, each batch names the previous one that clients receive, and nothing is too large.
 
-    Whose a conversation is, and with which bundle, never changes.
+    The owner of a conversation, and its bundle, never change.
     """
     prev = 0
     for at, batch in enumerate(batches, 1):
@@ -86,7 +86,7 @@ def turns(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch
 
 
 def requests(artifacts: Artifacts, lane: Lane, batches: Sequence[Batch]) -> Iterator[str]:
-    """Every request is rendered again from the log, equal in bytes to what was sent.
+    """Every request is rendered again from the log, equal in bytes to the one that was sent.
 
     A request whose system part could not be stored is left out.
     """
@@ -135,7 +135,7 @@ def steers(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branc
 
 
 def effects(done: Counter[str], batches: Sequence[Batch], *, recorded: Sequence[str]) -> Iterator[str]:
-    """An effect happens once, or the log says that it is unknown; `recorded` are the tools whose effects `done` counts."""
+    """An effect happens once, or the log records it as unknown; `recorded` are the tools whose effects `done` counts."""
     results: dict[str, Resulted] = {}
     for entry in (entry for batch in batches for entry in batch.entries):
         if isinstance(entry, Resulted):
@@ -157,7 +157,7 @@ def effects(done: Counter[str], batches: Sequence[Batch], *, recorded: Sequence[
 def approvals(  # noqa: C901, PLR0912 - one branch a kind of entry
     done: Counter[str], batches: Sequence[Batch], *, asks: Mapping[str, str]
 ) -> Iterator[str]:
-    """A person is asked once about a call, nothing goes on before they answer, and what they did not allow never runs."""
+    """A person is asked once about a call, nothing continues before they answer, and a denied call never runs."""
     requests: dict[int, ApprovalRequested] = {}
     allowed, asked = set(), set()
     parked = 0
@@ -214,7 +214,7 @@ def lines(batches: Sequence[Batch]) -> Iterator[str]:
 
 
 def homes(batches: Sequence[Batch]) -> Iterator[tuple[Inbound, set[str]]]:  # noqa: C901, PLR0912 - one branch a kind of entry
-    """Yield every event with where it ended up: the turns that saw or heeded it, `back` if it was handed back."""
+    """Yield every event with its destination: the turns that saw or heeded it, `back` if it was handed back."""
     events: dict[int, Inbound] = {}
     found: dict[int, set[str]] = {}
     during: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""An MCP server over plain HTTP, as foreign as one can be: it answers each method with what the test says.
+"""An MCP server over plain HTTP that may behave in any way: it answers each method as the test defines.
 
 It speaks the era with a handshake (2025-11-25), without the package's own server.
 """
@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 Answer = Callable[[BaseHTTPRequestHandler, dict[str, Any]], Any]
-"""Takes the request and its message. Returns the result, or None if it has answered by itself."""
+"""Takes the request and its message. Returns the result, or None if it has already answered."""
 
 INITIALIZED: dict[str, Any] = {
     "protocolVersion": "2025-11-25",
@@ -23,7 +23,7 @@ INITIALIZED: dict[str, Any] = {
 
 
 class McpPeer:
-    """A server on loopback. `answers` are its methods, `heard` the headers and messages that came."""
+    """A server on loopback. `answers` are its methods, `heard` the received headers and messages."""
 
     def __init__(self, **answers: Answer) -> None:
         self.answers: dict[str, Answer] = {name.replace("_", "/"): answer for name, answer in answers.items()}
@@ -59,7 +59,7 @@ class McpPeer:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 message = json.loads(body)
                 peer.heard.append((dict(self.headers.items()), message))
-                with contextlib.suppress(OSError):  # the client has heard enough
+                with contextlib.suppress(OSError):  # the client has hung up
                     peer.reply(self, message)
 
             def do_GET(self) -> None:
@@ -118,7 +118,7 @@ def send(
 def flood(
     request: BaseHTTPRequestHandler, over: threading.Event, *, mime: str, head: bytes, rest: bytes
 ) -> None:
-    """Say `head`, then `rest` again and again, until the other side hangs up or the test is over."""
+    """Send `head`, then `rest` repeatedly, until the client hangs up or the test is over."""
     request.send_response(200)
     request.send_header("content-type", mime)
     request.end_headers()

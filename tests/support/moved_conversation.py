@@ -1,4 +1,4 @@
-"""A conversation that is to move: said in one world, exported there, with what of its files another world has."""
+"""A conversation to move: held in one world, exported there, with the bytes of its files that another world has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SENT: Final = Attachment(
     filename="cities.csv", mime="text/csv", size_bytes=len(CSV), sha256=hashlib.sha256(CSV).hexdigest()
 )
 PADDING: Final = "This answer is longer than a batch can be. ✓✓✓✓✓✓✓✓✓✓ " * 600
-"""More bytes than a batch has."""
+"""More bytes than a batch may have."""
 WRITTEN: Final = {"path": "outputs/ulm.md", "channel": "canvas", "content": "# Ulm", "kind": "file"}
 MOVED: Final = Lane(tenant=LANE.tenant, project=LANE.project, conversation="moved")
 ULM: Final = b"# Ulm"
@@ -35,7 +35,7 @@ FILE: Final = hashlib.sha256(ULM).hexdigest()
 
 
 def said() -> Conversation:
-    """Return a conversation of two turns: an attachment, a file, a title, an answer that no batch holds."""
+    """Return a conversation of two turns: an attachment, a file, a title, an answer too large for a batch."""
     conversation = Conversation(called("react.write", WRITTEN), answered("It is Ulm."), answered(PADDING))
     conversation.ports.artifacts.put(attachment_key(LANE, SENT.sha256), CSV, mime=SENT.mime)
     conversation.send("Which city is the largest?", attachments=(SENT,))
@@ -52,7 +52,7 @@ def hydrated(ports: Ports, lane: Lane = LANE) -> list[Batch]:
 
 
 def exported(ports: Ports, lane: Lane = LANE) -> tuple[Document, ...]:
-    """Return the documents of a conversation, as a file of each would be read."""
+    """Return the documents of a conversation, in their form as files."""
     found = export_conversation(Timeline.empty(lane).extended(hydrated(ports, lane)), ttl_s=300)
     return tuple(read_document(msgspec.json.encode(one), f"documents[{at}]") for at, one in enumerate(found))
 
@@ -63,7 +63,7 @@ def principal(user: str = USER, **fields: Any) -> Principal:
 
 
 def uploaded(ports: Ports, file: Attachment, body: bytes, *, lane: Lane = MOVED, user: str = USER) -> str:
-    """Upload a file that is taken; return the id of its upload."""
+    """Upload a file that is accepted; return the id of its upload."""
     upload_id = f"up_{file.sha256[:32]}"
     ports.artifacts.put(attachment_key(lane, file.sha256), body, mime=file.mime)
     ports.uploads.begin(lane, Upload(upload_id=upload_id, user=user, file=file, until_s=FAR, state="ready"))

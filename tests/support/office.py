@@ -1,4 +1,4 @@
-"""Documents of Office as archives: whole, and with whatever a test puts into them."""
+"""Documents of Office as archives: valid, and with any content that a test adds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def document(
     comment: bytes = b"",
     stored: bool = False,
 ) -> bytes:
-    """Return a document with these parts beside, or in the place of, its own."""
+    """Return a document with these parts in addition to its own, or replacing them."""
     name, _ = _MAIN[mime]
     own = {
         "[Content_Types].xml": types(mime),

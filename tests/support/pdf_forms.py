@@ -1,4 +1,4 @@
-"""PDFs of given objects, written in every form that a file of PDF may have."""
+"""PDFs of given objects, written in every form that a PDF file may have."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _end(trailer: str, at: int) -> bytes:
 
 
 def plain(objects: Objects, *, trailer: str = "", start: bytes = HEAD, startxref: int | None = None) -> bytes:
-    """Return a file with a table, as it was written until 2003 and is by many."""
+    """Return a file with a table, the only form until 2003 and still a common one."""
     out, places = _bodies(objects, start)
     at = len(out) if startxref is None else startxref
     return out + _table(places) + _end(f"/Root 1 0 R /Size 24 {trailer}", at)
@@ -122,7 +122,7 @@ def packed(
 
 
 def updated(objects: Objects) -> bytes:
-    """Return a file that was without them, and to which they were added twelve times."""
+    """Return a file without the objects, with twelve updates that add them."""
     out = plain(catalog())
     for _ in range(12):
         last = int(out.rpartition(b"startxref\n")[2].split()[0])
@@ -132,7 +132,7 @@ def updated(objects: Objects) -> bytes:
 
 
 def packed_later(objects: Objects) -> bytes:
-    """Return a file of packed objects that was without them, and to which they were added, packed again."""
+    """Return a file of packed objects without these, with an update that adds them, packed again."""
     out = packed(catalog())
     last = int(out.rpartition(b"startxref\n")[2].split()[0])
     return packed(objects, start=out, more=f"/Prev {last}", packed_in=TABLE_IN + 1)
@@ -181,6 +181,6 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 
 def spelt(objects: Objects, spelling: str) -> Objects:
-    """Return the objects in another spelling; streams stay as they are."""
+    """Return the objects in another spelling; streams are unchanged."""
     spell = SPELLINGS[spelling]
     return {number: text if "stream\n" in text else spell(text) for number, text in objects.items()}

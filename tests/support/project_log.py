@@ -26,7 +26,7 @@ class ProjectLog(LogBuilder):
         self.message()
 
     def project(self) -> Timeline:
-        """Return what the log says, in this log's lane."""
+        """Return the timeline, in this log's lane."""
         return Timeline.empty(self.lane).extended(self.batches)
 
     def write(self, files: dict[str, bytes | str]) -> None:
@@ -44,7 +44,7 @@ class ProjectLog(LogBuilder):
         self._call("react.pull", Produced(text="{}", meta={"pulled": list(refs)}))
 
     def check_out(self, mode: str, *refs: str) -> None:
-        """Take over files of earlier turns, as the tool does; `refs` are logical paths, a folder ends with a slash."""
+        """Check out files of earlier turns, as the tool does; `refs` are logical paths, a folder ends with a slash."""
         timeline = self.project()
         taken = {}
         for ref in refs:

@@ -1,4 +1,4 @@
-"""Recorded conversations as a client hears them, for the page's own tests: whole turns, and logs of any course.
+"""Recorded conversations as a client receives them, for the page's own tests: whole turns, and logs of any course.
 
 `python -m tests.support.recorded_thread` writes `tests/data/thread`.
 """
@@ -52,7 +52,7 @@ MIDST: Final = (SPOKEN.index(ANSWER) + len(ANSWER) // 2) // 8
 LOGS: Final = 12
 MADE_UP: Final = 300
 LONGEST: Final = 90
-"""The most events of a log that is kept."""
+"""The maximum number of events of a kept log."""
 QUIET: Final = list(HealthCheck)
 
 Frames = list[dict[str, Any]]
@@ -99,7 +99,7 @@ def programs(*script: str, run: Callable[[Job], Run] | None = None) -> Conversat
 
 
 def printing(job: Job) -> Run:
-    """Print some lines and a last one, of which a client that watches sees the first while the program runs."""
+    """Print several lines; a watching client sees all but the last one while the program runs."""
     began, ended = "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.500Z"
     for log in (
         RunningLog(lane="exec.0.log", began_at=began),
@@ -130,7 +130,7 @@ class Asking(Conversation):
 
 
 class InLine(Conversation):
-    """A conversation on a stage with room for one turn, which another conversation has until this one has begun to wait."""
+    """A conversation on a stage with room for one turn, which another conversation occupies until this one is queued."""
 
     def __init__(self) -> None:
         super().__init__(*[answered("Hello.")] * 2, open_turns=1)
@@ -190,7 +190,7 @@ RECIPES: Final[dict[str, Callable[[], Conversation]]] = {
 
 
 def record(conversation: Conversation) -> Frames:
-    """Run a conversation before a client that watches; what was said while it was set up comes by a resume."""
+    """Run a conversation with a watching client; events from before the connection arrive by a resume."""
     inbox = conversation.listen("watcher")
     if conversation.batches():
         about: dict[str, Any] = {"user": USER, "connection": "watcher", "until_s": FAR}
@@ -199,7 +199,7 @@ def record(conversation: Conversation) -> Frames:
         conversation.send("go")
     conversation.run()
     frames = _decoded(inbox)
-    # A context that is full is long: what streamed of it is left out.
+    # A full context is long: its streamed text is left out.
     return (
         [frame for frame in frames if frame["frame"] != "delta"]
         if isinstance(conversation, SmallContext)

@@ -1,4 +1,4 @@
-"""What the model reads of one entry, as one text; and every line that the form itself may write."""
+"""The model's view of one entry, as one text; and every line that the format itself may write."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STRUCTURE = re.compile(
 
 
 def forged(text: str) -> list[str]:
-    """Return the lines of a timeline that neither the form wrote nor are indented as data."""
+    """Return the lines of a timeline that the format did not write and that are not indented as data."""
     return [line for line in text.splitlines() if line[:2] != "  " and not STRUCTURE.fullmatch(line)]
 
 

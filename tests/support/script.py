@@ -23,25 +23,25 @@ from stepline.local.scripted.script import (
 
 
 def script(*rounds: Round, said: str = "Do what this script says:") -> str:
-    """Return the message that asks for these rounds; `said` are words before the script."""
+    """Return the message that requests these rounds; `said` is the text before the script."""
     lines = "".join(f"{msgspec.json.encode(one).decode()}\n" for one in rounds)
     return f"{said}\n```script\n{lines}```"
 
 
 def together(word: str, path: str = "older.md", *, insists: bool = False) -> str:
-    """Ask for a file lake.md with a word in it, the newest file of a name, and two plans, all in one round."""
+    """Request a file lake.md with a word in it, the newest file of a name, and two plans, all in one round."""
     plans = make_plan(3), make_plan(3, MORE_STEPS)
     calls = (write_word("lake.md", word), read_file(f"newest:{path}"), *plans)
     return script(Round(calls=calls, insists=insists), said=f"Four at once, with {word}:")
 
 
 def backwards(word: str, path: str = "older.md") -> str:
-    """Ask for a file to be read and another one to be written, in one round and in the order that is refused."""
+    """Request to read a file and to write another one, in one round and in the order that is refused."""
     return script(Round(calls=(read_file(f"newest:{path}"), write_word("lake.md", word))))
 
 
 def look_closely(*names: str, skills: tuple[str, ...] = (), said: str = "Look closely:") -> str:
-    """Ask for files and skills to be staged beside a plan, and for a file seen.md of what the next round shows of them."""
+    """Request files and skills to be staged with a plan, and a file seen.md of the next round's view of them."""
     planned = replace(make_plan(2), artifacts=tuple(f"newest:{name}" for name in names), skills=skills)
     return script(Round(calls=(planned,)), Round(calls=(write_file("seen.md", "seen:"),)), said=said)
 

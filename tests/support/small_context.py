@@ -1,4 +1,4 @@
-"""A conversation in a narrow context: results of any length, and a model that speaks with two voices."""
+"""A conversation in a narrow context: results of any length, and a model with two scripts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ BYTES_PER_TOKEN: Final = 3.2
 
 
 class TwoScriptModel:
-    """Rounds are answered by one script, summaries by another one, or by `SUMMARY` where that has ended.
+    """Answers rounds from one script, and summaries from another, or with `SUMMARY` after its end.
 
-    `meanwhile` happens while a summary is written; a voice that does not obey says more than it may.
+    `meanwhile` runs while a summary is written; a disobedient script writes more than is allowed.
     """
 
     def __init__(self, rounds: MemoryModelClient) -> None:
@@ -78,25 +78,25 @@ class SmallContext(Conversation):
         return self.voices
 
     def turn(self, text: str, *found: str, answer: str = "Done.", notes: str = "I look.") -> None:
-        """Have one turn: a round for each text that is found, and the answer."""
+        """Run one turn: a round for each found text, and the answer."""
         self.plan(*found, answer=answer, notes=notes)
         self.send(text, id=f"m{self.tail.n}")
         self.run()
 
     def plan(self, *found: str, answer: str = "Done.", notes: str = "I look.") -> None:
-        """Say what the next turn is going to be."""
+        """Set the script of the next turn."""
         self.texts += found
         self.model.add(*(called(BIG, notes=notes) for _ in found), answered(answer))
 
     def talk(self, text: str, rounds: int = 12) -> None:
-        """Have a turn that says so much in its rounds that stubs of results do not help."""
+        """Run a turn whose rounds are so long that stubs of results do not help."""
         self.turn(text, *["x"] * rounds, notes=prose(2_000))
 
     def timeline(self) -> Timeline:
         return self.history.load(Journal(self.ports, LANE, "test"))
 
     def reductions(self) -> list[str]:
-        """Return the kinds of what was reduced, in order, compactions with their status."""
+        """Return the kinds of the reductions, in order, compactions with their status."""
         found = []
         for batch in self.batches():
             for entry in batch.entries:
@@ -111,7 +111,7 @@ class SmallContext(Conversation):
 
 
 def tokens(request: ModelRequest) -> int:
-    """Return about how many tokens a request has."""
+    """Return the estimated tokens of a request."""
     return round(
         sum(byte_length(part.text) for part in (*request.system, *request.content)) / BYTES_PER_TOKEN
     )

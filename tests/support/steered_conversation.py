@@ -76,7 +76,7 @@ class SteeredConversation(Conversation):
         self.send("what is new?")
 
     def at(self, piece: int, happening: Happening, *, call: int = 0) -> None:
-        """Let something happen before a piece of a call."""
+        """Run an action before a piece of a call."""
         self.model.planned[call, piece].append(happening)
 
     def steer(self, text: str = "be brief", *, id: str = "s1") -> Admitted:  # noqa: A002 - as in `send`
@@ -85,7 +85,7 @@ class SteeredConversation(Conversation):
     def stop(self, *, id: str = "x1") -> Admitted:  # noqa: A002 - as in `send`
         return self.send("", id=id, kind="stop")
 
-    # --- what came of it
+    # --- the results
 
     @property
     def steered(self) -> list[SteeredEntry]:
@@ -97,16 +97,16 @@ class SteeredConversation(Conversation):
 
     @property
     def closed(self) -> Closed:
-        """The end of the first turn, its one end."""
+        """The end of the first turn, which has exactly one."""
         (closing,) = [entry for entry in self.entries(Closed) if entry.turn == self.first_turn]
-        return closing  # type: ignore[no-any-return]  # of the kind that was asked for
+        return closing  # type: ignore[no-any-return]  # of the requested kind
 
     @property
     def first_turn(self) -> str:
         return self.batches()[0].state.turn
 
     def handed_back(self) -> dict[str, str]:
-        """Return what was handed back, by message, and why."""
+        """Return the messages handed back, each with the reason."""
         return {entry.message_id: entry.reason for entry in self.entries(Dropped)}
 
     def requested(self) -> list[str]:

@@ -16,7 +16,7 @@ SMALL_REGION = {"status": RequestQuota(250, 10), "start": RequestQuota(300, 150)
 
 
 class QuotaMachine(MemoryMachine):
-    """A machine that refuses what is beyond its quotas, as AWS does, and counts what it was asked."""
+    """A machine that refuses requests beyond its quotas, as AWS does, and counts them."""
 
     def __init__(self, clock: Any, quotas: dict[str, RequestQuota] | None = None) -> None:
         super().__init__()
@@ -69,5 +69,5 @@ def opened(
 
 
 def strand(machine: MemoryMachine, lanes: range) -> None:
-    """End the first executions of these lanes without a word."""
+    """End the first executions of these lanes without a notification."""
     machine._status |= dict.fromkeys((execution_name(lane_of(number), 1) for number in lanes), "ended")

@@ -38,7 +38,7 @@ BODY = b"a,b\n1,2\n"
 
 
 class Started:
-    """A task from its own side, started and not yet anything else."""
+    """A started task, from its own side, before any other step."""
 
     def __init__(self, conversation: TaskConversation, launch: TaskLaunch, token: str) -> None:
         self.name = f"arn:task/{len(conversation.tasks.tasks)}"
@@ -74,7 +74,7 @@ class Started:
         return parcel
 
     def store(self, parcel: Parcel, run: Run, *, bodies: tuple[bytes, ...] = (BODY,)) -> None:
-        """Store a run and what it left: the promised file, and others beside it."""
+        """Store a run and its files: the promised file, and others next to it."""
         spool = self.private / SPOOL
         spool.mkdir()
         promised, turn = parcel.request.contract[0].filename, parcel.request.turn
@@ -87,12 +87,12 @@ class Started:
         store_run(self.task, parcel, replace(run, files=tuple(files)))
 
     def end(self) -> None:
-        """End, having said so."""
+        """End, and report the end."""
         self.task.duty.end(self.token)
         self.stop("Essential container in task exited", exits=0)
 
     def stop(self, reason: str, *, exits: int | None) -> bool:
-        """Stop, whatever was said; return whether the event ended the state that waits."""
+        """Stop, regardless of an earlier report; return True if the event ended the waiting state."""
         self.conversation.tasks.tasks[self.name].reason = reason
         code = "no exit code" if exits is None else exits
         return end_wait(
@@ -105,7 +105,7 @@ Fate = Callable[[Started], None]
 
 
 class TaskConversation(Conversation):
-    """A conversation whose programs run in tasks. `fate` says what becomes of each, and ends or leaves its state waiting."""
+    """A conversation whose programs run in tasks. `fate` decides each task's course, and ends its state or leaves it waiting."""
 
     def __init__(self, folder: Path, *script: Any, fate: Fate | None = None, **limits: Any) -> None:
         super().__init__(*script)
@@ -133,7 +133,7 @@ class TaskConversation(Conversation):
         return super().states | {"executetask": self.execute_task}
 
     def execute_task(self, step: Step) -> Step:
-        """Be the state ExecuteTask: start a task, wait for its token, and keep the step beside the error."""
+        """Act as the state ExecuteTask: start a task, wait for its token, and keep the step next to the error."""
         launch = step.launch
         assert launch is not None
         self.launched.append(launch)
@@ -142,26 +142,26 @@ class TaskConversation(Conversation):
         token = f"token-{len(self.launched)}"
         self.tasks.waiting.add(token)
         self.fate(Started(self, launch, token))
-        if token in self.tasks.waiting:  # nothing was heard of it
+        if token in self.tasks.waiting:  # there was no report of it
             self.tasks.waiting.discard(token)
             return failed(step, "States.HeartbeatTimeout", "")
         error, cause = self.tasks.ended[token]
         return failed(step, error, cause) if error else step
 
     def sweep(self) -> dict[str, int]:
-        """Let the sweeper come after a while."""
+        """Run the sweeper after a while."""
         self.clock.pause(3600)
         return sweep_tasks(self.ports)
 
     def left(self) -> dict[str, list[str]]:
-        """Return what is left of all handovers: secrets, rows, tasks that run."""
+        """Return the remains of all handovers: secrets, rows, running tasks."""
         running = [name for name, task in self.tasks.tasks.items() if not task.reason]
         found = {"secrets": list(self.tasks.secrets), "rows": list(self.tasks.rows), "tasks": running}
         return {kind: names for kind, names in found.items() if names}
 
 
 def finish(task: Started) -> None:
-    """Run the program well."""
+    """Run the program successfully."""
     parcel = task.claim()
     task.store(parcel, Run(returncode=0, seconds=0.5, program_log="hello\n"))
     task.end()

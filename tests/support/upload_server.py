@@ -1,4 +1,4 @@
-"""The HTTP API on loopback with the bucket that it grants slots of: what is posted there is judged at once."""
+"""The HTTP API on loopback with the bucket whose slots it grants: files posted there are judged at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUCKET = "/bucket"
 
 
 class UploadServer:
-    """Answers the API, and takes forms; `judges` says whether it judges what is posted."""
+    """Answers the API, and accepts forms; `judges`: it judges posted files."""
 
     def __init__(self, ports: Ports) -> None:
         self.url, self.judges = "", True

@@ -1,4 +1,4 @@
-"""Amazon S3 Vectors and Bedrock's embeddings on loopback: what their pages document, with their limits and errors.
+"""Amazon S3 Vectors and Bedrock's embeddings on loopback: the documented behaviour, with its limits and errors.
 
 It replaces a service that no test has: an answer has the shape that the documentation and botocore's model give it,
 and an embedding is made of words alone, so that texts are near if they share some.
@@ -55,7 +55,7 @@ class Refusal(Exception):  # noqa: N818 - the service's answer
 
 
 class VectorService:
-    """The indexes of one vector bucket, every request, and the refusals that come next."""
+    """The indexes of one vector bucket, every request, and the next refusals."""
 
     def __init__(self) -> None:
         self.indexes: dict[str, dict[str, Any]] = {}
@@ -131,7 +131,7 @@ class VectorService:
         return {"vectors": nearest, "distanceMetric": index["distanceMetric"]}
 
     def _list(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """List vectors by key; a page has as many as are asked for, and its token is the last key."""
+        """List vectors by key; a page has the requested number, and its token is the last key."""
         most = asked.get("maxResults", 500)
         if not 1 <= most <= 1000:
             raise Refusal("ValidationException")
@@ -207,7 +207,7 @@ def matches(index: dict[str, Any], metadata: dict[str, Any], wanted: dict[str, A
 
 
 def embed_words(text: str, size: int) -> list[float]:
-    """Return a vector of length 1 with a place for each word."""
+    """Return a vector of length 1 with a dimension for each word."""
     counts = Counter(
         int(hashlib.sha256(word.encode()).hexdigest(), 16) % size
         for word in re.findall(r"\w+", text.casefold())
@@ -252,7 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""A Python that has imported what its programs need: each starts as its fork, without the second that imports take.
+"""A Python that has imported its programs' modules: each program starts as its fork, without a second of imports.
 
-A program has its own environment, folder, arguments and streams, and ends as the interpreter ends. For programs whose
-start is not what a test is about.
+A program has its own environment, folder, arguments and streams, and ends as the interpreter ends. For tests that are
+not about the start of a program.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ else:
 
 
 class WarmProcess:
-    """A program that runs, as `subprocess.Popen` shows it."""
+    """A running program, with the interface of `subprocess.Popen`."""
 
     def __init__(self, server: subprocess.Popen[bytes]) -> None:
         # Unbuffered: `select` does not see a line that was read ahead.
@@ -66,7 +66,7 @@ class WarmProcess:
         self.returncode: int | None = None
 
     def poll(self, wait_s: float | None = 0) -> int | None:
-        """Return the exit code, waiting so long for it."""
+        """Return the exit code, waiting at most `wait_s` for it."""
         if self.returncode is None and select.select([self._answers], [], [], wait_s)[0]:
             self.returncode = int(self._answers.readline())
         return self.returncode
@@ -106,12 +106,12 @@ class WarmPython:
         job |= {"module": module, "code": code, "cwd": str(cwd or Path.cwd())}
         assert self._server.stdin is not None
         line = memoryview(f"{json.dumps(job)}\n".encode())
-        while line:  # an unbuffered pipe may take a part
+        while line:  # an unbuffered pipe may accept only a part
             line = line[self._server.stdin.write(line) or 0 :]
         return WarmProcess(self._server)
 
     def run(self, command: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:
-        """Do as `subprocess.run` with captured texts: `python -m MODULE` as a fork, anything else as it does."""
+        """Act as `subprocess.run` with captured texts: `python -m MODULE` as a fork, any other command unchanged."""
         if list(command[:2]) != [sys.executable, "-m"]:
             return subprocess.run(list(map(str, command)), **{"check": False, **options})  # noqa: PLW1510 - it is among them
         env = options.get("env") or os.environ  # noqa: TID251 - what a child process inherits
@@ -129,6 +129,6 @@ class WarmPython:
         return subprocess.CompletedProcess(list(command), process.returncode or 0, out, err)
 
     def serve(self, module: object, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let a module of ours that starts `python -m` start it here."""
+        """Let one of our modules that starts `python -m` start it here."""
         there = {name: getattr(subprocess, name) for name in ("DEVNULL", "STDOUT", "TimeoutExpired")}
         monkeypatch.setattr(module, "subprocess", SimpleNamespace(run=self.run, **there))

@@ -1,6 +1,6 @@
-"""A web server on loopback that answers as a test says, and the guard that lets a test reach it.
+"""A web server on loopback that answers as a test defines, and the guard that lets a test reach it.
 
-Only a test can: the guard is an argument of the fetcher, and no setting leads to it.
+Only tests can reach it: the guard is an argument of the fetcher, and no setting leads to it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: clients that hang up are part of the tests."""
+        """Print nothing: clients that hang up are part of the tests."""
 
 
 @dataclass
 class WebServer:
-    """What answers each path, and the requests that came: method, path, headers in lower case, body."""
+    """The answer of each path, and the received requests: method, path, headers in lower case, body."""
 
     port: int
     answers: dict[str, Answer] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class WebServer:
         return f"{scheme}://{host}:{self.port}{path}"
 
     def says(self, path: str, body: bytes | str, mime: str = "text/html; charset=utf-8", **more: Any) -> str:
-        """Let a path be answered with a body; return its address."""
+        """Answer a path with a body; return its address."""
         self.answers[path] = lambda handler: reply(handler, body, mime=mime, **more)
         return self.url(path)
 
@@ -75,7 +75,7 @@ def reply(
 
 
 def endless(piece: bytes, mime: str = "text/html") -> Answer:
-    """Return an answer that goes on until the client hangs up."""
+    """Return an answer that continues until the client hangs up."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -128,9 +128,9 @@ def web_server(
 
 
 def open_guard(server: WebServer, **names: str | list[str]) -> AddressGuard:
-    """Return a guard for which SITE is a public address, and every name leads there but those given.
+    """Return a guard for which SITE is a public address, and every name leads there except the given ones.
 
-    A list is what a name leads to at each look-up, in turn.
+    A list holds the addresses of a name at each look-up, in turn.
     """
 
     def resolve(host: str, port: int) -> list[str]:

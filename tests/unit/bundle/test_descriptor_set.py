@@ -122,7 +122,7 @@ def test_a_text_that_is_no_descriptor_is_refused_without_showing_it(text):
 
 
 def test_a_key_that_stands_twice_is_named_by_its_line():
-    assert refused(parse_descriptor, "assembly", "a: 1\nb: 2\na: 3\n") == "assembly, line 3: duplicate key"
+    assert refused(parse_descriptor, "assembly", "a: 1\nb: 2\na: 3\n") == "assembly at line 3: duplicate key"
 
 
 def test_a_default_may_be_merged_and_overridden():

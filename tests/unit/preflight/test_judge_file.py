@@ -302,7 +302,7 @@ def test_a_name_of_another_type_is_refused(judge) -> None:
         ("a.md", "Text/Plain; charset=utf-8", "text/plain"),
         ("a", "", "text/plain"),
         ("Dockerfile", "application/x-docker", "text/plain"),
-        ("a.zig", "video/x-nobody", "text/x-source"),
+        ("a.zig", "video/x-unknown", "text/x-source"),
         ("index.ts", "video/mp2t", "text/x-typescript"),
         ("index.mts", "model/vnd.mts", "text/x-typescript"),
         ("a.csv", "application/vnd.ms-excel", "text/csv"),

@@ -69,7 +69,7 @@ def test_a_model_that_fails_is_reported_and_not_raised_w13(error, code, retryabl
 def test_a_model_that_refuses_at_once_gives_empty_results():
     class Unmapped(MemoryModelClient):
         def stream(self, request):
-            raise ModelRefused("nobody serves it", code="unknown_role")
+            raise ModelRefused("no provider serves it", code="unknown_role")
 
     results, meta = stream(Unmapped())
     assert meta["service_error"]["code"] == "unknown_role"

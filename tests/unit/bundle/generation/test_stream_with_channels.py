@@ -87,7 +87,7 @@ def test_what_is_shown_and_what_results_is_the_same_however_the_text_is_cut(size
 PARTS = st.sampled_from(
     [
         *(start_tag("answer"), end_tag("answer"), start_tag("usage"), end_tag("usage"), start_tag("code")),
-        *(end_tag("code"), start_tag("thinking"), end_tag("thinking"), start_tag("nobody"), "<chan", "`"),
+        *(end_tag("code"), start_tag("thinking"), end_tag("thinking"), start_tag("other"), "<chan", "`"),
         *("```", "\n", '"', "\\", "{", "}", "[[S:1]]", "[[S:1,", "9]]", "[", "]", "[[USAGE:", "[[USAGE:1]]"),
         *(" ", "word", "é", "👩‍👩‍👧"),
     ]
@@ -288,7 +288,7 @@ def test_the_request_is_made_of_the_messages():
         {"channels": [ANSWER, ChannelSpec("b", aliases=("ANSWER",))]},
         {"channels": [ChannelSpec("a", "pdf")]},
         {"composite_cfg": {"a": "markdown"}},
-        {"composite_cfg": {"a": "markdown"}, "composite_channel": "nobody"},
+        {"composite_cfg": {"a": "markdown"}, "composite_channel": "other"},
     ],
 )
 def test_arguments_that_contradict_each_other_are_refused_before_anybody_is_asked(arguments):

@@ -1,4 +1,4 @@
-"""Several actions in one round: which count, in which order, and what the others are told."""
+"""Several actions in one round: the accepted ones, their order, and the notices for the others."""
 
 import json
 from typing import Any

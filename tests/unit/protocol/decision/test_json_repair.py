@@ -53,7 +53,7 @@ def test_what_can_only_have_meant_one_thing_is_mended(body: str, fields: dict[st
         '{"a": 1, ',
         '{"a": ',
         '{"a": "b", oops}',
-        '{"a": nobody}',
+        '{"a": unknown}',
         "{a: 1}",
         '{"a": 1}}{"b": 2}',
         '{"a": "b"} {"a": "c"}',

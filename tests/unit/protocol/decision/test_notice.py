@@ -49,12 +49,12 @@ AGENT = build_agent(ReadCaps(), parts=WORKFLOW.parts())
 def test_a_parameter_that_no_tool_has_is_refused(tool_id: str) -> None:
     spec = AGENT.tools[tool_id]
     (*_, example) = spec.examples
-    for extra, accepted in (({}, True), ({"nobody_knows": 1}, False)):
+    for extra, accepted in (({}, True), ({"unknown_key": 1}, False)):
         text = generation(call({"tool_id": tool_id, "params": {**example, **extra}}))
         verdict = judge(text, tools=AGENT.tools, allowed=AGENT.callable_ids)
         assert (verdict.accepted, codes(verdict)) == (accepted, [] if accepted else ["bad_params"])
         if not accepted:
-            assert "nobody_knows" in json.dumps(verdict.notices[0].extra)
+            assert "unknown_key" in json.dumps(verdict.notices[0].extra)
 
 
 def test_a_fence_that_nobody_closed_does_not_swallow_the_program() -> None:

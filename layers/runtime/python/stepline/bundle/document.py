@@ -22,7 +22,7 @@ def parse_document(name: str, text: str) -> Mapping[str, Any]:
         read = yaml.load(text, Loader=_Loader)  # noqa: S506 - the loader is a safe one
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f", line {mark.line + 1}" if mark else ""
+        where = f" at line {mark.line + 1}" if mark else ""
         what = "duplicate key" if isinstance(error, _TwiceError) else "not supported YAML"
         raise InputError(f"{name}{where}: {what}", code="bad_descriptor") from None
     except (yaml.YAMLError, RecursionError, ValueError):
