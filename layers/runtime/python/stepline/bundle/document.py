@@ -23,10 +23,10 @@ def parse_document(name: str, text: str) -> Mapping[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" at line {mark.line + 1}" if mark else ""
-        what = "duplicate key" if isinstance(error, _TwiceError) else "not supported YAML"
+        what = "duplicate key" if isinstance(error, _TwiceError) else "unsupported YAML"
         raise InputError(f"{name}{where}: {what}", code="bad_descriptor") from None
     except (yaml.YAMLError, RecursionError, ValueError):
-        raise InputError(f"{name} is not supported YAML", code="bad_descriptor") from None
+        raise InputError(f"{name} is not valid YAML, or uses an unsupported feature", code="bad_descriptor") from None
     if read is None:
         return {}
     if not isinstance(read, Mapping):
