@@ -93,7 +93,7 @@ def _speak_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         try:
             return listen(*given, **named)
         except SteplineError as error:
-            error.context.pop("told_chars", None)
+            error.context.pop("shown_chars", None)
             raise
 
     monkeypatch.setattr(sample, "listen", forgetful)

@@ -1,1 +1,1 @@
-"""The HTTP API: a table of endpoints, and how a request finds one."""
+"""The HTTP API: a table of endpoints, and the router that finds the one for a request."""

@@ -1,4 +1,4 @@
-"""Conversations: the list, one row, its events in pages, its title, and how far it was read."""
+"""Conversations: the list, one row, its events in pages, its title, and its read position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
-from stepline.delivery.effect import make_listing, tell_read
+from stepline.delivery.effect import make_listing, publish_read
 from stepline.delivery.event_page import EventPage, read_page
 from stepline.ingress.rename import rename
 from stepline.log.listed_conversations import list_conversations
@@ -24,7 +24,7 @@ WaitsFor = Literal["", "approval"]
 
 
 class ListQuery(StrictInput):
-    """A page of the list: `limit` rows behind the cursor `after`, with the words of `q` in their titles."""
+    """A page of the list: `limit` rows after the cursor `after`, with the words of `q` in their titles."""
 
     after: Annotated[str, Meta(max_length=CURSOR_MAX_CHARS)] = ""
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
@@ -32,14 +32,14 @@ class ListQuery(StrictInput):
 
 
 class EventsQuery(StrictInput):
-    """The last `turns` turns in front of event `before`; 0 is the end."""
+    """The last `turns` turns before event `before`; 0 is the end."""
 
     before: Annotated[int, Meta(ge=0, le=N_MAX)] = 0
     turns: Annotated[int, Meta(ge=1, le=50)] = 20
 
 
 class Title(StrictInput):
-    """A title; white space in it becomes single blanks."""
+    """A title; each run of white space becomes one space."""
 
     title: Annotated[str, Meta(min_length=1, max_length=400)]
 
@@ -51,11 +51,11 @@ class Mark(StrictInput):
 
 
 class ConversationRow(Value, omit_defaults=False):
-    """A conversation in the list. `unread_n` is the number of the first batch that the user has not read, 0 if there is none.
+    """A conversation in the list. `unread_n` is the number of the first batch that the user has not read, or 0.
 
-    Times are ISO-8601 in UTC; `started_at` is "" where it was not recorded. The row tells everything up to batch `n`; of
-    those, `active_n` is the newest one with something to read. `waits_for` says what an open turn waits for: a person's
-    `approval`, or "" for nothing.
+    Times are ISO-8601 in UTC; `started_at` is "" if it was not recorded. The row reflects all batches up to `n`; of
+    those, `active_n` is the newest one with something to read. `waits_for` names the reason why an open turn waits: a
+    person's `approval`, or "" for none.
     """
 
     conversation: str
@@ -71,21 +71,21 @@ class ConversationRow(Value, omit_defaults=False):
 
 
 class ConversationList(Value, omit_defaults=False):
-    """Rows, newest activity first; `next` is the cursor of the page behind them, "" for the last one."""
+    """Rows, newest activity first; `next` is the cursor of the next page, "" on the last one."""
 
     items: tuple[ConversationRow, ...]
     next: str
 
 
 def state_of(row: Listing) -> ConversationState:
-    """Return how a conversation stands."""
+    """Return the state of a conversation."""
     if row.open or row.waits_for:
         return "in_progress"
     return "error" if row.outcome == "error" else "idle"
 
 
 def make_row(row: Listing) -> ConversationRow:
-    """Return a row of the list as clients read it."""
+    """Return a row of the list in the form that clients read."""
     return ConversationRow(
         conversation=row.lane.conversation,
         title=row.title,
@@ -101,7 +101,7 @@ def make_row(row: Listing) -> ConversationRow:
 
 
 def listing_of(call: Call[Any, Any]) -> Listing:
-    """Return the row of the caller's conversation, from its log if there is none yet. Raises NotFoundError."""
+    """Return the row of the caller's conversation, made from its log if it has none yet. Raises NotFoundError."""
     journal, tail = call.tail()
     row = call.ports.log.listing(journal.lane) or make_listing(call.ports, journal.lane, tail)
     return replace(row, open=tail.state.status == "open")
@@ -122,7 +122,7 @@ def read_conversation(call: Call[Nothing, None]) -> ConversationRow:
 
 
 def read_events(call: Call[EventsQuery, None]) -> EventPage:
-    """Read the newest turns in front of an event, as the frames that `resume` sends."""
+    """Read the newest turns before an event, as the frames that `resume` sends."""
     return read_page(call.ports, call.timeline(), before=call.query.before, turns=call.query.turns)
 
 
@@ -132,11 +132,11 @@ def rename_conversation(call: Call[Nothing, Title]) -> None:
 
 
 def mark_read(call: Call[Nothing, Mark]) -> None:
-    """Record how far the user has read; a smaller number than before changes nothing."""
+    """Record the event up to which the user has read; a smaller number than before has no effect."""
     journal, tail = call.tail()
     n = min(call.body.n, tail.n)
     call.ports.log.mark_read(journal.lane, n)
-    tell_read(call.ports, journal.lane, n, user=call.principal.user)
+    publish_read(call.ports, journal.lane, n, user=call.principal.user)
 
 
 _CONVERSATION: Final = "/v1/conversations/{conversation}"

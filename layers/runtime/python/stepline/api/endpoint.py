@@ -27,7 +27,7 @@ from stepline.ports.channel import Inspect, Principal
 from stepline.timeline.fold import Timeline
 
 BODY_MAX_BYTES: Final = 256 * 1024
-"""The largest body of an endpoint that says nothing else."""
+"""The largest body of an endpoint, by default."""
 
 Query_co = TypeVar("Query_co", covariant=True)
 Body_co = TypeVar("Body_co", covariant=True)
@@ -36,7 +36,7 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class StrictInput(Value, forbid_unknown_fields=True):
-    """A query or body with no other fields than its own."""
+    """A query or body that refuses unknown fields."""
 
 
 class Nothing(StrictInput):
@@ -47,7 +47,7 @@ class Nothing(StrictInput):
 class Services:
     """The dependencies of the endpoints: the ports, the conversations folded so far, addresses and rules of this stage.
 
-    Without `uploads` nobody uploads, without `erasing` nothing is deleted.
+    Without `uploads` the stage accepts no uploads, without `erasing` nothing is deleted.
     """
 
     ports: Ports
@@ -60,10 +60,10 @@ class Services:
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[Query_co, Body_co]):
-    """A request that was understood: its caller, the values of its path, its query and its body.
+    """A decoded request: its caller, the values of its path, its query and its body.
 
-    `idempotency_key` is the header's, "" without it: endpoints that make something derive its id from the key, so that the
-    same request again finds what the first one made.
+    `idempotency_key` is the header's, or "". Endpoints that create an object derive its id from the key, so that a
+    repeated request finds the object of the first one.
     """
 
     services: Services
@@ -79,13 +79,13 @@ class Call(Generic[Query_co, Body_co]):
         return self.services.ports
 
     def uploads(self) -> UploadPorts:
-        """Return the ports of uploads. Raises NotFoundError where nobody uploads."""
+        """Return the ports of uploads. Raises NotFoundError if the stage accepts no uploads."""
         if self.services.uploads is None:
             raise NotFoundError("there is nothing here")
         return self.services.uploads
 
     def lane(self) -> Lane:
-        """Return the lane of the conversation in the path; a tenant or project there must be the caller's own.
+        """Return the lane of the conversation in the path; a tenant or project in it must be the caller's own.
 
         Raises NotFoundError.
         """
@@ -99,11 +99,11 @@ class Call(Generic[Query_co, Body_co]):
     def tail(self) -> tuple[Journal, Batch]:
         """Return the caller's conversation and its newest batch.
 
-        Raises NotFoundError: `conversation_deleted`, or `not_found`, it is another's or there is none.
+        Raises NotFoundError: `conversation_deleted`; or `not_found`, it is another user's or does not exist.
         """
         journal = Journal(self.ports, self.lane(), "api")
         tail = owned_tail(journal, self.principal.user)
-        if self.ports.ledger.lane is None:  # what put a batch has named its turn, too
+        if self.ports.ledger.lane is None:  # a call that put a batch has also named its turn
             self.ports.ledger.works_for(journal.lane)
         return journal, tail
 
@@ -115,22 +115,23 @@ class Call(Generic[Query_co, Body_co]):
 
 @dataclass(frozen=True, kw_only=True)
 class Redirect:
-    """An answer that sends the client to a short-lived address. Secret."""
+    """A response that sends the client to a short-lived address. Secret."""
 
     url: str
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """How one method of one path is answered.
+    """The handler of one method of one path.
 
-    `path` is a template, `/v1/conversations/{conversation}`; one name may be `{name+}` for as many parts as there are.
-    The types of `run` say the rest: `Call[ListQuery, Title]` has a query that is read from texts, and a body from JSON of at
-    most `body_bytes`; what it returns is the answer, which may be empty, or a `Redirect`.
-    It `counts` as a request of this kind; without one, as a read or a change by its method.
-    What `founds` takes a new name: no other answer leads there. `codes` are the codes of refusals beyond those that every endpoint has (`router.COMMON`), by status. The first line of
-    the docstring of `run` is the summary. `gives` are the names that its answer has values for, each by its JSON pointer: names
-    in paths of other endpoints, and parameters of its own query, for the next page.
+    `path` is a template, `/v1/conversations/{conversation}`; one name may be `{name+}`, which matches several parts.
+    The types of `run` define the rest: `Call[ListQuery, Title]` has a query that is read from texts, and a body that
+    is read from JSON of at most `body_bytes`; its return value is the answer, which may be empty, or a `Redirect`.
+    The endpoint `counts` as a request of this kind; without one, as a read or a change by its method. One that
+    `founds` accepts a new name, to which no other answer leads. `codes` are the codes of refusals in addition to
+    those of every endpoint (`router.COMMON`), by status. The first line of the docstring of `run` is the summary.
+    `gives` are the names that its answer has values for, each by its JSON pointer: names in paths of other endpoints,
+    and parameters of its own query, for the next page.
     """
 
     method: Method
@@ -146,7 +147,7 @@ class Endpoint:
 
     @cached_property
     def _types(self) -> tuple[Any, Any, Any]:
-        """The query, the body and the answer of `run`; read when they are asked for, since a call needs those of one row."""
+        """The query, the body and the answer of `run`; read on demand, since a call needs those of one row."""
         hints = get_type_hints(self.run)
         return (*get_args(hints["call"]), hints["return"])
 
@@ -158,12 +159,12 @@ class Endpoint:
 
     @property
     def body(self) -> type[Value] | None:
-        """The type of the body, None for an endpoint without one."""
+        """The type of the body; None for an endpoint without one."""
         return None if self._types[1] is NoneType else self._types[1]
 
     @property
     def answer(self) -> Any:
-        """The type of the answer, None for an empty one and for a redirect."""
+        """The type of the answer; None for an empty one and for a redirect."""
         return None if self._types[2] in (NoneType, Redirect) else self._types[2]
 
     @property
@@ -173,7 +174,7 @@ class Endpoint:
 
     @property
     def kind(self) -> RequestKind:
-        """The kind of its requests, which have rates."""
+        """The kind of its requests, which determines their rate."""
         return self.counts or ("reads" if self.method == "GET" else "changes")
 
 
@@ -181,4 +182,4 @@ OWNED: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {
     HTTPStatus.NOT_FOUND: ("not_found", "conversation_deleted"),
     HTTPStatus.CONFLICT: ("import_unfinished",),
 }
-"""The refusals of an endpoint of one conversation: another user's is not found, and one that moves in is not whole yet."""
+"""The refusals of an endpoint of one conversation: another user's is not found, an unfinished import is incomplete."""

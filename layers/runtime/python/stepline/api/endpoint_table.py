@@ -20,7 +20,7 @@ from stepline.api.endpoint import Call, Endpoint, Nothing
 from stepline.api.tenancy import erasure_endpoints, limit_endpoints, user_export
 
 
-def read_description(call: Call[Nothing, None]) -> dict[str, Any]:  # noqa: ARG001 - the same for all
+def read_description(call: Call[Nothing, None]) -> dict[str, Any]:  # noqa: ARG001 - the same for every caller
     """Read this OpenAPI description."""
     from stepline.api.openapi import render_openapi  # noqa: PLC0415 - developers ask for it, the page never does
 

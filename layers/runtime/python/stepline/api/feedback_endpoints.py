@@ -1,4 +1,4 @@
-"""Feedback: a user rates a turn, a machine does, and what was said in a period is counted and listed.
+"""Feedback: a user or a machine rates a turn, and the feedback of a period is counted and listed.
 
 Source: docs/concepts/http-api.md#feedback.
 """
@@ -42,9 +42,9 @@ After = Annotated[str, Meta(max_length=CURSOR_MAX_CHARS)]
 
 
 class UserFeedback(StrictInput):
-    """A reaction to a turn, with words; null withdraws what was said before, and keeps no words.
+    """A reaction to a turn, with words; null withdraws the earlier feedback, and keeps no words.
 
-    `ts` is the client's time (ISO-8601): it is kept and orders nothing.
+    `ts` is the client's time (ISO-8601): it is stored, but not used for ordering.
     """
 
     reaction: Reaction | None
@@ -53,7 +53,7 @@ class UserFeedback(StrictInput):
 
 
 class MachineFeedback(StrictInput):
-    """A finding of a machine about a turn, and how sure it is, 0.7 at least; without reaction and words it withdraws that."""
+    """A machine's finding about a turn, with a confidence of at least 0.7; without reaction and words, a withdrawal."""
 
     reaction: Reaction | None = None
     text: Words = ""
@@ -61,7 +61,7 @@ class MachineFeedback(StrictInput):
 
 
 class StandingFeedback(Value, omit_defaults=False):
-    """The feedback that stands, since `at`."""
+    """The current feedback, which was given `at`."""
 
     reaction: Reaction | None
     text: str
@@ -69,7 +69,7 @@ class StandingFeedback(Value, omit_defaults=False):
 
 
 class FeedbackTaken(Value, omit_defaults=False):
-    """The feedback that was taken; `cleared`: there is none any more."""
+    """The feedback that was accepted; `cleared`: there is none any more."""
 
     success: Literal[True]
     turn_id: str
@@ -79,7 +79,7 @@ class FeedbackTaken(Value, omit_defaults=False):
 
 
 class PeriodQuery(StrictInput):
-    """The period from `from` to `to`, both included; a day is meant to its end. `after` goes on behind a cursor."""
+    """The period from `from` to `to`, both included; a day means until its end. `after` is the cursor of the page."""
 
     since: Time = msgspec.field(name="from")
     until: Time = msgspec.field(name="to")
@@ -89,7 +89,7 @@ class PeriodQuery(StrictInput):
 class PeriodRates(Value, omit_defaults=False):
     """The rates of a period: of the `project`, or of the caller's `own` conversations.
 
-    With a cursor `next` they are those of the newest feedback, and the next page has older ones: counts add up.
+    If there is a cursor `next`, they cover the newest feedback, and the next page covers older ones: counts add up.
     """
 
     since: str = msgspec.field(name="from")
@@ -101,7 +101,7 @@ class PeriodRates(Value, omit_defaults=False):
 
 
 class PeriodFilter(StrictInput):
-    """The conversations rated between `start` and `end` (ISO-8601, both included), behind a cursor."""
+    """The conversations rated between `start` and `end` (ISO-8601, both included), after a cursor."""
 
     start: Time
     end: Time
@@ -118,7 +118,7 @@ class Window(Value, omit_defaults=False):
 
 
 class FeedbackCounts(Value, omit_defaults=False):
-    """Counts of a conversation: by origin, and by reaction of both together."""
+    """Counts of a conversation: by origin, and by reaction for both origins together."""
 
     total: int
     user: int
@@ -129,7 +129,7 @@ class FeedbackCounts(Value, omit_defaults=False):
 
 
 class FeedbackTurn(Value, omit_defaults=False):
-    """A turn, when it began, and the feedback on it."""
+    """A turn, its start time, and the feedback on it."""
 
     turn_id: str
     ts: str
@@ -137,7 +137,7 @@ class FeedbackTurn(Value, omit_defaults=False):
 
 
 class FeedbackConversation(Value, omit_defaults=False):
-    """A conversation with feedback of the period; `turns` are null unless they were asked for."""
+    """A conversation with feedback of the period; `turns` are null unless they were requested."""
 
     conversation_id: str
     last_activity_at: str
@@ -147,7 +147,7 @@ class FeedbackConversation(Value, omit_defaults=False):
 
 
 class FeedbackPeriod(Value, omit_defaults=False):
-    """Conversations, newest feedback first; `next_cursor` leads to those behind them, "" behind the last."""
+    """Conversations, newest feedback first; `next_cursor` leads to the next page, "" on the last one."""
 
     tenant: str
     project: str
@@ -157,13 +157,13 @@ class FeedbackPeriod(Value, omit_defaults=False):
 
 
 def rate_turn(call: Call[Nothing, UserFeedback]) -> StandingFeedback:
-    """Rate a turn that has ended, in place of what the user said before."""
-    return _standing(_take(call, _read_body(call, given_at=call.body.ts)))
+    """Rate a turn that has ended, replacing the user's earlier feedback."""
+    return _current(_submit(call, _read_body(call, given_at=call.body.ts)))
 
 
 def give_feedback(call: Call[Nothing, UserFeedback]) -> FeedbackTaken:
     """Rate a turn that has ended; `reaction` null clears that."""
-    said = _take(call, _read_body(call, given_at=call.body.ts))
+    said = _submit(call, _read_body(call, given_at=call.body.ts))
     return FeedbackTaken(
         success=True,
         turn_id=said.turn,
@@ -174,10 +174,10 @@ def give_feedback(call: Call[Nothing, UserFeedback]) -> FeedbackTaken:
 
 
 def rate_turn_by_machine(call: Call[Nothing, MachineFeedback]) -> StandingFeedback:
-    """Rate a turn of anybody in the project as a machine, which signs in as an admin."""
+    """Rate a turn of any user in the project as a machine, which signs in as an admin."""
     if not call.principal.is_admin:
         raise NotFoundError("no such conversation")
-    return _standing(_take(call, _read_body(call, origin="machine", confidence=call.body.confidence)))
+    return _current(_submit(call, _read_body(call, origin="machine", confidence=call.body.confidence)))
 
 
 def read_rates(call: Call[PeriodQuery, None]) -> PeriodRates:
@@ -211,20 +211,20 @@ def _read_body(call: Call[Nothing, Any], **fields: Any) -> Feedback:
     return Feedback(turn=call.path["turn"], at="", reaction=call.body.reaction, text=call.body.text, **fields)
 
 
-def _take(call: Call[Any, Any], said: Feedback) -> Feedback:
+def _submit(call: Call[Any, Any], said: Feedback) -> Feedback:
     owner = None
-    if said.origin == "user":  # a machine looks at many turns
+    if said.origin == "user":  # a machine rates many turns
         check_rate(call.ports, call.principal)
         owner = call.principal.user
     return submit_feedback(call.ports, call.services.history, call.lane(), said, user=owner).feedback
 
 
-def _standing(said: Feedback) -> StandingFeedback:
+def _current(said: Feedback) -> StandingFeedback:
     return StandingFeedback(reaction=said.reaction, text=said.text, at=said.at)
 
 
 def _query(call: Call[Any, Any], start: str, end: str) -> FeedbackQuery:
-    """Return the question that the caller may ask: of a project as its admin, or as one of the tenant, else of their own."""
+    """Return the query that the caller may run: as an admin on a project, else on the caller's own feedback."""
     here = call.principal
     tenant, project = call.path.get("tenant", here.tenant), call.path.get("project", here.project)
     elsewhere = project != here.project and not (here.role == "tenant_admin" and SEGMENT.fullmatch(project))
@@ -238,7 +238,7 @@ def _query(call: Call[Any, Any], start: str, end: str) -> FeedbackQuery:
 def _conversation(call: Call[Any, PeriodFilter], rows: list[FeedbackRow]) -> FeedbackConversation:
     newest = rows[-1]
     listing = call.ports.log.listing(newest.lane)
-    everybody = rates_of(rows)
+    rates = rates_of(rows)
     user, machine = (sum(row.origin == origin for row in rows) for origin in ORIGINS)
     by_turn = attrgetter("turn_at", "turn")
     turns = tuple(
@@ -254,12 +254,12 @@ def _conversation(call: Call[Any, PeriodFilter], rows: list[FeedbackRow]) -> Fee
         last_activity_at=listing.last_at if listing else newest.at,
         started_at=newest.started_at,
         feedback_counts=FeedbackCounts(
-            total=everybody.total,
+            total=rates.total,
             user=user,
             machine=machine,
-            ok=everybody.ok,
-            not_ok=everybody.not_ok,
-            neutral=everybody.neutral,
+            ok=rates.ok,
+            not_ok=rates.not_ok,
+            neutral=rates.neutral,
         ),
         turns=turns if call.body.include_turns else None,
     )

@@ -1,4 +1,4 @@
-"""Files of a conversation: those that its user may have, and links to their bytes.
+"""Files of a conversation: those that its user may read, and links to their bytes.
 
 Source: docs/concepts/http-api.md#files.
 """
@@ -20,11 +20,11 @@ from stepline.model.traversal import PATH_TEXT_MAX_CHARS
 from stepline.timeline.hosted_file import LINK_S, HostedFile, find_hosted, hosted_files
 
 TURNS_AT_ONCE: Final = 50
-"""The turns that one page looks at, at most."""
+"""The most turns that one page reads."""
 
 
 class FileQuery(StrictInput):
-    """The files of one turn, or a page: at least `limit` of them, behind the cursor `after`."""
+    """The files of one turn, or a page: at least `limit` of them, after the cursor `after`."""
 
     turn: Annotated[str, Meta(max_length=80)] = ""
     after: Annotated[str, Meta(max_length=80)] = ""
@@ -32,9 +32,9 @@ class FileQuery(StrictInput):
 
 
 class FileRow(Value, omit_defaults=False):
-    """A file at its newest version, which came `at` (ISO-8601, UTC). `versions` of this path were written in its turn.
+    """A file at its newest version, from `at` (ISO-8601, UTC). `versions` of this path were written in its turn.
 
-    `rn` is its resource name, `call_id` is "" for what a user or a bundle brought.
+    `rn` is its resource name; `call_id` is "" for a file from a user or a bundle.
     """
 
     logical_path: str
@@ -51,21 +51,21 @@ class FileRow(Value, omit_defaults=False):
 
 
 class FileList(Value, omit_defaults=False):
-    """Files, newest turn first; `next` is the cursor of the page behind them, "" for the last one."""
+    """Files, newest turn first; `next` is the cursor of the next page, "" on the last one."""
 
     items: tuple[FileRow, ...]
     next: str
 
 
 class LinkRequest(StrictInput):
-    """The logical path of a file, `fi:…`; what a browser must not show is saved, whatever is asked for."""
+    """The logical path of a file, `fi:…`; a file that a browser must not show is always downloaded."""
 
     path: Annotated[str, Meta(min_length=1, max_length=PATH_TEXT_MAX_CHARS)]
     disposition: Disposition = "download"
 
 
 class FileLink(Value, omit_defaults=False):
-    """An address at which whoever has it gets the file, from a host that is not ours. Secret."""
+    """An address on another host that gives the file to any client that has it. Secret."""
 
     url: str
     expires_in_s: int
@@ -75,7 +75,7 @@ class FileLink(Value, omit_defaults=False):
 
 
 def list_files(call: Call[FileQuery, None]) -> FileList:
-    """List the files of the conversation that its user may have, newest turn first."""
+    """List the files of the conversation that its user may read, newest turn first."""
     query, timeline = call.query, call.timeline()
     turns = [turn for turn in timeline.turns if query.turn in ("", turn)]
     if query.after:

@@ -1,4 +1,4 @@
-"""Import: a conversation that moves in, as the documents of an export.
+"""Import: a conversation from another deployment, as the documents of an export.
 
 Source: docs/how-to/move-conversations-in.md.
 """
@@ -21,11 +21,11 @@ from stepline.ingress.import_conversation import PASS_S, ImportInput, ImportStat
 from stepline.log.importing.import_document import Document, read_document
 
 BODY_BYTES: Final = 5_500_000
-"""An invocation has at most 6 MB; `packed` needs no escapes there, while documents as they are may take twice their size."""
+"""An invocation has at most 6 MB; `packed` needs no escapes, while plain documents may take twice their size."""
 UNPACKED_BYTES: Final = 24 * 1024 * 1024
-"""What the function has memory for."""
+"""The bytes that the function has memory for."""
 VALUES_MAX: Final = 3_000_000
-"""The most commas and brackets in them: the smallest values take 30 times the memory of their text."""
+"""The most commas and brackets in the documents: the smallest values take 30 times the memory of their text."""
 REFUSED: Final = (
     *(
         "bad_conversation",
@@ -48,10 +48,10 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 class ImportRequest(StrictInput):
-    """Documents of one conversation: as they are, or `packed`, which is their JSON array in gzip and Base64.
+    """Documents of one conversation: plain, or `packed`, which is their JSON array in gzip and Base64.
 
-    `uploads` are ids of uploads to this conversation, which have the bytes of its files. `bundle` is the one that goes on with it.
-    `remembered` is that of the last answer, if the same import is sent again.
+    `uploads` are ids of uploads to this conversation, which hold the bytes of its files. `bundle` is the one that
+    continues it. If the same import is sent again, `remembered` is that of the last answer.
     """
 
     documents: tuple[dict[str, Any], ...] = ()
@@ -62,14 +62,14 @@ class ImportRequest(StrictInput):
 
 
 def move_in(call: Call[Nothing, ImportRequest]) -> ImportStatus:
-    """Import a conversation: its documents become its log. While the answer is `unfinished`, the same is sent again."""
+    """Import a conversation: its documents become its log. While the answer is `unfinished`, send the same again."""
     body = call.body
     until_s = call.ports.clock.monotonic_s() + PASS_S
-    brought = ImportInput(
+    request = ImportInput(
         documents=_read_documents(body), uploads=body.uploads, bundle=body.bundle, remembered=body.remembered
     )
     return import_conversation(
-        call.ports, call.principal, call.path["conversation"], brought, until_s=until_s
+        call.ports, call.principal, call.path["conversation"], request, until_s=until_s
     )
 
 

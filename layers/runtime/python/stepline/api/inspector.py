@@ -1,8 +1,8 @@
 """The inspector's endpoints: rounds, requests, replies, the log, blocks, receipts and the export of a conversation.
 
-Requests, replies and the log are for owners whom the stage lets `inspect`, the system part for admins among them; the rest
-is any owner's.
-Source: docs/concepts/context.md#the-recorded-request.
+Requests, replies and the log are for owners whom the stage lets `inspect`, the system part for admins among them; the
+rest is any owner's.
+Source: docs/concepts/context.md#what-was-sent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OtherRound(StrictInput):
 
 
 class LogQuery(StrictInput):
-    """The batches after a number, at most so many."""
+    """The batches after the number `after`, at most `limit` of them."""
 
     after: Annotated[int, Meta(ge=0, le=999_999_999_999)] = 0
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
@@ -56,7 +56,7 @@ class BlockQuery(StrictInput):
 
 
 def list_conversation_rounds(call: Call[Nothing, None]) -> Rounds:
-    """List the turns and rounds of a conversation: when they ran, what they used, and what a cache missed."""
+    """List the turns and rounds of a conversation: their times, their usage, and their cache misses."""
     return list_rounds(_log(call))
 
 
@@ -95,12 +95,12 @@ def get_log(call: Call[LogQuery, None]) -> LogPage:
 
 
 def get_blocks(call: Call[BlockQuery, None]) -> BlocksView:
-    """Get the newest blocks at a logical path of the conversation, none if there is nothing."""
+    """Get the newest blocks at a logical path of the conversation; none if the path is empty."""
     return show_blocks(call.timeline().resolve(call.query.path), call.ports.artifacts)
 
 
 def get_receipts(call: Call[Nothing, None]) -> Receipts:
-    """Get what each turn and each round took in tokens, time, services and, where prices are known, dollars."""
+    """Get the tokens, time, services and, where prices are known, dollars of each turn and each round."""
     journal, tail = call.tail()
     batches = journal.since(0, upto=tail.n, consistent=True)
     prices = call.ports.of(tail.state.bundle).policy.prices

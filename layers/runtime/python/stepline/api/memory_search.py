@@ -1,7 +1,7 @@
-"""Search: what the caller's conversations said about a query, found by the index of memory.
+"""Search: passages of the caller's conversations about a query, found by the index of memory.
 
-An item is what was found at one path of a turn: a message, an answer, a summary, a note. Rows of turns that are over are
-searched, as the agent's own search does. Source: docs/concepts/http-api.md#search.
+An item is the passage at one path of a turn: a message, an answer, a summary, a note. Rows of turns that have ended are
+searched, as in the agent's own search. Source: docs/concepts/http-api.md#search.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from stepline.ports.memory_index import MemoryHit, MemoryQuery
 QUERY_MAX_CHARS: Final = 256
 ITEMS_MAX: Final = 50
 ROWS_MAX: Final = 200
-"""The rows that one query finds at most, over all of its pages: as many as the index ranks."""
+"""The most rows that one query finds over all of its pages: the number that the index ranks."""
 EXCERPT_CHARS: Final = 300
 ROWS_SHOWN: Final = 4
 """Rows of one text that an excerpt joins, the best ones in the order of the text."""
 WORD: Final = re.compile(r"[^\W_]+")
-"""A word, as the index counts them."""
+"""A word by the rules of the index."""
 
 Kind = Literal["user", "assistant", "summary", "attachment", "notes", "plans", "sources"]
 AnyKind = Literal["", "user", "assistant", "summary", "attachment", "notes", "plans", "sources"]
@@ -46,9 +46,9 @@ Text = Annotated[str, Meta(max_length=QUERY_MAX_CHARS)]
 
 
 class SearchQuery(StrictInput):
-    """The words of `q`: in one `conversation` or in all, of one `kind` or of those that are said, from `since` to `before`.
+    """The words of `q`: in one `conversation` or in all, of one `kind` or of `TARGETS`, from `since` to `before`.
 
-    Times are ISO-8601; `after` is the cursor of the page before.
+    Times are ISO-8601; `after` is the cursor of the previous page.
     """
 
     q: Annotated[str, Meta(min_length=1, max_length=QUERY_MAX_CHARS)]
@@ -68,7 +68,7 @@ class Excerpt(Value, omit_defaults=False):
 
 
 class SearchItem(Value, omit_defaults=False):
-    """A text that was found. `n` is the batch that ended its turn, or made the summary; `at` is ISO-8601 in UTC."""
+    """A found text. `n` is the batch that ended its turn, or made the summary; `at` is ISO-8601 in UTC."""
 
     conversation: str
     turn_id: str
@@ -79,7 +79,7 @@ class SearchItem(Value, omit_defaults=False):
 
 
 class SearchPage(Value, omit_defaults=False):
-    """Items, best first; `next` is "" for the last page. `behind`: some newer turns were not searched."""
+    """Items, best first; `next` is "" on the last page. `behind`: some newer turns were not searched."""
 
     items: tuple[SearchItem, ...]
     next: str
@@ -87,7 +87,7 @@ class SearchPage(Value, omit_defaults=False):
 
 
 class Weights(StrictInput):
-    """How much each part of a score counts; the index itself fixes how words and meaning count against each other."""
+    """The weight of each part of a score; the index itself fixes the weights of words and meaning."""
 
     semantic: Weight = 1.0
     lexical: Weight = 1.0
@@ -109,7 +109,7 @@ class SearchRequest(StrictInput):
 
 
 class SearchHit(Value, omit_defaults=False):
-    """A text that was found; `similarity` is null for one found by its words alone."""
+    """A found text; `similarity` is null for one found only by its words."""
 
     conversation_id: str
     turn_id: str
@@ -138,7 +138,7 @@ class SearchAnswer(Value, omit_defaults=False):
 
 
 class _MemorySearch(NamedTuple):
-    """A query. `at` is the time as of which it is answered: nothing newer is found, and recency counts from there."""
+    """A query. `at` is the time as of which it is answered: nothing newer is found, and recency is relative to it."""
 
     text: str
     conversation: str
@@ -160,8 +160,9 @@ class _PathHits(NamedTuple):
 def search(call: Call[SearchQuery, None]) -> SearchPage:
     """Search the caller's conversations by words and by meaning, best first.
 
-    A ranking has no keys to go on behind, so a cursor holds a place in it and the time of the first page: later pages are
-    answered as of then, and what is said meanwhile moves nothing. It belongs to its user and its query.
+    A ranking has no keys to continue after, so a cursor holds a position in it and the time of the first page: later
+    pages are answered as of that time, and newer messages do not shift them. A cursor belongs to its user and its
+    query.
     """
     query, mark = call.query, _mark(call)
     at, begin = _read_cursor(query.after, mark) if query.after else (utc(call.ports.clock.now()), 0)
@@ -173,12 +174,12 @@ def search(call: Call[SearchQuery, None]) -> SearchPage:
         before=query.before and read_utc(query.before, "before"),
         at=at,
     )
-    found, behind = _find(call, asked)
+    found, is_stale = _find(call, asked)
     end = begin + query.limit
     return SearchPage(
         items=tuple(_item(one, asked) for one in found[begin:end]),
         next=_write_cursor(at, end, mark) if end < len(found) else "",
-        behind=behind,
+        behind=is_stale,
     )
 
 
@@ -199,9 +200,9 @@ def search_project(call: Call[Nothing, SearchRequest]) -> SearchAnswer:
         at=utc(call.ports.clock.now()),
         recency=body.weights.recency,
     )
-    found, behind = _find(call, asked)
+    found, is_stale = _find(call, asked)
     hits = tuple(_hit(one, asked) for one in found[: body.limit])
-    warnings = {"weights_not_taken": body.weights.semantic != body.weights.lexical, "index_behind": behind}
+    warnings = {"weights_not_taken": body.weights.semantic != body.weights.lexical, "index_behind": is_stale}
     return SearchAnswer(
         user_id=here.user,
         effective_mode="semantic",
@@ -212,7 +213,7 @@ def search_project(call: Call[Nothing, SearchRequest]) -> SearchAnswer:
 
 
 def mark_words(text: str, query: str) -> tuple[Excerpt, ...]:
-    """Return a text in pieces: the words that the query has, too, and what stands between them."""
+    """Return a text in pieces: the words of the query, and the text between them."""
     words = {word.casefold() for word in WORD.findall(query)}
     pieces, end = [], 0
     for found in WORD.finditer(text):
@@ -224,7 +225,7 @@ def mark_words(text: str, query: str) -> tuple[Excerpt, ...]:
 
 
 def _find(call: Call[Any, Any], asked: _MemorySearch) -> tuple[list[_PathHits], bool]:
-    """Return the hits, best first, and whether newer turns were not searched.
+    """Return the hits, best first, and True if some newer turns were not searched.
 
     Raises NotFoundError for a conversation that is not the caller's; InputError `missing_query`; DependencyError.
     """
@@ -311,28 +312,28 @@ def _conversations(
 
 
 def _mark(call: Call[SearchQuery, None]) -> str:
-    """Return the word of a user and a query in a cursor: with another one it opens nothing."""
+    """Return the check word of a user and a query: a cursor is valid only with its own."""
     here, query = call.principal, call.query
     of = (query.q, query.conversation, query.kind, query.since, query.before)
     text = msgspec.json.encode((here.tenant, here.project, here.user, of))
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-def _write_cursor(at: str, place: int, mark: str) -> str:
-    return urlsafe_b64encode(msgspec.json.encode((at, place, mark))).decode().rstrip("=")
+def _write_cursor(at: str, position: int, mark: str) -> str:
+    return urlsafe_b64encode(msgspec.json.encode((at, position, mark))).decode().rstrip("=")
 
 
 def _read_cursor(text: str, mark: str) -> tuple[str, int]:
-    """Return a cursor's time and place. Raises InputError `bad_cursor`."""
+    """Return a cursor's time and position. Raises InputError `bad_cursor`."""
     try:
         raw = urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
-        at, place, of = msgspec.json.decode(raw, type=tuple[str, int, str])
-        fits = of == mark and read_utc(at, "after") == at and 0 < place < ROWS_MAX
+        at, position, of = msgspec.json.decode(raw, type=tuple[str, int, str])
+        fits = of == mark and read_utc(at, "after") == at and 0 < position < ROWS_MAX
     except (ValueError, InputError) as error:
         raise InputError("the cursor is not one of this search", code="bad_cursor") from error
     if not fits:
         raise InputError("the cursor is not one of this search", code="bad_cursor")
-    return at, place
+    return at, position
 
 
 _SEARCHED: Final = {**OWNED, HTTPStatus.BAD_REQUEST: ("missing_query", "bad_conversation")}

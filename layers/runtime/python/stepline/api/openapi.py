@@ -50,7 +50,7 @@ def render_openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
     for schema in components.values():
         if said := schema.get("description"):
-            schema["description"] = cleandoc(said)  # Python itself does so from 3.13 on
+            schema["description"] = cleandoc(said)  # Python does this itself from 3.13 on
     known = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for row in endpoints:
@@ -70,7 +70,7 @@ def render_openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def codes_of(endpoint: Endpoint) -> dict[HTTPStatus, tuple[str, ...]]:
-    """Return the codes of an endpoint's refusals by status, those of every endpoint included."""
+    """Return the codes of an endpoint's refusals by status, including those of every endpoint."""
     groups = [COMMON, endpoint.codes, *([OF_BODIES] if endpoint.body else [])]
     statuses = sorted({status for group in groups for status in group})
     return {
@@ -130,7 +130,7 @@ def _query_parameters(endpoint: Endpoint, components: Mapping[str, Any]) -> list
 
 
 def _links(endpoint: Endpoint, endpoints: Sequence[Endpoint]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield where an answer leads: to its next page, and to the endpoints whose names it gives, below its own ones."""
+    """Yield the links of an answer: to its next page, and to the endpoints whose names it gives, after its own ones."""
     values = {name: f"$response.body#{pointer}" for name, pointer in endpoint.gives.items()}
     page = {f"query.{name}": values[name] for name in endpoint.query.__struct_fields__ if name in values}
     own = {name: f"$request.path.{name}" for name in PATH_PARAMETER.findall(endpoint.path)}

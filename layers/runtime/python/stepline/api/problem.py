@@ -1,4 +1,4 @@
-"""Problems: the one form of a refusal over HTTP, with the same stable codes as on the websocket.
+"""Problems: the single form of a refusal over HTTP, with the same stable codes as on the websocket.
 
 Source: RFC 9457, Problem Details for HTTP APIs.
 """
@@ -65,7 +65,7 @@ _PHRASES: Final = {
 
 
 class Problem(Value, omit_defaults=False):
-    """A refusal. `code` is stable; `detail` is a sentence for people; `retryable`: the same request may be taken later."""
+    """A refusal. `code` is stable; `detail` is a sentence for people; `retryable`: it may be accepted later."""
 
     title: str
     status: int
@@ -77,18 +77,18 @@ class Problem(Value, omit_defaults=False):
 
 
 def status_of(error: SteplineError) -> HTTPStatus:
-    """Return the status of an error; of one that is ours alone it is 500."""
+    """Return the status of an error; 500 for an internal one."""
     known = _STATUS_OF_CODE.get(error.reason)
     return known or _STATUS.get(type(error), HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def phrase_of(status: HTTPStatus) -> str:
-    """Return the phrase of a status, as RFC 9110 has it; older Pythons name two of them by older ones."""
+    """Return the phrase of a status by RFC 9110; older Pythons use older phrases for two of them."""
     return _PHRASES.get(status, status.phrase)
 
 
 def make_problem(error: SteplineError) -> Problem:
-    """Return the problem of an error. What is ours alone is said without its words."""
+    """Return the problem of an error. The message of an internal error is left out."""
     status = status_of(error)
     ours = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     wait = error.context.get("retry_after_s", 0)

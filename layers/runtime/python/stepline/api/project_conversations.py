@@ -1,4 +1,4 @@
-"""Conversations in the older spelling: the list, how one stands, its details, and what was said in its turns.
+"""Conversations in the older spelling: the list, the state of one, its details, and the messages of its turns.
 
 Source: docs/concepts/http-api.md#the-older-spelling.
 """
@@ -28,7 +28,7 @@ from stepline.timeline.fold import Timeline
 from stepline.timeline.turn_messages import TurnMessage, turn_messages
 
 TEXT_MAX_CHARS: Final = 1_000_000
-"""The texts of one answer; a character is at most six bytes of it."""
+"""The most characters of texts in one answer; each takes at most six bytes of it."""
 
 Days = Annotated[int, Meta(ge=1, le=3650)]
 
@@ -73,7 +73,7 @@ class RecentList(Value, omit_defaults=False):
 
 
 class Standing(Value, omit_defaults=False):
-    """How a conversation stands; `meta` names its open turn."""
+    """The state of a conversation; `meta` names its open turn."""
 
     conversation_id: str
     state: ConversationState
@@ -82,7 +82,7 @@ class Standing(Value, omit_defaults=False):
 
 
 class MessageArtifact(Value, omit_defaults=False):
-    """A message. `data` has its text, if it was asked for."""
+    """A message. `data` has its text, if it was requested."""
 
     message_id: str
     type: str
@@ -121,7 +121,7 @@ class Details(Fetched, omit_defaults=False):
 
 
 class GivenFeedback(Value, omit_defaults=False):
-    """Feedback on a turn; a user is sure. `given_at`, in the answer about a period alone, is the time that the client named, or ""."""
+    """Feedback on a turn; a user's counts as certain. `given_at`, in answers about a period, is the client's time."""
 
     turn_id: str
     ts: str
@@ -133,7 +133,7 @@ class GivenFeedback(Value, omit_defaults=False):
 
 
 class RatedTurn(Value, omit_defaults=False):
-    """A turn with feedback, what its user said and was answered."""
+    """A turn with feedback, its user's message and the answer."""
 
     turn_id: str
     bundle_id: str
@@ -152,7 +152,7 @@ class Rated(Value, omit_defaults=False):
 
 
 def days_ago(call: Call[Any, Any], days: int) -> str:
-    """Return the time so many days ago."""
+    """Return the time `days` days ago."""
     return utc(call.ports.clock.now() - timedelta(days=days))
 
 
@@ -181,7 +181,7 @@ def list_recent(call: Call[RecentQuery, None]) -> RecentList:
 
 
 def read_status(call: Call[Nothing, None]) -> Standing:
-    """Read how a conversation stands."""
+    """Read the state of a conversation."""
     row = listing_of(call)
     return Standing(
         conversation_id=row.lane.conversation,
@@ -192,7 +192,7 @@ def read_status(call: Call[Nothing, None]) -> Standing:
 
 
 def read_details(call: Call[Nothing, None]) -> Details:
-    """Read what a conversation consists of, without its texts."""
+    """Read the parts of a conversation, without their texts."""
     timeline, row = call.timeline(), listing_of(call)
     fetched = _fetched(call, timeline, timeline.history, whole=False)
     return Details(
@@ -244,7 +244,7 @@ def read_rated(call: Call[Nothing, TurnFilter]) -> Rated:
 
 
 def make_given(given: Feedback | FeedbackRow, *, given_at: str | UnsetType = UNSET) -> GivenFeedback:
-    """Return a feedback as clients read it."""
+    """Return a feedback in the form that clients read."""
     return GivenFeedback(
         turn_id=given.turn,
         ts=given.at,

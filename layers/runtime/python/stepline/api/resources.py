@@ -1,6 +1,6 @@
 """Resources: files by their resource names, and by addresses that lead to a link.
 
-What is another's is not there, whichever part of a name or an address says so.
+Another user's file is not found, whichever part of a name or an address says so.
 Source: docs/concepts/http-api.md#files.
 """
 
@@ -25,7 +25,7 @@ from stepline.model.path import FilePath, from_physical
 from stepline.timeline.hosted_file import LINK_S, HostedFile
 
 TEXT_MAX_BYTES: Final = 512 * 1024
-"""The longest text that stands in an answer."""
+"""The longest text that an answer contains."""
 
 
 class NamedResource(StrictInput):
@@ -35,7 +35,7 @@ class NamedResource(StrictInput):
 
 
 class ResourceFacts(Value, omit_defaults=False):
-    """Facts of a file. `uri` is its address here, which leads to a new link each time; the links live `expires_in_s`. Secret."""
+    """Facts of a file. `uri` is its address here, which leads to a new link each time, valid `expires_in_s`. Secret."""
 
     uri: str
     filename: str
@@ -87,13 +87,13 @@ def read_resource(call: Call[Nothing, NamedResource]) -> Resource:
 
 
 def open_attachment(call: Call[Nothing, None]) -> Redirect:
-    """Lead to a file that came: `path` is its name, or `external/<kind>/attachments/<message>/<name>`."""
+    """Redirect to a received file: `path` is its name, or `external/<kind>/attachments/<message>/<name>`."""
     path = call.path["path"]
     return _lead(call, path if path.startswith("external/") else f"attachments/{path}")
 
 
 def open_produced(call: Call[Nothing, None]) -> Redirect:
-    """Lead to a file that the agent offered: `kind` is `files` or `outputs`, `path` goes on from there."""
+    """Redirect to a file that the agent offered: `kind` is `files` or `outputs`, `path` is below it."""
     return _lead(call, f"{call.path['kind']}/{call.path['path']}")
 
 

@@ -1,6 +1,6 @@
-"""The router: find the endpoint of a request, read what it carries, run it, and write the answer.
+"""The router: find the endpoint of a request, read its input, run it, and write the answer.
 
-What an endpoint refuses becomes a problem; a failure of ours passes, and the edge answers for it.
+A refusal of an endpoint becomes a problem; an internal failure is raised, and the edge answers for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stepline.model.ids import Lane
 from stepline.ports.channel import Principal
 
 ANSWER_MAX_BYTES: Final = 4 * 1024 * 1024
-"""A function's answer has at most 6 MB, in which the body is a text with each quote escaped."""
+"""A function's answer has at most 6 MB, in which the body is a string with each quote escaped."""
 JSON: Final = "application/json"
 KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 """An idempotency key: printable ASCII."""
@@ -40,17 +40,17 @@ OF_BODIES: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("limit_exceeded",),
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: ("media_type",),
 }
-"""The further ones of every endpoint that takes a body."""
+"""The additional refusals of every endpoint that has a body."""
 
-# No cache may keep what was answered to one user.
+# No cache may keep an answer to one user.
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request as its gateway gives it; names of headers are in small letters.
+    """A request in the form of its gateway; names of headers are in lower case.
 
-    Of the escapes in `path` API Gateway decodes all but `%25`, so a name's part is decoded once more.
+    API Gateway decodes all escapes in `path` but `%25`, so a name's part is decoded once more.
     """
 
     method: str
@@ -74,11 +74,11 @@ class Router:
     """Answers requests by a table of endpoints."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
-        """Compile the table; of two templates that match, the first one counts."""
+        """Compile the table; if two templates match, the first one wins."""
         self._table = [(endpoint.path.split("/"), endpoint) for endpoint in endpoints]
 
     def answer(self, services: Services, principal: Principal, request: Request) -> ApiResponse:
-        """Answer a request of an authenticated caller. Raises whatever is not a refusal but a failure of ours."""
+        """Answer a request of an authenticated caller. Raises errors that are internal failures and not refusals."""
         path: dict[str, str] = {}
         try:
             endpoint, path = self._find(request)
@@ -117,7 +117,7 @@ class Router:
 def _conceal(
     services: Services, principal: Principal, path: Mapping[str, str], error: SteplineError
 ) -> SteplineError:
-    """Return the refusal that the caller may see; what stands behind a name in the body is looked up there."""
+    """Return the refusal that the caller may see; a conversation named in the body is checked by its endpoint."""
     if "conversation" not in path:
         return error
     lane = Lane(tenant=principal.tenant, project=principal.project, conversation=path["conversation"])

@@ -10,7 +10,7 @@ from stepline.ingress.access import Grant, issue_ticket
 
 
 def make_ticket(call: Call[Nothing, None]) -> Grant:
-    """Make a ticket, which opens a websocket once within its seconds."""
+    """Make a ticket, which opens one websocket within its lifetime."""
     return issue_ticket(call.ports, call.principal, call.services.socket_url)
 
 

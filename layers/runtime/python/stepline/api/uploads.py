@@ -1,4 +1,4 @@
-"""Uploads: a slot for a file of a conversation, and the verdict about what was posted there.
+"""Uploads: a slot for a file of a conversation, and the verdict on the posted file.
 
 Source: docs/how-to/uploads.md.
 """
@@ -13,7 +13,7 @@ from stepline.ingress.upload import UploadGrant, UploadRequest, UploadStatus, re
 
 
 def begin_upload(call: Call[Nothing, UploadRequest]) -> UploadGrant:
-    """Begin an upload: the grant is the address and the fields of a form that takes one file."""
+    """Begin an upload: the grant is the address and the fields of a form for one file."""
     return start_upload(
         call.uploads(), call.principal, call.path["conversation"], call.body, key=call.idempotency_key
     )

@@ -1,1 +1,1 @@
-"""Delivery: frames to the clients that listen, and effects repeated from the log."""
+"""Delivery: frames for the clients that listen, and effects that can be repeated from the log."""

@@ -26,14 +26,14 @@ from stepline.model.tenancy.limits import (
 from stepline.model.usage import Usage
 
 SCARCE: Final = 100
-"""So many turns at once are few: where a budget has room for more, nobody counts them when one opens."""
+"""The number of concurrent turns that counts as few: if a budget has room for more, they are not counted."""
 HELD_S: Final = 60
-"""How long to wait for rounds, or uploads, that hold what is left of a budget."""
+"""How long to wait for rounds or uploads that hold the rest of a budget."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """The accounts that work counts for, from the user's to the tenant's, and the limits that hold for each."""
+    """The accounts to which work is charged, from the user's to the tenant's, and the limits of each."""
 
     scopes: tuple[Scope, ...]
     limits: tuple[Limits, ...]
@@ -77,10 +77,11 @@ def find_excess(
     size_bytes: int = 0,
     used: Mapping[Scope, Used] | None = None,
 ) -> Excess | None:
-    """Return the limit that leaves no room for this much; of several the one that lasts longest.
+    """Return the limit that leaves no room for this amount; of several, the one that lasts longest.
 
-    Nothing needs at least one token, one billionth and one byte, so that a limit which is reached is found. What uploads hold
-    leaves no room for files, and ends no work. `used` is the accounts' use, if it was read before. Raises DependencyError.
+    An amount of zero counts as one token, one billionth and one byte, so that a reached limit is found. Storage held by
+    uploads leaves no room for files, but ends no work. `used` is the accounts' usage, if it was read before. Raises
+    DependencyError.
     """
     used, now = read_used(ports, allowance) if used is None else used, ports.clock.now()
     found: list[Excess] = []
@@ -112,7 +113,7 @@ def _excesses(
 def _budgets(
     limits: Limits, used: Used, need: Amount
 ) -> Iterator[tuple[LimitCode, LimitWindow, int, int, int, int]]:
-    """Yield the budgets that there are: code, time, limit, what is spent and held of it, and what is wanted."""
+    """Yield the budgets that are set: code, time, limit, the amounts spent and held, and the amount wanted."""
     tokens, nanos = max(need.tokens, 1), max(need.nanos, 1)
     held_nanos = nanos_of(used.held_usd) or 0
     rows: tuple[tuple[LimitCode, LimitWindow, int | None, int, int, int], ...] = (
@@ -127,7 +128,7 @@ def _budgets(
 
 
 def least_round(ports: Ports) -> Amount:
-    """Return the least that a turn's first round holds: its output, by the price of the cheapest model here."""
+    """Return the minimum hold of a turn's first round: its output, at the price of the cheapest model here."""
     policy, at = ports.policy, utc(ports.clock.now())
     usage = Usage(output_tokens=ROUND_OUTPUT_TOKENS)
     prices = (policy.prices.nanos(model, usage, at) or 0 for model in policy.models.values())
@@ -135,9 +136,9 @@ def least_round(ports: Ports) -> Amount:
 
 
 def turns_within(scope: Scope, limits: Limits, used: Used, need: Amount) -> tuple[int, Excess] | None:
-    """Return how many turns an account's budgets have room for at once, if they are few, and the limit that says so.
+    """Return how many concurrent turns an account's budgets have room for, if they are few, and the limit that decides.
 
-    A turn that is open counts for what its round holds, or will hold: so what is held is room of theirs.
+    An open turn counts by the amount that its round holds, or will hold; held amounts therefore belong to open turns.
     """
     rooms = [
         (
@@ -151,9 +152,9 @@ def turns_within(scope: Scope, limits: Limits, used: Used, need: Amount) -> tupl
 
 
 def render_left(allowance: Allowance, used: tuple[Used, ...]) -> str:
-    """Return the line that tells the model what is left of its budgets; "" if it has none.
+    """Return the line that shows the model the rest of its budgets; "" if it has none.
 
-    `used` is that of each account, in order.
+    `used` is the usage of each account, in order.
     """
     tokens: list[tuple[int, str]] = []
     nanos: list[tuple[int, str]] = []

@@ -1,9 +1,9 @@
 """Effects beside the log: each is a function of one batch, idempotent by a name made from it.
 
-The writer does them after the put; a process that meets the batch again (a retry, a duplicate, the sweeper)
-does them again. Losing one is therefore a delay, and doing one twice is nothing.
+The writer performs them after the put; a process that finds the batch again (a retry, a duplicate, the sweeper)
+repeats them. A lost effect is therefore only a delay, and a repeated one changes nothing.
 
-The listing row of a conversation is such an effect: it carries the batch's n, so that a late writer loses.
+The listing row of a conversation is such an effect: it contains the batch's n, so that a late writer loses.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from stepline.ports.log import Listing
 logger = logging.getLogger(__name__)
 
 ROWS_MAX: Final = 1_000
-"""The rows of one turn that an index is told: each may be a request to a model, and a function's time is limited."""
+"""The most rows of one turn sent to an index: each may be a request to a model, and a function's time is limited."""
 
 
 FED: Final = frozenset({"conv.status", "chat.conversation.title"})
-"""Types of the events that a user's feed tells."""
+"""Types of the events in a user's feed."""
 
 
 def redo(ports: Ports, lane: Lane, batch: Batch) -> bool:
-    """Start the execution of a turn that this batch opened, took over, unparked or let begin; return True if it began now.
+    """Start the execution of a turn that this batch opened, took over, unparked or began; return True if it began now.
 
-    One that this batch has queued has none.
+    A turn that this batch has queued has no execution yet.
     """
     begins = any(isinstance(entry, Opened | TakenOver | ApprovalAnswered | Begun) for entry in batch.entries)
     if not begins or batch.state.queued:
@@ -53,7 +53,7 @@ def redo(ports: Ports, lane: Lane, batch: Batch) -> bool:
 
 
 def current_step(lane: Lane, batch: Batch) -> Step:
-    """Return the step at which this batch's open turn stands: the input of its epoch's execution."""
+    """Return the current step of this batch's open turn: the input of its epoch's execution."""
     state = batch.state
     return Step(
         tenant=lane.tenant,
@@ -71,9 +71,9 @@ def current_step(lane: Lane, batch: Batch) -> Step:
 def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Send the batch's events to the current subscribers, looked up after the put.
 
-    If the subscribers cannot be looked up, the events are not sent. That fails no step: the batch stands, a
-    retried step would not send it either, and an action that was just started would count as interrupted. The
-    next frame shows every client the gap, and a ping shows the loss of a last one.
+    If the subscribers cannot be looked up, the events are not sent. That does not fail the step: the batch is stored,
+    a retried step would not send it either, and an action that was just started would count as interrupted. The next
+    frame shows every client the gap, and a ping reveals the loss of the last one.
     """
     try:
         events = leaving_events(ports, lane, batch)
@@ -86,15 +86,15 @@ def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 def make_feed(lane: Lane, batch: Batch, events: Sequence[ClientEvent]) -> Feed | None:
     """Return the owner's feed of a batch: the events that change a row of the list; None without any."""
-    told = tuple(event for event in events if event.type in FED)
-    if not told:
+    listed = tuple(event for event in events if event.type in FED)
+    if not listed:
         return None
-    frame = FeedFrame(conversation=lane.conversation, n=batch.n, events=told)
+    frame = FeedFrame(conversation=lane.conversation, n=batch.n, events=listed)
     return Feed(user=batch.state.owner, frames=(encode_frame(frame),))
 
 
-def tell_read(ports: Ports, lane: Lane, n: int, *, user: str) -> None:
-    """Tell the user's feed that the conversation was read up to event `n`; a list that is read anew says so, too."""
+def publish_read(ports: Ports, lane: Lane, n: int, *, user: str) -> None:
+    """Send the read position `n` of the conversation to the user's feed; a newly read list contains it, too."""
     frame = encode_frame(FeedFrame(conversation=lane.conversation, read_n=n))
     try:
         ports.broadcast.send(lane, (), Feed(user=user, frames=(frame,)))
@@ -103,24 +103,23 @@ def tell_read(ports: Ports, lane: Lane, n: int, *, user: str) -> None:
 
 
 def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
-    """Return the frames of the batch's events that may leave, as JSON; none if it has no events."""
+    """Return the frames of the batch's public events, as JSON; none if it has no events."""
     return [encode_frame(frame) for frame in frame_batch(ports, lane, batch)]
 
 
 def frame_batch(ports: Ports, lane: Lane, batch: Batch) -> list[EventFrame]:
-    """Return the frames of the batch's events that may leave; none if it has no events.
+    """Return the frames of the batch's public events; none if it has no events.
 
-    Every frame, live or replayed, comes from here, so it is here that a batch is hydrated: a tail, as the
-    sweeper reads it, has its long texts elsewhere. A batch whose events are all withheld is framed all the
-    same: it is a link of the chain by which a client finds gaps. Raises DependencyError if a long text cannot
-    be read.
+    Every frame, live or replayed, is made here, so a batch is hydrated here: the tail that the sweeper reads has its
+    long texts elsewhere. A batch whose events are all withheld is framed nevertheless: it is a link of the chain by
+    which a client finds gaps. Raises DependencyError if a long text cannot be read.
     """
     events = leaving_events(ports, lane, batch)
     return [] if events is None else frame_leaving(lane, batch, events)
 
 
 def leaving_events(ports: Ports, lane: Lane, batch: Batch) -> tuple[ClientEvent, ...] | None:
-    """Return the batch's events that may leave; None if it has none at all. Raises DependencyError as above."""
+    """Return the batch's public events; None if it has no events at all. Raises DependencyError as above."""
     events = derive(hydrate(ports.artifacts, batch), lane)
     if not events:
         return None
@@ -131,13 +130,13 @@ def leaving_events(ports: Ports, lane: Lane, batch: Batch) -> tuple[ClientEvent,
 
 
 def frame_leaving(lane: Lane, batch: Batch, events: tuple[ClientEvent, ...]) -> list[EventFrame]:
-    """Return the frames of a batch's events that may leave."""
+    """Return the frames of a batch's public events."""
     state = batch.state
     return frame_events(lane.conversation, n=batch.n, prev=state.prev, claim=state.claim, events=events)
 
 
 def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> None:
-    """Post frames to one connection; its resume fetches those that do not arrive."""
+    """Post frames to one connection; its resume fetches those that are lost."""
     posting = GatewayBroadcast(
         subscriptions=ports.subscriptions, publisher=ports.publisher, meter=ports.meter, clock=ports.clock
     )
@@ -152,7 +151,7 @@ def project(ports: Ports, lane: Lane, batch: Batch) -> None:
 def make_listing(ports: Ports, lane: Lane, batch: Batch) -> Listing:
     """Return the listing row of a conversation whose newest batch is this one.
 
-    A mere title is no activity, and the answer to a request for an approval is nothing to read.
+    A title alone is not activity, and the answer to a request for an approval is not something to read.
     """
     state = batch.state
     row = Listing(
@@ -189,10 +188,10 @@ def make_listing(ports: Ports, lane: Lane, batch: Batch) -> Listing:
 
 
 def save_workspace(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Save the project of the turn that this batch closed, where conversations have a git history.
+    """Save the project of the turn that this batch closed, if conversations have a git history.
 
-    A turn before it that is not saved is saved first. What no retry can mend is logged: every later turn tries again.
-    The functions at the entrance, which may close a lost turn, keep no history and leave it to that, too.
+    Earlier turns that are not saved are saved first. A failure that no retry can fix is logged, and every later turn
+    tries again. Ingress functions, which may close a lost turn, keep no history and leave saving to later turns, too.
     """
     if ports.policy.workspace != "git" or not any(isinstance(entry, Closed) for entry in batch.entries):
         return
@@ -210,17 +209,17 @@ def save_workspace(ports: Ports, lane: Lane, batch: Batch) -> None:
         ports.meter.count(WORKSPACES_UNSAVED)
 
 
-def tells_memory(ports: Ports) -> bool:
-    """Return True if the end of a turn adds its rows to the index of memory, which reads no logs by itself."""
+def feeds_memory(ports: Ports) -> bool:
+    """Return True if the end of a turn adds its rows to the index of memory, because the index does not read logs."""
     return ports.memory is not None and not ports.memory.reads_logs
 
 
 def remember(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Add the rows of the turn that this batch closed, its range summaries among them, to an index that reads no logs.
 
-    Turns before it of which the index may not have been told come first: the process that ended one may have died behind
-    its closing batch, and no sweep looks behind an open turn. A batch of its own records each turn that was told. What no
-    retry can mend is logged and counted, and so is what a turn has beyond `ROWS_MAX` rows.
+    Earlier turns that the index may lack are added first: the process that ended one may have died after its closing
+    batch, and no sweep looks at turns before an open one. A separate batch records each added turn. Failures that no
+    retry can fix are logged and counted, and so are a turn's rows beyond `ROWS_MAX`.
     """
     index = ports.memory
     if index is None or index.reads_logs or not any(isinstance(entry, Closed) for entry in batch.entries):
@@ -249,7 +248,7 @@ def remember(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def _count_unwritten(ports: Ports, batch: Batch, error: SteplineError) -> None:
-    """Log and count an error that no retry can mend. Raises DependencyError: it is another."""
+    """Log and count an error that no retry can fix. Raises any other DependencyError."""
     if isinstance(error, DependencyError) and error.reason not in LOST_BODY_CODES:
         raise error
     logger.error("memory not written", exc_info=error, extra={"code": error.reason, "n": batch.n})
@@ -257,7 +256,7 @@ def _count_unwritten(ports: Ports, batch: Batch, error: SteplineError) -> None:
 
 
 def _record_remembered(journal: Journal, closed: int) -> None:
-    """Put a batch that says: the index was told of every turn up to the one that batch `closed` ended."""
+    """Put a batch that records: the index has every turn up to the one that batch `closed` ended."""
 
     def plan(tail: Batch) -> Draft | None:
         if not 0 < tail.state.unremembered <= closed:

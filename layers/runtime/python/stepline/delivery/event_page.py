@@ -1,7 +1,7 @@
 """A page of a conversation's events: the newest turns first, for a client that does not replay everything.
 
-Pages meet: the last batch of one is the one before the first of the next. A page begins where a turn opened; a turn that is
-larger than a page is cut between two batches.
+Pages are adjacent: the last batch of one directly precedes the first batch of the next. A page begins where a turn
+opened; a turn that is larger than a page is cut between two batches.
 Source: docs/concepts/http-api.md#events-in-pages.
 """
 
@@ -19,14 +19,14 @@ from stepline.timeline.fold import Timeline
 PAGE_MAX_BYTES: Final = 4 * 1024 * 1024
 """The JSON of a page's frames; a function's answer has at most 6 MB."""
 AHEAD: Final = 256
-"""The batches that are asked for at once: most pages are one query, and none reads many that it does not show."""
+"""The batches that one query reads: most pages need one query, and none reads many batches that it does not show."""
 
 
 class EventPage(Value, omit_defaults=False):
     """The frames of a page, oldest first, exactly as `resume` sends them.
 
-    `first_n` is the number of its first batch, 0 for an empty page: the page before it ends `before` that number. `more`:
-    there is one. `turns_before` counts the turns that opened before its first batch.
+    `first_n` is the number of its first batch, 0 for an empty page: the previous page ends `before` that number.
+    `more`: a previous page exists. `turns_before` counts the turns that opened before its first batch.
     """
 
     events: tuple[EventFrame, ...] = ()
@@ -36,7 +36,7 @@ class EventPage(Value, omit_defaults=False):
 
 
 def read_page(ports: Ports, timeline: Timeline, *, before: int, turns: int) -> EventPage:
-    """Return the last `turns` turns of the events in front of batch `before`; 0 is the end of the conversation.
+    """Return the last `turns` turns of the events before batch `before`; 0 is the end of the conversation.
 
     Raises DependencyError if a long text of a batch cannot be read.
     """
@@ -47,7 +47,7 @@ def read_page(ports: Ports, timeline: Timeline, *, before: int, turns: int) -> E
     if not begins:
         return EventPage()
     first, size = end, 0
-    whole, whole_first = 0, end  # up to the oldest turn that is there from its beginning
+    whole, whole_first = 0, end  # up to the oldest turn that is complete from its beginning
     for frames, n in _backwards(ports, timeline, begins[0], end):
         size += sum(len(encode_frame(frame)) for frame in frames)
         if size > PAGE_MAX_BYTES and first < end:
@@ -69,7 +69,7 @@ def read_page(ports: Ports, timeline: Timeline, *, before: int, turns: int) -> E
 def _backwards(
     ports: Ports, timeline: Timeline, begin: int, end: int
 ) -> Iterator[tuple[list[EventFrame], int]]:
-    """Yield the frames and the number of each batch from `begin` on and in front of `end`, the newest first."""
+    """Yield the frames and the number of each batch from `begin` on and before `end`, newest first."""
     while end > begin:
         start = max(begin, end - AHEAD)
         batches = timeline.since(start - 1, end - 1)

@@ -1,8 +1,8 @@
 """Following: send one client its frames from a server that holds the connection, from the log and then live.
 
-It subscribes to the feed before it reads the log, so nothing falls between the two; duplicates are left out,
-and gaps (`prev` shows those of events, the character offset those of text) are read. A feed that is cut
-therefore costs a read, and no event is lost, repeated or out of order.
+It subscribes to the feed before it reads the log, so no event is lost between the two; duplicates are dropped, and
+gaps (`prev` shows those of events, the character offset those of text) are read from the log. An interrupted feed
+therefore costs a read, but no event is lost, repeated or out of order.
 Source: docs/how-to/redis.md#serving-clients.
 """
 
@@ -40,7 +40,7 @@ def follow(
 
     Raises:
         NotFoundError: the conversation is absent or foreign.
-        DependencyError: the log does not answer; the client asks again, from its cursor.
+        DependencyError: the log does not answer; the client retries from its cursor.
     """
     follower = Follower(ports, lane, after=after, claim=claim, have=have or {})
     with following as heard:
@@ -63,7 +63,7 @@ class Follower:
         self._tail: Batch | None = None
 
     def catch_up(self) -> list[bytes]:
-        """Return everything that the log has and the client has not, then a sync frame with the position."""
+        """Return everything in the log that the client lacks, then a sync frame with the position."""
         missed = self._journal.since(self._cursor, consistent=True)
         tail = missed[-1] if missed else self._newest()
         frames = [
@@ -125,19 +125,21 @@ class Follower:
             return []
         if frame.off > have:
             return self.catch_up()  # lost text is stored within a second
-        return [self._tell(replace(frame, off=have, text=frame.text[have - frame.off :]))]
+        return [self._frame_text(replace(frame, off=have, text=frame.text[have - frame.off :]))]
 
     def _stored_text(self, tail: Batch) -> list[bytes]:
         self._go_over(tail.state.claim)
         if tail.state.claim < self._claim:
             return []
         stored = running_text(self._ports, self._lane, tail, self._have)
-        return [self._tell(frame) for body in stored if isinstance(frame := decode_frame(body), DeltaFrame)]
+        return [
+            self._frame_text(frame) for body in stored if isinstance(frame := decode_frame(body), DeltaFrame)
+        ]
 
     def _go_over(self, claim: int) -> None:
         if claim > self._claim:
             self._claim, self._have = claim, {}
 
-    def _tell(self, frame: DeltaFrame) -> bytes:
+    def _frame_text(self, frame: DeltaFrame) -> bytes:
         self._have[frame.lane] = frame.off + len(frame.text)
         return encode_frame(frame)

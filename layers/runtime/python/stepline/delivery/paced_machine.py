@@ -1,7 +1,7 @@
-"""A state machine within its quotas: what runs is listed once, and every other question and start waits for its turn.
+"""A state machine within its quotas: running executions are listed once, and other requests wait for their quota.
 
-Step Functions refills a bucket of requests for each action, account and region, and ingress asks from the same bucket:
-a sweep takes half of the smaller regions' quota.
+Step Functions refills a bucket of requests for each action, account and region, and ingress uses the same bucket, so a
+sweep uses half of the smaller regions' quota.
 Source: docs/concepts/log.md#the-sweep.
 """
 
@@ -18,24 +18,24 @@ from stepline.ports.machine import ExecutionStatus, Machine
 
 @dataclass(frozen=True)
 class RequestQuota:
-    """A bucket of `burst` requests into which `per_s` flow."""
+    """A bucket of `burst` requests that refills by `per_s` a second."""
 
     burst: int
     per_s: float
 
     def within(self, seconds: float) -> int:
-        """Return how many requests it allows in so many seconds from full."""
+        """Return how many requests a full bucket allows in `seconds`."""
         return self.burst + int(self.per_s * seconds)
 
 
 DESCRIBES: Final = RequestQuota(125, 5)
 """Half of 250 and 10 a second; three regions have 300 and 15."""
 STARTS: Final = RequestQuota(150, 75)
-"""Half of 300 and 150 a second. Stops are as rare as turns beyond their deadline, and share them."""
+"""Half of 300 and 150 a second. Stops are as rare as turns beyond their deadline, and share this quota."""
 
 
 class Bucket:
-    """A quota that several threads draw on; it begins full."""
+    """A quota that several threads share; it begins full."""
 
     def __init__(self, quota: RequestQuota, clock: Clock) -> None:
         self._quota, self._clock = quota, clock
@@ -44,7 +44,7 @@ class Bucket:
         self._at_s = clock.monotonic_s()
 
     def take(self) -> None:
-        """Take one request out, and wait until it is there; requests are served in the order in which they came."""
+        """Take one request out, and wait until it is available; requests are served in order of arrival."""
         with self._lock:
             now_s = self._clock.monotonic_s()
             refilled = self._left + (now_s - self._at_s) * self._quota.per_s
@@ -57,12 +57,12 @@ class Bucket:
 class PacedMachine:
     """A `Machine` for one sweep. Thread-safe.
 
-    `listed` are the executions that ran when the sweep began: they are alive without a question. One that has ended since is
-    met by the next sweep, or by its event.
+    `listed` are the executions that ran when the sweep began: they count as alive without a request. One that has ended
+    since is found by the next sweep, or by its event.
     """
 
     def __init__(self, machine: Machine, clock: Clock) -> None:
-        """List what runs, and begin with full buckets."""
+        """List the running executions, and begin with full buckets."""
         self.listed = machine.running()
         self._machine = machine
         self._describes, self._starts = Bucket(DESCRIBES, clock), Bucket(STARTS, clock)

@@ -1,11 +1,11 @@
 """Posting: send frames to the connections that listen; a connection that cannot keep up catches up by resume.
 
-    takes it             gets the frames in order, whatever happens to the others
-    cannot take it now   is tried again a few times, from the frame that failed; then it is left to its resume
-    was just left        gets one try a batch, until it takes one again
+    accepts a frame      gets the frames in order, independent of the others
+    cannot accept it     is tried again a few times, from the frame that failed; then it is left to its resume
+    was just left        gets one try per batch, until it accepts one again
     is gone              loses its subscription
 
-A step waits for slow connections together, for less than a second a batch; a gateway that answers late is
+A step waits for all slow connections together, for less than a second per batch; a gateway that answers late is
 asked once.
 Source: docs/concepts/streaming.md#durable-events.
 """
@@ -35,21 +35,21 @@ PATIENCE_S: Final = 1.0
 """Seconds after the first try during which a batch is tried again: a slow gateway makes each try long."""
 
 QUIET_S: Final = 10.0
-"""Seconds for which a connection that was left is not retried."""
+"""Seconds for which a skipped connection is not retried."""
 
 PendingFrames: TypeAlias = Mapping[str, Sequence[bytes]]
-"""The frames that each connection has yet to get."""
+"""The frames that each connection has not received yet."""
 
 UnsentFrames: TypeAlias = Sequence[bytes] | None
-"""The frames that a connection could not take; None if it is gone."""
+"""The frames that a connection could not accept; None if it is gone."""
 
 PostOne: TypeAlias = Callable[[str, Sequence[bytes]], UnsentFrames]
 PostAll: TypeAlias = Callable[[PostOne, PendingFrames], Mapping[str, UnsentFrames]]
-"""Posts to each connection, one after the other or at once; its `PostOne` touches only the publisher."""
+"""Posts to each connection, in sequence or concurrently; its `PostOne` uses only the publisher."""
 
 
 def in_turn(post: PostOne, waiting: PendingFrames) -> Mapping[str, UnsentFrames]:
-    """Post to one connection after the other."""
+    """Post to the connections in sequence."""
     return {connection: post(connection, frames) for connection, frames in waiting.items()}
 
 
@@ -57,7 +57,7 @@ def in_turn(post: PostOne, waiting: PendingFrames) -> Mapping[str, UnsentFrames]
 class GatewayBroadcast:
     """Broadcast through the gateway that holds the connections.
 
-    Its frames go out whatever the pace: running text gives way to them where the account's rate is reached.
+    Its frames are sent at any pace: running text yields to them when the account's rate is reached.
     """
 
     subscriptions: Subscriptions
@@ -78,30 +78,30 @@ class GatewayBroadcast:
         self._post(lane, waiting, watcher=feed.user)
 
     def deliver(self, lane: Lane, connection: str, frames: Sequence[bytes]) -> None:
-        """Post frames to one connection; its resume asks for those that do not arrive."""
+        """Post frames to one connection; its resume requests those that are lost."""
         self._post(lane, {connection: frames})
 
     def _post(self, lane: Lane, waiting: PendingFrames, *, watcher: str = "") -> None:
         until_s = self.clock.monotonic_s() + PATIENCE_S
         everyone = len(waiting)
         waiting = self._try(lane, waiting, watcher, everyone)
-        behind = [connection for connection in waiting if self._is_quiet(connection)]
-        waiting = {connection: left for connection, left in waiting.items() if connection not in behind}
+        quiet = [connection for connection in waiting if self._is_quiet(connection)]
+        waiting = {connection: left for connection, left in waiting.items() if connection not in quiet}
         for pause_s in PAUSES_S:
             if not waiting or self.clock.monotonic_s() >= until_s:
                 break
             self.clock.pause(secrets.SystemRandom().uniform(pause_s / 2, pause_s))
             waiting = self._try(lane, waiting, watcher, everyone)
-        self._leave([*behind, *waiting])
+        self._leave([*quiet, *waiting])
 
     def _try(self, lane: Lane, waiting: PendingFrames, watcher: str, everyone: int) -> PendingFrames:
-        """Post to each of the connections that still wait, of `everyone`; return the frames that are left."""
-        behind: dict[str, Sequence[bytes]] = {}
+        """Post to each connection that still waits, of `everyone`; return the remaining frames."""
+        pending: dict[str, Sequence[bytes]] = {}
         posted = 0
         over: list[str] = []
         for connection, left in self.post_all(partial(self._post_frames, over), waiting).items():
             if left:
-                behind[connection] = left
+                pending[connection] = left
                 posted += len(waiting[connection]) - len(left)
                 continue
             self._quiet_until_s.pop(connection, None)
@@ -114,7 +114,7 @@ class GatewayBroadcast:
             self.meter.count(POSTS_OVER_LIMIT, len(over))
         if is_rate(len(over), everyone):
             self.pace.refused()
-        return behind
+        return pending
 
     def _post_frames(self, over: list[str], connection: str, frames: Sequence[bytes]) -> UnsentFrames:
         for at, frame in enumerate(frames):

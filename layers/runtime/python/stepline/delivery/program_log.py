@@ -1,6 +1,6 @@
-"""The log of a running program on its way to those who watch: what is new of it, and after a reconnect all of it.
+"""The delivery of a running program's log to its watchers: new text, and after a reconnect the whole log.
 
-Its supervisor only stores it. The conversation's log says whether the program still runs, and under which claim.
+The supervisor only stores it. The conversation's log says whether the program still runs, and under which claim.
 
 Source: docs/concepts/streaming.md#the-log-of-a-program.
 """
@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 
 
 def post_log(ports: Ports, lane: Lane, turn: str, call: str) -> int:
-    """Post what the newest copy of a log has more than the one before; return the number of frames.
+    """Post the text that the newest copy of a log adds to the previous one; return the number of frames.
 
-    There are none if its program no longer runs: its end is an event. Raises DependencyError.
+    Returns 0 if its program no longer runs: its end is an event. Raises DependencyError.
     """
     tail = Journal(ports, lane, "output").tail(consistent=True)
     if (tail.state.turn, tail.state.running) != (turn, call):
@@ -42,12 +42,12 @@ def post_log(ports: Ports, lane: Lane, turn: str, call: str) -> int:
 
 
 def load_log(ports: Ports, lane: Lane, tail: Batch) -> RunningLog | None:
-    """Return the log of the call that runs; None if it has none, or if it cannot be read now."""
+    """Return the log of the running call; None if it has none, or if it cannot be read now."""
     try:
         body = ports.artifacts.get(log_key(lane, tail.state.turn, tail.state.running))
     except NotFoundError:
         return None
-    except DependencyError as error:  # events are not held up by it
+    except DependencyError as error:  # a missing log must not delay events
         logger.warning("log not read", extra={"code": error.reason})
         return None
     return msgspec.json.decode(body, type=RunningLog)
@@ -56,7 +56,7 @@ def load_log(ports: Ports, lane: Lane, tail: Batch) -> RunningLog | None:
 def log_frames(
     ports: Ports, lane: Lane, tail: Batch, log: RunningLog, have: Mapping[str, int]
 ) -> list[bytes]:
-    """Return a log beyond what a client has, in frames: without its text where the event of its end is withheld."""
+    """Return the part of a log that a client lacks, in frames; without its text if the event of its end is withheld."""
     call = tail.state.running
     ending = ProgramLog(execution_id=call, text=log.text, log_bytes=log.end)
     event = make_event(ending, tail.at, tail.state.turn, "update")

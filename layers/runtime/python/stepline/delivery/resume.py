@@ -1,4 +1,4 @@
-"""Resume: a client gets exactly the events it missed, and goes over to live without a gap.
+"""Resume: a client gets exactly the events that it missed, and switches to live events without a gap.
 
 Subscribe first, then read strongly, then send: batches appended meanwhile arrive live as well, and the
 client merges both by event number and character offset.
@@ -38,7 +38,7 @@ def resume(
 
     Raises:
         NotFoundError: the conversation is absent, foreign, or deleted (`conversation_deleted`).
-        InputError: `resume_beyond_end`, it has no event `after`.
+        InputError: `resume_beyond_end`, the conversation has no event `after`.
     """
     journal = Journal(ports, lane, "resume")
     end = owned_tail(journal, user)
@@ -66,11 +66,11 @@ def resume(
 
 
 def pong(ports: Ports, lane: Lane, *, user: str, connection: str) -> None:
-    """Tell a connection the newest event number of its conversation, and the place at which its turn waits."""
+    """Send a connection the newest event number of its conversation, and its turn's position in the queue."""
     tail = owned_tail(Journal(ports, lane, "ping"), user)
     place = queue_position(ports, lane, tail.state)
     if place == 1:
-        begin_queued(ports)  # whoever freed a slot may have died before it let the next one begin
+        begin_queued(ports)  # a process that freed a slot may have died before it began the next turn
     frame = PongFrame(conversation=lane.conversation, n=newest_event(tail), place=place)
     deliver(ports, lane, connection, [encode_frame(frame)])
 
@@ -85,7 +85,7 @@ def running_text(ports: Ports, lane: Lane, tail: Batch, have: Mapping[str, int])
     if tail.state.status != "open":
         return []
     if tail.state.running:
-        from stepline.delivery.program_log import load_log, log_frames  # noqa: PLC0415 - lanes, for most resumes in vain
+        from stepline.delivery.program_log import load_log, log_frames  # noqa: PLC0415 - most resumes need no program log
 
         log = load_log(ports, lane, tail)
         return log_frames(ports, lane, tail, log, have) if log else []

@@ -1,7 +1,8 @@
-"""Settlement: the counters of a user, a project and a tenant are brought to what a conversation has spent.
+"""Settlement: charge the spending of a conversation to the counters of its user, project and tenant.
 
-An effect of a batch like any other: it is done after the put, and again by whoever meets the batch again. The totals are in
-the state of the batch, and the conversation's row says what of them was charged before, so each token is charged once.
+It is an effect of a batch like any other: performed after the put, and repeated when a process finds the batch again.
+The totals are in the state of the batch, and the conversation's row records the amounts charged before, so each token
+is charged once.
 Source: docs/concepts/tenants.md.
 """
 
@@ -27,7 +28,7 @@ Charged: TypeAlias = Literal["done", "full", "old"]
 
 
 def settle_account(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Charge what the conversation has spent up to this batch, and take back the hold of its round.
+    """Charge the conversation's spending up to this batch, and release the hold of its round.
 
     Raises DependencyError `account_contended`.
     """
@@ -39,9 +40,9 @@ def charge(
 ) -> Charged:
     """Charge a batch's totals, with a hold and within limits, if there are any.
 
-    Return `full` if a limit has no room for it, `old` if a later batch was charged before; nothing was changed then.
+    Return `full` if a limit has no room for it, `old` if a later batch was charged before; neither changes anything.
 
-    Raises DependencyError `account_contended`: others were first too often.
+    Raises DependencyError `account_contended`: other writers were faster too often.
     """
     scopes = scopes_of(lane.tenant, lane.project, batch.state.owner)
 
@@ -55,7 +56,7 @@ def charge(
 
 
 def charge_upload(ports: Ports, lane: Lane, user: str, size_bytes: int) -> None:
-    """Count a file that a user has uploaded for a conversation; it goes with it. Raises DependencyError as above."""
+    """Count a user's uploaded file of a conversation, until that is deleted. Raises DependencyError as above."""
     scopes = scopes_of(lane.tenant, lane.project, user)
     _post(ports, lane, lambda account: plan_upload(account, scopes, size_bytes))
 
@@ -65,7 +66,7 @@ def hold_storage(
 ) -> bool:
     """Hold the bytes of an upload within the limits of each account; return False if one has no room for them.
 
-    A hold that is there lasts longer then, and one that was settled stays so. Raises DependencyError as above.
+    An existing hold is extended, and a settled one stays settled. Raises DependencyError as above.
     """
     ports.accounts.end_holds(scopes, ports.clock.now())
 
@@ -76,7 +77,7 @@ def hold_storage(
 
 
 def settle_storage(ports: Ports, lane: Lane, user: str, upload_id: str, *, taken: bool) -> None:
-    """Take back what an upload held, and count its file if it was taken; once. Raises DependencyError as above."""
+    """Release an upload's hold, and count its file if it was accepted; once. Raises DependencyError as above."""
     scopes = scopes_of(lane.tenant, lane.project, user)
 
     def plan(account: Account) -> ChargePlan | Charged:
@@ -86,9 +87,9 @@ def settle_storage(ports: Ports, lane: Lane, user: str, upload_id: str, *, taken
 
 
 def _post(ports: Ports, lane: Lane, plan: Callable[[Account], ChargePlan | Charged]) -> Charged:
-    """Post what is planned from the newest row of a conversation, again while others are first.
+    """Post a plan made from the newest row of a conversation, again as long as other writers are faster.
 
-    What takes back a hold that was taken back at its end is planned again without the holds.
+    If a plan releases a hold that has already expired, it is made again without the holds.
     """
     ended = False
     for attempt in range(TRIES):

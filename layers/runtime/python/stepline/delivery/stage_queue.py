@@ -1,9 +1,9 @@
-"""The stage's queue: a turn beyond the bound waits for a slot of the stage, and begins when one comes free.
+"""The stage's queue: a turn beyond the bound waits for a slot of the stage, and begins when one is free.
 
-A turn that has an execution holds one of the stage's slots; like the slots of accounts it comes and goes with the mark of
-its lane. Whoever frees one lets the first of those who wait begin, and so does whoever has just queued one: the slot may
-have come free in between. Without a bound nothing is read or written here.
-Source: docs/concepts/log.md#queued-turns.
+A turn that has an execution holds one of the stage's slots; like the slots of accounts, it is taken and released with
+the mark of its lane. A process that frees a slot begins the first waiting turn, and so does a process that has just
+queued one: a slot may have become free in between. Without a bound nothing is read or written here.
+Source: docs/concepts/log.md#in-line.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from stepline.ports.log import STAGE_GROUP, Slot, Slots, stage_scope
 logger = logging.getLogger(__name__)
 
 QUEUE_SCAN_MAX: Final = 40
-"""So many of the first turns are looked at: some of them may not be able to begin now."""
+"""The most turns read from the head of the queue: some of them may not be able to begin now."""
 
 EXTRA: Final = "extra"
-"""The group of slots beyond the bound: of turns that begin only to end."""
+"""The group of slots beyond the bound, for turns that begin only to end."""
 
 Tried: TypeAlias = Literal["begun", "gone", "full", "failed"]
 
 
 def free_mark(ports: Ports, lane: Lane, upto: int) -> None:
-    """Remove a lane's open mark unless it is newer than batch `upto`, and let a turn begin that waits for its slot."""
+    """Remove a lane's open mark unless it is newer than batch `upto`, and begin a turn that waits for its slot."""
     ports.log.clear_open(lane, upto)
     begin_queued(ports)
 
 
 def follow_parking(ports: Ports, lane: Lane, tail: Batch) -> None:
-    """List a parked turn as one that waits, and remove its open mark, perhaps again: the sweeper has nothing to do for it."""
+    """List a parked turn as waiting, and remove its open mark, perhaps again: the sweeper has nothing to do for it."""
     parked_at = tail.state.parked
     if not parked_at:
         return
@@ -55,10 +55,10 @@ def follow_parking(ports: Ports, lane: Lane, tail: Batch) -> None:
 
 
 def begin_queued(ports: Ports) -> None:
-    """Let turns begin that wait, the longest waiting first, as long as the stage has a free slot.
+    """Begin queued turns, the longest waiting first, as long as the stage has a free slot.
 
-    One that cannot begin now must not keep the ones behind it from their turn. Nothing is raised: whoever frees the next
-    slot does it again, and so does the sweeper.
+    A turn that cannot begin now does not block the ones after it. Raises nothing: the process that frees the next slot
+    tries again, and so does the sweeper.
     """
     if not ports.policy.open_turns:
         return
@@ -73,13 +73,13 @@ def begin_queued(ports: Ports) -> None:
 
 
 def _spread(rows: list[QueuedTurn], bound: int) -> list[QueuedTurn]:
-    """Return the rows from one of the first on: the more turns end at once, the more rows they choose from."""
+    """Return the rows from a random one of the first on: the more turns end at once, the more rows they choose from."""
     start = secrets.randbelow(min(len(rows), groups_of(bound))) if rows else 0
     return rows[start:] + rows[:start]
 
 
 def _try_in_turn(ports: Ports, rows: list[QueuedTurn]) -> list[Tried]:
-    """Let turns begin up to the first that finds the stage full."""
+    """Begin turns up to the first that finds the stage full."""
     tried: list[Tried] = []
     for row in rows:
         tried.append(try_to_begin(ports, row))
@@ -89,9 +89,9 @@ def _try_in_turn(ports: Ports, rows: list[QueuedTurn]) -> list[Tried]:
 
 
 def try_to_begin(ports: Ports, turn: QueuedTurn) -> Tried:
-    """Let a queued turn begin if the stage has a free slot, or has no bound any more.
+    """Begin a queued turn if the stage has a free slot, or has no bound any more.
 
-    `gone`: it does not wait any more, and is taken out of the queue. `failed`: it cannot begin now, for whatever reason.
+    `gone`: it no longer waits, and is removed from the queue. `failed`: it cannot begin now, for any reason.
     """
     try:
         batch = _commit(ports, turn)
@@ -108,7 +108,7 @@ def try_to_begin(ports: Ports, turn: QueuedTurn) -> Tried:
 
 
 def _commit(ports: Ports, turn: QueuedTurn) -> Batch | Literal["gone", "full"]:
-    # The model calls of this process are of another conversation, if it has made any.
+    # Model calls of this process, if there are any, belong to another conversation.
     journal = Journal(with_fields(ports, ledger=Ledger()), turn.lane, "begin")
 
     def plan(tail: Batch) -> Draft | Literal["gone", "full"]:
@@ -131,7 +131,7 @@ def _commit(ports: Ports, turn: QueuedTurn) -> Batch | Literal["gone", "full"]:
 
 
 def begun_entry(ports: Ports, state: State, queued_at: str) -> Begun:
-    """Return the record that the turn of a state waits no longer."""
+    """Return the record that the turn of a state no longer waits."""
     return Begun(n=state.queued, turn=state.turn, at=utc(ports.clock.now()), queued_at=queued_at)
 
 
@@ -146,7 +146,7 @@ def _follow(ports: Ports, turn: QueuedTurn, batch: Batch) -> None:
 
 
 def free_stage_slot(ports: Ports) -> Slot | None:
-    """Return a free slot of the stage, from a group that chance chooses; None if all are taken."""
+    """Return a free slot of the stage, from a random group; None if all are taken."""
     bound = ports.policy.open_turns
     groups = secrets.SystemRandom().sample(range(groups_of(bound)), groups_of(bound))
     for group in groups:
@@ -159,7 +159,7 @@ def free_stage_slot(ports: Ports) -> Slot | None:
 
 
 def extra_stage_slot() -> Slot:
-    """Return a slot beyond the bound, for a turn that begins only to end: in a moment it is over."""
+    """Return a slot beyond the bound, for a turn that begins only to end at once."""
     return Slot(scope=stage_scope(EXTRA), index=secrets.randbelow(10**9))
 
 
@@ -169,12 +169,12 @@ def groups_of(bound: int) -> int:
 
 
 def queued_turn(ports: Ports, lane: Lane, state: State) -> QueuedTurn | None:
-    """Return the turn of a state as it stands in the queue; None if it does not wait there."""
+    """Return the queue entry of a state's turn; None if it is not queued."""
     batch = ports.log.get(lane, state.queued, consistent=True) if state.queued else None
     return QueuedTurn(lane=lane, n=batch.n, at=batch.at) if batch else None
 
 
 def queue_position(ports: Ports, lane: Lane, state: State) -> int:
-    """Return the place at which a turn waits now, 1 if it is the next; 0 if it does not wait."""
+    """Return the current queue position of a turn, 1 if it is the next; 0 if it does not wait."""
     turn = queued_turn(ports, lane, state)
     return ports.log.count_queued(before=turn) + 1 if turn else 0

@@ -1,7 +1,6 @@
 """Access: allowed origins, and tickets or bearer tokens of a trusted issuer.
 
-A ticket opens a connection
-for a client that has shown a token, or renews an open one.
+A ticket opens a connection for a client that has shown a token, or renews an open one.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def authenticate(
         AuthError: `origin_not_allowed`, then `unauthorized` or `auth_expired`.
         DependencyError: the ticket or token cannot be checked now.
     """
-    # First, so that a foreign site does not use up a ticket that it got hold of.
+    # First, so that a foreign site cannot use up a stolen ticket.
     check_origin(shown.origin, allowed_origins)
     if shown.ticket:
         return tickets.redeem(shown.ticket)
@@ -47,17 +46,17 @@ def authenticate(
 
 
 def check_origin(origin: str, allowed: Sequence[str]) -> None:
-    """Refuse a browser of a foreign site; a client without an Origin header is no browser. Raises AuthError.
+    """Refuse a browser of a foreign site; a client without an Origin header is not a browser. Raises AuthError.
 
-    Browsers write an origin in one way, so it is compared letter by letter. `null` is sent by pages without a
-    site (a sandboxed frame, a file), so it is refused even if it is in `allowed`.
+    Browsers write an origin in one canonical form, so it is compared exactly. Pages without a site (a sandboxed frame,
+    a file) send `null`, so it is refused even if it is in `allowed`.
     """
     if origin and (origin == "null" or origin not in allowed):
         raise AuthError("this origin may not connect", code="origin_not_allowed")
 
 
 class Grant(Value):
-    """A ticket, its lifetime, and the websocket it opens. Secret."""
+    """A ticket, its lifetime, and the websocket that it opens. Secret."""
 
     ticket: str
     expires_in_s: int
@@ -74,7 +73,7 @@ def issue_ticket(ports: Ports, principal: Principal, url: str) -> Grant:
 def renew(ports: Ports, connection: str, old: Principal, ticket: str) -> Principal:
     """Replace a connection's principal by a later token of the same user, even after the old one has expired.
 
-    The connection's subscriptions last as long.
+    The connection's subscriptions are extended, too.
 
     Raises:
         AuthError: the ticket is not valid, or it is another user's; it is used up either way.

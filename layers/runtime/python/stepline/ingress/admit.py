@@ -3,8 +3,8 @@
     idle, asks for an answer → [in, turn opened]        open → [in]
     idle, does not           → [in]                     idle, steers → [in, dropped]
 
-`model.wire.live_event` holds the table of events and what each does. The batch, the message's row and the
-listing's open mark are one transaction. A turn that the stage has no room for is opened all the same, and waits in line
+`model.wire.live_event` holds the table of events and their effects. The batch, the message's row and the listing's
+open mark are one transaction. A turn that the stage has no room for is opened nevertheless, and is queued
 (`ingress/enqueue.py`). Source: docs/concepts/log.md#admission.
 """
 
@@ -44,12 +44,12 @@ Fate: TypeAlias = Literal["opened", "joined", "kept", "dropped"]
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """One event from outside, before it has a place in the log.
+    """One event from outside, before it is in the log.
 
-    `kind` is the sender's name for it; `reactive` is None if the sender left that to the kind. `source` names
-    the service that acts for the user. `timezone` is the user's, if known. `bundle` is the one that the conversation
-    is to have, by its name on the stage; "" names none. `uploads` are ids of uploads, which become attachments;
-    `uploaded_bytes` are those of its attachments that were uploads, and were counted then.
+    `kind` is the sender's name for it; `reactive` is None if the kind decides. `source` names the service that acts
+    for the user. `timezone` is the user's, if known. `bundle` is the bundle requested for the conversation, by its
+    name on the stage; "" names none. `uploads` are ids of uploads, which become attachments; `uploaded_bytes` is the
+    size of its attachments that were uploads, which has been counted already.
     """
 
     message_id: str
@@ -68,7 +68,7 @@ class Arrival:
 
 @dataclass(frozen=True, kw_only=True)
 class Admitted:
-    """The place of a message in the log: its batch, the kind it became, and whether it was there before."""
+    """The position of a message in the log: its batch, its resulting kind, and whether it is a duplicate."""
 
     batch: Batch
     event: str
@@ -76,7 +76,7 @@ class Admitted:
 
     @property
     def fate(self) -> Fate:
-        """The event's fate: it opened a turn, joined the open one, is kept for the next, or was dropped."""
+        """The event's outcome: it opened a turn, joined the open one, is kept for the next, or was dropped."""
         if any(isinstance(entry, Dropped) for entry in self.batch.entries):
             return "dropped"
         if any(isinstance(entry, Opened) for entry in self.batch.entries):
@@ -96,14 +96,14 @@ def admit(
 ) -> Admitted:
     """Put the message into the conversation's log, once, start or check its execution, and publish it.
 
-    Its sender's `connection` is subscribed until `until_s`. Without `founds` the conversation must exist
-    already. `allowance` is the sender's, if it was read before.
+    Its sender's `connection` is subscribed until `until_s`. Without `founds` the conversation must already exist.
+    `allowance` is the sender's, if it was read before.
 
     Raises:
-        InputError: `message_id_taken`, by an event of another source; the errors of `choose_bundle`.
-        NotFoundError: the conversation belongs to another user, or does not exist.
-        LimitError: `stopped`, `limit_tokens`, `limit_usd`, `limit_storage`, `limit_turns`, `queue_full`; of a steer never.
-        BusyError: the lane is contended; the client sends again.
+        InputError: `message_id_taken`, by an event of another source; the errors of `choose_bundle`. NotFoundError:
+            the conversation belongs to another user, or does not exist. LimitError: `stopped`, `limit_tokens`,
+            `limit_usd`, `limit_storage`, `limit_turns`, `queue_full`; not for a steer. BusyError: the lane is
+            contended; the client sends again.
     """
     journal = Journal(ports, lane, "admit")
     allowed = allowance or read_allowance(ports, lane.tenant, lane.project, arrival.user)
@@ -118,7 +118,7 @@ def admit(
             used = check_admission(ports, allowed, draft, uploaded_bytes=arrival.uploaded_bytes)
             return enqueue(ports, lane, allowed, draft, used)
         except LimitError:
-            said = ports.log.admitted(lane, arrival.message_id)  # sent again: it was allowed then
+            said = ports.log.admitted(lane, arrival.message_id)  # sent again: it was allowed before
             if said is None:
                 raise
             return again(said)
@@ -134,7 +134,7 @@ def admit(
 
     batch = journal.commit(plan, on_duplicate=again)
     ports.ledger.works_for(lane, batch.state.turn)
-    if event_of(batch).steers:  # first of all: a running step waits for it
+    if event_of(batch).steers:  # first, because a running step waits for it
         ports.signals.notify(lane, batch.n)
     if connection:
         ports.subscriptions.subscribe(lane, connection, until_s, arrival.user)
@@ -194,15 +194,15 @@ def settle_request(
 
 
 def carry_out(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Start or check the turn of a batch, publish it, and let turns begin if it queued its own. It may be done again."""
+    """Start or check the turn of a batch, publish it, and begin queued turns if it queued its own. Idempotent."""
     see_to(ports, lane, batch)
     publish(ports, lane, batch)
     if batch.queues:
-        begin_queued(ports)  # a slot may have come free in between
+        begin_queued(ports)  # a slot may have become free in between
 
 
 def see_to(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Start the execution of a turn this batch opened, unparked or let begin; otherwise check that an open turn is alive."""
+    """Start the execution of a turn that this batch opened, unparked or began, or check that an open turn is alive."""
     if batch.queues:
         ports.meter.count(TURNS_QUEUED)
     if redo(ports, lane, batch):
@@ -214,9 +214,9 @@ def see_to(ports: Ports, lane: Lane, batch: Batch) -> None:
 def draft_admission(
     ports: Ports, lane: Lane, arrival: Arrival, tail: Batch, *, asked: ApprovalRequested | None = None
 ) -> Draft:
-    """Plan the batch that admits this message after `tail`, at which a person was `asked` for an approval.
+    """Plan the batch that admits this message after `tail`, whose turn may wait for the approval `asked`.
 
-    A steer withdraws the request, and any message that comes too late for an answer settles it; others wait.
+    A steer withdraws the request, and any message after its time settles it; other messages wait.
     """
     n, now = tail.n + 1, ports.clock.now()
     bundle = choose_bundle(ports, arrival, tail)
@@ -244,10 +244,10 @@ def draft_admission(
 
 
 def choose_bundle(ports: Ports, arrival: Arrival, tail: Batch) -> str:
-    """Return the conversation's bundle: its first message names it, and no later one changes it.
+    """Return the conversation's bundle: its first message names it, and no later message changes it.
 
-    Raises InputError: `another_bundle`, the conversation has another one; `unknown_bundle`, the stage has none of this
-    name, or no longer has it.
+    Raises InputError: `another_bundle`, the conversation has another one; `unknown_bundle`, the stage has no bundle of
+    this name, or no longer has it.
     """
     named = "" if arrival.bundle == DEFAULT_BUNDLE else arrival.bundle
     bundle = tail.state.bundle if tail.n else named
@@ -262,7 +262,7 @@ def choose_bundle(ports: Ports, arrival: Arrival, tail: Batch) -> str:
 
 
 def _verdict(asked: ApprovalRequested, event: Inbound, now: datetime) -> ApprovalVerdict | None:
-    """Return the verdict that an event is for a request; None if it waits with the parked turn."""
+    """Return the verdict that an event gives on a request; None if the event waits with the parked turn."""
     if event.steers:
         return "withdrawn"
     return "expired" if asked.is_expired(now) else None
@@ -290,16 +290,16 @@ def _make_inbound(arrival: Arrival, *, at: str, idle: bool) -> Inbound:
 
 
 def _credit(ports: Ports, event: Inbound) -> int:
-    """Return the rounds that an event adds; its payload may ask for another number where events add any."""
+    """Return the rounds that an event adds; its payload may request another number if events add any."""
     standard = ports.policy.event_credit
     return int(event.payload.get(CREDIT, standard)) if standard > 0 else 0
 
 
 class EventReceipt(Value):
-    """The place of a submitted event: batch `n` of the conversation, its kind, and its fate.
+    """The result of a submitted event: batch `n` of the conversation, its kind, and its outcome.
 
-    It `opened` turn `turn_id`, `joined` that open turn, is `kept` for the next one, or was `dropped`, since
-    there was nothing to steer. A `duplicate` was there before.
+    It `opened` turn `turn_id`, `joined` that open turn, is `kept` for the next one, or was `dropped`, because there was
+    nothing to steer. A `duplicate` was in the log before.
     """
 
     n: int
@@ -310,7 +310,7 @@ class EventReceipt(Value):
 
 
 def make_receipt(admitted: Admitted) -> EventReceipt:
-    """Return the standing of an admitted event."""
+    """Return the receipt of an admitted event."""
     return EventReceipt(
         n=admitted.batch.n,
         kind=admitted.event,

@@ -1,6 +1,6 @@
-"""Limits at the entrance: what a message may still open or join is asked before it enters the log.
+"""Limits at ingress: check whether a message may open or join a turn before it enters the log.
 
-A steer and a stop enter always: they end work. What is refused here leaves no trace in the log.
+A steer and a stop are always admitted, because they end work. A refused message leaves no trace in the log.
 Source: docs/concepts/tenants.md.
 """
 
@@ -34,16 +34,16 @@ from stepline.ports.log import Slot, Slots
 
 MINUTE_S: Final = 60
 STEERS: Final = 10
-"""A steer is counted like a message; so many times the limit of messages may steer, so that nobody floods a log with them."""
+"""Steers are counted like messages, but up to this multiple of the limit, so that no client floods a log with them."""
 BUSY_S: Final = 15
-"""How long to wait for a turn of others to end."""
+"""How long to wait for another turn to end."""
 
 
 def check_rate(ports: Ports, principal: Principal, *, steers: bool = False) -> Allowance:
-    """Count one message of a user, and return the user's allowance; a refused one counts too, and so does one sent again.
+    """Count one message of a user, and return the user's allowance; refused and repeated messages count, too.
 
     Raises:
-        LimitError: `rate_limited`, with a sentence and `retry_after_s` that say when to try again.
+        LimitError: `rate_limited`, with the time to retry in its sentence and in `retry_after_s`.
         DependencyError: the table does not answer.
     """
     allowance = read_allowance(ports, principal.tenant, principal.project, principal.user)
@@ -76,7 +76,7 @@ def check_request(ports: Ports, principal: Principal, kind: RequestKind) -> None
 
 
 def claim_storage(ports: Ports, lane: Lane, allowance: Allowance, wanted: WantedHold) -> bool:
-    """Hold the storage of a file that may come; return False where no storage is limited, and nothing is held.
+    """Hold the storage of an expected file; return False if storage is not limited and nothing is held.
 
     Raises LimitError `limit_storage`, DependencyError.
     """
@@ -84,7 +84,7 @@ def claim_storage(ports: Ports, lane: Lane, allowance: Allowance, wanted: Wanted
         return False
     if not hold_storage(ports, lane, allowance.scopes, allowance.limits, wanted):
         excess = find_excess(ports, allowance, size_bytes=wanted.size_bytes)
-        if excess is None or excess.code != "limit_storage":  # the room has come back since
+        if excess is None or excess.code != "limit_storage":  # room has become free since
             excess = Excess(code="limit_storage", kind="user", window="held", retry_after_s=HELD_S)
         raise _limit_error(excess)
     return True
@@ -93,10 +93,10 @@ def claim_storage(ports: Ports, lane: Lane, allowance: Allowance, wanted: Wanted
 def check_admission(
     ports: Ports, allowance: Allowance, draft: Draft, *, uploaded_bytes: int = 0
 ) -> Mapping[Scope, Used]:
-    """Refuse a draft that opens or joins a turn beyond a budget, or brings files beyond the storage.
+    """Refuse a draft that opens or joins a turn beyond a budget, or adds files beyond the storage.
 
-    `uploaded_bytes` of its files count already. A turn that opens needs as much as its first round holds at least. Return
-    the use of the accounts, as far as it was read.
+    `uploaded_bytes` of its files are counted already. A new turn needs the minimum hold of its first round. Return the
+    usage of the accounts, as far as it was read.
 
     Raises LimitError `stopped`, `limit_tokens`, `limit_usd`, `limit_storage`; DependencyError.
     """
@@ -122,7 +122,7 @@ def _opens(draft: Draft) -> bool:
 def _bound(
     ports: Ports, allowance: Allowance, used: Mapping[Scope, Used]
 ) -> Iterator[tuple[Scope, int, Excess]]:
-    """Yield the accounts whose turns at once are bounded: to how many, and by which limit."""
+    """Yield the accounts whose concurrent turns are bounded, with the number and the limit that sets it."""
     for scope, limits in allowance.pairs():
         bounds = []
         if (most := limits.turns_at_once) is not None:
@@ -136,11 +136,11 @@ def _bound(
 def claim_slots(
     ports: Ports, lane: Lane, allowance: Allowance, draft: Draft, used: Mapping[Scope, Used]
 ) -> Slots | None:
-    """Return the slots that the turn of a draft takes with its open mark; None where turns at once are not bounded.
+    """Return the slots that the turn of a draft takes with its open mark; None if concurrent turns are not bounded.
 
-    They are bounded by a limit of their own, and for a turn that opens by a budget, by what is `used` of it, that has room for
-    a few alone. A turn that goes on after an answer takes slots, too, beyond the limit if need be. Raises LimitError
-    `limit_turns`, `limit_tokens`, `limit_usd`.
+    They are bounded by a separate limit, and for a new turn also by a budget that, after the amount `used`, has room
+    for only a few. A turn that continues after an answer takes slots, too, beyond the limit if necessary. Raises
+    LimitError `limit_turns`, `limit_tokens`, `limit_usd`.
     """
     opens = _opens(draft)
     limited = list(_bound(ports, allowance, used if opens else {}))
@@ -162,7 +162,7 @@ def claim_slots(
 
 
 def _limit_error(excess: Excess, reason: str = "") -> LimitError:
-    """Return the error that tells a client of a limit."""
+    """Return the error that reports a limit to a client."""
     sentence = limit_sentence(excess.code, excess.names)
     return LimitError(
         f"{sentence} ({reason})" if reason else sentence, code=excess.code, retry_after_s=excess.retry_after_s

@@ -1,7 +1,7 @@
 """An answer to a request for an approval: it unparks the turn, once, and its call runs, runs edited, or does not run.
 
-The batch, the row of the message and the open mark are one transaction, as for a message that opens a turn. An answer
-after its time is recorded as `expired`, and the turn goes on without the call.
+The batch, the row of the message and the open mark are one transaction, as for a message that opens a turn. A late
+answer is recorded as `expired`, and the turn continues without the call.
 Source: docs/concepts/log.md#parked-turns.
 """
 
@@ -46,7 +46,7 @@ class ApprovalAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class Settled:
-    """The place of an answer in the log, its verdict as recorded, and whether it was there before."""
+    """The position of an answer in the log, its recorded verdict, and whether it is a duplicate."""
 
     batch: Batch
     verdict: ApprovalVerdict
@@ -62,16 +62,16 @@ def answer_request(
     until_s: int = 0,
     allowance: Allowance | None = None,
 ) -> Settled:
-    """Put the answer into the log, once, and start the execution that goes on with it.
+    """Put the answer into the log, once, and start the execution that continues with it.
 
     Its sender's `connection` is subscribed until `until_s`. `allowance` is the sender's, if it was read before: no
-    budget refuses an answer, and the turn takes its slot of turns at once again.
+    budget refuses an answer, and the turn takes its slot of concurrent turns again.
 
     Raises:
         NotFoundError: the conversation belongs to another user, or does not exist.
-        InputError: `approval_not_pending`, nobody is asked about this call, or somebody has answered already;
-            `approval_not_editable`, a program is allowed or denied as it is; `message_id_taken`; `bad_message`, its
-            parameters are no JSON, or nested deeper than those of an event.
+        InputError: `approval_not_pending`, no approval of this call is pending, or it was answered already;
+            `approval_not_editable`, a program can only be allowed or denied; `message_id_taken`; `bad_message`, its
+            parameters are not JSON, or nested deeper than those of an event.
         LimitError: the words are longer than WORDS_MAX_CHARS; `stopped`, no call may run now; `queue_full`.
         BusyError: the lane is contended; the client sends again.
     """
@@ -113,7 +113,7 @@ def answer_request(
 
 
 def _allowed(ports: Ports, lane: Lane, answer: ApprovalAnswer, allowance: Allowance, draft: Draft) -> Draft:
-    """Return the draft with the slots of its turn, or queued. While work is stopped, no answer but a denial is taken."""
+    """Return the draft with the slots of its turn, or queued. While work is stopped, only a denial is accepted."""
     if answer.verdict != "denied":
         check_stopped(allowance)
     return enqueue(ports, lane, allowance, draft)
@@ -124,7 +124,7 @@ def _draft(ports: Ports, answer: ApprovalAnswer, tail: Batch, asked: ApprovalReq
     n, now = tail.n + 1, ports.clock.now()
     verdict: ApprovalVerdict = "expired" if asked.is_expired(now) else answer.verdict
     if answer.verdict == "edited" and asked.action.code is not None:
-        raise InputError("a program is allowed or denied as it is", code="approval_not_editable")
+        raise InputError("a program can only be allowed or denied", code="approval_not_editable")
     action: Action | None = None
     if verdict == "edited":
         call = edited_call_id(answer.call_id, n)

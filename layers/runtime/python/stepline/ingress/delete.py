@@ -1,7 +1,7 @@
-"""Deletion: the batch that ends a conversation for good, with its open turn, and its effects.
+"""Deletion: the batch that ends a conversation permanently, with its open turn, and the effects of this batch.
 
-The batch and the tombstone are one transaction. From then on nothing is put here any more, and everything that was said may
-go (`stepline.log.erase_conversation`). Source: docs/concepts/erasure.md.
+The batch and the tombstone are one transaction. Nothing is put after it, and all content may be erased
+(`stepline.log.erase_conversation`). Source: docs/concepts/erasure.md.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 
 
 def apply_deletion(ports: Ports, lane: Lane, user: str) -> Batch:
-    """End the conversation for good, and let a turn begin that waits for its slot. Raises as `end_conversation` does."""
+    """End the conversation permanently, and begin a turn that waits for its slot. Raises as `end_conversation` does."""
     batch = end_conversation(ports, lane, user)
     begin_queued(ports)
     return batch
 
 
 def end_conversation(ports: Ports, lane: Lane, user: str) -> Batch:
-    """End the conversation for good; return the batch that did, by this call or an earlier one.
+    """End the conversation permanently; return the batch that did, by this call or an earlier one.
 
     Raises:
         NotFoundError: `not_found`, it is absent or another user's; `conversation_deleted`, it is erased already.
@@ -60,11 +60,11 @@ def end_conversation(ports: Ports, lane: Lane, user: str) -> Batch:
 
 
 def _draft(journal: Journal, tail: Batch) -> Draft:
-    """Plan the end: messages that no turn has heeded go back to their senders."""
+    """Plan the end: messages that no turn has heeded are returned to their senders."""
     state, at = tail.state, utc(journal.ports.clock.now())
     entries: list[Entry] = []
     if state.status == "open":
-        journal.take_over(state.claim)  # the attempt that runs is refused from now on
+        journal.take_over(state.claim)  # the running attempt is refused from now on
         suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
         entries += _handed_back(suffix, tail)
     end = Deleted(at=at, turn=state.turn, call_id=running_program(state))
@@ -86,7 +86,7 @@ def _handed_back(suffix: list[Batch], tail: Batch) -> list[Dropped]:
 
 
 def follow_deletion(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Carry out the effects of a deletion, perhaps again: steps end, clients hear of it, the turn's places are free."""
+    """Carry out the effects of a deletion, perhaps again: end steps, notify clients, and free the turn's slots."""
     ports.signals.notify(lane, batch.n)
     publish(ports, lane, batch)
     settle_account(ports, lane, batch)
@@ -94,9 +94,9 @@ def follow_deletion(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def redo_deletion(ports: Ports, lane: Lane) -> bool:
-    """Carry out all effects of a deletion once more, and end the program that ran; return False if its batch is erased.
+    """Carry out all effects of a deletion once more, and end a running program; return False if its batch is erased.
 
-    Nothing is raised but for what is to be tried again: a program that cannot be ended ends by itself.
+    Raises only errors that can be retried: a program that cannot be ended ends on its own.
     """
     try:
         batch = ports.log.tail(lane, consistent=True)

@@ -1,7 +1,7 @@
-"""The bound on the turns that have an execution at once: a turn begins with a slot of the stage, or waits in line for one.
+"""The bound on concurrent executions of turns: a turn begins with a slot of the stage, or is queued for one.
 
-Whatever would start an execution at the entrance comes through here: a message that opens a turn, and an answer to a
-request for an approval. A stop begins beyond the bound, since it ends what it begins. Source: docs/concepts/log.md#queued-turns.
+Both kinds of input that start an execution pass through here: a message that opens a turn, and an answer to a request
+for an approval. A stop begins beyond the bound, because its turn ends at once. Source: docs/concepts/log.md#in-line.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from stepline.ports.log import Slots, is_stage_slot
 
 NOTHING_READ: Final[Mapping[Scope, Used]] = MappingProxyType({})
 QUEUE_MAX: Final = 1_000
-"""The longest line. Each of those who wait asks for its place from time to time, and that counts the ones in front of it."""
+"""The longest queue. Each waiting client asks for its position from time to time, which counts the turns before it."""
 QUEUE_FULL_S: Final = 30
-"""How long to wait for a line that is full to become shorter."""
+"""How long to wait for a full queue to shrink."""
 
 
 def enqueue(
@@ -41,9 +41,9 @@ def enqueue(
 ) -> Draft:
     """Return the draft with the slots that its turn takes, or with the turn queued if the stage has none for it.
 
-    The one that the lane holds already is kept, and nobody overtakes those who wait. `used` is what the accounts have used.
+    A slot that the lane already holds is kept, and no turn overtakes queued ones. `used` is the accounts' usage.
 
-    Raises LimitError `limit_turns`, `limit_tokens`, `limit_usd`; `queue_full`, of a steer never.
+    Raises LimitError `limit_turns`, `limit_tokens`, `limit_usd`; `queue_full`, never for a steer.
     """
     slots = claim_slots(ports, lane, allowance, draft, used)
     if not ports.policy.open_turns or not _starts(draft):
@@ -80,7 +80,7 @@ def is_stop(draft: Draft) -> bool:
 
 
 def begin_to_stop(ports: Ports, lane: Lane, draft: Draft, tail: Batch) -> Draft:
-    """Let a turn that waits behind `tail` begin in the batch of a draft that stops it; return any other draft as it is."""
+    """Begin a turn that waits at `tail` in the batch of a draft that stops it; return any other draft unchanged."""
     waits = queued_turn(ports, lane, tail.state) if is_stop(draft) else None
     if waits is None:
         return draft

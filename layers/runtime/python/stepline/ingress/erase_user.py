@@ -1,11 +1,11 @@
-"""The erasure of a user: all conversations, their memory, what bundles store, tickets and connections.
+"""The erasure of a user: all conversations, their memory, data stored by bundles, tickets and connections.
 
-    1   each conversation that began before it was asked for is deleted, like one that its owner deletes
-    2   what is kept of the user beside conversations goes; connections are told, and closed
-    3   a pass that begins LATE_S after that and finds no conversation left records that it is done
+    1   each conversation that began before the request is deleted, like one that its owner deletes
+    2   the user's data beside conversations is deleted; connections are notified, and closed
+    3   a pass that begins LATE_S after the request and finds no conversation left records that it is done
 
-The listing that names the conversations may be late, hence the last pass. Each step may be repeated. What was counted for the
-user stands under a hash; it goes when an admin asks, since erasing oneself is no way around a limit.
+The listing that names the conversations may be late, hence the last pass. Each step may be repeated. The user's usage
+counts are stored under a hash; only an admin's request deletes them, so that erasing yourself does not reset a limit.
 Source: docs/concepts/erasure.md.
 """
 
@@ -45,7 +45,7 @@ STORES: Final = ("mem", "store")
 
 @dataclass(frozen=True, kw_only=True)
 class ErasurePorts:
-    """The ports of erasure beside the loop's; `wake` asks the eraser to look at once, and may be lost."""
+    """The ports of erasure in addition to the loop's; `wake` asks the eraser to run at once, and may be lost."""
 
     ports: Ports
     erasure: Erasure
@@ -56,7 +56,7 @@ class ErasurePorts:
 def ask_erasure(
     desk: ErasurePorts, *, tenant: str, project: str, user: str, by_admin: bool = False
 ) -> UserErasure:
-    """Begin the erasure of a user, unless one is under way; return that which is. Raises DependencyError."""
+    """Begin the erasure of a user, unless one is in progress; return the current one. Raises DependencyError."""
     asked = UserErasure(
         tenant=tenant,
         project=project,
@@ -71,9 +71,9 @@ def ask_erasure(
 
 
 def erase_all(desk: ErasurePorts, *, until_s: float) -> dict[str, int]:
-    """Make a pass over everything that is to be erased; return how many of what came to which end.
+    """Make a pass over everything that is to be erased; return counts by kind and result.
 
-    It ends at `until_s` of the monotonic clock. What fails is logged, and comes again with the next pass.
+    It ends at `until_s` of the monotonic clock. Failures are logged and retried in the next pass.
     """
     clock, counts = desk.ports.clock, Counter[str]()
     for erasure in desk.users.pending():
@@ -111,19 +111,21 @@ def _erase_user(desk: ErasurePorts, erasure: UserErasure, *, until_s: float) -> 
         _erase_person(desk, erasure)
     is_late = began >= datetime.fromisoformat(erasure.asked_at) + timedelta(seconds=LATE_S)
     done = whole and not deleted and is_late
-    return _record_pass(desk, erasure, deleted=deleted, told=whole, done=done) and done
+    return _record_pass(desk, erasure, deleted=deleted, notified=whole, done=done) and done
 
 
-def _record_pass(desk: ErasurePorts, erasure: UserErasure, *, deleted: int, told: bool, done: bool) -> bool:
-    """Add a pass to what is known of an erasure; return False if that is done already, or another was asked for since.
+def _record_pass(
+    desk: ErasurePorts, erasure: UserErasure, *, deleted: int, notified: bool, done: bool
+) -> bool:
+    """Add a pass to the record of an erasure; return False if that is done already, or was requested again since.
 
-    Passes may run at once: the API wakes one, and a clock another. Raises BusyError: others were first too often.
+    Passes may run concurrently: the API wakes one, and a clock another. Raises BusyError: others were faster too often.
     """
     before: UserErasure | None = erasure
     for _ in range(TRIES):
         if before is None or before.asked_at != erasure.asked_at or before.done_at:
             return False
-        after = replace(before, conversations=before.conversations + deleted, told=before.told or told)
+        after = replace(before, conversations=before.conversations + deleted, told=before.told or notified)
         if done:
             after = replace(after, user="", done_at=utc(desk.ports.clock.now()))
         if after == before or desk.users.keep(after, before=before):
@@ -133,7 +135,7 @@ def _record_pass(desk: ErasurePorts, erasure: UserErasure, *, deleted: int, told
 
 
 def _delete_conversations(ports: Ports, erasure: UserErasure, until_s: float) -> tuple[int, bool]:
-    """Delete what began before the erasure was asked for; return how many, and whether all were looked at."""
+    """Delete the conversations that began before the request; return their number, and whether all were checked."""
     deleted, after = 0, None
     while True:
         rows = ports.log.conversations(
@@ -150,7 +152,7 @@ def _delete_conversations(ports: Ports, erasure: UserErasure, until_s: float) ->
 
 
 def _lives(ports: Ports, lane: Lane) -> bool:
-    """Return True unless the conversation was deleted: the listing may not know that yet."""
+    """Return True unless the conversation was deleted: the listing may not show that yet."""
     return ports.erasure is None or ports.erasure.tombstone(lane) is None
 
 
@@ -163,9 +165,9 @@ def _delete(ports: Ports, lane: Lane, user: str) -> bool:
 
 
 def _erase_person(desk: ErasurePorts, erasure: UserErasure) -> None:
-    """Erase what is kept of a user beside conversations, and end their connections, once.
+    """Erase a user's data beside conversations, and end their connections, once.
 
-    The index of memory is deleted in each pass: what is said since is read from the logs again.
+    The index of memory is deleted in each pass: newer messages are indexed from the logs again.
     """
     ports, whose = desk.ports, (erasure.tenant, erasure.project, erasure.user)
     digest = hashlib.sha256(erasure.user.encode()).hexdigest()[:32]
@@ -177,22 +179,22 @@ def _erase_person(desk: ErasurePorts, erasure: UserErasure) -> None:
     ports.tickets.void(*whose)
     if erasure.by_admin:
         _forget_account(ports, Scope(tenant=erasure.tenant, project=erasure.project, user=erasure.user))
-    told = encode_frame(ErrorFrame(code=ERASED, message="What was kept of you here was erased."))
+    notice = encode_frame(ErrorFrame(code=ERASED, message="What was kept of you here was erased."))
     for connection in ports.subscriptions.connections(*whose):
-        _end_connection(ports, connection, told)
+        _end_connection(ports, connection, notice)
 
 
 def _forget_account(ports: Ports, scope: Scope) -> None:
-    """Delete what was counted for a user, unless the user is stopped: erasing does not let anybody begin again."""
+    """Delete the usage counts of a user, unless the user is stopped: erasing must not lift the stop."""
     (given,) = ports.accounts.limits([scope])
     if not given.limits.stopped:
         ports.accounts.forget(scope)
 
 
-def _end_connection(ports: Ports, connection: str, told: bytes) -> None:
+def _end_connection(ports: Ports, connection: str, notice: bytes) -> None:
     try:
-        ports.publisher.post(connection, told)
-    except SteplineError as error:  # it is gone, or it hears it by being closed
-        logger.info("not told", extra={"code": error.reason})
+        ports.publisher.post(connection, notice)
+    except SteplineError as error:  # it is gone, or learns of the erasure when it is closed
+        logger.info("connection not notified", extra={"code": error.reason})
     ports.publisher.close(connection)
     ports.subscriptions.disconnect(connection)

@@ -26,12 +26,12 @@ from stepline.model.wire.client_message import TIMEZONE_CHARS
 from stepline.model.wire.live_event import CREDIT, FOLLOWUP, KIND, PROMPT, STEER, STOP, is_reactive
 
 PENDING_S: Final = 2
-"""How long a client waits until it names an upload again that is not judged yet."""
+"""How long a client waits before it names an upload again that has no verdict yet."""
 PAYLOAD_MAX_BYTES: Final = 24 * 1024
-"""Of a payload without its text, as JSON: with everything around it, it fits into a batch."""
+"""The most bytes of a payload as JSON, without its text: with everything around it, it fits into a batch."""
 PAYLOAD_MAX_DEPTH: Final = 32
 _INTEGERS: Final = range(-(2**63), 2**63)
-"""Larger numbers do not come back from the log unchanged."""
+"""Larger numbers do not survive a round trip through the log."""
 
 
 def take_event(
@@ -44,7 +44,7 @@ def take_event(
     founds: bool = True,
     allowance: Allowance | None = None,
 ) -> Admitted:
-    """Validate an event and admit it. Raises what `checked_arrival` and `admit` raise."""
+    """Validate an event and admit it. Raises the errors of `checked_arrival` and `admit`."""
     checked = checked_arrival(ports, lane, arrival)
     return admit(
         ports, lane, checked, connection=connection, until_s=until_s, founds=founds, allowance=allowance
@@ -52,13 +52,14 @@ def take_event(
 
 
 def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
-    """Return a valid event, with its payload's text as its own.
+    """Return the validated event, with its payload's text as its own.
 
     Raises:
-        InputError: `bad_message_id`; `bad_event`; `bad_timezone`; `bad_attachment`; `attachment_missing`, nothing is stored
-            under a reference; `upload_missing`, `upload_pending`, `upload_expired`, `attachment_rejected`, of an upload.
-        LimitError: `input_too_long`, its text is; `payload_too_large`, `too_many_attachments`;
-            `message_size_limit`, its attachments and its text are together.
+        InputError: `bad_message_id`; `bad_event`; `bad_timezone`; `bad_attachment`; `attachment_missing`, nothing is
+            stored under a reference; `upload_missing`, `upload_pending`, `upload_expired`, `attachment_rejected`, for
+            an upload.
+        LimitError: `input_too_long`, for its text; `payload_too_large`, `too_many_attachments`;
+            `message_size_limit`, for its attachments and its text together.
         NotFoundError: it has attachments, and the conversation belongs to another user.
         DependencyError: the log or the artifact store does not answer.
     """
@@ -88,7 +89,7 @@ def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
 
 def _check_text(ports: Ports, text: object) -> None:
     if not isinstance(text, str):
-        raise InputError("the text of an event is a text", code="bad_event")
+        raise InputError("the text of an event must be a string", code="bad_event")
     _size_bytes(text)
     if len(text) > (most := ports.policy.message_max_chars):
         raise LimitError(
@@ -115,7 +116,7 @@ def _check_payload(payload: Mapping[str, Any]) -> None:
 
 
 def check_params(params: Mapping[str, Any]) -> None:
-    """Refuse parameters of a person that are deeper than a payload, or that JSON does not return. Raises InputError `bad_message`."""
+    """Refuse edited parameters that are deeper than a payload, or not JSON. Raises InputError `bad_message`."""
     try:
         _check_json(params, PAYLOAD_MAX_DEPTH)
     except InputError as error:
@@ -123,7 +124,7 @@ def check_params(params: Mapping[str, Any]) -> None:
 
 
 def _check_json(value: object, depth: int) -> None:
-    """Refuse values that JSON does not return unchanged. Raises InputError `bad_event`."""
+    """Refuse values that do not survive a round trip through JSON. Raises InputError `bad_event`."""
     if not isinstance(value, dict | list):
         _check_leaf(value)
         return
@@ -172,7 +173,7 @@ def _check_kind(arrival: Arrival, text: str, payload: Mapping[str, Any]) -> None
 def _find_attachments(ports: Ports, lane: Lane, arrival: Arrival, text: str) -> tuple[Attachment, ...]:
     """Return the attachments of an event, all of which are stored: those that it refers to, and those of its uploads.
 
-    Only the owner of a conversation learns which files it has.
+    Only the owner of a conversation can learn which files it has.
     """
     referred, uploads = arrival.attachments, arrival.uploads
     if len(referred) + len(uploads) > ATTACHMENTS_MAX:
@@ -200,7 +201,7 @@ def _check_size(ports: Ports, text: str, files: tuple[Attachment, ...]) -> None:
 
 
 def _uploaded(ports: Ports, lane: Lane, user: str, upload_id: str) -> Attachment:
-    """Return the file of an upload, as it was judged; it is stored before its row says that it is ready."""
+    """Return the file of an upload by its verdict; it is stored before its row says that it is ready."""
     upload = ports.uploads.get(lane, upload_id)
     if upload is None or upload.user != user:
         raise InputError(f"this conversation has no upload {upload_id} of yours", code="upload_missing")

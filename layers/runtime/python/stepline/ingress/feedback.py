@@ -1,7 +1,7 @@
 """Feedback of a user or a machine on a turn's answer: it enters the log, once for each statement.
 
-It belongs to no turn of its own: it changes no state, clients hear of it at the turn that it is about, and the next request
-shows it. What stands is in an index by time, which the batch changes in its own transaction.
+It opens no turn and changes no state; clients see it at the turn that it rates, and the next request shows it. The
+current feedback is in an index by time, which the batch updates in its own transaction.
 Source: docs/concepts/log.md#feedback.
 """
 
@@ -28,12 +28,12 @@ from stepline.rendering.turn_facts import Turn, feedback_key
 from stepline.timeline.fold import Timeline
 
 CONFIDENCE_MIN: Final = 0.7
-"""A machine that is less sure says nothing."""
+"""The least confidence of a machine's feedback."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stated:
-    """The feedback that stands, and the number of its event; for a `duplicate` that of the newest one may take its place."""
+    """The current feedback, and the number of its event; for a `duplicate` it may be the number of the newest event."""
 
     feedback: Feedback
     n: int
@@ -53,16 +53,16 @@ def submit_feedback(
 ) -> Stated:
     """Put feedback on a turn that has ended, unless it repeats its origin's newest or `message_id` has put it before.
 
-    Without a turn it is on the newest one, and its time is set here. A user's without a reaction withdraws the earlier one, and so
-    does a machine's without reaction and text.
-    It is the conversation owner's, `user`; None for a machine that may rate every conversation of the project. Its sender's
+    Without a turn it is on the newest one, and its time is set here. A user's feedback without a reaction withdraws the
+    earlier one, and so does a machine's without reaction and text.
+    `user` is the conversation's owner; None for a machine that may rate every conversation of the project. Its sender's
     `connection` is subscribed until `until_s`.
 
     Raises:
         NotFoundError: `not_found`, the conversation is not this user's; `turn_not_found`, it has no such
             turn.
-        InputError: `turn_open`, the turn has no answer yet; `bad_feedback`, a machine that is not sure enough, or has no
-            words; `message_id_taken`.
+        InputError: `turn_open`, the turn has no answer yet; `bad_feedback`, a machine's confidence is too low, or its
+            feedback has no words; `message_id_taken`.
         LimitError: the text is longer than FEEDBACK_CHARS.
         BusyError: the lane is contended.
     """
@@ -76,9 +76,9 @@ def submit_feedback(
         if timeline.n < tail.n:
             timeline = history.load(journal, consistent=True)
         entry = make_entry(said, rated_turn(timeline, said.turn), utc(ports.clock.now()))
-        standing = timeline.feedback.get(feedback_key(entry))
-        if is_said(standing, entry):
-            return Stated(feedback=standing or entry, n=newest_event(tail), duplicate=True)
+        current = timeline.feedback.get(feedback_key(entry))
+        if is_said(current, entry):
+            return Stated(feedback=current or entry, n=newest_event(tail), duplicate=True)
         return Draft(entries=(entry,), state=tail.state, message_id=message_id)
 
     put = journal.commit(plan, tail=begun, on_duplicate=lambda n: _find_stated(journal, said, n))
@@ -93,7 +93,7 @@ def submit_feedback(
 
 
 def _find_tail(journal: Journal, user: str | None) -> Batch:
-    """Return the newest batch of a conversation, which is the user's if one is named."""
+    """Return the newest batch of a conversation; if `user` is given, it must be theirs."""
     if user is not None:
         return owned_tail(journal, user)
     tail = journal.tail(consistent=True)
@@ -104,7 +104,7 @@ def _find_tail(journal: Journal, user: str | None) -> Batch:
 
 
 def _find_stated(journal: Journal, asked: Feedback, n: int) -> Stated:
-    """Return the feedback that an earlier try of this message has put as batch n."""
+    """Return the feedback that an earlier try of this message put as batch n."""
     found = journal.get(n)
     if found is None:
         raise UnknownOutcome("a message row names a batch that is not there", n=n)
@@ -115,7 +115,7 @@ def _find_stated(journal: Journal, asked: Feedback, n: int) -> Stated:
 
 
 def check_feedback(said: Feedback) -> None:
-    """Refuse feedback that is not to be stored, on any turn. Raises LimitError, InputError `bad_feedback`."""
+    """Refuse feedback that is invalid on any turn. Raises LimitError, InputError `bad_feedback`."""
     if len(said.text) > FEEDBACK_CHARS:
         raise LimitError(f"feedback has at most {FEEDBACK_CHARS} characters", limit=FEEDBACK_CHARS)
     if said.origin == "user" or not (said.reaction or said.text):
@@ -127,7 +127,7 @@ def check_feedback(said: Feedback) -> None:
 
 
 def rated_turn(timeline: Timeline, turn: str) -> Turn:
-    """Return a turn that has ended, the newest one for "".
+    """Return a turn that has ended; the newest one for "".
 
     Raises NotFoundError `turn_not_found`, InputError `turn_open`.
     """
@@ -143,7 +143,7 @@ def rated_turn(timeline: Timeline, turn: str) -> Turn:
 
 
 def make_entry(said: Feedback, turn: Turn, at: str) -> Feedback:
-    """Return the entry of a feedback; of one that withdraws, nothing but its origin stays."""
+    """Return the entry of a feedback; a withdrawal keeps only its origin."""
     placed = Feedback(turn=turn.id, at=at, origin=said.origin, turn_at=turn.started_at)
     if said.reaction is None and (said.origin == "user" or not said.text):
         return placed
@@ -156,11 +156,11 @@ def make_entry(said: Feedback, turn: Turn, at: str) -> Feedback:
     )
 
 
-def is_said(standing: Feedback | None, entry: Feedback) -> bool:
-    """Return True if what stands of this turn and origin says the same, regardless of its time."""
-    if standing is None:
+def is_said(current: Feedback | None, entry: Feedback) -> bool:
+    """Return True if the current feedback of this turn and origin says the same, regardless of its time."""
+    if current is None:
         return entry.withdrawn
-    return (standing.reaction, standing.text, standing.confidence) == (
+    return (current.reaction, current.text, current.confidence) == (
         entry.reaction,
         entry.text,
         entry.confidence,

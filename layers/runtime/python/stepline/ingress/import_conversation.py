@@ -1,11 +1,11 @@
 """Import: documents of a conversation become its log, batch by batch, and it is listed when it is whole.
 
-    nothing there     → its row, which nobody is shown, and the first batch, with which it begins
-    not whole yet     → the same import goes on behind the newest batch; another one is refused
-    whole             → the same import finds that, and does the effects again; another one is refused
+    absent            → its row, which is shown to no user, and the first batch, with which it begins
+    incomplete        → the same import continues after the newest batch; another one is refused
+    complete          → the same import finds that, and repeats the effects; another one is refused
 
-Everything is planned, and so validated, before anything is written; a batch is a function of the documents and of the files
-that were there when it began. Until the end nothing else is put (`stepline.log.fence`), but a deletion at any time.
+Everything is planned, and thereby validated, before anything is written; a batch is a function of the documents and of
+the files that existed when the import began. Until the end only a deletion may be put besides (`stepline.log.fence`).
 Source: docs/how-to/move-conversations-in.md.
 """
 
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PASS_S: Final = 18.0
-"""How long one request reads, plans and writes: its function has 25 seconds, of which the largest import takes 11 to be planned."""
+"""How long one request reads, plans and writes: its function has 25 seconds; planning the largest import takes 11."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportInput:
-    """An import as it was asked for: documents, the uploads that have the bytes of their files, and the bundle, "" for the default.
+    """A requested import: documents, the uploads with the bytes of their files, and the bundle, "" for the default.
 
-    `remembered` turns were told to the memory index before, as the last answer said.
+    `remembered` turns are in the memory index already, as the last answer said.
     """
 
     documents: tuple[Document, ...]
@@ -59,9 +59,9 @@ class ImportInput:
 
 
 class ImportStatus(Value, omit_defaults=False):
-    """The standing of an import: `written` of its `batches`, and `remembered` of its `turns`; `unfinished` asks for the same again.
+    """The state of an import: `written` of its `batches`, `remembered` of its `turns`; if `unfinished`, send it again.
 
-    The report says what was kept, changed and left out; it is the same each time.
+    The report lists the values that were kept, changed and left out; it is the same each time.
     """
 
     state: Literal["unfinished", "whole"]
@@ -73,16 +73,16 @@ class ImportStatus(Value, omit_defaults=False):
 
 
 def import_conversation(
-    ports: Ports, principal: Principal, conversation: str, brought: ImportInput, *, until_s: float
+    ports: Ports, principal: Principal, conversation: str, request: ImportInput, *, until_s: float
 ) -> ImportStatus:
-    """Write documents as a new conversation of the user, as far as the time is enough; called again, it goes on.
+    """Write documents as a new conversation of the user, as far as the time allows; called again, it continues.
 
     Raises:
         InputError: `conversation_exists`, `another_import`, the name is taken; `bad_upload`, `unknown_bundle`,
             `bad_conversation`, and the codes of `plan_import`, for what cannot be imported: nothing was written.
         LimitError: `rate_limited`, `stopped`; `import_too_many_files`.
         NotFoundError: the conversation belongs to another user, or was deleted (`conversation_deleted`).
-        DependencyError, UnknownOutcome: it goes on when it is called again.
+        DependencyError, UnknownOutcome: it continues when it is called again.
     """
     lane = make_lane(principal.tenant, principal.project, conversation)
     check_stopped(check_rate(ports, principal))
@@ -90,9 +90,9 @@ def import_conversation(
         ports.ledger.works_for(lane)
     tail = _read_tail(ports, lane, principal.user)
     begun = _read_beginning(ports, lane, tail)
-    files = _read_files(begun.files) if begun else _find_files(ports, lane, principal.user, brought.uploads)
-    founded = tail.state if tail.n else _found(ports, principal.user, brought.bundle)
-    plan = _plan(lane, brought, files, founded)
+    files = _read_files(begun.files) if begun else _find_files(ports, lane, principal.user, request.uploads)
+    founded = tail.state if tail.n else _found(ports, principal.user, request.bundle)
+    plan = _plan(lane, request, files, founded)
     if begun and begun.digest != plan.digest:
         raise InputError("another import has begun this conversation", code="another_import")
     written = tail.n if tail.state.importing or not begun else len(plan.batches)
@@ -105,16 +105,16 @@ def import_conversation(
             _announce(ports, lane, founded, 1)
         if ports.clock.monotonic_s() >= until_s:
             break
-    told = 0
+    remembered = 0
     if written == len(plan.batches):
         if tail.n <= written:
             _follow(ports, lane, plan.batches)
-        told = _remember(ports, lane, plan, after=brought.remembered, until_s=until_s)
-    return _stand(plan, written=written, remembered=told)
+        remembered = _remember(ports, lane, plan, after=request.remembered, until_s=until_s)
+    return _status(plan, written=written, remembered=remembered)
 
 
 def _read_tail(ports: Ports, lane: Lane, user: str) -> Batch:
-    """Return the newest batch, the empty one before the first. Raises NotFoundError."""
+    """Return the newest batch; the empty one if there is none. Raises NotFoundError."""
     tail = ports.log.tail(lane, consistent=True) or EMPTY
     if tail.n and tail.state.owner != user:
         raise NotFoundError("no such conversation")
@@ -125,9 +125,9 @@ def _read_tail(ports: Ports, lane: Lane, user: str) -> Batch:
 
 
 def _read_beginning(ports: Ports, lane: Lane, tail: Batch) -> Importing | None:
-    """Return how the import of a conversation began; None if there is no conversation yet.
+    """Return the beginning of a conversation's import; None if there is no conversation yet.
 
-    Raises InputError `conversation_exists`: it began otherwise.
+    Raises InputError `conversation_exists`: it did not begin as an import.
     """
     if not tail.n:
         return None
@@ -161,9 +161,7 @@ def _find_files(ports: Ports, lane: Lane, user: str, uploads: Sequence[str]) -> 
     for upload_id in uploads:
         upload = ports.uploads.get(lane, check_upload_id(upload_id))
         if upload is None or upload.user != user or upload.state != "ready":
-            raise InputError(
-                f"{upload_id} is no upload of this conversation that was taken", code="bad_upload"
-            )
+            raise InputError(f"{upload_id} is not an accepted upload of this conversation", code="bad_upload")
         found[upload.file.sha256] = upload.file.size_bytes
     return found
 
@@ -176,19 +174,19 @@ def _read_files(text: str) -> dict[str, int]:
 def _found(ports: Ports, user: str, bundle: str) -> State:
     """Return the facts of a conversation that an import begins. Raises InputError `unknown_bundle`.
 
-    It begins now, whatever its documents say: who erases everything up to a time means what was here then.
+    It begins now, independent of its documents: an erasure up to a time covers the data that was here then.
     """
-    from stepline.ingress.admit import Arrival, choose_bundle  # noqa: PLC0415 - of all requests to this API an import alone
+    from stepline.ingress.admit import Arrival, choose_bundle  # noqa: PLC0415 - only an import needs it in this API
 
     chosen = choose_bundle(ports, Arrival(message_id="", user=user, bundle=bundle), EMPTY)
     return State(owner=user, bundle=chosen, begun_ms=epoch_ms(utc(ports.clock.now())))
 
 
-def _plan(lane: Lane, brought: ImportInput, files: Mapping[str, int], founded: State) -> ImportPlan:
-    """Return the plan with the time at which the conversation began to be here, which no document knows."""
+def _plan(lane: Lane, request: ImportInput, files: Mapping[str, int], founded: State) -> ImportPlan:
+    """Return the plan with the time at which the conversation began here, which no document contains."""
     from stepline.log.importing.plan_import import plan_import  # noqa: PLC0415 - only an import plans
 
-    plan = plan_import(brought.documents, lane=lane, user=founded.owner, bundle=founded.bundle, files=files)
+    plan = plan_import(request.documents, lane=lane, user=founded.owner, bundle=founded.bundle, files=files)
     batches = (
         replace(batch, state=replace(batch.state, begun_ms=founded.begun_ms)) for batch in plan.batches
     )
@@ -196,9 +194,9 @@ def _plan(lane: Lane, brought: ImportInput, files: Mapping[str, int], founded: S
 
 
 def _announce(ports: Ports, lane: Lane, founded: State, n: int) -> None:
-    """Write a row that nobody is shown, before anything is there: who erases a user finds what was never finished.
+    """Write a row that is shown to no user before any batch, so that an erasure of the user finds an unfinished import.
 
-    Of two users who begin at once each has written one, so it is written again when it is known whose the name is.
+    If two users begin at once, each has written a row, so it is written again when the owner of the name is known.
     """
     at = utc(datetime.fromtimestamp(founded.begun_ms / 1000, UTC))
     row = Listing(
@@ -208,14 +206,14 @@ def _announce(ports: Ports, lane: Lane, founded: State, n: int) -> None:
 
 
 def _put(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Put one batch, bodies first; one that is there already is fine if this very import of this user wrote it.
+    """Put one batch, bodies first; an existing batch is accepted if the same import of this user wrote it.
 
-    Two passes that begin at once may know other files: the one that was not first goes on by what stands.
+    Two passes that begin at once may know different files: the second one must start again with the stored batch.
 
     Raises:
         InputError: `conversation_exists`.
         NotFoundError: `conversation_deleted`; `not_found`, it is another user's.
-        UnknownOutcome, DependencyError: the same import goes on when it is asked for again.
+        UnknownOutcome, DependencyError: the same import continues when it is requested again.
     """
     small = spill(ports.artifacts, lane, batch)
     put = ports.log.put(lane, small)
@@ -230,7 +228,7 @@ def _put(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def _follow(ports: Ports, lane: Lane, batches: Sequence[Batch]) -> None:
-    """List the conversation as read, and tell the user's clients; done again, it changes nothing."""
+    """List the conversation as read, and notify the user's clients. Idempotent."""
     last = batches[-1]
     ended = [(batch, entry) for batch in batches for entry in batch.entries if isinstance(entry, Closed)]
     row = replace(make_listing(ports, lane, last), last_at=last.at, active_n=last.n)
@@ -243,23 +241,23 @@ def _follow(ports: Ports, lane: Lane, batches: Sequence[Batch]) -> None:
 
 
 def _remember(ports: Ports, lane: Lane, plan: ImportPlan, *, after: int, until_s: float) -> int:
-    """Tell an index that reads no logs the rows of each turn, as a closing turn does; return how many turns it was told."""
+    """Add the rows of each turn to an index that does not read logs, as a closing turn does; return how many it has."""
     turns, index = _ended_turns(plan.batches), ports.memory
     if index is None or index.reads_logs:
         return len(turns)
     from stepline.timeline.fold import Timeline  # noqa: PLC0415 - only with such an index an import folds
 
     timeline = Timeline.empty(lane).extended(plan.batches)
-    told = min(after, len(turns))
-    for turn in turns[told:]:
-        _tell(ports, lane, timeline, turn, user=plan.batches[0].state.owner)
-        told += 1
+    remembered = min(after, len(turns))
+    for turn in turns[remembered:]:
+        _index_turn(ports, lane, timeline, turn, user=plan.batches[0].state.owner)
+        remembered += 1
         if ports.clock.monotonic_s() >= until_s:
             break
-    return told
+    return remembered
 
 
-def _tell(ports: Ports, lane: Lane, timeline: Timeline, turn: str, *, user: str) -> None:
+def _index_turn(ports: Ports, lane: Lane, timeline: Timeline, turn: str, *, user: str) -> None:
     from stepline.timeline.memory_rows import turn_rows  # noqa: PLC0415 - as above
 
     if ports.memory is None:
@@ -274,7 +272,7 @@ def _ended_turns(batches: Iterable[Batch]) -> list[str]:
     return [entry.turn for batch in batches for entry in batch.entries if isinstance(entry, Closed)]
 
 
-def _stand(plan: ImportPlan, *, written: int, remembered: int) -> ImportStatus:
+def _status(plan: ImportPlan, *, written: int, remembered: int) -> ImportStatus:
     turns = len(_ended_turns(plan.batches))
     done = written == len(plan.batches) and remembered == turns
     return ImportStatus(

@@ -61,9 +61,9 @@ SEND_AGAIN = "This could not be done right now. Please send it again in a moment
 
 
 def receive(ports: Ports, connection: str, body: str) -> None:
-    """Handle one message; any refusal becomes one error frame with a stable code and the message's id.
+    """Handle one message; a refusal becomes one error frame with a stable code and the message's id.
 
-    Internal failures (a bug, a right that a role lacks) propagate: the edge counts, logs and reports them.
+    Internal failures (a bug, a permission that a role lacks) propagate: the edge counts, logs and reports them.
     """
     principal = None
     try:
@@ -190,7 +190,7 @@ def _refuse(
 ) -> None:
     """Post one error frame about a message, with the message and conversation ids found in it.
 
-    One that may be taken after a known time is retryable, too.
+    A message that may be accepted after a known time is retryable, too.
     """
     names = read_names(body)
     frame = ErrorFrame(
@@ -205,7 +205,7 @@ def _refuse(
 
 
 def report_internal(ports: Ports, connection: str, body: str) -> None:
-    """Tell the client that a message failed for an internal reason, without saying which."""
+    """Report to the client that a message failed for an internal reason, without naming it."""
     sorry = "Something went wrong here. Please send it again."
     _refuse(ports, connection, body, "internal", sorry, retryable=True)
 
@@ -243,7 +243,7 @@ def _settle(
 
 
 def _rate(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Rate) -> None:
-    from stepline.ingress.feedback import submit_feedback  # noqa: PLC0415 - of all messages this one alone folds
+    from stepline.ingress.feedback import submit_feedback  # noqa: PLC0415 - no other message folds the log
     from stepline.log.timeline_cache import History  # noqa: PLC0415 - as above
 
     check_rate(ports, principal)
@@ -274,7 +274,7 @@ def _rate(ports: Ports, connection: str, lane: Lane, principal: Principal, messa
 def _acknowledge(
     ports: Ports, connection: str, lane: Lane, put: Admitted | Settled, *, message_id: str, kind: str
 ) -> None:
-    """Tell a message's place in the log; behind one that was there before, the client may lack newer batches."""
+    """Send a message's position in the log; after a duplicate, the client may lack newer batches."""
     ack = AckFrame(
         message_id=message_id,
         conversation=lane.conversation,

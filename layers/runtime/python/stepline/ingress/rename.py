@@ -1,6 +1,6 @@
-"""A user names a conversation: the title enters the log, and every client hears of it.
+"""A user names a conversation: the title enters the log, and every client is notified.
 
-The model gives a title only to a conversation that has none, so this one stays.
+The model gives a title only to a conversation that has none, so the user's title is final.
 Source: docs/concepts/http-api.md#titles.
 """
 
@@ -20,9 +20,9 @@ from stepline.model.ids import Lane, utc
 
 
 def rename(ports: Ports, lane: Lane, title: str, *, user: str) -> Batch:
-    """Put the title, on one line; return its batch, or the one that gave this very title before.
+    """Put the title, on one line; return its batch, or the one that set the same title before.
 
-    Where the list has the title already, nothing is written.
+    If the conversation has the title already, nothing is written.
 
     Raises:
         NotFoundError: the conversation is absent or foreign.
@@ -42,9 +42,9 @@ def rename(ports: Ports, lane: Lane, title: str, *, user: str) -> Batch:
         if not tail.n:
             raise refuse_absent(ports, lane, user)
         check_owner(tail, user)
-        standing = journal.get(tail.state.titled) if tail.state.titled else None
-        if standing and any(isinstance(one, Titled) and one.title == entry.title for one in standing.entries):
-            return standing
+        current = journal.get(tail.state.titled) if tail.state.titled else None
+        if current and any(isinstance(one, Titled) and one.title == entry.title for one in current.entries):
+            return current
         return Draft(entries=(entry,), state=titled(tail.state, tail.n + 1))
 
     newest = journal.tail(consistent=True)

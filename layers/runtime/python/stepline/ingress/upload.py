@@ -1,12 +1,12 @@
-"""Uploads: a client asks for a slot, posts one file to it, and is told the verdict.
+"""Uploads: a client requests a slot, posts one file to it, and receives the verdict.
 
-    waiting   → checking   the bucket says that the file is there
+    waiting   → checking   the bucket reports that the file has arrived
     checking  → ready      it is stored under its content's hash, and may be attached
     checking  → refused    with a code, and the codes of the rules; nothing else changes
     waiting   → refused    `upload_expired`, nothing was posted in time
 
-The row is the truth: its first final state stays. The file is stored before the row says so, and leaves quarantine after it.
-What is done twice changes nothing. Source: docs/how-to/uploads.md.
+The row is authoritative: its first final state is permanent. The file is stored before the row says so, and leaves
+quarantine after that. Every step is idempotent. Source: docs/how-to/uploads.md.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ HASH: Final = "hash_mismatch"
 
 @dataclass(frozen=True, kw_only=True)
 class UploadPorts:
-    """The ports of uploads beside the loop's; without a scanner no file is scanned."""
+    """The ports of uploads in addition to the loop's; without a scanner no file is scanned."""
 
     ports: Ports
     quarantine: Quarantine
@@ -72,7 +72,7 @@ class UploadPorts:
 
 
 class UploadRequest(Value, forbid_unknown_fields=True):
-    """One file, as the client describes it; without a type it is that of its name."""
+    """One file, as the client describes it; without a type, its name determines the type."""
 
     filename: str
     size_bytes: int
@@ -81,7 +81,7 @@ class UploadRequest(Value, forbid_unknown_fields=True):
 
 
 class UploadGrant(Value):
-    """A slot: the address of a form, its fields, and how long it can be posted. The file is the form's last field. Secret."""
+    """A slot: the address of a form, its fields, and its lifetime. The file is the form's last field. Secret."""
 
     upload: str
     url: str
@@ -90,7 +90,7 @@ class UploadGrant(Value):
 
 
 class UploadStatus(Value):
-    """The state of an upload, which a message may name once it is `ready`. `file` is then what it attaches."""
+    """The state of an upload, which a message may name once it is `ready`. `file` is then the attachment."""
 
     state: UploadState
     file: Attachment | None = None
@@ -102,13 +102,13 @@ class UploadStatus(Value):
 def start_upload(
     desk: UploadPorts, principal: Principal, conversation: str, request: UploadRequest, *, key: str = ""
 ) -> UploadGrant:
-    """Return a slot for one file of a conversation of the user's own, or of one that is still to begin.
+    """Return a slot for one file of the user's conversation, or of one that has not begun.
 
-    The same file under the same idempotency `key` has the same slot, as long as it can be posted to.
+    The same file under the same idempotency `key` gets the same slot, as long as it can be posted to.
 
     Raises:
         InputError: `bad_attachment`, `empty`, `type_not_allowed`, `content_type_mismatch`, `bad_conversation`;
-            `idempotency_key_reused`, the key is that of another file; `upload_expired`, that of a slot which has ended.
+            `idempotency_key_reused`, the key belongs to another file; `upload_expired`, to a slot that has ended.
         LimitError: `size_limit`, `rate_limited`, `limit_storage`, `stopped`.
         NotFoundError: the conversation belongs to another user.
         DependencyError: a service does not answer.
@@ -158,7 +158,7 @@ def _check_claim(file: Attachment, limits: FileLimits) -> None:
 
 
 def read_upload(desk: UploadPorts, principal: Principal, conversation: str, upload_id: str) -> UploadStatus:
-    """Return the state of an upload of the user's own.
+    """Return the state of the user's upload.
 
     Raises:
         InputError: `bad_upload`, `bad_conversation`.
@@ -186,12 +186,12 @@ def read_upload(desk: UploadPorts, principal: Principal, conversation: str, uplo
 
 
 def judge_upload(desk: UploadPorts, lane: Lane, upload_id: str) -> Upload | None:
-    """Judge the file of a slot, store it if it is taken, and tell who listens.
+    """Judge the file of a slot, store it if it is accepted, and notify the listeners.
 
-    None for a slot that nobody asked for, or of a conversation that was deleted meanwhile.
+    Return None for an unknown slot, or if the conversation was deleted meanwhile.
 
-    A file that is taken counts for the storage of its user, attached or not; what its slot held goes back with the verdict.
-    Done again, it ends at the first verdict. Raises DependencyError.
+    An accepted file counts towards the storage of its user, attached or not; the verdict releases the hold of its slot.
+    A repeated call keeps the first verdict. Raises DependencyError.
     """
     key = quarantine_key(lane, upload_id)
     upload = desk.uploads.get(lane, upload_id)
@@ -212,18 +212,18 @@ def judge_upload(desk: UploadPorts, lane: Lane, upload_id: str) -> Upload | None
     if upload.holds:
         settle_storage(desk.ports, lane, upload.user, upload_id, taken=upload.state == "ready")
     desk.quarantine.remove(key)
-    _tell(desk.ports, lane, upload, tail)
+    _publish_verdict(desk.ports, lane, upload, tail)
     return upload
 
 
 def _judge(desk: UploadPorts, lane: Lane, upload: Upload, tail: Batch) -> FileVerdict:
-    """Return the verdict about the posted file, which is stored if it is taken."""
+    """Return the verdict on the posted file, and store the file if it is accepted."""
     try:
         check_owner(tail, upload.user)
         if upload.holds:
             _keep_hold(desk.ports, lane, upload)
     except (NotFoundError, InputError, LimitError) as error:
-        # It was begun meanwhile, by somebody else or by an import; or the hold has ended, and the storage is full now.
+        # Another user or an import began the conversation meanwhile; or the hold expired, and the storage is full now.
         return FileVerdict(code=error.reason, message=str(error))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
@@ -235,7 +235,7 @@ def _judge(desk: UploadPorts, lane: Lane, upload: Upload, tail: Batch) -> FileVe
 
 
 def _keep_hold(ports: Ports, lane: Lane, upload: Upload) -> None:
-    """Hold the storage of a file for as long as its check may take. Raises LimitError `limit_storage`, DependencyError."""
+    """Hold the storage of a file while it is checked. Raises LimitError `limit_storage`, DependencyError."""
     allowance = read_allowance(ports, lane.tenant, lane.project, upload.user)
     claim_storage(ports, lane, allowance, _wanted(upload, int(ports.clock.now().timestamp()) + CHECK_S))
 
@@ -271,8 +271,8 @@ def _settled(upload: Upload, verdict: FileVerdict) -> Upload:
     )
 
 
-def _tell(ports: Ports, lane: Lane, upload: Upload, tail: Batch) -> None:
-    """Post the verdict to who listens to the conversation, if that is the one who uploaded."""
+def _publish_verdict(ports: Ports, lane: Lane, upload: Upload, tail: Batch) -> None:
+    """Send the verdict to the listeners of the conversation, if its owner uploaded the file."""
     if tail.n and tail.state.owner != upload.user:
         return
     event = make_event(
@@ -305,7 +305,7 @@ def verdict_event(upload: Upload) -> EventData:
 
 
 def _tail(ports: Ports, lane: Lane) -> Batch:
-    """Return the newest batch, the empty one before the first. Raises NotFoundError `conversation_deleted`."""
+    """Return the newest batch; the empty one if there is none. Raises NotFoundError `conversation_deleted`."""
     tail = ports.log.tail(lane, consistent=True) or EMPTY
     check_alive(tail.state)
     if not tail.n and ports.erasure and ports.erasure.tombstone(lane):

@@ -3,12 +3,11 @@
     pure     run, put the result; the first put wins
     keyed    the same, with effects named by the call or the content, so that twice is once
     once     put `started`, run, put the result; an attempt that finds it started by another one runs nothing
-        and
-             records `unverified`
-    approval  ask a person first, and leave the turn: another execution goes on when they have answered
-    steered  end the action early if it can; record that those behind it are not run
+             and records `unverified`
+    approval  ask a person first, and leave the turn: another execution continues after their answer
+    steered  end the action early if possible; record that the actions after it are not run
     program  put `started`, leave the run to another state, put its outcome
-    task     put `started` with the task that a server works on, leave, and ask for it until it ends
+    task     put `started` with the task that a server works on, leave, and poll it until it ends
 
 Before the first round of a turn that needs it, it lists the tools of MCP servers instead (`loop.mcp`).
 
@@ -83,7 +82,8 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
 def _run_next(attempt: Attempt, timeline: Timeline) -> Batch | Step | None:
     """Run the next action, or ask a person about it.
 
-    Return the batch of its result, the step that runs its program or leaves the turn, or None if the round went on without us.
+    Return the batch of its result, the step that runs its program or leaves the turn, or None if the round continued
+    without this attempt.
     """
     state, tail = timeline.state, timeline.tail
     index = state.cursor.action
@@ -103,7 +103,7 @@ def _run_next(attempt: Attempt, timeline: Timeline) -> Batch | Step | None:
 
 
 def _asks(attempt: Attempt, timeline: Timeline, action: Action) -> ApprovalRule | None:
-    """Return the rule by which a person is asked about a call before it runs; None if nobody is."""
+    """Return the rule that makes a person approve this call before it runs; None if no approval is needed."""
     running = timeline.state.running == action.call_id
     return None if running else needs_person(attempt.agent, timeline, action.tool_id)
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How the agent's programs run: place, limits, callable tools, and how much of their texts is shown.
+    """Settings of the agent's programs: placement, limits, callable tools, and how much of their texts is shown.
 
     `bundle` is the package of the bundle: a program finds its name as BUNDLE_ID, and its files at BUNDLE_ROOT.
     `places` are the placements that this deployment has. `descriptors` and `settings` are the
-    variables that a task is handed for its tools, and `secrets` returns more, read when a task is handed its run. Secret.
+    variables that a task receives for its tools; `secrets` returns more, read when a run is handed to its task. Secret.
     """
 
     profile: RuntimeProfile
@@ -61,11 +61,11 @@ NO_SUMMARISER: Final = Summariser()
 
 @dataclass(frozen=True, kw_only=True)
 class HookCall:
-    """A run of a hook: what it may use, and whom it is for.
+    """A run of a hook: its inputs and its user.
 
-    `messages` are the events of the turn so far that the model reads, the first of them opened it. `closed` is the
-    turn's end, which only `post_run_hook` sees. `ports` and `history` are the step's own, for what a hook records beside
-    its end.
+    `messages` are the events of the turn so far that the model reads; the first one opened the turn. `closed` is the
+    turn's end, which only `post_run_hook` gets. `ports` and `history` belong to the step, for records that a hook makes
+    beside its end.
     """
 
     hook: HookName
@@ -94,7 +94,7 @@ NO_HOOKS: Final = Hooks()
 
 
 def own_rule(spec: ToolSpec) -> ApprovalRule:
-    """Return a tool's own word on who allows its calls."""
+    """Return the approval rule that a tool declares for its calls."""
     return spec.approval or "never"
 
 
@@ -105,14 +105,14 @@ class Agent:
     Without `execution` it runs no programs. `temperature` has no effect on a model that takes none, as no
     current one does. `fanout` bounds how many actions a round may have, and which together; the instructions
     (`system`) say the same. `strict` ends a generation that does not begin with its thinking, and runs no
-    call whose JSON had to be repaired. `gate` holds the instructions of the stage that names a new
-    conversation; if empty, there is no such stage. `summariser` holds the instructions for summaries of what
-    the context has no room for. `shelves` hold content outside the conversation that the agent can read, by
-    the family of the paths, and `resolvers` find it for a user, by the namespace. `services` are the deployment's, for its
-    tools. `announced` returns the lines that a bundle's code adds to the announce of one request. `hooks` are run by the turn
-    at their places in it. `servers` are its MCP servers, whose tools `loop.mcp` adds for each turn; None without any.
-    `approvals` returns the rule by which a tool's calls need a person. In the `layout` `journal` the system part is the text
-    that `JournalText` packs.
+    call whose JSON had to be repaired. `gate` holds the instructions of the call that names a new
+    conversation; if it is empty, there is no such call. `summariser` holds the instructions for summaries of
+    content that the context has no room for. `shelves` hold content outside the conversation that the agent can
+    read, by the family of the paths, and `resolvers` find it for a user, by the namespace. `services` are the
+    deployment's, for its tools. `announced` returns the lines that a bundle's code adds to the announce of one
+    request. The turn runs `hooks` at fixed points. `servers` are its MCP servers, whose tools `loop.mcp` adds for each
+    turn; None without any. `approvals` returns the rule that decides whether a tool's calls need a person. In the
+    `layout` `journal` the system part is the text that `JournalText` packs.
     """
 
     system: str

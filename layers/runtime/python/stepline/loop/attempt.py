@@ -1,4 +1,4 @@
-"""One attempt at a step: what an invocation of Decide or Act depends on, and its writes under its claim."""
+"""One attempt at a step: the dependencies of one invocation of Decide or Act, and its writes under its claim."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ NOTHING = Usage()
 class Attempt:
     """One invocation of Decide or Act: its step, ports and agent.
 
-    `claim` is the batch by which it holds the round; `watch` tells when its current wait should end early.
-    `bare`: its requests have no pictures and documents, because the provider refused one with them. `narrowed` is how often the
-    budget of its requests was lowered, in the layout `journal`. Copies of an attempt share what is `lost`.
+    `claim` is the batch by which it holds the round; `watch` signals when its current wait should end early.
+    `bare`: its requests have no pictures and documents, because the provider refused one with them. `narrowed` counts
+    how often the budget of its requests was lowered, in the layout `journal`. Copies of an attempt share `lost`.
     """
 
     ports: Ports
@@ -58,14 +58,14 @@ class Attempt:
     bare: bool = False
     narrowed: int = 0
     lost: list[Usage] = field(default_factory=list)
-    """The tokens of its failed calls that no entry counts yet."""
+    """The tokens of its failed calls that no entry has counted yet."""
 
     def load(self, *, consistent: bool = False) -> Timeline:
         """Return the timeline of the lane; `consistent`: with every batch put before this call."""
         return self.history.load(self.journal, segment=self.step.segment, consistent=consistent)
 
     def follow(self, batch: Batch) -> Timeline:
-        """Return the timeline behind a batch that this attempt has just put."""
+        """Return the timeline up to a batch that this attempt has just put."""
         return self.history.follow(self.journal, batch)
 
     def now(self) -> str:
@@ -83,9 +83,9 @@ class Attempt:
         return self.load(consistent=True)
 
     def amend(self, timeline: Timeline, *entries: Entry, usage: Usage = NOTHING) -> Timeline | Step:
-        """Put entries that change only how the conversation reads, while round and claim are ours.
+        """Put entries that change only the rendering of the conversation, while this attempt owns round and claim.
 
-        `usage` is what they cost. Return the timeline behind them, or the step to go to.
+        `usage` is their cost. Return the timeline with them, or the step to go to.
 
         Raises:
             Fenced: another attempt owns the round.
@@ -96,9 +96,9 @@ class Attempt:
                 return gone
             check_claim(at.state, self.claim)
             if any(isinstance(entry, SteeredEntry) and entry.n <= at.state.steered for entry in entries):
-                return at  # already recorded: our own put, whose answer was lost
+                return at  # already recorded: our own put, whose response was lost
             state = at.state
-            put = tuple(self._with_standing_title(entry, at.state) for entry in entries)
+            put = tuple(self._keep_user_title(entry, at.state) for entry in entries)
             if any(isinstance(entry, Titled) for entry in put):
                 state = titled(state, at.n + 1)
             for entry in put:
@@ -113,28 +113,28 @@ class Attempt:
         count_usage(self.ports.meter, usage)
         return self.follow(batch)
 
-    def _with_standing_title(self, entry: Entry, state: State) -> Entry:
-        """Return the entry; if it is a title, and the user gave one meanwhile, with that one."""
+    def _keep_user_title(self, entry: Entry, state: State) -> Entry:
+        """Return the entry; a title gets the user's text if the user has set one in the meantime."""
         if not (isinstance(entry, Titled) and state.titled):
             return entry
-        standing = self.journal.get(state.titled)
-        given = standing.entries if standing else ()
+        newest = self.journal.get(state.titled)
+        given = newest.entries if newest else ()
         return replace(
             entry, title=next((one.title for one in given if isinstance(one, Titled)), entry.title)
         )
 
     @property
     def asked(self) -> MeteredModel:
-        """The model, whose calls are recorded."""
+        """The model; its calls are recorded."""
         return MeteredModel(model=self.model, metering=self.metering(self.claim))
 
     def asked_beside(self, stream: RelayStream) -> MeteredModel:
-        """Return the model, whose calls are noted by the stream of the claim: it never waits for that."""
+        """Return the model; the stream of the claim notes its calls, which never blocks."""
         metering = replaced(self.metering(self.claim), note=stream.note)
         return MeteredModel(model=self.model, metering=metering)
 
     def metering(self, claim: int) -> Metering:
-        """Return where the calls that are made under a claim are recorded."""
+        """Return the recorder of the model calls made under a claim."""
 
         def note(call: ModelCall) -> None:
             try:
@@ -151,9 +151,9 @@ class Attempt:
         )
 
     def context(self, timeline: Timeline, action: Action, at: str, *, claim: int = 0) -> ToolContext:
-        """Return the context for the action's tool; only a cancellable tool gets a way to be cancelled.
+        """Return the context for the action's tool; only a cancellable tool can be cancelled.
 
-        `claim` is the one under which it runs, if it has one of its own.
+        `claim` is the one under which it runs, if it has its own.
         """
         tools = self.agent.registry
         ends_early = action.tool_id in tools and tools.find(action.tool_id).spec.cancellable
@@ -203,8 +203,8 @@ class Attempt:
 def ask_whole(model: ModelClient, request: ModelRequest, watch: SteerWatch, lost: list[Usage]) -> Completion:
     """Ask a model for a text that is not streamed to clients; end the call early if the user steers.
 
-    If the model declines, the role's fallback is asked once. Raises what `ModelStream` raises; then `lost` gets
-    what the call has used.
+    If the model declines, the role's fallback is asked once. Raises the errors of `ModelStream`; the tokens of the
+    failed call are then added to `lost`.
     """
     first = _ask(model, request, watch, lost)
     if first.declined is None or not first.declined.fallback:

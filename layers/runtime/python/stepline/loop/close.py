@@ -1,7 +1,7 @@
-"""Close: the exit gate and the turn's one end.
+"""Close: the exit gate and the single end of a turn.
 
 A reactive event that the model has not seen keeps the turn open while rounds are left, and otherwise opens
-the next turn in the very batch that closes this one: an event is rendered, promoted or dropped, never lost.
+the next turn in the same batch that closes this one: an event is rendered, promoted or dropped, never lost.
 Source: docs/concepts/log.md#close.
 
 The settlement decides that for each unseen event at the turn's end. Source: docs/reference/live-events.md.
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from stepline.delivery.effect import project, publish, redo, remember, save_workspace, tells_memory
+from stepline.delivery.effect import feeds_memory, project, publish, redo, remember, save_workspace
 from stepline.delivery.settle_account import settle_account
 from stepline.delivery.stage_queue import free_mark
 from stepline.errors import HOOK_FAILED, retry_after_of
@@ -107,7 +107,7 @@ def close(ports: Ports, step: Step) -> Step:
     """End the turn, or defer its end; return the step that follows."""
     if step.error is not None:
         code = ERRORS.get(str(step.error.get("Error")), "step_failed")
-    else:  # a machine that began before there was a state that waits leads here instead
+    else:  # an execution of an older state machine, without the state that waits, arrives here instead
         code = "model_rate_limited" if step.route == "wait" else ""
     return close_turn(ports, step, code=code)
 
@@ -115,7 +115,7 @@ def close(ports: Ports, step: Step) -> Step:
 def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
     """End the turn, with the error `code` if there is one; return the step that follows.
 
-    With a code, only turn and epoch need to be this step's own.
+    With a code, only turn and epoch must match this step's.
     """
     lane = step.lane()
     journal = Journal(ports, lane, "close")
@@ -162,7 +162,7 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
 
 
 def _hook_failed(suffix: Sequence[Batch], state: State) -> str:
-    """Return the code of a turn that its bundle could not prepare, "" of any other."""
+    """Return the error code of a turn that its bundle could not prepare; "" for any other turn."""
     ends = (e for b in suffix if b.n == state.prepared for e in b.entries if isinstance(e, Contributed))
     return HOOK_FAILED if any(entry.status == "error" for entry in ends) else ""
 
@@ -185,7 +185,7 @@ def _defer(suffix: Sequence[Batch], tail: Batch, state: State) -> Draft:
 def bill_of(batches: Iterable[Batch], unrecorded: Iterable[ModelCall], state: State) -> tuple[ModelCall, ...]:
     """Return the lines of the open turn's bill, from its batches and from the calls that its end will record.
 
-    A batch by which the hook of the turn before ended is that turn's.
+    A batch that ends the hook of the previous turn belongs to that turn.
     """
     own = (
         call
@@ -197,7 +197,7 @@ def bill_of(batches: Iterable[Batch], unrecorded: Iterable[ModelCall], state: St
 
 
 def _claims_afterwards(batches: Iterable[Batch]) -> frozenset[int]:
-    """Return the claims of hooks behind the turn before: one may still run, and its end records its calls."""
+    """Return the claims of the previous turn's `post_run_hook`: it may still run, and its end records its calls."""
     entries = ((batch.n, entry) for batch in batches for entry in batch.entries)
     return frozenset(
         n for n, entry in entries if isinstance(entry, Started) and entry.call_id.startswith("post_run_hook")
@@ -205,12 +205,12 @@ def _claims_afterwards(batches: Iterable[Batch]) -> frozenset[int]:
 
 
 def is_afterwards(entry: Entry) -> bool:
-    """Return True for the end of a hook behind a turn, which belongs to the turn that it names."""
+    """Return True for the end of a `post_run_hook`, which belongs to the turn that it names."""
     return isinstance(entry, Contributed) and entry.hook == "post_run_hook"
 
 
 def _used(tally: Tally, bill: Sequence[ModelCall]) -> Usage | None:
-    """Return the tokens of a turn; the tally has more if an earlier release began it, which kept no calls."""
+    """Return the tokens of a turn; the tally has more if an earlier release, which kept no calls, began the turn."""
     if not tally.opened_ms:
         return None
     used = sum_usages([Usage(), *(call.usage for call in bill)])
@@ -227,9 +227,9 @@ def _closed(
     stop: SteeredEntry | None,
     bill: tuple[ModelCall, ...],
 ) -> Closed:
-    """Return the turn's end: by a stop, by the decision it stands at, or by the error that ended it."""
+    """Return the turn's end: by a stop, by its current decision, or by the error that ended it."""
     now = utc(ports.clock.now())
-    # A turn opened by a release that kept no tally gets no partial one.
+    # A turn that was opened by a release without a tally does not get a partial one.
     tally = state.tally if state.tally.opened_ms else Tally()
     closing = Closed(
         turn=state.turn,
@@ -262,7 +262,7 @@ def _closed(
 
 
 def times_of(tally: Tally, now: str) -> dict[str, Any]:
-    """Return the turn's time and its parts, which are together never longer than it, whatever clocks said."""
+    """Return the turn's time and its parts; their sum never exceeds the whole, even if clocks differ."""
     elapsed_ms = max(0, epoch_ms(now) - tally.opened_ms) if tally.opened_ms else 0
     times, left_ms = {"elapsed_ms": elapsed_ms}, elapsed_ms
     for name in TURN_PARTS:
@@ -311,7 +311,7 @@ def _named(decision: Decided | None, state: State, closing: Closed) -> list[Entr
 
 
 def _unended(suffix: Sequence[Batch], closing: Closed) -> list[Entry]:
-    """Return the end of each compaction that the turn began and did not end: clients wait for it."""
+    """Return the end of each compaction that the turn began and did not end, because clients wait for it."""
     begun: dict[str, Compacting] = {}
     for entry in (entry for batch in suffix for entry in batch.entries):
         if isinstance(entry, Compacting):
@@ -337,7 +337,7 @@ def _end(
     """Return the draft of the closing batch; `before` are the entries ahead of the turn's end."""
     n = tail.n + 1
     entries: list[Entry] = [*before, closing, *settled.dropped]
-    state = unremembered(closed(tail.state), n) if tells_memory(ports) else closed(tail.state)
+    state = unremembered(closed(tail.state), n) if feeds_memory(ports) else closed(tail.state)
     if any(isinstance(entry, Titled) for entry in before):
         state = titled(state, n)
     if settled.promoted:
@@ -355,13 +355,13 @@ def open_turn(policy: Policy, turn: str, at: str, prompts: tuple[int, ...]) -> O
 
 
 def _decision(suffix: Sequence[Batch], state: State) -> Decided | None:
-    """Return the decision that the turn stands at, if it was made behind the last rendered batch."""
+    """Return the turn's current decision, if it was made after the last rendered batch."""
     decided = (batch for batch in suffix if batch.n == state.decided)
     return next((e for batch in decided for e in batch.entries if isinstance(e, Decided)), None)
 
 
 def _settled(ports: Ports, lane: Lane, step: Step, journal: Journal) -> Step:
-    """On the retry of a close that got through, find the batch that closed this step's turn, and redo."""
+    """Find the batch that closed this step's turn when a successful close is retried, and redo its effects."""
     for batch in journal.since(step.epoch, consistent=True):
         if any(isinstance(entry, Closed) and entry.turn == step.turn for entry in batch.entries):
             follow_closing(ports, lane, batch)
@@ -387,9 +387,9 @@ def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 class Settlement(NamedTuple):
-    """The fate of events that the model has not seen: `promoted` ones open the next turn.
+    """The outcome for events that the model has not seen: `promoted` ones open the next turn.
 
-    `dropped` ones are handed back. `holding`: one of them keeps the turn open, as long as it has rounds left.
+    `dropped` ones are returned to their senders. `holding`: one of them keeps the turn open while it has rounds left.
     """
 
     holding: bool
@@ -398,9 +398,9 @@ class Settlement(NamedTuple):
 
 
 def settle_events(suffix: Sequence[Batch], state: State) -> Settlement:
-    """Settle the events behind the last rendered batch by the table of live events.
+    """Settle the events after the last rendered batch by the table of live events.
 
-    A stop among them, heeded or not, settles those before it and lets none hold the turn open.
+    A stop among them, heeded or not, settles the events before it, and none of them holds the turn open.
     """
     entries = [(batch.n, entry) for batch in suffix if batch.n > state.rendered for entry in batch.entries]
     unseen = [(n, entry) for n, entry in entries if isinstance(entry, Inbound)]

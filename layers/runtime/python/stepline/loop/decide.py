@@ -1,10 +1,10 @@
 """Decide: ask the model for one round, and put its decision into the log before anything acts on it.
 
-The first attempt streams under the claim of the batch that opened the round; a later one first takes a claim
-of its own. The model is sampled once an attempt; a conflict only moves the place where the decision is put.
+The first attempt streams under the claim of the batch that opened the round; a later one first takes its own
+claim. Each attempt samples the model once; a conflict only moves the number at which the decision is put.
 Source: docs/concepts/log.md#decide.
 
-Before it asks, a round tends the context, so that the request is cheap and fits.
+Before it asks the model, a round prepares the context, so that the request is cheap and fits.
 
     the cache is dead        → older turns are pruned, which costs no cached prefix
     the request is too large → room is made, step by step
@@ -92,10 +92,10 @@ logger = logging.getLogger(__name__)
 
 WAIT_FIRST_S: Final = 5
 WAIT_MAX_S: Final = 20
-"""The longest of the waits for a provider that asks for none: half of them is left to chance."""
+"""The longest wait for a provider that does not ask for one; half of each wait is random."""
 
 LOOK_S: Final = 15
-"""The longest wait for a call's task until somebody looks for a steer."""
+"""The longest wait for a call's task before the log is checked for a steer."""
 
 
 @traced
@@ -114,8 +114,8 @@ def decide(
     Raises:
         Fenced: another attempt owns the round. The state machine tries again and finds its result.
         DependencyError: the state machine tries again.
-        ModelOverloaded, ModelRateLimited: the turn closes with an error, once the round has waited often enough for a
-            provider that sheds load: the step that follows waits, and costs nothing meanwhile.
+        ModelOverloaded, ModelRateLimited: the round has waited often enough for a provider that sheds load; the turn
+            closes with an error. Until then, the returned step waits, which costs nothing.
         ContextLimit: nothing makes the request small enough. The turn closes with an error.
         ModelRefused: the turn closes with an error.
     """
@@ -150,7 +150,7 @@ def _take(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline] | St
 
     Return the step if the round is over.
 
-    A turn that needs a list of its servers' tools goes to Act, which can ask them and leads back here.
+    A turn that needs a list of its servers' tools goes to Act, which can ask the servers and returns here.
     """
     if attempt.agent.servers is not None:
         from stepline.loop.mcp.turn_tools import equip, is_due  # noqa: PLC0415 - most agents have none
@@ -193,7 +193,7 @@ def _attend(attempt: Attempt, timeline: Timeline, sampler: Sampler | None) -> tu
 
 
 def _count_lost(attempt: Attempt, timeline: Timeline) -> None:
-    """Put what the failed calls of an attempt have used: the attempt after it knows nothing of them."""
+    """Record the tokens that an attempt's failed calls have used: the next attempt does not know of them."""
     step, lost = attempt.step, _lost(attempt)
     if lost is None:
         return
@@ -205,7 +205,7 @@ def _count_lost(attempt: Attempt, timeline: Timeline) -> None:
 
 
 def _lost(attempt: Attempt) -> Usage | None:
-    """Return the tokens that the failed calls of an attempt have used; None for none."""
+    """Return the tokens that an attempt's failed calls have used; None if there are none."""
     lost = sum_usages((Usage(), *attempt.lost))
     return lost if lost.prompt_tokens or lost.output_tokens else None
 
@@ -228,7 +228,7 @@ def _reopen(attempt: Attempt, tail: Batch) -> Batch | Step:
 
 
 def _wait(attempt: Attempt, error: SteplineError) -> Step:
-    """Put that the round goes on after a wait, the one that the provider asks for if it does; return the step that waits.
+    """Record that the round continues after a wait, the provider's own if it names one; return the step that waits.
 
     Raises `error` if the round has waited often enough, or the turn has no time.
     """
@@ -267,7 +267,7 @@ def _wait(attempt: Attempt, error: SteplineError) -> Step:
 
 
 def _own_wait_s(attempt: Attempt, waits: int) -> float:
-    """Return a wait that doubles each time; rounds that fail together are asked again at different times."""
+    """Return a wait that doubles each time, with jitter: rounds that fail together do not retry together."""
     spread = crc32(f"{attempt.journal.lane.key()}/{attempt.claim}".encode()) / 2**32
     return float(min(WAIT_MAX_S, WAIT_FIRST_S * 2**waits)) * (1 + spread) / 2
 
@@ -279,7 +279,7 @@ def _pause(attempt: Attempt, state: State) -> Step:
 
 
 def _await_task(attempt: Attempt, timeline: Timeline, gone: Step) -> Step:
-    """Return the step to go to, or the one that waits on if that asks for a task that is not due yet.
+    """Return the step to go to, or the one that keeps waiting if that polls a task that is not due yet.
 
     The task of a conversation that was deleted is cancelled.
     """
@@ -331,7 +331,7 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
 
 
 def _keep_system(attempt: Attempt, taken: Sample) -> Sample:
-    """Store the system part that a decision is the first to name; one that cannot be stored is not named."""
+    """Store the system part if this decision is the first to name it; if it cannot be stored, do not name it."""
     made, journal = taken.decision, attempt.journal
     if not made.system:
         return taken
@@ -346,7 +346,7 @@ def _keep_system(attempt: Attempt, taken: Sample) -> Sample:
 
 
 def _rounds_left(policy: Policy, state: State, finalize: int) -> int:
-    """Return the rounds behind the one in `state`; `finalize` bounds them, counting that one, if not 0."""
+    """Return the rounds left after the one in `state`; `finalize` bounds them, counting that one, unless it is 0."""
     left = policy.max_iterations + state.credits - state.cursor.iteration - 1
     return max(0, min(left, finalize - 1) if finalize else left)
 
@@ -369,8 +369,8 @@ def _count(meter: Meter, decision: Decided, *, cut: bool) -> None:
 def settle_decision(decision: Decided, state: State, policy: Policy, timeline: Timeline) -> Decided:
     """Return the decision to record: one that cannot be tried again becomes an exit.
 
-    One that the model declined stays as it is. Its answer is the one shown to the user, or else a status answer. A
-    turn that has nothing to tell of, because no decision of it was accepted, gets neither: Close ends it with an error.
+    A declined decision is returned unchanged. The exit's answer is the text shown to the user, or else a status answer.
+    A turn without an accepted decision has nothing to report and gets neither: Close ends it with an error.
     """
     if decision.declined:
         return decision
@@ -396,7 +396,7 @@ def settle_decision(decision: Decided, state: State, policy: Policy, timeline: T
 def _settle_final(decision: Decided, left: int) -> Decided:
     """Return the decision of a finalizing turn: in its last round anything but an answer becomes one.
 
-    `left` counts the rounds that are left, this one included; 0 if the turn is not bounded.
+    `left` counts the remaining rounds, including this one; 0 if the turn is not bounded.
     """
     if left != 1 or (decision.accepted and decision.action != "call_tool"):
         return decision
@@ -435,7 +435,7 @@ class TimelineRounds:
     """The layout that shows the timeline (`RoundLayout`)."""
 
     def tend(self, attempt: Attempt, timeline: Timeline) -> Timeline | Step:
-        """Prune what a dead cache makes cheap, and make room if the request may not fit."""
+        """Prune older turns once the cache is dead, and make room if the request may not fit."""
         rules = attempt.ports.policy.context
         pruned = plan_pruning(timeline, attempt.ports.clock.now(), rules)
         if pruned is not None:
@@ -485,12 +485,12 @@ def _round_layout(agent: Agent) -> RoundLayout:
 def sample_fitting(
     attempt: Attempt, timeline: Timeline, sampler: Sampler | None
 ) -> tuple[Timeline, Sample] | Timeline | Step:
-    """Tend the context and sample, with a smaller request as long as the provider finds it too large.
+    """Prepare the context and sample, with a smaller request as long as the provider finds it too large.
 
-    A request that it refuses is asked again without its pictures and documents: one of them may be the reason.
-    Return the rendered timeline and its sample, or the step to go to; or a timeline alone, if it holds a
-    steer that came before the model said anything. Raises what the sampler and `RoundLayout.tend` raise; ContextLimit
-    if the request cannot get smaller, or not small enough.
+    A refused request is sent again without its pictures and documents: one of them may be the reason.
+    Return the rendered timeline and its sample, or the step to go to; or only a timeline, if it holds a steer that
+    arrived before any output of the model. Raises the errors of the sampler and of `RoundLayout.tend`; ContextLimit if
+    the request cannot be made small enough.
     """
     layout = _round_layout(attempt.agent)
     sampler = sampler or partial(sample, layout=layout)
@@ -501,7 +501,7 @@ def sample_fitting(
         try:
             return tended, sampler(attempt, tended)
         except SteplineError as error:
-            if error.context.get("told_chars"):
+            if error.context.get("shown_chars"):
                 raise  # text was shown under this claim: the next attempt streams under its own
             newer = attempt.caught_up(tended)
             if steer_of(newer) is not None:

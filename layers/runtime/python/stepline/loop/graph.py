@@ -1,8 +1,8 @@
-"""The loop as a table: its states, the routes each may answer, and the state that a failure leads to.
+"""The loop as a table: its states, the routes that each may return, and the state that follows a failure.
 
 The state machine (`definition`), its Retry and Catch lists, the tests and the diagram in
-docs/reference/loop.md all come from this table, and so does the course of a turn without a state machine
-(`turn`). It knows no ARN.
+docs/reference/loop.md are all derived from this table, and so is the course of a turn without a state machine
+(`turn`). It contains no ARN.
 Source: docs/reference/loop.md.
 """
 
@@ -36,9 +36,9 @@ SWEEP_EVERY_S: Final = 300
 """Time between two sweeps by the clock (`sweep`)."""
 
 TRANSPORT: Final = "Transport"
-"""Stands for the errors by which a request was refused or lost before the handler ran: safe to send again for longer."""
+"""Any error of a request that was refused or lost before the handler ran: safe to retry for longer."""
 UNKNOWN_ERROR: Final = "Unknown"
-"""Stands for the errors after which the handler may have run: the log tells the next attempt how far."""
+"""Any error after which the handler may have run: the next attempt reads in the log how far it got."""
 UNKNOWN_ERRORS: Final = ("Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "States.Timeout")
 """Step Functions' names of these errors."""
 NO_ANSWER: Final = (ModelStreamBroken.__name__, ModelTimeout.__name__, ModelUnreachable.__name__)
@@ -87,7 +87,7 @@ class RemoteTaskState(Value):
 
 
 class Wait(Value):
-    """A state that runs nothing for the seconds in the step's `wait_s`, and then goes on."""
+    """A state that waits for the step's `wait_s` seconds and then continues."""
 
     name: str
     next: str
@@ -96,7 +96,7 @@ class Wait(Value):
 def _retries(*, transport: int, unknown: int, model: bool = False) -> tuple[RetryRule, ...]:
     """Return retries with the specific errors before the unknown ones; each list has its own count.
 
-    A provider that sheds load is not among them: the round waits for it, and says so (`decide`).
+    They do not cover a provider that sheds load: the round waits for it, and records that (`decide`).
     """
     own = (*OWN_ERRORS, *NO_ANSWER) if model else OWN_ERRORS
     return (
@@ -150,8 +150,8 @@ TASKS: Final = (
     ),
 )
 
-# Only a task that was not started is tried again, never one that was. The task enforces the program's own
-# timeout; this one covers a task that does not.
+# Only a task that was not started is tried again. The task enforces the program's own timeout; this one covers a
+# task that fails to.
 REMOTE: Final = RemoteTaskState(
     name="ExecuteTask",
     function="act",
@@ -166,7 +166,7 @@ REMOTE: Final = RemoteTaskState(
     catch="Act",
 )
 
-# A provider that sheds load longer than a process waits for is asked again after it.
+# A provider that sheds load for longer than a process waits is asked again after this state.
 WAIT: Final = Wait(name="Wait", next="Decide")
 
 # The `route` of a step → the state that follows. `stop`: the turn belongs to another execution.
@@ -181,7 +181,7 @@ ROUTES: Final[Mapping[str, str]] = {
 }
 DEFAULT_ROUTE: Final = "Close"
 
-# The routes of Prepare if there is a program to run; any other means that the round went on without one.
+# The routes of Prepare if there is a program to run; any other means that the round continued without one.
 LAUNCHES: Final[Mapping[str, str]] = {"execute": "Execute", "execute_task": REMOTE.name}
 DEFAULT_LAUNCH: Final = "Decide"
 
@@ -193,9 +193,10 @@ def absent_states(*, executes: bool, remote: bool) -> frozenset[str]:
 
 
 def count_transitions(state: str, route: str | None) -> int:
-    """Return the transitions billed for one attempt at a state, with the states behind it that ask nobody.
+    """Return the transitions billed for one attempt at a state, with the following states that call no function.
 
-    A retry is one like the first attempt. `route` is what it answered, None if it failed: whatever catches that counts its own.
+    A retry counts like a first attempt. `route` is the one that the attempt returned, None if it failed: the state that
+    catches the failure counts its own.
     """
     leads = STATES[state].next
     if route is None or leads not in (ROUTER, LAUNCHER):

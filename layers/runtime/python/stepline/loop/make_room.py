@@ -4,9 +4,9 @@
                                 → Compacting → a model is asked → Compacted    turns and rounds as summaries
                                 → Compacted                            the same in the runtime's own words
 
-Each is a batch of its own under the round's claim. An attempt that takes the round over finds these batches
-and continues from there: a compaction that began does not begin a second time. Each time room is made, a
-model is asked once at most, and not the time after it was asked in vain.
+Each is a separate batch under the round's claim. An attempt that takes the round over finds these batches and
+continues from there: a compaction never begins twice. Each time room is made, a model is asked at most once, and
+not at all if the previous summary did not shorten the request.
 Source: docs/concepts/context.md#compaction.
 """
 
@@ -23,7 +23,7 @@ from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt
 from stepline.loop.stream_generation import build_model_request, is_last_round, weigh_overhead
-from stepline.loop.summarise import Words, summarise, tell
+from stepline.loop.summarise import Words, own_summaries, summarise
 from stepline.metrics import COMPACTIONS, COMPACTIONS_SKIPPED
 from stepline.model.entry import Compacted, Compacting, Pruned
 from stepline.model.ids import utc
@@ -45,8 +45,8 @@ def make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) -> 
 
     Raises:
         Fenced: another attempt owns the round.
-        ModelOverloaded, ModelRateLimited: no summary for now, and the round waits.
-        DependencyError: the same; the state machine tries again.
+        ModelOverloaded, ModelRateLimited: no summary is available now; the round waits.
+        DependencyError: the same, but the state machine tries again.
     """
     asks = True
     for _ in range(PASSES_MAX):
@@ -109,10 +109,10 @@ def _compact(
         budget = int(need.max_tokens / need.gauge.tokens_per_byte)
         words = summarise(attempt, timeline, outline, budget_bytes=budget)
     else:
-        words = replace(tell(timeline, outline), reason="not_asked")
+        words = replace(own_summaries(timeline, outline), reason="not_asked")
     ended = _ending(timeline, entry, words, need, at=utc(attempt.ports.clock.now()))
     if ended.status != "completed" and words.usage is not None:
-        own_words = replace(tell(timeline, outline), usage=words.usage, reason=ended.reason)
+        own_words = replace(own_summaries(timeline, outline), usage=words.usage, reason=ended.reason)
         ended = _ending(timeline, entry, own_words, need, at=ended.at)
     return _put(attempt, timeline, ended)
 
@@ -120,8 +120,8 @@ def _compact(
 def _has_words_for(agent: Agent, outline: Outline) -> bool:
     """Return True if this compaction has room for a summary that the agent has instructions for."""
     texts = agent.summariser
-    told = (bool(texts.summary) * outline.memory_bytes, bool(texts.prefix) * outline.checkpoint_bytes)
-    return max(told) >= WORDS_BYTES
+    sizes = (bool(texts.summary) * outline.memory_bytes, bool(texts.prefix) * outline.checkpoint_bytes)
+    return max(sizes) >= WORDS_BYTES
 
 
 def _beginning(entry: Compacted) -> Compacting:

@@ -1,10 +1,10 @@
-"""The references of one round: the content that a parameter `ref:<path>` may stand for, and is bound to.
+"""The references of one round: the content that a parameter `ref:<path>` may refer to, and is bound to.
 
-    while the decision is judged   a path leads to what stands in this conversation, in the model's view
-    before it is put               `pin`: the content is stored, and the action names it by its hash
-    when the action runs           its parameters get that content, on every try the same
+    while the decision is validated   a path leads to content of this conversation that the model can see
+    before it is put                  `pin`: the content is stored, and the action names it by its hash
+    when the action runs              its parameters get that content, the same on every try
 
-Only the conversation's own log is read: no other conversation, no folder, and nothing that a bundle keeps.
+Only the conversation's own log is read: no other conversation, no folder, and no data of a bundle.
 Source: docs/reference/tools.md#references.
 """
 
@@ -31,19 +31,19 @@ _SHORT: Final = ("files", "outputs", "attachments")
 
 
 class References:
-    """Finds what the references of a round stand for, in the timeline that the model was shown."""
+    """Resolves the references of a round in the timeline that the model was shown."""
 
     def __init__(self, timeline: Timeline, context: ToolContext) -> None:
         self._timeline = timeline
         self._context = context
         self.found: dict[str, PathContent] = {}
-        """The content at each path that was referred to."""
+        """The content at each referenced path."""
 
     def refer(self, written: str) -> Referred:
         """Return the target of a path: logical, physical, or below the current turn.
 
         Raises:
-            PathError: it is no path.
+            PathError: it is not a path.
             ToolError: `ref_not_visible`, `ref_not_text`, `content_too_large`.
         """
         path = self._parse(written)
@@ -80,9 +80,9 @@ class References:
         return from_physical(written) if TURN.fullmatch(head) else parse_path(written)
 
     def _is_visible(self, path: LogicalPath) -> bool:
-        """Return True if the model reads the path now: in the timeline, among the open plans, in the pool."""
+        """Return True if the model can see the path now: in the timeline, among the open plans, in the pool."""
         if isinstance(path, SourcesPath) or not self._context.layout.shows_timeline:
-            return True  # the journal shows every block by its path, and none of them whole
+            return True  # the journal shows every block by its path, and none in full
         if isinstance(path, PlanPath) and self._timeline.plans[path.plan].is_open():
             return True
         name = str(path)

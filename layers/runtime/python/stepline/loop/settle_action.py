@@ -31,7 +31,7 @@ MAYBE = (
 
 
 def start(attempt: Attempt, tail: Batch, index: int, action: Action, *, deadline: str = "") -> Batch | None:
-    """Put `started`, again if the put took long; None if the action is no longer ours to start."""
+    """Put `started`, again if the put took long; None if this attempt may no longer start the action."""
 
     def is_ours(at: Batch, claim: int) -> bool:
         free = at.state.running != action.call_id or at.state.claim == claim
@@ -43,9 +43,9 @@ def start(attempt: Attempt, tail: Batch, index: int, action: Action, *, deadline
 def put_started(
     attempt: Attempt, tail: Batch, entry: Started, is_ours: Callable[[Batch, int], bool]
 ) -> Batch | None:
-    """Put `started`, again if the put took long; None if it is not ours to start.
+    """Put `started`, again if the put took long; None if this attempt may not start it.
 
-    `is_ours` judges a tail, and gets the claim of the first put when there is a second one, before that 0.
+    `is_ours` decides by a tail. It gets the claim of the first put when there is a second one, and 0 before that.
     """
     clock, claim = attempt.ports.clock, 0
     while True:
@@ -73,7 +73,7 @@ def record(
     claim: int | None = None,
     calls: tuple[ModelCall, ...] = (),
 ) -> Batch | None:
-    """Put the result and return its batch; None if the round went on without us.
+    """Put the result and return its batch; None if the round continued without this attempt.
 
     For a started action, also None if another attempt settled it. `calls` are the model calls of its program.
     """
@@ -94,9 +94,9 @@ def record(
 
 
 def skip(attempt: Attempt, tail: Batch, steer: Steer, actions: Sequence[Action]) -> Batch | None:
-    """Put that the rest of the round's actions are not run because of a steer.
+    """Record that the remaining actions of the round are not run because of a steer.
 
-    Return the batch; None if the round went on without us.
+    Return the batch; None if the round continued without this attempt.
     """
     step, ports = attempt.step, attempt.ports
     at = utc(ports.clock.now())

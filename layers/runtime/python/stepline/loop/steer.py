@@ -1,12 +1,12 @@
-"""Steer: the step of the turn that is running heeds what the user says meanwhile, once, and records it.
+"""Steer: the running step of a turn heeds a user's steer once, and records it.
 
     a generation, a tool, a program   ends early; its output so far is kept
-    the actions behind it             are not run, and their results say so
+    the actions after it              are not run, and their results say so
     a steer with a text               leaves a bounded number of rounds to finalize
     a steer without a text            is a stop: the close is next, without asking the model again
 
-A message or another reactive event behind a steer lifts its bound on the turn.
-`finalize_*` say what a turn may still do, and how much it may write, after a steer with a text.
+A message or another reactive event after a steer lifts its bound on the turn.
+`finalize_*` return the rounds, the tools and the tokens that a turn may still use after a steer with a text.
 Source: docs/reference/live-events.md.
 """
 
@@ -44,7 +44,7 @@ class Steer(NamedTuple):
 
 
 def find_steer(events: Iterable[tuple[int, Inbound]], heeded: int) -> Steer | None:
-    """Return the steer behind batch `heeded` that counts: the newest stop, or else the newest steer."""
+    """Return the steer after batch `heeded` that counts: the newest stop, or else the newest steer."""
     found = [Steer(n, event) for n, event in events if event.steers and n > heeded]
     stops = [steer for steer in found if steer.stops]
     return next(reversed(stops or found), None)
@@ -63,7 +63,7 @@ def steer_in(batches: Sequence[Batch], heeded: int) -> Steer | None:
 
 
 def heeding(steer: Steer, policy: Policy, state: State, *, at: str, phase: Phase) -> SteeredEntry:
-    """Return the record that a steer was heeded in a phase of the round at which `state` stands."""
+    """Return the record that a steer was heeded in a phase of the current round of `state`."""
     iteration = state.cursor.iteration
     # A steer that cuts off a round's work also ends that round.
     left = policy.max_iterations + state.credits - iteration - bool(phase)
@@ -80,7 +80,7 @@ def heeding(steer: Steer, policy: Policy, state: State, *, at: str, phase: Phase
 
 
 def heed(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
-    """Heed steers that came before the model is asked; return the newest timeline, or the step to go to.
+    """Heed steers that arrive before the model is asked; return the newest timeline, or the step to go to.
 
     Raises Fenced.
     """
@@ -93,7 +93,7 @@ def heed(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
         attempt.ports.meter.count(STEERS)
         if compare_step(moved.state, step, "decide") != "mine":
             return onward(step, moved.state)
-        timeline = moved  # another one may have come before the record
+        timeline = moved  # another steer may have arrived before the record
     return timeline
 
 
@@ -110,7 +110,7 @@ def not_run(action: Action, iteration: int, at: str) -> Resulted:
 
 
 FINALIZE_TOOLS: Final = ("react.write", "react.patch", "react.plan", "react.hide")
-"""Tools that a turn may still call after a steer with a text: they store what it has."""
+"""Tools that a turn may still call after a steer with a text: they store its work so far."""
 STOPPED: Final = "Stopped at your request."
 TOKENS_MIN: Final = 512
 
@@ -120,8 +120,8 @@ def finalize_left(timeline: Timeline) -> int:
     state = timeline.state
     if not state.finalize:
         return 0
-    behind = (event.inbound.reactive for event in timeline.events_since(state.steered))
-    return 0 if any(behind) else state.finalize
+    later = (event.inbound.reactive for event in timeline.events_since(state.steered))
+    return 0 if any(later) else state.finalize
 
 
 def finalize_tools(agent: Agent) -> tuple[str, ...]:

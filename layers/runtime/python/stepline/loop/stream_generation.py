@@ -1,12 +1,12 @@
-"""One sample of the model: ask, parse the stream, show it to the listeners while it comes, and judge it.
+"""One sample of the model: ask, parse the stream, show it to the listeners as it arrives, and validate it.
 
-The call is ended early when nothing that may follow can count: when the user steers, when the generation
-begins with anything but its thinking, and when a decision comes that no round has room for. A call that fails
-after an answer was shown completely is a success: asked again, the model would give the user another answer.
-If the model declines, its text is void; the rest of the turn is asked of the role's fallback, if there is one.
+The call is ended early when no further output can count: when the user steers, when the generation begins with
+anything but its thinking, and when it contains a decision that no round has room for. A call that fails after an
+answer was shown completely is a success: a second call would give the user another answer. If the model declines,
+its text is void; the role's fallback, if there is one, answers the rest of the turn.
 
-Text goes to its lanes in the stream of the claim, lane metadata to the control lane. That one holds a JSON
-object a line, so it is stored, sent and resumed by character offset like every other. A lane's line goes out
+Text goes to its lanes in the stream of the claim, lane metadata to the control lane. The control lane holds one JSON
+object per line, so it is stored, sent and resumed by character offset like every other lane. A lane's line is sent
 before its text.
 """
 
@@ -78,9 +78,9 @@ UNHEARD = RoundVerdict(accepted=False)
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The result of one model call, before it has a place in the log. A steer may have cut the decision off.
+    """The result of one model call, before it is in the log. A steer may have cut the decision off.
 
-    `shown` is the part of the answer that the user saw, `raw` the model's whole text; `sources` are those it
+    `shown` is the part of the answer that the user saw, `raw` the model's whole text; `sources` are those that it
     could cite.
     """
 
@@ -95,30 +95,30 @@ Sampler: TypeAlias = Callable[[Attempt, Timeline], Sample]
 
 @dataclass(frozen=True, kw_only=True)
 class Posed:
-    """The request of a round that shows the timeline, without the bytes of its files; another layout overrides the rest."""
+    """The request of a round that shows the timeline, without the bytes of its files; other layouts override it."""
 
     request: ModelRequest
 
     def keep(self, artifacts: Artifacts, lane: Lane, turn: str) -> str:
-        """Store what is staged, before the log names it; return its SHA-256, "" for nothing. Raises DependencyError."""
+        """Store staged contents, before the log names them; return their SHA-256, or "". Raises DependencyError."""
         return ""
 
     def overhead_bytes(self, timeline: Timeline, sent: ModelRequest) -> int:
-        """Return the bytes of the request, as it is `sent`, beside its timeline."""
+        """Return the bytes of the request `sent` without its timeline."""
         return weigh_overhead(timeline, sent)
 
     def record(self, sent: Sent, usage: Usage | None, *, staged: str) -> Sent:
-        """Return the facts about the request as the log keeps them; `staged` is what `keep` returned."""
+        """Return the facts about the request in the form that the log keeps; `staged` is the result of `keep`."""
         return sent
 
 
 class RoundLayout(Protocol):
-    """A layout of requests, as the rounds of a turn use it."""
+    """A layout of the requests in the rounds of a turn."""
 
     def tend(self, attempt: Attempt, timeline: Timeline) -> Timeline | Step:
         """Prepare the context for a request; return the timeline to render, or the step to go to.
 
-        Raises Fenced, and if there is no summary for now ModelOverloaded, ModelRateLimited, DependencyError.
+        Raises Fenced; and if no summary is available now, ModelOverloaded, ModelRateLimited, DependencyError.
         """
         ...
 
@@ -127,7 +127,7 @@ class RoundLayout(Protocol):
         ...
 
     def shrink(self, attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline | Step] | None:
-        """Return the attempt and the timeline, or step, of a smaller request; None if it does not get smaller."""
+        """Return the attempt and the timeline, or step, of a smaller request; None if it cannot shrink."""
         ...
 
     def has_files(self, timeline: Timeline) -> bool:
@@ -138,7 +138,7 @@ class RoundLayout(Protocol):
 def sample(attempt: Attempt, timeline: Timeline, *, layout: RoundLayout) -> Sample:
     """Ask the model for this round's decision, until it is complete or the attempt's watch sees a steer.
 
-    Raises what `ModelStream` raises.
+    Raises the errors of `ModelStream`.
     """
     ports, agent, step = attempt.ports, attempt.agent, attempt.step
     began = ports.clock.now()
@@ -166,16 +166,16 @@ def sample(attempt: Attempt, timeline: Timeline, *, layout: RoundLayout) -> Samp
         overhead_bytes=posed.overhead_bytes(timeline, request),
         sent=posed.record(sent, decision.usage, staged=staged),
     )
-    taken = Sample(decision=decision, shown=heard.answer, raw=heard.completion.text, sources=rules.sources)
-    return dataclasses.replace(taken, decision=void_decision(taken)) if heard.steered else taken
+    result = Sample(decision=decision, shown=heard.answer, raw=heard.completion.text, sources=rules.sources)
+    return dataclasses.replace(result, decision=void_decision(result)) if heard.steered else result
 
 
-def void_decision(taken: Sample) -> Decided:
+def void_decision(result: Sample) -> Decided:
     """Return the record of a generation that a steer made void: the text shown, the cost, and no action."""
-    made = taken.decision
+    made = result.decision
     if made.interrupted:
         return made
-    cited = cite(taken.sources, (taken.shown,))
+    cited = cite(result.sources, (result.shown,))
     return Decided(
         iteration=made.iteration,
         claim=made.claim,
@@ -184,8 +184,8 @@ def void_decision(taken: Sample) -> Decided:
         accepted=False,
         thinking=made.thinking,
         thinking_ms=made.thinking_ms,
-        answer=taken.shown,
-        raw=taken.raw,
+        answer=result.shown,
+        raw=result.raw,
         interrupted=True,
         stop_reason=made.stop_reason,
         model=made.model,
@@ -200,7 +200,7 @@ def void_decision(taken: Sample) -> Decided:
 
 
 def _sent(request: ModelRequest, minimum_tokens: int, files: tuple[str, ...]) -> Sent:
-    """Return the facts with which the log renders a request again, which ends with its announce."""
+    """Return the facts from which the log renders the request again; the request ends with its announce."""
     last = request.content[-1]
     return Sent(
         digest=digest_request(request),
@@ -219,7 +219,7 @@ def _judge(heard: Heard, rules: RoundRules) -> RoundVerdict:
 
 
 def _pinned(verdict: RoundVerdict, references: References, agent: Agent) -> RoundVerdict:
-    """Return the verdict with the contents that its actions refer to."""
+    """Return the verdict with the contents that its actions refer to pinned."""
     if not references.found:
         return verdict
     actions = tuple(
@@ -229,13 +229,13 @@ def _pinned(verdict: RoundVerdict, references: References, agent: Agent) -> Roun
 
 
 def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
-    """Return True if this round is the one reserved for an answer."""
+    """Return True if this round is reserved for an answer."""
     spent = step.iteration + 1 >= ports.policy.max_iterations + timeline.state.credits
     return spent or finalize_left(timeline) == 1
 
 
 def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: bool) -> RoundRules:
-    """Return the rules of this round, for showing the generation and for judging it."""
+    """Return the rules of this round, for showing the generation and for validating it."""
     return RoundRules(
         tools=agent.tools,
         allowed=frozenset(finalize_tools(agent)) if finalize_left(timeline) else agent.callable_ids,
@@ -302,9 +302,9 @@ def saved_project(ports: Ports, timeline: Timeline) -> Saved | None:
 
 
 def weigh_overhead(timeline: Timeline, request: ModelRequest) -> int:
-    """Return the bytes of a request beside its timeline: the parts before it and behind it.
+    """Return the bytes of a request without its timeline: the parts before it and after it.
 
-    Those of pictures and documents are counted by their tokens.
+    Pictures and documents are counted by their tokens.
     """
     end = timeline.parts.ends[-1] if timeline.parts.ends else 0
     others = (*request.system, *request.content[len(timeline.parts.sealed) :])
@@ -317,7 +317,7 @@ def weigh_overhead(timeline: Timeline, request: ModelRequest) -> int:
 def load_files(request: ModelRequest, artifacts: Artifacts, *, bare: bool = False) -> ModelRequest:
     """Return the request with the bytes of its pictures and documents, or with none of them if it is `bare`.
 
-    One that is gone or not what was read says so. Raises DependencyError.
+    A file that is gone or has changed is replaced by the reason. Raises DependencyError.
     """
     if all(isinstance(part, Part) for part in request.content):
         return request
@@ -346,7 +346,7 @@ def _read(part: Media, artifacts: Artifacts) -> tuple[bytes, str]:
     except SteplineError as error:
         if error.retryable:
             raise
-        # A store says that an object may not be read where it does not say that there is none.
+        # A store that hides missing objects answers that access is denied.
         return b"", "its bytes are gone from the store"
     flaw = hashlib.sha256(data).hexdigest() != part.body.sha256
     return bytes(data), "its bytes are not those that were read" if flaw else ""
@@ -427,7 +427,7 @@ def _measured(
 
 
 def _acknowledged(timeline: Timeline, step: Step, verdict: RoundVerdict, now: str) -> Plan | None:
-    """Return the current plan as the notes acknowledge it; None in a round that changes plans."""
+    """Return the current plan with the acknowledgements of the notes; None in a round that changes plans."""
     if any(action.tool_id == "react.plan" for action in verdict.actions):
         return None
     current = next((plan for plan in timeline.plans.values() if plan.current and plan.is_open()), None)
@@ -436,11 +436,11 @@ def _acknowledged(timeline: Timeline, step: Step, verdict: RoundVerdict, now: st
 
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """A generation as it came, and the part of the answer that was shown.
+    """A generation as it arrived, and the part of the answer that was shown.
 
-    `stopped` is the code for which we ended the call; the transcript ends where that was found. A call that
-    failed behind its answer has the stop reason `cut`. `steered`: the user steered before it came to its end.
-    `thinking_ms` is when each thinking began and ended, `code_ms` how long the program took to write.
+    `stopped` is the code for which we ended the call; the transcript ends where that was found. A call that failed
+    after its answer has the stop reason `cut`. `steered`: the user steered before the generation ended.
+    `thinking_ms` holds the start and the end of each thinking, `code_ms` the time in which the program was written.
     """
 
     transcript: Transcript
@@ -461,7 +461,7 @@ class ChannelTimes:
         self._spans: dict[str, list[tuple[int, int]]] = {}
 
     def note(self, events: Iterable[ChannelEvent]) -> None:
-        """Note the events of the parser as they come."""
+        """Note the events of the parser as they arrive."""
         for event in events:
             if type(event) is Text:
                 continue
@@ -481,7 +481,7 @@ class ChannelTimes:
 def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began: datetime) -> Heard:
     """Stream one answer through the parser to the listeners, until it ends or a steer is seen.
 
-    Raises what `ModelStream` raises.
+    Raises the errors of `ModelStream`.
     """
     parser, guard = ChannelParser(), PrefixGuard() if rules.strict else None
     aborted: AbortReason = "provider_error"
@@ -495,10 +495,10 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began:
                 try:
                     stopped = _hear(attempt, running, parser, show, guard=guard, times=times)
                 except SteplineError as error:
-                    told_chars = len(running.completion().text)
-                    steered = watch.requested and told_chars > 0
+                    shown_chars = len(running.completion().text)
+                    steered = watch.requested and shown_chars > 0
                     if not (show.answered or steered):
-                        error.context["told_chars"] = told_chars
+                        error.context["shown_chars"] = shown_chars
                         attempt.lost.append(running.completion().cost)
                         raise
                     logger.warning("call failed when it had done its work", extra={"code": error.reason})

@@ -1,7 +1,7 @@
 """Summaries for a compaction: written by a model in as many calls as needed, or else by the runtime.
 
-A model that returns nothing, refuses, or is too small for the request costs no turn, and neither does a steer
-meanwhile: the runtime's own summary is used. Retryable errors are left to the state machine.
+If a model returns nothing, refuses, or is too small for the request, or if the user steers meanwhile, the turn
+continues with the runtime's own summary. Retryable errors are left to the state machine.
 Source: docs/concepts/context.md#compaction.
 """
 
@@ -53,7 +53,7 @@ _FAILED: Final = (ContextLimit, ModelRefused)
 
 
 class Words(Value):
-    """The summaries that replace turns and rounds; `reason` says why they are not, or not all, a model's."""
+    """The summaries that replace turns and rounds; `reason` says why a model did not write all of them."""
 
     summary: str = ""
     checkpoint: str = ""
@@ -63,7 +63,7 @@ class Words(Value):
 
 @dataclass(frozen=True)
 class _Subject:
-    """The subject of one of the two texts, and the text `before` that it replaces."""
+    """The content that one of the two texts summarises, and the text `before` that it replaces."""
 
     pieces: Sequence[Piece]
     turns: Sequence[str]
@@ -72,7 +72,7 @@ class _Subject:
     rounds: bool
 
     def own_words(self) -> str:
-        """Return the text as the runtime writes it."""
+        """Return the runtime's own text."""
         if self.rounds:
             body = tell_rounds(self.pieces, self.before, self.most_bytes // 2)
         else:
@@ -80,12 +80,12 @@ class _Subject:
         return self.composed(body) or NOTHING_SAID
 
     def composed(self, body: str) -> str:
-        """Return a text with the ledger appended; a ledger that the author wrote into it is removed."""
+        """Return a text with the ledger appended, after removing any ledger that its author wrote."""
         ledger = take_ledger(self.pieces, self.before, calls=self.rounds)
         return compose(split_text(body)[0], ledger, self.most_bytes)
 
 
-def tell(timeline: Timeline, outline: Outline) -> Words:
+def own_summaries(timeline: Timeline, outline: Outline) -> Words:
     """Return the runtime's own summaries."""
     return Words(
         summary=_history(timeline, outline).own_words() if outline.first_kept else "",

@@ -1,7 +1,7 @@
 """Take-over: a turn whose execution ended gets a new epoch and a new execution, a bounded number of times.
 
 There is no lease and no heartbeat. An owner is dead when the execution named by (conversation, epoch) has
-ended, or was never started, or runs beyond the turn's deadline. A wrong suspicion costs work, never truth,
+ended, or was never started, or runs beyond the turn's deadline. A wrong suspicion costs work, never correctness,
 because the fence decides and not the suspicion.
 Source: docs/concepts/log.md#take-over.
 """
@@ -36,23 +36,23 @@ logger = logging.getLogger(__name__)
 Swept = Literal["idle", "parked", "queued", "alive", "started", "taken_over", "closed"]
 
 Each: TypeAlias = Callable[[Callable[[OpenLane], str], Sequence[OpenLane]], Iterable[str]]
-"""Does something with each mark, one after the other or several at once."""
+"""Applies a function to each mark, in sequence or several at once."""
 
 SWEEP_S: Final = 240.0
-"""How long a sweep begins with lanes: well within the time of its function, and over before the next one."""
+"""The seconds in which a sweep starts new lanes: well within its function's timeout, and over before the next sweep."""
 
 
 def _in_turn(do: Callable[[OpenLane], str], marks: Sequence[OpenLane]) -> Iterable[str]:
-    """Do it with one mark after the other."""
+    """Apply the function to the marks in sequence."""
     return map(do, marks)
 
 
 def sweep(ports: Ports, *, each: Each = _in_turn) -> dict[str, int]:
-    """Check every lane that has been marked open for a while, `each` in its turn or several at once, for `SWEEP_S` at most.
+    """Check every lane that has been marked open for a while, for at most `SWEEP_S`.
 
-    Return the number of lanes by result. A lane that cannot be swept now is counted as `failed`: it must not keep the ones
-    behind it from their turn. `left` are those for which no time was left. Turns that wait in line begin first, if there is
-    room for them.
+    `each` decides whether lanes are checked in sequence or several at once. Return the number of lanes by result. A
+    lane that cannot be swept now is counted as `failed` and does not block the ones after it. `left` counts those for
+    which no time was left. Queued turns begin first, if there is room for them.
     """
     until_s = ports.clock.monotonic_s() + SWEEP_S
     now = ports.clock.now()
@@ -79,17 +79,17 @@ def sweep(ports: Ports, *, each: Each = _in_turn) -> dict[str, int]:
 
 
 def _is_alive(mark: OpenLane, running: frozenset[str], young: str) -> bool:
-    """Return True if the execution that the mark names runs, and within its time: no read of the log is needed for that.
+    """Return True if the execution that the mark names runs within its time; this needs no read of the log.
 
-    After a take-over it names none that runs, and the log is asked.
+    After a take-over the mark names no running execution, and the log is read.
     """
     return mark.since > young and execution_name(mark.lane, mark.n) in running
 
 
 def _turned(marks: Sequence[OpenLane], now: datetime) -> Sequence[OpenLane]:
-    """Return the marks from the place where this sweep begins: as far behind the last one's as one comes at least.
+    """Return the marks, rotated to this sweep's start: after the last sweep's by the least number that one handles.
 
-    Sweeps that follow each other so reach all, however many there are of which nothing can be made.
+    Consecutive sweeps therefore reach every lane, even if many of them cannot be repaired.
     """
     if not marks:
         return marks
@@ -109,7 +109,7 @@ def _try_lane(ports: Ports, lane: Lane) -> Swept | Literal["failed"]:
 def sweep_lane(ports: Ports, lane: Lane, *, ended: str = "") -> Swept:
     """Repair one lane: clear a stale mark, start, take over or close.
 
-    A parked turn waits for a person, and a queued one for its place, unless the stage has no bound any more.
+    A parked turn waits for a person, and a queued one for its slot, unless the stage has no bound any more.
     `ended` is an execution that is known to have ended.
     """
     journal = Journal(ports, lane, "sweep")
@@ -118,7 +118,7 @@ def sweep_lane(ports: Ports, lane: Lane, *, ended: str = "") -> Swept:
         free_mark(ports, lane, tail.n)
         return "idle"
     if tail.state.status == "idle":
-        # The mark is still there: the process that closed the turn may have died before the close's effects.
+        # The mark still exists: the process that closed the turn may have died before the close's effects.
         if (closing := _closing(journal, tail)) is not None:
             follow_closing(ports, lane, closing)
         free_mark(ports, lane, tail.n)
@@ -132,7 +132,7 @@ def sweep_lane(ports: Ports, lane: Lane, *, ended: str = "") -> Swept:
 
 
 def _look_at_queued(ports: Ports, lane: Lane, state: State) -> Swept:
-    """Let a queued turn begin where a former release had a bound; whoever frees a slot looks at all others."""
+    """Begin a turn that was queued under a bound that no longer exists; a freed slot begins all others."""
     waits = None if ports.policy.open_turns else queued_turn(ports, lane, state)
     return "started" if waits and try_to_begin(ports, waits) == "begun" else "queued"
 
@@ -156,12 +156,12 @@ def awaits_person(state: State) -> bool:
 
 
 def awaits_place(state: State) -> bool:
-    """Return True if the turn waits for its place on the stage: it has no execution yet."""
+    """Return True if the turn waits for a slot of the stage: it has no execution yet."""
     return state.queued > 0
 
 
 def _closing(journal: Journal, tail: Batch) -> Batch | None:
-    """Return the batch that left the lane idle; few batches stand behind it."""
+    """Return the batch that left the lane idle; few batches follow it."""
     batch: Batch | None = tail
     while batch is not None and not any(isinstance(entry, Closed) for entry in batch.entries):
         batch = journal.get(batch.n - 1) if batch.n > 1 else None
@@ -177,13 +177,13 @@ def replace_owner(ports: Ports, lane: Lane, seen: Batch) -> Swept:
 
 
 def revive(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Check that the turn which `batch` found open is alive; an ingress is the first to notice a dead one."""
+    """Check that the turn which `batch` found open is alive; ingress is the first to notice a dead one."""
     if batch.state.status != "open" or awaits_person(batch.state) or awaits_place(batch.state):
         return
     name = execution_name(lane, batch.state.epoch)
     try:
         status = ports.machine.status(name)
-    except DependencyError as error:  # such as its quota: the message is in the log, and the sweeper comes
+    except DependencyError as error:  # such as its quota: the message is in the log, and the sweeper retries
         logger.warning("execution not looked at", extra={"code": error.reason})
         return
     if status == "ended":
@@ -193,7 +193,7 @@ def revive(ports: Ports, lane: Lane, batch: Batch) -> None:
 def _classify_execution(
     ports: Ports, lane: Lane, tail: Batch, *, ended: str = ""
 ) -> Literal["alive", "absent", "dead"]:
-    """Classify the execution of the open turn: alive, never started, or to be given up; `ended` names one that has ended."""
+    """Classify the open turn's execution: alive, never started, or to be given up; `ended` names one that has ended."""
     name = execution_name(lane, tail.state.epoch)
     status = "ended" if name == ended else ports.machine.status(name)
     if status == "ended":

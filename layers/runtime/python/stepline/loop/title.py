@@ -1,8 +1,8 @@
-"""The gate stage: before the first round of a new conversation, a model gives it a title.
+"""The gate: before the first round of a new conversation, a model gives it a title.
 
-The title is a batch of its own, put under the round's claim before the first decision: an attempt that takes
-the round over finds it and does not ask. A gate never costs the turn: if the provider refuses the request, the
-model declines, or the user steers meanwhile, the title is the beginning of the first message.
+The title is a separate batch, put under the round's claim before the first decision: an attempt that takes the
+round over finds it and does not ask. A gate never fails the turn: if the provider refuses the request, the model
+declines, or the user steers meanwhile, the title is the beginning of the first message.
 Source: docs/concepts/turn.md#two-versions.
 """
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 ROLE: Final = "gate.simple"
 MAX_TOKENS: Final = 400
 BEGIN_CHARS: Final = 8_000
-"""Characters of the conversation's beginning that the model gets to name it."""
+"""The characters of the conversation's beginning that the model gets for the title."""
 CHANNELS: Final = (THINKING, ChannelSpec("output", "text", replace_citations=False))
 NOTHING: Final = Completion(text="", stop_reason="", usage=Usage(), model="")
 

@@ -1,7 +1,7 @@
 """A turn: Decide and Act alternate, and Close ends it, as the graph defines.
 
-Step Functions runs it from `stacks.definition`, a process of one's own from `stepline.bundle.react`,
-the fault harness from `tests/contract/fault`. Nothing waits here and nothing is run; the driver does both:
+Step Functions runs it from `stacks.definition`, your own process from `stepline.bundle.react`, the fault harness
+from `tests/contract/fault`. This module neither waits nor runs anything; the driver does both:
 
     course = turn(step, jitter=jitter)
     visit = next(course)            # wait for visit.pause_s, then ask the function of visit.state
@@ -55,7 +55,7 @@ Course: TypeAlias = Generator[Visit, Step, Step]
 
 
 def turn(step: Step, *, jitter: Jitter, at: str = START) -> Course:
-    """Yield one visit after the other, from state `at` to the end; return the last step.
+    """Yield the visits in order, from state `at` to the end; return the last step.
 
     Raises the error of a state whose failure ends the execution.
     """
@@ -77,7 +77,7 @@ def turn(step: Step, *, jitter: Jitter, at: str = START) -> Course:
 
 
 def _ask(state: str, step: Step, jitter: Jitter, pause_s: float) -> Course:
-    """Yield visits to one state until it answers, as often as its retries allow; the first after `pause_s`."""
+    """Yield visits to one state until it succeeds, as often as its retries allow; the first after `pause_s`."""
     patience = Patience(state, jitter)
     while True:
         try:
@@ -103,7 +103,7 @@ def following(state: str, step: Step) -> str:
 
 
 def caught(step: Step, error: Exception) -> Step:
-    """Return the input of the state after a failed one: the failed one's own, with the error beside it."""
+    """Return the input of the state after a failed one: the failed state's own input, with the error beside it."""
     kind = type(error).__name__
     cause = msgspec.json.encode({"errorType": kind, "errorMessage": str(error)}).decode()
     return replace(step, attempt=0, error={"Error": kind, "Cause": cause})

@@ -5,8 +5,8 @@
     tc:<turn>.<call>.view.<i>         a preview of the i-th of them
     tc:<turn>.<sub-call>.call/.result  a tool that the program called; `meta.parent` is the run's call
 
-The program itself needs no block here: the log has it with the decision, at `fi:<turn>.code.<call>`. A block
-with `meta.silent` is found by its path and takes no room in the timeline: the report names its content.
+The program itself needs no block here: the log has it with the decision, at `fi:<turn>.code.<call>`. A block with
+`meta.silent` is found by its path and takes no room in the timeline, because the report names its content.
 Source: docs/concepts/execution.md#in-the-timeline.
 """
 
@@ -33,7 +33,7 @@ from stepline.tools.context import ToolContext, render_json
 from stepline.tools.execute_code import EXECUTE
 
 CALLS_CHARS: Final = 100_000
-"""Maximum characters of parameters and returned values that one run's calls leave in the log."""
+"""Maximum characters of parameters and returned values that one run's calls add to the log."""
 
 
 def run_blocks(envelope: Envelope, context: ToolContext) -> tuple[Block, ...]:
@@ -67,7 +67,7 @@ def _file_blocks(files: Sequence[OutputFile], context: ToolContext) -> Iterator[
 
 
 def file_facts(file: OutputFile, context: ToolContext) -> dict[str, Any]:
-    """Return the facts of a file that a program left: its paths, type and size."""
+    """Return the facts of a file that a program wrote: its paths, type and size."""
     return {
         "artifact_path": file.logical_path,
         "physical_path": file.path,
@@ -137,7 +137,7 @@ IMAGES_MAX: Final = 50
 
 
 def run_sources(envelope: Envelope, context: ToolContext) -> tuple[Source, ...]:
-    """Return the new or changed pool rows of a run; its tools kept to their limits, so all theirs count."""
+    """Return the new or changed pool rows of a run; its tools kept their limits, so all their rows count."""
     offered = (_row(file, context.turn) for file in envelope.files if file.visibility == "external")
     images = islice(filter(is_eligible, offered), IMAGES_MAX)
     return merge_sources(context.sources.known, (*envelope.sources, *images)).rows

@@ -1,7 +1,7 @@
 """The files of a bundle that its programs may read: a program finds a copy of them at BUNDLE_ROOT.
 
-A program is not trusted, and whatever it reads it can show to the user. So no link is followed, and names that
-usually belong to secrets are left out. That catches mistakes and no more: all other files are copied, code too.
+A program is not trusted, and can show the user any file that it reads. So no link is followed, and names that usually
+belong to secrets are left out. That catches only mistakes: all other files are copied, including code.
 
 Source: docs/concepts/execution.md#the-bundles-files.
 """
@@ -36,10 +36,10 @@ _LEFT_OUT: Final = re.compile(
 def read_bundle_files(module: str) -> Mapping[str, bytes]:
     """Return the files of a bundle's package by their paths in it; none if there is no such package.
 
-    A process reads them once, as it imports the package's code once.
+    A process reads them once, just as it imports the package's code once.
 
     Raises:
-        ToolError: `bundle_too_large`, more bytes or files than programs are given.
+        ToolError: `bundle_too_large`, more bytes or files than programs may get.
     """
     files: dict[str, bytes] = {}
     left_bytes = BUNDLE_MAX_BYTES
@@ -56,10 +56,10 @@ def read_bundle_files(module: str) -> Mapping[str, bytes]:
 
 
 def _find_files(module: str) -> Iterator[tuple[Path, str]]:
-    """Yield the readable files of a package, or the one of a module, with their paths in it."""
+    """Yield the readable files of a package, or the single file of a module, with their paths in it."""
     try:
         spec = find_spec(module) if module else None
-    except (ModuleNotFoundError, ValueError):  # a package above it is missing; it was made without a file
+    except (ModuleNotFoundError, ValueError):  # a parent package is missing; the module has no file
         return
     if spec is None:
         return

@@ -1,9 +1,9 @@
-"""Checks of a program's text before it runs. It runs as it was written or not at all.
+"""Checks of a program's text before it runs. It runs unchanged or not at all.
 
 Files of other turns that the program names are found in its literals, not in comments. Literals are found by
-their quotes and not by Python's own parser, because the text may be any text and this process is trusted.
+their quotes and not by Python's own parser, because the text is untrusted and this process is trusted.
 
-The working directory is the root of the current turn, so `outputs/x` and `files/x` are that turn's without a
+The working directory is the root of the current turn, so `outputs/x` and `files/x` belong to that turn without a
 change to the text. Source: docs/reference/execution.md#before-the-run.
 """
 
@@ -30,7 +30,7 @@ _LITERAL: Final = re.compile(
     ),
     re.DOTALL,
 )
-"""A comment, or a literal whose text is the only matching group; an unclosed one goes to the end."""
+"""A comment, or a literal whose text is the only matching group; an unclosed one extends to the end."""
 _REFERENCE: Final = re.compile(
     rf"(?<![A-Za-z0-9_-])(?:fi:(?P<logical>{TURN.pattern})\.(?:files/|outputs/|user\.attachments/|external\.)"
     rf"|(?P<physical>{TURN.pattern})/(?:files|outputs|attachments|external)/)(?P<rest>[^\n\\'\"<>|]*)"
@@ -69,7 +69,7 @@ def _foreign(text: str, turn: str) -> Iterator[re.Match[str]]:
 def _resolve(found: re.Match[str], present: Collection[str]) -> Reference | None:
     """Return the file that a reference names if it is absent; None if it is present, or names no file.
 
-    A file's name may hold blanks and a sentence goes on after a path, so both readings are tried.
+    A file's name may contain spaces, and a sentence may continue after a path, so both readings are tried.
     """
     candidates = [_read(found, rest) for rest in _readings(found["rest"])]
     named = [reference for reference in candidates if reference is not None]
@@ -146,12 +146,12 @@ def check_program(code: str, *, turn: str, present: Collection[str]) -> None:
 
 
 def notice_code(code: str) -> str:
-    """Return the notice code for a refusal's code; the same code if there is no other."""
+    """Return the notice code for a refusal's code; the same code by default."""
     return _NOTICES.get(code, code)
 
 
 def _check_clean(code: str) -> None:
-    """Refuse a text that holds more than a program: a channel tag, or a fence around it."""
+    """Refuse a text that contains more than a program: a channel tag, or a fence around it."""
     fence, leftover = _FENCE.match(code), _LEFTOVER.search(code)
     if fence:
         at, marker = fence.start(1), fence[1]

@@ -1,7 +1,7 @@
 """The contract of a run: parse the files that the program promises, and normalise their names.
 
-The checks come in a fixed order and the first one that fails refuses the whole contract, because a program
-that writes to a path we would have to guess loses its file.
+The checks run in a fixed order, and the first failure refuses the whole contract: a program that writes to a path
+that we would have to guess loses its file.
 Source: docs/reference/execution.md#contract.
 """
 
@@ -76,7 +76,7 @@ def normalise_contract(params: Mapping[str, Any], *, turn: str) -> Contract:
                 code="invalid_filename",
                 filename=raw[:200],
             )
-        # The prompt tells the model to write `outputs/x`; a notice for that would only cost tokens.
+        # The prompt asks the model to write `outputs/x`; a notice for that would only cost tokens.
         if raw not in (filename, filename.removeprefix(f"{turn}/")):
             rewritten.append((raw, filename))
         files.append(
@@ -119,7 +119,7 @@ def _read_items(raw: Any) -> list[dict[str, Any]]:
 
 
 def _text(item: Mapping[str, Any], *keys: str) -> str:
-    """Return the first value that is a text and not blank, stripped."""
+    """Return the first value that is a non-blank string, stripped."""
     values = (item.get(key) for key in keys)
     return next((value.strip() for value in values if isinstance(value, str) and value.strip()), "")
 

@@ -1,11 +1,11 @@
-"""Make the envelope from a backend's report and the verdicts on its files, and the text of it that the model reads.
+"""Make the envelope from a backend's report and the verdicts on its files, and its text for the model.
 
-It has the same keys for every failure. In the text the verdict is first and the program's output last; text that a program or its
-tools wrote is indented, so that it cannot look like ours. Of an output it holds the tail, the lines that look like errors, and
-the tracebacks.
+It has the same keys for every failure. In the text the verdict is first and the program's output last; text that a
+program or its tools wrote is indented, so that it cannot look like ours. It contains the tail of an output, the lines
+that look like errors, and the tracebacks.
 
-If there are several errors, one is named: a failure of the program comes before missing files, and
-those before invalid files. Source: docs/reference/execution.md#envelope, #report.
+If there are several errors, one is named: a failure of the program takes precedence over missing files, and those
+over invalid files. Source: docs/reference/execution.md#envelope, #report.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _quoted(title: str, text: str, chars: int) -> str:
 
 
 def _fitting(lines: Iterable[str], chars: int) -> int:
-    """Return how many of the first lines have at most `chars` characters together."""
+    """Return how many of the first lines fit into `chars` characters together."""
     lengths = accumulate(len(line) + 1 for line in lines)
     return sum(1 for _ in takewhile(lambda length: length <= chars, lengths))
 
@@ -230,12 +230,12 @@ def make_envelope(request: ExecRequest, run: Run, verdicts: Verdicts) -> Envelop
 
 
 def lost_envelope(request: ExecRequest, code: str, message: str) -> Envelope:
-    """Return the envelope of a run that left no outcome, with the reason."""
+    """Return the envelope of a run without an outcome, with the reason."""
     return make_envelope(request, Run(error=code, message=message), Verdicts())
 
 
 def is_lost(envelope: Envelope) -> bool:
-    """Return True if a run failed through its environment, and not through the program."""
+    """Return True if a run failed because of its environment, and not because of the program."""
     return bool(envelope.code) and envelope.code not in _ADVICE.keys() - {"unverified"}
 
 
@@ -308,7 +308,7 @@ def _file_errors(failed: Iterable[OutputVerdict]) -> tuple[FileError, ...]:
 
 
 def _error(run: Run, failed: tuple[OutputVerdict, ...]) -> RunError | None:
-    """Return the one error to name, None for a success."""
+    """Return the error to name; None for a success."""
     missing = [verdict for verdict in failed if verdict.code in MISSING]
     unsound = [verdict for verdict in failed if verdict.code not in MISSING]
     if run.error or run.returncode != 0:
@@ -344,7 +344,7 @@ def _error(run: Run, failed: tuple[OutputVerdict, ...]) -> RunError | None:
 
 
 def _failure(run: Run) -> str:
-    """Return one line that says why the program failed."""
+    """Return the reason of the program's failure in one line."""
     lines = error_lines(run.program_log)
     said = last_exception(run.program_log) or (lines[-1] if lines else "")
     status = f"exit status {run.returncode}" if run.returncode is not None else ""

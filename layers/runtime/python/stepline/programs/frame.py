@@ -22,7 +22,7 @@ _DATA: Final = "__data__"
 
 
 class FrameReader:
-    """Split the bytes of one connection into frames. It never holds more than one frame."""
+    """Splits the bytes of one connection into frames. It never holds more than one frame."""
 
     def __init__(self, max_bytes: int = REQUEST_BYTES_MAX) -> None:
         """Accept bodies of up to `max_bytes`."""
@@ -37,8 +37,8 @@ class FrameReader:
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes and return the bodies that they complete.
 
-        Raises ToolError `frame_too_large` as soon as a header announces too much; the stream has no next
-        frame then.
+        Raises ToolError `frame_too_large` as soon as a header announces too many bytes; the stream then has no next
+        frame.
         """
         held = self._held
         held += data
@@ -59,7 +59,7 @@ class FrameReader:
 
 
 def render_frame(body: bytes) -> bytes:
-    """Return the frame of a body; the caller keeps to the size limit of the other side."""
+    """Return the frame of a body; the caller must respect the size limit of the peer."""
     return len(body).to_bytes(HEADER_BYTES, "big") + body
 
 

@@ -1,7 +1,7 @@
 """The host of a run's tools: look up a call among the registered tools, run it, and record it.
 
-Nothing is looked up by attribute or module name: a call names the id of a tool that is registered, meant for
-programs, and granted to this run, or it is refused.
+Nothing is looked up by attribute or module name: a call must name the id of a tool that is registered, meant for
+programs, and granted to this run; otherwise it is refused.
 Source: docs/reference/executor-protocol.md#tools.
 """
 
@@ -61,7 +61,7 @@ def sub_call_id(exec_id: str, index: int) -> str:
 
 
 class _Unseen:
-    """The conversation for a program: nothing counts as visible, so nothing is left out."""
+    """The conversation as a program sees it: nothing counts as visible, so nothing is left out."""
 
     def __init__(self, timeline: Resolver) -> None:
         self._timeline = timeline
@@ -110,7 +110,7 @@ class ToolHost:
     ) -> None:
         """Grant the tools `allowed` of `registry`; `context` makes the context of a call from its id.
 
-        All contexts share one pool of sources: no two calls give one number to two sources.
+        All contexts share one pool of sources, so that no two calls give the same number to different sources.
         """
         self._registry = registry
         self._allowed = frozenset(allowed)
@@ -118,7 +118,7 @@ class ToolHost:
         self._clock = clock
         self._exec_id = exec_id
         self._lock = threading.Lock()
-        # A lock of its own: invalid parameters cost time and memory, so they are checked one call at a time.
+        # A separate lock: invalid parameters cost time and memory, so they are checked one call at a time.
         self._checking = threading.Lock()
         self._records: list[ToolCallRecord] = []
         self._events: list[tuple[ToolEvent, ...]] = []
@@ -134,7 +134,7 @@ class ToolHost:
     def events(self) -> list[ToolEvent]:
         """The events that the finished calls emitted, in the order of the calls."""
         with self._lock:
-            return [event for told in self._events for event in told]
+            return [event for emitted in self._events for event in emitted]
 
     @property
     def sources(self) -> list[Source]:
@@ -162,7 +162,7 @@ class ToolHost:
         return value
 
     def _attempt(self, tool_id: Any, params: Any, index: int, events: list[ToolEvent]) -> tuple[Any, bytes]:
-        """Look a tool up and run it. Of any failure, the program gets only the part meant for it."""
+        """Look a tool up and run it. If that fails, the program gets only the part of the error meant for it."""
         try:
             return self._run(self._find(tool_id), params, index, events)
         except ToolError:
@@ -174,7 +174,7 @@ class ToolHost:
             raise ToolError(TOOL_FAILURE, code="tool_failed") from error
 
     def _find(self, tool_id: Any) -> Tool:
-        """Return a tool that this run may call; by default it may not."""
+        """Return a tool that this run may call; tools are denied by default."""
         granted = ", ".join(sorted(self._allowed)) or "no tool"
         if not isinstance(tool_id, str) or tool_id not in self._registry:
             raise ToolError(
@@ -195,10 +195,10 @@ class ToolHost:
         """Return the program's result, as a value and as JSON."""
         with self._checking:
             given = unpack_bytes(params)
-            if not isinstance(given, Mapping):  # only now: an object may stand for bytes
+            if not isinstance(given, Mapping):  # only now: an object may represent bytes
                 raise ToolError("params is an object", code="bad_params")
             check_call_params(tool.spec, given)
-            # Under the lock, too: the first context creates the state that all share, above all the pool.
+            # Under the lock, too: the first context creates the state that all calls share, above all the pool.
             context = self._context(sub_call_id(self._exec_id, index))
         context = dataclasses.replace(
             context, timeline=_Unseen(context.timeline), caps=context.caps.without_media()
@@ -217,7 +217,7 @@ class ToolHost:
         return value, ret
 
     def _open(self, tool_id: Any, params: Any) -> tuple[int, ToolCallRecord]:
-        """Record the beginning of a call, so that one which never ends is on record too."""
+        """Record the beginning of a call, so that a call that never ends is recorded, too."""
         shown, cut = _shown_params(params)
         record = ToolCallRecord(
             tool_id=_shown(tool_id),
@@ -274,9 +274,9 @@ def _shown(tool_id: Any) -> str:
 
 
 def _shown_params(params: Any) -> tuple[dict[str, Any], bool]:
-    """Return the parameters as recorded, and whether they are incomplete.
+    """Return the parameters in the form that is recorded, and whether they are incomplete.
 
-    Long values are cut one by one; an object that is still too long, because it has many, is kept as the
+    Long values are cut individually; an object that is still too long, because it has many values, is kept as the
     beginning of its JSON.
     """
     if not isinstance(params, dict):

@@ -47,7 +47,7 @@ def parse_physical_path(path: str) -> FilePath | AttachmentPath:
 
 
 def reserve_path(names: Names, path: str) -> None:
-    """Take the name of a physical path that is to be written. Raises PathError."""
+    """Reserve the name of a physical path that will be written. Raises PathError."""
     parse_physical_path(path)
     taken = names.take(path)
     if taken is not None:

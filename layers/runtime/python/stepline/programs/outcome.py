@@ -1,7 +1,7 @@
-"""The envelope's values: the outcome of a run, as its result is stored and read.
+"""The envelope's values: the outcome of a run, in the form that is stored and read.
 
-Every field is always written, whatever failed and wherever the program ran, so that a reader never asks
-whether a key is there. Source: docs/reference/execution.md#envelope.
+Every field is always written, for every failure and every placement of the program, so that a reader never checks
+whether a key exists. Source: docs/reference/execution.md#envelope.
 
 Also the verdicts on a run's files (made by `outputs`, read by the envelope), and the preview of a text file.
 """
@@ -44,7 +44,7 @@ class Preview(Value):
 
 
 def read_head(path: Path, *, keep_chars: int = PREVIEW_CHARS) -> TextWindow | None:
-    """Read a file as UTF-8, a piece at a time, and keep its beginning; None if it is no text."""
+    """Read a file as UTF-8, a piece at a time, and keep its beginning; None if it is not text."""
     try:
         with path.open("rb") as file:
             pieces = decode_pieces(iter(lambda: file.read(_CHUNK_BYTES), b""))
@@ -102,7 +102,7 @@ class ContractItem(Value, omit_defaults=False):
 
 
 class FileError(Value, omit_defaults=False):
-    """A promised file that is not taken over. `detail` is the finding behind a code that has several."""
+    """A promised file that is not taken over. `detail` is the exact finding, for a code that covers several."""
 
     artifact_id: str
     filename: str
@@ -199,9 +199,9 @@ class Envelope(Value, omit_defaults=False):
 
 
 def split_time(began_ms: int, total_ms: int, seconds: float) -> tuple[int, int, int]:
-    """Return how long a program was started, ran and was collected, together `total_ms`, since its launch.
+    """Return the times of a program's start, run and collection, together `total_ms`, since its launch.
 
-    `began_ms` is from its launch to its beginning. Clocks of two machines may differ: no part is below 0.
+    `began_ms` is the time from its launch to its beginning. Clocks of two machines may differ: no part is below 0.
     """
     ran_ms = min(round(seconds * 1000), total_ms)
     starting_ms = min(max(0, began_ms), total_ms - ran_ms)
@@ -209,7 +209,7 @@ def split_time(began_ms: int, total_ms: int, seconds: float) -> tuple[int, int, 
 
 
 MISSING: Final = frozenset({"missing_file", "empty_file"})
-"""Codes of promised files that are absent or empty; the others are there, but invalid."""
+"""Codes of promised files that are absent or empty; files with other codes exist, but are invalid."""
 
 
 class OutputVerdict(Value):
@@ -238,7 +238,7 @@ class OutputVerdict(Value):
 
 
 class Verdicts(Value):
-    """The verdicts on a run's files: those of the contract in its order, others kept, others not kept."""
+    """The verdicts on a run's files: those of the contract in its order, other files kept, other files not kept."""
 
     files: tuple[OutputVerdict, ...] = ()
     kept: tuple[OutputVerdict, ...] = ()

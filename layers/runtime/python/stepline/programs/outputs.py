@@ -3,9 +3,9 @@
 Only files that the collector took over are judged; their bytes are read from the spool. The first rule that
 fails decides. A file that fails is not taken over: the file at its path stays as it was before the run.
 
-A workbook must open and have a visible sheet, the most common mistakes of programs. Only the parts that tell
-this are read, each up to a limit on the inflated bytes, and their XML without a document type: a program's
-file is not trusted.
+A workbook must open and have a visible sheet; these are the most common mistakes of programs. Only the parts that show
+this are read, each up to a limit on the inflated bytes, and their XML must not have a document type: a program's file
+is not trusted.
 Source: docs/reference/execution.md#outputs.
 """
 
@@ -65,7 +65,7 @@ class Flaw(Value):
     message: str
 
 
-class _Unreadable(Exception):  # noqa: N818 - no error: it ends the look into one file and never leaves this module
+class _Unreadable(Exception):  # noqa: N818 - not an error: it ends one inspection and never leaves this module
     pass
 
 
@@ -110,7 +110,7 @@ def _read(book: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _pieces(part: IO[bytes]) -> Iterator[bytes]:
-    """Yield a part piece by piece, at most one piece more than its limit."""
+    """Yield a part in pieces, at most one piece more than its limit."""
     read_bytes = 0
     while read_bytes <= PART_BYTES_MAX and (piece := part.read(ARCHIVE_CHUNK_BYTES)):
         read_bytes += len(piece)
@@ -144,7 +144,7 @@ OUTPUTS_KEPT_MAX: Final = 50
 PROJECT_KEPT_MAX: Final = 500
 """Maximum files kept outside the contract, below `outputs/` and below `files/`.
 
-The latter is the project, and normally kept whole.
+`files/` is the project, and normally kept whole.
 """
 
 PROBLEMS_NAMED: Final = 3
@@ -152,7 +152,7 @@ PROBLEMS_NAMED: Final = 3
 BLOCKED: Final = "artifact_internal_path_blocked"
 
 _BYTES_MIN: Final = {PDF: 500, DOCX: 1000, PPTX: 2000, XLSX: 1000}
-"""No application writes a smaller file with any content."""
+"""No application writes a smaller file that has any content."""
 
 
 def validate_outputs(request: ExecRequest, run: Run, spool: Path) -> Verdicts:
@@ -232,7 +232,7 @@ class _Blocked(Value):
 
 
 def _blocked_archive(path: Path, verdict: OutputVerdict) -> _Blocked | None:
-    """Return why an archive must not be passed on; None for a valid one and for other files."""
+    """Return the reason why an archive must not be passed on; None for a valid one and for other files."""
     problems = inspect_archive(path, mime=verdict.mime)
     if not problems:
         return None
@@ -259,7 +259,7 @@ def _with_text(verdict: OutputVerdict, spool: Path, room: int, *, most: int) -> 
 def _keep(
     others: Iterable[CollectedFile], spool: Path, turn: str
 ) -> tuple[list[OutputVerdict], list[RefusedFile]]:
-    """Return the files without a promise that are kept, and those that are not."""
+    """Return the unpromised files that are kept, and those that are not."""
     room = {"files": PROJECT_KEPT_MAX, "outputs": OUTPUTS_KEPT_MAX}
     kept: list[OutputVerdict] = []
     left: list[RefusedFile] = []

@@ -1,7 +1,7 @@
 """The bytes of a run's files joined into one object: each content once, one after the other.
 
-The report beside it gives order and sizes: contents stand in the order in which the files first name them,
-and each is checked against its size and its hash. Source: docs/concepts/execution.md#fargate.
+The report beside it gives order and sizes: contents are in the order in which the files first name them, and each is
+checked against its size and its hash. Source: docs/concepts/execution.md#fargate.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ def join_files(files: Sequence[CollectedFile], spool: Path, target: Path) -> Non
 
 
 def split_files(pieces: Iterable[bytes], files: Sequence[CollectedFile], spool: Path) -> None:
-    """Write the contents that come in `pieces`, cut anywhere, into `spool`, each under its hash.
+    """Write the contents from `pieces`, which may be cut anywhere, into `spool`, each under its hash.
 
-    Raises SandboxError `collect_failed` if they are not those that `files` name; the written files are then
-    void.
+    Raises SandboxError `collect_failed` if they are not those that `files` name; the written files are then invalid.
     """
     stream = _Stream(iter(pieces))
     for sha256, size_bytes in contents(files).items():
@@ -52,7 +51,7 @@ def split_files(pieces: Iterable[bytes], files: Sequence[CollectedFile], spool: 
 
 
 class _Stream:
-    """Read a sequence of pieces in amounts of any size."""
+    """Reads a sequence of pieces in amounts of any size."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

@@ -1,9 +1,8 @@
 """The request gate: check one request of a program before any tool is involved. No clock, no socket, no tool.
 
-The order of the checks is part of the protocol: a peer without the right to call learns nothing else, and
-only a run whose jail has reported itself may call anything. It is also an order of cost: the fields of a
-request are located but not decoded until its token is verified, and parameters are not built until they are
-known to be few.
+The order of the checks is part of the protocol: a peer without the right to call learns nothing else, and only a run
+whose jail has reported itself may make calls. It also goes from cheap to expensive: the fields of a request are
+located but not decoded until its token is verified, and parameters are not built until they are known to be few.
 Source: docs/reference/executor-protocol.md#order-of-checks.
 """
 
@@ -28,7 +27,7 @@ VALUES_MAX: Final = 10_000
 """Maximum values in a call's parameters: they are validated, recorded and copied in Python, one by one."""
 
 REFUSED_MAX: Final = 32
-"""Refused requests of a run before it gets no new connection, and each further one closes its own."""
+"""Refused requests of a run after which it gets no new connection, and each further one closes its own."""
 
 HANGS_UP: Final = frozenset(
     {
@@ -54,7 +53,7 @@ _NULL: Final = msgspec.Raw(b"null")
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """The raw fields of a request. None is decoded: a hostile one costs memory many times its size."""
+    """The raw fields of a request. None is decoded: a hostile field can cost many times its size in memory."""
 
     v: msgspec.Raw = _NULL
     id: msgspec.Raw = _NULL
@@ -70,7 +69,7 @@ _REQUEST: Final = msgspec.json.Decoder(_Request)
 
 @dataclass(frozen=True, kw_only=True)
 class Hello:
-    """The report of the jail: it is closed, with this isolation."""
+    """The report of the jail: it is set up, with this isolation."""
 
     id: int
     isolation: Isolation
@@ -113,7 +112,7 @@ class RequestGate:
         self.isolation: Isolation | None = None
 
     def check_peer(self, uid: int) -> CallRefusal | None:
-        """Check the uid of a connecting process, before a byte is read."""
+        """Check the uid of a connecting process, before any byte is read."""
         if uid in self._allowed_uids:
             return None
         return CallRefusal(id=0, code="wrong_peer", message="this socket is another user's", fatal=True)
@@ -174,7 +173,7 @@ class RequestGate:
             return self.isolation
 
     def _count(self) -> None:
-        """Count one more call. A call that fails later counts too: it costs the supervisor as much."""
+        """Count one more call. A call that fails later counts, too: it costs the supervisor the same."""
         if self.isolation is None:
             raise ToolError("the first request of a run is its hello", code="hello_required")
         with self._lock:
@@ -198,7 +197,7 @@ def _short(field: msgspec.Raw) -> bytes:
 
 
 def _read_number(field: msgspec.Raw) -> int:
-    """Return the `id` of a request. Raises ToolError `bad_frame`: an answer would have no address."""
+    """Return the `id` of a request. Raises ToolError `bad_frame`: without it, an answer has no address."""
     try:
         return msgspec.json.decode(_short(field), type=int)
     except msgspec.DecodeError as error:
@@ -231,8 +230,8 @@ def _read_value(field: msgspec.Raw) -> Any:
 def count_marks(data: Buffer, most: int, *, piece_bytes: int = 64 * 1024) -> int:
     """Count the commas and opening brackets of some JSON outside its strings; stop after `most`.
 
-    Builds none of its values: in pieces, so that it costs no memory, and never byte by byte, so that eight
-    megabytes take milliseconds.
+    It builds no values: it works in pieces, which needs little memory, and never byte by byte, so that eight megabytes
+    take milliseconds.
     """
     view = memoryview(data)
     marks, inside, rest = 0, False, b""
@@ -249,7 +248,7 @@ def count_marks(data: Buffer, most: int, *, piece_bytes: int = 64 * 1024) -> int
 
 
 def _are_few(value: Any) -> bool:
-    """Return True if a value is within the limits of count and depth."""
+    """Return True if a value is within the limits on count and depth."""
     level, seen = [value], 0
     for _ in range(PARAMS_DEPTH_MAX):
         level = [

@@ -1,6 +1,6 @@
-"""Erasure: a conversation, a user with all conversations, and how far either is.
+"""Erasure: of a conversation, of a user with all conversations, and the progress of both.
 
-What was deleted is deleted at once for everybody who reads; what was kept of it goes in passes, the last of them a day later.
+Deleted data is hidden from every reader at once; stored copies are erased in passes, the last of them a day later.
 Source: docs/concepts/erasure.md.
 """
 
@@ -22,7 +22,7 @@ State = Literal["pending", "done"]
 
 
 class ConversationErasure(Value, omit_defaults=False):
-    """How far the erasure of a conversation is; `done_at` is "" until nothing but its tombstone is left."""
+    """The progress of a conversation's erasure; `done_at` is "" until only its tombstone is left."""
 
     conversation: str
     state: State
@@ -31,10 +31,10 @@ class ConversationErasure(Value, omit_defaults=False):
 
 
 class PersonErasure(Value, omit_defaults=False):
-    """How far the erasure of a user is, who asked at `asked_at` or for whom an admin did.
+    """The progress of a user's erasure, which the user or an admin requested at `asked_at`.
 
-    `conversations` counts those deleted so far. Done means that nothing of the user can be read; what was kept of each
-    conversation goes with its own erasure.
+    `conversations` counts those deleted so far. Done means that nothing of the user can be read; the stored data of
+    each conversation is removed by its own erasure.
     """
 
     user: str
@@ -45,7 +45,7 @@ class PersonErasure(Value, omit_defaults=False):
 
 
 def delete_conversation(call: Call[Nothing, None]) -> ConversationErasure:
-    """Delete a conversation for good, with the turn that runs; the same answer again for one that is deleted."""
+    """Delete a conversation permanently, with its running turn; deleting it again gives the same answer."""
     desk, lane = _desk(call), call.lane()
     try:
         delete.apply_deletion(call.ports, lane, call.principal.user)
@@ -57,7 +57,7 @@ def delete_conversation(call: Call[Nothing, None]) -> ConversationErasure:
 
 
 def read_erasure(call: Call[Nothing, None]) -> ConversationErasure:
-    """Read how far the erasure of a conversation is."""
+    """Read the progress of a conversation's erasure."""
     desk, lane, here = _desk(call), call.lane(), call.principal
     stone = desk.erasure.tombstone(lane)
     if stone is None or stone.whose != person(here.tenant, here.project, here.user):
@@ -71,36 +71,36 @@ def read_erasure(call: Call[Nothing, None]) -> ConversationErasure:
 
 
 def erase_me(call: Call[Nothing, None]) -> PersonErasure:
-    """Erase the caller: all conversations that have begun, and whatever else is kept of them here."""
+    """Erase the caller: all conversations that have begun, and all other data that is stored about them."""
     return _ask(call, call.principal.project, call.principal.user)
 
 
 def read_my_erasure(call: Call[Nothing, None]) -> PersonErasure:
-    """Read how far the caller's erasure is."""
+    """Read the progress of the caller's erasure."""
     return _read(call, call.principal.project, call.principal.user)
 
 
 def erase_user(call: Call[Nothing, None]) -> PersonErasure:
-    """Erase a user of the project, as an admin of it or of the tenant, with what was counted for them."""
+    """Erase a user of the project and the counts of their usage, as an admin of the project or of the tenant."""
     return _ask(call, *_administered(call), by_admin=True)
 
 
 def read_user_erasure(call: Call[Nothing, None]) -> PersonErasure:
-    """Read how far the erasure of a user is, as an admin."""
+    """Read the progress of a user's erasure, as an admin."""
     return _read(call, *_administered(call))
 
 
 def _desk(call: Call[Any, Any]) -> ErasurePorts:
-    """Return the ports of erasure. Raises NotFoundError where nothing is erased."""
+    """Return the ports of erasure. Raises NotFoundError if the stage erases nothing."""
     if call.services.erasing is None:
         raise NotFoundError("there is nothing here")
     return call.services.erasing
 
 
 def _administered(call: Call[Any, Any]) -> tuple[str, str]:
-    """Return the project and the user in the path, of whom the caller is an admin.
+    """Return the project and the user in the path, if the caller administers them.
 
-    Raises NotFoundError: the caller is not. Raises InputError `bad_project`.
+    Raises NotFoundError: the caller does not. Raises InputError `bad_project`.
     """
     here, path = call.principal, call.path
     is_admin = here.role == "tenant_admin" or (

@@ -1,4 +1,4 @@
-"""Limits: what holds for the caller, and what admins set for users, projects and the tenant.
+"""Limits: those of the caller, and those that admins set for users, projects and the tenant.
 
 Source: docs/concepts/tenants.md.
 """
@@ -22,14 +22,14 @@ from stepline.ports.tenancy.accounts import GivenLimits
 logger = logging.getLogger(__name__)
 
 TRIES: Final = 5
-"""How often limits are set in the version that is found, where none is named."""
+"""How often setting limits is tried with the version found, if the request names none."""
 
 
 class NewLimits(Limits, forbid_unknown_fields=True):
-    """All limits of an account, in the place of those it has; a field that is absent or null leaves it to the default.
+    """All limits of an account, which replace its current ones; a field that is absent or null means the default.
 
-    `version` is that of the limits which were read: they are replaced only if nobody has changed them since. Without it they
-    are replaced in any case.
+    `version` is that of the limits that were read: they are replaced only if they have not changed since. Without it
+    they are replaced in any case.
     """
 
     version: Annotated[int, Meta(ge=0, lt=2**53)] | None = None
@@ -40,11 +40,11 @@ class NewLimits(Limits, forbid_unknown_fields=True):
 
 
 class ScopeStanding(Value, omit_defaults=False):
-    """Limits of an account and what it has used of them.
+    """Limits of an account and its usage.
 
-    `limits` hold: they are those `given` to it, in this `version`, and the stage's defaults of what is not given. Counts begin
-    again when the minute, the day or the month ends. Of a project and a tenant, who is no admin of it sees what is used of a
-    limit that there is, and nothing else.
+    `limits` are in effect: those `given` to the account, in this `version`, and the stage's defaults for the others.
+    Counts restart when the minute, the day or the month ends. For a project and a tenant, a caller who is not its admin
+    sees only the usage of limits that are set.
     """
 
     scope: ScopeKind
@@ -58,7 +58,7 @@ class ScopeStanding(Value, omit_defaults=False):
 
 
 class OwnStanding(Value, omit_defaults=False):
-    """The caller, and the accounts for which their work counts: the user's, the project's, the tenant's."""
+    """The caller, and the accounts to which their work is charged: the user's, the project's, the tenant's."""
 
     tenant: str
     project: str
@@ -68,7 +68,7 @@ class OwnStanding(Value, omit_defaults=False):
 
 
 def read_limits(call: Call[Nothing, None]) -> OwnStanding:
-    """Read the limits of the caller, of the project and of the tenant, and what is used of them."""
+    """Read the limits of the caller, of the project and of the tenant, and their usage."""
     here = call.principal
     scopes = scopes_of(here.tenant, here.project, here.user)
     return OwnStanding(
@@ -76,27 +76,27 @@ def read_limits(call: Call[Nothing, None]) -> OwnStanding:
         project=here.project,
         user=here.user,
         role=here.role,
-        scopes=_standings(call, *scopes),
+        scopes=_read_scopes(call, *scopes),
     )
 
 
 def read_tenant_limits(call: Call[Nothing, None]) -> ScopeStanding:
     """Read the limits of the tenant, as an admin of it."""
-    return _standings(call, _scope(call))[0]
+    return _read_scopes(call, _scope(call))[0]
 
 
 def read_project_limits(call: Call[Nothing, None]) -> ScopeStanding:
     """Read the limits of a project, as an admin of it or of its tenant."""
-    return _standings(call, _scope(call))[0]
+    return _read_scopes(call, _scope(call))[0]
 
 
 def read_user_limits(call: Call[Nothing, None]) -> ScopeStanding:
     """Read the limits of a user, as an admin of the project or of its tenant."""
-    return _standings(call, _scope(call))[0]
+    return _read_scopes(call, _scope(call))[0]
 
 
 def write_tenant_limits(call: Call[Nothing, NewLimits]) -> ScopeStanding:
-    """Set the limits of the tenant, as an admin of it; with `stopped`, nothing of it runs any more."""
+    """Set the limits of the tenant, as an admin of it; with `stopped`, all its work stops."""
     return _write(call)
 
 
@@ -118,7 +118,7 @@ def administers(who: Principal, scope: Scope) -> bool:
 
 
 def _scope(call: Call[Any, Any]) -> Scope:
-    """Return the account that a path names. Raises NotFoundError: the caller is no admin of it."""
+    """Return the account that a path names. Raises NotFoundError: the caller is not an admin of it."""
     path = call.path
     scope = Scope(tenant=path["tenant"], project=path.get("project", ""), user=path.get("user", ""))
     named = all(SEGMENT.fullmatch(path[name]) for name in ("tenant", "project") if name in path)
@@ -127,7 +127,7 @@ def _scope(call: Call[Any, Any]) -> Scope:
     return scope
 
 
-def _standings(call: Call[Any, Any], *scopes: Scope) -> tuple[ScopeStanding, ...]:
+def _read_scopes(call: Call[Any, Any], *scopes: Scope) -> tuple[ScopeStanding, ...]:
     ports, now = call.ports, call.ports.clock.now()
     until = ends(now)
     found = zip(scopes, ports.accounts.limits(scopes), ports.accounts.used(scopes, now), strict=True)
@@ -147,7 +147,7 @@ def _standings(call: Call[Any, Any], *scopes: Scope) -> tuple[ScopeStanding, ...
 
 
 def _shown(call: Call[Any, Any], scope: Scope, limits: Limits, used: Used) -> Used:
-    """Return the part of an account's use that the caller may see: of others', what is left of a limit depends on."""
+    """Return the part of an account's usage that the caller may see: for others' accounts, only that of set limits."""
     everything = scope.kind == "user" or administers(call.principal, scope)
     turns = len(call.ports.log.taken_slots(scope)) if limits.turns_at_once is not None else 0
     seen = {name: getattr(used, name) for name in _LIMITED if everything or getattr(limits, name) is not None}
@@ -176,16 +176,16 @@ def _write(call: Call[Nothing, NewLimits]) -> ScopeStanding:
             "limits": {name: one for name, one in to_builtins(limits).items() if name != "stopped"},
         },
     )
-    return _standings(call, scope)[0]
+    return _read_scopes(call, scope)[0]
 
 
 def _replace(call: Call[Nothing, NewLimits], scope: Scope, limits: Limits) -> int:
     """Replace the limits of an account; return their version. Raises InputError `limits_changed`."""
     accounts, version, at = call.ports.accounts, call.body.version, utc(call.ports.clock.now())
     for _ in range(TRIES):
-        (there,) = accounts.limits((scope,)) if version is None else (GivenLimits(version=version),)
+        (current,) = accounts.limits((scope,)) if version is None else (GivenLimits(version=version),)
         try:
-            return accounts.set_limits(scope, limits, version=there.version, by=_name(call), at=at)
+            return accounts.set_limits(scope, limits, version=current.version, by=_name(call), at=at)
         except InputError:
             if version is not None:
                 raise
@@ -193,7 +193,7 @@ def _replace(call: Call[Nothing, NewLimits], scope: Scope, limits: Limits) -> in
 
 
 def _name(call: Call[Any, Any]) -> str:
-    """Return a hash that stands for the caller in rows that stay: an erasure need not find it."""
+    """Return a hash that replaces the caller's name in permanent rows, so that an erasure need not find them."""
     here = call.principal
     return person(here.tenant, here.project, here.user)
 

@@ -1,7 +1,7 @@
-"""The export of a user: everything that is kept of them, conversation by conversation, some turns a page.
+"""The export of a user: all data stored about them, conversation by conversation, in pages of some turns.
 
-A page has whole turns of one conversation with what belongs to them: what memory has of them, feedback, and links to files.
-What a page's turns say is the same as in the export of a conversation. Source: docs/concepts/erasure.md#export.
+A page has whole turns of one conversation with the data that belongs to them: their rows in memory, feedback, and links
+to files. The turns are the same as in the export of a conversation. Source: docs/concepts/erasure.md#export.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from stepline.timeline.memory_rows import turn_rows
 
 TURNS_AT_ONCE: Final = 20
 PAGE_BYTES: Final = 1024 * 1024
-"""A page ends behind the turn with which its documents have so many bytes."""
+"""A page ends after the turn with which its documents reach this size."""
 PLACE_WORDS: Final = 3
-"""A place is the time and the name of a conversation, and a turn of it, "" behind its last one."""
+"""A position is the time and the name of a conversation, and one of its turns, or "" after the last one."""
 
 
 class ExportQuery(StrictInput):
-    """The page behind the cursor `after`."""
+    """The page after the cursor `after`."""
 
     after: Annotated[str, Meta(max_length=CURSOR_MAX_CHARS)] = ""
 
@@ -50,9 +50,9 @@ class ExportedFile(Value, omit_defaults=False):
 
 
 class UserData(Value, omit_defaults=False):
-    """A part of what is kept of a user. `next` is the cursor of the next page, "" for the last one.
+    """A part of the data stored about a user. `next` is the cursor of the next page, "" on the last one.
 
-    `conversation` is the one that this page tells of, null where the user has none. The first page of a conversation has its
+    `conversation` is the subject of this page, null if the user has none. The first page of a conversation has its
     sources among the documents.
     """
 
@@ -69,7 +69,7 @@ class UserData(Value, omit_defaults=False):
 
 
 class _Part(NamedTuple):
-    """Some turns of a conversation, and their documents; `is_last` if no turn comes behind them."""
+    """Some turns of a conversation, and their documents; `is_last` if no turn follows."""
 
     turns: Sequence[str]
     documents: tuple[Export, ...]
@@ -77,7 +77,7 @@ class _Part(NamedTuple):
 
 
 def export_me(call: Call[ExportQuery, None]) -> UserData:
-    """Export what is kept of the caller: each page has some turns of one conversation, with all that belongs to them."""
+    """Export the data stored about the caller: each page has some turns of one conversation, with all related data."""
     here = call.principal
     last_at, conversation, turn = read_cursor(call.query.after, _list_of(call), _fits) or ("", "", "")
     while True:
@@ -90,7 +90,7 @@ def export_me(call: Call[ExportQuery, None]) -> UserData:
         at: Call[Any, Any] = replace(call, path={"conversation": conversation})
         try:
             timeline, row = at.timeline(), make_row(listing_of(at))
-        except (NotFoundError, InputError):  # it was deleted since, or is not whole yet
+        except (NotFoundError, InputError):  # it was deleted since, or its import is not complete
             turn = ""
             continue
         part = _part(timeline, turn)
@@ -99,7 +99,7 @@ def export_me(call: Call[ExportQuery, None]) -> UserData:
 
 
 def _part(timeline: Timeline, after: str) -> _Part:
-    """Return the turns behind `after`, from the first for "": the documents of one at least, and not of many."""
+    """Return the turns after `after`, from the first for "": the documents of at least one turn, and of few."""
     turns = timeline.turns
     begin = turns.index(after) + 1 if after in turns else 0
     documents, size_bytes = [] if after else [export_sources(timeline)], 0

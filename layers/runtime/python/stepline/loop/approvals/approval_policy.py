@@ -1,12 +1,12 @@
 """The policy of approvals: which calls of an agent need a person.
 
     a tool's id           `mail.send`
-    a prefix of ids       `mcp.crm.*`; `*` stands for every tool
+    a prefix of ids       `mcp.crm.*`; `*` matches every tool
     an effect class       `effect:once`
 
-The most specific key of a place counts: an id before a prefix, a longer prefix before a shorter one, a prefix before an
-effect, and `*` last. The places, strongest first: the deployment's setting, the bundle's properties, the assembly, the
-tool itself. What a foreign server claims of its own tool lowers nothing: such an effect counts as `once`.
+Within a source, the most specific key applies: an id before a prefix, a longer prefix before a shorter one, a prefix
+before an effect, and `*` last. The sources, strongest first: the deployment's setting, the bundle's properties, the
+assembly, the tool itself. A foreign server cannot lower the requirement for its own tool: its effect counts as `once`.
 Source: docs/how-to/ask-a-person-first.md.
 """
 
@@ -30,7 +30,7 @@ _KEY: Final = re.compile(r"effect:(?:pure|keyed|once)|[A-Za-z0-9_./-]{1,200}\*?|
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalPolicy:
-    """The rules of each place, the strongest first."""
+    """The rules of each source, strongest first."""
 
     places: tuple[Rules, ...] = ()
 

@@ -1,8 +1,8 @@
 """Park a turn: a person is asked whether a call may run, and no execution waits for the answer.
 
     Act            put `approval_requested` with `parked = n`, remove the open mark, end the execution
-    an answer      one transaction at the entrance: a new epoch, the open mark, and a new execution at the same call
-    Act, then      run the call, run the edited one, or put that it was not run
+    an answer      one transaction at ingress: a new epoch, the open mark, and a new execution at the same call
+    Act, then      run the call, run the edited one, or record that it was not run
 
 A parked turn has no owner: no step may put for it, no sweep takes it over. Source: docs/concepts/log.md#parked-turns.
 """
@@ -35,7 +35,7 @@ EXPIRED = "Nobody allowed this call in time, and it was not run."
 
 
 def needs_person(agent: Agent, timeline: Timeline, tool_id: str) -> ApprovalRule | None:
-    """Return the rule by which a call of this tool needs a person now; None if it needs none."""
+    """Return the rule that makes a call of this tool need a person now; None if it needs none."""
     if tool_id not in agent.registry:
         return None
     rule = agent.approvals(agent.registry.find(tool_id).spec)
@@ -52,7 +52,7 @@ def answer_about(timeline: Timeline, call: str) -> ApprovalAnswered | None:
 
 
 def park(attempt: Attempt, timeline: Timeline, index: int, action: Action, rule: ApprovalRule) -> Step | None:
-    """Put the request for an approval, and leave the turn; None if the round went on without us."""
+    """Put the request for an approval, and leave the turn; None if the round continued without this attempt."""
     ports, state, now = attempt.ports, timeline.state, attempt.ports.clock.now()
     waits_s = ports.policy.approval_wait_s
     request = ApprovalRequested(
@@ -86,7 +86,7 @@ def slipped_in(at: Batch, timeline: Timeline) -> bool:
 
 
 def refused(action: Action, iteration: int, at: str, answer: ApprovalAnswered) -> Resulted | None:
-    """Return the result of a call that was not allowed; None for an answer by which it runs."""
+    """Return the result of a call that was not allowed; None if the answer allows it."""
     if answer.verdict in ("approved", "edited"):
         return None
     if answer.verdict == "withdrawn":

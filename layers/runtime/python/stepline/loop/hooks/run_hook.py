@@ -1,11 +1,11 @@
-"""Run a bundle's hooks: `pre_run_hook` and `before_round` before the model is asked, `post_run_hook` behind the close.
+"""Run a bundle's hooks: `pre_run_hook` and `before_round` before the model is asked, `post_run_hook` after the close.
 
-Each runs at most once, a turn or a round, by the log: `started` is put before a hook runs, and its end afterwards,
-with what it adds to the turn. An attempt that finds a hook started and without an end does not run it again, but
-records that its end is unknown (`unverified`), and goes on.
+The log guarantees that each runs at most once, per turn or per round: `started` is put before a hook runs, and its end
+afterwards, with its additions to the turn. An attempt that finds a hook started and without an end does not run it
+again, but records that its end is unknown (`unverified`), and continues.
 
     pre_run_hook    fails → the turn closes with `hook_failed`
-    before_round    fails → the round goes on without it
+    before_round    fails → the round continues without it
     post_run_hook   fails → the turn has ended already; the failure is recorded
 
 Source: docs/concepts/turn.md#hooks.
@@ -49,9 +49,9 @@ INTERRUPTED: Final = (
 
 
 def run_hooks(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline] | Step:
-    """Run the hooks that are due before the model is asked; return the attempt that goes on, or the step to go to.
+    """Run the hooks that are due before the model is asked; return the attempt that continues, or the step to go to.
 
-    A hook that starts takes a claim of its own, as an action does.
+    Each hook takes its own claim when it starts, as an action does.
 
     Raises:
         Fenced: another attempt owns the round.
@@ -82,7 +82,7 @@ def run_hooks(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline] 
 
 
 def follow_turn(ports: Ports, agent: Agent, history: History, step: Step) -> None:
-    """Run the hook behind the turn that a step has closed, unless the log says that it began."""
+    """Run the `post_run_hook` of the turn that a step has closed, unless the log says that it began."""
     hook = agent.hooks.post_run_hook
     journal = Journal(ports, step.lane(), "close")
     closing = _closing(journal, step) if hook else None
@@ -125,7 +125,7 @@ def follow_turn(ports: Ports, agent: Agent, history: History, step: Step) -> Non
 
 
 def _may_work(ports: Ports, lane: Lane, user: str) -> bool:
-    """Return True unless work is stopped, or a budget is used up: a hook may ask models, too."""
+    """Return True unless work is stopped or a budget is used up: a hook may call models, too."""
     allowance = read_allowance(ports, lane.tenant, lane.project, user)
     return allowance.stopped() is None and find_excess(ports, allowance) is None
 
@@ -143,7 +143,7 @@ def _is_due(name: HookName, state: State) -> bool:
 
 
 def _start(attempt: Attempt, timeline: Timeline, name: HookName) -> Batch | Step | None:
-    """Put that a hook is about to run; None if another attempt did so, and its end is unknown."""
+    """Record that a hook is about to run; None if another attempt did so, and its end is unknown."""
     step, call = attempt.step, hook_call(name, attempt.step)
     if timeline.state.running == call:
         return None
@@ -163,7 +163,7 @@ def _start(attempt: Attempt, timeline: Timeline, name: HookName) -> Batch | Step
 
 
 def _end(attempt: Attempt, timeline: Timeline, entry: Contributed) -> Timeline | Step:
-    """Put the end of a hook, while it is the one that runs."""
+    """Put the end of a hook, unless another attempt has settled it."""
     step, call = attempt.step, hook_call(entry.hook or "pre_run_hook", attempt.step)
 
     def plan(at: Batch) -> Draft | Step:
@@ -219,7 +219,7 @@ def _run(attempt: Attempt, timeline: Timeline, name: HookName, hook: Hook) -> Co
 
 
 def _unverified(name: HookName, step: Step, at: str) -> Contributed:
-    """Return the end of a hook whose process is gone. The model is told that a turn's preparation may be missing."""
+    """Return the end of a hook whose process died. The model reads that a turn's preparation may be missing."""
     note = Produced(
         type="system.message",
         author="system",
@@ -247,5 +247,5 @@ def _closing(journal: Journal, step: Step) -> Batch | None:
 
 
 def _ends(entry: object, step: Step) -> bool:
-    """Return True for the end of the hook behind a step's turn."""
+    """Return True for the end of the `post_run_hook` of a step's turn."""
     return isinstance(entry, Contributed) and (entry.hook, entry.turn) == ("post_run_hook", step.turn)

@@ -1,9 +1,10 @@
-"""A call that its server works on as a task: recorded, waited for by no function, and asked for until it ends.
+"""A call that its server runs as a task: recorded, polled until it ends, and no function waits for it meanwhile.
 
-    Act     puts `started` with the task, and leaves; or asks for the task, and puts its result or leaves again
+    Act     puts `started` with the task, and leaves; or polls the task, and puts its result or leaves again
     Decide  lets the state machine wait until the task is due, and looks for a steer meanwhile
 
-Whoever finds the task in the log asks for it, and nobody calls the tool again. A steer, the end of its time, and the deletion of its conversation cancel it.
+An attempt that finds the task in the log polls it and never calls the tool again. A steer, the end of its time, and the
+deletion of its conversation cancel it.
 Source: docs/how-to/connect-an-mcp-server.md#long-calls.
 """
 
@@ -38,9 +39,9 @@ logger = logging.getLogger(__name__)
 TASK_TIMEOUT: Final = "mcp_task_timeout"
 POLL_MIN_S, POLL_MAX_S = 1.0, 60.0
 PATIENCE: Final = 10
-"""A task is asked for after another tenth of the time that it took so far: the answer is late by that at most."""
+"""A task is polled again after another tenth of its time so far, so the answer is at most that late."""
 MARGIN_S: Final = 60.0
-"""The rest of a turn's time, to end the task and to answer."""
+"""The time at the end of a turn that is kept for ending the task and for the answer."""
 _PASSES: Final = (MCP_UNREACHABLE, TIMEOUT)
 
 
@@ -49,7 +50,8 @@ def keep_task(
 ) -> Step | None:
     """Put the task of a call that this attempt has just made; return the step that waits for it.
 
-    `claim` is that of the call's start, 0 without one. None if the round went on without us: nobody waits for the task.
+    `claim` is that of the call's start, 0 without one. None if the round continued without this attempt; then the task
+    is not polled.
     """
     ports, now = attempt.ports, attempt.ports.clock.now()
     opened = datetime.fromtimestamp(tail.state.tally.opened_ms / 1000, tz=now.tzinfo)
@@ -69,7 +71,7 @@ def keep_task(
 
 
 def task_of(timeline: Timeline, call: str) -> tuple[RemoteTask, str] | None:
-    """Return the task of a call of the newest decision, and since when it runs; None if it has none."""
+    """Return the task of a call of the newest decision and the time at which it began; None if it has none."""
     for batch in reversed(timeline.since(timeline.state.decided)):
         for entry in batch.entries:
             if isinstance(entry, Started) and entry.call_id == call and entry.task is not None:
@@ -80,7 +82,10 @@ def task_of(timeline: Timeline, call: str) -> tuple[RemoteTask, str] | None:
 def advance_task(
     attempt: Attempt, timeline: Timeline, index: int, action: Action, found: tuple[RemoteTask, str]
 ) -> Batch | Step | None:
-    """Ask for a task; return the batch of its result, the step that waits on, or None if the round went on without us."""
+    """Poll a task; return the batch of its result, or the step that keeps waiting.
+
+    None if the round continued without this attempt.
+    """
     task, at = found
     now = attempt.ports.clock.now()
     lasts_s = max(0.0, (now - datetime.fromisoformat(at)).total_seconds())
@@ -110,7 +115,7 @@ def advance_task(
 def _ask(
     attempt: Attempt, timeline: Timeline, action: Action, task: RemoteTask, context: ToolContext
 ) -> ToolOutput:
-    """Return the result of a task, or the task while it goes on.
+    """Return the result of a task, or the task while it runs.
 
     Raises ToolError: those of `Tool.poll`, `cancelled`, `unknown_tool_id`.
     """
@@ -125,7 +130,7 @@ def _ask(
 
 
 def abandon_task(attempt: Attempt, timeline: Timeline) -> None:
-    """Cancel the task of a call of a conversation that was deleted; nobody waits for it any more."""
+    """Cancel the task of a call of a deleted conversation: its result is no longer needed."""
     opened = timeline.history[-1].opened if timeline.history else 0
     actions: dict[str, Action] = {}
     running: dict[str, RemoteTask] = {}
@@ -150,7 +155,7 @@ def abandon_task(attempt: Attempt, timeline: Timeline) -> None:
 
 
 def _cancel(attempt: Attempt, action: Action, task: RemoteTask, context: ToolContext) -> None:
-    """Ask the server to end a task. It may refuse, or be away: the task then ends by itself."""
+    """Ask the server to end a task. If it refuses or cannot be reached, the task ends on its own."""
     tools = attempt.agent.registry
     cancel = tools.find(action.tool_id).cancel if action.tool_id in tools else None
     if cancel is None:
@@ -162,7 +167,7 @@ def _cancel(attempt: Attempt, action: Action, task: RemoteTask, context: ToolCon
 
 
 def _leave(attempt: Attempt, tail: Batch, task: RemoteTask, lasts_s: float) -> Step:
-    """Return the step that waits until the task is asked for next."""
+    """Return the step that waits until the next poll of the task."""
     left_s = (datetime.fromisoformat(task.until) - attempt.ports.clock.now()).total_seconds()
     asked_s = min(task.poll_s or 0.0, task.ttl_s / 2) if task.ttl_s else task.poll_s or 0.0
     pause_s = min(max(asked_s, lasts_s / PATIENCE), left_s, POLL_MAX_S)

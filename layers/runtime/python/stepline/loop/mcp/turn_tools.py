@@ -2,9 +2,10 @@
 
     Decide   finds that the list is too old for the turn, and leaves the round to Act
     Act      asks the servers, stores the list, and puts `listed`, which names it
-    Decide   makes the catalogue of the list that the log names, and asks no server
+    Decide   builds the catalogue from the list that the log names, and asks no server
 
-Who reads the log later makes the same catalogue, byte for byte. Source: docs/how-to/connect-an-mcp-server.md#the-list.
+A later reader of the log builds the same catalogue, byte for byte.
+Source: docs/how-to/connect-an-mcp-server.md#the-list.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def list_turn_tools(attempt: Attempt, timeline: Timeline) -> Step:
 
 
 def _known(listed: Listed | None, artifacts: Artifacts) -> ToolList:
-    """Return the tools that the conversation knew before; none if it knew none."""
+    """Return the tools of the conversation's previous list; none if it has no list."""
     try:
         return decode_list(artifacts.get(listed.body.key)) if listed else ToolList()
     except NotFoundError:
@@ -105,7 +106,7 @@ def _known(listed: Listed | None, artifacts: Artifacts) -> ToolList:
 
 
 def _store(attempt: Attempt, data: bytes, listed: Listed | None) -> Body:
-    """Store a list, unless it is the one that the log names already."""
+    """Store a list, unless the log names it already."""
     sha256 = hashlib.sha256(data).hexdigest()
     if listed is not None and listed.body.sha256 == sha256:
         return listed.body

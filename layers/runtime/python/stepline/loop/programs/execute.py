@@ -1,7 +1,7 @@
-"""Execute: run one program once, by the first invocation that takes the right to it.
+"""Execute: run one program once, by the first invocation that claims the run.
 
-Every end of the run is in its envelope; only a service that cannot be reached is raised, and
-then the next state finds no result and records that.
+The envelope records every end of the run. Only a service that cannot be reached raises an error; the next state then
+finds no result and records that.
 Source: docs/concepts/execution.md#one-run.
 """
 
@@ -68,7 +68,7 @@ def _run_once(ports: Ports, backends: Backends, journal: Journal, step: Step, st
     except NotFoundError:
         logger.info("nothing to run", extra={"call_id": call})
         return
-    # Behind the marker, any failure is a lost run: so the log is read before.
+    # After the marker, any failure is a lost run, so the log is read before it.
     batches = journal.since(0, consistent=True)
     if steer_in([batch for batch in batches if batch.n > state.decided], state.steered):
         logger.info("not run, for the user steers", extra={"call_id": call})
@@ -101,7 +101,7 @@ def _run(
         )
         try:
             run = executor.run(job)
-        except Exception:  # every end of a run is in its envelope: the model must be told of this one too
+        except Exception:  # the envelope records every end of a run, so that the model sees this one too
             logger.exception("run failed", extra={"call_id": request.exec_id})
             return _put_lost(ports, request, "sandbox_execution_failed", ENVIRONMENT_FAILED)
         return conclude(ports.artifacts, request, run, spool)

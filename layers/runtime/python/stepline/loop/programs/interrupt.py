@@ -1,9 +1,9 @@
 """Interrupt: a steer ends the program that a task runs, and the state that waits for it.
 
-A program beside the functions is ended by the function that runs it, which watches the log. A task cannot
-read the log, and neither can the state that waits for it: so the process that admits the steer ends both, as
-an effect of the steer's batch. The launcher of a task reads the log once more after writing the row of its
-handover, and this module looks for that row after the steer's batch: one of the two sees the other.
+A program beside the functions is ended by the function that runs it, which watches the log. A task and the state
+that waits for it cannot read the log, so the process that admits the steer ends both, as an effect of the steer's
+batch. The launcher of a task reads the log once more after writing the row of its handover, and this module looks
+for that row after the steer's batch: at least one of the two sees the other.
 Source: docs/concepts/execution.md#when-the-user-steers.
 """
 
@@ -23,16 +23,16 @@ logger = logging.getLogger(__name__)
 
 LOOKS: Final = 3
 PAUSE_S: Final = 1.0
-"""Pause between two looks for a task that is just being started: listing tasks lags by about that much."""
+"""Pause between two lookups of a task that is being started: the list of tasks lags by about that much."""
 
 REASON: Final = "the user steered"
 
 
 def interrupt(ports: Ports, lane: Lane, batch: Batch) -> bool:
-    """End the program that runs in a task if this batch steers; return True if a waiting state was told.
+    """End the program that runs in a task if this batch steers; return True if a waiting state was notified.
 
-    Idempotent: the same batch may come again. Nothing is raised: the steer is in the log, and is read at the
-    latest when the program ends by itself.
+    Idempotent: the same batch may arrive again. Raises nothing: the steer is in the log, and is read at the latest
+    when the program ends on its own.
     """
     call = running_program(batch.state)
     if not call or not any(isinstance(entry, Inbound) and entry.steers for entry in batch.entries):
@@ -45,7 +45,7 @@ def interrupt(ports: Ports, lane: Lane, batch: Batch) -> bool:
 
 
 def end_program(ports: Ports, lane: Lane, turn: str, call: str) -> None:
-    """End a program whose conversation was deleted, and give up what was handed over to it. Raises DependencyError."""
+    """End a program whose conversation was deleted, and remove its handover. Raises DependencyError."""
     ref = run_ref(lane, turn, call)
     if ports.tasks.cluster(ref):
         _end_task(ports, ref)
@@ -53,7 +53,7 @@ def end_program(ports: Ports, lane: Lane, turn: str, call: str) -> None:
 
 
 def running_program(state: State) -> str:
-    """Return the call whose program may be launched and not settled; "" if there is none."""
+    """Return the call whose program may be launched but not settled; "" if there is none."""
     return state.running if state.executes > state.cursor.action else ""
 
 
@@ -74,7 +74,7 @@ def _end_task(ports: Ports, ref: str) -> bool:
 
 
 def _await_task(ports: Ports, ref: str, cluster: str) -> tuple[str, ...]:
-    """Look a few more times for a task that is being started; without one, its own end will end the wait."""
+    """Look a few more times for a task that is being started; if none is found, the task's own end ends the wait."""
     for _ in range(1, LOOKS):
         ports.clock.pause(PAUSE_S)
         if tasks := ports.tasks.running(ref, cluster):

@@ -1,15 +1,14 @@
-"""The outcome of a run: its three objects, and how they become an envelope, wherever it ran.
+"""The outcome of a run: its three objects, and how they become an envelope in every placement.
 
-    started.json   the right to run the program, or the denial of it; put once, and only its owner runs the
-        program
+    started.json   the claim on the run, or its denial; put once, and only its owner runs the program
     run.json       a task's report of its run, with the bytes of its files in `files.bin`
-    result.json    the outcome of a run; the only one that counts
+    result.json    the outcome of a run; the only authoritative one
 
-A run beside the functions goes from its backend's report to `result.json` in one step. One in a task cannot
-judge itself: the step that collects it judges the report, by the same function.
+A run beside the functions goes from its backend's report to `result.json` in one step. A run in a task cannot
+validate itself: the step that collects it validates the report with the same function.
 
-A run without an outcome is explained to the model by the error of the state that waited for it, in a pure
-function; only `started.json` tells whether the program began.
+For a run without an outcome, a pure function explains to the model the error of the state that waited for it; only
+`started.json` shows whether the program began.
 Source: docs/concepts/execution.md#one-run.
 """
 
@@ -51,7 +50,7 @@ JSON_MIME: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 
 NOBODY: Final = "nobody"
-"""The owner in `started.json` of a run that was denied before it was taken."""
+"""The owner in `started.json` of a run that was denied before it was claimed."""
 
 ENVIRONMENT_FAILED: Final = (
     "The execution environment failed before it could report. Ask for the run again once."
@@ -61,25 +60,25 @@ ODD_REPORT: Final = "the task's report cannot be read"
 
 
 def claim_run(artifacts: Artifacts, lane: Lane, turn: str, call: str, by: str) -> bool:
-    """Take the one right to run a program, or to deny it; return True if we got it."""
+    """Claim a run, or the denial of it, for the owner `by`; return True if this caller got the claim."""
     return artifacts.put(exec_key(lane, turn, call, STARTED), msgspec.json.encode({"by": by}), mime=JSON_MIME)
 
 
 def deny_run(artifacts: Artifacts, request: ExecRequest) -> bool:
-    """Make sure that a program which has not begun never will; False if it was taken to be run."""
+    """Prevent a program that has not begun from ever running; False if its run was claimed already."""
     if claim_run(artifacts, request.lane, request.turn, request.exec_id, NOBODY):
         return True
     return taken_by(artifacts, request) == NOBODY
 
 
 def taken_by(artifacts: Artifacts, request: ExecRequest) -> str:
-    """Return the owner of the right to run the program: "" if it is free, `NOBODY` if it is denied."""
+    """Return the owner of the claim on a run: "" if it is unclaimed, `NOBODY` if it was denied."""
     found = _find(artifacts, _key(request, STARTED))
     return msgspec.json.decode(found, type=_Marker).by if found is not None else ""
 
 
 def keep_request(artifacts: Artifacts, request: ExecRequest) -> ExecRequest:
-    """Put the request of a run and return it, or the one that was put before: the first put wins."""
+    """Put the request of a run and return the stored one: the first put wins."""
     if artifacts.put(_key(request, REQUEST), msgspec.json.encode(request), mime=JSON_MIME):
         return request
     return load_request(artifacts, request.lane, request.turn, request.exec_id)
@@ -96,7 +95,7 @@ def store_result(artifacts: Artifacts, request: ExecRequest, envelope: Envelope)
 
 
 def conclude(artifacts: Artifacts, request: ExecRequest, run: Run, spool: Path) -> Envelope:
-    """Judge a run's outputs, put the valid bodies, then the envelope, and return it.
+    """Validate a run's outputs, put the valid bodies, then the envelope, and return it.
 
     `spool` holds the bytes of `run.files`, each named by its sha256. Raises DependencyError.
     """
@@ -104,7 +103,7 @@ def conclude(artifacts: Artifacts, request: ExecRequest, run: Run, spool: Path) 
 
     try:
         verdicts = validate_outputs(request, run, spool)
-    except Exception:  # every end of a run is in its envelope: the model must be told of this one too
+    except Exception:  # the envelope records every end of a run, so that the model sees this one too
         logger.exception("outputs not judged", extra={"call_id": request.exec_id})
         envelope = lost_envelope(request, "sandbox_execution_failed", ENVIRONMENT_FAILED)
     else:
@@ -116,7 +115,7 @@ def conclude(artifacts: Artifacts, request: ExecRequest, run: Run, spool: Path) 
 
 
 def find_outcome(artifacts: Artifacts, request: ExecRequest) -> Envelope | None:
-    """Return a run's outcome, judging a task's report that is not judged yet; None if it left neither.
+    """Return a run's outcome, validating a task's report if needed; None if there is neither.
 
     Raises DependencyError.
     """
@@ -162,7 +161,7 @@ def _find(artifacts: Artifacts, key: str) -> bytes | None:
 
 UNVERIFIED, NOT_STARTED, RUN_FAILED = "unverified", "sandbox_not_started", "fargate_run_failed"
 TASK_STOPPED_ERROR: Final = "TaskStopped"
-"""The error with which the sweeper ends a state whose task has stopped."""
+"""The error by which the sweeper ends a state whose task has stopped."""
 
 NOT_RUN: Final = (
     "The program did not start, so nothing happened. Ask for it again once; if that fails too, do without it."
@@ -182,7 +181,7 @@ CUT_SHORT: Final = (
 CAUSE_CHARS: Final = 300
 
 _OF_LAUNCH: Final = ("Ecs.", "ECS.", "AmazonECS.")
-"""Prefixes of RunTask errors of state machines that started tasks themselves, until the turns on them have ended."""
+"""Prefixes of RunTask errors of older state machines, which started tasks themselves, until their turns have ended."""
 
 _REQUEST: Final = re.compile(r"\((?:Service|SDK)\b.*", re.DOTALL)
 _NAMES: Final = re.compile(

@@ -1,13 +1,12 @@
 """A program in the loop: requested, launched once, settled by its run's outcome.
 
     request.json   the request, put before the batch that names it
-    started.json   the right to run the program, or the denial of it; put once, and only its owner runs the
-        program
-    result.json    the outcome; the only one that counts
+    started.json   the claim on the run, or its denial; put once, and only its owner runs the program
+    result.json    the outcome; the only authoritative one
 
-The three lie under `exec/…/<call>/` and are written once. A step that is tried again, a takeover and a late
-runner therefore meet at `started.json`: a program runs once, or it is known that it did not. Nothing is
-launched after a steer.
+The three are stored under `exec/…/<call>/` and are written once. A retried step, a takeover and a late runner
+therefore compete for `started.json`: a program runs once, or the log shows that it did not. Nothing is launched
+after a steer.
 Source: docs/concepts/execution.md#one-run.
 """
 
@@ -76,7 +75,7 @@ from stepline.tools.registry import bind_references, check_call_params, refuse_c
 logger = logging.getLogger(__name__)
 
 COLLECT_S = 120
-"""Seconds a run beside the functions may take beyond its program's own: to restore, collect and store."""
+"""Seconds that a run beside the functions may take in addition to its program's: to restore, collect and store."""
 
 TASK_LEAST_MS = 60_000
 
@@ -88,13 +87,13 @@ Status: TypeAlias = Literal["ok", "error", "unverified"]
 def advance_program(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:
     """Launch the action's program, or put its result.
 
-    Return the step that runs it, the batch of its result, or None if the round went on without us.
+    Return the step that runs it, the batch of its result, or None if the round continued without this attempt.
     """
     tail = timeline.tail
     if timeline.state.running == action.call_id:
         return _go_on(attempt, timeline, index, action)
     if attempt.step.route == "act" and attempt.agent.execution is not None:
-        # Only Prepare leads to where programs run; the next Decide finds nothing to do and routes there.
+        # Only Prepare leads to the states that run programs; the next Decide finds nothing to do and routes there.
         return replace(attempt.step, route=timeline.state.route(), attempt=0, error=None)
     try:
         request = replace(_plan(attempt, timeline, action), index=index)
@@ -113,10 +112,10 @@ def advance_program(attempt: Attempt, timeline: Timeline, index: int, action: Ac
 
 
 def _launch(attempt: Attempt, timeline: Timeline, request: ExecRequest) -> Step | None:
-    """Return the step that runs the program; None if the next read of the log settles it, for the user has steered.
+    """Return the step that runs the program; None if the user has steered, and the next read of the log settles it.
 
-    A function that runs it watches the log itself. A task is interrupted by the process that admits the
-    steer, which may have looked for it too early. It gets no old request, of an execution that died here.
+    A function that runs the program watches the log itself. A task is interrupted by the process that admits the
+    steer, which may have looked for it too early. A task never gets the old request of an execution that died here.
     """
     if request.profile.placement != "remote":
         return replace(attempt.step, route="execute", attempt=0, error=None)
@@ -128,7 +127,7 @@ def _launch(attempt: Attempt, timeline: Timeline, request: ExecRequest) -> Step 
 
 
 def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
-    """Build the run's request. Raises ToolError, PathError for mistakes that the model must be told."""
+    """Build the run's request. Raises ToolError, PathError for mistakes that the model must see."""
     execution = attempt.agent.execution
     if execution is None:
         raise ToolError("this deployment runs no programs", code="execution_unavailable")
@@ -148,7 +147,7 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
     else:
         check_call_params(tool.spec, action.params)
         code, asked_s = action.code or "", action.params.get("timeout_s")
-        # A running program cannot wait for a person for days: such a call is the agent's own.
+        # A running program cannot wait days for a person, so only the agent itself may make such a call.
         tools = tuple(tool for tool in execution.tools if not needs_person(attempt.agent, timeline, tool))
         contract = normalise_contract(action.params, turn=turn).files
         check_program(code, turn=turn, present={file.path for file in files})
@@ -177,7 +176,7 @@ def most_seconds(profile: RuntimeProfile, limit_s: int) -> int:
 
 
 def fit_timeout(asked_s: int | None, most_s: int) -> int:
-    """Return the seconds a program may run: as many as it asks for, up to the deployment's limit."""
+    """Return the seconds that a program may run: the number that it asks for, up to the deployment's limit."""
     return most_s if asked_s is None else max(1, min(asked_s, most_s))
 
 
@@ -220,7 +219,7 @@ def _go_on(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> 
 
 
 def _count(attempt: Attempt, request: ExecRequest, envelope: Envelope) -> None:
-    """Count a run; for a cancelled one, also the time it had left."""
+    """Count a run; for a cancelled one, also the time that it had left."""
     count = attempt.ports.meter.count
     count(PROGRAMS_RUN)
     cancelled = envelope.code == RUN_CANCELLED
@@ -232,7 +231,7 @@ def _count(attempt: Attempt, request: ExecRequest, envelope: Envelope) -> None:
 
 
 def _count_time(attempt: Attempt, request: ExecRequest, envelope: Envelope) -> None:
-    """Count the time of a run into the receipt: that of a task from its launch to now, at least the minute that is billed."""
+    """Add the time of a run to the receipt: for a task, from its launch until now, and at least the billed minute."""
     count, task = attempt.ports.ledger.count, request.profile.task
     if request.profile.placement != "remote":
         count("exec_ms", round(envelope.seconds * 1000))
@@ -268,7 +267,7 @@ def _result(
 
 
 def _times(attempt: Attempt, request: ExecRequest, envelope: Envelope) -> tuple[int, int, int]:
-    """Return how long the program was started, ran and was collected, until now; one that never began was started only."""
+    """Return the times of the program's start, run and collection, until now; one that never began has only a start."""
     launched_ms, now_ms = epoch_ms(request.at), attempt.now_ms()
     total_ms = max(0, now_ms - launched_ms, round(envelope.seconds * 1000))
     ran = envelope.began_at or envelope.seconds or envelope.code == UNVERIFIED
@@ -284,11 +283,11 @@ def _model_calls(attempt: Attempt, envelope: Envelope) -> tuple[ModelCall, ...]:
 
 
 def _output(action: Action, request: ExecRequest, envelope: Envelope, context: ToolContext) -> ToolOutput:
-    """Return the output of a program of the model, or of the call that a program of ours made."""
+    """Return the output of a program that the model wrote, or of a call that one of our programs made."""
     if action.code is None:
         return call_output(envelope, context, action.tool_id)
-    told = normalise_contract(action.params, turn=request.turn).notices
-    notices = tuple(context.notice(action.tool_id, one.code, one.message, one.extra) for one in told)
+    findings = normalise_contract(action.params, turn=request.turn).notices
+    notices = tuple(context.notice(action.tool_id, one.code, one.message, one.extra) for one in findings)
     error = envelope.error
     return ToolOutput(
         status="error" if error else "ok",
@@ -300,7 +299,7 @@ def _output(action: Action, request: ExecRequest, envelope: Envelope, context: T
 def _lost(attempt: Attempt, request: ExecRequest, *, steered: bool) -> tuple[Envelope, bool]:
     """Return the envelope of a run without an outcome: it never began and never will, or its end is unknown.
 
-    True beside it if an outcome turned up after all.
+    The second value is True if an outcome appeared after all.
     """
     artifacts = attempt.ports.artifacts
     begun = not deny_run(artifacts, request)
@@ -314,10 +313,10 @@ def _lost(attempt: Attempt, request: ExecRequest, *, steered: bool) -> tuple[Env
 
 
 def _can_launch(attempt: Attempt, state: State, request: ExecRequest) -> bool:
-    """Return True if a run that was not taken can be launched again.
+    """Return True if a run that was not claimed can be launched again.
 
-    Not if this execution has launched it already, other than in an earlier try of this step: a machine from
-    before a deployment has no state that the launch could lead to, and would come back for ever.
+    It cannot if this execution has launched it already, unless in an earlier try of this step: a state machine from
+    before a deployment may have no state for the launch, and would return here forever.
     """
     led_back = attempt.step.attempt == 0 and state.claim > state.epoch
     lasts = request.profile.placement != "remote" or rights_last(attempt.ports, request)
@@ -325,6 +324,6 @@ def _can_launch(attempt: Attempt, state: State, request: ExecRequest) -> bool:
 
 
 def _has_place(attempt: Attempt, request: ExecRequest) -> bool:
-    """Return True if this deployment, which may be newer than the request's, can run it."""
+    """Return True if this deployment, which may be newer than the one that made the request, can run it."""
     execution = attempt.agent.execution
     return execution is not None and request.profile.placement in execution.places

@@ -1,15 +1,15 @@
-"""Programs in a task of their own: the handover to the task, and its cleanup.
+"""Programs in a separate task: the handover to the task, and its cleanup.
 
     parcel.msgpack   put once beside the request: the log up to it, and rights to the objects of this run
-    the secret       where the parcel lies, and the descriptors; read once by the task
-    the row          says that a secret may be there, so that the sweeper finds it
+    the secret       the location of the parcel, and the descriptors; read once by the task
+    the row          says that a secret may exist, so that the sweeper finds it
 
-Request and parcel are put before `started` is in the log, secret and row after it: a step that is tried again
-hands over again, and finds all of it.
+Request and parcel are put before `started` is in the log, secret and row after it: a retried step hands over again,
+and finds all of it.
 
-A state that waits for a task is told of its end by the task alone. A task that died says nothing, so
-`end_wait` tells the state instead; and the remains of a lost run (a task, a secret, a row) are found by the
-row. Both do nothing where there is nothing to do. Source: docs/concepts/execution.md#fargate.
+Only the task reports its end to the state that waits for it. A task that died reports nothing, so `end_wait` ends
+the wait instead; and the row leads to the remains of a lost run (a task, a secret, a row). Both have no effect if
+there is nothing to do. Source: docs/concepts/execution.md#fargate.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ logger = logging.getLogger(__name__)
 
 PARCEL: Final = "parcel.msgpack"
 READS_MAX: Final = 500
-"""Artifacts of the conversation that the tools of a run may read, besides the files of its workspace."""
+"""The most artifacts of the conversation that the tools of a run may read, besides the files of its workspace."""
 WAIT_S: Final = PROVISION_S + RUN_MAX_S + COLLECT_S
 """Maximum wait for a task."""
 GRANT_S: Final = 2 * WAIT_S
-"""Rights outlast the wait: an execution that takes the run over hands over the same parcel meanwhile."""
+"""Rights outlast the wait, because an execution that takes the run over hands over the same parcel meanwhile."""
 
 _NEEDED: Final = ("cluster", "task_definition", "container_name", "subnets")
 NO_PLACE: Final = "This deployment cannot run programs with the profile that was chosen."
@@ -108,7 +108,7 @@ def check_handover(attempt: Attempt, request: ExecRequest) -> None:
 
 
 def put_parcel(ports: Ports, timeline: Timeline, request: ExecRequest) -> None:
-    """Put the task's parcel, unless it is there."""
+    """Put the task's parcel, unless it exists."""
     lane, turn, call = request.lane, request.turn, request.exec_id
     timeline = timeline.whole()  # a task cannot read the log, so it gets all of it
 
@@ -129,7 +129,7 @@ def put_parcel(ports: Ports, timeline: Timeline, request: ExecRequest) -> None:
 
 
 def rights_last(ports: Ports, request: ExecRequest) -> bool:
-    """Return True if the parcel's rights, given after the request was made, outlast another wait."""
+    """Return True if the parcel's rights, which were granted after the request was made, outlast another wait."""
     made = datetime.fromisoformat(request.at)
     return ports.clock.now() - made <= timedelta(seconds=GRANT_S - WAIT_S)
 
@@ -169,7 +169,7 @@ def launch_task(attempt: Attempt, request: ExecRequest) -> Step:
 def start_task(ports: Ports, step: Step, token: str) -> None:
     """Start the task that `step.launch` names, for the state that waits with `token`.
 
-    If none is started, end the wait with an error: the state tries again for one that passes.
+    If no task is started, end the wait with an error; the state tries again if the error is transient.
     """
     assert step.launch is not None
     try:
@@ -181,9 +181,9 @@ def start_task(ports: Ports, step: Step, token: str) -> None:
 
 
 def give_back(ports: Ports, request: ExecRequest, *, reported: bool) -> None:
-    """Take the handover of a settled run back; if that fails, the sweeper does it.
+    """Remove the handover of a settled run; if that fails, the sweeper does it.
 
-    A run that did not report may have a task that still runs: its row stays, for the sweeper to stop it.
+    A run without a report may have a task that still runs: its row remains, so that the sweeper stops it.
     """
     ref = run_ref(request.lane, request.turn, request.exec_id)
     try:
@@ -215,11 +215,11 @@ def _named_keys(timeline: Timeline) -> Iterator[str]:
                 yield block.body.key
 
 
-NOT_NEEDED: Final = "nobody waits for this run any more"
+NOT_NEEDED: Final = "no state waits for this run any more"
 
 
 class StoppedTask(Value):
-    """A stopped task: its name, and the reason it was given. `variables` may be incomplete."""
+    """A stopped task: its name, and the reason of the stop. `variables` may be incomplete."""
 
     task: str
     cluster: str
@@ -244,8 +244,7 @@ def end_wait(ports: Ports, stopped: StoppedTask) -> bool:
 def sweep_tasks(ports: Ports) -> dict[str, int]:
     """Clean up every overdue handover; return the number of handovers by result.
 
-    One that cannot be cleaned up now is counted as `tasks_failed`: it must not keep the ones behind it from
-    their turn.
+    A handover that cannot be cleaned up now is counted as `tasks_failed` and does not block the ones after it.
     """
     before = utc(ports.clock.now())
     return dict(Counter(_try_end(ports, stale) for stale in ports.tasks.stale(before=before)))

@@ -1,8 +1,8 @@
 """The call of an isolated tool as a program of one call: its text, its promise, and its result.
 
-The tool grants the call before anything runs; the program is our own text around it, which calls no tool. The jail
-prints a report as the last line of its output. What stands in it is typed and bounded: the file itself is judged as
-any program's is.
+The tool grants the call before anything runs; the program is our own code around it and calls no tool. The jail
+prints a report as the last line of its output. The report's fields are typed and bounded; the file itself is
+validated like that of any program.
 Source: docs/concepts/execution.md#documents.
 """
 
@@ -26,7 +26,7 @@ from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool, refuse_call
 
 CALL_S: Final = 120
-"""The time of one call."""
+"""The seconds of one call."""
 
 FAILED: Final = "rendering_failed"
 INVALID: Final = "artifact_invalid"
@@ -41,7 +41,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
 
 
 class Warned(Value):
-    """A finding about a document that was written all the same."""
+    """A finding about a document that was written nevertheless."""
 
     code: Annotated[str, msgspec.Meta(pattern=r"\A[a-z_]{1,40}\Z")]
     message: Short = ""
@@ -75,7 +75,7 @@ class _CallReport(Value):
 def plan_tool_program(
     tool: Tool, params: Mapping[str, Any], context: ToolContext
 ) -> tuple[str, tuple[ContractFile, ...]]:
-    """Return the text of a call's program, and its promise. Raises PathError, ToolError: what the tool raises."""
+    """Return the text of a call's program, and its promise. Raises the tool's PathError or ToolError."""
     call = {"tool_id": tool.spec.tool_id, "params": params, "grant": tool.run(params, context).ret}
     text = msgspec.json.encode(call).decode()
     title = str(params.get("title", "")).strip() or tool.spec.tool_id
@@ -114,7 +114,7 @@ def _read_report(printed: str) -> _CallReport | None:
 
 
 def _failure(envelope: Envelope, report: _CallReport | None) -> tuple[str, str]:
-    """Return the code and the message of a call whose file is not there."""
+    """Return the code and the message of a call whose file is missing."""
     if report is not None and report.code:
         return (report.code if _CODE.fullmatch(report.code) else FAILED), report.message
     if envelope.code in _OF_FILES and envelope.errors:

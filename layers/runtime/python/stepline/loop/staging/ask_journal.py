@@ -1,8 +1,8 @@
-"""The request of a round in the layout `journal`, and what the log needs to make it again.
+"""The request of a round in the layout `journal`, and the facts from which the log reproduces it.
 
-The facts of the round go into the log, and what it stages is stored beside it, because a skill or a file may be another one
-later. The number of its tokens that the next request has too is what a cache promises: those of the blocks A and B as long as
-nothing is staged in B, and it has no wrap-up block.
+The facts of the round go into the log, and staged contents are stored beside it, because a skill or a file may change
+later. A cache promises the tokens that the next request shares with this one: those of the blocks A and B, as long as
+nothing is staged in B and the request has no wrap-up block.
 Source: docs/concepts/journal.md.
 """
 
@@ -49,7 +49,7 @@ MIME = "application/json"
 
 @dataclass(frozen=True, kw_only=True)
 class JournalPosed(Posed):
-    """The request of a round, with all that it was made of; no bytes of files are in it."""
+    """The request of a round, with all its ingredients but no bytes of files."""
 
     facts: JournalFacts
     staged: Staged
@@ -76,7 +76,7 @@ class JournalPosed(Posed):
         )
 
     def promise(self, usage: Usage | None) -> int:
-        """Return how many of the tokens that a provider counted are those that the next request begins with."""
+        """Return how many of the tokens that a provider counted are the beginning of the next request."""
         system = self.request.system
         kept = 1 if self.staged.skills or self.facts.last_round else 2
         lasting = next((count for count in range(kept, 0, -1) if system[count - 1].cache), 0)
@@ -91,7 +91,7 @@ def _size(part: Content) -> int:
 
 
 class JournalRounds:
-    """The layout that shows a digest (`RoundLayout`): it fits by itself, and nothing is put into the log for it."""
+    """The layout that shows a digest (`RoundLayout`): it always fits, and needs no batches of its own in the log."""
 
     def tend(self, attempt: Attempt, timeline: Timeline) -> Timeline | Step:
         """End a compaction that began in the other layout; none begins in this one."""
@@ -121,7 +121,7 @@ class JournalRounds:
 
 
 def round_facts(attempt: Attempt, timeline: Timeline, *, last_round: bool) -> JournalFacts:
-    """Return the facts of this round that the log does not have. Raises DependencyError."""
+    """Return the facts of this round that the log does not hold. Raises DependencyError."""
     policy, agent, now = attempt.ports.policy, attempt.agent, attempt.ports.clock.now()
     finalize = finalize_left(timeline)
     facts = JournalFacts(

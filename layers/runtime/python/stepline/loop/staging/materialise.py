@@ -1,7 +1,8 @@
-"""The contents that a round of the layout `journal` shows in full: those that the decision before it asked for, and attachments.
+"""The contents that a round of the layout `journal` shows in full: those that the last decision requests, attachments.
 
-Contents are read within the limits of a read, once, before the request is made. What cannot be shown says why, in its place.
-A request has at most two pictures and two documents: those that were asked for, then the newest attachments of the turn.
+Contents are read once, within the limits of a read, before the request is made. A content that cannot be shown is
+replaced by the reason. A request has at most two pictures and two documents: the requested ones, then the newest
+attachments of the turn.
 Source: docs/concepts/journal.md#staging.
 """
 
@@ -37,15 +38,15 @@ from stepline.tools.sources import SourcePool
 MEDIA_MAX: Final = 2
 """The most pictures, and the most documents, of one request."""
 ATTACHMENTS_MAX: Final = 8
-"""So many attachments of the turn are looked at, the newest."""
+"""The most attachments of the turn that are looked at, newest first."""
 NO_ROOM: Final = "a request has two of a kind, and as many as fit; name it in show_artifacts in another round"
-"""Said of a picture or a document that the request has no room for."""
+"""The reason for a picture or a document that the request has no room for."""
 
 
 def last_decision(timeline: Timeline) -> Decided | None:
     """Return the newest decision of the open turn; None in its first round.
 
-    It alone says what is staged: every request that was answered uses up what the one before it asked for.
+    It alone determines the staged contents: every answered request uses up those of the decision before it.
     """
     return next((entry for _, entry in reversed(timeline.entries) if isinstance(entry, Decided)), None)
 
@@ -53,9 +54,7 @@ def last_decision(timeline: Timeline) -> Decided | None:
 def materialise(timeline: Timeline, context: ToolContext) -> Staged:
     """Return the contents that the next request shows in full. Raises DependencyError."""
     before = last_decision(timeline)
-    context = replace(
-        context, sources=SourcePool(timeline.sources)
-    )  # what is staged brings no row into the pool
+    context = replace(context, sources=SourcePool(timeline.sources))  # staged contents add no row to the pool
     room = _Room(context)
     named = before.show_artifacts if before else ()
     shown = [_artifact(path, context, room, timeline.sources) for path in named]
@@ -65,7 +64,7 @@ def materialise(timeline: Timeline, context: ToolContext) -> Staged:
 
 
 class _Room:
-    """The pictures and documents that a request has so far, and the room that is left for others."""
+    """The pictures and documents that a request has so far, and the remaining room."""
 
     def __init__(self, context: ToolContext) -> None:
         self.staged: list[Media] = []
@@ -75,7 +74,7 @@ class _Room:
         self._taken: set[str] = set()
 
     def take(self, one: Media) -> bool:
-        """Return True if the request has room for a file, or has it already, and take the room."""
+        """Reserve room for a file; return True if the request has room, or has the file already."""
         if one.body.sha256 in self._taken:
             return True
         kind, tokens, size = format_of(one.body.mime), self._tokens - one.tokens, self._bytes
@@ -102,7 +101,7 @@ def format_of(mime: str) -> str:
 
 
 def _artifact(written: str, context: ToolContext, room: _Room, rows: Mapping[int, Source]) -> StagedContent:
-    """Return one content that was asked for; a picture or a document is taken among the media."""
+    """Return one requested content; a picture or a document is added to the media."""
     try:
         path = read_path(written, context.turn, context.resolvers)
         content = _load(path, context)
@@ -122,12 +121,12 @@ def _artifact(written: str, context: ToolContext, room: _Room, rows: Mapping[int
 
 
 def _cited(text: str, content: PathContent, rows: Mapping[int, Source]) -> str:
-    """Return the text of a shelf with those of its citations that are in the pool; any other text as it is."""
+    """Return a shelf's text with those of its citations that are in the pool; any other text unchanged."""
     return renumber_citations(text, {sid: sid for sid in rows}) if content.cited else text
 
 
 def _load(path: LogicalPath, context: ToolContext) -> PathContent:
-    """Return the content of a path; that of a view is the part that it shows."""
+    """Return the content of a path; for a view, the part that it shows."""
     if not (isinstance(path, CallPath) and path.part.startswith("view.")):
         return load_content(path, context)
     found = [block for block in context.timeline.turn_blocks(path.turn) if block.path == str(path)]
@@ -167,23 +166,23 @@ def _shown(content: PathContent, text: str, why: str) -> StagedContent:
 
 
 def _filename(block: Block, path: str) -> str:
-    """Return the name of a file; "" for what is none."""
+    """Return the name of a file; "" for anything else."""
     return str(block.meta.get("name") or (path.rpartition("/")[2] if path.startswith("fi:") else ""))
 
 
 def _skills(ids: Iterable[str], context: ToolContext) -> Iterator[StagedContent]:
-    """Yield the skills that were asked for, each behind those that it imports, and each once."""
+    """Yield the requested skills, each once and after the skills that it imports."""
     shelf, done = context.shelves.get("sk"), set[str]()
     for one in ids:
         path = f"sk:{one}"
         try:
             found = shelf(path) if shelf else None
-            behind = [*found.imports, found.path or path] if found else [path]
-            for each in behind:
+            paths = [*found.imports, found.path or path] if found else [path]
+            for each in paths:
                 if each not in done:
                     done.add(each)
                     yield _skill(
-                        each, found if each == behind[-1] else shelf(each) if shelf else None, context
+                        each, found if each == paths[-1] else shelf(each) if shelf else None, context
                     )
         except ToolError as refused:
             yield StagedContent(path=path, kind="skill", why=f"{refused.reason}: {refused}")
@@ -226,7 +225,7 @@ def _attachments(
 
 
 def _known(context: ToolContext, before: Decided | None) -> Mapping[str, Media]:
-    """Return the files that the request before had, by path: they need not be looked at again."""
+    """Return the files of the previous request by path: they need not be inspected again."""
     if before is None or before.sent is None or not before.sent.staged:
         return {}
     try:
@@ -263,5 +262,5 @@ def _decode_staged(body: bytes) -> Staged:
 
 
 def encode_staged(staged: Staged) -> bytes:
-    """Return contents as they are stored; b"" for none."""
+    """Return the stored form of contents; b"" for none."""
     return msgspec.json.encode(staged) if staged != Staged() else b""

@@ -1,12 +1,12 @@
-"""Budget of a round: before the model is asked, the most that the round may use is held in the accounts of its user.
+"""Budget of a round: before the model is asked, the round's maximum usage is held in the accounts of its user.
 
     stopped                 → the turn closes
-    no budget applies       → nothing is held, and nothing was written
-    there is room           → it is held until the next round, or the turn's end, charges what was used
-    there is none           → the turn closes with the limit's code; behind a steer it has one final round
+    no budget applies       → nothing is held, and nothing is written
+    there is room           → it is held until the next round, or the turn's end, charges the actual usage
+    there is none           → the turn closes with the limit's code; after a steer it has one final round
 
-A hold is one conditional transaction over all accounts, so that turns at once cannot use the same room. It is more than what a
-round uses as a rule; only calls beside the decision (a summary, a tool's own) come on top of it.
+A hold is one conditional transaction over all accounts, so that concurrent turns cannot use the same room. It usually
+exceeds the round's usage; only calls beside the decision (a summary, a tool's own) add to it.
 Source: docs/concepts/tenants.md.
 """
 
@@ -40,11 +40,11 @@ from stepline.timeline.fold import Timeline
 logger = logging.getLogger(__name__)
 
 TRIES: Final = 3
-"""How often a hold is tried that had no room when it was placed, and has when one looks."""
+"""How often a hold is tried that had no room when it was placed, but has room when checked again."""
 
 
 def hold_round(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline] | Step:
-    """Hold what the round may use; return the attempt that tells the model what is left, or the step to go to.
+    """Hold the round's maximum usage; return the attempt that shows the model what is left, or the step to go to.
 
     Raises:
         Fenced: another attempt owns the round.
@@ -59,7 +59,7 @@ def hold_round(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline]
     need = estimate_round(attempt, timeline)
     excess = _place(attempt, timeline, allowance, need)
     if excess is None:
-        return _telling(attempt, allowance), timeline
+        return _announce_left(attempt, allowance), timeline
     final = _final_round(timeline)
     if not finalize_left(timeline) or final not in (None, attempt.step.iteration):
         return _over(attempt, timeline, excess)
@@ -73,7 +73,7 @@ def hold_round(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline]
 
 
 def _final_round(timeline: Timeline) -> int | None:
-    """Return the round to which a budget has bound the open turn; a later steer gives it no other."""
+    """Return the final round to which a budget has bound the open turn; a later steer does not extend it."""
     bounds = (
         entry.iteration
         for _, entry in timeline.entries
@@ -83,7 +83,7 @@ def _final_round(timeline: Timeline) -> int | None:
 
 
 def estimate_round(attempt: Attempt, timeline: Timeline) -> Amount:
-    """Return the most that the decision of a round uses, by estimate: its prompt without a cache, and all of its output."""
+    """Estimate the maximum usage of a round's decision: its prompt without a cache, and its full output limit."""
     agent, policy = attempt.agent, attempt.ports.policy
     fixed_bytes = byte_length(agent.system) + media_bytes(timeline.media, policy.context)
     estimate = estimate_request(timeline, fixed_bytes)
@@ -113,7 +113,7 @@ def _place(attempt: Attempt, timeline: Timeline, allowance: Allowance, need: Amo
             return None
         if charged == "old":
             raise Fenced("a later batch was charged before")
-        # What was used until now counts for the limit that is told, and an earlier hold of this turn does not.
+        # Usage until now counts towards the reported limit; an earlier hold of this turn does not.
         charge(ports, lane, timeline.tail)
         excess = find_excess(ports, allowance, need=need)
         if excess is not None:
@@ -121,8 +121,8 @@ def _place(attempt: Attempt, timeline: Timeline, allowance: Allowance, need: Amo
     return Excess(code="limit_tokens", kind="user", window="held", retry_after_s=HELD_S)
 
 
-def _telling(attempt: Attempt, allowance: Allowance) -> Attempt:
-    """Return the attempt whose request ends with what is left of the budgets."""
+def _announce_left(attempt: Attempt, allowance: Allowance) -> Attempt:
+    """Return the attempt whose request ends with the remainder of the budgets."""
     used = attempt.ports.accounts.used(allowance.scopes, attempt.ports.clock.now())
     line = render_left(allowance, used)
     if not line:
@@ -135,7 +135,7 @@ def _telling(attempt: Attempt, allowance: Allowance) -> Attempt:
 
 
 def _bound(attempt: Attempt, timeline: Timeline, excess: Excess) -> Timeline | Step:
-    """Put that the turn has one final round; return the timeline behind it, or the step to go to. Raises Fenced."""
+    """Record that the turn has one final round; return the timeline with it, or the step to go to. Raises Fenced."""
     step = attempt.step
 
     def plan(at: Batch) -> Draft | Step:
@@ -150,7 +150,7 @@ def _bound(attempt: Attempt, timeline: Timeline, excess: Excess) -> Timeline | S
 
 
 def _over(attempt: Attempt, timeline: Timeline, excess: Excess) -> Step:
-    """Return the step that closes the turn with the limit's code, its names and when it ends."""
+    """Return the step that closes the turn with the limit's code, its names and the time when it ends."""
     logger.info("round not allowed", extra={"code": excess.code, "scope": excess.kind})
     cause = f"{excess.names} {RETRY_AFTER % excess.retry_after_s}"
     return replace(

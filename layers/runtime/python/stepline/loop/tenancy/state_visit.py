@@ -20,7 +20,7 @@ from stepline.loop.graph import (
 from stepline.model.step import Step
 
 NAMES: Final[Mapping[str, str]] = {"Prepare": "act", REMOTE.name: "start_task"}
-"""The names in receipts of states that are not called like their function."""
+"""The names in receipts of states whose name is not that of their function."""
 
 
 class StateVisit(NamedTuple):
@@ -31,7 +31,7 @@ class StateVisit(NamedTuple):
     token: bool
 
     def state(self, *, prepares: bool) -> str:
-        """Return the state's name; of two with one function the route tells which, if the deployment `prepares` programs."""
+        """Return the state's name; if two share a function, the route decides (if it `prepares` programs)."""
         if self.token:
             return REMOTE.name
         asked = self.function == "act" and self.step.route == "prepare" and not self.step.error
@@ -40,7 +40,7 @@ class StateVisit(NamedTuple):
     def transitions(self, route: str | None, error: str = "", *, prepares: bool) -> int:
         """Return the transitions of the attempt, by its route or, if that is None, by its error.
 
-        The last attempt at Close ends in a state of its own.
+        The last attempt at Close ends in a separate state.
         """
         state = self.state(prepares=prepares)
         counted = count_transitions(state, route)
@@ -60,7 +60,7 @@ class StateVisit(NamedTuple):
         }
 
     def _count_lost(self) -> int:
-        """Return how many attempts at the state before cannot have reported: it failed because they died."""
+        """Return how many attempts at the previous state cannot have reported: it failed because they died."""
         if self.token or (self.step.error or {}).get("Error") not in UNKNOWN_ERRORS:
             return 0
         led_to = {**ROUTES, **LAUNCHES}.get(self.step.route, "Close")

@@ -18,7 +18,7 @@ from stepline.tools.registry import run_tool
 def run_traced(
     attempt: Attempt, timeline: Timeline, action: Action, at: str, *, claim: int
 ) -> tuple[ToolContext, ToolOutput]:
-    """Run an action; return what it ran with and what came of it. The model's calls that it makes are below its span."""
+    """Run an action; return its inputs and its result. The model calls that it makes are below its span."""
     span = attempt.ports.span.begin(f"execute_tool {action.tool_id}", _attributes(action))
     if span.texts:
         span.set(call_texts(action.params))
@@ -41,7 +41,7 @@ def run_traced(
 def trace_program(
     attempt: Attempt, action: Action, result: Resulted, *, began: datetime, place: str, seconds: float
 ) -> None:
-    """Record the run of a program when its result is collected: whatever ran it need not know of the trace.
+    """Record the run of a program when its result is collected: the runner need not know of the trace.
 
     `place` is the backend, `seconds` the program's own time.
     """

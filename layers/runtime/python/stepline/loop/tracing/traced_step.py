@@ -1,4 +1,4 @@
-"""The span of a step: one visit of Decide, Act, Execute or Close, with its attempt, and the route that it answered."""
+"""The span of a step: one visit of Decide, Act, Execute or Close, with its attempt, and the route that it returned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ P = ParamSpec("P")
 
 
 def traced(run: Callable[Concatenate[Ports, P], Step]) -> Callable[Concatenate[Ports, P], Step]:
-    """Let a step's function run within a span, below which it puts its own, and send them when it ends."""
+    """Run a step's function within a span, as the parent of its own spans, and send them all when it ends."""
 
     @wraps(run)
     def within(ports: Ports, /, *args: P.args, **kwargs: P.kwargs) -> Step:

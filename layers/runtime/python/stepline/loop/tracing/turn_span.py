@@ -1,7 +1,7 @@
 """The topmost span of a turn, `invoke_agent`, and that of its take-over.
 
-It is made of the batch that closed the turn, so whoever carries out that batch's effects again makes the same one, under the
-same id.
+It is made from the batch that closed the turn, so repeating that batch's effects makes the same span, under the same
+id.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NANOS = 1_000_000_000
 
 
 def trace_turn(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Add the span of the turn that a batch closed: to the step that runs, or alone where none does."""
+    """Add the span of the turn that a batch closed: to the running step, or alone if none runs."""
     if ports.traces is None:
         return
     end = next(entry for entry in batch.entries if isinstance(entry, Closed))
@@ -55,7 +55,7 @@ def trace_turn(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def trace_take_over(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Send the span of a take-over, a moment: the steps behind it are another execution's."""
+    """Send the span of a take-over, which has no duration: the steps after it belong to another execution."""
     state = batch.state
     attributes: dict[str, Attribute] = {
         CONVERSATION: lane.conversation,

@@ -1,8 +1,8 @@
 """Inspect an archive that a program wrote, without trusting its headers.
 
-Everything is inflated and counted, nothing is kept and nothing unpacked. A member is judged by its name and
-kind. If two readers could see different contents, or this one could see less than another, the archive is
-unreadable. Source: docs/reference/execution.md#archives.
+Everything is inflated and counted; nothing is kept or unpacked. A member is judged by its name and kind. If two
+readers could see different contents, or this one could see less than another, the archive is unreadable.
+Source: docs/reference/execution.md#archives.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _GZIP: Final = ("application/gzip", "application/x-gzip", "application/x-gtar")
 
 
 def inspect_archive(path: Path, *, mime: str, limits: ArchiveLimits = _LIMITS) -> list[ArchiveProblem]:
-    """Return why an archive is refused: the first `PROBLEMS_MAX` reasons; none if it is valid or no archive.
+    """Return the reasons to refuse an archive, at most `PROBLEMS_MAX`; none if it is valid or not an archive.
 
-    `path` lies where only we write; its name is ignored, `mime` is its claimed type. A gzip file that holds a
+    `path` is in a folder that only we write; its name is ignored, `mime` is its claimed type. A gzip file that holds a
     tar archive is judged as one. An office document can be inspected as `application/zip`. Raises OSError.
     """
     budget = Budget(limits, path.stat().st_size)

@@ -13,7 +13,7 @@ from stepline.model.traversal import find_ambiguity, fold_name
 
 ARCHIVE_CHUNK_BYTES: Final = 64 * 1024
 
-# Top-level folders that no project has. `bin`, `lib` and `home` are left out: projects do have them.
+# Top-level folders that no project has. `bin`, `lib` and `home` are left out, because projects have them.
 _PLACES: Final = frozenset(
     {"boot", "dev", "etc", "executed_programs", "lib64", "logs", "proc", "root", "run", "sbin", "sys"}
     | {"tmp", "usr", "var", "workspace"}
@@ -43,8 +43,8 @@ class ArchiveProblem(Value):
     member: str = ""
 
 
-class Unfit(Exception):  # noqa: N818 - no error: it ends one inspection and never leaves it
-    """The inspection of an archive cannot go on, because of this problem."""
+class Unfit(Exception):  # noqa: N818 - not an error: it ends one inspection and never leaves it
+    """The inspection of an archive cannot continue because of this problem."""
 
     def __init__(self, code: str, message: str, member: str = "") -> None:
         super().__init__(message)
@@ -96,7 +96,7 @@ def drained(inflater: zlib._Decompress, packed: bytes) -> Iterator[bytes]:
 
 
 def judge_name(name: str) -> ArchiveProblem | None:
-    """Return the problem of a member's name, as any system would read it. Pure."""
+    """Return the problem of a member's name on any system. Pure."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if not name or "\0" in name:
         return _problem("archive_path_escape", "the member has no proper name", name)
@@ -114,7 +114,7 @@ def judge_name(name: str) -> ArchiveProblem | None:
 
 
 def judge_elsewhere(name: str, taken: set[str], *, is_folder: bool = False) -> ArchiveProblem | None:
-    """Return why a member's name is ambiguous on another system; add a file's name to `taken`."""
+    """Return the problem of a name that is ambiguous on another system; add a file's name to `taken`."""
     if "\\" in name:
         return _problem("archive_name_ambiguous", "a backslash separates folders on some systems only", name)
     parts = [part for part in name.split("/") if part not in ("", ".")]

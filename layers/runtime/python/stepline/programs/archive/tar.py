@@ -85,7 +85,7 @@ class _Stream:
         self._held = b""
 
     def read(self, size_bytes: int) -> bytes:
-        """Return that many bytes, fewer at the end."""
+        """Return `size_bytes` bytes, fewer at the end."""
         pieces, missing = [], size_bytes
         while missing and self._fill():
             piece, self._held = self._held[:missing], self._held[missing:]
@@ -110,7 +110,7 @@ class _Stream:
             yield held
 
     def is_blank(self) -> bool:
-        """Read to the end; return True if only zeros came."""
+        """Read to the end; return True if the rest is only zeros."""
         blank = True
         for held in self.rest():
             blank = blank and not held.strip(b"\0")
@@ -147,7 +147,7 @@ def inspect_tar(chunks: Iterator[bytes], budget: Budget) -> Iterator[ArchiveProb
 
 
 def _header(stream: _Stream) -> tarfile.TarInfo | None:
-    """Return the next header, None at the end; after the end there are only zeros."""
+    """Return the next header; None at the end, after which only zeros may follow."""
     block = stream.read(_BLOCK_BYTES)
     if not block:
         return None
@@ -162,7 +162,7 @@ def _header(stream: _Stream) -> tarfile.TarInfo | None:
 
 
 def _judge(header: tarfile.TarInfo, names: list[str], taken: set[str]) -> Iterator[ArchiveProblem]:
-    """Judge a member by each of the names its headers give it: readers differ in which one they use."""
+    """Judge a member by each name that its headers give it: readers differ in the one that they use."""
     name = names[-1] if names else header.name
     problems = [judge_name(one) for one in (header.name, *names)]
     if header.type not in (*_PLAIN, tarfile.DIRTYPE):

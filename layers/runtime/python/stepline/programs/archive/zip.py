@@ -1,10 +1,10 @@
 """Zip archives, inflated by ourselves.
 
-The standard library reads the directory at the end; it would also cut each member at the size that the
-directory states, and so hide what other programs unpack. Hence a member counts as it is stored: it ends where
-its data end, and directory, local header, size and checksum have to agree. Members, directory and its end
-cover the file from its first byte to its last, each byte once: a reader that follows the members and one that
-follows the directory see the same, and nothing else fits into the file, before, between or behind them.
+The standard library reads the directory at the end; it would also cut each member at the size that the directory
+states, and so hide content that other programs unpack. Therefore a member counts as it is stored: it ends where its
+data end, and directory, local header, size and checksum must agree. Members, directory and end record cover the file
+from its first byte to its last, each byte once: a reader that follows the members and one that follows the directory
+see the same, and nothing else fits into the file, before, between or after them.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ ZIP_ERRORS: Final = (
     OverflowError,
     ValueError,
 )
-"""Exceptions that the standard library raises for a file that is no zip archive, or a damaged one."""
+"""Exceptions that the standard library raises for a file that is not a zip archive, or a damaged one."""
 
 
 class BoundedFile(io.FileIO):
     """A zip file with bounded reads: the standard library reads the directory at once, at its stated size."""
 
     def __init__(self, path: Path | int, piece_max_bytes: int) -> None:
-        """Open a path; or read from an open descriptor, which stays open."""
+        """Open a path, or read from an open descriptor, which stays open."""
         super().__init__(path, "rb", closefd=not isinstance(path, int))
         self._piece_max_bytes = piece_max_bytes
 
@@ -177,7 +177,7 @@ def _check_end(file: BoundedFile | _BoundedBytes, directory: int, members: int) 
 
 
 def _inflate(file: BoundedFile | _BoundedBytes, member: zipfile.ZipInfo, budget: Budget) -> int:
-    """Inflate one member without keeping it; return where it ends. Raises the errors of `BROKEN`, Unfit."""
+    """Inflate one member without keeping it; return the offset of its end. Raises the errors of `BROKEN`, Unfit."""
     name = member.orig_filename
     file.seek(member.header_offset)
     head = _LOCAL.unpack(file.read(_LOCAL.size))
@@ -237,7 +237,7 @@ def _judge_spelling(member: zipfile.ZipInfo) -> ArchiveProblem | None:
 
 
 def _descriptor_bytes(file: BoundedFile | _BoundedBytes, member: zipfile.ZipInfo) -> int:
-    """Return the length of the data descriptor behind a member. Raises Unfit."""
+    """Return the length of the data descriptor after a member. Raises Unfit."""
     at = file.tell()
     found = file.read(max(form.size for form, _ in _DESCRIPTORS))
     file.seek(at)
