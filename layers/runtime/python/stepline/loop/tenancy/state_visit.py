@@ -31,7 +31,10 @@ class StateVisit(NamedTuple):
     token: bool
 
     def state(self, *, prepares: bool) -> str:
-        """Return the state's name; if two share a function, the route decides (if it `prepares` programs)."""
+        """Return the state's name.
+
+        If the deployment `prepares` programs, two states share a function, and the route decides.
+        """
         if self.token:
             return REMOTE.name
         asked = self.function == "act" and self.step.route == "prepare" and not self.step.error
