@@ -25,7 +25,7 @@ AT = "2026-11-21T10:15:00.000Z"
 
 
 def talked(turns: int = 1) -> tuple[Conversation, Caller]:
-    """Return a conversation of so many turns, and its user's caller."""
+    """Return a conversation with this number of turns, and its user's caller."""
     conversation = Conversation(*(answered(f"Answer {i}.") for i in range(turns)))
     for i in range(turns):
         conversation.send(f"question {i}", id=f"m{i}")
@@ -226,7 +226,7 @@ def test_a_title_is_recorded_told_and_listed() -> None:
 
 
 class WatchedLog(MemoryLog):
-    """Says what is written to it; while it `loses`, it lists nothing."""
+    """Records the rows written to it; while it `loses`, it lists nothing."""
 
     def __init__(self) -> None:
         super().__init__()

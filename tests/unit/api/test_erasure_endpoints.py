@@ -1,4 +1,4 @@
-"""Deletion over HTTP: what the owner is answered, before the content is gone and after, and what everybody else is."""
+"""Deletion over HTTP: the answers to the owner, before and after the content is erased, and to all others."""
 
 import json
 
@@ -55,8 +55,8 @@ def test_a_deletion_is_answered_the_same_again(talk):
     first = ada.ask("DELETE", HERE)
     assert first.status == 202
     assert ada.ask("DELETE", HERE).body == first.body == ada.ask("GET", f"{HERE}/erasure").body
-    told = json.loads(first.body)
-    assert (told["conversation"], told["state"], told["done_at"]) == (LANE.conversation, "pending", "")
+    answer = json.loads(first.body)
+    assert (answer["conversation"], answer["state"], answer["done_at"]) == (LANE.conversation, "pending", "")
 
 
 def test_it_is_answered_still_when_nothing_is_left(talk):
@@ -66,10 +66,10 @@ def test_it_is_answered_still_when_nothing_is_left(talk):
     talk.clock.pause(DAY_S + 1)
     assert erase(talk, ada) == {"conversations_done": 1}
     last = ada.ask("DELETE", HERE)
-    told = json.loads(last.body)
+    answer = json.loads(last.body)
     assert last.status == 202
-    assert (told["state"], told["deleted_at"]) == ("done", first["deleted_at"])
-    assert told["done_at"] > told["deleted_at"]
+    assert (answer["state"], answer["deleted_at"]) == ("done", first["deleted_at"])
+    assert answer["done_at"] > answer["deleted_at"]
     assert erase(talk, ada) == {}
 
 
@@ -158,8 +158,8 @@ def test_an_erased_users_connections_are_told_and_closed_once(talk):
     erase(talk, ada)
     frames = [json.loads(frame) for frame in inbox]
     assert frames[-1]["code"] == "account_erased"
-    told = [event for frame in frames for event in frame.get("events", ()) if frame["frame"] == "feed"]
-    assert [event["data"]["state"] for event in told] == ["deleted"]
+    fed = [event for frame in frames for event in frame.get("events", ()) if frame["frame"] == "feed"]
+    assert [event["data"]["state"] for event in fed] == ["deleted"]
     assert talk.ports.subscriptions.principal("one") is None
     later = talk.connect("two")
     receive(talk.ports, "two", json.dumps({"action": "watch"}))

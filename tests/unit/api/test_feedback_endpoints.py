@@ -19,7 +19,7 @@ ALWAYS = {"start": "2026-01-01", "end": "2026-12-31"}
 
 
 class Talk:
-    """A conversation of two turns, and whoever calls the API about it."""
+    """A conversation of two turns, and the callers of the API."""
 
     def __init__(self, **policy: Any) -> None:
         self.loop = Conversation(answered("One."), answered("Two."), **policy)
@@ -47,7 +47,7 @@ class Talk:
         return caller.ask("PUT", path, body)
 
     def say(self, user: str, conversation: str) -> None:
-        """Let somebody have a conversation, and rate it."""
+        """Begin a conversation of a user, and rate it."""
         lane = replace(LANE, conversation=conversation)
         self.loop.model.add(answered("Other."))
         self.loop.send("hello", id="m0", user=user, lane=lane)
@@ -72,24 +72,24 @@ def test_a_clients_time_is_kept_and_orders_nothing() -> None:
     talk = Talk()
     path = f"/v1/conversations/{LANE.conversation}/turns/{talk.first}/feedback"
     said = {"reaction": "ok", "ts": "1999-01-01T00:00:00Z"}
-    standing = read(talk.mine.ask("PUT", path, said))
-    assert standing == {"reaction": "ok", "text": "", "at": talk.loop.tail.at}
+    current = read(talk.mine.ask("PUT", path, said))
+    assert current == {"reaction": "ok", "text": "", "at": talk.loop.tail.at}
     (row,) = talk.loop.log.conversation_feedback(LANE)
-    assert (row.given_at, row.at) == ("1999-01-01T00:00:00.000Z", standing["at"])
-    assert read(talk.mine.ask("PUT", path, said | {"ts": "2099-01-01"})) == standing
+    assert (row.given_at, row.at) == ("1999-01-01T00:00:00.000Z", current["at"])
+    assert read(talk.mine.ask("PUT", path, said | {"ts": "2099-01-01"})) == current
 
 
 def test_the_older_spelling_says_what_became_of_it() -> None:
     talk = Talk()
     path = f"/conversations/acme/support/{LANE.conversation}/turns/{talk.first}/feedback"
     taken = talk.mine.post(path, {"reaction": "ok", "text": "Very helpful!", "ts": "2026-03-21T10:00:00Z"})
-    told = taken.pop("message")
+    message = taken.pop("message")
     assert taken == {"success": True, "turn_id": talk.first, "reaction": "ok", "cleared": False}
     (row,) = talk.loop.log.conversation_feedback(LANE)
     assert (row.text, row.given_at) == ("Very helpful!", "2026-03-21T10:00:00.000Z")
     cleared = talk.mine.post(path, {"reaction": None})
     assert (cleared["reaction"], cleared["cleared"]) == (None, True)
-    assert cleared["message"] != told
+    assert cleared["message"] != message
     assert talk.loop.log.conversation_feedback(LANE) == []
 
 
@@ -178,7 +178,7 @@ def test_satisfaction_is_ok_among_all_reactions_and_nothing_divides_by_nothing()
     found = rates(talk.mine)
     assert found["user"] == {"total": 2, "ok": 1, "not_ok": 0, "neutral": 1, "satisfaction": 0.5}
     assert found["machine"] == {**nothing, "total": 1}
-    talk.rate("not_ok")  # in the place of the ok
+    talk.rate("not_ok")  # replaces the ok
     talk.rate(None, turn=talk.second)
     assert rates(talk.mine)["user"] == {"total": 1, "ok": 0, "not_ok": 1, "neutral": 0, "satisfaction": 0.0}
 

@@ -35,7 +35,7 @@ HOSTILE = {
     f"{'ä' * 126}.md": "ä",
     "über uns (1).md": "über",
 }
-"""Names that somebody tries, and the beginning of the one under which the file is found, if the name may stand in a path."""
+"""Names that a client tries, and the beginning of the file's actual name, if the name is allowed in a path."""
 
 
 def write(path: str, content: str = "# A", *, channel: str = "canvas") -> str:
@@ -43,7 +43,7 @@ def write(path: str, content: str = "# A", *, channel: str = "canvas") -> str:
 
 
 class Talk:
-    """A conversation in which files came and went, and its user's caller."""
+    """A conversation that received and offered files, and its user's caller."""
 
     def __init__(self, *script: str) -> None:
         self.conversation = Conversation(*script)

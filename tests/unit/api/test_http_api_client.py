@@ -1,4 +1,4 @@
-"""The client of the HTTP API asks every endpoint of the table, and returns what the router answered."""
+"""The client of the HTTP API calls every endpoint of the table, and returns the router's answers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def api(router: Recorded) -> Iterator[HttpApi]:
 
 
 def ask(api: HttpApi, endpoint: Endpoint, world: World) -> Any:
-    """Call the method of an endpoint with names that are there, and a good query and body."""
+    """Call the method of an endpoint with existing names, and a valid query and body."""
     row, names = row_of(endpoint), world.names
     known = values(endpoint, replace(names, conversation="a-new-one") if row.taken else names)
     named: dict[str, Any] = {one: known[one] for one in PATH_PARAMETER.findall(endpoint.path)}
@@ -115,12 +115,12 @@ def test_the_gateways_own_refusal_of_a_token_is_unauthorized(api: HttpApi) -> No
     assert (error.value.status, error.value.reason) == (403, "unauthorized")
 
 
-@pytest.mark.parametrize("behind", ["/timeline", "?q=x", "/..", "/"])
+@pytest.mark.parametrize("suffix", ["/timeline", "?q=x", "/..", "/"])
 def test_a_name_that_is_no_part_of_a_path_reaches_no_other_endpoint(
-    api: HttpApi, router: Recorded, behind: str
+    api: HttpApi, router: Recorded, suffix: str
 ) -> None:
     with pytest.raises(InputError) as error:
-        api.read_conversation(f"{LANE.conversation}{behind}")
+        api.read_conversation(f"{LANE.conversation}{suffix}")
     assert error.value.reason == "bad_path"
     assert router.answers == []
 

@@ -1,4 +1,4 @@
-"""The endpoint of an import: its two forms of a body, their bounds, and the codes of what it does not take."""
+"""The endpoint of an import: its two forms of a body, their bounds, and the codes of its refusals."""
 
 from __future__ import annotations
 

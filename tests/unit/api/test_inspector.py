@@ -1,4 +1,4 @@
-"""The inspector's endpoints: what they answer the owner, what a stage lets nobody see, and what strangers find."""
+"""The inspector's endpoints: their answers to the owner, restrictions of the stage, and answers to strangers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepline.tools.context import ToolOutput
 from tests.support.conversation import FAR, LANE, USER, Conversation, tool
 from tests.support.generation import answered, called
 
-TELL = "test.tell"
+SPEAK = "test.speak"
 CONV = f"/v1/conversations/{LANE.conversation}"
 ROUTER = Router(ENDPOINTS)
 ASKS = [
@@ -33,12 +33,12 @@ ASKS = [
 
 
 class Inspected:
-    """A conversation of one turn with two rounds, and somebody who asks about it."""
+    """A conversation of one turn with two rounds, and a caller of the API."""
 
     def __init__(self, inspect: Inspect = "owner") -> None:
-        self.conversation = Conversation(called(TELL), answered("Told."))
+        self.conversation = Conversation(called(SPEAK), answered("Told."))
         self.conversation.use(
-            tool(TELL, "pure", lambda context: ToolOutput(blocks=(context.result(TELL, "a tale"),)))
+            tool(SPEAK, "pure", lambda context: ToolOutput(blocks=(context.result(SPEAK, "a tale"),)))
         )
         self.conversation.send("tell me")
         self.conversation.run()
@@ -73,8 +73,8 @@ def test_the_request_of_a_round_is_equal_in_bytes_and_hides_the_system_part(insp
     system, *rest = body["parts"]
     assert (system["pieces"][0]["text"], system["pieces"][0]["hidden"]) == ("", True)
     asked = inspected.conversation.model.requests[1]
-    told = "".join(piece["text"] for part in rest for piece in part["pieces"])
-    assert told == "".join(part.text for part in asked.content)  # type: ignore[union-attr]  # it has no files
+    shown = "".join(piece["text"] for part in rest for piece in part["pieces"])
+    assert shown == "".join(part.text for part in asked.content)  # type: ignore[union-attr]  # it has no files
 
 
 def test_the_difference_of_two_rounds_is_what_came_between_them(inspected: Inspected) -> None:
@@ -99,7 +99,7 @@ def test_a_system_part_that_changed_is_hidden_in_the_difference_too() -> None:
 
 def test_a_reply_a_page_of_the_log_and_blocks(inspected: Inspected) -> None:
     turn = inspected.conversation.timeline().turns[0]
-    assert inspected.ask("decisions/2")[1]["decision"]["actions"][0]["tool_id"] == TELL
+    assert inspected.ask("decisions/2")[1]["decision"]["actions"][0]["tool_id"] == SPEAK
     page = inspected.ask("log?after=1&limit=2")[1]
     assert ([batch["n"] for batch in page["batches"]], page["next"]) == ([2, 3], 3)
     assert inspected.ask("log?after=99")[1] == {"batches": [], "next": None}

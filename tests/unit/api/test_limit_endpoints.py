@@ -1,4 +1,4 @@
-"""Limits over HTTP: what holds, what an admin sets, and what of it who may see."""
+"""Limits over HTTP: effective limits, limits set by admins, and their visibility."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADA = "/v1/tenants/acme/projects/support/users/ada/limits"
 
 
 class Talk:
-    """A conversation of ada's that has used 1000 tokens, and callers of its stage."""
+    """A conversation of ada that has used 1000 tokens, and callers of its stage."""
 
     def __init__(self, **policy: Any) -> None:
         spent = Usage(input_tokens=900, output_tokens=100)

@@ -1,4 +1,4 @@
-"""Search over HTTP: items with marked excerpts, pages of one ranking, and nothing of anybody else's."""
+"""Search over HTTP: items with marked excerpts, pages of one ranking, and no data of other users."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Answering:
 
     reads_logs = True
 
-    def __init__(self, at: str, count: int, *, behind: bool = False) -> None:
-        self.at, self.count, self.behind = at, count, behind
+    def __init__(self, at: str, count: int, *, stale: bool = False) -> None:
+        self.at, self.count, self.stale = at, count, stale
         self.asked: list[MemoryQuery] = []
 
     def search(self, query: MemoryQuery) -> MemoryHits:
@@ -62,7 +62,7 @@ class Answering:
             )
             for n in range(1, self.count + 1)
         ]
-        return MemoryHits(hits=tuple(hits[: query.limit]), behind=self.behind)
+        return MemoryHits(hits=tuple(hits[: query.limit]), behind=self.stale)
 
 
 def over(conversation: Conversation, index: Any) -> Caller:
@@ -211,7 +211,7 @@ def test_recency_counts_as_much_as_its_weight_says(caller: Caller) -> None:
 def test_weights_that_the_index_does_not_take_and_turns_that_it_missed_are_told(
     conversation: Conversation,
 ) -> None:
-    caller = over(conversation, Answering(conversation.clock.now().isoformat(), 1, behind=True))
+    caller = over(conversation, Answering(conversation.clock.now().isoformat(), 1, stale=True))
     body = {"query": "row", "weights": {"semantic": 2, "lexical": 0}}
     assert caller.post(PROJECT, body)["warnings"] == ["weights_not_taken", "index_behind"]
     assert caller.get("/v1/search", q="row")["behind"]

@@ -1,4 +1,4 @@
-"""Every endpoint by its own description: data that fit it and data that do not, and nothing that it does not say."""
+"""Every endpoint against its own description: valid data, invalid data, and no undescribed answers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ THERE = {
     "kind": "outputs",
     "path": "a.md",
 }
-"""What there is behind names in a path."""
+"""The existing objects for the names in a path."""
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 SERVER = ApiServer(Caller(CONVERSATION.ports))
 SCHEMA = schemathesis.openapi.from_wsgi("/v1/openapi.json", SERVER, headers=HEADERS)
 
 
 VALID = positive_data_acceptance
-"""Not asked for: JSON Schema calls `1.0` an integer, and the reader of bodies does not."""
+"""Left out: JSON Schema calls `1.0` an integer, and the reader of bodies does not."""
 
 
 @SCHEMA.parametrize()
@@ -59,6 +59,6 @@ def test_no_request_about_what_is_there_is_answered_but_as_the_description_says(
     case: schemathesis.Case,
 ) -> None:
     case.path_parameters.update({name: text for name, text in THERE.items() if name in case.path_parameters})
-    # Of a request that was wrong in its path alone, nothing is wrong any more.
+    # A request that was invalid only in its path is valid now.
     case.call_and_validate(headers=HEADERS, excluded_checks=[VALID, negative_data_rejection])
     assert SERVER.failures == []

@@ -51,8 +51,8 @@ def test_the_list_ends_where_the_time_asked_for_begins() -> None:
 def test_a_conversation_says_how_it_stands() -> None:
     conversation, caller = talked()
     (turn,) = conversation.timeline().turns
-    standing = caller.get(f"{URL}/status")
-    assert (standing["state"], standing["meta"]) == ("idle", {"last_turn_id": turn})
+    status = caller.get(f"{URL}/status")
+    assert (status["state"], status["meta"]) == ("idle", {"last_turn_id": turn})
     conversation.send("again", id="m9")
     assert caller.get(f"{URL}/status")["state"] == "in_progress"
 

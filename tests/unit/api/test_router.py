@@ -1,4 +1,4 @@
-"""The router by a table of its own: paths, queries, bodies, keys, and what is refused."""
+"""The router with a test table: paths, queries, bodies, keys, and refusals."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rename(call: Call[Nothing, Name]) -> None:
 
 
 def lead_on(call: Call[Nothing, None]) -> Redirect:
-    """Lead to a file."""
+    """Redirect to a file."""
     return Redirect(url=f"https://files.example/{call.path['rest']}")
 
 

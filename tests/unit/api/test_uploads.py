@@ -1,4 +1,4 @@
-"""Uploads over HTTP: the grant, its repetition, the verdict, and what strangers find."""
+"""Uploads over HTTP: the grant, its repetition, the verdict, and answers to strangers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The export of a user: every page in order has everything, once, and nothing of anybody else."""
+"""The export of a user: the pages in order have all data once, and no data of other users."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What leaves: one filter for what goes out live and what is replayed, and no hole where something is withheld."""
+"""Delivery of events: one filter for live and replayed events, and no gap where an event is withheld."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTHING = EventRule(types=frozenset())
 
 
 def guarded(*rules: Rule, script: tuple[str, ...] = ()) -> tuple[Conversation, list[bytes]]:
-    """Return a conversation under these rules, and the inbox of somebody who listens."""
+    """Return a conversation under these rules, and the inbox of a listener."""
     conversation = Conversation(*(script or (called("react.read", {"paths": ["fi:x"]}), answered("done"))))
     conversation.ports = replace(conversation.ports, outward=EventFilter(rules))
     return conversation, conversation.listen()
@@ -90,7 +90,7 @@ def test_a_rule_that_fails_withholds_what_it_failed_on_is_logged_and_counted(
     assert meter.counts[EVENT_RULE_FAILURES] == 1
 
 
-# What could not be delivered was dropped, and nobody could notice.
+# Undeliverable frames were dropped without a trace.
 def test_of_the_frames_that_get_lost_each_shows_itself_and_a_replay_brings_it_once() -> None:
     conversation, inbox = guarded()
     conversation.send()
@@ -109,7 +109,7 @@ def test_of_the_frames_that_get_lost_each_shows_itself_and_a_replay_brings_it_on
         assert (state.cursor, state.behind()) == (whole.cursor, False)
 
 
-# What a listener's code did wrong was swallowed without a trace.
+# Errors in a listener's code were swallowed without a trace.
 def test_what_a_tool_fails_to_tell_is_logged_and_told_as_such(caplog: pytest.LogCaptureFixture) -> None:
     def run(context: ToolContext) -> ToolOutput:
         context.emit("progress", {"percent": 50})
@@ -123,10 +123,10 @@ def test_what_a_tool_fails_to_tell_is_logged_and_told_as_such(caplog: pytest.Log
         conversation.send()
         conversation.run()
     assert [record.getMessage() for record in caplog.records] == ["tool event not told"]
-    told = [
+    sent = [
         event.data for _, events in durable(inbox) for event in events if event.type == "react.tool.event"
     ]
-    assert [(data["type"], data["data"]) for data in told] == [
+    assert [(data["type"], data["data"]) for data in sent] == [
         ("progress", {"percent": 50}),
         ("preview", {"error": {"code": NOT_JSON}}),
         ("progress", {"percent": 100}),
@@ -144,11 +144,11 @@ def test_an_answer_that_cites_what_a_search_found_ends_with_links_and_its_source
     )
     conversation.send()
     conversation.run()
-    told = {event.type: event.data for _, events in durable(inbox) for event in events}
-    found = told["web_search.filtered_results"]["results"][0]
-    (cited,) = told["chat.citations"]["items"]
+    data = {event.type: event.data for _, events in durable(inbox) for event in events}
+    found = data["web_search.filtered_results"]["results"][0]
+    (cited,) = data["chat.citations"]["items"]
     assert cited == {name: found[name] for name in ("sid", "title", "url")}
-    answer = told["chat.complete"]
+    answer = data["chat.complete"]
     assert f'[{cited["title"]}]({cited["url"]} "S:{cited["sid"]}")' in answer["answer"]
     assert (answer["used_sources"], answer["unresolved_sids"]) == ([1], [77])
     assert conversation.entries(Closed)[0].answer == "So it is [[S:1]], not [[S:77]]."
@@ -162,7 +162,7 @@ def test_of_several_actions_the_one_that_was_not_run_is_told_by_its_number_and_n
     conversation.agent = replace(conversation.agent, fanout=FanoutRule(mode="safe_fanout"))
     conversation.send()
     conversation.run()
-    events = [event for _, told in durable(inbox) for event in told]
+    events = [event for _, batch in durable(inbox) for event in batch]
     (rejected,) = [event.data for event in events if event.type == "react.tool.rejected"]
     assert (rejected["action_index"], rejected["tool_id"]) == (2, "react.write")
     assert rejected["code"] == "multi_action_bundle_strategy_incompatible"

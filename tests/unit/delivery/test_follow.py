@@ -1,4 +1,4 @@
-"""A client that a server serves from a feed gets what a client of the gateway gets, whatever the feed loses or repeats."""
+"""A client that is served from a feed gets the same as a client of the gateway, even over a lossy feed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG = f'{{"action": "complete", "final_answer": "{"🦀" * 20_000}"}}'
 
 
 class GrowingLog(MemoryLog):
-    """A log of which only the batches up to `shown` can be seen; all of them if that is None."""
+    """A log that shows only the batches up to `shown`; all of them if that is None."""
 
     shown: int | None = None
 
@@ -41,7 +41,7 @@ class GrowingLog(MemoryLog):
 
 
 class Tape:
-    """A feed that says what is on it, while the log grows as it was when each frame was sent."""
+    """A feed with recorded frames; the log grows to its state at the time of each frame."""
 
     def __init__(self, log: GrowingLog, items: Iterable[bytes | int | None]) -> None:
         self._log = log
@@ -73,7 +73,7 @@ class Tape:
 
 @cache
 def finished_conversation() -> tuple[Conversation, GrowingLog, list[bytes]]:
-    """Return a conversation of three turns, one of which ends in several frames, and what went out live."""
+    """Return a conversation of three turns, one of which ends in several frames, and its live frames."""
     log = GrowingLog()
     conversation = Conversation(
         answered("one"), Say(text=said(LONG), piece_chars=1000), answered("three"), log=log
@@ -85,14 +85,14 @@ def finished_conversation() -> tuple[Conversation, GrowingLog, list[bytes]]:
     return conversation, log, live
 
 
-def told(items: Iterable[bytes | int | None], **client: Any) -> list[bytes]:
+def followed(items: Iterable[bytes | int | None], **client: Any) -> list[bytes]:
     conversation, log, _ = finished_conversation()
     log.shown = None
     return list(follow(conversation.ports, Tape(log, items), LANE, user=USER, **client))
 
 
 def grown(body: bytes) -> list[int]:
-    """Return how far the log was when a frame was sent."""
+    """Return the newest batch of the log when a frame was sent."""
     frame = decode_frame(body)
     return [frame.n] if isinstance(frame, EventFrame) else []
 
@@ -106,7 +106,7 @@ def test_the_conversation_of_these_tests_has_a_batch_in_parts() -> None:
 
 
 def test_who_has_nothing_gets_everything_from_the_log_and_a_sync() -> None:
-    got = told([None])
+    got = followed([None])
     assert durable(got) == everything()
     assert isinstance(frames(got)[-1], SyncFrame)
 
@@ -116,7 +116,7 @@ def test_what_comes_live_is_passed_on_as_it_is() -> None:
     items: list[bytes | int | None] = [0, None]
     for body in live:
         items += [*grown(body), body]
-    got = [body for body in told(items) if not isinstance(decode_frame(body), SyncFrame)]
+    got = [body for body in followed(items) if not isinstance(decode_frame(body), SyncFrame)]
     assert durable(got) == everything()
     assert of(DeltaFrame, got) == of(DeltaFrame, live)
 
@@ -124,7 +124,7 @@ def test_what_comes_live_is_passed_on_as_it_is() -> None:
 def test_an_event_that_is_ahead_brings_what_is_missing_at_once() -> None:
     _, _, live = finished_conversation()
     last = next(body for body in reversed(live) if grown(body))
-    got = told([0, None, *grown(last), last])
+    got = followed([0, None, *grown(last), last])
     assert durable(got) == everything()
     assert len(of(SyncFrame, got)) == 2
 
@@ -134,7 +134,7 @@ def test_a_quiet_while_after_live_events_tells_how_things_stand_now() -> None:
     items: list[bytes | int | None] = [0, None]
     for body in live:
         items += [*grown(body), body]
-    *_, sync = of(SyncFrame, told([*items, None]))
+    *_, sync = of(SyncFrame, followed([*items, None]))
     assert (sync.n, sync.open, sync.claim) == (conversation.tail.n, False, conversation.state.claim)
 
 
@@ -143,7 +143,7 @@ def test_what_comes_twice_is_no_reason_to_read_the_log() -> None:
     items: list[bytes | int | None] = [0, None]
     for body in live:
         items += [*grown(body), body, body]
-    got = told(items)
+    got = followed(items)
     assert durable(got) == everything()
     assert len(of(SyncFrame, got)) == 1
 
@@ -165,7 +165,7 @@ def test_every_event_comes_once_and_in_order_whatever_the_feed_loses_or_repeats(
                 items.append(None)
             case int() as late:
                 items += [body, live[late % (at + 1)]]
-    got = told([*items, None])
+    got = followed([*items, None])
     assert durable(got) == everything()
     text: dict[tuple[int, str], str] = {}
     for frame in of(DeltaFrame, got):
@@ -179,7 +179,7 @@ def test_every_event_comes_once_and_in_order_whatever_the_feed_loses_or_repeats(
 
 @given(st.integers(0, 9))
 def test_who_has_a_part_of_it_gets_the_rest(after: int) -> None:
-    assert durable(told([None], after=after)) == [(n, events) for n, events in everything() if n > after]
+    assert durable(followed([None], after=after)) == [(n, events) for n, events in everything() if n > after]
 
 
 def test_text_that_was_lost_is_read_from_the_store() -> None:
@@ -229,9 +229,9 @@ def test_the_feed_is_heard_before_the_log_is_read() -> None:
     log.shown = None
     order: list[str] = []
 
-    class Telling(Tape):
+    class Recording(Tape):
         def __enter__(self) -> Self:
-            order.append("heard")
+            order.append("subscribed")
             return super().__enter__()
 
     class Reading(GrowingLog):
@@ -240,5 +240,5 @@ def test_the_feed_is_heard_before_the_log_is_read() -> None:
             return log.tail(lane, consistent=consistent)
 
     ports = replace(conversation.ports, log=Reading())
-    list(follow(ports, Telling(log, []), LANE, user=USER))
-    assert order == ["heard", "read strongly"]
+    list(follow(ports, Recording(log, []), LANE, user=USER))
+    assert order == ["subscribed", "read strongly"]

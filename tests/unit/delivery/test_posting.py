@@ -1,4 +1,4 @@
-"""Posting: everybody gets their frames in order, and nobody waits long for somebody else."""
+"""Posting: every connection gets its frames in order, and none waits long for another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FRAMES = [b"1", b"2", b"3"]
 
 
 class Publisher(MemoryPublisher):
-    """Cannot post to a connection for as many tries as `busy` says; `tries` counts them all."""
+    """Fails to post to a connection for the number of tries in `busy`; `tries` counts them all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class RemoteEnd:
             self.subscriptions.subscribe(LANE, name, 2**40, USER)
 
     def send(self, frames: list[bytes] = FRAMES) -> float:
-        """Send; return how long it took."""
+        """Send; return the time that it took."""
         began_s = self.clock.monotonic_s()
         self.posting.send(LANE, frames)
         return self.clock.monotonic_s() - began_s

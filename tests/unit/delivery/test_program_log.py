@@ -1,4 +1,4 @@
-"""What a running program prints, before clients that watch, that lose frames, and that come late."""
+"""The output of a running program, for clients that watch, that lose frames, and that are late."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Printing(Conversation):
         self.programs(run)
 
     def resume_as(self, connection: str, state: ClientState) -> list[bytes]:
-        """Let a client ask for everything that it lacks; return what comes."""
+        """Let a client request everything that it lacks; return the frames."""
         asked = resume_request(state)
         stream = asked.get("stream", {"claim": 0, "off": {}})
         inbox = self.connect(connection)
@@ -190,16 +190,16 @@ def test_a_follower_gets_the_log_and_goes_over_its_gaps() -> None:
     def print_on(job: Job) -> None:
         follower = Follower(conversation.ports, LANE, after=0, claim=0, have={})
         keep(job, "one ")
-        told = follower.catch_up()
+        sent = follower.catch_up()
         inbox.clear()
         keep(job, "one two ", since=4)
         inbox.clear()
         keep(job, "one two three", since=8)
-        told += [out for body in inbox for out in follower.take(body)]
-        texts.append(shown(told).text(NAME))
+        sent += [out for body in inbox for out in follower.take(body)]
+        texts.append(shown(sent).text(NAME))
         keep(job, "y" * LOG_CHARS, since=13, start=99_000)
-        told += [out for body in inbox for out in follower.take(body)]
-        texts.append(shown(told).text(NAME))
+        sent += [out for body in inbox for out in follower.take(body)]
+        texts.append(shown(sent).text(NAME))
 
     conversation = Printing(print_on)
     inbox = conversation.listen()

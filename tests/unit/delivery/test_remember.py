@@ -1,4 +1,4 @@
-"""The rows of a turn that has ended go to an index that reads no logs by itself, and an index that fails fails no turn."""
+"""The rows of an ended turn are added to an index that reads no logs; a failing index fails no turn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCOPE = MemoryScope(tenant=LANE.tenant, project=LANE.project, user=USER)
 
 
 class Unreachable(MemoryMemoryIndex):
-    """An index that cannot be written, until it can."""
+    """An index that cannot be written for a while."""
 
     error: SteplineError | None = DependencyError("no answer", code="service_unavailable")
 

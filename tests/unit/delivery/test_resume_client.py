@@ -28,7 +28,7 @@ from tests.support.generation import answered
 def ask(
     conversation: Conversation, *, after: int = 0, claim: int = 0, have: dict[str, int] | None = None
 ) -> list[bytes]:
-    """Resume on a new connection; return what it got."""
+    """Resume on a new connection; return its frames."""
     inbox = conversation.connect("late")
     resume(
         conversation.ports,
@@ -56,7 +56,7 @@ def finished(*answers: str) -> Conversation:
 
 
 def streaming(**lanes: str) -> Conversation:
-    """Return a conversation whose model is speaking: what it said so far is stored, no decision is."""
+    """Return a conversation whose model is writing: its text so far is stored, but no decision."""
     conversation = Conversation()
     conversation.send()
     for name, text in lanes.items():
@@ -106,7 +106,7 @@ def test_whoever_resumes_listens_from_then_on() -> None:
 
 
 class InterruptedModel(MemoryLog):
-    """Lets `meanwhile` happen once, right behind a read."""
+    """Calls `meanwhile` once, right after a read."""
 
     meanwhile: Callable[[], object] | None = None
 
@@ -218,7 +218,7 @@ def test_an_answer_of_two_hundred_kilobytes_arrives_whole_and_in_parts_that_a_so
 
 
 def refusal(conversation: Conversation, lane: Lane, user: str) -> list[tuple[str, str]]:
-    """Return what a resume and a ping are refused with."""
+    """Return the errors of a resume and a ping."""
     found = []
     for attempt in (
         lambda: resume(

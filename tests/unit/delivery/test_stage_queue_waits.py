@@ -1,4 +1,4 @@
-"""A stage that may run so many turns at once: further ones wait in line, are told their place, and begin in order."""
+"""A stage with a bound on concurrent turns: further ones are queued, get their position, and begin in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHERS = tuple(Lane(tenant=LANE.tenant, project=LANE.project, conversation=f"o-{
 
 
 class Stage(Conversation):
-    """A stage with room for one turn, which another conversation has, unless `free`."""
+    """A stage with room for one turn, which another conversation takes, unless `free`."""
 
     def __init__(self, *, free: bool = False, open_turns: int = 1, **policy: Any) -> None:
         super().__init__(*[answered(f"Answer {at}.") for at in range(9)], open_turns=open_turns, **policy)
@@ -104,7 +104,7 @@ def test_nobody_overtakes_those_who_wait() -> None:
     stage = Stage()
     stage.send(lane=OTHERS[1])
     stage.clock.pause(1)
-    stage.ports.log.clear_open(OTHERS[0], 1)  # its slot is free, and nobody has begun yet
+    stage.ports.log.clear_open(OTHERS[0], 1)  # its slot is free, and no turn has begun yet
     stage.send()
     assert stage.state.queued
     assert not stage.state_of(OTHERS[1]).queued
@@ -142,18 +142,18 @@ def test_the_place_is_told_again_by_each_answer_to_a_ping_and_a_resume() -> None
     assert queued.place == 2
     inbox = stage.listen()
 
-    def told() -> list[int]:
+    def positions() -> list[int]:
         inbox.clear()
         pong(stage.ports, LANE, user=USER, connection="k1")
         asked = {"after": 0, "have": {}, "claim": 0}
         resume(stage.ports, LANE, user=USER, connection="k1", until_s=FAR, **asked)
         return [frame.place for frame in (*of(PongFrame, inbox), *of(SyncFrame, inbox))]
 
-    assert told() == [2, 2]
+    assert positions() == [2, 2]
     stage.run_one()
-    assert told() == [1, 1]
+    assert positions() == [1, 1]
     stage.run_one()
-    assert told() == [0, 0]
+    assert positions() == [0, 0]
 
 
 def test_a_message_waits_with_the_turn_and_is_read_in_its_first_round() -> None:
@@ -173,7 +173,7 @@ def test_a_stop_begins_the_turn_beyond_the_bound_and_ends_it() -> None:
     stage.send(kind="stop", text="", id="s1")
     assert stage.kinds()[-1] == ["Inbound", "Begun"]
     assert stage.log.count_queued() == 0
-    assert stage.taken() == {0}  # that of the other one: the stop has a slot beyond
+    assert stage.taken() == {0}  # that of the other one: the stop has a slot beyond the bound
     stage.machine.queue.reverse()
     stage.run_one()
     assert [(entry.outcome, entry.reason) for entry in stage.entries(Closed)] == [("completed", "stop")]
@@ -262,7 +262,7 @@ def test_the_sweeper_begins_what_nobody_has_begun_and_says_how_many_wait() -> No
     stage = Stage()
     stage.send(lane=OTHERS[1])
     stage.send()
-    stage.log.clear_open(OTHERS[0], 1)  # and whoever did so has died
+    stage.log.clear_open(OTHERS[0], 1)  # and the process that did so has died
     sweep(stage.ports)
     assert len([name for name, _ in stage.machine.queue]) == 2
     assert stage.count(TURNS_WAITING) == 1

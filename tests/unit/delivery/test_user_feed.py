@@ -1,4 +1,4 @@
-"""The feed of a user's conversations: what those who watch hear, and what it costs where nobody does."""
+"""The feed of a user's conversations: its frames for watchers, and its cost without watchers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def watching(conversation: Conversation, connection: str = "w1", **fields: Any) 
     return inbox
 
 
-def told(inbox: list[bytes]) -> list[tuple[int, list[str]]]:
-    """Return what the feed told: of each batch its number, and states or titles."""
+def fed(inbox: list[bytes]) -> list[tuple[int, list[str]]]:
+    """Return the feed's content: the number of each batch, and states or titles."""
     return [
         (frame.n, [event.data.get("state") or event.data["title"] for event in frame.events])
         for frame in of(FeedFrame, inbox)
@@ -45,7 +45,7 @@ def test_watching_is_answered_and_then_the_feed_tells_how_every_conversation_sta
     assert frames(inbox) == [WatchingFrame(expires_at=FAR)]
     conversation.send("what is new?")
     conversation.run()
-    (_, first), (last, end) = told(inbox)
+    (_, first), (last, end) = fed(inbox)
     assert first == ["created", "what is new?", "in_progress"]
     assert (last, end) == (conversation.tail.n, ["idle"])
     assert of(EventFrame, inbox) == []
@@ -58,7 +58,7 @@ def test_a_conversation_of_another_device_and_a_title_are_told_to_all_who_watch(
     conversation.run()
     rename(conversation.ports, LANE, "Mine", user=USER)
     for inbox in inboxes:
-        assert told(inbox)[-1] == (conversation.tail.n, ["Mine"])
+        assert fed(inbox)[-1] == (conversation.tail.n, ["Mine"])
 
 
 def test_who_listens_and_watches_gets_both_and_the_events_first() -> None:
@@ -111,7 +111,7 @@ def test_what_a_deployment_withholds_is_not_told_either() -> None:
     conversation.ports = replace(conversation.ports, outward=EventFilter((rule,)))
     inbox = watching(conversation)
     conversation.send("a secret title")
-    assert [states for _, states in told(inbox)] == [["created", "in_progress"]]
+    assert [states for _, states in fed(inbox)] == [["created", "in_progress"]]
 
 
 def test_the_feed_ends_with_the_token_and_a_renewal_prolongs_it() -> None:
@@ -123,8 +123,8 @@ def test_the_feed_ends_with_the_token_and_a_renewal_prolongs_it() -> None:
     receive(conversation.ports, "w2", json.dumps({"action": "auth", "ticket": ticket}))
     conversation.clock.pause(61)
     conversation.send()
-    assert told(short) == []
-    assert len(told(long)) == 1
+    assert fed(short) == []
+    assert len(fed(long)) == 1
     receive(conversation.ports, "w1", json.dumps({"action": "watch"}))
     assert [frame.code for frame in of(ErrorFrame, short)] == ["auth_expired"]
 
@@ -139,7 +139,7 @@ def test_a_watcher_that_has_gone_is_forgotten() -> None:
 
 
 class Counting(MemorySubscriptions):
-    """Counts how often it is asked who hears something."""
+    """Counts the lookups of listeners."""
 
     asked = 0
 

@@ -16,7 +16,7 @@ from tests.unit.loop.test_parked_turn import PAY, Asking, parked
 
 
 def listed(conversation: Conversation) -> dict[str, Any]:
-    """Return the row of the conversation, as the list and its own endpoint have it."""
+    """Return the row of the conversation from the list and from its own endpoint."""
     caller = Caller(conversation.ports)
     (row,) = caller.get("/v1/conversations")["items"]
     assert caller.get(f"/v1/conversations/{LANE.conversation}") == row
@@ -29,7 +29,7 @@ def status_of(conversation: Conversation) -> tuple[str, str]:
 
 
 def heard(inbox: list[bytes]) -> list[tuple[str, str]]:
-    """Return the states and waits that the feed has sent since the last look."""
+    """Return the states and waits that the feed has sent since the last call."""
     sent = [
         (event.data["state"], event.data.get("waits_for", ""))
         for frame in of(FeedFrame, inbox)

@@ -1,4 +1,4 @@
-"""Limits at the entrance: what is refused never enters the log, and what ends work enters always."""
+"""Limits at ingress: a refused message never enters the log, and a message that ends work always does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lane(name: str) -> Lane:
 
 
 def refused(conversation: Conversation, **fields: Any) -> LimitError:
-    """Send a message; return why it was refused, and that it left no trace."""
+    """Send a message; return its error, and assert that it left no trace."""
     before = conversation.batches(fields.get("lane", LANE))
     with pytest.raises(LimitError) as caught:
         conversation.send(**fields)

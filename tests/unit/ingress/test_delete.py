@@ -1,4 +1,4 @@
-"""The end of a conversation: what its turn, its messages and its readers learn, and who may bring it about."""
+"""The deletion of a conversation: its effect on the turn, the messages and the readers, and the right to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may come from outside: everything that is taken stands in the log as it was said, and all else has its code."""
+"""Events from outside: each accepted event is in the log unchanged, and each refusal has its code."""
 
 import hashlib
 import json
@@ -59,7 +59,7 @@ def take(
 def stored(
     conversation: Conversation, body: bytes = b"bytes", *, lane: Lane = LANE, **fields: Any
 ) -> Attachment:
-    """Put a file where events of the conversation find it; return what names it, or says that it does."""
+    """Put a file where events of the conversation find it; return its reference, valid or not."""
     sha256 = hashlib.sha256(body).hexdigest()
     conversation.ports.artifacts.put(attachment_key(lane, sha256), body, mime="text/plain")
     fields = {"filename": "a.txt", "mime": "text/plain", "size_bytes": len(body), "sha256": sha256, **fields}
@@ -67,13 +67,13 @@ def stored(
 
 
 def in_log(conversation: Conversation) -> Inbound:
-    """Return the newest event as whoever reads the log has it."""
+    """Return the newest event in the form that readers of the log get."""
     whole = hydrate(conversation.ports.artifacts, decode_batch(encode_batch(conversation.tail)))
     return next(entry for entry in whole.entries if isinstance(entry, Inbound))
 
 
 def refusal(conversation: Conversation, *args: Any, **fields: Any) -> str:
-    """Return the code with which an event is refused; nothing of it is in the log."""
+    """Return the code of an event's refusal; assert that nothing of it is in the log."""
     before = conversation.tail.n
     with pytest.raises(SteplineError) as caught:
         take(conversation, *args, **fields)
@@ -81,7 +81,7 @@ def refusal(conversation: Conversation, *args: Any, **fields: Any) -> str:
     return caught.value.reason
 
 
-# --- what is taken
+# --- accepted events
 
 
 def test_a_forms_fields_its_files_and_its_text_stand_in_the_log() -> None:
@@ -142,7 +142,7 @@ def test_a_payload_may_be_nested_up_to_its_limit(depth: int) -> None:
     assert in_log(conversation).payload == payload
 
 
-# --- what is not
+# --- refused events
 
 
 class Odd:

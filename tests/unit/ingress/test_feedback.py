@@ -1,4 +1,4 @@
-"""Feedback: from who gives it to the log, and from the log to the model."""
+"""Feedback: from its author to the log, and from the log to the model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Rated(Conversation):
         )
 
     def counted(self) -> list[tuple[str, str | None, str]]:
-        """Return what the index has of this conversation."""
+        """Return the rows of the index for this conversation."""
         return [(row.origin, row.reaction, row.text) for row in self.log.conversation_feedback(LANE)]
 
     def ask(self, text: str = "more") -> str:

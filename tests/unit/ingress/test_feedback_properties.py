@@ -1,4 +1,4 @@
-"""Whatever is said and whenever: of each turn and origin one feedback counts, in the log, its index and what the model reads."""
+"""In any sequence, one feedback counts per turn and origin: in the log, in its index and in the model's text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ steps = st.lists(st.one_of(said, st.sampled_from(["turn", "open", "wait"])), max
 
 
 class World:
-    """A conversation, and what counts in it by a rule of one line."""
+    """A conversation, and the feedback that counts in it by a rule of one line."""
 
     def __init__(self) -> None:
         self.loop = Conversation()
@@ -61,9 +61,9 @@ class World:
     def check(self) -> None:
         assert set(self.refused) <= {"turn_open", "bad_feedback"}
         timeline = self.loop.timeline()
-        standing = [entry for entry in timeline.feedback.values() if not entry.withdrawn]
-        assert {(e.turn, e.origin): (e.reaction, e.text) for e in standing} == self.counts
-        assert len(standing) == len(self.counts)
+        current = [entry for entry in timeline.feedback.values() if not entry.withdrawn]
+        assert {(e.turn, e.origin): (e.reaction, e.text) for e in current} == self.counts
+        assert len(current) == len(self.counts)
         rows = self.loop.log.conversation_feedback(LANE)
         assert {(row.turn, row.origin): (row.reaction, row.text) for row in rows} == self.counts
         assert len(rows) == len(self.counts)
@@ -71,7 +71,7 @@ class World:
         assert len(shown) == len(set(shown))
         for turn in timeline.turns:
             origins = [block.meta["origin"] for block in timeline.resolve(feedback_path(turn))]
-            assert origins == sorted(set(origins), reverse=True)  # the user's in front
+            assert origins == sorted(set(origins), reverse=True)  # the user's first
 
 
 @given(steps)

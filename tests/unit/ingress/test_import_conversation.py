@@ -1,4 +1,4 @@
-"""Import, the writing half: a conversation is there whole or is shown to nobody, once, and then goes on like any other."""
+"""Import, the writing half: a conversation is complete or shown to no user, and then continues like any other."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def documents(source: Conversation) -> tuple[Document, ...]:
 
 @pytest.fixture
 def home() -> Conversation:
-    """Where the conversation moves to."""
+    """The deployment into which the conversation is imported."""
     return Conversation(answered("Still Ulm."))
 
 
@@ -72,7 +72,7 @@ def batches(home: Conversation, lane: Lane = MOVED) -> list[Batch]:
 
 
 def begin(home: Conversation, documents: tuple[Document, ...], **fields: Any) -> None:
-    """Make a pass that is cut off behind its first batch."""
+    """Make a pass that is cut off after its first batch."""
     status = bring(home.ports, documents, until_s=0.0, **fields)
     assert (status.state, status.written) == ("unfinished", 1)
 
@@ -382,7 +382,7 @@ def test_what_was_there_when_it_began_counts_to_its_end(documents, home) -> None
     assert begun.files == f"{SENT.sha256}:{SENT.size_bytes}"
 
 
-@pytest.mark.parametrize("whose", ["another's", "of another conversation", "of nobody"])
+@pytest.mark.parametrize("whose", ["another's", "of another conversation", "unknown"])
 def test_only_ones_own_uploads_to_this_conversation_are_taken(documents, home, whose) -> None:
     if whose == "another's":
         upload = uploaded(home.ports, SENT, CSV, user="eve")

@@ -1,4 +1,4 @@
-"""Feedback over the socket: acknowledged once, heard by every device, refused by stable codes."""
+"""Feedback over the socket: acknowledged once, sent to every device, refused with stable codes."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def test_a_token_is_good_up_to_its_last_second() -> None:
 
 
 def renewal(conversation: Conversation, **fields: Any) -> str:
-    """Return the message that renews a connection by a later token of ada's, or of whom the fields say."""
+    """Return the message that renews a connection by a later token of ada, or of the user in the fields."""
     ada = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR + 1)
     later = msgspec.structs.replace(ada, **fields)
     return json.dumps({"action": "auth", "ticket": conversation.ports.tickets.issue(later)})
@@ -310,7 +310,7 @@ def test_a_ticket_is_refused_on_a_connection_that_is_not_known_and_not_used_up()
     assert conversation.ports.tickets.redeem(json.loads(text)["ticket"]).user == "ada"
 
 
-# --- how often one user may speak
+# --- the rate of one user
 
 
 def limited(limit: int) -> Conversation:
@@ -438,7 +438,7 @@ def test_a_stored_text_that_is_missing_does_not_make_a_conversation_unknown() ->
 
 
 class Deaf:
-    """Takes no frame from anybody."""
+    """Refuses every frame."""
 
     def post(self, connection: str, frame: bytes) -> None:
         raise DependencyError("the gateway is busy")

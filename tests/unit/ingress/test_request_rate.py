@@ -1,4 +1,4 @@
-"""Rates of what is no message: reads, searches, tickets and changes, of a user and of a tenant."""
+"""Rates of requests other than messages: reads, searches, tickets and changes, of a user and of a tenant."""
 
 from __future__ import annotations
 

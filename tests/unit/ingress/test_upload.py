@@ -1,4 +1,4 @@
-"""Uploads: a slot, one file in it, and one verdict, whatever is done twice or breaks off."""
+"""Uploads: a slot, one file in it, and one verdict, over repeated and interrupted steps."""
 
 from __future__ import annotations
 

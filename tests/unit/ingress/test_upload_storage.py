@@ -62,7 +62,7 @@ class Desk:
 
     @property
     def used(self) -> tuple[int, int]:
-        """What is stored and what is held: the same in all three accounts."""
+        """The stored and the held bytes: the same in all three accounts."""
         found: set[Used] = set(self.ports.accounts.used(SCOPES, self.ports.clock.now()))
         assert len(found) == 1
         one = found.pop()

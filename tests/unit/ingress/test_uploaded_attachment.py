@@ -1,4 +1,4 @@
-"""Messages that name uploads: what is ready comes with them, and of all else nothing is taken and nothing is lost."""
+"""Messages that name uploads: ready files are attached, and for all others the message is refused without a loss."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHER = Lane(tenant=LANE.tenant, project=LANE.project, conversation="c-2")
 
 
 class Files:
-    """A conversation whose user, or somebody else, uploads files to it."""
+    """A conversation to which its user, or another one, uploads files."""
 
     def __init__(self, *script: Any, **policy: Any) -> None:
         self.conversation = Conversation(*script, **policy)
@@ -46,7 +46,7 @@ class Files:
         return start_upload(self.desk, who, lane.conversation, file).upload
 
     def upload(self, data: bytes = TEXT, name: str = "a.csv", *, user: str = USER, lane: Lane = LANE) -> str:
-        """Return an upload that was judged."""
+        """Return an upload with a verdict."""
         upload = self.begin(data, name, user=user, lane=lane)
         self.quarantine.objects[quarantine_key(lane, upload)] = data
         judge_upload(self.desk, lane, upload)
@@ -57,7 +57,7 @@ class Files:
         take_event(self.conversation.ports, LANE, arrival)
 
     def refusal(self, *uploads: str, **fields: Any) -> SteplineError:
-        """Return the error with which a message is refused; nothing of it is in the log."""
+        """Return the error of a refused message; assert that nothing of it is in the log."""
         before = self.conversation.tail.n
         with pytest.raises(SteplineError) as caught:
             self.take(*uploads, **fields)

@@ -1,4 +1,4 @@
-"""One event of each class, sent in each phase of a turn, by the loop itself: what becomes of it is read from the log."""
+"""One event of each class, sent in each phase of a turn, through the real loop: the log shows its fate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SENT: Final[dict[EventClass, dict[str, Any]]] = {
     "steer": {"kind": "steer", "text": "shorter"},
     "stop": {"kind": "stop", "text": ""},
 }
-"""An event of each class, as it is sent."""
+"""An event of each class, in the form that is sent."""
 
 PHASES: Final = {
     "idle": "no turn is open",
@@ -32,11 +32,11 @@ PHASES: Final = {
     "program": "a program runs",
     "parked": "a call waits for a person, who approves it then",
     "finalize": "the model writes its last answer after a steer",
-    "close": "the answer stands, and the turn is about to close",
+    "close": "the answer is recorded, and the turn is about to close",
     "last": "the same, and no round is left",
-    "stopped": "the model writes, and a stop comes right behind",
+    "stopped": "the model writes, and a stop follows at once",
 }
-"""When it comes."""
+"""The phase in which it arrives."""
 
 ENDS: Final = {
     "opened": "opens a turn",
@@ -47,13 +47,13 @@ ENDS: Final = {
     "kept": "waits for the next turn",
     "handed_back": "is handed back",
 }
-"""What may become of it."""
+"""The possible fates."""
 
 Happening = Callable[[], object]
 
 
 class Overheard(MemoryModelClient):
-    """Answers whatever it is asked; of `meanwhile` one thing happens while it writes each time."""
+    """Answers every request; each time it writes, one function of `meanwhile` is called."""
 
     def __init__(self, *steps: str) -> None:
         """Say these first."""
@@ -86,26 +86,26 @@ def play(event_class: EventClass, phase: str, *, begun: bool = False) -> Convers
     if begun:
         conversation.send("", id="earlier", kind="note")
 
-    def tell() -> None:
+    def send_event() -> None:
         conversation.send(id=ID, **SENT[event_class])
 
     if phase == "idle":
         conversation.model = Overheard()
-        tell()
+        send_event()
     else:
-        conversation.model = _prepare(conversation, phase, tell)
+        conversation.model = _prepare(conversation, phase, send_event)
         conversation.send("Do it.", id="first")
     if phase in ("close", "last"):
         name, step = conversation.take()
         step = conversation.decide(step)
-        tell()
+        send_event()
         step = conversation.close(step)
         if step.route == "decide":
             conversation.drive(step)
         conversation.machine.end(name)
     conversation.run()
     if phase == "parked":
-        tell()
+        send_event()
         _approve(conversation)
         conversation.run()
     assert conversation.state.status == "idle"
@@ -113,7 +113,7 @@ def play(event_class: EventClass, phase: str, *, begun: bool = False) -> Convers
 
 
 def _approve(conversation: Conversation) -> None:
-    """Be the person, unless the event has withdrawn the request."""
+    """Answer as the person, unless the event has withdrawn the request."""
     if conversation.state.parked:
         (asked,) = conversation.entries(ApprovalRequested)
         answer = ApprovalAnswer(
@@ -122,30 +122,30 @@ def _approve(conversation: Conversation) -> None:
         answer_request(conversation.ports, LANE, answer)
 
 
-def _prepare(conversation: Conversation, phase: str, tell: Happening) -> Overheard:
-    """Let the event come in this phase; return the model that leads there."""
+def _prepare(conversation: Conversation, phase: str, send_event: Happening) -> Overheard:
+    """Send the event in this phase; return the model that leads there."""
     match phase:
         case "act":
-            conversation.use(tool("x.work", "pure", lambda _: (tell(), ToolOutput())[1]))
+            conversation.use(tool("x.work", "pure", lambda _: (send_event(), ToolOutput())[1]))
             return Overheard(called("x.work"))
         case "parked":
             conversation.use(tool("x.work", "pure", lambda _: ToolOutput(), approval="always"))
             return Overheard(called("x.work"))
         case "program":
-            conversation.programs(lambda _: (tell(), Run(returncode=0, seconds=0.5))[1])
+            conversation.programs(lambda _: (send_event(), Run(returncode=0, seconds=0.5))[1])
             return Overheard(coded("print(1)", "outputs/a.txt"))
     model = Overheard()
     if phase == "decide":
-        model.meanwhile = [tell]
+        model.meanwhile = [send_event]
     elif phase == "finalize":
-        model.meanwhile = [lambda: conversation.send("come to an end", id="before", kind="steer"), tell]
+        model.meanwhile = [lambda: conversation.send("come to an end", id="before", kind="steer"), send_event]
     elif phase == "stopped":
-        model.meanwhile = [lambda: (tell(), conversation.send("", id="behind", kind="stop"))]
+        model.meanwhile = [lambda: (send_event(), conversation.send("", id="after", kind="stop"))]
     return model
 
 
 def fate(conversation: Conversation) -> str:
-    """Return what became of the event, as a word of `ENDS`, behind it the reason if it was handed back."""
+    """Return the fate of the event, a word of `ENDS`, and after it the reason if it was returned."""
     entries = [(batch, entry) for batch in conversation.batches() for entry in batch.entries]
     n, event = next((b.n, e) for b, e in entries if isinstance(e, Inbound) and e.message_id == ID)
     settled = next((e for _, e in entries if isinstance(e, Dropped) and e.n == n), None)
@@ -155,7 +155,7 @@ def fate(conversation: Conversation) -> str:
         match entry:
             case Opened() if n in entry.prompts:
                 return "opened" if batch.n == n else "promoted"
-            case SteeredEntry() if event.steers and entry.n >= n:  # of several at once the newest is named
+            case SteeredEntry() if event.steers and entry.n >= n:  # of several, the newest is named
                 return "finalized" if entry.finalize else "stopped"
     end = next((batch.n for batch, entry in entries if isinstance(entry, Closed) and batch.n > n), 0)
     seen = any(isinstance(e, Decided) and n <= b.state.rendered and b.n < end for b, e in entries)
@@ -163,5 +163,5 @@ def fate(conversation: Conversation) -> str:
 
 
 def end_of(conversation: Conversation) -> str:
-    """Return how the turn of the event, or the one before it, ended: the reason of its close."""
+    """Return the reason of the close of the event's turn, or of the one before it."""
     return str(conversation.entries(Closed)[0].reason)

@@ -22,7 +22,7 @@ WRITE = {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": 
 
 
 class EffectConversation(Conversation):
-    """A conversation whose agent has one tool of each effect class; `effects` counts what they did, by tool."""
+    """A conversation whose agent has one tool of each effect class; `effects` counts their runs, by tool."""
 
     def __init__(self, *script: Any, **fields: Any) -> None:
         super().__init__(*script, **fields)
@@ -68,15 +68,15 @@ class EffectConversation(Conversation):
 
 def test_actions_run_in_order_and_each_result_stands_before_the_next_begins() -> None:
     conversation = EffectConversation()
-    stood: list[tuple[int, list[tuple[str, str]]]] = []
+    seen: list[tuple[int, list[tuple[str, str]]]] = []
     conversation.use(
         *(
-            tool(name, "pure", lambda c: stood.append((c.iteration, conversation.results())) or ToolOutput())
+            tool(name, "pure", lambda c: seen.append((c.iteration, conversation.results())) or ToolOutput())
             for name in "abc"
         )
     )
     following = conversation.act(conversation.round_of("a", "b", "c"))
-    assert [results for _, results in stood] == [[], [("a", "ok")], [("a", "ok"), ("b", "ok")]]
+    assert [results for _, results in seen] == [[], [("a", "ok")], [("a", "ok"), ("b", "ok")]]
     assert (following.route, following.iteration) == ("decide", 1)
 
 

@@ -1,4 +1,4 @@
-"""Which calls need a person: by id, prefix, effect and place."""
+"""The calls that need a person: by id, prefix, effect and source."""
 
 from __future__ import annotations
 

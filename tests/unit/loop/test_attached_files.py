@@ -1,4 +1,4 @@
-"""Files that come with a message, in its turn: what the model reads, what it may cite, and what its programs find."""
+"""Files attached to a message, in its turn: those that the model reads and cites, and that its programs find."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PNG, PDF, TEXT = "image/png", "application/pdf", "text/plain"
 SAID = "Größe;größer\nmäßig;groß\n" * 20
 
 
-class Told(Conversation):
-    """A conversation whose first message came with files."""
+class WithFiles(Conversation):
+    """A conversation whose first message has files."""
 
     def __init__(self, *files: tuple[str, bytes, str]) -> None:
         super().__init__()
@@ -49,12 +49,13 @@ def rows(result: Resulted) -> list[dict[str, object]]:
 
 
 def test_the_model_is_told_of_files_with_the_message_and_reads_them_when_it_wants():
-    told = Told(("a.png", picture(), PNG))
-    told.model.add(answered("Fine."))
-    told.decide()
-    (request,) = told.model.requests
-    assert f"[USER ATTACHMENT] a.png | {PNG} | {len(picture())} bytes | {told.path('a.png')}" in text_of(
-        request
+    conversation = WithFiles(("a.png", picture(), PNG))
+    conversation.model.add(answered("Fine."))
+    conversation.decide()
+    (request,) = conversation.model.requests
+    assert (
+        f"[USER ATTACHMENT] a.png | {PNG} | {len(picture())} bytes | {conversation.path('a.png')}"
+        in text_of(request)
     )
     assert files_of(request) == []
 
@@ -63,13 +64,13 @@ def test_the_model_is_told_of_files_with_the_message_and_reads_them_when_it_want
 def test_a_picture_and_a_pdf_are_in_the_request_behind_their_read_byte_for_byte(
     name: str, data: bytes, mime: str
 ):
-    told = Told((name, data, mime))
-    told.read(name)
-    told.model.add(answered("Seen."))
-    told.decide()
-    (file,) = files_of(told.model.requests[-1])
-    assert (file.path, file.body.mime) == (told.path(name), mime)
-    assert told.ports.artifacts.get(file.body.key) == data
+    conversation = WithFiles((name, data, mime))
+    conversation.read(name)
+    conversation.model.add(answered("Seen."))
+    conversation.decide()
+    (file,) = files_of(conversation.model.requests[-1])
+    assert (file.path, file.body.mime) == (conversation.path(name), mime)
+    assert conversation.ports.artifacts.get(file.body.key) == data
 
 
 @pytest.mark.parametrize(
@@ -77,41 +78,45 @@ def test_a_picture_and_a_pdf_are_in_the_request_behind_their_read_byte_for_byte(
     [("utf-8", ""), ("utf-16", ""), ("latin-1", ""), ("cp1257", "; charset=windows-1257")],
 )
 def test_a_text_is_read_as_a_text_in_every_encoding_that_is_taken(encoding: str, recorded: str):
-    result = Told(("a.csv", SAID.encode(encoding), f"text/csv{recorded}")).read("a.csv")
+    result = WithFiles(("a.csv", SAID.encode(encoding), f"text/csv{recorded}")).read("a.csv")
     assert result.blocks[-1].text == SAID
 
 
 def test_a_document_of_office_is_named_and_left_to_programs():
-    result = Told(("a.docx", b"PK\x03\x04", DOCX)).read("a.docx")
+    result = WithFiles(("a.docx", b"PK\x03\x04", DOCX)).read("a.docx")
     assert "[BINARY FILE NOT SHOWN]" in result.blocks[-1].text
 
 
 def test_a_picture_is_a_source_once_it_was_looked_at_and_can_be_cited():
-    told = Told(("a.png", picture(), PNG))
-    (row,) = rows(told.read("a.png"))
-    source = told.timeline().sources[1]
+    conversation = WithFiles(("a.png", picture(), PNG))
+    (row,) = rows(conversation.read("a.png"))
+    source = conversation.timeline().sources[1]
     assert row["sid"] == 1
-    assert (source.title, source.source_type, source.path) == ("a.png", "attachment", told.path("a.png"))
-    told.model.add(answered("A green field [[S:1]]."))
-    told.decide()
-    (cited,) = told.entries(Decided)[-1].citations
-    assert (cited.sid, cited.path, cited.url) == (1, told.path("a.png"), "")
+    assert (source.title, source.source_type, source.path) == (
+        "a.png",
+        "attachment",
+        conversation.path("a.png"),
+    )
+    conversation.model.add(answered("A green field [[S:1]]."))
+    conversation.decide()
+    (cited,) = conversation.entries(Decided)[-1].citations
+    assert (cited.sid, cited.path, cited.url) == (1, conversation.path("a.png"), "")
 
 
 def test_a_file_that_is_no_picture_is_no_source():
-    told = Told(("a.pdf", pdf(), PDF), ("a.txt", b"so", TEXT), ("no.png", b"so", PNG))
-    assert all("sid" not in row for row in rows(told.read("a.pdf", "a.txt", "no.png")))
-    assert told.timeline().sources == {}
+    conversation = WithFiles(("a.pdf", pdf(), PDF), ("a.txt", b"so", TEXT), ("no.png", b"so", PNG))
+    assert all("sid" not in row for row in rows(conversation.read("a.pdf", "a.txt", "no.png")))
+    assert conversation.timeline().sources == {}
 
 
 def test_a_program_finds_every_file_in_its_folder_under_a_name_of_its_own():
-    told = Told(("a.txt", b"one", TEXT), ("A.TXT", b"two", TEXT))
-    executor = told.programs(lambda _: Run(returncode=0))
-    told.send("and this", id="m2", attachments=(told.store("a.txt", b"three", TEXT),))
-    told.model.add(coded("print(1)", "outputs/a.txt"))
-    told.execute(told.act(told.decide()))
+    conversation = WithFiles(("a.txt", b"one", TEXT), ("A.TXT", b"two", TEXT))
+    executor = conversation.programs(lambda _: Run(returncode=0))
+    conversation.send("and this", id="m2", attachments=(conversation.store("a.txt", b"three", TEXT),))
+    conversation.model.add(coded("print(1)", "outputs/a.txt"))
+    conversation.execute(conversation.act(conversation.decide()))
     (job,) = executor.jobs
-    turn = told.state.turn
+    turn = conversation.state.turn
     assert {file.path: job.fetch(file.key) for file in job.request.files} == {
         f"{turn}/attachments/a.txt": b"one",
         f"{turn}/attachments/A-2.TXT": b"two",

@@ -1,4 +1,4 @@
-"""Budgets: what a round may use is held before it asks the model, and a turn without room ends."""
+"""Budgets: a round's maximum usage is held before it asks the model, and a turn without room ends."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def closed(conversation: Conversation) -> Closed:
 
 
 def hold(conversation: Conversation, lane: Lane, tokens: int) -> None:
-    """Let a conversation hold tokens, as a round of it that runs."""
+    """Hold tokens for a conversation, like a running round."""
     accounts, now = conversation.ports.accounts, conversation.clock.now()
     plan = plan_charge(accounts.account(lane), EMPTY, SCOPES, at=now, hold=Amount(tokens=tokens))
     assert plan is not None

@@ -1,4 +1,4 @@
-"""What a round records and counts of the provider's cache."""
+"""The records and metrics of a round about the provider's cache."""
 
 from __future__ import annotations
 

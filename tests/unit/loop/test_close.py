@@ -136,7 +136,7 @@ def test_a_title_stays_where_the_end_of_its_turn_opens_the_next_one() -> None:
 
 
 def out_of_rounds(conversation: Conversation) -> None:
-    """Let two messages arrive that bring no round with them."""
+    """Send two messages that add no round."""
     strict = replace(conversation.ports.policy, max_iterations=0)
     kept, conversation.ports = conversation.ports, replace(conversation.ports, policy=strict)
     conversation.send(id="second")
@@ -272,7 +272,7 @@ def test_a_close_of_another_turn_ends_its_execution_and_nothing_else() -> None:
     assert conversation.batches() == before
 
 
-# --- what a turn came to
+# --- the counts of a turn
 
 
 def test_the_end_counts_the_whole_turn_and_reads_it_once() -> None:

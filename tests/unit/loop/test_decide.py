@@ -37,7 +37,7 @@ def decided(conversation: Conversation) -> Decided:
     return conversation.entries(Decided)[-1]
 
 
-# --- what is recorded
+# --- records
 
 
 def test_a_call_is_recorded_before_it_runs() -> None:
@@ -193,7 +193,7 @@ def test_a_followup_gives_the_last_round_back() -> None:
     assert "LAST ROUND" not in text_of(conversation.model.requests[0])
 
 
-# --- what arrives meanwhile
+# --- messages in between
 
 
 def test_a_followup_that_arrives_while_the_model_speaks_moves_the_decision_and_asks_nothing_again() -> None:
@@ -311,11 +311,11 @@ def test_a_failure_of_the_model_keeps_its_type_and_leaves_the_round_as_it_was(er
     assert (conversation.now(), conversation.state.claim) == before
 
 
-# --- what the listeners see
+# --- listeners
 
 
 def texts(inbox: list[bytes]) -> dict[str, str]:
-    """Return each lane's text, put together by offset as a client does, but for what is told of lanes."""
+    """Return each lane's text, joined by offset as a client does, without the lanes' metadata."""
     found: dict[str, str] = {}
     for frame in of(DeltaFrame, inbox):
         have = found.get(frame.lane, "")

@@ -45,7 +45,7 @@ def test_a_refusal_ends_the_turn_at_once_with_a_code_of_its_own(refusal: Say) ->
     (decided,) = conversation.entries(Decided)
     assert (decided.declined, decided.stop_reason) == (WORDS, "refusal")
     assert (decided.accepted, decided.notices, decided.ended, decided.raw) == (False, (), "", "")
-    events = {event.type: event.data for _, told in durable(inbox) for event in told}
+    events = {event.type: event.data for _, batch in durable(inbox) for event in batch}
     assert events["chat.error"]["code"] == DECLINED
     assert events["solver.react.decision"]["declined"] is True
     assert "react.notice" not in str(events.keys())

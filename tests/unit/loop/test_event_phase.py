@@ -1,4 +1,4 @@
-"""The published table of live events, cell by cell: the loop does with each class, in each phase, what the rules say."""
+"""The published table of live events, cell by cell: the loop follows the rules of each class in each phase."""
 
 from typing import get_args
 
@@ -13,7 +13,7 @@ FATES = {"opens": "opened", "promoted": "promoted", "kept": "kept"}
 
 
 def expected(event_class: EventClass, phase: str) -> str:
-    """Return what the rules of the class make of an event in this phase."""
+    """Return the fate of an event in this phase by the rules of its class."""
     rule = RULES[event_class]
     if phase == "idle":
         return FATES.get(rule.idle, "handed_back nothing_to_steer")

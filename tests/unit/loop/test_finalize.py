@@ -1,4 +1,4 @@
-"""Coming to an end after a steer with a text: how many rounds, what they may do, and what calls it off."""
+"""Finalizing after a steer with a text: the number of rounds, their tools, and the events that cancel it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEARCH = called("web_tools.web_search", {"queries": "otters"})
 
 
 def cut(*script: Any, **policy: Any) -> SteeredConversation:
-    """Return a turn whose first generation was cut off by a steer, and which goes on with this script."""
+    """Return a turn whose first generation was cut off by a steer, and which continues with this script."""
     live = SteeredConversation(SPOKEN, *script, **policy)
     live.at(1, live.steer)
     live.decide()
@@ -26,13 +26,13 @@ def cut(*script: Any, **policy: Any) -> SteeredConversation:
 
 
 def ends(live: SteeredConversation) -> tuple[str, str, int]:
-    """Run the turn; return why it ended, its answer, and how many rounds followed the first."""
+    """Run the turn; return the reason of its end, its answer, and the number of rounds after the first."""
     live.run()
     live.model.assert_read()
     return live.closed.reason, live.closed.answer, len(live.model.requests) - 1
 
 
-# --- what its rounds may do
+# --- tools of its rounds
 
 
 def test_an_answer_ends_it() -> None:
@@ -95,7 +95,7 @@ def ends_of(live: SteeredConversation) -> list[Closed]:
     return live.entries(Closed)
 
 
-# --- how many there are
+# --- the number of rounds
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -132,7 +132,7 @@ def test_a_stop_that_comes_later_leaves_what_an_earlier_steer_cut_off_alone() ->
     assert ends(live) == ("stop", STOPPED, 0)
 
 
-# --- what calls it off
+# --- cancellation
 
 
 @pytest.mark.parametrize(

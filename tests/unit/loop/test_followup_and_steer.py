@@ -1,4 +1,4 @@
-"""Conformance tests 4 and 5, through the real loop: when a followup comes, and when a steer does."""
+"""Conformance tests 4 and 5, through the real loop: the times of a followup and of a steer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRITE = {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"}
 
 
 def read(live: SteeredConversation) -> str:
-    """Return what the model reads of the conversation now."""
+    """Return the model's current view of the conversation."""
     return "".join(piece.text for piece in live.timeline().pieces)
 
 
@@ -48,14 +48,14 @@ def answers(live: SteeredConversation, turn: str = "") -> dict[str, tuple[str, A
 
 
 def frame(text: str, number: int) -> str:
-    """Return a round's frame as the model reads it."""
+    """Return a round's frame in the model's view."""
     return text.partition(f"ROUND {number} ────────┐\n")[2].partition("└───")[0]
 
 
 def later(
     live: SteeredConversation, happening: Callable[..., object], *args: Any, **fields: Any
 ) -> Callable[[], object]:
-    """Return that something happens a second later."""
+    """Return a function that runs another one a second later."""
 
     def happen() -> object:
         live.clock.pause(1)
@@ -65,13 +65,13 @@ def later(
 
 
 def talk(live: SteeredConversation) -> list[str]:
-    """Return what people said and heard, in the order in which it began."""
+    """Return the messages and answers, in the order in which they began."""
     kinds = ("user.", "event.", "assistant.completion")
     ordered = sorted(live.timeline().blocks(), key=lambda block: (block.turn_id, block.ts))
     return [b.text for b in ordered if b.type.startswith(kinds) and ".attempt" not in b.path]
 
 
-# --- 4: a followup before, during and behind the answer
+# --- 4: a followup before, during and after the answer
 
 
 def test_a_followup_before_the_answer_is_read_and_answered_with_it() -> None:

@@ -1,4 +1,4 @@
-"""A bundle's hooks at their places in a turn: each runs once by the log, and what it adds is an entry."""
+"""A bundle's hooks in a turn: by the log, each runs once, and its additions are an entry."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -195,8 +195,8 @@ def test_one_that_was_killed_is_not_run_again(name: str) -> None:
     assert ran == [name]
     assert ends(conversation) == [(name, 0, "unverified")]
     assert conversation.entries(Closed)[0].answer == "Done."
-    told = any("was interrupted" in text_of(request) for request in conversation.model.requests)
-    assert told == (name == "pre_run_hook")
+    shown = any("was interrupted" in text_of(request) for request in conversation.model.requests)
+    assert shown == (name == "pre_run_hook")
 
 
 def test_one_that_another_attempt_runs_is_left_to_it() -> None:

@@ -1,4 +1,4 @@
-"""A deployment with `AI_REACT_WORKSPACE=git`: the end of a turn saves its project, and the next round is told of it."""
+"""A deployment with `AI_REACT_WORKSPACE=git`: the end of a turn saves its project, and the next round shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of an attempt whose process died: the provider bills them, so whoever goes on records them, once."""
+"""Tokens of an attempt whose process died: the provider bills them, so the next attempt records them, once."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ def calls(conversation: Conversation) -> list[ModelCall]:
 
 
 def killed_while_deciding(conversation: Conversation, after: int = 3) -> None:
-    """Die when so many pieces of the generation have come."""
+    """Die after this number of pieces of the generation."""
     model = conversation.model
 
     class Dying:
@@ -92,7 +92,7 @@ def test_a_turn_that_is_taken_over_records_what_the_dead_one_has_used() -> None:
     name, _ = conversation.take()
     killed_while_deciding(conversation)
     conversation.machine.end(name)
-    conversation.clock.pause(2 * 3600)  # nobody looked after it for long
+    conversation.clock.pause(2 * 3600)  # no sweep looked at it for long
     assert sweep_lane(conversation.ports, LANE) == "taken_over"
     (taken,) = [b for b in conversation.batches() if any(isinstance(e, TakenOver) for e in b.entries)]
     assert [call.usage.estimated for call in taken.calls] == [True]
@@ -110,7 +110,7 @@ def test_a_turn_that_closes_with_an_error_records_what_the_dead_attempt_has_used
 
 
 def asking(conversation: Conversation) -> list[int]:
-    """Give the agent a tool that asks the model and dies the first time it has an answer."""
+    """Give the agent a tool that asks the model and dies when it gets its first answer."""
     runs: list[int] = []
 
     def ask(context: ToolContext) -> ToolOutput:

@@ -1,4 +1,4 @@
-"""Making room: what a round does when its request is too large."""
+"""Making room: the steps of a round whose request is too large."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.small_context import SUMMARY, SmallContext, prose, tokens
 
 
 def crowded(max_tokens: int = 8_000) -> SmallContext:
-    """Return a conversation of one turn that fits into the budget just so."""
+    """Return a conversation of one turn that just fits into the budget."""
     conversation = SmallContext(max_tokens)
     conversation.turn("What do otters eat?", prose(3_000), answer="Fish.")
     return conversation
@@ -66,9 +66,9 @@ def test_turns_are_summed_up_before_the_rounds_of_the_open_one() -> None:
     turns = conversation.timeline().turns
     assert len(ended) > 1
     assert [turn for entry in ended for turn in entry.covered] == list(turns[: memory.turns])
-    told = [compaction_event(entry).data for entry in ended]
-    assert [data["covered_turn_ids"] for data in told] == [list(entry.covered) for entry in ended]
-    assert [data["covered_turns"] for data in told] == [entry.turns for entry in ended]
+    events = [compaction_event(entry).data for entry in ended]
+    assert [data["covered_turn_ids"] for data in events] == [list(entry.covered) for entry in ended]
+    assert [data["covered_turns"] for data in events] == [entry.turns for entry in ended]
 
 
 def test_no_request_is_above_the_budget_and_every_turn_is_answered() -> None:
@@ -117,7 +117,7 @@ def test_where_a_model_is_of_no_use_the_runtime_sums_up_in_its_own_words(
 
 
 def narrowed(*said: Say | Fail | str, turns: int = 1) -> SmallContext:
-    """Return a conversation that had to be summed up, while the model's other voice said this."""
+    """Return a conversation that had to be summarised, for which the summarising model returned this."""
     conversation = SmallContext(8_000)
     conversation.voices.script += said
     for number in range(turns):
@@ -191,7 +191,7 @@ def test_a_provider_that_is_busy_is_asked_again_without_a_second_beginning() -> 
 
 
 def refused(times: int) -> SmallContext:
-    """Return a conversation far below its budget, whose provider finds a request too large so many times."""
+    """Return a conversation far below its budget, whose provider finds this number of requests too large."""
     conversation = SmallContext(80_000)
     for number in range(8):
         conversation.turn(f"Question {number}", prose(6_000), answer=prose(8_000))
@@ -236,20 +236,20 @@ def test_where_the_instructions_alone_take_up_the_budget_no_model_is_asked_for_w
 
 def test_clients_hear_of_a_beginning_and_of_its_end_under_one_id() -> None:
     conversation = narrowed()
-    told = [
+    events = [
         event
         for batch in conversation.batches()
         for event in derive(batch)
         if event.type == "chat.compaction"
     ]
-    begun, ended = told[:2]
-    assert [event.status for event in told[:2]] == ["started", "completed"]
+    begun, ended = events[:2]
+    assert [event.status for event in events[:2]] == ["started", "completed"]
     assert begun.data["compaction_id"] == ended.data["compaction_id"]
     assert begun.data["title"] == "Context Compaction Started"
     assert ended.data["after_tokens"] < ended.data["before_tokens"] == begun.data["before_tokens"]
     assert ended.data["compacted_tokens"] == ended.data["before_tokens"] - ended.data["after_tokens"]
     assert ended.data["split_turn_id"] == ended.turn_id
-    assert {event.route for event in told} == {"chat_compaction"}
+    assert {event.route for event in events} == {"chat_compaction"}
 
 
 def test_nothing_is_weighed_while_a_request_is_far_below_its_budget() -> None:

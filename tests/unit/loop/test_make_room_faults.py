@@ -1,4 +1,4 @@
-"""A process that dies while it makes room: the next one goes on from what stands in the log."""
+"""A process that dies while it makes room: the next one continues from the log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.draw import share
 from tests.support.small_context import SmallContext, prose, tokens
 
 PUTS = share(range(1, 24), 3)
-"""Those at which this run dies: each of them in one of three landings."""
+"""The puts at which this run dies: each run covers a third of them."""
 
 
 class Died(BaseException):
@@ -33,7 +33,7 @@ class Died(BaseException):
 
 
 class MortalLog(MemoryLog):
-    """The process dies at its `at`-th put from now: before it (`applied` is false), or as soon as it stands."""
+    """The process dies at its `at`-th put from now: before it (`applied` is false), or right after it."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         super().__init__()
@@ -63,8 +63,8 @@ def live(conversation: SmallContext) -> int:
     return deaths
 
 
-def told(conversation: SmallContext) -> list[tuple[str, str]]:
-    """Return what clients heard of compactions: each one's id and status, in order."""
+def compactions(conversation: SmallContext) -> list[tuple[str, str]]:
+    """Return the compaction events sent to clients: each one's id and status, in order."""
     events = [event for batch in conversation.batches() for event in derive(batch)]
     return [
         (event.data["compaction_id"], event.status) for event in events if event.type == "chat.compaction"
@@ -75,12 +75,12 @@ def conversation_before_room(log: MemoryLog) -> SmallContext:
     conversation = SmallContext(8_000, log=log)
     conversation.turn("What do otters eat?", prose(6_000), answer=prose(4_000))
     conversation.plan(*["x"] * 9, notes=prose(2_000))
-    conversation.plan()  # for whoever has to ask again because its decision did not get into the log
+    conversation.plan()  # for an attempt that must ask again because its decision is not in the log
     conversation.send("And what else?", id="next")
     return conversation
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("applied", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", PUTS)
 def test_whoever_takes_over_at_any_put_ends_what_began_and_begins_nothing_twice(
     at: int, applied: bool
@@ -90,17 +90,17 @@ def test_whoever_takes_over_at_any_put_ends_what_began_and_begins_nothing_twice(
     log.at, log.applied = at, applied
     deaths = live(conversation)
     assert deaths == (log.at <= 0)
-    heard = told(conversation)
-    begun = [name for name, status in heard if status == "started"]
+    events = compactions(conversation)
+    begun = [name for name, status in events if status == "started"]
     assert len(set(begun)) == len(begun) == len(conversation.entries(Compacting)) > 0
     for name in begun:
-        assert [status for other, status in heard if other == name] == ["started", "completed"]
+        assert [status for other, status in events if other == name] == ["started", "completed"]
     assert closings(conversation)[-1].outcome == "completed"
     assert max(tokens(request) for request in conversation.voices.requests) <= 8_000
     assert not conversation.timeline().compaction.pending
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("applied", [False, True], ids=["before", "after"])
 def test_a_lost_answer_to_any_put_changes_nothing(applied: bool) -> None:
     plain = conversation_before_room(MemoryLog())
     live(plain)
@@ -114,7 +114,7 @@ def test_a_lost_answer_to_any_put_changes_nothing(applied: bool) -> None:
 
 
 def read(conversation: SmallContext) -> list[tuple[str, str, int]]:
-    """Return what the model reads, without what is different in every conversation."""
+    """Return the model's text without the parts that differ in every conversation."""
     return [(piece.kind, piece.hint, piece.size) for piece in conversation.timeline().pieces]
 
 
@@ -157,7 +157,7 @@ def test_a_compaction_that_is_not_needed_any_more_is_ended_without_a_model() -> 
     assert len(conversation.asked("context.")) == asked
     (ended,) = conversation.entries(Compacted)
     assert (ended.status, ended.reason) == ("skipped", "not_needed")
-    assert [status for _, status in told(conversation)] == ["started", "skipped"]
+    assert [status for _, status in compactions(conversation)] == ["started", "skipped"]
     assert conversation.entries(Reopened)
     assert conversation.entries(Decided)
 
@@ -169,7 +169,7 @@ def test_a_turn_that_fails_while_a_model_sums_up_ends_that_too() -> None:
     assert closings(conversation)[-1].code == "model_timeout"
     (begun,), (ended,) = conversation.entries(Compacting), conversation.entries(Compacted)
     assert (ended.id, ended.status, ended.reason) == (begun.id, "error", "turn_ended")
-    assert [status for _, status in told(conversation)] == ["started", "error"]
+    assert [status for _, status in compactions(conversation)] == ["started", "error"]
     assert not conversation.timeline().compaction.pending
     assert "chat.error" in {event.type for event in derive(conversation.tail)}
 

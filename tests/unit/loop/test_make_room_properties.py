@@ -1,4 +1,4 @@
-"""Whatever is said and found, of any length and in any language: no request is above its budget."""
+"""For texts of any length and in any language, no request is above its budget."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ voices = st.sampled_from(
 
 
 class BusySmallContext(SmallContext):
-    """A conversation whose tool finds several texts and files at once, and where somebody interrupts."""
+    """A conversation whose tool finds several texts and files at once, and whose user interrupts."""
 
     def __init__(self, max_tokens: int) -> None:
         super().__init__(max_tokens)

@@ -1,4 +1,4 @@
-"""A model that never decides: the end of its turn says so, and is no success."""
+"""A model that never decides: the end of its turn says so, and is not a success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model calls of a worker for which others went on: its turn records them, or its receipt has them from their notes."""
+"""Model calls of a worker that was replaced: its turn records them, or its receipt has them from their notes."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from stepline.ports.model import DECISION_ROLE, ModelRequest, Part
 from tests.support.conversation import LANE, Conversation
 from tests.support.generation import answered
 
-LATE = answered("This is what nobody waited for.")
+LATE = answered("This is late.")
 
 
 def calls(conversation: Conversation) -> list[ModelCall]:
@@ -31,7 +31,7 @@ def receipts(conversation: Conversation) -> Receipts:
 
 
 class Slow:
-    """A model before whose piece number `at` something happens."""
+    """A model that calls a function before its piece number `at`."""
 
     def __init__(self, at: int, meanwhile: Callable[[], Any]) -> None:
         self.at = at
@@ -53,7 +53,7 @@ class Slow:
 
 
 def outlive(conversation: Conversation, at: int, *meanwhile: Callable[[], Any]) -> Slow:
-    """Decide as a worker during whose call others do their part."""
+    """Decide as a worker during whose call other workers continue."""
     slow = Slow(at, lambda: [one() for one in meanwhile])
     with contextlib.suppress(Fenced):
         decide(conversation.own_ports, conversation.agent, slow, conversation.history, conversation.now())

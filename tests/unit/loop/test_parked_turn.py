@@ -1,4 +1,4 @@
-"""A call that waits for a person: asked once, parked without a trace, and run, run edited, or not run."""
+"""A call that waits for a person: requested once, parked without an execution, and run, run edited, or not run."""
 
 from __future__ import annotations
 

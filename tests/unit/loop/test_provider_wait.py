@@ -1,4 +1,4 @@
-"""A provider that asks for a longer wait than a process waits for: the round waits, and costs nothing meanwhile."""
+"""A provider that asks for a longer wait than a process allows: the round waits, at no cost."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def test_a_client_hears_why_and_until_when(kind: type[SteplineError]) -> None:
     conversation.decide()
     (n, (restarted, waiting)) = durable(inbox)[-1]
     assert (restarted.type, restarted.data["claim"]) == ("round.restarted", n)
-    told = dict(waiting.data)
-    assert (waiting.type, told.pop("message").endswith("goes on by itself when the wait is over.")) == (
+    shown = dict(waiting.data)
+    assert (waiting.type, shown.pop("message").endswith("goes on by itself when the wait is over.")) == (
         "round.waiting",
         True,
     )
     until = {"until": "2026-01-01T00:01:00.000Z", "attempt": 2, "attempts": 4}
-    assert told == {"iteration": 0, "code": kind.code, **until}
+    assert shown == {"iteration": 0, "code": kind.code, **until}
 
 
 @pytest.mark.parametrize("wait_s", [None, 0.0, float("nan")])
@@ -70,11 +70,11 @@ def test_a_busy_provider_that_asks_for_no_wait_is_asked_again_after_waits_that_g
     conversation = opened(*limited(wait_s, ModelOverloaded) * 3, answered("All quiet."))
     inbox = conversation.listen()
     conversation.run()
-    told = [event for _, events in durable(inbox) for event in events if event.type == "round.waiting"]
-    assert [(event.data["attempt"], event.data["attempts"]) for event in told] == [(2, 4), (3, 4), (4, 4)]
+    shown = [event for _, events in durable(inbox) for event in events if event.type == "round.waiting"]
+    assert [(event.data["attempt"], event.data["attempts"]) for event in shown] == [(2, 4), (3, 4), (4, 4)]
     lasted = [
         (datetime.fromisoformat(event.data["until"]) - datetime.fromisoformat(event.ts)).total_seconds()
-        for event in told
+        for event in shown
     ]
     assert all(most / 2 <= wait <= most for wait, most in zip(lasted, (5, 10, 20), strict=True))
     assert closings(conversation)[-1].answer == "All quiet."
@@ -146,8 +146,8 @@ def test_a_provider_that_always_asks_for_a_wait_ends_the_turn() -> None:
     assert len(waits(conversation)) == 3
     (closing,) = closings(conversation)
     assert (closing.outcome, closing.code, closing.retry_after_s) == ("error", "model_rate_limited", 60)
-    told = next(event for event in derive(conversation.tail) if event.type == "chat.error")
-    assert (told.data["retryable"], told.data["retry_after_s"]) == (True, 60)
+    shown = next(event for event in derive(conversation.tail) if event.type == "chat.error")
+    assert (shown.data["retryable"], shown.data["retry_after_s"]) == (True, 60)
 
 
 def test_each_round_has_its_own_count_of_waits() -> None:

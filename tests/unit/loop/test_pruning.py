@@ -1,4 +1,4 @@
-"""Pruning by time and by price, in the loop: a batch of its own under the round's claim, before the request that shows it."""
+"""Pruning by time and by price, in the loop: a separate batch under the round's claim, before the request that shows it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read(turn: str) -> str:
 
 
 class Old(Conversation):
-    """A conversation whose first turn read a long file, with one more turn behind it and a third one to come."""
+    """A conversation whose first turn read a long file, with one more turn after it and a third one to come."""
 
     def __init__(self, *script: Any, **policy: Any) -> None:
         super().__init__(WRITE, **policy)
@@ -42,7 +42,7 @@ class Old(Conversation):
         self.run()
 
     def go_on(self, *, after_s: float) -> None:
-        """Have another turn after a pause."""
+        """Run another turn after a pause."""
         self.clock.pause(after_s)
         self.send("third", id="m2")
         self.run()
@@ -69,7 +69,7 @@ def test_while_the_cache_may_live_nothing_is_shorter() -> None:
 
 
 def grown(**rules: Any) -> ContextRules:
-    """Return rules for which a conversation of some thousand characters is a large one."""
+    """Return rules by which a conversation of some thousand characters is large."""
     return ContextRules(**{"horizon_from": 0.01, **rules})
 
 
@@ -120,8 +120,8 @@ def test_it_pays_from_that_number_of_requests_on_which_reads_what_is_written_ane
     new = prune(timeline.pieces, entry, 3, timeline.form)
     notice = len(timeline.form.pruned(entry).encode())
     same = first_change(timeline.pieces, new)
-    behind, before = text_bytes(new[same:]) + notice, text_bytes(timeline.pieces[same:])
-    enough = (1.25 - 0.1) * behind / (0.1 * (before - behind))
+    after, before = text_bytes(new[same:]) + notice, text_bytes(timeline.pieces[same:])
+    enough = (1.25 - 0.1) * after / (0.1 * (before - after))
     assert not pays(timeline, entry, enough * 0.99)
     assert pays(timeline, entry, enough * 1.01)
 

@@ -1,4 +1,4 @@
-"""Reading back: whatever was forgotten, and whoever reads it, a path leads to the same bytes."""
+"""Reading back: a path leads to the same bytes for every reader and after every reduction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TALL = "".join(f"{n}: a line of forty characters, or about.\n" for n in range(1,
 
 
 class Library(Conversation):
-    """A conversation that forgets soon, and remembers of every path what stood there when it was shown."""
+    """A conversation with a small context, which records the content of every path when it was shown."""
 
     def __init__(self, **context: Any) -> None:
         super().__init__(
@@ -31,7 +31,7 @@ class Library(Conversation):
         self.use(tool(LOOK, "pure", lambda context: ToolOutput(blocks=(context.result(LOOK, TALL),))))
         self.seen: dict[str, str] = {}
 
-    def tell(self, *script: str) -> str:
+    def play(self, *script: str) -> str:
         """Run a turn; return its id."""
         self.model.add(*script)
         self.send("go on", id=f"m{len(self.batches())}")
@@ -63,33 +63,33 @@ class Library(Conversation):
         return load_content(parse_path(path), context).text or ""
 
     def cold(self) -> Timeline:
-        """Return the conversation as a process has it that was never there."""
+        """Return the conversation in a process that has not seen it before."""
         return History().load(Journal(self.ports, LANE, "test"), segment=self.state.segment)
 
     def shown(self) -> str:
         return "".join(piece.text for piece in self.timeline.pieces)
 
 
-def told(conversation: Library) -> str:
-    """Tell a conversation of several turns; return the first one's id."""
-    first = conversation.tell(
+def talked(conversation: Library) -> str:
+    """Run a conversation of several turns; return the first one's id."""
+    first = conversation.play(
         called("react.write", {"path": "tall.md", "channel": "canvas", "content": TALL}, notes="I write."),
         called("react.plan", {"steps": ["look", "tell"]}),
         called(LOOK),
         answered("seen"),
     )
-    conversation.tell(called("react.read", {"paths": [f"fi:{first}.outputs/tall.md"]}), answered("read"))
+    conversation.play(called("react.read", {"paths": [f"fi:{first}.outputs/tall.md"]}), answered("read"))
     opinion = Feedback(turn=first, at="", reaction="not_ok", text="too tall")
     submit_feedback(conversation.ports, conversation.history, LANE, opinion, user=USER)
     for _ in range(3):
         conversation.clock.pause(1000)
-        conversation.tell(called(LOOK), answered("looked"))
+        conversation.play(called(LOOK), answered("looked"))
     return first
 
 
 def test_after_prunings_a_process_that_was_never_there_reads_everything_as_it_was() -> None:
     conversation = Library()
-    first = told(conversation)
+    first = talked(conversation)
     assert conversation.entries(Pruned)
     assert conversation.state.segment
     assert f"ar:{first}.feedback.latest" in conversation.seen
@@ -100,7 +100,7 @@ def test_after_prunings_a_process_that_was_never_there_reads_everything_as_it_wa
 
 def test_after_a_compaction_a_process_that_was_never_there_reads_everything_as_it_was() -> None:
     conversation = Library(max_tokens=4_000, keep_turns=20, intact_turns=20, ttl_s=0)
-    first = told(conversation)
+    first = talked(conversation)
     assert [entry.status for entry in conversation.entries(Compacted)].count("completed") > 0
     assert TALL.splitlines()[500] not in conversation.shown()
     cold = conversation.cold()
@@ -111,9 +111,9 @@ def test_after_a_compaction_a_process_that_was_never_there_reads_everything_as_i
 
 def test_what_was_compacted_is_shown_again_when_it_is_read_and_then_not_repeated() -> None:
     conversation = Library(max_tokens=4_000, keep_turns=20, intact_turns=20, ttl_s=0)
-    first = told(conversation)
+    first = talked(conversation)
     wanted = called("react.read", {"paths": [f"ar:{first}.assistant.completion"]})
-    conversation.tell(wanted, wanted, answered("again"))
+    conversation.play(wanted, wanted, answered("again"))
     once, twice = [entry for entry in conversation.entries(Resulted) if entry.tool_id == "react.read"][-2:]
     assert [block.text for block in once.blocks if block.meta.get("whole")] == ["seen"]
     assert "exists_in_visible_context" in twice.blocks[0].text

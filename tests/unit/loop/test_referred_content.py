@@ -1,4 +1,4 @@
-"""References in parameters: what a tool gets for `ref:<path>`, whose content it may be, and that a retry gets the same."""
+"""References in parameters: the content that a tool gets for `ref:<path>`, its limits, and the same content on retries."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ NORMALIZED = "protocol_warning.ref_path_normalized"
 
 
 def take_tool(got: list[Any], fails: list[Exception], tool_id: str = "mail.send") -> Tool:
-    """Return a tool of a bundle that keeps what it gets, and fails as it is told."""
+    """Return a tool of a bundle that records its parameters, and fails on request."""
     properties = {
         "text": {"type": "string", "description": "d"},
         "rows": {"type": "array", "items": {"type": "object"}, "description": "d"},
@@ -45,7 +45,7 @@ def take_tool(got: list[Any], fails: list[Exception], tool_id: str = "mail.send"
 
 
 class Referring(Conversation):
-    """A conversation with a tool of a bundle, whose paths are known when the model writes its next decision."""
+    """A conversation with a bundle's tool, whose paths are known when the model writes its next decision."""
 
     def __init__(self, **policy: Any) -> None:
         super().__init__(**policy)
@@ -86,7 +86,7 @@ class Referring(Conversation):
         return self.ports.artifacts.get(block.body.key).decode()
 
     def contribute(self, path: str, text: str) -> None:
-        """Let a bundle's code put a text at a path."""
+        """Put a text at a path as a bundle's code does."""
         block = Produced(type="stage", author="bundle", path=path, text=text)
         entry = Contributed(turn=self.turn, at="2026-11-21T10:00:00.000Z", blocks=(block,))
         Journal(self.ports, LANE, "bundle").commit(lambda at: Draft(entries=(entry,), state=at.state))
@@ -121,7 +121,7 @@ def test_what_is_bound_is_checked_against_the_contract(conversation):
 
 
 def test_what_a_reference_brings_is_not_searched_for_others(conversation):
-    first = conversation.write("a.md", "behind")
+    first = conversation.write("a.md", "first")
     second = conversation.write("b.txt", f"As ref:{first} says")
     conversation.contribute(f"fi:{conversation.turn}.outputs/c.md", f"ref:{first}")
     conversation.round("mail.send", text=f"ref:fi:{conversation.turn}.outputs/c.md")

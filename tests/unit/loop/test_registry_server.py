@@ -1,4 +1,4 @@
-"""A server from a registry, which has nothing of ours: listed, called through a turn, and its answer read by the model."""
+"""A third-party server from a registry: listed, called in a turn, and its answer read by the model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_server_that_nobody_here_wrote_is_listed_and_called_through_a_turn() -
     (listed,), (result,), (closed,) = made.entries(Listed), made.entries(Resulted), made.entries(Closed)
     assert (listed.failed, listed.tools >= 2) == ((), True)
     assert (result.tool_id, result.status) == ("mcp.clock.convert_time", "ok")
-    (status,) = result.blocks  # the server says it twice, as text and as structured content
+    (status,) = result.blocks  # the server returns it twice, as text and as structured content
     assert json.loads(status.text)["structured"]["target"]["timezone"] == "Asia/Tokyo"
     assert "Asia/Tokyo" in text_of(made.model.requests[1])
     assert closed.outcome == "completed"

@@ -1,4 +1,4 @@
-"""A call that its server works on as a task: no function waits, nobody calls twice, and whatever ends it has a code."""
+"""A call that its server runs as a task: no function waits, the call is made once, and every end has a code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("bundle")
 
 
 class Crm:
-    """A server that works on each call as a task, which ends after as many questions as it has `left`."""
+    """A server that runs each call as a task, which ends after `left` polls."""
 
     def __init__(self, left: int = 3, **hints: Any) -> None:
         self.left, self.hints, self.polled = left, hints, list[str]()

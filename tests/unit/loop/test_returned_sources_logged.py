@@ -1,4 +1,4 @@
-"""Sources on their way: from a tool's result, or a program's, into the log, the pool and the next request."""
+"""Sources: from a tool's result, or a program's, into the log, the pool and the next request."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def test_what_was_streamed_of_an_answer_is_what_is_recorded(answer: str, search:
     streamed = "".join(delta.text for delta in of(DeltaFrame, inbox) if delta.lane.startswith("answer."))
     assert conversation.entries(Closed)[0].answer == answer
     assert (streamed == answer) == (not search or answer.startswith("`"))
-    told = [
+    events = [
         event for frame in of(EventFrame, inbox) for event in frame.events if event.type == "chat.complete"
     ]
-    assert told[0].data["final_answer"] == streamed
+    assert events[0].data["final_answer"] == streamed
 
 
 def test_a_citation_that_cannot_be_read_is_a_notice_for_the_model():
@@ -141,8 +141,8 @@ def test_a_program_brings_the_sources_of_its_tools_and_its_images():
             (job.spool / sha256).write_bytes(body)
             files.append(CollectedFile(path=promised.filename, sha256=sha256, size_bytes=len(body)))
         event = ToolEvent(type="web_search.filtered_results", at="", tool_id="web_tools.web_search", data={})
-        brought = (page("known", sid=1, text="more of it than before"), page("new", sid=3))
-        return Run(returncode=0, files=tuple(files), events=(event,), sources=brought)
+        sources = (page("known", sid=1, text="more of it than before"), page("new", sid=3))
+        return Run(returncode=0, files=tuple(files), events=(event,), sources=sources)
 
     def find(context):
         return ToolOutput(sources=context.cite([page("known"), page("other")]))

@@ -49,7 +49,7 @@ def run(*files: str) -> dict[str, Any]:
 
 
 def several(*decisions: dict[str, Any] | str, codes: dict[int, str] | None = None) -> str:
-    """Return a generation of these decisions; `codes` are the programs behind some of them."""
+    """Return a generation of these decisions; `codes` are the programs after some of them."""
     parts = [tagged("thinking", "Let me see.")]
     for index, one in enumerate(decisions):
         parts += [decided(one), tagged("code", (codes or {}).get(index, ""))]
@@ -157,7 +157,7 @@ def test_a_cap_of_the_deployment_ends_the_generation_at_the_first_action_too_man
     assert conversation.codes() == [f"{MANY}too_many_actions"]
 
 
-# --- off
+# --- single actions
 
 
 @pytest.mark.parametrize("piece_chars", [1, 10_000])
@@ -340,7 +340,7 @@ def test_a_wrong_beginning_costs_one_notice_and_one_more_try_and_ends_the_call_a
     assert ([notice.code for notice in first.notices], first.accepted) == ([code], False)
     assert conversation.entries(Closed)[-1].answer == "second"
     assert b"firstfirst" not in b"".join(inbox)
-    # W14: what we ended is not free.
+    # W14: a call that we ended is billed.
     assert (first.stop_reason, len(first.raw) < 60) == ("aborted", True)
     assert first.usage is not None
     assert first.usage.estimated

@@ -1,4 +1,4 @@
-"""The end of a turn and events that the model has not seen: each is promoted, kept or handed back, and once."""
+"""The end of a turn and events that the model has not seen: each is promoted, kept or returned, once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def decided(**policy: Any) -> SteeredConversation:
 
 
 def fate(live: SteeredConversation, message: str) -> str:
-    """Return what became of an event when the first turn ended."""
+    """Return the fate of an event at the end of the first turn."""
     if message in live.handed_back():
         return "dropped"
     n = next(b.n for b in live.batches() for e in b.entries if getattr(e, "message_id", "") == message)

@@ -1,4 +1,4 @@
-"""The name and the row of an attempt at a state, as its receipt has them."""
+"""The name and the row of an attempt at a state in a receipt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of a turn that ends without one of the model's."""
+"""The answer of a turn that ends without an answer of the model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def worked(*outcomes: Any, plan: Plan | None = None) -> LogBuilder:
     return log
 
 
-def told(log: LogBuilder, *plans: Plan, cause: str = "max_iterations") -> str:
+def answer_of(log: LogBuilder, *plans: Plan, cause: str = "max_iterations") -> str:
     entries = [entry for batch in log.batches for entry in batch.entries]
     return status_answer(entries, plans, turn=log.turn, cause=cause)
 
@@ -40,7 +40,7 @@ def test_it_says_what_was_done_what_is_open_and_what_went_wrong_last():
     log.result(tool="web_tools.web_search", status="error", error={"message": "no\nanswer"}, blocks=())
     plan = log.plan("write a", "write b", "send `it`")
     done = {**plan.status, "1": "done", "2": "failed"}
-    assert told(log, Plan(**{**_fields(plan), "status": done})) == (
+    assert answer_of(log, Plan(**{**_fields(plan), "status": done})) == (
         f"{CAUSES['max_iterations']}\n\n"
         "- 3 rounds, 2 tool calls, 1 of them successful\n"
         "- files:\n"
@@ -62,7 +62,7 @@ def test_a_file_that_was_written_twice_is_named_once_and_many_are_counted():
     for n in [0, *range(FILES_MAX + 2)]:
         log.act(("react.write", {}))
         log.result(tool="react.write", blocks=(log.file(f"{n}.md"),))
-    answer = told(log)
+    answer = answer_of(log)
     assert answer.count("outputs/0.md") == 1
     assert f"outputs/{FILES_MAX}.md" not in answer
     assert "and 2 more" in answer
@@ -70,7 +70,7 @@ def test_a_file_that_was_written_twice_is_named_once_and_many_are_counted():
 
 def test_a_long_plan_is_told_by_its_first_open_steps():
     log = worked()
-    answer = told(log, log.plan(*(f"step {n}" for n in range(STEPS_MAX + 3))))
+    answer = answer_of(log, log.plan(*(f"step {n}" for n in range(STEPS_MAX + 3))))
     assert f"[{STEPS_MAX}]" in answer
     assert f"[{STEPS_MAX + 1}]" not in answer
     assert "and 3 more" in answer
@@ -79,12 +79,12 @@ def test_a_long_plan_is_told_by_its_first_open_steps():
 def test_a_plan_that_this_turn_has_nothing_to_do_with_is_not_told():
     log = worked()
     other = log.plan("old", last_turn_id="turn_before", current=False)
-    assert "plan" not in told(log, other)
+    assert "plan" not in answer_of(log, other)
 
 
 @pytest.mark.parametrize("error", [None, {"code": "tool_timeout"}])
 def test_an_action_of_which_nobody_knows_what_became_is_a_problem(error):
-    answer = told(worked({"status": "unverified", "error": error, "blocks": ()}), cause="violations")
+    answer = answer_of(worked({"status": "unverified", "error": error, "blocks": ()}), cause="violations")
     assert answer.startswith(CAUSES["violations"])
     expected = "tool_timeout" if error else "not known"
     assert f"last problem: react.write: {expected}" in answer.replace("what became of it is ", "")

@@ -1,4 +1,4 @@
-"""The user steers while actions run: what is run, what is not, and every call has its result."""
+"""The user steers while actions run: which ones still run, and every call has its result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = ("test.a", "test.b", "test.c")
 
 
 class Acting(SteeredConversation):
-    """A turn with a round of three tools to run; what happens in one is planned by its name."""
+    """A turn with a round of three tools to run; their events are planned by name."""
 
     def __init__(
         self, *, effect: str = "pure", cancellable: bool = False, log: Any = None, **policy: Any

@@ -62,7 +62,7 @@ def test_a_steer_ends_the_gate_and_is_in_the_first_request() -> None:
 
 
 def crowded(piece: int, happening: Callable[[Conversation], object], *, call: int = 0) -> SmallContext:
-    """Run a turn that gets too long for its budget; something happens in a call that sums its rounds up."""
+    """Run a turn that gets too long for its budget; a function is called during the call that summarises its rounds."""
     conversation = SmallContext(8_000)
     summaries = InterruptedModel()
     summaries.planned[call, piece].append(lambda: happening(conversation))

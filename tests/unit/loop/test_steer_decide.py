@@ -1,4 +1,4 @@
-"""The user steers while the model is asked: what is cut off, what is kept, and what follows."""
+"""The user steers during a model call: the cut, the kept text, and the next steps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIDST = (SPOKEN.index(ANSWER) + len(ANSWER) // 2) // 8
 
 
 def shown(inbox: list[bytes]) -> str:
-    """Return the answer as a listener put it together."""
+    """Return the answer as a listener assembled it."""
     return "".join(frame.text for frame in of(DeltaFrame, inbox) if frame.lane == "answer.0")
 
 
@@ -116,7 +116,7 @@ def test_an_execution_of_before_heeds_nothing() -> None:
     assert live.steered == []
 
 
-# --- while it speaks
+# --- during the generation
 
 
 @pytest.mark.parametrize("piece", [0, 1, PIECES // 2, MIDST, PIECES - 1])
@@ -255,7 +255,7 @@ def test_a_call_that_fails_when_the_user_has_steered_is_not_tried_again_first() 
 
 
 class LateWatch(MemoryWatch):
-    """Sees a steer when its call is over, as one that looks at an interval may."""
+    """Sees a steer only when its call is over, as a polling watch may."""
 
     requested = False
 
@@ -336,7 +336,7 @@ def test_a_stop_among_steers_counts_and_the_others_are_handed_back(*, stop_first
     assert live.handed_back() == {"s1": "turn_closed" if stop_first else "stopped"}
 
 
-# --- what it costs, and what is known of the cache
+# --- costs and the cache
 
 
 def test_what_the_cut_call_consumed_is_counted() -> None:
@@ -380,11 +380,11 @@ def test_a_cut_does_not_count_as_a_decision_that_broke_the_protocol() -> None:
     assert (live.state.round_retries, live.state.turn_retries) == (1, 1)
 
 
-# --- without a word from the model
+# --- a silent model
 
 
 class Silent:
-    """A model that says nothing until its call is ended; `begin` is called when it was asked."""
+    """A model that returns nothing until its call is ended; `begin` is called at its start."""
 
     def __init__(self, begin: Any) -> None:
         self.ended = threading.Event()

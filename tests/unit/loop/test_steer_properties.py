@@ -1,4 +1,4 @@
-"""Whatever is said whenever: every event ends in one place, every call has a result, and a steered turn ends soon."""
+"""For any messages at any time: every event has one fate, every call a result, and a steered turn ends soon."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ SAYINGS: dict[str, dict[str, Any]] = {
     "stop": {"kind": "stop", "text": ""},
 }
 MOMENTS = 90
-"""A turn of some rounds has about so many."""
+"""About the number of moments in a turn of some rounds."""
 
 
 class Ticking(MemoryLog):
-    """Each put is a moment, before it and behind it."""
+    """Makes two moments of each put: before it and after it."""
 
     def __init__(self, tick: Callable[[], None]) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Ticking(MemoryLog):
 
 
 class TimedConversation(Conversation):
-    """A conversation in which `said` happens at these moments: puts, pieces of a generation, the middle of a tool."""
+    """A conversation in which `said` is sent at these moments: puts, pieces of a generation, the middle of a tool."""
 
     def __init__(self, script: list[str], said: dict[int, str]) -> None:
         self.moment, self.said, self.busy = 0, dict(said), False
@@ -85,7 +85,7 @@ class TimedConversation(Conversation):
         return ToolOutput(blocks=(context.result("test", {"status": "ok"}),))
 
     def tick(self) -> None:
-        if self.busy:  # what is said has moments of its own, which nobody uses
+        if self.busy:  # a sent message has its own moments, which are not used
             return
         self.moment += 1
         if name := self.said.pop(self.moment, ""):
@@ -97,7 +97,7 @@ class TimedConversation(Conversation):
         self.busy = False
 
     def settle(self) -> None:
-        """Run to the end; where the script ends the model answers."""
+        """Run to the end; the model answers when the script ends."""
         while self.machine.queue:
             name, step = self.take()
             self.model.add(*[answered("That is all.")] * ROUNDS)

@@ -1,4 +1,4 @@
-"""One generation from the model's stream to the relay: what is told of lanes, and when the call is ended early."""
+"""One generation from the model's stream to the relay: the events of lanes, and the early end of a call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECOND = said({"action": "complete", "final_answer": "Never shown."}, thinking="
 
 
 class HeardGeneration:
-    """A round of a conversation, with somebody who listens to the relay."""
+    """A round of a conversation, with a listener at the relay."""
 
     def __init__(self, *script: Any, **rules: Any) -> None:
         self.conversation = Conversation()
@@ -61,7 +61,7 @@ class HeardGeneration:
         return listen(attempt, request, rules, began=conversation.ports.clock.now())
 
     def pushed(self) -> list[tuple[str, str]]:
-        """Return what went out of the stream, lane and text, in the order in which it did."""
+        """Return the sent pieces of the stream, lane and text, in order."""
         return [(frame.lane, frame.text) for frame in of(DeltaFrame, self.inbox)]
 
     def texts(self) -> dict[str, str]:
@@ -71,18 +71,18 @@ class HeardGeneration:
         found.pop(CONTROL_LANE, None)
         return found
 
-    def told(self) -> list[LaneOpened | LaneClosed]:
+    def announced(self) -> list[LaneOpened | LaneClosed]:
         lines = "".join(text for lane, text in self.pushed() if lane == CONTROL_LANE).splitlines()
         return [msgspec.json.decode(line, type=LaneOpened | LaneClosed) for line in lines]
 
     def ends(self) -> dict[str, str]:
-        return {event.lane: event.aborted for event in self.told() if isinstance(event, LaneClosed)}
+        return {event.lane: event.aborted for event in self.announced() if isinstance(event, LaneClosed)}
 
     def check(self) -> None:
-        """Assert that every lane was told before its text, and its end with its length."""
-        texts, told = self.texts(), self.told()
-        opened = [event.lane for event in told if isinstance(event, LaneOpened)]
-        closed = {event.lane: event.chars for event in told if isinstance(event, LaneClosed)}
+        """Assert that every lane was announced before its text, and its end with its length."""
+        texts, events = self.texts(), self.announced()
+        opened = [event.lane for event in events if isinstance(event, LaneOpened)]
+        closed = {event.lane: event.chars for event in events if isinstance(event, LaneClosed)}
         assert sorted(opened) == sorted(closed) == sorted(texts)
         assert closed == {lane: len(text) for lane, text in texts.items()}
         known: set[str] = set()
@@ -192,11 +192,11 @@ def test_a_tolerant_round_reads_on() -> None:
 
 def test_what_is_under_way_when_the_call_is_ended_is_not_read() -> None:
     class Late(MemoryModelClient):
-        """Its connection still brings pieces after the abort."""
+        """Its connection still delivers pieces after the abort."""
 
         def stream(self, request: ModelRequest) -> Any:
             running = super().stream(request)
-            running.abort = lambda: None  # type: ignore[method-assign]  # as if it came too late
+            running.abort = lambda: None  # type: ignore[method-assign]  # as if it were too late
             return running
 
     generation = HeardGeneration()

@@ -1,4 +1,4 @@
-"""The loop hears what the tests of the protocol play: the same lanes, the same transcript, the same end."""
+"""The loop streams the vectors of the protocol's tests: the same lanes, the same transcript, the same end."""
 
 from __future__ import annotations
 

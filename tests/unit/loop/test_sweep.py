@@ -14,7 +14,7 @@ from tests.support.generation import answered, called
 
 
 class SickMachine:
-    """Does not answer when asked for one execution."""
+    """Does not answer for one execution."""
 
     def __init__(self, machine: Any, sick: str) -> None:
         self._machine = machine
@@ -49,7 +49,7 @@ def opened(*script: str, **policy: Any) -> Conversation:
 
 
 def die(conversation: Conversation) -> None:
-    """End the execution of the open turn without a word."""
+    """End the execution of the open turn silently."""
     conversation.machine.end(execution_name(LANE, conversation.state.epoch))
 
 
@@ -147,15 +147,15 @@ def test_a_stale_mark_of_an_idle_lane_is_cleared() -> None:
     assert conversation.log.open_lanes(before="9999") == []
 
 
-@pytest.mark.parametrize("behind", [0, 2])
-def test_what_a_close_left_undone_is_done_by_the_sweep_that_meets_its_mark(behind: int) -> None:
+@pytest.mark.parametrize("later", [0, 2])
+def test_what_a_close_left_undone_is_done_by_the_sweep_that_meets_its_mark(later: int) -> None:
     conversation = opened(answered("done"))
     conversation.decide()
     last = conversation.now()
     with pytest.raises(DependencyError):
         close(replace(conversation.ports, log=NoListing(conversation.log)), last)
     conversation.machine.end(execution_name(LANE, last.epoch))
-    for number in range(behind):
+    for number in range(later):
         conversation.send("by the way", id=f"e{number}", kind="alert")
     inbox = conversation.listen()
     conversation.clock.pause(conversation.ports.policy.absent_after_s)
@@ -172,13 +172,13 @@ def test_an_end_that_is_told_again_has_its_whole_answer_however_long() -> None:
     conversation.run()
     inbox = conversation.listen()
     sweep_lane(conversation.ports, LANE)
-    told = [
+    answers = [
         event.data["answer"]
         for _, events in durable(inbox)
         for event in events
         if event.type == "chat.complete"
     ]
-    assert told == [text]
+    assert answers == [text]
 
 
 def test_two_sweepers_at_once_take_a_turn_over_once() -> None:

@@ -1,4 +1,4 @@
-"""Many turns without an owner: the sweep within its time and the machine's quotas, and with the living beside them."""
+"""Many turns without an owner: the sweep keeps its time and the machine's quotas, with live turns among them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_listed_turn_beyond_its_deadline_is_stopped_and_taken_over():
 
 
 class SlowMachine(QuotaMachine):
-    """Each question takes it a second."""
+    """Takes a second for each request."""
 
     def status(self, name: str) -> Any:
         self._clock.pause(1)
@@ -82,7 +82,7 @@ def test_a_sweep_ends_in_time_says_what_is_left_and_the_next_ones_reach_it():
 
 
 class Hopeless(QuotaMachine):
-    """Answers no question, and remembers about whom it was asked."""
+    """Answers no request, and records the executions that were requested."""
 
     def __init__(self, clock: Any) -> None:
         super().__init__(clock)

@@ -1,4 +1,4 @@
-"""The stage before the first round, and titles."""
+"""The gate before the first round, and titles."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_turn_that_fails_names_nothing():
 
 
 class Interrupted(MemoryModelClient):
-    """The user names the conversation while the first call is under way."""
+    """The user names the conversation during the first call."""
 
     def __init__(self, conversation: Conversation, *script: str) -> None:
         super().__init__(*script)
@@ -258,8 +258,8 @@ def test_a_title_that_the_model_made_meanwhile_does_not_replace_the_users():
     conversation.model.assert_read()
     assert [named.title for named in conversation.entries(Titled)] == ["Mine", "Mine"]
     assert title(conversation) == conversation.timeline().title == "Mine"
-    told = [event for _, events in durable(inbox) for event in events]
-    assert [one.data["title"] for one in told if one.type == "chat.conversation.title"][1:] == [
+    sent = [event for _, events in durable(inbox) for event in events]
+    assert [one.data["title"] for one in sent if one.type == "chat.conversation.title"][1:] == [
         "Mine",
         "Mine",
     ]

@@ -1,4 +1,4 @@
-"""What a tool that the model calls in a round has of its deployment: settings, secrets, and the model."""
+"""Services of a deployment for a tool that the model calls in a round: settings, secrets, and the model."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +46,7 @@ def folder(tmp_path):
 
 
 def app_of(read, *, folder="", model=None):
-    """Return an app whose agent has one tool of its own; its result is what `read` finds in its context."""
+    """Return an app whose agent has one tool; its result is what `read` finds in its context."""
 
     def run(context):
         found = read(context)
@@ -86,7 +86,7 @@ def job_of(artifacts):
 
 
 def call_in_program(app):
-    """Return what the tool finds when a program calls it."""
+    """Return the tool's result when a program calls it."""
     return ProgramBackends(app).tool_host(job_of(app.ports.artifacts)).call(CALL, {})
 
 
@@ -136,13 +136,13 @@ def test_the_turn_pays_for_what_the_tools_of_its_programs_ask():
 
 
 def test_a_tool_gets_the_address_of_a_file_of_its_conversation_and_of_no_other():
-    told = {}
+    seen = {}
 
     def host(context):
-        told["url"] = context.artifact_url(f"fi:{context.turn}.outputs/a.md", ttl_s=60)
+        seen["url"] = context.artifact_url(f"fi:{context.turn}.outputs/a.md", ttl_s=60)
         with pytest.raises(ToolError) as caught:
             context.artifact_url(f"fi:{context.turn}.outputs/b.md")
-        told["code"] = caught.value.reason
+        seen["code"] = caught.value.reason
         with pytest.raises(PathError):
             context.artifact_url("fi:../../a.md")
 
@@ -152,18 +152,18 @@ def test_a_tool_gets_the_address_of_a_file_of_its_conversation_and_of_no_other()
     conversation.agent = replace(app.agent, registry=Registry([WRITE_TOOL, app.agent.registry.find(CALL)]))
     conversation.send()
     conversation.run()
-    data, form = conversation.ports.grants.fetch(ObjectGrant(url=told["url"]))
+    data, form = conversation.ports.grants.fetch(ObjectGrant(url=seen["url"]))
     assert (data, form.disposition.partition(";")[0]) == (b"# A", "attachment")
-    assert told["code"] == "not_found"
+    assert seen["code"] == "not_found"
 
 
 def test_an_internal_file_has_no_address():
-    told = []
+    seen = []
 
     def host(context):
         with pytest.raises(ToolError) as caught:
             context.artifact_url(f"fi:{context.turn}.outputs/a.md")
-        told.append(caught.value.reason)
+        seen.append(caught.value.reason)
 
     write = {"path": "outputs/a.md", "channel": "internal", "content": "# A", "kind": "file"}
     app = app_of(host)
@@ -171,7 +171,7 @@ def test_an_internal_file_has_no_address():
     conversation.agent = replace(app.agent, registry=Registry([WRITE_TOOL, app.agent.registry.find(CALL)]))
     conversation.send()
     conversation.run()
-    assert told == ["not_found"]
+    assert seen == ["not_found"]
 
 
 def test_the_address_of_a_file_lives_no_longer_than_a_signature_may():
@@ -197,11 +197,11 @@ def test_a_tool_of_a_round_searches_the_memory_and_one_of_a_program_does_not():
 
 
 def test_a_secret_reaches_the_tool_of_a_round_and_no_place_beside_it(folder, caplog):
-    told = []
-    app = app_of(lambda context: told.append(context.secrets.get_secret("crm.token")), folder=folder)
+    seen = []
+    app = app_of(lambda context: seen.append(context.secrets.get_secret("crm.token")), folder=folder)
     with caplog.at_level("DEBUG"):
         conversation = call(app)
-    assert told == [SECRET]
+    assert seen == [SECRET]
     batches = b"".join(encode_batch(batch) for batch in conversation.batches())
     records = "".join(str(vars(record)) for record in caplog.records)
     requests = str(conversation.model.requests)

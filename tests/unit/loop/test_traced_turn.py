@@ -1,4 +1,4 @@
-"""The spans of a turn: one trace, whoever worked on it, and no text unless it is asked for."""
+"""The spans of a turn: one trace over all its processes, and no text unless it is requested."""
 
 import subprocess
 import sys
@@ -135,7 +135,7 @@ def test_a_turn_that_is_taken_over_goes_on_in_the_same_trace_and_ends_it_once() 
 
 
 class Dead(MemoryTraces):
-    """Where the process ends before its spans are sent."""
+    """A process that ends before its spans are sent."""
 
     def send(self, spans) -> None:
         raise KilledError

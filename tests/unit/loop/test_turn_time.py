@@ -1,4 +1,4 @@
-"""Where the time of a turn goes: each of its parts is measured, and together they are the turn's time."""
+"""The time of a turn: each of its parts is measured, and their sum is the turn's time."""
 
 from __future__ import annotations
 

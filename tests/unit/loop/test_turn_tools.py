@@ -1,4 +1,4 @@
-"""The remote tools of a turn: when they are listed, how long they stay the same, and what a change costs."""
+"""The remote tools of a turn: the time of their listing, its lifetime, and the cost of a change."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RemoteConversation(Conversation):
         self.build(ttl_s)
 
     def build(self, ttl_s: float = 600) -> None:
-        """Make the agent, as a process does that has just begun."""
+        """Make the agent, as in a new process."""
         self.agent = build_agent(
             ReadCaps(), parts=Parts(tools_module=MODULE), remote=RemoteRules(ttl_s=ttl_s)
         )
@@ -137,7 +137,7 @@ def test_a_turn_keeps_its_list_whatever_the_server_offers_meanwhile() -> None:
     conversation.decide()
     conversation.crm.tools = (FIND,)
     conversation.clock.pause(3000)
-    conversation.build()  # another process, which remembers nothing
+    conversation.build()  # another process without a cache
     conversation.act()
     conversation.decide()
     first, second = conversation.systems()

@@ -1,4 +1,4 @@
-"""The walk through the graph without a state machine, held against the machine's own definition."""
+"""The course of a turn without a state machine, compared with the machine's own definition."""
 
 import pytest
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ WORDS = ["decide", "act", "prepare", "close", "wait", "done", "stop", "execute",
 
 
 def chosen(state, word):
-    """Return where the rendered machine goes from a state that answered a word."""
+    """Return the rendered machine's next state after a state that returned a route."""
     target = MACHINE[state]["Next"]
     if MACHINE[target]["Type"] != "Choice":
         return target

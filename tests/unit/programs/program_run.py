@@ -1,4 +1,4 @@
-"""One run as its parts see it: a request, files in a spool, and what the backend says of them."""
+"""One run for tests of its parts: a request, files in a spool, and the backend's report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LANE = Lane(tenant="acme", project="support", conversation="c-1")
 
 
 def promised(*files: str | dict[str, Any]) -> tuple[ContractFile, ...]:
-    """Return the contract of files that are named, or described whole."""
+    """Return the contract of files, given by name or by a full description."""
     items = [
         {"filename": one, "description": f"about {one}"} if isinstance(one, str) else one for one in files
     ]
@@ -45,7 +45,7 @@ def at(name: str) -> str:
 
 @dataclass
 class ProgramRun:
-    """Let a program leave files, then judge them."""
+    """Let a program write files, then validate them."""
 
     spool: Path
     contract: tuple[ContractFile, ...] = ()

@@ -217,23 +217,23 @@ def test_a_method_that_cannot_be_inflated_piece_by_piece_is_unreadable(codes, me
     assert codes(zipped_list([("a", b"x")], method), ZIP) == ["archive_unreadable"]
 
 
-def covered(before=b"", between=b"", behind=b"", last=b""):
-    """Return a zip of one member with more in the file than that, and all offsets true."""
+def covered(before=b"", between=b"", after=b"", last=b""):
+    """Return a zip of one member with additional bytes in the file, and correct offsets."""
     body = bytearray(zipped(a=b"x"))
     at, end = body.index(b"PK\1\2"), body.rindex(b"PK\5\6")
     struct.pack_into("<I", body, at + 42, len(before))
     struct.pack_into("<I", body, end + 16, len(before) + at + len(between))
-    return before + bytes(body[:at]) + between + bytes(body[at:end]) + behind + bytes(body[end:]) + last
+    return before + bytes(body[:at]) + between + bytes(body[at:end]) + after + bytes(body[end:]) + last
 
 
 class Pipe(io.BytesIO):
-    """A target that a zip is written to from its beginning to its end."""
+    """A target to which a zip is written sequentially."""
 
     def tell(self):
         raise io.UnsupportedOperation
 
 
-@pytest.mark.parametrize("part", ["before", "between", "behind", "last"])
+@pytest.mark.parametrize("part", ["before", "between", "after", "last"])
 @pytest.mark.parametrize(
     "more", [b"x", b"#!/bin/sh\n", zipped(b=b"y"), b"PK\3\4"], ids=["x", "sh", "zip", "magic"]
 )
@@ -259,8 +259,8 @@ def test_a_zip_whose_directory_leaves_a_member_out_is_unreadable(codes):
     first, second = (found.start() for found in re.finditer(b"PK\1\2", body))
     end = body.rindex(b"PK\5\6")
     for kept in (body[first:second], body[second:end]):
-        told = body[:first] + kept + b"PK\5\6" + struct.pack("<4H2IH", 0, 0, 1, 1, len(kept), first, 0)
-        assert codes(told, ZIP) == ["archive_unreadable"]
+        forged = body[:first] + kept + b"PK\5\6" + struct.pack("<4H2IH", 0, 0, 1, 1, len(kept), first, 0)
+        assert codes(forged, ZIP) == ["archive_unreadable"]
 
 
 def test_a_member_that_states_other_sizes_than_the_directory_makes_a_zip_unreadable(codes):

@@ -134,7 +134,7 @@ def test_what_breaks_outside_the_tool_is_its_failure_too_and_on_record(caplog):
 
 def test_a_refused_call_leaves_nothing_behind_but_its_record():
     class Kept(dict[str, Any]):
-        """A dict that can be watched."""
+        """A dict that can be referenced weakly."""
 
     host, given = make_host(), Kept(kind="tool", code="own")
     found = weakref.ref(given)

@@ -227,7 +227,7 @@ def test_a_workbook_with_one_visible_sheet_is_taken_over(program) -> None:
 
 
 def listing(count: int, *, zip64: bool) -> bytes:
-    """A zip file of `count` parts that are not there; with `zip64` its plain end states ten of them."""
+    """A zip file of `count` parts that do not exist; with `zip64` its plain end states ten of them."""
     entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, 0, 0, 0, 0, 33, 0, 0, 0, 1, *(0,) * 6)
     parts = (entry + b"a") * count
     data = b"PK\3\4" + bytes(26)

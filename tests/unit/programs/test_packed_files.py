@@ -14,7 +14,7 @@ def collected(path: str, body: bytes) -> CollectedFile:
 
 
 def laid_out(folder, bodies):
-    """Put contents into a spool, return it with the files that name them."""
+    """Put contents into a spool; return it with the files that name them."""
     spool = folder / "spool"
     spool.mkdir()
     files = tuple(collected(f"turn_1/outputs/{at}", body) for at, body in enumerate(bodies))
@@ -56,7 +56,7 @@ def test_a_content_with_two_names_is_sent_once(tmp_path, target):
 
 
 @pytest.mark.parametrize(
-    ("pieces", "told"),
+    ("pieces", "message"),
     [
         ([b"onetw"], "end too early"),
         ([], "end too early"),
@@ -65,9 +65,9 @@ def test_a_content_with_two_names_is_sent_once(tmp_path, target):
         ([b"twoone"], "other bytes"),
     ],
 )
-def test_bytes_that_are_not_those_of_the_report_are_refused(tmp_path, target, pieces, told):
+def test_bytes_that_are_not_those_of_the_report_are_refused(tmp_path, target, pieces, message):
     files, _ = laid_out(tmp_path, [b"one", b"two"])
-    with pytest.raises(SandboxError, match=told) as failure:
+    with pytest.raises(SandboxError, match=message) as failure:
         split_files(pieces, files, target)
     assert failure.value.reason == "collect_failed"
 

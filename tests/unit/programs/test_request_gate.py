@@ -179,7 +179,7 @@ def test_parameters_are_bounded_in_number_and_depth(params, fits):
     assert isinstance(verdict, CallRequest) if fits else code(verdict) == "bad_params"
 
 
-# Every flaw a call can have, in the order in which they are looked for.
+# Every flaw that a call can have, in the order of the checks.
 FLAWS: list[tuple[str, dict[str, Any]]] = [
     ("deadline_over", {}),
     ("bad_frame", {"id": None}),
@@ -212,7 +212,7 @@ def test_another_user_is_refused_before_anything_is_read():
 
 
 BROKEN = b'["\xff"]'
-"""JSON as far as its brackets go; whoever builds its text finds out that there is none."""
+"""JSON by its brackets, but with an invalid text, which only a full decoder notices."""
 
 
 def raw(params: bytes, **fields: Any) -> bytes:

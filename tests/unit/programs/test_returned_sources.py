@@ -70,8 +70,8 @@ def test_images_that_the_user_may_see_become_sources_and_no_other_file_does():
 
 
 def test_what_its_tools_brought_keeps_its_numbers_and_what_was_there_is_not_told_again():
-    brought = (page(1), page(2, text="more"), page(3))
-    assert run_sources(envelope(sources=brought), context({1: page(1), 2: page(2)})) == brought[1:]
+    sources = (page(1), page(2, text="more"), page(3))
+    assert run_sources(envelope(sources=sources), context({1: page(1), 2: page(2)})) == sources[1:]
 
 
 def test_a_run_that_brought_all_it_may_still_has_its_images():

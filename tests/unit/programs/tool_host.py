@@ -1,4 +1,4 @@
-"""A run's tools to test with: a host over a small registry, and a conversation with two things in it."""
+"""A run's tools for tests: a host over a small registry, and a conversation with two blocks."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def make_host(
     pool: Callable[[], SourcePool] = SourcePool,
     **context: Any,
 ) -> ToolHost:
-    """Return a host of the tools above and these; it grants all of them unless told otherwise.
+    """Return a host of the tools above and these; by default it grants all of them.
 
     `pool` is asked for every call's sources.
     """

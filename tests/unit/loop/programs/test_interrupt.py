@@ -1,4 +1,4 @@
-"""A steer while a program runs: it ends, wherever it is, and one that has not begun never will."""
+"""A steer while a program runs: the program ends in every placement, and one that has not begun never will."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_a_steer_that_comes_while_the_run_is_handed_over_launches_nothing(conver
     hand_over = conversation.tasks.hand_over
 
     def steered(*args, **fields):
-        steer(conversation)  # and there is no row yet that would tell of a task
+        steer(conversation)  # before there is a row of the task
         return hand_over(*args, **fields)
 
     monkeypatch.setattr(conversation.tasks, "hand_over", steered)
@@ -215,7 +215,7 @@ def test_a_task_that_is_not_listed_yet_finds_no_handover(conversation):
 
 
 def failed_after(conversation, step):
-    """Let the task come up that was being started, and its own end end the state."""
+    """Let the task that was being started come up, and end the state with its own end."""
     conversation.tasks.waiting.add("late")
     late = Started(conversation, step.launch, "late")
     with pytest.raises(Exception, match="no such handover"):

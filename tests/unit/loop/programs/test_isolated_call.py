@@ -1,4 +1,4 @@
-"""The call of an isolated tool in a round: a program of one call, and a result of its own."""
+"""The call of an isolated tool in a round: a program of one call, and its own result."""
 
 import hashlib
 import json

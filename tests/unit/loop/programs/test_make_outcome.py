@@ -1,4 +1,4 @@
-"""What the model is told of a run that left nothing, and how little of the account."""
+"""The message for the model about a run without an outcome, which reveals little of the account."""
 
 import pytest
 from hypothesis import given

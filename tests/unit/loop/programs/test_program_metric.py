@@ -1,4 +1,4 @@
-"""What is counted of a program: once for each run that is settled, and whose fault its end was."""
+"""The metrics of a program: counted once for each settled run, by the cause of its end."""
 
 import pytest
 

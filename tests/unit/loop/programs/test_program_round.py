@@ -1,4 +1,4 @@
-"""A program's way through the loop: launched once, settled by what its run left behind, whoever dies on the way."""
+"""A program in the loop: launched once, and settled by the objects of its run, even if a process dies on the way."""
 
 import hashlib
 import json
@@ -173,7 +173,7 @@ def test_a_run_that_began_and_left_nothing_is_not_called_done(error, status, cod
     play, step = opened(coded(HELLO, "a.txt"))
     launched = play.act(step)
     call = play.state.running
-    assert claim_run(play.ports.artifacts, LANE, play.state.turn, call, "somebody")
+    assert claim_run(play.ports.artifacts, LANE, play.state.turn, call, "another")
     play.act(launched.__class__(**{**vars_of(launched), "error": {"Error": error}}))
     assert (result(play).status, result(play).error["code"]) == (status, code)
 
@@ -260,14 +260,14 @@ def test_clients_see_the_program_start_and_end_and_what_its_tools_said():
         "code_exec.status",
     ]
     assert "chat.files" in kinds
-    told = [event for _, events in durable(inbox) for event in events]
-    stands = [event.data for event in told if event.type == "code_exec.status"]
-    assert [(data["status"], list(data.get("timings") or ())) for data in stands] == [
+    sent = [event for _, events in durable(inbox) for event in events]
+    statuses = [event.data for event in sent if event.type == "code_exec.status"]
+    assert [(data["status"], list(data.get("timings") or ())) for data in statuses] == [
         ("gen", ["codegen"]),
         ("exec", []),
         ("done", ["exec", "start", "collect"]),
     ]
-    (log,) = [event for event in told if event.type == "code_exec.log"]
+    (log,) = [event for event in sent if event.type == "code_exec.log"]
     assert log.data == {"execution_id": result(play).call_id, "text": "hello\n", "log_bytes": 6}
 
 

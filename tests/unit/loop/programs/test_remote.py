@@ -1,4 +1,4 @@
-"""What a task is handed: names in the state, a way to the parcel in the secret, rights to single objects in the parcel."""
+"""The handover to a task: names in the state, the parcel's location in the secret, rights to objects in the parcel."""
 
 import dataclasses
 
@@ -102,17 +102,17 @@ def test_what_a_task_s_tools_need_of_secrets_is_read_when_the_task_is_handed_its
 
 
 @pytest.mark.parametrize(
-    ("refusal", "told"),
+    ("refusal", "reported"),
     [
         (DependencyError("no room"), ("TaskNotStarted", "no room")),
         (SteplineError("not allowed"), ("TaskRefused", "not allowed")),
     ],
 )
-def test_a_task_that_is_not_started_ends_the_wait_and_says_whether_to_try_again(play, step, refusal, told):
+def test_a_task_that_is_not_started_ends_the_wait_and_says_whether_to_try_again(play, step, refusal, log):
     play.tasks.refusals.append(refusal)
     play.tasks.waiting |= {"first", "second"}
     start_task(play.ports, step, "first")
-    assert play.tasks.ended == {"first": told}
+    assert play.tasks.ended == {"first": log}
     assert play.tasks.tasks == {}
     start_task(play.ports, replace(step, attempt=1), "second")
     ((name, task),) = play.tasks.tasks.items()
@@ -130,7 +130,7 @@ def test_a_step_that_leaves_the_state_carries_no_launch(play, step):
 
 
 def settled(play):
-    """Return the error of the program's result, and whether anything is left once the sweeper has been there."""
+    """Return the error of the program's result, and whether anything is left after the sweep."""
     (error,) = [entry.error for entry in play.entries(Resulted) if entry.program]
     play.sweep()
     return error["code"], play.left()
@@ -187,31 +187,31 @@ def lost(*_, **__):
 
 def wrote(*names):
     """Return a conversation whose calls wrote these files, one each, oldest first, and the files as a workspace."""
-    told = LogBuilder()
-    told.message("write")
-    told.act(*(("react.write", {"path": name}) for name in names))
+    log = LogBuilder()
+    log.message("write")
+    log.act(*(("react.write", {"path": name}) for name in names))
     for name in names:
-        told.result(blocks=(told.file(name, key=f"out/{name}"),))
-    return told, tuple(
+        log.result(blocks=(log.file(name, key=f"out/{name}"),))
+    return log, tuple(
         WorkFile(
-            path=f"{told.turn}/outputs/{name}", key=f"out/{name}", sha256="", size_bytes=1, mime="text/plain"
+            path=f"{log.turn}/outputs/{name}", key=f"out/{name}", sha256="", size_bytes=1, mime="text/plain"
         )
         for name in names
     )
 
 
 def test_a_run_may_read_its_files_and_the_newest_artifacts_first(monkeypatch, request_of):
-    told, files = wrote("a", "b", "c", "d")
+    log, files = wrote("a", "b", "c", "d")
     monkeypatch.setattr(launch_module, "READS_MAX", 2)
-    keys = readable_keys(told.timeline(), replace(request_of, files=files[:1]))
+    keys = readable_keys(log.timeline(), replace(request_of, files=files[:1]))
     assert keys == ("out/a", "out/d", "out/c")
 
 
 def test_an_artifact_that_is_named_twice_is_granted_once(request_of):
-    told, files = wrote("a", "b")
-    told.act(("react.write", {"path": "a"}))
-    told.result(blocks=(told.file("a", key="out/a"),))
-    assert readable_keys(told.timeline(), replace(request_of, files=files)) == ("out/a", "out/b")
+    log, files = wrote("a", "b")
+    log.act(("react.write", {"path": "a"}))
+    log.result(blocks=(log.file("a", key="out/a"),))
+    assert readable_keys(log.timeline(), replace(request_of, files=files)) == ("out/a", "out/b")
 
 
 @pytest.fixture

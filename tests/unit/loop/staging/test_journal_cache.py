@@ -1,4 +1,4 @@
-"""What a cache promises of a request in the layout `journal`, and what of it the next request missed."""
+"""The tokens that a cache promises of a request in the layout `journal`, and those that the next request missed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WHOLE = Usage(cache_write_5m_tokens=10_000, output_tokens=9)
 
 
 def bust_of(conversation: JournalConversation, usage: Usage) -> Bust | None:
-    """Run a round that the provider counts; return what it missed."""
+    """Run a round with the provider's counts; return the missed tokens."""
     conversation.asked(script=Say(text=NOTHING, usage=usage))
     bust: Bust | None = conversation.entries(Decided)[-1].bust
     return bust

@@ -1,4 +1,4 @@
-"""What the journal shows of contents: rows of the pool by their numbers, and of an artifact the beginning until it is asked for."""
+"""Contents in the journal: rows of the pool by their numbers, and the beginning of an artifact until it is requested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEARCH, LONG = "test.search", "It rained. " * 2_000
 
 
 def search(context: ToolContext) -> ToolOutput:
-    """Find two pages, and say much."""
+    """Find two pages, and return a long text."""
     pages = [
         Source(title=name, url=f"https://a.example/{name}", text=f"All about {name}.")
         for name in ("otters", "herons")
@@ -27,7 +27,7 @@ def search(context: ToolContext) -> ToolOutput:
 
 
 def searched(*show: str) -> JournalConversation:
-    """Return a conversation that has searched, and that asked for something in the round behind."""
+    """Return a conversation that has searched, and has requested content in the round after that."""
     conversation = JournalConversation()
     registry = conversation.agent.registry
     own = [registry.find(spec.tool_id) for spec in registry.specs]

@@ -1,4 +1,4 @@
-"""Rounds in the layout `journal` whose process dies, or whose store does not answer, and what their budget is estimated at."""
+"""Rounds in the layout `journal` whose process dies, or whose store does not answer, and the estimate of their budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds in the layout `journal`: what a decision stages is in the next request of the turn, and in no other."""
+"""Rounds in the layout `journal`: staged contents are in the next request of the turn, and in no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools of MCP servers in the layout `journal`: they stand in block B of the turn that listed them."""
+"""The tools of MCP servers in the layout `journal`: they are in block B of the turn that listed them."""
 
 from __future__ import annotations
 
