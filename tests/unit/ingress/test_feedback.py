@@ -181,7 +181,7 @@ def test_a_machine_that_is_not_sure_or_says_nothing_is_refused() -> None:
         ({"text": "x" * (FEEDBACK_CHARS + 1)}, LimitError, "limit_exceeded"),
         ({"given_at": "yesterday"}, InputError, "bad_message"),
     ],
-    ids=["stranger", "no conversation", "no turn", "nobody's turn", "too long", "no time"],
+    ids=["stranger", "no conversation", "no turn", "unnamed turn", "too long", "no time"],
 )
 def test_what_cannot_be_taken_is_refused(fields: dict[str, Any], error: type[Any], code: str) -> None:
     with pytest.raises(error) as refused:

@@ -108,11 +108,13 @@ def test_what_a_task_s_tools_need_of_secrets_is_read_when_the_task_is_handed_its
         (SteplineError("not allowed"), ("TaskRefused", "not allowed")),
     ],
 )
-def test_a_task_that_is_not_started_ends_the_wait_and_says_whether_to_try_again(play, step, refusal, log):
+def test_a_task_that_is_not_started_ends_the_wait_and_says_whether_to_try_again(
+    play, step, refusal, reported
+):
     play.tasks.refusals.append(refusal)
     play.tasks.waiting |= {"first", "second"}
     start_task(play.ports, step, "first")
-    assert play.tasks.ended == {"first": log}
+    assert play.tasks.ended == {"first": reported}
     assert play.tasks.tasks == {}
     start_task(play.ports, replace(step, attempt=1), "second")
     ((name, task),) = play.tasks.tasks.items()

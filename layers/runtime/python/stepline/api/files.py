@@ -80,7 +80,7 @@ def list_files(call: Call[FileQuery, None]) -> FileList:
     turns = [turn for turn in timeline.turns if query.turn in ("", turn)]
     if query.after:
         if query.after not in turns:
-            raise InputError("this is no cursor of this list", code="bad_cursor")
+            raise InputError("this cursor does not belong to this list", code="bad_cursor")
         turns = turns[: turns.index(query.after)]
     rows: list[FileRow] = []
     looked_at = 0
@@ -97,9 +97,9 @@ def create_link(call: Call[Nothing, LinkRequest]) -> FileLink:
     try:
         path = parse_path(call.body.path)
     except PathError as error:
-        raise InputError(f"this is no path: {error}", code="bad_path") from error
+        raise InputError(f"this is not a path: {error}", code="bad_path") from error
     if not isinstance(path, FilePath | AttachmentPath):
-        raise InputError("this is the path of no file", code="bad_path")
+        raise InputError("this is not the path of a file", code="bad_path")
     file = find_file(call, path)
     return FileLink(
         url=link_to(call, file, call.body.disposition),

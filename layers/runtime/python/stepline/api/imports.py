@@ -76,14 +76,14 @@ def move_in(call: Call[Nothing, ImportRequest]) -> ImportStatus:
 def _read_documents(body: ImportRequest) -> tuple[Document, ...]:
     """Return the documents of a body. Raises InputError, LimitError `import_too_large`."""
     if body.packed and body.documents:
-        raise InputError("documents are sent as they are, or packed", code="import_not_packed")
+        raise InputError("send the documents either plain or packed", code="import_not_packed")
     texts = _unpack(body.packed) if body.packed else [msgspec.json.encode(one) for one in body.documents]
     return tuple(read_document(text, f"documents[{at}]") for at, text in enumerate(texts))
 
 
 def _unpack(packed: str) -> list[bytes]:
     """Return the JSON of each packed document. Raises InputError `import_not_packed`; LimitError `import_too_large`."""
-    refused = InputError("what is packed is no JSON array in gzip and Base64", code="import_not_packed")
+    refused = InputError("`packed` is not a JSON array in gzip and Base64", code="import_not_packed")
     try:
         reader = zlib.decompressobj(_GZIP)
         text = reader.decompress(b64decode(packed, validate=True), UNPACKED_BYTES)

@@ -190,7 +190,7 @@ def search_project(call: Call[Nothing, SearchRequest]) -> SearchAnswer:
         raise NotFoundError("no such project")
     named = body.scope == "conversation"
     if named and not body.conversation_id:
-        raise InputError("a search of one conversation names it: `conversation_id`", code="bad_conversation")
+        raise InputError("a search of one conversation needs its `conversation_id`", code="bad_conversation")
     asked = _MemorySearch(
         text=body.query,
         conversation=body.conversation_id if named else "",

@@ -107,7 +107,7 @@ class Router:
                 allowed.append(endpoint.method)
         if allowed:
             raise InputError(
-                "this address has other methods",
+                "this address does not support the method",
                 code="method_not_allowed",
                 allow=", ".join(sorted(set(allowed))),
             )
@@ -160,7 +160,7 @@ def _read_query(endpoint: Endpoint, query: Mapping[str, str]) -> Any:
     try:
         return msgspec.convert(dict(query), endpoint.query, strict=False)
     except msgspec.ValidationError as error:
-        raise InputError(f"the query is not valid: {error}") from error
+        raise InputError(f"invalid query: {error}") from error
 
 
 def _read_body(endpoint: Endpoint, request: Request) -> Any:
@@ -174,7 +174,7 @@ def _read_body(endpoint: Endpoint, request: Request) -> Any:
     try:
         return msgspec.json.decode(request.body, type=endpoint.body)
     except msgspec.MsgspecError as error:
-        raise InputError(f"the body is not valid: {error}") from error
+        raise InputError(f"invalid body: {error}") from error
 
 
 def _read_key(headers: Mapping[str, str]) -> str:
@@ -182,7 +182,7 @@ def _read_key(headers: Mapping[str, str]) -> str:
     if key is None:
         return ""
     if not KEY.fullmatch(key):
-        raise InputError("an idempotency key has 1 to 128 printable characters")
+        raise InputError("an idempotency key must have 1 to 128 printable characters")
     return key
 
 

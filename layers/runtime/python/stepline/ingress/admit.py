@@ -126,10 +126,10 @@ def admit(
     def again(n: int) -> Batch:
         found = journal.get(n)
         if found is None:
-            raise UnknownOutcome("a message row names a batch that is not there", n=n)
+            raise UnknownOutcome("a message row names a batch that does not exist", n=n)
         check_owner(found, arrival.user)
         if admitted_event(found) is None or event_of(found).source != arrival.source:
-            raise InputError("another source has sent an event of this id", code="message_id_taken")
+            raise InputError("another source has sent an event with this id", code="message_id_taken")
         return found
 
     batch = journal.commit(plan, on_duplicate=again)
@@ -257,7 +257,7 @@ def choose_bundle(ports: Ports, arrival: Arrival, tail: Batch) -> str:
             code="another_bundle",
         )
     if bundle and bundle not in ports.bundles:
-        raise InputError("there is no bundle of this name here", code="unknown_bundle")
+        raise InputError("this stage has no bundle of this name", code="unknown_bundle")
     return bundle
 
 

@@ -90,16 +90,16 @@ def answer_request(
             return _allowed(ports, lane, answer, allowed, _draft(ports, answer, tail, asked))
         said = ports.log.admitted(lane, answer.message_id)  # this answer, sent again
         if said is None:
-            raise InputError("no approval of this call is awaited", code="approval_not_pending")
+            raise InputError("no approval of this call is pending", code="approval_not_pending")
         return again(said)
 
     def again(n: int) -> Batch:
         found = journal.get(n)
         if found is None:
-            raise UnknownOutcome("a message row names a batch that is not there", n=n)
+            raise UnknownOutcome("a message row names a batch that does not exist", n=n)
         check_owner(found, answer.user)
         if not any(_is_said(entry, answer) for entry in found.entries):
-            raise InputError("this id is another message's", code="message_id_taken")
+            raise InputError("this id belongs to another message", code="message_id_taken")
         return found
 
     batch = journal.commit(plan, on_duplicate=again)

@@ -144,14 +144,14 @@ def _delete_conversations(ports: Ports, erasure: UserErasure, until_s: float) ->
         for row in rows:
             if ports.clock.monotonic_s() >= until_s:
                 return deleted, False
-            if row.started_at <= erasure.asked_at and _lives(ports, row.lane):
+            if row.started_at <= erasure.asked_at and _is_alive(ports, row.lane):
                 deleted += _delete(ports, row.lane, erasure.user)
         if len(rows) < ROWS_AT_ONCE:
             return deleted, True
         after = rows[-1].place
 
 
-def _lives(ports: Ports, lane: Lane) -> bool:
+def _is_alive(ports: Ports, lane: Lane) -> bool:
     """Return True unless the conversation was deleted: the listing may not show that yet."""
     return ports.erasure is None or ports.erasure.tombstone(lane) is None
 
@@ -179,7 +179,7 @@ def _erase_person(desk: ErasurePorts, erasure: UserErasure) -> None:
     ports.tickets.void(*whose)
     if erasure.by_admin:
         _forget_account(ports, Scope(tenant=erasure.tenant, project=erasure.project, user=erasure.user))
-    notice = encode_frame(ErrorFrame(code=ERASED, message="What was kept of you here was erased."))
+    notice = encode_frame(ErrorFrame(code=ERASED, message="Your data here was erased."))
     for connection in ports.subscriptions.connections(*whose):
         _end_connection(ports, connection, notice)
 

@@ -69,7 +69,7 @@ def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
     is_reactive(arrival.kind, arrival.reactive)
     payload = dict(arrival.payload)
     if arrival.text and "text" in payload:
-        raise InputError("an event has one text, of its own or in its payload", code="bad_event")
+        raise InputError("an event has one text: its own, or one in its payload", code="bad_event")
     text = payload.pop("text", arrival.text)
     _check_text(ports, text)
     _check_zone(ports, arrival.timezone)
@@ -157,7 +157,7 @@ def _size_bytes(text: str) -> int:
     try:
         return len(text.encode())
     except UnicodeEncodeError as error:
-        raise InputError("half of a surrogate pair is no text", code="bad_event") from error
+        raise InputError("half of a surrogate pair is not valid text", code="bad_event") from error
 
 
 def _check_kind(arrival: Arrival, text: str, payload: Mapping[str, Any]) -> None:
@@ -209,12 +209,12 @@ def _uploaded(ports: Ports, lane: Lane, user: str, upload_id: str) -> Attachment
         return upload.file
     if upload.code == "upload_expired" or upload.has_expired(ports.clock.now().timestamp()):
         raise InputError(
-            f"nothing was posted in time for upload {upload_id}; begin another one", code="upload_expired"
+            f"no file was posted in time for upload {upload_id}; begin another one", code="upload_expired"
         )
     if upload.state == "refused":
         raise InputError(f"upload {upload_id} was refused: {upload.message}", code="attachment_rejected")
     raise InputError(
-        f"upload {upload_id} is not judged yet; send the message again",
+        f"upload {upload_id} is not checked yet; send the message again",
         code="upload_pending",
         retry_after_s=PENDING_S,
     )
@@ -223,6 +223,6 @@ def _uploaded(ports: Ports, lane: Lane, user: str, upload_id: str) -> Attachment
 def _check_stored(ports: Ports, lane: Lane, attachment: Attachment) -> None:
     size_bytes = ports.artifacts.size(attachment_key(lane, attachment.sha256))
     if size_bytes is None:
-        raise InputError("nothing is stored under an attachment's name", code="attachment_missing")
+        raise InputError("no file is stored under the name of an attachment", code="attachment_missing")
     if size_bytes != attachment.size_bytes:
-        raise InputError("what is stored has another size than the attachment says", code="bad_attachment")
+        raise InputError("the stored file does not have the size of the attachment", code="bad_attachment")

@@ -107,10 +107,10 @@ def _find_stated(journal: Journal, asked: Feedback, n: int) -> Stated:
     """Return the feedback that an earlier try of this message put as batch n."""
     found = journal.get(n)
     if found is None:
-        raise UnknownOutcome("a message row names a batch that is not there", n=n)
+        raise UnknownOutcome("a message row names a batch that does not exist", n=n)
     said = next((entry for entry in found.entries if isinstance(entry, Feedback)), None)
     if said is None or asked.turn not in ("", said.turn) or said.origin != asked.origin:
-        raise InputError("this id is another message's", code="message_id_taken")
+        raise InputError("this id belongs to another message", code="message_id_taken")
     return Stated(feedback=said, n=n, duplicate=True)
 
 

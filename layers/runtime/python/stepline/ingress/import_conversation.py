@@ -91,7 +91,7 @@ def import_conversation(
     tail = _read_tail(ports, lane, principal.user)
     begun = _read_beginning(ports, lane, tail)
     files = _read_files(begun.files) if begun else _find_files(ports, lane, principal.user, request.uploads)
-    founded = tail.state if tail.n else _found(ports, principal.user, request.bundle)
+    founded = tail.state if tail.n else _new_state(ports, principal.user, request.bundle)
     plan = _plan(lane, request, files, founded)
     if begun and begun.digest != plan.digest:
         raise InputError("another import has begun this conversation", code="another_import")
@@ -134,7 +134,7 @@ def _read_beginning(ports: Ports, lane: Lane, tail: Batch) -> Importing | None:
     first = ports.log.get(lane, 1, consistent=True) or EMPTY
     begun = _find_importing(hydrate(ports.artifacts, first))
     if begun is None:
-        raise _taken()
+        raise _conversation_exists()
     return begun
 
 
@@ -142,7 +142,7 @@ def _find_importing(batch: Batch) -> Importing | None:
     return next((entry for entry in batch.entries if isinstance(entry, Importing)), None)
 
 
-def _taken() -> InputError:
+def _conversation_exists() -> InputError:
     return InputError("there is a conversation of this name: choose another one", code="conversation_exists")
 
 
@@ -171,7 +171,7 @@ def _read_files(text: str) -> dict[str, int]:
     return {sha256: int(size) for sha256, size in pairs}
 
 
-def _found(ports: Ports, user: str, bundle: str) -> State:
+def _new_state(ports: Ports, user: str, bundle: str) -> State:
     """Return the facts of a conversation that an import begins. Raises InputError `unknown_bundle`.
 
     It begins now, independent of its documents: an erasure up to a time covers the data that was here then.
@@ -223,7 +223,7 @@ def _put(ports: Ports, lane: Lane, batch: Batch) -> None:
         raise NotFoundError("no such conversation")
     check_alive(put.batch.state)
     if put.batch.by != batch.by:
-        raise _taken()
+        raise _conversation_exists()
     raise UnknownOutcome("another pass has begun this import with other files", n=batch.n)
 
 

@@ -135,7 +135,7 @@ def start_upload(
         raise InputError("this key was used for another file", code="idempotency_key_reused")
     left_s = upload.until_s - now_s
     if left_s <= 0:
-        raise InputError("the slot of this key has ended", code="upload_expired")
+        raise InputError("the slot of this key has expired", code="upload_expired")
     grant = desk.quarantine.allow(
         quarantine_key(lane, upload_id), mime=file.mime, size_bytes=file.size_bytes, ttl_s=left_s
     )
@@ -173,7 +173,7 @@ def read_upload(desk: UploadPorts, principal: Principal, conversation: str, uplo
     check_owner(_tail(desk.ports, lane), principal.user)
     if upload.has_expired(desk.ports.clock.now().timestamp()):
         verdict = FileVerdict(
-            code="upload_expired", message="nothing was posted in time, or it was never judged"
+            code="upload_expired", message="no file was posted in time, or it was never checked"
         )
         upload = desk.uploads.settle(lane, _settled(upload, verdict))
     return UploadStatus(
@@ -247,14 +247,14 @@ def _wanted(upload: Upload, until_s: int) -> WantedHold:
 def _judge_bytes(desk: UploadPorts, key: str, file: Attachment, path: Path) -> FileVerdict:
     found_bytes = desk.quarantine.fetch(key, path, max_bytes=file.size_bytes)
     if found_bytes is None:
-        return FileVerdict(code="upload_missing", message="nothing is there that was posted")
+        return FileVerdict(code="upload_missing", message="no posted file was found")
     with path.open("rb") as opened:
         found = hashlib.file_digest(opened, "sha256").hexdigest()
     if (found_bytes, found) != (file.size_bytes, file.sha256):
-        return reject_file(HASH, "its size or its hash is not the one that was stated")
+        return reject_file(HASH, "its size or its hash differs from the stated one")
     match desk.scanner.scan(path, key) if desk.scanner else "clean":
         case "infected":
-            return FileVerdict(code=MALWARE, message="malware was found in it")
+            return FileVerdict(code=MALWARE, message="malware was found in the file")
         case "unknown":
             return FileVerdict(
                 code="av_unavailable", message="it could not be scanned for malware; try again later"

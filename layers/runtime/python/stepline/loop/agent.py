@@ -78,7 +78,7 @@ class HookCall:
 
 
 Hook: TypeAlias = Callable[[HookCall], tuple[Produced, ...]]
-"""Runs a bundle's hook; returns what it adds to the turn."""
+"""Runs a bundle's hook; returns its additions to the turn."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,7 +77,7 @@ class Attempt:
         return epoch_ms(self.now())
 
     def caught_up(self, timeline: Timeline) -> Timeline:
-        """Return the timeline, reloaded if a steer came since."""
+        """Return the timeline, reloaded if a steer has arrived since."""
         if self.watch.steer() <= timeline.n:
             return timeline
         return self.load(consistent=True)

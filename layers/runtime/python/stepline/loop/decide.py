@@ -9,7 +9,7 @@ Before it asks the model, a round prepares the context, so that the request is c
     the cache is dead        → older turns are pruned, which costs no cached prefix
     the request is too large → room is made, step by step
 
-Every reduction is a batch of its own, put under the round's claim before the request that shows it: every
+Every reduction is a separate batch, put under the round's claim before the request that shows it: every
 fold of the log reads the same text.
 Source: docs/concepts/context.md#forgetting.
 """
@@ -189,7 +189,7 @@ def _attend(attempt: Attempt, timeline: Timeline, sampler: Sampler | None) -> tu
                 raise
         if not isinstance(sampled, Timeline):
             return sampled
-        timeline = sampled  # a steer came before the model was asked
+        timeline = sampled  # a steer arrived before the model was asked
 
 
 def _count_lost(attempt: Attempt, timeline: Timeline) -> None:

@@ -112,7 +112,7 @@ class FileError(Value, omit_defaults=False):
 
 
 class Succeeded(Value, omit_defaults=False):
-    """A promised file that was taken over. `unchanged`: as it was before the run."""
+    """A promised file that was taken over. `unchanged`: the same as before the run."""
 
     artifact_id: str
     filename: str
@@ -148,7 +148,7 @@ class RunError(Value, omit_defaults=False):
 
 
 class Envelope(Value, omit_defaults=False):
-    """One run's outcome. `ok`: it ended with 0 and every promised file is there and valid.
+    """One run's outcome. `ok`: it ended with 0 and every promised file exists and is valid.
 
     `user_…` is the program's output, `runtime_…` that of its environment. `began_at` is as in a `Run`.
     """

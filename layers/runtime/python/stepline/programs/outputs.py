@@ -1,7 +1,7 @@
-"""Judge a run's files: promised files by fixed rules, all others kept for the agent within limits.
+"""Validate a run's files: promised files by fixed rules, all others kept for the agent within limits.
 
 Only files that the collector took over are judged; their bytes are read from the spool. The first rule that
-fails decides. A file that fails is not taken over: the file at its path stays as it was before the run.
+fails decides. A file that fails is not taken over: the file at its path stays unchanged.
 
 A workbook must open and have a visible sheet; these are the most common mistakes of programs. Only the parts that show
 this are read, each up to a limit on the inflated bytes, and their XML must not have a document type: a program's file

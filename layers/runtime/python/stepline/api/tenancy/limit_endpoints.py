@@ -123,7 +123,7 @@ def _scope(call: Call[Any, Any]) -> Scope:
     scope = Scope(tenant=path["tenant"], project=path.get("project", ""), user=path.get("user", ""))
     named = all(SEGMENT.fullmatch(path[name]) for name in ("tenant", "project") if name in path)
     if not (named and ("user" not in path or is_user(scope.user)) and administers(call.principal, scope)):
-        raise NotFoundError("there is no such account")
+        raise NotFoundError("no such account")
     return scope
 
 

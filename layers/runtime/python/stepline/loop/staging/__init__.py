@@ -1,1 +1,1 @@
-"""Rounds that ask in the layout `journal`: what they show in full, and their requests."""
+"""Rounds in the layout `journal`: the contents that they show in full, and their requests."""

@@ -91,7 +91,7 @@ def _size(part: Content) -> int:
 
 
 class JournalRounds:
-    """The layout that shows a digest (`RoundLayout`): it always fits, and needs no batches of its own in the log."""
+    """The layout that shows a digest (`RoundLayout`): it always fits, and needs no batches in the log."""
 
     def tend(self, attempt: Attempt, timeline: Timeline) -> Timeline | Step:
         """End a compaction that began in the other layout; none begins in this one."""

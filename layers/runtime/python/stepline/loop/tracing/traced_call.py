@@ -1,4 +1,4 @@
-"""The span of an action: a tool's call in Act, or the run of a program, wherever it ran."""
+"""The span of an action: a tool's call in Act, or the run of a program in any placement."""
 
 from __future__ import annotations
 
