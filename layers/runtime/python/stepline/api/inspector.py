@@ -2,7 +2,7 @@
 
 Requests, replies and the log are for owners whom the stage lets `inspect`, the system part for admins among them; the
 rest is any owner's.
-Source: docs/concepts/context.md#what-was-sent.
+Source: docs/concepts/context.md#the-recorded-request.
 """
 
 from __future__ import annotations

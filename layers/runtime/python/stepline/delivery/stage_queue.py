@@ -3,7 +3,7 @@
 A turn that has an execution holds one of the stage's slots; like the slots of accounts, it is taken and released with
 the mark of its lane. A process that frees a slot begins the first waiting turn, and so does a process that has just
 queued one: a slot may have become free in between. Without a bound nothing is read or written here.
-Source: docs/concepts/log.md#in-line.
+Source: docs/concepts/log.md#queued-turns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The bound on concurrent executions of turns: a turn begins with a slot of the stage, or is queued for one.
 
 Both kinds of input that start an execution pass through here: a message that opens a turn, and an answer to a request
-for an approval. A stop begins beyond the bound, because its turn ends at once. Source: docs/concepts/log.md#in-line.
+for an approval. A stop begins beyond the bound, because its turn ends at once. Source: docs/concepts/log.md#queued-turns.
 """
 
 from __future__ import annotations
