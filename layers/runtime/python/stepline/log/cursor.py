@@ -1,6 +1,6 @@
-"""Cursors of lists: the key of the last row that was looked at, for whom it was written and nobody else.
+"""Cursors of lists: the key of the last row that was read, valid for the list and user that it was written for.
 
-A cursor opens nothing: the partition that is read is always the caller's. Rows that come or move meanwhile shift no page.
+A cursor grants no access: the partition that is read is always the caller's. Rows that are added or move meanwhile shift no page.
 Source: docs/concepts/http-api.md#cursors.
 """
 
@@ -17,23 +17,23 @@ from stepline.errors import InputError
 CursorKey = tuple[str, ...]
 
 
-def write_cursor(place: CursorKey, list_of: CursorKey) -> str:
-    """Return the cursor behind a row of the list that these words name."""
-    return urlsafe_b64encode(msgspec.json.encode((*place, _mark(list_of)))).decode().rstrip("=")
+def write_cursor(position: CursorKey, list_of: CursorKey) -> str:
+    """Return the cursor after a row of a list; `list_of` identifies the list."""
+    return urlsafe_b64encode(msgspec.json.encode((*position, _mark(list_of)))).decode().rstrip("=")
 
 
 def read_cursor(text: str, list_of: CursorKey, fits: Callable[[CursorKey], bool]) -> CursorKey | None:
-    """Return the place of a cursor that was written for this list; None for "". Raises InputError `bad_cursor`."""
+    """Return the position of a cursor that was written for this list; None for "". Raises InputError `bad_cursor`."""
     if not text:
         return None
     try:
         raw = urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
-        *place, mark = msgspec.json.decode(raw, type=tuple[str, ...])
+        *position, mark = msgspec.json.decode(raw, type=tuple[str, ...])
     except ValueError as error:
         raise InputError("the cursor is not one of this list", code="bad_cursor") from error
-    if mark != _mark(list_of) or not fits(tuple(place)):
+    if mark != _mark(list_of) or not fits(tuple(position)):
         raise InputError("the cursor is not one of this list", code="bad_cursor")
-    return tuple(place)
+    return tuple(position)
 
 
 def _mark(list_of: CursorKey) -> str:

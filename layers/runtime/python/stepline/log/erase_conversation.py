@@ -1,14 +1,15 @@
-"""Erasure of a deleted conversation: passes over all that was kept of it, until one finds nothing.
+"""Erasure of a deleted conversation: passes over all its data, until one finds nothing.
 
-    1   its tombstone is stored outside the table, and its row is out of the listing
-    2   its rows leave the memory of its owner, its objects go with all their versions
-    3   the rows beside its log go, then its batches, the oldest first; those of the last day become husks
+    1   its tombstone is stored outside the table, and its row is removed from the listing
+    2   its rows are deleted from the memory of its owner, its objects with all their versions
+    3   the rows next to its log are deleted, then its batches, the oldest first; those of the last day become husks
 
-A day later the same pass comes again. What it finds was put by a process that knew of no end, so it comes once more after an
-hour; when it finds nothing, the husks go, and only the tombstone is left. A husk has a batch's place for as long as a suspended
-process may wake and put there: it looks free when the batch is gone. A process whose tail is older than an hour reads it again.
+A day later the same pass runs again. Anything it finds was put by a process that did not know of the deletion, so it runs once more
+after an hour. When it finds nothing, the husks are deleted, and only the tombstone is left. A husk keeps a batch's number for as long
+as a suspended process may wake and put there: without it, the number would look free. A process whose tail is older than an hour
+reads it again.
 
-Each step may be repeated, and the passes begin anew wherever they were cut off. Source: docs/concepts/erasure.md.
+Each step may be repeated, and an interrupted pass starts again. Source: docs/concepts/erasure.md.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 CLASSES: Final = ("att", "exec", "git", "out", "quarantine", "seg")
 """The first part of the keys of a conversation's objects; a user's own begin with `mem` and `store`."""
 HUSK_S: Final = 86_400
-"""How long a batch's place is held: no process sleeps longer and still puts."""
+"""How long a batch's number is held: no process sleeps longer and still puts."""
 AGAIN_S: Final = 3_600
 """The time to the next pass when a late one has found something."""
 
@@ -42,7 +43,7 @@ AGAIN_S: Final = 3_600
 def erase(ports: Ports, erasure: Erasure, tombstone: Tombstone, *, until_s: float = math.inf) -> bool:
     """Make one pass; return True if nothing but the tombstone is left.
 
-    It ends at `until_s` of the monotonic clock, or with an error, and goes on when it is called again. Raises DependencyError.
+    It ends at `until_s` of the monotonic clock, or with an error, and continues when it is called again. Raises DependencyError.
     """
     found = 0
     deleted_at = datetime.fromisoformat(tombstone.deleted_at)
@@ -97,7 +98,7 @@ def _forget(ports: Ports, erasure: Erasure, tombstone: Tombstone) -> Iterator[in
 def erase_pending(ports: Ports, erasure: Erasure, *, until_s: float = math.inf) -> dict[str, int]:
     """Make a pass over each conversation whose pass is due; return how many are `done`, `pending`, `failed` and `left`.
 
-    One that cannot be erased now must not keep the ones behind it from their turn.
+    One that cannot be erased now must not block the ones after it.
     """
     counts = dict.fromkeys(("done", "pending", "failed", "left"), 0)
     for tombstone in erasure.pending(before=utc(ports.clock.now())):
@@ -119,11 +120,11 @@ def apply_tombstones(ports: Ports, erasure: Erasure) -> int:
     """
     missing = 0
     for kept in erasure.kept():
-        standing = erasure.tombstone(kept.lane)
-        if standing is not None and not standing.done_at:
+        stored = erasure.tombstone(kept.lane)
+        if stored is not None and not stored.done_at:
             continue
         owner = _owner(ports, kept.lane)
-        if standing is not None and not owner:
+        if stored is not None and not owner:
             continue
         erasure.bury(replace(kept, owner=owner, due=utc(ports.clock.now())))
         missing += 1

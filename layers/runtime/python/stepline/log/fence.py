@@ -53,7 +53,7 @@ def elsewhere(state: State, step: Step, phase: Phase) -> Step | None:
 
 
 def check_owner(tail: Batch, user: str) -> None:
-    """Refuse what a user may not touch, or nobody now.
+    """Refuse a conversation that this user may not access, or that is not accessible now.
 
     Raises:
         NotFoundError: the conversation belongs to another user, or was deleted (`conversation_deleted`).
@@ -66,7 +66,7 @@ def check_owner(tail: Batch, user: str) -> None:
 
 
 def check_alive(state: State) -> None:
-    """Raise NotFoundError `conversation_deleted` if it was."""
+    """Raise NotFoundError `conversation_deleted` if the conversation was deleted."""
     if state.deleted:
         raise NotFoundError("the conversation was deleted", code=DELETED)
 
@@ -78,7 +78,7 @@ def check_imported(state: State, *, following: State | None = None) -> None:
 
 
 def stops_when_deleted(run: Callable[P, Step]) -> Callable[P, Step]:
-    """Let a step's function return the execution's end when its conversation was deleted, and perhaps erased."""
+    """Let a step's function end the execution when its conversation was deleted, even if it is erased already."""
 
     @wraps(run)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> Step:

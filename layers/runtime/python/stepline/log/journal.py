@@ -1,8 +1,8 @@
 """Journal: append to and read one lane's log during one invocation.
 
-A refused or unanswered put is never the end of an intention: the journal reads the batch that stands at n,
-recognises its own by the nonce, and otherwise plans again from the newer tail. Planning must therefore be
-cheap and free of effects: no sampling, no searching, no billing.
+A refused or unanswered put never ends a commit: the journal reads the batch stored at n, recognises its own by
+the nonce, and otherwise plans again from the newer tail. Planning must therefore be cheap and free of side
+effects: no sampling, no searching, no billing.
 Source: docs/concepts/log.md#append.
 """
 
@@ -36,7 +36,7 @@ _PAUSE_FIRST_S = 0.01
 _PAUSE_MOST_S = 0.64
 
 TAIL_MAX_AGE_S: Final = 3600
-"""The age from which a tail is read again before a put: behind an erasure its place may look free."""
+"""The age from which a tail is read again before a put: after an erasure its number may look free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Journal:
         self._adopted: tuple[ModelCall, ...] = ()
         self._noted: dict[int, list[ModelCall]] | None = None
         self._looked = -1
-        """Up to this batch, it is known which calls the log has; -1 before the first commit."""
+        """The calls that the log has are known up to this batch; -1 before the first commit."""
         self._known: frozenset[str] = frozenset()
         """The ids of the calls that the log was seen to have."""
 
@@ -93,7 +93,7 @@ class Journal:
     ) -> Batch | T:
         """Append what `plan` drafts, planning again from each newer tail; return the batch or the conclusion.
 
-        A plan that returns anything but a draft concludes without a put, and that takes a strong read. Pass
+        A plan that returns anything but a draft concludes without a put, which requires a strong read. Pass
         `tail` if it was read already.
 
         Raises:
@@ -141,9 +141,9 @@ class Journal:
     def take_over_all(
         self, tail: Batch, since: int, batches: Sequence[Batch], *, but: Collection[int] = ()
     ) -> None:
-        """Do so for all claims from batch `since` on, but for some; `batches` are those behind it, up to `tail`.
+        """Take over all claims from batch `since` on, except `but`; `batches` are those after it, up to `tail`.
 
-        A process for which others went on may have asked once more. The notes are read once.
+        A process that was taken over may have called the model once more. The notes are read once.
         """
         if self._noted is None:
             self._noted = self.ports.deltas.notes(self.lane, since)
@@ -176,13 +176,13 @@ class Journal:
         self._looked = since if self._looked < 0 else min(self._looked, since)
 
     def unrecorded(self, tail: Batch) -> tuple[ModelCall, ...]:
-        """Return the model calls that a batch behind `tail` will record."""
+        """Return the model calls that the batch after `tail` will record."""
         return self._without_recorded((*self._adopted, *self.ports.ledger.calls), tail)
 
     def _without_recorded(self, calls: Sequence[ModelCall], tail: Batch) -> tuple[ModelCall, ...]:
         """Return the calls that the log up to `tail` does not have.
 
-        Another process may have recorded a call of this one that seemed dead, and a put whose outcome is not known may stand.
+        Another process may have recorded a call of this one, which seemed dead, and a put with an unknown outcome may be stored.
         """
         if self._looked < 0:
             self._looked = tail.n
@@ -201,7 +201,7 @@ class Journal:
             self.ports.ledger.give_back(own)
             raise
         if isinstance(put, Written):
-            known = call_ids(batch.calls)  # of an earlier draft, if that is what stands
+            known = call_ids(batch.calls)  # of an earlier draft, if that was stored
             self.ports.ledger.give_back(call for call in calls if call in own and call.id not in known)
             self._adopted, self._looked, self._known = (), batch.n, self._known | known
         else:
@@ -235,16 +235,16 @@ class Journal:
                 slots=draft.slots,
             )
         except UnknownOutcome:
-            put = self._what_stands(batch.n, draft.message_id)
+            put = self._read_outcome(batch.n, draft.message_id)
         if isinstance(put, Occupied) and is_own(put.batch, self.by):
-            # The stored batch counts: it may be an earlier draft of this intention that landed late.
+            # The stored batch counts: it may be an earlier draft of this commit that landed late.
             return Written(), hydrate(self.ports.artifacts, put.batch)
         return put, batch
 
-    def _what_stands(self, n: int, message_id: str) -> Put:
-        there = self.ports.log.get(self.lane, n, consistent=True)
-        if there is not None:
-            return Occupied(batch=there)
+    def _read_outcome(self, n: int, message_id: str) -> Put:
+        found = self.ports.log.get(self.lane, n, consistent=True)
+        if found is not None:
+            return Occupied(batch=found)
         admitted = self.ports.log.admitted(self.lane, message_id) if message_id else None
         return Duplicate(n=admitted) if admitted else Occupied(batch=EMPTY)
 
@@ -259,7 +259,7 @@ def is_own(batch: Batch, by: str) -> bool:
 
 
 def _times(clock: Clock) -> tuple[float, float]:
-    """Return the time by both clocks: the monotonic one may have stood still while its machine was suspended."""
+    """Return the time by both clocks: the monotonic one may stop while its machine is suspended."""
     return clock.monotonic_s(), clock.now().timestamp()
 
 

@@ -1,6 +1,6 @@
-"""A user's list of conversations, page by page, and the cursors that lead through it.
+"""A user's list of conversations, page by page, and its cursors.
 
-A cursor names the last row that was looked at, and is bound to its user.
+A cursor names the last row that was read, and is bound to its user.
 Source: docs/concepts/http-api.md#cursors.
 """
 
@@ -14,20 +14,20 @@ from stepline.ports.channel import Principal
 from stepline.ports.log import Listing, ListPosition, Log
 
 ROWS_MAX: Final = 1_000
-"""Rows that one search by title looks at; its cursor leads on."""
+"""Rows that one search by title reads; its cursor continues it."""
 ROWS_AT_ONCE: Final = 100
 TIME_MAX_CHARS: Final = 32
 
 
 class ListPage(NamedTuple):
-    """Rows, newest activity first, and the cursor behind the last row that was looked at; "" if there are no more."""
+    """Rows, newest activity first, and the cursor after the last row that was read; "" if there are no more."""
 
     rows: list[Listing]
     next: str
 
 
 def list_conversations(log: Log, user: Principal, *, after: str, limit: int, words: str = "") -> ListPage:
-    """Return at most `limit` conversations whose titles contain each of `words`, behind the cursor `after`.
+    """Return at most `limit` conversations whose titles contain each of `words`, after the cursor `after`.
 
     Raises InputError `bad_cursor`.
     """

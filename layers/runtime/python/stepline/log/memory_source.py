@@ -46,7 +46,7 @@ class LogRows:
         return {row.lane.conversation: row.applied_n for row in listed if not row.importing}
 
     def read(self, scope: MemoryScope, conversation: str, *, after: int, most: int) -> NewRows:
-        """Return the rows of turns and compactions that ended after a batch; it ends behind the turn that has `most`.
+        """Return the rows of turns and compactions that ended after a batch; it ends after the turn that reaches `most`.
 
         A conversation that was deleted has none.
 

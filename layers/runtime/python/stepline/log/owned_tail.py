@@ -1,6 +1,6 @@
-"""The newest batch of a user's conversation, and one of two refusals: it is not there, or it was deleted.
+"""The newest batch of a user's conversation, or one of two refusals: it does not exist, or it was deleted.
 
-Its owner alone is told that it was deleted, however much of it is left; for everybody else it was never there.
+Only its owner learns that it was deleted, however much of it is left; to any other user it does not exist.
 Source: docs/concepts/erasure.md.
 """
 
@@ -17,7 +17,7 @@ from stepline.model.ids import Lane, person
 def owned_tail(journal: Journal, user: str) -> Batch:
     """Return the newest batch of a user's conversation, by a strong read.
 
-    Raises NotFoundError: `conversation_deleted`, or `not_found`, it is absent or another's.
+    Raises NotFoundError: `conversation_deleted`, or `not_found` if it is absent or belongs to another user.
     """
     try:
         tail = journal.tail(consistent=True)
@@ -32,7 +32,7 @@ def owned_tail(journal: Journal, user: str) -> Batch:
 
 
 def refuse_absent(ports: Ports, lane: Lane, user: str) -> NotFoundError:
-    """Return the refusal of a conversation of which nothing can be read."""
+    """Return the refusal of a conversation that cannot be read."""
     tombstone = ports.erasure.tombstone(lane) if ports.erasure else None
     if tombstone and tombstone.whose == person(lane.tenant, lane.project, user):
         return NotFoundError("the conversation was deleted", code=DELETED)
@@ -40,5 +40,5 @@ def refuse_absent(ports: Ports, lane: Lane, user: str) -> NotFoundError:
 
 
 def conceal_deletion(ports: Ports, lane: Lane, user: str, error: SteplineError) -> SteplineError:
-    """Return the refusal that a user may see: nobody but its owner is told that a conversation was deleted."""
+    """Return the refusal that a user may see: only the owner learns that a conversation was deleted."""
     return refuse_absent(ports, lane, user) if error.reason == DELETED and ports.erasure else error

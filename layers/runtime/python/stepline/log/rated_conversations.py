@@ -1,6 +1,6 @@
 """Feedback of a period: counts by origin and reaction, the rate of satisfaction, and the conversations that were rated.
 
-What counts is what stands: one feedback a turn and origin, at the time of the newest. Rows come from an index by time; the
+Only current feedback counts: one a turn and origin, at the time of the newest. Rows are read from an index by time, the
 counts of a conversation from its own rows, which are never late. Source: docs/concepts/log.md#feedback.
 """
 
@@ -22,18 +22,18 @@ from stepline.model.ids import SEGMENT, TURN, Lane, read_utc, utc
 from stepline.ports.log import FeedbackIndex, FeedbackQuery
 
 PERIOD_DAYS_MAX: Final = 366
-"""The longest period: one question of the index a day."""
+"""The longest period: one query of the index a day."""
 ROWS_MAX: Final = 5_000
-"""Rows that one request looks at; its cursor leads on."""
+"""Rows that one request reads; its cursor continues it."""
 ROWS_AT_ONCE: Final = 200
 DAY_CHARS: Final = 10
 ORIGINS: Final[tuple[Origin, ...]] = ("user", "machine")
 
 
 class OriginRates(Value, omit_defaults=False):
-    """Counts of one origin. `satisfaction` is ok / (ok + not_ok + neutral), null where there are none of these.
+    """Counts of one origin. `satisfaction` is ok / (ok + not_ok + neutral), null if there are none of these.
 
-    A machine may say something without a reaction: that is in `total` alone.
+    Feedback of a machine may have no reaction: it is in `total` alone.
     """
 
     total: int
@@ -44,9 +44,9 @@ class OriginRates(Value, omit_defaults=False):
 
 
 def read_period(start: str, end: str) -> tuple[str, str]:
-    """Return the first and the last moment of a period in the stored format; a day at its end is meant to its end.
+    """Return the first and the last moment of a period in the stored format; a day as `end` includes that day.
 
-    Raises InputError `bad_window`: no times, an end in front of the beginning, more than PERIOD_DAYS_MAX days.
+    Raises InputError `bad_window`: invalid times, an end before the beginning, or more than PERIOD_DAYS_MAX days.
     """
     try:
         since, until = read_utc(start, "start"), read_utc(end, "end")
@@ -57,7 +57,7 @@ def read_period(start: str, end: str) -> tuple[str, str]:
     days = (date.fromisoformat(until[:DAY_CHARS]) - date.fromisoformat(since[:DAY_CHARS])).days
     if until < since or days > PERIOD_DAYS_MAX:
         raise InputError(
-            f"a period ends behind its beginning, and has at most {PERIOD_DAYS_MAX} days", code="bad_window"
+            f"a period ends after its beginning, and has at most {PERIOD_DAYS_MAX} days", code="bad_window"
         )
     return since, until
 
@@ -65,11 +65,11 @@ def read_period(start: str, end: str) -> tuple[str, str]:
 def count_period(
     index: FeedbackIndex, query: FeedbackQuery, *, after: str
 ) -> tuple[OriginRates, OriginRates, str]:
-    """Return the rates of a period's users and machines after the cursor `after`, and the cursor of what is not counted, or "".
+    """Return the rates of a period's users and machines after the cursor `after`, and the cursor of the rest, or "".
 
     Raises InputError `bad_cursor`.
     """
-    rows = index.feedback(_behind(query, after), ROWS_MAX + 1)
+    rows = index.feedback(_after_cursor(query, after), ROWS_MAX + 1)
     counted = rows[:ROWS_MAX]
     user, machine = (rates_of(row for row in counted if row.origin == origin) for origin in ORIGINS)
     more = len(rows) > ROWS_MAX
@@ -91,9 +91,9 @@ def list_rated(
 ) -> tuple[list[list[FeedbackRow]], str]:
     """Return at most `limit` conversations rated in a period, after the cursor `after`, each with all its rows, and the next cursor.
 
-    A conversation stands where its newest row of the period is, so that it is on one page. Raises InputError `bad_cursor`.
+    A conversation is listed at its newest row of the period, so that it is on one page. Raises InputError `bad_cursor`.
     """
-    asked, found = _behind(query, after), list[list[FeedbackRow]]()
+    asked, found = _after_cursor(query, after), list[list[FeedbackRow]]()
     looked: dict[Lane, list[FeedbackRow]] = {}
     for _ in range(ROWS_MAX // ROWS_AT_ONCE):
         rows = index.feedback(asked, ROWS_AT_ONCE)
@@ -112,7 +112,7 @@ def list_rated(
     return found, _write_cursor(asked.before, query) if asked.before else ""
 
 
-def _behind(query: FeedbackQuery, after: str) -> FeedbackQuery:
+def _after_cursor(query: FeedbackQuery, after: str) -> FeedbackQuery:
     place = read_cursor(after, _list_of(query), _fits)
     return replace(query, before=(place[0], place[1], place[2], place[3])) if place else query
 

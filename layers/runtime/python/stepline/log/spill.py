@@ -1,6 +1,6 @@
 """Spill: move a batch's largest strings or lists to the artifact store, and restore them by JSON pointer.
 
-Bodies go first and are named by their content, so a crash between the two leaves an orphan, never a hole.
+Bodies go first and are named by their content, so a crash in between leaves an unused body, never a missing one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
 
 SPILL_MIN_BYTES = 512
-"""Strings that take less as JSON stay in the batch: a reference takes about half as much."""
+"""Strings that are smaller as JSON stay in the batch: a reference has about half this size."""
 
 
 LOST_BODY_CODES: Final = frozenset({"body_missing", "body_mismatch", "commit_missing"})
@@ -119,7 +119,7 @@ def fetch_body(artifacts: Artifacts, key: str, sha256: str) -> bytes:
     try:
         body = artifacts.get(key)
     except NotFoundError as error:
-        # Not passed on as `not_found`: that would tell a client that the conversation does not exist.
+        # Not passed on as `not_found`: a client would read it as a missing conversation.
         raise DependencyError("a stored body is missing", code="body_missing", key=key) from error
     if hashlib.sha256(body).hexdigest() != sha256:
         raise DependencyError("a stored body is not what the log names", code="body_mismatch", key=key)

@@ -58,7 +58,7 @@ class History:
         return self._remember(known, known.extended(journal.since(known.n, consistent=consistent)))
 
     def follow(self, journal: Journal, batch: Batch) -> Timeline:
-        """Return the timeline behind a batch this process has just put; read only the batches in between."""
+        """Return the timeline after a batch that this process has just put; read only the batches in between."""
         known = self._known(journal, batch.state.segment)
         between = [] if batch.n == known.n + 1 else journal.since(known.n, upto=batch.n - 1, consistent=True)
         return self._remember(known, known.extended([*between, batch]))
@@ -145,7 +145,7 @@ def open_segment(ports: Ports, lane: Lane, n: int, form: TextForm) -> Timeline |
 
 
 def _is_long(timeline: Timeline, policy: Policy) -> bool:
-    """Return True if a cold reader would have too much to read behind the segment."""
+    """Return True if a cold reader would have too much to read after the segment."""
     if timeline.n - timeline.base >= policy.seal_batches:
         return True
     left = policy.seal_bytes

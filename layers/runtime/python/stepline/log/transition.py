@@ -96,9 +96,9 @@ def rejected(state: State, n: int, *, rendered: int) -> State:
 
 
 def declined(state: State, n: int, *, rendered: int, fallback: bool) -> State:
-    """Record that the model declined: the close is next, or a round of the fallback, also behind the last one.
+    """Record that the model declined: the close is next, or a round of the fallback, also after the last one.
 
-    It counts as a round, but not as a retry, and not as one of those that a steer left.
+    It counts as a round, but not as a retry, and not as one of the rounds that a steer allows.
     """
     counted = replace(state, declined=state.declined + 1)
     if not fallback:
@@ -236,7 +236,7 @@ def closed(state: State) -> State:
 
 
 def unremembered(state: State, n: int) -> State:
-    """Record that batch n ended a turn of which an index of memory has not been told; it may be behind others."""
+    """Record that batch n ended a turn that the memory index does not have yet; earlier ones may be missing, too."""
     return replace(state, unremembered=state.unremembered or n)
 
 

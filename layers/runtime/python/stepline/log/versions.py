@@ -3,9 +3,9 @@
     git/<lane>/versions/<turn>     the commit that the turn left; put once
     git/<lane>/commits/<id>        a commit: its parent, and its files, each with its blob and where its bytes are
 
-A commit is a function of the log: tree, parent, time and names all come from there, so whoever saves a turn makes the
-commit with the same id. It is put before the version that names it. The bytes of a file are stored already, by the
-call that wrote it, and stand nowhere twice; git's own objects are made from them when a repository is asked for.
+A commit is a function of the log: tree, parent, time and names all come from there, so every process that saves a
+turn makes the commit with the same id. It is put before the version that names it. The bytes of a file are stored already, by the
+call that wrote it, and are not stored twice; git's own objects are made from them when a repository is requested.
 Source: docs/concepts/timeline.md#versions.
 """
 
@@ -39,7 +39,7 @@ FILE_MAX_BYTES: Final = 1024 * 1024
 """Larger files stay out of the history."""
 
 LOOK_BACK: Final = 6
-"""Newest turns among which the newest version is looked for."""
+"""The number of newest turns that are searched for the newest version."""
 
 READS_MAX: Final = 1_000
 """Maximum files of one turn that are read for the first time; further ones stay out of the history."""
@@ -53,7 +53,7 @@ AUTHOR: Final = b"Stepline <agent@stepline.invalid>"
 FILE_MODE: Final = 0o100644
 MIME: Final = "application/json"
 NUL_WITHIN: Final = 8_000
-"""Git takes a file for binary if there is a NUL in so many of its first bytes. Source: gitattributes, `diff`."""
+"""Git treats a file as binary if there is a NUL among this number of its first bytes. Source: gitattributes, `diff`."""
 
 Skipped: TypeAlias = Literal["", "workspace_not_materialized", "empty_workspace", "workspace_unchanged"]
 LeftOut: TypeAlias = Literal["folder", "name", "not_text", "too_large", "too_many"]
@@ -140,7 +140,7 @@ class Newest(NamedTuple):
 
 
 def newest_version(artifacts: Artifacts, timeline: Timeline) -> Newest:
-    """Return the newest version among those of the newest turns. What was read once is kept in this process.
+    """Return the newest version among those of the newest turns. Versions that were read are cached in this process.
 
     Raises DependencyError.
     """
@@ -159,7 +159,7 @@ def newest_version(artifacts: Artifacts, timeline: Timeline) -> Newest:
 def save_versions(artifacts: Artifacts, timeline: Timeline) -> Version | None:
     """Save every turn that ended well and has no version yet, oldest first; return the newest version.
 
-    Raises DependencyError; what was saved until then stays.
+    Raises DependencyError; versions saved before the error stay.
     """
     missing: list[Turn] = []
     before: Version | None = None
@@ -178,7 +178,7 @@ def _ended_well(timeline: Timeline) -> list[Turn]:
 
 
 def _save(artifacts: Artifacts, timeline: Timeline, turn: Turn, before: Version | None) -> Version:
-    """Put a turn's commit, if it has one of its own, and then its version."""
+    """Put a turn's own commit, if any, and then its version."""
     lane = timeline.lane
     parent = read_commit(artifacts, lane, before.commit if before else "")
     blocks = timeline.turn_blocks(turn.id)
@@ -195,7 +195,7 @@ def _save(artifacts: Artifacts, timeline: Timeline, turn: Turn, before: Version 
         version = Version(turn=turn.id, commit=parent.id, skipped="workspace_not_materialized")
     if artifacts.put(version_key(lane, turn.id), msgspec.json.encode(version), mime=MIME):
         return version
-    # Another process was first, perhaps of a release with other limits: its version stands.
+    # Another process was first, perhaps of a release with other limits: its version is kept.
     return _stored_version(artifacts, lane, turn.id)
 
 
@@ -213,10 +213,10 @@ def _next_commit(
     turn: str,
     at: str,
 ) -> Commit:
-    """Return the commit behind `parent` for a turn's `files` and what it `deleted`; nothing is stored."""
+    """Return the commit after `parent` for a turn's `files` and the files that it `deleted`; nothing is stored."""
     known = {file.path: file for file in parent.files}
     texts, left_out = _texts(artifacts, files, known, turn)
-    # A file that the history leaves out is gone from it: the text that stood there is no longer its content.
+    # A file that the history leaves out is removed from it: its earlier text is no longer its content.
     after = carry_on(known, texts, deleted | left_out.keys())
     ordered = tuple(after[path] for path in sorted(after))
     made = Commit(
@@ -231,7 +231,7 @@ def _texts(
 ) -> tuple[dict[str, SavedFile], dict[str, LeftOut]]:
     """Return a turn's files that belong into the history, and of the others the reason, both by path.
 
-    Only bytes that the parent has not are read.
+    Only bytes that the parent does not have are read.
     """
     from dulwich.objects import Blob  # noqa: PLC0415 - only a deployment that keeps histories needs git
 
@@ -265,7 +265,7 @@ def _texts(
 
 
 def _unfit(path: str, file: WorkFile) -> LeftOut | Literal[""]:
-    """Return why a file stays out of the history, as far as its name and size tell; "" if they do not."""
+    """Return why a file stays out of the history, judged by its name and size alone; "" if neither is a reason."""
     if SKIPPED_FOLDERS.intersection(path.split("/")[:-1]):
         return "folder"
     if not all(map(is_git_name, path.encode().split(b"/"))):
@@ -276,7 +276,7 @@ def _unfit(path: str, file: WorkFile) -> LeftOut | Literal[""]:
 
 
 def is_git_name(segment: bytes) -> bool:
-    """Return True if git takes this for the name of a file or folder on every system: no form of `.git`, no `..`."""
+    """Return True if git accepts this name of a file or folder on every system: no form of `.git`, no `..`."""
     from dulwich.index import (  # noqa: PLC0415 - only a deployment that keeps histories needs git
         validate_path_element_hfs,
         validate_path_element_ntfs,
@@ -316,7 +316,7 @@ class GitHistory(NamedTuple):
 def read_history(artifacts: Artifacts, timeline: Timeline) -> GitHistory:
     """Return the history of a conversation, each object made anew and compared with its recorded id.
 
-    Raises DependencyError `commit_missing`, `commit_mismatch`, and what reading a stored body raises.
+    Raises DependencyError `commit_missing`, `commit_mismatch`, and the errors of reading a stored body.
     """
     from dulwich.objects import Blob  # noqa: PLC0415 - only a deployment that keeps histories needs git
 

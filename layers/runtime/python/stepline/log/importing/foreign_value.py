@@ -1,6 +1,6 @@
-"""Foreign values: texts, numbers, times, names and JSON of a document, made such that nothing of ours stumbles over them.
+"""Foreign values: texts, numbers, times, names and JSON of a document, converted to a form that is safe to store and read.
 
-What is wrong is either refused, with its place, or changed and counted. Nothing here decides what a value is for.
+A bad value is either refused, with its position, or changed and counted. Nothing here decides how a value is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VALUES_MAX: Final = 200_000
 INT_MAX: Final = 10**200
 """The largest number in JSON."""
 STORED_MAX: Final = 2**63
-"""The largest number that every encoding of ours has: what is kept in a segment is within it."""
+"""The largest number that every encoding supports, which limits the numbers of a segment."""
 COUNT_MAX: Final = 10**12
 """The largest count, size or number of milliseconds."""
 BEGIN: Final = "1970-01-01T00:00:00.000Z"
@@ -55,12 +55,12 @@ class Findings:
         self.changed[reason] += 1
 
     def leave_out(self, reason: str, count: int = 1) -> None:
-        """Count what is not taken over."""
+        """Count values that are left out."""
         self.left_out[reason] += count
 
 
 def refuse_import(code: str, where: str, why: str) -> NoReturn:
-    """Refuse an import, naming the document and the place."""
+    """Refuse an import with an error that names the document and the position."""
     raise InputError(f"{where[:200]}: {why}", code=code)
 
 
@@ -76,12 +76,12 @@ def text_of(value: Any, where: str, *, most: int = TEXT_CHARS) -> str:
 
 
 def source_of(value: Any) -> str:
-    """Return the name of a service, cut to what a name may have; what is no text is none."""
+    """Return the name of a service, cut to the length of a name; empty for a value that is not a text."""
     return text_of(value[:NAME_CHARS], "source") if isinstance(value, str) else ""
 
 
 def name_of(value: Any, findings: Findings, *, most: int = NAME_CHARS) -> str:
-    """Return a short text on one line; what is no text is none."""
+    """Return a short text on one line; empty for a value that is not a text."""
     if not isinstance(value, str):
         return ""
     clean = _HIDDEN.sub("_", _SURROGATES.sub("\ufffd", value[:most]))
@@ -91,7 +91,7 @@ def name_of(value: Any, findings: Findings, *, most: int = NAME_CHARS) -> str:
 
 
 def count_of(value: Any, *, most: int = COUNT_MAX) -> int:
-    """Return a count; what is none is 0."""
+    """Return a count, or 0 for a value that is not a count."""
     return min(value, most) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
@@ -106,22 +106,22 @@ def is_time(text: str) -> bool:
 
 
 def time_of(value: Any, findings: Findings, *, default: str) -> str:
-    """Return a time in the stored format; the default for what is no time."""
+    """Return a time in the stored format, or the default for a value that is not a time."""
     if isinstance(value, str) and 0 < len(value) <= NAME_CHARS:
         try:
-            told = read_utc(value, "ts")
+            normal = read_utc(value, "ts")
         except InputError:
-            told = ""
-        if told == value:
+            normal = ""
+        if normal == value:
             return value
-        if told:
+        if normal:
             findings.change("time_spelled")
-            return told
+            return normal
     elif isinstance(value, float | int) and not isinstance(value, bool):
-        told = _from_epoch(value)
-        if told:
+        normal = _from_epoch(value)
+        if normal:
             findings.change("time_spelled")
-            return told
+            return normal
     findings.change("time")
     return default
 
@@ -134,7 +134,7 @@ def turn_of(value: Any, where: str) -> str:
 
 
 def call_of(value: Any, turn: str, findings: Findings) -> str:
-    """Return a call's id; one of another form is replaced by one that is made of it."""
+    """Return a call's id; an id of another form is replaced by a hash of it."""
     if isinstance(value, str) and CALL.fullmatch(value):
         return value
     findings.change("call_id")
@@ -142,7 +142,7 @@ def call_of(value: Any, turn: str, findings: Findings) -> str:
 
 
 def message_of(value: Any, seed: str, findings: Findings) -> str:
-    """Return a message's id; one of another form is replaced by one that is made of `seed`."""
+    """Return a message's id; an id of another form is replaced by a hash of `seed`."""
     if isinstance(value, str) and SEGMENT.fullmatch(value):
         return value
     if value is not None:
@@ -151,7 +151,7 @@ def message_of(value: Any, seed: str, findings: Findings) -> str:
 
 
 def path_of(value: Any, turn: str, findings: Findings) -> str:
-    """Return a block's path if it can be one in this turn; none for one of another turn, and for a file's that is none."""
+    """Return a block's path if it is valid in this turn, otherwise an empty one."""
     if not value:
         return ""
     if isinstance(value, str) and len(value) <= PATH_CHARS and _is_path(value, turn):
@@ -200,7 +200,7 @@ def object_of(text: str) -> dict[str, Any] | None:
 
 
 def meta_of(value: Any, where: str, findings: Findings) -> dict[str, Any]:
-    """Return a block's facts; those that code reads, in a form in which it does not want to read them, are left out."""
+    """Return a block's metadata without the keys that code reads and that have an unexpected form."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -219,7 +219,7 @@ def _changed(findings: Findings, reason: str, value: Any) -> Any:
 
 
 def _from_epoch(value: float) -> str:
-    from datetime import UTC, datetime  # noqa: PLC0415 - few documents tell a time as a number
+    from datetime import UTC, datetime  # noqa: PLC0415 - few documents have a time as a number
 
     from stepline.model.ids import utc  # noqa: PLC0415
 
@@ -274,12 +274,12 @@ def _range(value: Any) -> bool:
         return False
     counts = [value.get(name, 0) for name in ("offset_text_symbols", "text_symbols")]
     lines = value.get("lines", "")
-    told = isinstance(lines, str) and _LINES.fullmatch(lines) is not None
-    return told and all(isinstance(one, int) and 0 <= one <= COUNT_MAX for one in counts)
+    is_valid = isinstance(lines, str) and _LINES.fullmatch(lines) is not None
+    return is_valid and all(isinstance(one, int) and 0 <= one <= COUNT_MAX for one in counts)
 
 
 def is_address(value: Any) -> bool:
-    """Return True for a path that can be one in any conversation, or one of a bundle's own."""
+    """Return True for a path that is valid in any conversation, or in a bundle's namespace."""
     if not isinstance(value, str) or len(value) > PATH_CHARS or _HIDDEN.search(value):
         return False
     family = value.partition(":")[0]
@@ -309,4 +309,4 @@ _READ: Final[dict[str, Callable[[Any], bool]]] = {
     "name": _name,
     "kind": _name,
 }
-"""Facts that code reads, each with whether a value has the form that it expects."""
+"""Metadata keys that code reads, each with a check of its form."""

@@ -1,4 +1,4 @@
-"""Documents that somebody brings: a kind and a payload, bounded and decoded, and the report of an import.
+"""Documents of an import: a kind and a payload, bounded and decoded, and the report of the import.
 
 Source: docs/how-to/move-conversations-in.md.
 """
@@ -23,7 +23,7 @@ IMPORT_FILES_MAX: Final = 500
 
 
 class Document(Value):
-    """One document: its kind, as an export names it, and its payload. `name` is told in errors: a file's, or a place in a list."""
+    """One document: its kind, as an export names it, and its payload. `name` is shown in errors: a file name, or a position in a list."""
 
     kind: str
     payload: dict[str, Any]
@@ -31,10 +31,10 @@ class Document(Value):
 
 
 class ImportReport(Value, omit_defaults=False):
-    """The report of an import, which is the same each time.
+    """The report of an import: the same each time for the same documents.
 
     `kept`, `changed` and `left_out` count by kind of block or by reason. `files` have their bytes, `files_missing` do not.
-    `origin` is `stepline` for documents of an export of ours, `foreign` for others.
+    `origin` is `stepline` for documents that Stepline exported, `foreign` for others.
     """
 
     digest: str
@@ -60,7 +60,7 @@ class ImportPlan(Value):
 
 
 class ReferencedFile(Value):
-    """A file that documents name: its bytes must be there before the import, or the import says that they are not."""
+    """A file that documents name: its bytes are uploaded before the import, or the import marks them as missing."""
 
     sha256: str
     size_bytes: int
@@ -87,7 +87,7 @@ def read_document(body: bytes, name: str) -> Document:
 
 
 def decode_document(body: bytes, name: str) -> Any:
-    """Return the value of a JSON file; half a surrogate, which only some JSON can spell, becomes a question mark."""
+    """Return the value of a JSON file; a lone surrogate, which only some JSON can hold, becomes a question mark."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The telling of a turn: what all that read its blocks need to know."""
+"""The state of an import, shared by all functions that read the blocks of its turns."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ROW: Final = 100
 
 @dataclass
 class ImportState:
-    """One import: whose it becomes, the pool of its sources, what was found, and the events so far by their batches.
+    """One import: its owner, the pool of its sources, the findings, and the events so far by their batches.
 
-    `files` are the sizes of those whose bytes are there, by hash; `copied` are the characters that stand in the log more than once.
+    `files` are the sizes of the files whose bytes are uploaded, by hash; `copied` counts the characters that the log repeats.
     """
 
     lane: Lane
@@ -38,18 +38,18 @@ class ImportState:
     admitted: dict[int, Inbound] = field(default_factory=dict)
 
     def has(self, body: Body) -> bool:
-        """Return True if the bytes of a body are there."""
+        """Return True if the bytes of a body are uploaded."""
         return body.sha256 in self.files
 
     def body(self, body: Body | None) -> Body | None:
-        """Return a body at the place where this conversation keeps bytes with this hash; None without these bytes."""
+        """Return a body under the key that this conversation has for this hash; None without the bytes."""
         if body is None or not self.has(body):
             return None
         key = attachment_key(self.lane, body.sha256)
         return Body(key=key, sha256=body.sha256, size_bytes=self.files[body.sha256], mime=body.mime)
 
     def without_bytes(self, block: Block, body: Body) -> Block:
-        """Return a block that says that the bytes of its file did not come along."""
+        """Return a block that says that the bytes of its file are missing."""
         self.findings.change("bytes_missing")
         facts = {
             "bytes": "missing",
@@ -62,13 +62,13 @@ class ImportState:
         return replace(block, body=None, mime=PLAIN, text=text, meta={**block.meta, **facts})
 
     def citations(self, sids: Iterable[int]) -> tuple[Citation, ...]:
-        """Return the sources with these numbers that there are, in the short form."""
+        """Return the sources of the pool with these numbers, in the short form."""
         rows = [self.pool[sid] for sid in dict.fromkeys(sids) if sid in self.pool]
         self.copy(sum(len(row.title) + len(row.url) + len(row.path) + _ROW for row in rows))
         return tuple(Citation(sid=row.sid, title=row.title, url=row.url, path=row.path) for row in rows)
 
     def sources(self, sids: Iterable[int]) -> tuple[Source, ...]:
-        """Return the rows with these numbers that there are."""
+        """Return the rows of the pool with these numbers."""
         rows = tuple(self.pool[sid] for sid in dict.fromkeys(sids) if sid in self.pool)
         self.copy(
             sum(len(row.text) + len(row.content) + len(row.title) + len(row.url) + _ROW for row in rows)
@@ -76,7 +76,7 @@ class ImportState:
         return rows
 
     def copy(self, chars: int) -> None:
-        """Count characters that a log repeats. Raises InputError `import_too_large`: few bytes must not become many."""
+        """Count characters that a log repeats. Raises InputError `import_too_large`, so that a small import cannot grow large."""
         self.copied += chars
         if self.copied > COPIED_MAX:
             refuse_import(

@@ -1,8 +1,8 @@
-"""The documents that were brought, of one conversation: sorted into its head, its pool and its turns.
+"""The documents of an imported conversation: sorted into its head, its pool and its turns.
 
-A turn has its own document, or else its blocks in the timeline's. The order is the timeline's, and that of time for turns
-that it does not name. An object's key in a document is never read: bytes are found by their hash, below the conversation that is
-imported into.
+A turn has its own document, or else its blocks are in that of the timeline. Turns have the order of the timeline; turns
+that it does not name are ordered by time. An object's key in a document is never read: bytes are found by their hash, under the
+keys of the new conversation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _UNNAMED: Final = "application/octet-stream"
 
 
 def read_block(raw: Any, where: str, findings: Findings, *, at: str) -> Block:
-    """Return a block of a document, without a key and with its path as it was told; `at` is its time if it has none.
+    """Return a block of a document, without a key and with its path unchanged; `at` is its time if it has none.
 
     Raises InputError `import_bad_value`, `import_bad_block`, `import_too_deep`, `import_too_large`.
     """
@@ -85,12 +85,12 @@ def read_block(raw: Any, where: str, findings: Findings, *, at: str) -> Block:
 
 
 def inline_bytes(raw: Any) -> bytes | None:
-    """Return the bytes that stand in a block as base64; None if there are none. Raises InputError `import_bad_base64`."""
-    told = raw.get("base64") if isinstance(raw, Mapping) else None
-    if not isinstance(told, str) or not told:
+    """Return the bytes that a block holds as base64; None if there are none. Raises InputError `import_bad_base64`."""
+    encoded = raw.get("base64") if isinstance(raw, Mapping) else None
+    if not isinstance(encoded, str) or not encoded:
         return None
     try:
-        return base64.b64decode(told, validate=True)
+        return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
         refuse_import("import_bad_base64", "a block", str(error)[:100])
 
@@ -115,7 +115,7 @@ def _body(raw: Mapping[str, Any], where: str, findings: Findings) -> Body | None
 
 
 def _mime(value: Any, default: str) -> str:
-    """Return a type, perhaps with parameters; the default for what is none."""
+    """Return a media type, with its parameters if any, or the default for any other value."""
     if (
         not isinstance(value, str)
         or len(value) > NAME_CHARS
@@ -147,7 +147,7 @@ _TYPES: Final = ("web", "file", "attachment", "manual")
 
 
 def _read_sources(rows: Any, where: str, findings: Findings) -> dict[int, Source]:
-    """Return the rows of a pool that ours can take. Raises InputError `import_bad_value`, `import_too_large`."""
+    """Return the rows of a pool that the sources pool accepts. Raises InputError `import_bad_value`, `import_too_large`."""
     if not isinstance(rows, list):
         refuse_import("import_bad_value", where, "`sources_pool` is a list")
     if len(rows) > SOURCES_MAX:
@@ -168,24 +168,24 @@ def _read_sources(rows: Any, where: str, findings: Findings) -> dict[int, Source
 def _row(raw: Any, where: str) -> Source:
     if not isinstance(raw, dict):
         refuse_import("import_bad_value", where, "a source is an object")
-    told = {_ALIASES.get(name, name): value for name, value in _named(raw)}
-    fields: dict[str, Any] = {name: _score(told.get(name)) for name in _SCORES}
+    values = {_ALIASES.get(name, name): value for name, value in _named(raw)}
+    fields: dict[str, Any] = {name: _score(values.get(name)) for name in _SCORES}
     for name in _TEXTS:
-        if told.get(name) is not None:
-            fields[name] = text_of(told[name], f"{where}.{name}")
+        if values.get(name) is not None:
+            fields[name] = text_of(values[name], f"{where}.{name}")
     if fields.get("path") and not is_address(fields["path"]):
         fields["path"] = ""
-    kind = told.get("source_type")
+    kind = values.get("source_type")
     return Source(
-        sid=count_of(told.get("sid")),
+        sid=count_of(values.get("sid")),
         source_type=kind if kind in _TYPES else "web",
-        size_bytes=count_of(told.get("size_bytes")),
+        size_bytes=count_of(values.get("size_bytes")),
         **fields,
     )
 
 
 def _named(raw: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
-    """Yield the fields, those under another system's names first, so that ours win."""
+    """Yield the fields, those under another system's names first, so that Stepline's names win."""
     fields = [(str(name), value) for name, value in raw.items()]
     return sorted(fields, key=lambda pair: pair[0] not in _ALIASES)
 
@@ -203,7 +203,7 @@ _PRESERVED: Final = ".preserved"
 
 
 class ImportedTurn(Value):
-    """One turn: its blocks, and the rows of its batches, None where no document has them. `where` names its document."""
+    """One turn: its blocks, and the rows of its batches, None if no document has them. `where` names its document."""
 
     turn: str
     where: str
@@ -212,7 +212,7 @@ class ImportedTurn(Value):
 
 
 class ImportedConversation(Value):
-    """One conversation as its documents tell it. `own`: they are ours, and tell of batches."""
+    """One conversation as its documents describe it. `own`: Stepline exported them, with rows of batches."""
 
     turns: tuple[ImportedTurn, ...]
     pool: Mapping[int, Source]
@@ -225,7 +225,7 @@ class ImportedConversation(Value):
 
 
 def read_imported_conversation(documents: Sequence[Document], findings: Findings) -> ImportedConversation:
-    """Return the conversation that documents tell of. Raises InputError `import_*`."""
+    """Return the conversation that documents describe. Raises InputError `import_*`."""
     timeline, sources, logs = _sorted(documents)
     head: Mapping[str, Any] = timeline.payload if timeline else {}
     where = timeline.name if timeline else "documents"
@@ -244,8 +244,8 @@ def read_imported_conversation(documents: Sequence[Document], findings: Findings
     found = tuple(turn for turn in turns if turn is not None)
     if not found:
         refuse_import("import_empty", where, "no document has a turn with blocks")
-    told = sum(len(turn.blocks) for turn in found)
-    if told > BLOCKS_MAX:
+    count = sum(len(turn.blocks) for turn in found)
+    if count > BLOCKS_MAX:
         refuse_import("import_too_large", where, f"an import has at most {BLOCKS_MAX} blocks")
     rows = head.get("sources_pool") if head.get("sources_pool") is not None else None
     if sources is not None:
@@ -262,7 +262,7 @@ def read_imported_conversation(documents: Sequence[Document], findings: Findings
         own=own,
         last=last if own else 0,
         outside=_outside(head, where, findings) if own else (),
-        told=told,
+        told=count,
     )
 
 
@@ -277,24 +277,24 @@ def _sorted(documents: Sequence[Document]) -> tuple[Document | None, Document | 
         named = msgspec.structs.replace(document, name=document.name or f"documents[{index}]")
         if named.kind == TURN_LOG:
             turn = turn_of(named.payload.get("turn_id"), named.name)
-            taken, key = logs, turn
+            chosen, key = logs, turn
         elif named.kind in (TIMELINE_KIND, SOURCES):
-            taken, key = single, named.kind
+            chosen, key = single, named.kind
         else:
             refuse_import("import_unknown_document", named.name, "it is none of the kinds that an export has")
-        if key in taken:
+        if key in chosen:
             refuse_import("import_document_twice", named.name, f"there is another one of {key}")
-        taken[key] = named
+        chosen[key] = named
     return single.get(TIMELINE_KIND), single.get(SOURCES), logs
 
 
 def _turn_ids(head: Mapping[str, Any], where: str) -> list[str]:
-    told = head.get("turn_ids") or []
-    if not isinstance(told, list):
+    raw = head.get("turn_ids") or []
+    if not isinstance(raw, list):
         refuse_import("import_bad_value", where, "`turn_ids` is a list")
-    if len(told) > TURNS_MAX:
+    if len(raw) > TURNS_MAX:
         refuse_import("import_too_large", where, f"a conversation has at most {TURNS_MAX} turns")
-    return [turn_of(one, f"{where}.turn_ids[{index}]") for index, one in enumerate(told)]
+    return [turn_of(one, f"{where}.turn_ids[{index}]") for index, one in enumerate(raw)]
 
 
 def _by_turn(
@@ -324,15 +324,15 @@ def _is_carried(kind: Any) -> bool:
 
 
 def _turn_in(raw: Any) -> str:
-    """Return the turn that a block says it is of, or that its path names."""
+    """Return the turn that a block names, or else the turn in its path."""
     if not isinstance(raw, Mapping):
         return ""
     meta = raw.get("meta")
     path = raw.get("path")
     named = path.removeprefix("conv:").partition(":")[2].partition(".")[0] if isinstance(path, str) else ""
-    for told in (raw.get("turn_id"), meta.get("turn_id") if isinstance(meta, Mapping) else None, named):
-        if isinstance(told, str) and told.startswith("turn_"):
-            return turn_of(told, "a block's turn")
+    for name in (raw.get("turn_id"), meta.get("turn_id") if isinstance(meta, Mapping) else None, named):
+        if isinstance(name, str) and name.startswith("turn_"):
+            return turn_of(name, "a block's turn")
     return ""
 
 
@@ -370,8 +370,8 @@ def _blocks(raw: Any, where: str) -> list[Any]:
 
 
 def _began(log: Document) -> str:
-    told = log.payload.get("ts")
-    return told if isinstance(told, str) else ""
+    ts = log.payload.get("ts")
+    return ts if isinstance(ts, str) else ""
 
 
 def _outside(head: Mapping[str, Any], where: str, findings: Findings) -> tuple[OutsideRow, ...]:
@@ -395,12 +395,12 @@ def _rows(raw: Any, kind: Any, where: str, findings: Findings) -> Any:
 
 
 def _timed(row: BatchRow, findings: Findings, *, at: str) -> BatchRow:
-    """Return a row whose time is one; the default for what is none."""
+    """Return a row with a valid time; an invalid one is replaced by the default."""
     return msgspec.structs.replace(row, at=time_of(row.at, findings, default=at))
 
 
 def _check_numbers(value: Any, where: str) -> None:
-    """Refuse numbers that count nothing, outside of what an event or an error tells."""
+    """Refuse numbers that are not counts, except in the payload of an event or in an error."""
     if isinstance(value, bool):
         return
     if isinstance(value, int) and not 0 <= value <= COUNT_MAX:

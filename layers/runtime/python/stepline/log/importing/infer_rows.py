@@ -1,7 +1,7 @@
-"""Rows of a turn whose document has none: the entries that its blocks come from are told by their types and their order.
+"""Rows of a turn whose document has none: the entries are inferred from the types and the order of the blocks.
 
-The existing system keeps blocks only. A round is its thinking, notes, calls and answer together, a result is what follows
-with the call's id, the end is the completions with the final state; what has no entry of its own was contributed.
+The existing system keeps blocks only. A round is its thinking, notes, calls and answer together. A result is the blocks that
+follow with the id of a call. The end is the completions with the final state. Any other block was contributed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from stepline.timeline.entry_rows import (
 from stepline.timeline.sources_pool import SID_MAX
 
 IMPORTED_OPEN: Final = "imported_open"
-"""The code of a turn that had not ended when its documents were made: the import ends it."""
+"""The code of a turn that was still open when it was exported: the import ends it."""
 
 _DECISION: Final = frozenset(
     {
@@ -55,14 +55,14 @@ _ENDING: Final = frozenset(
 )
 _ANSWERS: Final = ("assistant.completion.attempt", COMPLETION)
 _OWN_WORDS: Final = frozenset({"react.turn.finalize", "react.state", "react.exit"})
-"""Blocks of an end that this system words itself."""
+"""Blocks of an end that Stepline generates itself."""
 _SUMMARY: Final = "conv.range.summary"
 _OUTCOME: Final = "assistant.completion.attempt.outcome"
 _FEEDBACK: Final = "turn.feedback"
 
 
 class Inferred(Value):
-    """Rows from batch to batch, the blocks in the order in which the rows take them, and the last batch."""
+    """The rows in the order of their batches, the blocks in the order in which the rows consume them, and the last batch."""
 
     rows: tuple[BatchRow, ...]
     blocks: tuple[Block, ...]
@@ -80,7 +80,7 @@ def infer_rows(
 ) -> Inferred:
     """Return the rows of a turn that begins in batch `n`.
 
-    `sids` are the numbers of the pool, `left` those that no result has brought yet: the first that names one brings it.
+    `sids` are the numbers of the pool, `left` those that no result has carried yet: the first result that names one carries it.
     """
     walk = _Walk(turn, n, sids, findings)
     walk.left = left
@@ -109,7 +109,7 @@ class _Walk:
         self.left: dict[int, None] = {}
 
     def opening(self, blocks: Sequence[Block]) -> int:
-        """Read the turn's beginning; return the place of the first block behind it."""
+        """Read the opening blocks of the turn; return the index of the first block after them."""
         at, early = 0, list[Block]()
         while at < len(blocks) and (blocks[at].type == _SUMMARY or _is_preserved(blocks[at])):
             early.append(blocks[at])
@@ -132,7 +132,7 @@ class _Walk:
         return at
 
     def next(self, blocks: Sequence[Block], at: int) -> int:
-        """Read what stands at a place; return the place behind it."""
+        """Read the blocks at an index; return the index after them."""
         block = blocks[at]
         if block.type in _EVENTS:
             event, loose, end = _with_files(blocks, at)
@@ -170,18 +170,18 @@ class _Walk:
             self._other(block)
 
     def _make_way(self) -> None:
-        """Put the round's decision if it is made; what comes before its end stands before it in a log."""
+        """Put the round's decision if it is complete: in a log, it precedes the blocks that follow it here."""
         if any(one.type in ("react.tool.call", "assistant.completion.attempt") for one in self._round):
             self._settle()
 
     def _is_of_result(self, block: Block) -> bool:
-        """Return True if a block is what a call brought: the call is known, and has no result yet."""
+        """Return True if a block belongs to the result of a known call that has no result yet."""
         if block.call_id not in self._calls or block.call_id in self._done:
             return False
         return _may_follow_call(block) and not (block.type == "react.notice" and self._round)
 
     def end(self, at: str) -> None:
-        """End the turn: with what its blocks say, or as one that was still running."""
+        """End the turn as its ending blocks describe, or as one that was still running."""
         self._settle()
         ending = self._ending
         answers = [block for block in ending if block.type == COMPLETION]
@@ -269,7 +269,7 @@ class _Walk:
         return named
 
     def _other(self, block: Block) -> None:
-        """Put a block that has no round: a summary of what was before, a title, or something contributed."""
+        """Put a block that has no round: a summary of earlier turns, a title, or a contributed block."""
         if block.type == _SUMMARY:
             row: AnyRow = CompactedRow(blocks=1, cut=self._opened)
         elif block.type == _OUTCOME:
@@ -283,13 +283,13 @@ class _Walk:
 
 
 def closed_open(turn: str, at: str) -> Block:
-    """Return the block of the end that an import gives a turn that had none."""
+    """Return the ending block that an import gives a turn without an end."""
     text = f'{{"outcome":"error","reason":"error","code":"{IMPORTED_OPEN}"}}'
     return Block(type="react.exit", author="react", ts=at, turn_id=turn, text=text, mime="application/json")
 
 
 def _is_preserved(block: Block) -> bool:
-    """Return True if a compaction of the existing system left the block beside its summary."""
+    """Return True if a compaction of the existing system kept the block next to its summary."""
     return block.type.endswith((".preserved", ".history"))
 
 
@@ -298,7 +298,7 @@ def _may_follow_call(block: Block) -> bool:
 
 
 def _with_files(blocks: Sequence[Block], at: int) -> tuple[list[Block], list[Block], int]:
-    """Return an event with the files whose bytes are named, its other files, and the place behind them all."""
+    """Return an event with the files whose bytes are named, its other files, and the index after all of them."""
     event, loose = [blocks[at]], list[Block]()
     at += 1
     while at < len(blocks) and blocks[at].type.startswith(ATTACHMENT):

@@ -1,9 +1,9 @@
-"""The plan of an import: all batches of the new log, complete with their states, and a report of what became of the documents.
+"""The plan of an import: all batches of the new log, complete with their states, and a report on the documents.
 
     documents → blocks, rows, sources → entries by batch → batches and states → folded once, as every reader will
 
 Pure: nothing is read, nothing is written. Texts, times, ids, paths and numbers are the documents'; owner, keys, states,
-costs, limits and approvals are not; a state follows from the one before by the transitions that wrote the original. Source: docs/how-to/move-conversations-in.md.
+costs, limits and approvals are not; a state follows from the previous one by the transitions that wrote the original. Source: docs/how-to/move-conversations-in.md.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def follow_state(
 ) -> State:
     """Return the state after batch `n`; `rendered` is the newest batch that its decision had seen.
 
-    `whole` ends the import; until then the state says that it goes on.
+    `whole` ends the import; until then the state says that it is unfinished.
     """
     before = tail.state
     state = replace(before, importing=0 if whole else 1)
@@ -104,7 +104,7 @@ def follow_state(
     skipped = False
     for entry in entries:
         match entry:
-            case Resulted() if skips:  # what a steer left of a round's actions is over at once
+            case Resulted() if skips:  # the actions that a steer skipped end at once
                 state = state if skipped else next_round(state, n)
                 skipped = True
             case _:
@@ -155,7 +155,7 @@ FEEDBACK_MAX: Final = 40
 
 
 def check_log(slots: Mapping[int, Sequence[Entry]]) -> None:
-    """Refuse entries that no log has in this order. Raises InputError `import_bad_rows`."""
+    """Refuse entries in an order that no log has. Raises InputError `import_bad_rows`."""
     course = _Course()
     for n in sorted(slots):
         if n < 1:
@@ -169,7 +169,7 @@ def check_log(slots: Mapping[int, Sequence[Entry]]) -> None:
 
 
 class _Course:
-    """The course of a log: the open turn, where turns began, and the events that wait, each with whether a turn shows it."""
+    """The course of a log: the open turn, the batches that began turns, and the queued events, each with whether a turn shows it."""
 
     def __init__(self) -> None:
         self._open = ""
@@ -200,7 +200,7 @@ class _Course:
                 pass
 
     def _count(self, n: int, entry: Entry) -> None:
-        """Refuse more reductions than a conversation has: each goes over all that the model reads."""
+        """Refuse more reductions than a conversation has: each one reads the whole context of the model."""
         if isinstance(entry, Resulted):
             self._reduced += len(entry.hides)
         self._reduced += isinstance(entry, Pruned | Compacted)
@@ -225,52 +225,56 @@ def _refuse(n: int, why: str) -> NoReturn:
 
 
 MAPPING: Final = 1
-"""The version of the mapping from documents to entries: another one makes other batches, which are another import."""
+"""The version of the mapping from documents to entries: a new version makes other batches, which are another import."""
 STEP: Final = "import"
 KINDS_MAX: Final = 200
-"""The most kinds of blocks, and reasons, that a report counts apart."""
+"""The most kinds of blocks, and reasons, that a report counts one by one."""
 OTHER: Final = "other"
 
 
 def plan_import(
     documents: Sequence[Document], *, lane: Lane, user: str, bundle: str = "", files: Mapping[str, int]
 ) -> ImportPlan:
-    """Return the batches and the report of an import; `files` are those whose bytes are there, by hash, with their sizes.
+    """Return the batches and the report of an import; `files` are the sizes of the uploaded files, by hash.
 
     Raises:
-        InputError: `import_*`, with the document, the place and the reason: nothing of it can be imported.
+        InputError: `import_*`, with the document, the position and the reason; nothing is imported.
     """
     digest = _digest_of(documents, bundle)
     findings = Findings()
-    brought = read_imported_conversation(documents, findings)
-    telling = ImportState(lane=lane, user=user, pool=brought.pool, findings=findings, files=files)
+    conversation = read_imported_conversation(documents, findings)
+    import_state = ImportState(lane=lane, user=user, pool=conversation.pool, findings=findings, files=files)
     slots = LogDraft()
-    turns, last = _numbered(brought, findings)
-    for told in turns:
-        reader = TurnReader(telling, slots, told.turn, told.blocks, title=brought.title, where=told.where)
-        reader.read(told.rows or ())
+    turns, last = _numbered(conversation, findings)
+    for turn in turns:
+        reader = TurnReader(
+            import_state, slots, turn.turn, turn.blocks, title=conversation.title, where=turn.where
+        )
+        reader.read(turn.rows or ())
         if not reader.closed:
-            last = _end_open(reader, told, turns[-1], max(last, brought.last), findings)
-    last = max(last, brought.last, *slots.entries, 1)
+            last = _end_open(reader, turn, turns[-1], max(last, conversation.last), findings)
+    last = max(last, conversation.last, *slots.entries, 1)
     if last > BATCHES_MAX:
         refuse_import("import_too_large", "documents", f"an import has at most {BATCHES_MAX} batches")
-    for row in brought.outside:
-        _put_outside(telling, slots, row)
+    for row in conversation.outside:
+        _put_outside(import_state, slots, row)
     for said in slots.feedback.values():
         slots.entries[slots.closed[said.turn]].append(said)
     check_log(slots.entries)
     begun = Importing(digest=digest, at=slots.times.get(1) or _first_at(slots), files=_files(files))
-    batches = _batches(slots, brought, begun, user=user, bundle=bundle, last=last, lane=lane)
-    named = {file.sha256: file.size_bytes for file in named_blocks(turns, brought.outside)}
-    report = _report(brought, batches, named, files, findings, digest=digest)
+    batches = _batches(slots, conversation, begun, user=user, bundle=bundle, last=last, lane=lane)
+    named = {file.sha256: file.size_bytes for file in named_blocks(turns, conversation.outside)}
+    report = _report(conversation, batches, named, files, findings, digest=digest)
     stored = {sha: files[sha] for sha in named if sha in files}
     return ImportPlan(digest=digest, batches=batches, report=report, stored=stored)
 
 
 def named_files(documents: Sequence[Document]) -> tuple[ReferencedFile, ...]:
     """Return the files that documents name, each hash once. Raises InputError `import_*`."""
-    brought = read_imported_conversation(documents, Findings())
-    return tuple({file.sha256: file for file in named_blocks(brought.turns, brought.outside)}.values())
+    conversation = read_imported_conversation(documents, Findings())
+    return tuple(
+        {file.sha256: file for file in named_blocks(conversation.turns, conversation.outside)}.values()
+    )
 
 
 def named_blocks(turns: Iterable[ImportedTurn], outside: Iterable[OutsideRow]) -> Iterable[ReferencedFile]:
@@ -310,17 +314,19 @@ def _digest_of(documents: Sequence[Document], bundle: str) -> str:
     return said.hexdigest()
 
 
-def _numbered(brought: ImportedConversation, findings: Findings) -> tuple[list[ImportedTurn], int]:
-    """Return the turns with the rows of their batches, told or inferred, and the last batch."""
-    if brought.own:
-        return list(brought.turns), max(
-            (row.n for told in brought.turns for row in told.rows or ()), default=0
+def _numbered(conversation: ImportedConversation, findings: Findings) -> tuple[list[ImportedTurn], int]:
+    """Return the turns with the rows of their batches, read or inferred, and the last batch."""
+    if conversation.own:
+        return list(conversation.turns), max(
+            (row.n for turn in conversation.turns for row in turn.rows or ()), default=0
         )
     turns, n = list[ImportedTurn](), 1
-    left = dict.fromkeys(brought.pool)
-    for told in brought.turns:
-        found = infer_rows(told.turn, told.blocks, n, left=left, sids=brought.pool.keys(), findings=findings)
-        turns.append(replace(told, blocks=found.blocks, rows=found.rows))
+    left = dict.fromkeys(conversation.pool)
+    for turn in conversation.turns:
+        found = infer_rows(
+            turn.turn, turn.blocks, n, left=left, sids=conversation.pool.keys(), findings=findings
+        )
+        turns.append(replace(turn, blocks=found.blocks, rows=found.rows))
         n = found.last + 1
     if left:
         turns = _carry_sources(turns, tuple(left), findings)
@@ -330,45 +336,45 @@ def _numbered(brought: ImportedConversation, findings: Findings) -> tuple[list[I
 def _carry_sources(
     turns: Sequence[ImportedTurn], sids: tuple[int, ...], findings: Findings
 ) -> list[ImportedTurn]:
-    """Let the first result bring the sources that no result names; without one nobody can."""
+    """Let the first result carry the sources that no result names; without a result they are left out."""
     carried = list(turns)
-    for index, told in enumerate(turns):
-        for at, batch in enumerate(told.rows or ()):
+    for index, turn in enumerate(turns):
+        for at, batch in enumerate(turn.rows or ()):
             row = batch.entries[0]
             if isinstance(row, ResultedRow):
                 more = replace(row, sources=(*row.sources, *sids))
-                rows = [*(told.rows or ())]
+                rows = [*(turn.rows or ())]
                 rows[at] = replace(batch, entries=(more,))
-                carried[index] = replace(told, rows=tuple(rows))
+                carried[index] = replace(turn, rows=tuple(rows))
                 return carried
     findings.leave_out("source", len(sids))
     return carried
 
 
 def _end_open(
-    reader: TurnReader, told: ImportedTurn, newest: ImportedTurn, last: int, findings: Findings
+    reader: TurnReader, turn: ImportedTurn, newest: ImportedTurn, last: int, findings: Findings
 ) -> int:
     """End a turn that was open when it was exported; return the batch. Raises InputError `import_bad_rows`."""
-    if told.turn != newest.turn:
-        refuse_import("import_bad_rows", told.where, "the turn has no end, and another one follows")
+    if turn.turn != newest.turn:
+        refuse_import("import_bad_rows", turn.where, "the turn has no end, and another one follows")
     findings.change(IMPORTED_OPEN)
-    at = told.blocks[-1].ts
-    reader.finish(BatchRow(n=last + 1, at=at, entries=(ClosedRow(blocks=1),)), closed_open(told.turn, at))
+    at = turn.blocks[-1].ts
+    reader.finish(BatchRow(n=last + 1, at=at, entries=(ClosedRow(blocks=1),)), closed_open(turn.turn, at))
     return last + 1
 
 
-def _put_outside(telling: ImportState, slots: LogDraft, row: OutsideRow) -> None:
-    """Put an event that no turn tells of, with its fate."""
-    where, findings = f"outside {row.n}", telling.findings
+def _put_outside(import_state: ImportState, slots: LogDraft, row: OutsideRow) -> None:
+    """Put an event outside of every turn, and its return if it was handed back."""
+    where, findings = f"outside {row.n}", import_state.findings
     for file in row.attachments:
         try:
             check_attachment(file)
         except InputError as error:
             raise InputError(f"{where}: {error}", code="import_bad_value") from error
     there = tuple(
-        replace(file, size_bytes=telling.files[file.sha256])
+        replace(file, size_bytes=import_state.files[file.sha256])
         for file in row.attachments
-        if file.sha256 in telling.files
+        if file.sha256 in import_state.files
     )
     if len(there) < len(row.attachments):
         findings.leave_out("attachment", len(row.attachments) - len(there))
@@ -376,7 +382,7 @@ def _put_outside(telling: ImportState, slots: LogDraft, row: OutsideRow) -> None
         message_id=message_of(row.message_id, f"{row.n}", findings),
         event=kind_of_event(row.event),
         text=text_of(row.text, where),
-        user=telling.user,
+        user=import_state.user,
         at=time_of(row.at, findings, default=BEGIN),
         reactive=row.reactive and bool(row.handed_back),
         payload=json_of(row.payload, where, findings, largest=STORED_MAX),
@@ -385,7 +391,7 @@ def _put_outside(telling: ImportState, slots: LogDraft, row: OutsideRow) -> None
     )
     slots.entries[row.n].append(event)
     slots.times.setdefault(row.n, event.at)
-    telling.admitted[row.n] = event
+    import_state.admitted[row.n] = event
     if row.handed_back:
         back = Dropped(n=row.n, reason=row.handed_back, message_id=event.message_id, event=event.event)
         slots.entries[row.n].append(back)
@@ -393,7 +399,7 @@ def _put_outside(telling: ImportState, slots: LogDraft, row: OutsideRow) -> None
 
 def _batches(
     slots: LogDraft,
-    brought: ImportedConversation,
+    conversation: ImportedConversation,
     begun: Importing,
     *,
     user: str,
@@ -401,7 +407,7 @@ def _batches(
     last: int,
     lane: Lane,
 ) -> tuple[Batch, ...]:
-    """Return the batches up to the last, dense from the first, and fold them once, as every reader does."""
+    """Return the batches up to the last, without gaps, and fold them once, as every reader does."""
     tail = replace(EMPTY, state=State(owner=user, bundle="" if bundle == DEFAULT_BUNDLE else bundle))
     batches: list[Batch] = []
     at = begun.at
@@ -411,9 +417,11 @@ def _batches(
         if n == 1:
             entries[:0] = [Owner(user=user, bundle=tail.state.bundle), begun]
         if n == last:
-            at = brought.ended_at or at
+            at = conversation.ended_at or at
             title = _title(
-                brought.title, [*batches, _draft(tail, n, entries, at=at, slots=slots, begun=begun)], lane
+                conversation.title,
+                [*batches, _draft(tail, n, entries, at=at, slots=slots, begun=begun)],
+                lane,
             )
             entries += [Titled(title=title, at=at)] if title else []
             entries.append(Imported(digest=begun.digest, at=at))
@@ -462,7 +470,7 @@ def _files(files: Mapping[str, int]) -> str:
 
 
 def _report(
-    brought: ImportedConversation,
+    conversation: ImportedConversation,
     batches: Sequence[Batch],
     named: Mapping[str, int],
     files: Mapping[str, int],
@@ -471,7 +479,7 @@ def _report(
     digest: str,
 ) -> ImportReport:
     """Return the report; kinds that were left out are not among those that were kept."""
-    for block in (block for told in brought.turns for block in told.blocks):
+    for block in (block for turn in conversation.turns for block in turn.blocks):
         findings.kept[block.type] += 1
     for kind, count in findings.left_out.items():
         findings.kept[kind] -= min(count, findings.kept[kind])
@@ -485,10 +493,10 @@ def _report(
     there = sum(sha in files for sha in named)
     return ImportReport(
         digest=digest,
-        origin="stepline" if brought.own else "foreign",
-        turns=len(brought.turns),
+        origin="stepline" if conversation.own else "foreign",
+        turns=len(conversation.turns),
         batches=len(batches),
-        blocks=brought.told,
+        blocks=conversation.told,
         sources=len(carried),
         files=there,
         files_missing=len(named) - there,

@@ -24,7 +24,7 @@ _WORD: Final = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
 
 def read_closed(
-    telling: ImportState,
+    import_state: ImportState,
     blocks: Sequence[Block],
     turn: str,
     at: str,
@@ -33,8 +33,8 @@ def read_closed(
     answered: bool,
     message: str,
 ) -> Closed:
-    """Return the end of a turn. `attempts` answers were recorded before; `answered`: the last one is the turn's."""
-    findings = telling.findings
+    """Return the end of a turn. `attempts` answers were recorded before; `answered`: the last one is the answer of the turn."""
+    findings = import_state.findings
     state = _facts(blocks, "react.state")
     ended = {**state, **_facts(blocks, "react.exit")}
     reason = _word(ended.get("reason")) or "complete"
@@ -58,7 +58,7 @@ def read_closed(
         code=_word(ended.get("code")),
         message=message[:MESSAGE_CHARS],
         started_at=last.ts if last is not None and further else "",
-        citations=telling.citations(cited),
+        citations=import_state.citations(cited),
         usage=_usage(state.get("usage")),
         model=name_of(state.get("model"), findings) if state.get("model") else "",
         **counts,
@@ -67,8 +67,8 @@ def read_closed(
 
 def read_feedback(findings: Findings, block: Block, turn: str, *, began: str, at: str) -> Feedback:
     """Return the feedback that a block shows."""
-    told = object_of(block.text)
-    text = told.get("text", "") if told is not None else block.text
+    facts = object_of(block.text)
+    text = facts.get("text", "") if facts is not None else block.text
     reaction, confidence = block.meta.get("reaction"), block.meta.get("confidence")
     given = block.meta.get("given_at")
     return Feedback(
@@ -95,10 +95,10 @@ def _followups(blocks: Sequence[Block]) -> tuple[str, ...]:
     if found is None:
         return ()
     try:
-        told = msgspec.json.decode(found.text)
+        items = msgspec.json.decode(found.text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ()
-    rows = told.get("items", ()) if isinstance(told, dict) else told
+    rows = items.get("items", ()) if isinstance(items, dict) else items
     texts = [one for one in rows if isinstance(one, str)] if isinstance(rows, list) else []
     return tuple(text[:FOLLOWUP_CHARS] for text in texts[:FOLLOWUPS_MAX])
 
@@ -108,7 +108,7 @@ def _word(value: Any) -> str:
 
 
 def _usage(value: Any) -> Usage | None:
-    """Return the tokens that a turn's report tells of; they are shown, and counted nowhere."""
+    """Return the tokens that a turn's report lists; they are shown, but not counted."""
     if not isinstance(value, dict):
         return None
     names = [name for name in Usage.__struct_fields__ if name != "estimated"]

@@ -38,7 +38,7 @@ _KIND_OF_TYPE: Final = {kind: event for event, kind in EVENT_TYPES.items()} | {"
 
 
 class ParsedInbound(NamedTuple):
-    """An event, how many blocks it and its files take, and blocks about files whose bytes are not there."""
+    """An event, the number of blocks of it and its files, and blocks about files whose bytes are missing."""
 
     event: Inbound
     end: int
@@ -46,64 +46,64 @@ class ParsedInbound(NamedTuple):
 
 
 def read_inbound(
-    telling: ImportState, blocks: Sequence[Block], turn: str, *, named: bool = True
+    import_state: ImportState, blocks: Sequence[Block], turn: str, *, named: bool = True
 ) -> ParsedInbound:
     """Return the event at the beginning of these blocks.
 
-    Files have the names that their sender gave them, or, unless `named`, those that they have in paths: with one of
-    them missing, the others would be numbered otherwise.
+    Files have the names that their sender gave them, or, unless `named`, the names in their paths: if one file
+    is missing, the others would get other numbers.
     """
-    said, findings = blocks[0], telling.findings
-    kind = read_kind(said)
-    text, payload = _content(said, findings)
+    block, findings = blocks[0], import_state.findings
+    kind = read_kind(block)
+    text, payload = _content(block, findings)
     files, missing = list[Attachment](), list[Block]()
     end = 1
     while end + 1 < len(blocks) and (file := _attachment(blocks[end], blocks[end + 1], findings)) is not None:
         body = blocks[end + 1].body
-        if body is not None and not telling.has(body):
-            missing.append(telling.without_bytes(blocks[end], body))
+        if body is not None and not import_state.has(body):
+            missing.append(import_state.without_bytes(blocks[end], body))
         else:
-            whole = replace(file, size_bytes=telling.files[file.sha256])
+            whole = replace(file, size_bytes=import_state.files[file.sha256])
             files.append(whole if named else replace(whole, filename=blocks[end].path.rpartition("/")[2]))
         end += 2
     if len(files) > ATTACHMENTS_MAX:
         findings.leave_out("attachments", len(files) - ATTACHMENTS_MAX)
         files = files[:ATTACHMENTS_MAX]
-    told = said.meta.get("reactive")
-    reactive = _FIXED.get(kind, told if isinstance(told, bool) else kind in REACTIVE_KINDS)
-    seed = f"{turn}/{said.path}/{said.ts}"
+    reactive_flag = block.meta.get("reactive")
+    reactive = _FIXED.get(kind, reactive_flag if isinstance(reactive_flag, bool) else kind in REACTIVE_KINDS)
+    seed = f"{turn}/{block.path}/{block.ts}"
     event = Inbound(
-        message_id=message_of(read_message(said), seed, findings),
+        message_id=message_of(read_message(block), seed, findings),
         event=kind,
         text=text,
-        user=telling.user,
-        at=said.ts,
+        user=import_state.user,
+        at=block.ts,
         reactive=reactive,
         payload=payload,
         attachments=tuple(files),
-        source=source_of(said.meta.get("source")),
+        source=source_of(block.meta.get("source")),
     )
     return ParsedInbound(event, end, tuple(missing))
 
 
-def read_kind(said: Block) -> str:
-    """Return the kind of an event by what its block says, or else by the block's type."""
-    default = _KIND_OF_TYPE.get(said.type, "event")
-    return kind_of_event(said.meta.get("event_kind") or _kind_in_path(said.path), default)
+def read_kind(block: Block) -> str:
+    """Return the kind of an event that its block names, or else that of the block's type."""
+    default = _KIND_OF_TYPE.get(block.type, "event")
+    return kind_of_event(block.meta.get("event_kind") or _kind_in_path(block.path), default)
 
 
-def kind_of_event(told: object, default: str = "event") -> str:
-    """Return the kind of an event as it is stored; the default for what can be none."""
-    if told == STOP:
+def kind_of_event(value: object, default: str = "event") -> str:
+    """Return the kind of an event in its stored form, or the default for an invalid one."""
+    if value == STOP:
         return STEER
-    return told if isinstance(told, str) and KIND.fullmatch(told) else default
+    return value if isinstance(value, str) and KIND.fullmatch(value) else default
 
 
-def read_message(said: Block) -> object:
-    """Return the message's id as its block says it, or else the end of its path."""
-    named = said.meta.get("message_id") or said.meta.get("event_id")
+def read_message(block: Block) -> object:
+    """Return the message's id in its block, or else the end of its path."""
+    named = block.meta.get("message_id") or block.meta.get("event_id")
     if named is None:
-        _, _, rest = said.path.partition(".")
+        _, _, rest = block.path.partition(".")
         named = rest.rpartition(".")[2] if rest.startswith(("external.", "user.prompt.")) else None
     return named
 
@@ -113,30 +113,32 @@ def _kind_in_path(path: str) -> str:
     return rest.partition(".")[0] if external else ""
 
 
-def _content(said: Block, findings: Findings) -> tuple[str, dict[str, object]]:
+def _content(block: Block, findings: Findings) -> tuple[str, dict[str, object]]:
     """Return the text and the payload of an event, whose block shows both."""
-    payload = said.meta.get("payload")
+    payload = block.meta.get("payload")
     if not isinstance(payload, dict) or not payload:
-        return said.text, {}
-    payload = json_of(payload, said.path[:80], findings, largest=STORED_MAX)
+        return block.text, {}
+    payload = json_of(payload, block.path[:80], findings, largest=STORED_MAX)
     shown = msgspec.json.format(msgspec.json.encode(payload), indent=2).decode()
-    if said.text == shown:
+    if block.text == shown:
         return "", payload
-    if said.text.endswith(f"\n\n{shown}"):
-        return said.text[: -len(shown) - 2], payload
+    if block.text.endswith(f"\n\n{shown}"):
+        return block.text[: -len(shown) - 2], payload
     findings.change("payload")
-    return said.text, {}
+    return block.text, {}
 
 
 def _attachment(facts: Block, file: Block, findings: Findings) -> Attachment | None:
-    """Return the file that two blocks tell of; None if they tell of none."""
+    """Return the file that two blocks describe; None if they describe none."""
     if facts.type != f"{ATTACHMENT}.meta" or file.type != ATTACHMENT or file.body is None:
         return None
     if facts.path != file.path:
         return None
     digest = object_of(facts.text) or {}
-    told = facts.meta.get("name") or digest.get("filename") or digest.get("name")
-    filename = name_of(told, findings, most=NAME_CHARS) or file.path.rpartition("/")[2][:NAME_CHARS] or "file"
+    given = facts.meta.get("name") or digest.get("filename") or digest.get("name")
+    filename = (
+        name_of(given, findings, most=NAME_CHARS) or file.path.rpartition("/")[2][:NAME_CHARS] or "file"
+    )
     filename = filename.encode()[:FILENAME_MAX_BYTES].decode(errors="ignore")
     mime = with_charset(file.body.mime.partition(";")[0].strip(), charset_of(file.body.mime))
     attachment = Attachment(

@@ -37,10 +37,10 @@ _PLAIN: Final = "text/plain"
 
 
 def read_result(
-    telling: ImportState, row: ResultedRow, blocks: Sequence[Block], turn: str, at: str
+    import_state: ImportState, row: ResultedRow, blocks: Sequence[Block], turn: str, at: str
 ) -> Resulted:
-    """Return the result that a row and its blocks tell of."""
-    findings = telling.findings
+    """Return the result that a row and its blocks describe."""
+    findings = import_state.findings
     call = call_of(row.call_id, turn, findings)
     plans = [
         plan for block in blocks[len(blocks) - row.plans :] if (plan := read_snapshot(block)) is not None
@@ -56,33 +56,36 @@ def read_result(
         at=blocks[0].ts if blocks else at,
         duration_ms=count_of(row.duration_ms),
         blocks=tuple(
-            produced(telling, block, turn, own=result_path(turn, call), tool=row.tool_id) for block in stored
+            produced(import_state, block, turn, own=result_path(turn, call), tool=row.tool_id)
+            for block in stored
         ),
         plans=tuple(plans),
         error=error,
         program=row.program,
-        sources=telling.sources(row.sources),
+        sources=import_state.sources(row.sources),
         hides=tuple(_hide(hide) for hide in row.hides[:_HIDES_MAX]),
     )
 
 
-def produced(telling: ImportState, block: Block, turn: str, *, own: str = "", tool: str = "") -> Produced:
-    """Return a block in the form in which the log keeps it; without a path if that is its call's `own`."""
-    path = path_of(block.path, turn, telling.findings)
-    if block.body is not None and not telling.has(block.body):
-        block = telling.without_bytes(block, block.body)
-    body = telling.body(block.body)
+def produced(
+    import_state: ImportState, block: Block, turn: str, *, own: str = "", tool: str = ""
+) -> Produced:
+    """Return a block in the form in which the log keeps it, without a path if its path is `own`, that of its call."""
+    path = path_of(block.path, turn, import_state.findings)
+    if block.body is not None and not import_state.has(block.body):
+        block = import_state.without_bytes(block, block.body)
+    body = import_state.body(block.body)
     if body is not None and path and not path.startswith(("fi:", "tc:")):
-        telling.findings.change("body")
+        import_state.findings.change("body")
         body = None
     kind, mime = block.type, block.mime
     if kind == PLAN and not own and not _is_readable(block):
-        telling.findings.change("block")
+        import_state.findings.change("block")
         kind = f"{PLAN}.unread"
     if not _reads(block, tool):
-        telling.findings.change("block")
+        import_state.findings.change("block")
         kind, mime = ("react.tool.result", _PLAIN) if kind == CHECKOUT_RECORD else (kind, _PLAIN)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "type": kind,
         "author": block.author,
         "path": "" if path == own else path,
@@ -91,11 +94,11 @@ def produced(telling: ImportState, block: Block, turn: str, *, own: str = "", to
         "body": body,
         "meta": block.meta,
     }
-    return Produced(**told)
+    return Produced(**fields)
 
 
 def read_snapshot(block: Block) -> Plan | None:
-    """Return the plan that a block has a snapshot of; None for any other block."""
+    """Return the plan of a snapshot block; None for any other block."""
     if block.type != PLAN:
         return None
     found = object_of(block.text)
@@ -110,7 +113,7 @@ def read_snapshot(block: Block) -> Plan | None:
 
 
 def _is_readable(block: Block) -> bool:
-    """Return True if a block that somebody contributed as a plan's snapshot is one, and all in it is plain."""
+    """Return True if a block that was contributed as a snapshot of a plan is a valid one."""
     found = object_of(block.text)
     if found is None:
         return False
@@ -122,7 +125,7 @@ def _is_readable(block: Block) -> bool:
 
 
 def _is_plain(plan: Plan) -> bool:
-    """Return True if all that a plan says besides its steps are times, turns and plans, or nothing."""
+    """Return True if all fields of a plan besides its steps are empty or valid times, turns and plan ids."""
     ids = (plan.superseded_by_plan_id,)
     times = (plan.created_ts, plan.last_ts, plan.last_ack_ts, plan.closed_ts, plan.superseded_ts)
     turns = (plan.origin_turn_id, plan.last_turn_id, plan.last_ack_turn_id, plan.closed_turn_id)

@@ -1,7 +1,7 @@
 """Entries of a turn: what `timeline/turn_blocks.py` derives, read back, row by row.
 
-A row says of which kind an entry is and how many blocks it gave; what it was about stands in the blocks. A block that no
-entry of this kind gives becomes one that was contributed, so that no text is lost.
+A row names the kind of an entry and the number of its blocks; the content is in the blocks. A block that does not fit the
+kind becomes a contributed block, so that no text is lost.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ NOTICE_CHARS: Final = 8_000
 
 
 def _read_decision(
-    telling: ImportState, row: DecidedRow, blocks: Sequence[Block], turn: str, at: str, *, claim: int
+    import_state: ImportState, row: DecidedRow, blocks: Sequence[Block], turn: str, at: str, *, claim: int
 ) -> tuple[Decided, list[Block]]:
-    """Return the decision that a row and its blocks tell of, and the blocks that are not a decision's."""
+    """Return the decision that a row and its blocks describe, and the blocks that do not belong to one."""
     declined = Declined(fallback=row.declined == "fallback") if row.declined else None
-    started = time_of(row.started_at, telling.findings, default=at) if row.started_at else at
+    started = time_of(row.started_at, import_state.findings, default=at) if row.started_at else at
     entry = Decided(
         iteration=row.iteration,
         claim=claim,
@@ -87,15 +87,15 @@ def _read_decision(
         interrupted=row.interrupted,
         declined=declined,
         ended=row.ended,
-        model=name_of(row.model, telling.findings) if row.model else "",
-        citations=telling.citations(row.citations),
+        model=name_of(row.model, import_state.findings) if row.model else "",
+        citations=import_state.citations(row.citations),
     )
-    told, left = _Pieces(telling, turn), list[Block]()
+    pieces, left = _Pieces(import_state, turn), list[Block]()
     for block in blocks:
-        left += [] if told.take(block) else [block]
-    if told.code is not None:
-        telling.findings.leave_out("react.tool.code")
-    return replace(entry, actions=tuple(told.actions), notices=tuple(told.notices), **told.fields), left
+        left += [] if pieces.take(block) else [block]
+    if pieces.code is not None:
+        import_state.findings.leave_out("react.tool.code")
+    return replace(entry, actions=tuple(pieces.actions), notices=tuple(pieces.notices), **pieces.fields), left
 
 
 _TEXTS: Final = {
@@ -113,24 +113,24 @@ _DERIVED: Final = ("stage.react", "react.plan.ack")
 class _Pieces:
     """The pieces of a decision, block by block; `code` waits for its call."""
 
-    def __init__(self, telling: ImportState, turn: str) -> None:
-        self._telling, self._turn = telling, turn
+    def __init__(self, import_state: ImportState, turn: str) -> None:
+        self._import_state, self._turn = import_state, turn
         self.code: str | None = None
         self.actions: list[Action] = []
         self.notices: list[Notice] = []
         self.fields: dict[str, Any] = {}
 
     def take(self, block: Block) -> bool:
-        """Take a block; return False if it is none of a decision, or a second one of its kind."""
+        """Take a block; return False if it does not belong to a decision, or is a second one of its kind."""
         name = _TEXTS.get(block.type)
         match block.type:
             case "react.tool.code" if self.code is None:
                 self.code = block.text
             case "react.tool.call":
-                self.actions.append(read_action(self._telling, block, self._turn, self.code))
+                self.actions.append(read_action(self._import_state, block, self._turn, self.code))
                 self.code = None
             case "react.notice":
-                self.notices.append(read_notice(self._telling, block))
+                self.notices.append(read_notice(self._import_state, block))
             case "react.thinking":
                 return self._keep("thinking", (block.text,))
             case "react.plan":
@@ -144,52 +144,52 @@ class _Pieces:
         return self.fields.setdefault(name, value) is value
 
 
-def read_action(telling: ImportState, block: Block, turn: str, code: str | None) -> Action:
-    """Return the call that a block shows, with its whole parameters."""
+def read_action(import_state: ImportState, block: Block, turn: str, code: str | None) -> Action:
+    """Return the call that a block shows, with its full parameters."""
     where = f"{turn} {block.call_id[:40]}"
-    told = object_of(block.text) or {}
+    facts = object_of(block.text) or {}
     params = block.meta.get("payload")
     if not isinstance(params, dict):
-        params = told.get("params")
+        params = facts.get("params")
     if isinstance(params, dict) and isinstance(params.get("params"), dict) and "tool_id" in params:
         params = params["params"]  # the existing system keeps the whole call
     if not isinstance(params, dict):
-        telling.findings.change("params")
+        import_state.findings.change("params")
         params = {"text": block.text} if block.text else {}
-    tool = block.tool_id or name_of(told.get("tool_id"), telling.findings, most=128)
-    call = block.call_id or told.get("tool_call_id")
+    tool = block.tool_id or name_of(facts.get("tool_id"), import_state.findings, most=128)
+    call = block.call_id or facts.get("tool_call_id")
     return Action(
-        call_id=call_of(call, turn, telling.findings),
+        call_id=call_of(call, turn, import_state.findings),
         tool_id=tool or "unknown",
-        params=json_of(params, f"{where} params", telling.findings),
+        params=json_of(params, f"{where} params", import_state.findings),
         code=code,
     )
 
 
-def read_notice(telling: ImportState, block: Block) -> Notice:
+def read_notice(import_state: ImportState, block: Block) -> Notice:
     """Return the notice that a block shows."""
-    told = object_of(block.text)
-    if told is None or not isinstance(told.get("code"), str) or not isinstance(told.get("message"), str):
-        telling.findings.change("notice")
+    facts = object_of(block.text)
+    if facts is None or not isinstance(facts.get("code"), str) or not isinstance(facts.get("message"), str):
+        import_state.findings.change("notice")
         return Notice(code="imported", message=block.text[:NOTICE_CHARS])
     extra = json_of(
-        {n: v for n, v in told.items() if n not in ("code", "message")}, "a notice", telling.findings
+        {n: v for n, v in facts.items() if n not in ("code", "message")}, "a notice", import_state.findings
     )
     return Notice(
-        code=name_of(told["code"], telling.findings, most=128), message=told["message"], extra=extra
+        code=name_of(facts["code"], import_state.findings, most=128), message=facts["message"], extra=extra
     )
 
 
 def read_edited(
-    telling: ImportState, row: EditedRow, blocks: Sequence[Block], turn: str, at: str
+    import_state: ImportState, row: EditedRow, blocks: Sequence[Block], turn: str, at: str
 ) -> ApprovalAnswered | None:
-    """Return that another call ran than was decided on. It approves of nothing: an import carries no consent."""
+    """Return the entry of a call that was edited before it ran. It approves nothing: an import carries no consent."""
     code = next((block.text for block in blocks if block.type == "react.tool.code"), None)
     called = next((block for block in blocks if block.type == "react.tool.call"), None)
     if called is None:
         return None
-    telling.findings.change("approval")
-    action = read_action(telling, called, turn, code)
+    import_state.findings.change("approval")
+    action = read_action(import_state, called, turn, code)
     return ApprovalAnswered(
         n=0,
         turn=turn,
@@ -214,9 +214,9 @@ HANDED_BACK: Final[dict[str, DropReason]] = {
 
 @dataclass
 class LogDraft:
-    """The log in the making: entries by batch, the time of each, and the newest batch that a decision had seen.
+    """A draft of the log: entries by batch, the time of each, and the newest batch that each decision had seen.
 
-    Beside it the feedback that counts, and the batches that ended turns.
+    It also holds the current feedback, and the batches that ended turns.
     """
 
     entries: dict[int, list[Entry]] = field(default_factory=lambda: defaultdict(list))
@@ -231,7 +231,7 @@ class TurnReader:
 
     def __init__(
         self,
-        telling: ImportState,
+        import_state: ImportState,
         slots: LogDraft,
         turn: str,
         blocks: Sequence[Block],
@@ -240,11 +240,11 @@ class TurnReader:
         where: str,
     ) -> None:
         """Begin with a turn's blocks, in order; `title` is the conversation's."""
-        self.telling, self.slots, self.turn = telling, slots, turn
+        self.import_state, self.slots, self.turn = import_state, slots, turn
         self._blocks, self._at = blocks, 0
         self._title, self._where = title, where
         bodies = [block.body for block in blocks if block.type == ATTACHMENT and block.body]
-        self._named = all(map(telling.has, bodies))
+        self._named = all(map(import_state.has, bodies))
         self._attempts: list[str] = []
         self._claim = self._iteration = 0
         self._began = ""
@@ -268,14 +268,14 @@ class TurnReader:
         for block in self._take(len(self._blocks)):
             if block.type == "turn.feedback":
                 found = read_feedback(
-                    self.telling.findings, block, self.turn, began=self._began, at=self._began
+                    self.import_state.findings, block, self.turn, began=self._began, at=self._began
                 )
                 self.slots.feedback[self.turn, found.origin] = found  # the newest of each origin counts
             else:
-                self.telling.findings.leave_out(block.type)
+                self.import_state.findings.leave_out(block.type)
 
     def finish(self, row: BatchRow, ending: Block) -> None:
-        """End a turn that no row ends, with a block that says so."""
+        """End a turn that no row ends, with an ending block."""
         self.slots.times.setdefault(row.n, row.at)
         self.slots.entries[row.n] += self._closing(row, ClosedRow(), [ending])
 
@@ -285,7 +285,7 @@ class TurnReader:
         return self._blocks[begin : self._at]
 
     def _entries(self, batch: BatchRow, row: AnyRow, blocks: Sequence[Block]) -> list[Entry]:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of row
-        telling, turn, at = self.telling, self.turn, batch.at
+        import_state, turn, at = self.import_state, self.turn, batch.at
         if not blocks and isinstance(row, InboundRow | TitledRow | ContributedRow | EditedRow):
             return []
         match row:
@@ -296,10 +296,10 @@ class TurnReader:
             case DecidedRow():
                 return self._decision(batch, row, blocks)
             case ResultedRow():
-                return [read_result(telling, row, blocks, turn, at)]
+                return [read_result(import_state, row, blocks, turn, at)]
             case DeferredRow():
                 last = self._attempts[-1] if self._attempts else ""
-                telling.copy(len(last))
+                import_state.copy(len(last))
                 return [
                     Deferred(turn=turn, iteration=self._iteration, answer=last),
                     *self._misfits(blocks[1:]),
@@ -314,8 +314,8 @@ class TurnReader:
             case TakenOverRow():
                 return [TakenOver(turn=turn, reason="imported", takeovers=row.takeovers)]
             case PrunedRow():
-                told = {name: getattr(row, name) for name in ("cause", "keep", "intact", "settled")}
-                return [Pruned(turn=turn, at=blocks[0].ts if blocks else at, **told)]
+                fields = {name: getattr(row, name) for name in ("cause", "keep", "intact", "settled")}
+                return [Pruned(turn=turn, at=blocks[0].ts if blocks else at, **fields)]
             case CompactedRow():
                 return self._compacted(batch, row, blocks)
             case TitledRow():
@@ -325,23 +325,23 @@ class TurnReader:
             case ContributedRow():
                 return self.contributed(blocks)
             case EditedRow():
-                edited = read_edited(telling, row, blocks, turn, blocks[0].ts)
+                edited = read_edited(import_state, row, blocks, turn, blocks[0].ts)
                 return [edited] if edited else self.contributed(blocks)
 
     def contributed(self, blocks: Sequence[Block]) -> list[Entry]:
-        """Return the blocks as ones that somebody contributed, those of one time together."""
+        """Return the blocks as contributed ones, those of the same time together."""
         return [
             Contributed(
                 turn=self.turn,
                 at=at,
-                blocks=tuple(produced(self.telling, block, self.turn) for block in same),
+                blocks=tuple(produced(self.import_state, block, self.turn) for block in same),
             )
             for at, same in groupby(blocks, key=lambda block: block.ts)
         ]
 
     def _misfits(self, blocks: Sequence[Block]) -> list[Entry]:
         for _ in blocks:
-            self.telling.findings.change(MISFIT)
+            self.import_state.findings.change(MISFIT)
         return self.contributed(blocks)
 
     def _opening(self, batch: BatchRow, row: OpenedRow, blocks: Sequence[Block]) -> list[Entry]:
@@ -351,19 +351,19 @@ class TurnReader:
         for n in (*row.prompts, *row.waited):
             if not left:
                 refuse_import("import_bad_rows", self._where, "an event that opened the turn has no block")
-            event, end, lost = read_inbound(self.telling, left, self.turn, named=self._named)
+            event, end, lost = read_inbound(self.import_state, left, self.turn, named=self._named)
             missing += lost
             left = left[end:]
-            if n not in self.telling.admitted:
+            if n not in self.import_state.admitted:
                 self.slots.entries[n].append(event)
                 self.slots.times.setdefault(n, event.at)
-                self.telling.admitted[n] = event
+                self.import_state.admitted[n] = event
         opened = Opened(turn=self.turn, at=self._began, prompts=row.prompts)
         return [opened, *self.contributed(missing), *self._misfits(left)]
 
     def _arrival(self, batch: BatchRow, blocks: Sequence[Block]) -> list[Entry]:
-        event, end, missing = read_inbound(self.telling, blocks, self.turn, named=self._named)
-        self.telling.admitted[batch.n] = event
+        event, end, missing = read_inbound(self.import_state, blocks, self.turn, named=self._named)
+        self.import_state.admitted[batch.n] = event
         back = blocks[0].meta.get("handed_back")
         if back is not None:
             self._returned[batch.n] = HANDED_BACK.get(str(back), "turn_closed")
@@ -371,7 +371,7 @@ class TurnReader:
 
     def _decision(self, batch: BatchRow, row: DecidedRow, blocks: Sequence[Block]) -> list[Entry]:
         claim, self._iteration = self._claim or batch.n, row.iteration
-        entry, left = _read_decision(self.telling, row, blocks, self.turn, batch.at, claim=claim)
+        entry, left = _read_decision(self.import_state, row, blocks, self.turn, batch.at, claim=claim)
         self.slots.rendered[batch.n] = min(row.rendered, batch.n - 1)
         if entry.accepted and entry.answer:
             self._attempts.append(entry.answer)
@@ -380,7 +380,7 @@ class TurnReader:
     def _closing(self, batch: BatchRow, row: ClosedRow, blocks: Sequence[Block]) -> list[Entry]:
         at = next((b.ts for b in blocks if b.type not in (COMPLETION, "stage.suggested_followups")), batch.at)
         entry = read_closed(
-            self.telling,
+            self.import_state,
             blocks,
             self.turn,
             at,
@@ -393,12 +393,12 @@ class TurnReader:
         return [entry, *back]
 
     def _dropped(self, n: int, reason: DropReason) -> list[Entry]:
-        event = self.telling.admitted.get(n)
+        event = self.import_state.admitted.get(n)
         return [_handed_back(n, event, reason)] if event else []
 
     def _steered(self, row: SteeredRow, blocks: Sequence[Block], at: str) -> SteeredEntry:
-        event = self.telling.admitted.get(row.n)
-        self.telling.copy(len(event.text) if event else 0)
+        event = self.import_state.admitted.get(row.n)
+        self.import_state.copy(len(event.text) if event else 0)
         return SteeredEntry(
             n=row.n,
             turn=self.turn,
@@ -416,7 +416,7 @@ class TurnReader:
         left = [block for block in blocks if block is not summary and block is not checkpoint]
         at = blocks[0].ts if blocks else batch.at
         names = ("scope", "trigger", "room", "turns", "before_tokens", "after_tokens", "max_tokens")
-        told = {name: getattr(row, name) for name in names}
+        fields = {name: getattr(row, name) for name in names}
         entry = Compacted(
             id=f"{self.turn}/{batch.n}",
             turn=self.turn,
@@ -426,7 +426,7 @@ class TurnReader:
             summary=summary.text if summary else "",
             split=min(row.split, batch.n) if checkpoint else 0,
             checkpoint=checkpoint.text if checkpoint else "",
-            **told,
+            **fields,
         )
         return [entry, *self._misfits(left)]
 
