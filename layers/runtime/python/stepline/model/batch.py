@@ -45,19 +45,19 @@ class State(Row):
     action that runs a program; 0 if none does. `tally` counts the open turn. `ends`: the decided actions
     accompany an answer, so the turn closes after the last of them. `segment` is the newest batch up to which
     the conversation is sealed in a segment, and `titled` the one that gave it a title; 0 if there is none.
-    `steered` is the newest steer that the open turn has heeded, and `finalize` the rounds left to it by that
+    `steered` is the newest steer that the open turn has applied, and `finalize` the rounds left to it by that
     steer, counting the next; 0 without a limit. `waits` is how often the provider made this round wait, and
     `until_ms` the end of the newest such wait, in milliseconds since the Unix epoch. `declined` counts the turn's
     rounds in which the model declined. `prepared` is the batch in which the turn's `pre_run_hook` ended, and `primed`
     the number, from 1, of the newest round whose `before_round` did; 0 if none did. `running` names a running hook, too.
     `bundle` is the name of the conversation's bundle, "" for the stage's default; like `owner` it never changes.
-    `parked` is the batch that asked a person for an approval, as long as nobody has answered; 0 if none is awaited.
+    `parked` is the batch that requested an approval, until it is answered; 0 if none is awaited.
     `turns` are those of the conversation, the open one included, and `begun_ms` is when it began, in milliseconds since the
     Unix epoch; both are 0 in a log that began before they were recorded.
     `spent_nanos` is what the conversation's model calls have cost, in billionths of a US dollar, and `stored_bytes` the size
-    of the files that it keeps. `deleted` is the batch that ended it for good, behind which there is none; 0 as long as it lives.
-    `unremembered` is the oldest batch that ended a turn whose rows an index that reads no logs may lack; 0 if it has all.
-    `importing` is the batch that began an import which is not whole yet: until it is, nothing else is put; 0 otherwise.
+    of the files that it keeps. `deleted` is the batch that deleted it, after which there is none; 0 while it exists.
+    `unremembered` is the oldest batch that ended a turn whose rows a memory index may lack; 0 if it has all.
+    `importing` is the batch that began an unfinished import, during which no other batch is put; 0 otherwise.
     `queued` is the batch since which the open turn waits for an execution of the stage; 0 if it does not.
 
     Source: docs/concepts/log.md.
@@ -248,7 +248,7 @@ class QueuedTurn(Value):
 
     @property
     def place(self) -> str:
-        """Its place among others."""
+        """The position among other rows."""
         return f"{self.at}#{self.lane.key()}#{self.n:012d}"
 
 
@@ -277,14 +277,14 @@ class FeedbackRow(Value):
 
     @property
     def place(self) -> FeedbackPlace:
-        """Its place among others."""
+        """The position among other rows."""
         return (self.at, self.lane.conversation, self.turn, self.origin)
 
 
 class Tombstone(Value):
-    """A conversation that was deleted: its names and times, and nothing that was said in it.
+    """A deleted conversation: its names and times, without any of its content.
 
-    `n` is the batch that deleted it, and `whose` stands for its owner; `owner` is their name as long as something is left to
+    `n` is the batch that deleted it, and `whose` the hash of its owner; `owner` is their name while data is left to
     erase. `due` is the time of the next pass. With `done_at` nothing but the tombstone is left.
     """
 

@@ -230,9 +230,9 @@ class Reopened(Value, tag="reopened", tag_field="kind"):
 
 
 class Sent(Value):
-    """The facts about a round's request that its log does not have: with them it is rendered again, byte for byte.
+    """The facts about a round's request that the log lacks: with them the request is rendered again, byte for byte.
 
-    `digest` is the SHA-256 of the request (`stepline.context.request.digest_request`), which tells whether that went well.
+    `digest` is the SHA-256 of the request (`stepline.context.request.digest_request`), which verifies the result.
     `announce` is the text at its end, `minimum_tokens` decided its cache marks. `files` has an item for each of the newest
     pictures and documents: why its bytes were not sent, "" if they were.
 
@@ -257,8 +257,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     """The model's decision in one round, recorded before any of its actions runs.
 
     `started_at` is when the model was asked. `accepted` is false for an answer that breaks the protocol: its
-    `notices` tell the model why, and the next round follows. `claim` names the delta stream it settles.
-    `stop_reason` is the provider's word if it is not the ordinary `end_turn`. `actions` run in order; beside
+    `notices` show the model why, and the next round follows. `claim` names the delta stream it settles.
+    `stop_reason` is that of the provider if it is not the usual `end_turn`. `actions` run in order; beside
     `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the
     sources cited in notes and answer that existed when the model was asked, `unresolved` the cited numbers
     without a source in the pool, and 0 for a citation that could not be read; without a pool there are neither. `ended` is set if the runtime answered in
@@ -552,10 +552,10 @@ class Deleted(Value, tag="deleted", tag_field="kind"):
 
 
 class Importing(Value, tag="importing", tag_field="kind"):
-    """The start of an import: the batches up to `Imported` are made of documents, and nobody else puts any.
+    """The start of an import: the batches up to `Imported` are made of documents, and no other process puts any.
 
-    `digest` is the SHA-256 of what is imported, as 64 hex: the same import goes on with it. `files` names the files whose
-    bytes were there when it began, `sha256:bytes`, with commas between.
+    `digest` is the SHA-256 of what is imported, as 64 hex: the same import continues with it. `files` names the files whose
+    bytes were uploaded when it began, `sha256:bytes`, with commas between.
     """
 
     digest: str

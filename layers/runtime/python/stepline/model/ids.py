@@ -76,7 +76,7 @@ PERSON_CHARS = 32
 
 
 def person(tenant: str, project: str, user: str) -> str:
-    """Return the hash that stands for a user where no name may be kept, and in keys: 32 hex digits."""
+    """Return the hash of a user for keys, and for records that may not hold a name: 32 hex digits."""
     return hashlib.sha256(f"{tenant}/{project}/{user}".encode()).hexdigest()[:PERSON_CHARS]
 
 
@@ -89,9 +89,9 @@ TURN_BEGAN = re.compile(r"turn_(\d{8}T\d{6})_.*")
 
 
 def trace_id(lane: Lane, turn: str) -> int:
-    """Return the id of a turn's trace, 128 bits: whoever works on the turn finds the same one.
+    """Return the id of a turn's trace, 128 bits: every process that works on the turn computes the same one.
 
-    The first 32 are the second in which the turn began, where its id says that: X-Ray once took no others.
+    The first 32 are the second in which the turn began, if its id has it: X-Ray once accepted no others.
     """
     digest = hashlib.sha256(f"{lane.key()}/{turn}/trace".encode()).digest()
     made = int.from_bytes(digest[:16], "big")

@@ -18,12 +18,12 @@ _HIDDEN: Final = re.compile(
 
 
 def shorten(text: str, chars: int) -> str:
-    """Return a text of at most so many characters; one that was cut ends in "…"."""
+    """Return a text of at most `chars` characters; one that was cut ends in "…"."""
     return text if len(text) <= chars else f"{text[: chars - 1]}…"
 
 
 def shorten_line(text: str, chars: int) -> str:
-    """Return a text on one line, of at most so many characters."""
+    """Return a text on one line, of at most `chars` characters."""
     return shorten(" ".join(text.split()), chars)
 
 

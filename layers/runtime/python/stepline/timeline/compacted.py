@@ -76,8 +76,8 @@ UNTOUCHED: Final = Compactions()
 
 def give_up(begun: Compacting, at: str, *, status: Literal["skipped", "error"], reason: str) -> Compacted:
     """Return the end of a compaction that began and changes nothing."""
-    told = {**asdict(begun), "at": at}
-    return Compacted(**told, status=status, reason=reason, after_tokens=begun.before_tokens)
+    fields = {**asdict(begun), "at": at}
+    return Compacted(**fields, status=status, reason=reason, after_tokens=begun.before_tokens)
 
 
 def compact(
@@ -147,23 +147,23 @@ def newest_of_each(pieces: Iterable[Piece], most: int) -> list[Piece]:
 
 
 def is_settled(piece: Piece, split: int) -> bool:
-    """Return True if a piece of the open turn goes to the checkpoint of a split behind batch `split`."""
+    """Return True if a piece of the open turn goes to the checkpoint of a split after batch `split`."""
     return piece.n <= split and (piece.kind == "checkpoint" or piece.kind not in STAYING)
 
 
 def _split(pieces: Sequence[Piece], n: int, entry: Compacted, form: TextForm) -> list[Piece]:
     newest = pieces[-1].turn
     found: list[Piece] = []
-    place = -1
+    position = -1
     for piece in pieces:
         if piece.turn == newest and is_settled(piece, entry.split):
-            place = len(found) if place < 0 else place
+            position = len(found) if position < 0 else position
             continue
         found.append(piece)
-    if place >= 0:
+    if position >= 0:
         path = checkpoint_path(entry, n)
         text = form.checkpoint(entry, path)
-        found.insert(place, Piece(kind="checkpoint", n=entry.split, turn=newest, text=text, path=path))
+        found.insert(position, Piece(kind="checkpoint", n=entry.split, turn=newest, text=text, path=path))
     return found
 
 

@@ -1,7 +1,7 @@
-"""Entry rows: what a turn's blocks do not say of the entries they come from, for whoever makes entries of them again.
+"""Entry rows: the facts about a turn's entries that its blocks lack. An import needs them to restore the entries.
 
 An export has a row for each entry, batch by batch; its blocks are the turn's next ones. A row has numbers and
-names, never a text that stands in a block, and nothing of costs, limits, keys or executions.
+names, never a text of a block, and no costs, limits, keys or executions.
 Source: docs/reference/exports.md#the-batches-of-a-turn.
 """
 
@@ -177,7 +177,7 @@ AnyRow: TypeAlias = (
 
 
 class BatchRow(Value):
-    """One batch of a turn: its number, its time, its entries, and whether a round begins behind it, which is a block more."""
+    """One batch of a turn: its number, its time, its entries, and whether a round begins after it, which adds a block."""
 
     n: int
     at: str
@@ -186,7 +186,7 @@ class BatchRow(Value):
 
 
 class OutsideRow(Value):
-    """An event that is in no turn: it waits for the next one, or was handed back for a reason."""
+    """An event outside of every turn: it is queued for the next one, or was handed back for a reason."""
 
     n: int
     at: str
@@ -205,7 +205,7 @@ def batch_rows(
 ) -> Iterator[BatchRow]:
     """Yield the rows of a turn's batches, without those that no block and no reader needs.
 
-    `groups` are its blocks entry by entry, as the view has them; `waited` the batches of events that waited for it.
+    `groups` are its blocks entry by entry, as the view has them, `waited` the batches of the events queued for it.
     """
     left = iter(groups)
     for batch in batches:
@@ -218,14 +218,14 @@ def batch_rows(
             yield BatchRow(n=batch.n, at=batch.at, entries=tuple(rows), begins=begins)
 
 
-def outside_rows(batches: Sequence[Batch], told: frozenset[int]) -> Iterator[OutsideRow]:
-    """Yield the events that no turn tells of; `told` are the batches of those that one does."""
+def outside_rows(batches: Sequence[Batch], shown: frozenset[int]) -> Iterator[OutsideRow]:
+    """Yield the events that no turn shows; `shown` are the batches of the events that a turn shows."""
     fates = {
         entry.n: entry.reason for batch in batches for entry in batch.entries if isinstance(entry, Dropped)
     }
     for batch in batches:
         for entry in batch.entries:
-            if isinstance(entry, Inbound) and batch.n not in told:
+            if isinstance(entry, Inbound) and batch.n not in shown:
                 own: dict[str, Any] = {"n": batch.n, "handed_back": fates.get(batch.n, "")}
                 yield OutsideRow(**own, **_shared(OutsideRow, entry, but=own))
 

@@ -1,7 +1,7 @@
 """Exports: a conversation, its sources and its turns as documents for other programs.
 
     artifact:conv.timeline.v1     the visible conversation: the newest summary and the blocks of the turns
-        behind it
+        after it
     artifact:conv:sources_pool    the pool, whole rows
     artifact:turn.log             one turn, all its blocks
 
@@ -134,7 +134,7 @@ def export_turn(timeline: Timeline, turn: str) -> Export:
 
 
 def _kept(timeline: Timeline) -> tuple[int, list[Block]]:
-    """Return the index of the first turn behind the newest summary, and that summary's blocks."""
+    """Return the index of the first turn after the newest summary, and that summary's blocks."""
     memory = timeline.compaction.memory
     if memory is None:
         return 0, []
@@ -152,13 +152,15 @@ def _inbound(timeline: Timeline, turns: Sequence[Turn]) -> Iterator[tuple[int, I
 
 
 def _outside(timeline: Timeline) -> Iterator[OutsideRow]:
-    """Yield the events that no turn tells of."""
+    """Yield the events that no turn shows."""
     whole = timeline.since(0)
-    told = {n for turn in timeline.history for n in (*turn.prompts, *timeline.view.waited(turn.id))}
+    shown = {n for turn in timeline.history for n in (*turn.prompts, *timeline.view.waited(turn.id))}
     for turn in timeline.history:
-        own = timeline.since(turn.opened, turn.closed or timeline.n)  # behind the one that opened it
-        told |= {batch.n for batch in own for entry in own_entries(turn, batch) if isinstance(entry, Inbound)}
-    return outside_rows(whole, frozenset(told))
+        own = timeline.since(turn.opened, turn.closed or timeline.n)  # after the one that opened it
+        shown |= {
+            batch.n for batch in own for entry in own_entries(turn, batch) if isinstance(entry, Inbound)
+        }
+    return outside_rows(whole, frozenset(shown))
 
 
 def _cursor(
@@ -169,12 +171,12 @@ def _cursor(
     if not seen:
         return None
     n, event = seen[-1]
-    places = [i for i, block in enumerate(blocks) if block.meta.get("message_id") == event.message_id]
-    at = places[-1] if places else -1
+    positions = [i for i, block in enumerate(blocks) if block.meta.get("message_id") == event.message_id]
+    at = positions[-1] if positions else -1
     return {
         "timestamp": event.at,
         "event_id": event.message_id,
-        "block_path": blocks[at].path if places else "",
+        "block_path": blocks[at].path if positions else "",
         "block_index": at,
         "sequence": n,
         "fingerprint": hashlib.sha256(event.text.encode()).hexdigest()[:16],
@@ -187,8 +189,8 @@ def _batches(timeline: Timeline, turn: Turn) -> tuple[Batch, ...]:
 
 def _used(batches: Iterable[Batch], blocks: Iterable[Block]) -> list[int]:
     """Return the sids of the sources that a turn found or cites, in its answers, its notes or its files."""
-    told = [block.meta.get(SOURCES_USED) for block in blocks]  # a bundle's may hold anything
-    found = {sid for sids in told if isinstance(sids, list | tuple) for sid in sids if isinstance(sid, int)}
+    cited = [block.meta.get(SOURCES_USED) for block in blocks]  # a bundle's block may hold anything
+    found = {sid for sids in cited if isinstance(sids, list | tuple) for sid in sids if isinstance(sid, int)}
     for batch in batches:
         for entry in batch.entries:
             match entry:
@@ -215,7 +217,7 @@ def _compact(source: Source) -> dict[str, Any]:
 
 
 def _plain(values: Iterable[Value]) -> list[dict[str, Any]]:
-    """Return values with every field, also those that have their default: a reader need not know it."""
+    """Return values with every field, also those with their default, so that a reader need not know the defaults."""
     return [
         {name: asdict(own) if isinstance(own, Value) else own for name, own in asdict(value).items()}
         for value in values

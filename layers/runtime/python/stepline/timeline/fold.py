@@ -251,12 +251,12 @@ class Timeline:
 
     @property
     def current_turn_blocks(self) -> tuple[Block, ...]:
-        """The blocks with which the open turn began: its header, and what opened it or waited for it."""
+        """The blocks with which the open turn began: its header, and the events that opened it or were queued for it."""
         return self.view.groups(self.current.id)[0] if self.current else ()
 
     @property
     def event_blocks(self) -> tuple[Block, ...]:
-        """The blocks that the open turn has brought since it began, in the order of the log."""
+        """The blocks of the open turn since it began, in the order of the log."""
         groups = self.view.groups(self.current.id)[1:] if self.current else ()
         return tuple(block for group in groups for block in group)
 
@@ -502,14 +502,14 @@ def _add_event(timeline: Timeline, n: int, event: AdmittedEvent) -> None:
 
 
 def _withdraw(timeline: Timeline, *admitted: int) -> None:
-    """Remove the pieces of events that no request has sent yet; they are shown elsewhere, or not at all."""
+    """Remove the pieces of events that no request has sent yet; they are shown at another position, or not at all."""
     timeline.parts.lift(lambda piece: piece.kind == "event" and piece.n in admitted)
 
 
 def _with_feedback(timeline: Timeline, pieces: Sequence[Piece], *, since: int = 0) -> Sequence[Piece]:
-    """Return the pieces with feedback behind its turns, from turn `since` on, which no cache holds.
+    """Return the pieces with feedback after its turns, from turn `since` on, which no cache holds.
 
-    Feedback of earlier turns waits: a change there would cost more than it has to.
+    Feedback of earlier turns is added later: a change there would invalidate the cache.
     """
     fresh = timeline.fresh
     numbers = {turn.id: number for number, turn in enumerate(timeline.history, 1)} if fresh else {}

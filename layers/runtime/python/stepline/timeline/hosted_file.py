@@ -1,7 +1,7 @@
-"""The files of a conversation that its user may have: attachments, and what the agent offered.
+"""The files of a conversation that its user may download: attachments, and the files that the agent offers.
 
-A file is the user's if its newest version says that it is external. An internal one is not there, for whoever asks. What the
-model no longer reads is found by its path all the same.
+A file is the user's if its newest version is external. An internal file is not found, for every user. A file that the
+model no longer sees is still found by its path.
 Source: docs/concepts/http-api.md#files.
 """
 
@@ -79,12 +79,12 @@ def find_hosted(lane: Lane, timeline: PathResolver, path: FilePath | AttachmentP
 
 
 def _hosted(lane: Lane, block: Block, versions: int) -> HostedFile | None:
-    """Return a block's file if it is the user's; an object of another project is nobody's here."""
+    """Return a block's file if it belongs to the user; an object of another project belongs to no user here."""
     file = stored_file(block)
     if file is None or block.body is None or block.meta.get("visibility") != "external":
         return None
-    word, *place = file.key.split("/")[:3]
-    if word not in _CLASSES or place != [lane.tenant, lane.project]:
+    word, *scope = file.key.split("/")[:3]
+    if word not in _CLASSES or scope != [lane.tenant, lane.project]:
         return None
     path = from_physical(file.path)
     return HostedFile(path=path, body=block.body, at=block.ts, call_id=block.call_id, versions=versions)

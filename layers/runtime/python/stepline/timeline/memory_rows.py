@@ -40,20 +40,20 @@ _KINDS: Final[dict[str, RowKind]] = {
     "user.attachment": "attachment",
     "conv.working.summary": "summary",
 }
-_UNTOLD: Final = ("promoted_to", "handed_back")
-"""Facts of an event that its turn never told: it opened the next turn, or went back to its sender."""
+_UNSHOWN: Final = ("promoted_to", "handed_back")
+"""Metadata of an event that its turn never showed: it opened the next turn, or went back to its sender."""
 _END: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 _LAST: Final = 10**12
 """Larger than every batch number."""
 
 
 def turn_rows(timeline: Timeline, turn: str) -> tuple[MemoryRow, ...]:
-    """Return the rows of a turn; none for a turn that is unknown or not over."""
+    """Return the rows of a turn; none for a turn that is unknown or still open."""
     found = _turn(timeline, turn)
     if found is None or not found.closed:
         return ()
-    # Of several blocks at one path, the last is the one that the path leads to.
-    newest = {_path(block): block for block in timeline.turn_blocks(turn) if _is_told(block, turn)}
+    # A path with several blocks resolves to the last one.
+    newest = {_path(block): block for block in timeline.turn_blocks(turn) if _is_shown(block, turn)}
     rows = [row for block in newest.values() for row in _block_rows(timeline, found, block)]
     return (*rows, *_source_rows(timeline, found), *range_rows(timeline, turn))
 
@@ -88,7 +88,7 @@ def range_rows(timeline: Timeline, turn: str) -> tuple[MemoryRow, ...]:
 
 
 def cut_text(text: str) -> list[str]:
-    """Return a text in pieces of whole sentences, in order; none for a text of nothing but space."""
+    """Return a text in pieces of whole sentences, in order; none for a blank text."""
     pieces: list[str] = []
     begin = end = 0
     for first, last in _sentences(text):
@@ -120,9 +120,9 @@ def _path(block: Block) -> str:
     return block.path.partition(".attempt.")[0] if block.type == "conv.working.summary" else block.path
 
 
-def _is_told(block: Block, turn: str) -> bool:
+def _is_shown(block: Block, turn: str) -> bool:
     own = block.path[2:].startswith(f":{turn}.") and block.meta.get("source_path", block.path) == block.path
-    return own and block.type in _KINDS and not any(block.meta.get(fact) for fact in _UNTOLD)
+    return own and block.type in _KINDS and not any(block.meta.get(fact) for fact in _UNSHOWN)
 
 
 def _block_rows(timeline: Timeline, turn: Turn, block: Block) -> Iterator[MemoryRow]:
@@ -155,14 +155,14 @@ def _pieces(block: Block) -> Iterable[tuple[str, tuple[str, ...]]]:
 
 
 def _note_pieces(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the pieces of each tagged line with its tag; of what stands before the first one, without."""
+    """Return the pieces of each tagged line with its tag; the lines before the first tag have none."""
     head = takewhile(lambda line: not read_note(line), text.splitlines())
     lines = [("", "\n".join(head)), *read_note(text)]
     return [(piece, (tag,) if tag else ()) for tag, line in lines for piece in cut_text(line)]
 
 
 def _summary_pieces(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the pieces of a summary in order; a line of a note that it took over is one, with its tag."""
+    """Yield the pieces of a summary in order; a line that it took over from a note is one piece, with its tag."""
     plain: list[str] = []
     for line in [*text.splitlines(), "[K]"]:
         if noted := read_note(line):
@@ -176,20 +176,20 @@ def _summary_pieces(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 def _plan_text(snapshot: str) -> str:
     try:
         return render_steps(msgspec.json.decode(snapshot, type=Plan))
-    except msgspec.MsgspecError:  # a bundle's own block, which may be anything
+    except msgspec.MsgspecError:  # a block of a bundle may hold anything
         return snapshot
 
 
 def _source_rows(timeline: Timeline, turn: Turn) -> Iterator[MemoryRow]:
-    """Yield a row for each source that the turn brought or changed, as the pool has it now."""
-    brought: dict[int, str] = {
+    """Yield a row for each source that the turn added or changed, as the pool has it now."""
+    changed: dict[int, str] = {
         row.sid: entry.at
         for batch in timeline.since(turn.opened - 1, turn.closed)
         for entry in batch.entries
         if isinstance(entry, Resulted)
         for row in entry.sources
     }
-    for sid, at in brought.items():
+    for sid, at in changed.items():
         yield MemoryRow(
             conversation=timeline.lane.conversation,
             turn=turn.id,

@@ -34,10 +34,10 @@ APART: Final = frozenset({"lane", "form", "parts", "base", "batches", "load"})
 
 
 class Segment(Row):
-    """The raw parts of a segment. Each of the bytes fields is MessagePack of its own.
+    """The raw parts of a segment. Each of the bytes fields is a separate MessagePack value.
 
     `fold` are the other fields of the timeline, `parts` the texts of its sealed parts, `facts` the pieces in
-    them, without their texts, `sizes` the characters of each of those texts, and `loose` the pieces behind
+    them, without their texts, `sizes` the characters of each of those texts, and `loose` the pieces after
     them.
     """
 

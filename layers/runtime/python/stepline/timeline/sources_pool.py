@@ -85,7 +85,7 @@ def merge_sources(
 ) -> Merged:
     """Merge rows into the pool. A known source keeps its number, a new one its proposed one if free.
 
-    Otherwise it gets the number behind the last, or the first free one if there is none behind the last.
+    Otherwise it gets the number after the last, or the first free one if the last is the largest possible.
 
     `keys` are the numbers of the pool's rows by `source_key`, to speed up repeated merges.
     """

@@ -168,7 +168,7 @@ class _Walk:
                 assert_never(entry)
 
     def begin(self, batch: Batch) -> list[Block]:
-        """Return the start of the round that begins behind a batch: before the model is asked, so before its answer."""
+        """Return the start of the round that begins after a batch: before the model is called, so before its answer."""
         turn, cursor = self.turn.id, batch.state.cursor
         if batch.state.turn != turn or cursor.phase != "decide" or cursor.iteration == self.begun:
             return []

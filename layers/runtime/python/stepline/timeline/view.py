@@ -162,8 +162,8 @@ class TimelineView:
     def _artifacts(self, path: str, turn: Turn) -> Block:
         newest = {block.path: block for block in self.turn_blocks(turn.id) if block.path}
         rows = _artifacts(newest.values())
-        told = _section("artifacts", rows) if rows else "artifacts: none"
-        text = f"[TURN ARTIFACTS]\n[path: {path}]\nturn_id: {turn.id}\n\n{told}\n"
+        listing = _section("artifacts", rows) if rows else "artifacts: none"
+        text = f"[TURN ARTIFACTS]\n[path: {path}]\nturn_id: {turn.id}\n\n{listing}\n"
         return _made("artifacts.summary", path, text, turn, {"generated": "on_demand"})
 
     def _summary(self, turn: str) -> tuple[Block, ...]:
@@ -237,7 +237,7 @@ def index_path(turn: str) -> str:
 def render_turn_index(
     turn: Turn, blocks: Sequence[Block], sources: Iterable[Source], statuses: Mapping[str, str]
 ) -> str:
-    """Return the index. `blocks` are all of the turn's, `sources` the rows that it brought or cites.
+    """Return the index. `blocks` are all of the turn's, `sources` the rows that it added or cites.
 
     `statuses` maps each call that has a result to its status.
     """

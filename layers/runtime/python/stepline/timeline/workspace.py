@@ -133,7 +133,7 @@ def carry_on(before: Mapping[str, T], files: Mapping[str, T], deleted: Collectio
 
 
 def touches_workspace(entry: Resulted, turn: str) -> bool:
-    """Return True if a result of this turn may change its `files/`, or brings files of others."""
+    """Return True if a result of this turn may change its `files/`, or adds files of other turns."""
     files = f"fi:{turn}.files/"
     return any(
         not block.meta.keys().isdisjoint((PULLED, DELETED_PATHS))
@@ -143,7 +143,7 @@ def touches_workspace(entry: Resulted, turn: str) -> bool:
 
 
 def last_checkout(blocks: Iterable[Block]) -> Checkout:
-    """Return the newest checkout of a turn, whose record names earlier ones that it left standing; an empty one for none."""
+    """Return the newest checkout of a turn, whose record names the earlier ones still in effect; an empty one if there is none."""
     made = [block.text for block in blocks if block.type == CHECKOUT_RECORD and block.tool_id == CHECKOUT]
     if not made:
         return Checkout("", ())

@@ -42,7 +42,7 @@ class Attachment(Value):
 def check_attachment(attachment: Attachment) -> None:
     """Refuse an invalid reference. Raises InputError `bad_attachment`."""
     if not FILENAME.fullmatch(attachment.filename):
-        raise _bad("its name has no characters, or some that nobody could see")
+        raise _bad("its name is empty, or has invisible characters")
     if len(attachment.filename.encode()) > FILENAME_MAX_BYTES:
         raise _bad(f"its name has more than {FILENAME_MAX_BYTES} bytes")
     kind, _, parameters = attachment.mime.partition(";")

@@ -1,4 +1,4 @@
-"""The verdict about a file that somebody uploads: it is taken, or refused with a code and its reasons."""
+"""The verdict on an uploaded file: it is accepted, or refused with a code and its reasons."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def guess_mime(path: str) -> str:
 def ends_acting(path: str) -> str:
     """Return the ending of a name that a desktop would act on; "" for any other name.
 
-    Windows leaves dots and blanks at the end out, and takes what is behind a colon for a stream.
+    Windows ignores dots and blanks at the end of a name, and reads the part after a colon as a stream.
     """
     for name in path.lower().split(":"):
         ending = posixpath.splitext(name.rstrip(" ."))[1].removeprefix(".")

@@ -14,9 +14,9 @@ UploadState: TypeAlias = Literal["waiting", "checking", "ready", "refused"]
 
 QUARANTINE: Final = "quarantine"
 LATE_S: Final = 60
-"""How late the bucket may tell of a file that was posted at the last moment."""
+"""How late the bucket may report a file that was posted at the last moment."""
 CHECK_S: Final = 900
-"""How long a check may take, with every time that it is tried again."""
+"""How long a check may take, including all its retries."""
 _NAME: Final = SEGMENT.pattern
 _KEY: Final = re.compile(rf"{QUARANTINE}/({_NAME})/({_NAME})/({_NAME})/({UPLOAD_ID.pattern})")
 
@@ -39,11 +39,11 @@ class Upload(Value):
 
     @property
     def is_final(self) -> bool:
-        """True if the verdict stands."""
+        """True if the verdict is final."""
         return self.state in ("ready", "refused")
 
     def has_expired(self, now_s: float) -> bool:
-        """Return True if there is no verdict, and none is to be expected any more."""
+        """Return True if there is no verdict, and none is expected any more."""
         waits_s = LATE_S if self.state == "waiting" else CHECK_S
         return not self.is_final and now_s > self.until_s + waits_s
 

@@ -84,8 +84,8 @@ class TaskLaunch(Value, omit_defaults=False):
 
     Every field is written, because the state's paths name them all.
 
-    `ref` names the run in the account, `client_token` an attempt at starting it, with the number of
-    the try behind it at most 64 characters.
+    `ref` names the run in the account, `client_token` an attempt at starting it: with the number
+    of the retry appended, at most 64 characters.
     """
 
     ref: str

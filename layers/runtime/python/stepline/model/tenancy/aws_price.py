@@ -69,7 +69,7 @@ class UnitLine(Value, omit_defaults=False):
 
 
 def price_consumption(used: Consumption, own: Mapping[str, float] | None = None) -> tuple[UnitLine, ...]:
-    """Return a line for each unit that was used; `own` prices stand before those of the table."""
+    """Return a line for each unit that was used; `own` prices override those of the table."""
     quantities: Mapping[str, float] = {
         "function call": used.invocations,
         "function time": used.mb_ms / GB_S,

@@ -27,11 +27,11 @@ class Amount(Value):
     nanos: int = 0
 
     def __bool__(self) -> bool:
-        """True if it is not nothing."""
+        """True if the amount is not zero."""
         return bool(self.tokens or self.nanos)
 
     def plus(self, other: Amount, times: int = 1) -> Amount:
-        """Return the sum with so many times another amount."""
+        """Return the sum with a multiple of another amount."""
         return Amount(tokens=self.tokens + times * other.tokens, nanos=self.nanos + times * other.nanos)
 
 

@@ -1,7 +1,7 @@
-"""The division of a stage's concurrent executions: turns that run at once, what its doors keep, and what its gateways let in.
+"""The division of a stage's concurrent executions: open turns, reservations of its entry functions, and limits of its gateways.
 
-A turn holds at most one execution of a function at a time: Decide, Act and Close follow each other. So a bound on open
-turns bounds what the loop takes. Source: docs/how-to/deploy.md#how-many-turns-at-once.
+A turn holds at most one execution of a function at a time: Decide, Act and Close follow each other. So a limit on open
+turns limits the executions of the loop. Source: docs/how-to/deploy.md#how-many-turns-at-once.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from stepline.model.base import Value
 NEW_ACCOUNT: Final = 10
 """The executions at once that a new account may have."""
 UNRESERVED: Final = 100
-"""AWS lets nobody reserve the last hundred of an account."""
+"""The last hundred executions of an account, which AWS does not allow to reserve."""
 FREE: Final = 4
-"""Executions that turns leave to the doors where nothing is reserved."""
+"""Executions that turns leave to the entry functions if nothing is reserved."""
 DOORS: Final[Mapping[str, int]] = {"authorizer": 1, "socket": 2, "api": 2}
-"""The functions that a client comes through, and their shares of what is reserved for doors: who connects by a browser asks
-`api` for a ticket, and each request, connection and ticket is looked at by `authorizer`."""
+"""The entry functions of clients, and their shares of the reservations: a browser requests a ticket from `api` before it
+connects, and `authorizer` checks each request, connection and ticket."""
 SHARE_LEAST: Final = 5
 """The smallest share."""
 
 CONNECTIONS_PER_S: Final = 500
-"""New connections in a second that an account may take, over all its websocket APIs."""
+"""The limit of an account on new connections a second, over all its websocket APIs."""
 GATEWAY_REQUESTS_PER_S: Final = 10_000
 GATEWAY_BURST: Final = 5_000
-"""Requests that an account may take, over all its APIs: in a second, and at one moment."""
+"""The limits of an account on requests, over all its APIs: a second, and at one moment."""
 DEVICES: Final = 2
-"""Connections of one person: tabs, or a phone beside a desk."""
+"""Connections of one person: tabs, or a phone and a computer."""
 IDLE: Final = 20
-"""People who are connected and wait for nothing, for each who waits for a turn."""
+"""Connected users without an open turn for each user with one."""
 PING_S: Final = 25
-"""Between two pings of a client while a turn is open: `Pace.ping_every_s`."""
+"""The seconds between two pings of a client while a turn is open: `Pace.ping_every_s`."""
 IDLE_PING_S: Final = 240
-"""Between two pings otherwise: `Pace.idle_ping_every_s`."""
+"""The seconds between two pings otherwise: `Pace.idle_ping_every_s`."""
 TURN_S: Final = 10
-"""The length of a short turn. Each turn is two messages: what opens it, and what is said while it runs."""
+"""The length of a short turn. Each turn is two messages: one that opens it, and one while it runs."""
 REQUESTS: Final = 5
-"""Requests of a page for each turn: lists, what was read, files."""
+"""Requests of a page for each turn: lists, read positions, files."""
 BACK_S: Final = 30
-"""After a loss of all connections, every client is back within this time, if an account takes so many."""
+"""After a loss of all connections, every client reconnects within this time, if the limit of the account allows it."""
 REQUESTS_LEAST: Final = 50
-"""Requests in a second that the smallest stage takes."""
+"""Requests a second that the smallest stage accepts."""
 
 
 class Division(Value):
     """The turns that run at once, and the executions that are reserved, by function.
 
-    Unless `open_turns` was chosen smaller, it is what Decide may take at once. `claimed_most` is a number of executions of
-    all other functions together, at which little is left for them.
+    Unless `open_turns` was set to less, it equals the executions that Decide may have at once. `claimed_most` is the number
+    of executions of all other functions together at which few are left for them.
     """
 
     open_turns: int
@@ -60,17 +60,17 @@ class Division(Value):
 
 
 class Throttle(Value):
-    """The limit of an API: requests in a second, and requests at one moment."""
+    """The limit of an API: requests a second, and requests at one moment."""
 
     requests_per_s: int
     burst: int
 
 
 def divide(concurrency: int) -> Division:
-    """Divide the executions that a stage may count on; 0 is as many as a new account has.
+    """Divide the executions of a stage; 0 means those of a new account.
 
-    Where a reservation would leave fewer turns than an account has that can reserve nothing, nothing is reserved. So more
-    executions never make fewer turns.
+    If reservations would leave fewer turns than an account without reservations has, nothing is reserved. So more
+    executions never mean fewer turns.
     """
     concurrency = concurrency or NEW_ACCOUNT
     shares = sum(DOORS.values())
@@ -87,19 +87,19 @@ def divide(concurrency: int) -> Division:
 
 
 def plan_socket_throttle(open_turns: int) -> Throttle:
-    """Return the limit within which the websocket API lets in what it must: pings, messages, and everybody's return, each a connection and a sync."""
+    """Return the limit that the websocket API needs for pings, messages, and the reconnection of every client, each a connection and a sync."""
     waiting = open_turns * DEVICES / PING_S
     idle = open_turns * IDLE * DEVICES / IDLE_PING_S
     messages = open_turns * 2 / TURN_S
-    return _throttle(waiting + idle + messages + 2 * _returns_per_s(open_turns))
+    return _throttle(waiting + idle + messages + 2 * _reconnections_per_s(open_turns))
 
 
 def plan_http_throttle(open_turns: int) -> Throttle:
-    """Return the limit within which the HTTP API lets in what it must: the requests of pages, and for everybody who returns a ticket."""
-    return _throttle(open_turns * REQUESTS / TURN_S + _returns_per_s(open_turns))
+    """Return the limit that the HTTP API needs for the requests of pages, and for a ticket of every client that reconnects."""
+    return _throttle(open_turns * REQUESTS / TURN_S + _reconnections_per_s(open_turns))
 
 
-def _returns_per_s(open_turns: int) -> float:
+def _reconnections_per_s(open_turns: int) -> float:
     connections = open_turns * (1 + IDLE) * DEVICES
     return min(CONNECTIONS_PER_S, connections / BACK_S)
 

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable
 from stepline.model.base import Row, Value
 
 ENDS = frozenset({"done", "stop"})
-"""The routes behind which an execution invokes nothing more."""
+"""The routes after which an execution invokes nothing more."""
 ENDING = frozenset({"decide", "close"})
-"""The functions whose route may end an execution: the machine goes on from every other, whatever it answered."""
+"""The functions whose route may end an execution: the machine continues after every other one, whatever it returned."""
 
 
 class Consumption(Row):

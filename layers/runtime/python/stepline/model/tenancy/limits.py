@@ -178,7 +178,7 @@ _WHEN: Final = {
 
 
 def limit_sentence(code: str, names: str = "") -> str:
-    """Return the sentence that tells a user of a limit, by the names of an excess at the beginning of a text."""
+    """Return the sentence that a user reads about a limit; `names` begins with those of the exceeded limit."""
     kind, window, *_ = (*names.split(), "", "")
     whose, period = _WHOSE.get(kind, "The"), {"day": "daily ", "month": "monthly "}.get(window, "")
     budget = f"{whose} {period}budget of {'tokens' if code == 'limit_tokens' else 'dollars'}"

@@ -53,8 +53,7 @@ def _row(
 
 
 MODELS: Final = (
-    # The first row that holds counts: a version stands before its family, a newer or narrower price before an older or
-    # wider one.
+    # The first row that matches counts: a version precedes its family, a newer or narrower price an older or wider one.
     _row("claude-fable-5-1", 10.0, 0.25, 50.0),
     _row("claude-mythos-5-1", 10.0, 0.25, 50.0),
     _row("claude-fable-5", 10.0, 1.0, 50.0),
@@ -76,7 +75,7 @@ MODELS: Final = (
 
 
 class Prices(Value, forbid_unknown_fields=True):
-    """The prices of a deployment: `models` stand before those of the table, `units` has its own prices of units by their names."""
+    """The prices of a deployment: `models` override those of the table, `units` has its own prices of units by their names."""
 
     models: tuple[ModelPrice, ...] = ()
     units: Mapping[str, float] = msgspec.field(default_factory=dict, name="aws")

@@ -1,6 +1,6 @@
 """Holds of storage: an upload's bytes are held when its slot is given, and settled by the verdict or by the hold's end.
 
-A hold counts like stored bytes until it ends, so that slots at once cannot use the same room. It is in the conversation's row,
+A hold counts like stored bytes until it ends, so that concurrent slots cannot use the same room. It is in the conversation's row,
 by its upload, and in the counters, by the second in which it ends: a hold that has ended counts for nothing.
 Source: docs/concepts/tenants.md.
 """
@@ -18,18 +18,18 @@ from stepline.model.tenancy.charge import Account, ChargePlan, Posting, StorageH
 from stepline.model.tenancy.limits import Limits, Scope
 
 STEP_S: Final = 10
-"""Holds end with a multiple of so many seconds, so that a row of counters has few ends."""
+"""Holds end at a multiple of this number of seconds, so that a row of counters has few ends."""
 
 
 class WantedHold(Value):
-    """A hold that is wanted: of an upload, so many bytes, until a time at least."""
+    """A requested hold: the bytes of an upload, until at least a time."""
 
     upload_id: str
     size_bytes: int
     until_s: int
 
     def hold(self) -> StorageHold:
-        """Return the hold, which ends with a step."""
+        """Return the hold, which ends at a multiple of STEP_S."""
         return StorageHold(size_bytes=self.size_bytes, until_s=-(-self.until_s // STEP_S) * STEP_S)
 
 
@@ -38,7 +38,7 @@ def plan_hold(
 ) -> ChargePlan | None:
     """Return the plan that holds the bytes of an upload, within the limits of each account; None if they are held, or settled.
 
-    A hold that has not ended lasts longer after it, and needs no further room.
+    A hold that has not ended is extended, and needs no further room.
     """
     new, old = wanted.hold(), account.holds.get(wanted.upload_id)
     goes_on = old is not None and old.is_live(at)

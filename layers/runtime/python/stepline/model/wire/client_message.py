@@ -110,8 +110,8 @@ class Edit(_Closed, tag_field="action", tag="edit"):
 class Rate(_Closed, tag_field="action", tag="feedback"):
     """Rate a turn that has ended, or with `reaction` null take that back; "" is the newest one.
 
-    The same `message_id` again is the same feedback, and so is one that says what stands already. `ts` is the client's time:
-    it is kept, and orders nothing.
+    The same `message_id` again is the same feedback, and so is feedback equal to the current one. `ts` is the client's time:
+    it is stored, but does not affect the order.
     """
 
     conversation: _Segment
@@ -150,7 +150,7 @@ class Auth(_Closed, tag_field="action", tag="auth"):
 
 
 class Watch(_Closed, tag_field="action", tag="watch"):
-    """Subscribe to the feed of all conversations of this user: how each stands, its title, and how far it was read."""
+    """Subscribe to the feed of all conversations of this user: the status of each, its title, and its read position."""
 
 
 ClientMessage = Send | Event | Approve | Deny | Edit | Rate | Resume | Ping | Auth | Watch

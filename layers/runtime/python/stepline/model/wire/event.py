@@ -159,7 +159,7 @@ class PongFrame(Value, tag="pong", tag_field="frame"):
 
 
 class AuthFrame(Value, tag="auth", tag_field="frame"):
-    """The answer to a renewal: messages are taken until `expires_at`, in epoch seconds."""
+    """The answer to a renewal: messages are accepted until `expires_at`, in epoch seconds."""
 
     expires_at: int
 
@@ -167,7 +167,7 @@ class AuthFrame(Value, tag="auth", tag_field="frame"):
 class NoticeFrame(Value, tag="notice", tag_field="frame"):
     """An event about a conversation that is not in its log, so it has no number and is never replayed.
 
-    It is sent once or more: what it tells can be asked for over HTTP.
+    It is sent once or more; its content can also be requested over HTTP.
     """
 
     conversation: str
@@ -175,7 +175,7 @@ class NoticeFrame(Value, tag="notice", tag_field="frame"):
 
 
 class WatchingFrame(Value, tag="watching", tag_field="frame"):
-    """The answer to `watch`: the feed comes from here on until `expires_at`, in epoch seconds."""
+    """The answer to `watch`: the feed follows until `expires_at`, in epoch seconds."""
 
     expires_at: int
 
