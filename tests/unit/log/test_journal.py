@@ -71,7 +71,7 @@ def test_a_put_that_never_arrived_is_planned_again() -> None:
 
 
 def test_a_put_that_arrived_later_than_its_answer_stands_as_it_was_put() -> None:
-    """The call gave up, looked, found nothing, planned anew; then the first put landed after all."""
+    """The call timed out, read, found nothing and planned again; then the first put landed after all."""
     log = BusyLog()
     conversation = Conversation(log=log)
     mine = journal(conversation)
@@ -152,7 +152,7 @@ def test_a_contended_lane_is_given_up_after_the_agreed_tries_with_pauses_in_betw
 
 
 class Counting(MemoryLog):
-    """Counts how often somebody asked for the tail."""
+    """Count the reads of the tail."""
 
     asked = 0
 
@@ -187,8 +187,8 @@ def test_large_strings_are_whole_for_whoever_reads() -> None:
 def test_prev_names_the_newest_batch_before_that_has_client_events(builder: LogBuilder) -> None:
     conversation = Conversation()
     for batch in builder.batches:
-        told = Draft(entries=batch.entries, state=batch.state)
-        journal(conversation).commit(lambda _, told=told: told)
+        draft = Draft(entries=batch.entries, state=batch.state)
+        journal(conversation).commit(lambda _, draft=draft: draft)
     newest = 0
     for batch in conversation.batches():
         assert batch.state.prev == newest

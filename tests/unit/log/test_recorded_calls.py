@@ -1,4 +1,4 @@
-"""Model calls in the log: each once, whatever happens to the put of its batch."""
+"""Model calls in the log: each is recorded once, even if the put of its batch fails."""
 
 from collections.abc import Callable
 from dataclasses import replace as changed
@@ -30,7 +30,7 @@ def note(text: str) -> Callable[[Batch], Draft]:
 
 
 def process(conversation: Conversation) -> Journal:
-    """Return the journal of another process, with a ledger of its own."""
+    """Return the journal of another process, with its own ledger."""
     return Journal(changed(conversation.ports, ledger=Ledger()), LANE, "test")
 
 
@@ -75,7 +75,7 @@ def test_calls_of_a_put_without_an_answer_count_once(applied: tuple[bool, ...]) 
 
 
 def test_a_call_that_came_after_a_draft_which_stands_is_recorded_by_the_batch_behind() -> None:
-    """The first put lands after its answer was given up; what was called meanwhile is not in it."""
+    """The first put lands after its timeout; calls made in the meantime are not in it."""
     log = BusyLog()
     conversation = Conversation(log=log)
     mine = process(conversation)
@@ -89,12 +89,12 @@ def test_a_call_that_came_after_a_draft_which_stands_is_recorded_by_the_batch_be
     mine.ports.ledger.called(made("a"))
     mine.ports.ledger.called(made("b"))
     mine.commit(note("mine"))
-    mine.commit(note("behind"))
+    mine.commit(note("next"))
     assert ids(conversation) == [["a"], ["b"]]
 
 
 class SilentLog(BusyLog):
-    """Applies a put, answers nothing, and can then not be read once."""
+    """Apply a put without an answer, and fail the next read."""
 
     silent = False
 
@@ -182,7 +182,7 @@ def test_all_claims_of_a_turn_are_taken_over_but_what_the_log_has_and_what_anoth
     for claim, name in ((0, "a"), (1, "b"), (1, "c"), (2, "d"), (3, "e")):
         conversation.ports.deltas.note(LANE, claim, made(name))
     successor = process(conversation)
-    for _ in range(2):  # a plan is made again behind each conflict
+    for _ in range(2):  # each conflict makes a plan again
         successor.take_over_all(conversation.tail, 1, conversation.batches(), but=[2])
     successor.commit(note("two"))
     assert ids(conversation) == [["b"], ["c", "e"]]

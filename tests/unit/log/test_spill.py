@@ -133,12 +133,12 @@ def test_what_the_model_said_is_kept_apart_from_what_users_sent() -> None:
 
 def test_the_body_is_stored_before_the_batch_that_names_it() -> None:
     conversation = Conversation()
-    stood: list[int] = []
+    tails: list[int] = []
     put = conversation.ports.artifacts.put
 
     class Watching:
         def put(self, key: str, body: bytes, *, mime: str) -> bool:
-            stood.append(conversation.tail.n)
+            tails.append(conversation.tail.n)
             return put(key, body, mime=mime)
 
         def get(self, key: str) -> bytes:
@@ -146,7 +146,7 @@ def test_the_body_is_stored_before_the_batch_that_names_it() -> None:
 
     conversation.ports = replace(conversation.ports, artifacts=Watching())
     conversation.send("x" * 2 * BATCH_MAX_BYTES)
-    assert stood == [0]
+    assert tails == [0]
     assert conversation.tail.spilled[0].key in conversation.app.ports.artifacts.objects  # type: ignore[attr-defined]  # the memory twin's own
 
 

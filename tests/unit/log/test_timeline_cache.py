@@ -1,4 +1,4 @@
-"""Segments in the loop: a cold process begins at the newest, a warm one lets go of what it holds, losing one is a delay."""
+"""Segments in the loop: a cold process begins at the newest, a warm one drops the batches it holds, and a lost one is only a delay."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOOK = "test.look"
 
 
 class FailingArtifacts(MemoryArtifacts):
-    """Refuses what is put below these prefixes."""
+    """Refuse every put below these prefixes."""
 
     def __init__(self, *prefixes: str) -> None:
         super().__init__()
@@ -56,11 +56,11 @@ def play(
     stored: Mapping[str, bytes] | None = None,
     **policy: Any,
 ) -> Conversation:
-    """Return a conversation of one turn in the middle of which the model is about to be asked again."""
+    """Return a conversation in the middle of its only turn, before the next call of the model."""
     conversation = Conversation(
         *looks(rounds + 1), answered("done"), log=log, seal_batches=seal_batches, max_iterations=99, **policy
     )
-    # Nobody steers here, and the looks of a watch are not among the reads that count.
+    # No user steers here, and the reads of a watch must not be counted.
     conversation.ports = dataclasses.replace(conversation.ports, signals=MemorySignals(MemoryLog()))
     conversation.use(
         tool(LOOK, "pure", run or (lambda context: ToolOutput(blocks=(context.result(LOOK, "seen"),))))
@@ -75,7 +75,7 @@ def play(
 
 
 def cold(conversation: Conversation) -> Conversation:
-    """Forget everything, as a new process has."""
+    """Forget everything, as in a new process."""
     conversation.history = History()
     return conversation
 
@@ -132,7 +132,7 @@ def test_a_cold_process_reads_the_segment_and_what_came_after():
 
 
 def cold_request(conversation: Conversation) -> Any:
-    """Return what a process that never saw a segment asks at the same place."""
+    """Return the request of a process that never saw a segment, in the same round."""
     other = play(6, seal_batches=10**6)
     other.decide()
     return other.model.requests[-1]
@@ -204,7 +204,7 @@ def test_a_segment_that_cannot_be_read_costs_a_reading_of_the_log(spoil: str):
     assert conversation.ports.meter.counts[SEGMENTS_UNREAD] == 1
     conversation.decide()
     assert conversation.state.segment == len(conversation.batches()) - 1, (
-        "nobody reads it twice: the next round seals anew"
+        "it is not read twice: the next round seals again"
     )
     assert load(conversation, History(form=form)).base == conversation.state.segment
     assert conversation.ports.meter.counts[SEGMENTS_UNREAD] == 1

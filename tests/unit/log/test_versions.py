@@ -1,4 +1,4 @@
-"""Versions: the tree after a turn is the project that the folds say, and whoever saves a turn makes the same commit."""
+"""Versions: the tree after a turn is the folded project, and every process that saves a turn makes the same commit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def a_log() -> ProjectLog:
 
 
 def saved(log: ProjectLog, turn: str) -> Commit:
-    """Return the commit that a turn left, once everything is saved."""
+    """Save all versions; return the commit of a turn."""
     save_versions(log.artifacts, log.project())
     version = read_version(log.artifacts, log.lane, turn)
     assert version is not None
@@ -378,7 +378,7 @@ def test_a_tree_is_the_one_before_without_what_was_deleted_and_with_the_turns_ow
 
 
 def clear_of(files: dict[str, str], others: Mapping[str, object]) -> dict[str, str]:
-    """Return the files that are neither in the way of others, nor below one of them."""
+    """Return the files whose paths do not collide with those of other files."""
     return {
         path: sha
         for path, sha in files.items()

@@ -117,7 +117,7 @@ def nested(depth: int) -> bytes:
 
 
 def said(payload: bytes) -> bytes:
-    """A batch whose event has this payload, between two others."""
+    """Return a batch with an event of this payload between two others."""
     entries = [
         Inbound(
             message_id=f"m{n}", event="form", text=f"text {n}", user="ada", at="now", payload={"p": "<p>"}
@@ -126,8 +126,8 @@ def said(payload: bytes) -> bytes:
     ]
     body = encode_batch(Batch(n=1, by="b", at="now", entries=tuple(entries), state=State(owner="ada")))
     head, _, rest = body.partition(b'"<p>"')
-    before, _, behind = rest.partition(b'"<p>"')
-    return head + b'"<p>"' + before + payload + behind
+    before, _, after = rest.partition(b'"<p>"')
+    return head + b'"<p>"' + before + payload + after
 
 
 @pytest.mark.parametrize("depth", [100, 300, 900, 3_000, 15_000])

@@ -1,4 +1,4 @@
-"""The headers of a file: what a browser may show, and names that nothing breaks out of."""
+"""The headers of a file: the types that a browser may show, and safely quoted names."""
 
 from __future__ import annotations
 

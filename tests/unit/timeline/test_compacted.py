@@ -1,4 +1,4 @@
-"""What a compaction leaves of a timeline's pieces."""
+"""The pieces of a timeline after a compaction."""
 
 from __future__ import annotations
 
@@ -175,15 +175,15 @@ def test_the_newest_of_each_kind_are_carried() -> None:
 
 
 def test_how_compaction_stands_follows_its_entries() -> None:
-    stands = Compactions().ended(entry(cut=30, summary="s")).ended(entry(split=33, checkpoint="c"))
-    assert stands.memory is not None
-    assert stands.checkpoint is not None
-    assert stands.turned().checkpoint is None
-    assert stands.turned().memory is stands.memory
-    assert stands.ended(entry(status="skipped", reason="no")).memory is stands.memory
+    state = Compactions().ended(entry(cut=30, summary="s")).ended(entry(split=33, checkpoint="c"))
+    assert state.memory is not None
+    assert state.checkpoint is not None
+    assert state.turned().checkpoint is None
+    assert state.turned().memory is state.memory
+    assert state.ended(entry(status="skipped", reason="no")).memory is state.memory
     paid = Usage(input_tokens=9)
     assert [
-        stands.ended(entry(reason=reason, usage=paid)).wasted for reason in ("", "too_long", "steered")
+        state.ended(entry(reason=reason, usage=paid)).wasted for reason in ("", "too_long", "steered")
     ] == [*(False, True, False)]
 
 
@@ -203,6 +203,6 @@ def test_the_plans_of_turns_that_go_are_told_and_cut_to_what_they_may_have() -> 
     ]
     made = entry(cut=30, summary="s")
     kept = compact(pieces_of_log(), 40, made, first_kept=3, turns=TURNS, plans=plans, form=STANDARD)
-    (told,) = [piece for piece in kept if piece.kind == "plans"]
-    assert "plan:turn_1:39" in told.text
-    assert byte_length(told.text) <= PLANS_BYTES
+    (plans_piece,) = [piece for piece in kept if piece.kind == "plans"]
+    assert "plan:turn_1:39" in plans_piece.text
+    assert byte_length(plans_piece.text) <= PLANS_BYTES

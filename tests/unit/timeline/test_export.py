@@ -56,15 +56,15 @@ def test_the_turns_of_a_conversation_hold_all_its_blocks_and_the_timeline_those_
 ):
     timeline = builder.timeline()
     logs = [export_turn(timeline, turn).payload for turn in timeline.turns]
-    told = [msgspec.convert(block, Block) for log in logs for block in log["blocks"]]
-    assert told == list(timeline.blocks())
+    exported = [msgspec.convert(block, Block) for log in logs for block in log["blocks"]]
+    assert exported == list(timeline.blocks())
     shown = [msgspec.convert(block, Block) for block in export_timeline(timeline, ttl_s=1).payload["blocks"]]
     summaries = [block for block in shown if block.type == "conv.range.summary"]
     rest = [block for block in shown if block.type != "conv.range.summary"]
-    behind = [block for block in told if block.type != "conv.range.summary"]
-    assert rest == behind[len(behind) - len(rest) :]
+    visible = [block for block in exported if block.type != "conv.range.summary"]
+    assert rest == visible[len(visible) - len(rest) :]
     assert (shown[: len(summaries)] == summaries) is True
-    assert bool(summaries) == any(block.type == "conv.range.summary" for block in told)
+    assert bool(summaries) == any(block.type == "conv.range.summary" for block in exported)
 
 
 def test_the_timelines_document_says_where_the_conversation_stands():
@@ -85,7 +85,7 @@ def test_the_timelines_document_says_where_the_conversation_stands():
             "timestamp": batches[5].at,
             "event_id": "m2",
             "block_path": "ar:turn_0006.user.prompt",
-            "block_index": len(payload["blocks"]) - 2,  # behind the prompt the round has begun
+            "block_index": len(payload["blocks"]) - 2,  # the round has begun after the prompt
             "sequence": 6,
             "fingerprint": payload["last_rendered_event_cursor"]["fingerprint"],
         },
@@ -164,8 +164,8 @@ def test_an_event_that_no_turn_tells_of_is_told_with_the_conversation():
     builder.message("late", event="steer")
     builder.message("for later", event="alert", reactive=False)
     payload = export_timeline(builder.timeline(), ttl_s=1).payload
-    told = [(row["text"], row.get("handed_back", "")) for row in payload["outside"]]
-    assert told == [("late", "nothing_to_steer"), ("for later", "")]
+    outside = [(row["text"], row.get("handed_back", "")) for row in payload["outside"]]
+    assert outside == [("late", "nothing_to_steer"), ("for later", "")]
     assert payload["last_sequence"] == len(builder.batches)
 
 
@@ -195,9 +195,9 @@ def test_a_turn_uses_the_sources_that_its_files_cite_too():
     builder = LogBuilder()
     builder.message("write")
     builder.act(("react.write", {"path": "a.md", "content": "x [[S:7]]"}))
-    told = builder.block(f"fi:{builder.turn}.outputs/a.md", "x", meta={"sources_used": [7]})
+    stored = builder.block(f"fi:{builder.turn}.outputs/a.md", "x", meta={"sources_used": [7]})
     odd = builder.block(f"tc:{builder.turn}.x.result", "x", meta={"sources_used": "none"})
-    builder.result(tool="react.write", blocks=(told, odd), sources=(PAGE,))
+    builder.result(tool="react.write", blocks=(stored, odd), sources=(PAGE,))
     assert export_turn(builder.timeline(), builder.turn).payload["sources_used"] == [1, 7]
 
 

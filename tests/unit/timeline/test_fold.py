@@ -1,4 +1,4 @@
-"""The fold: a timeline is what its log says, however the log arrives."""
+"""The fold: a timeline follows from its log alone, for any split of its batches."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_facts_of_a_turn():
 
 def test_events_are_known_until_a_turn_takes_them_or_a_record_drops_them():
     log = LogBuilder()
-    log.message("steer nobody", event="steer")
+    log.message("steer nothing", event="steer")
     assert log.timeline().events_since(0) == ()
     log.message("build finished", event="event", reactive=False)
     assert [event.n for event in log.timeline().events_since(0)] == [2]

@@ -1,4 +1,4 @@
-"""What a timeline promises of forgetting: pruning, hiding, and reading again what was forgotten."""
+"""Guarantees of forgetting: pruning, hiding, and reading hidden or pruned content again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LINES = "".join(f"{n}: the quick brown fox jumps over the lazy dog\n" for n in r
 
 
 def context(timeline: Timeline) -> ToolContext:
-    """Return what a tool of the newest round is given."""
+    """Return the context of a tool in the newest round."""
     return ToolContext(
         lane=LANE,
         turn=timeline.turns[-1],
@@ -88,7 +88,7 @@ def test_what_was_visible_once_is_read_at_its_path_whatever_became_of_it(log: Lo
         visible = {piece.path for piece in timeline.pieces if piece.path}
         withdrawn = {path for path in rated | gone if not timeline.resolve(path)}
         gone = (gone - rated) | withdrawn
-        for path in gone & seen.keys():  # the user took it back: nothing stands there any more
+        for path in gone & seen.keys():  # the user withdrew it: the path is empty
             del seen[path]
         for path in (visible | (rated & seen.keys())) - gone:
             if path not in seen or is_renewed(path):
@@ -97,7 +97,7 @@ def test_what_was_visible_once_is_read_at_its_path_whatever_became_of_it(log: Lo
 
 
 def is_renewed(path: str) -> bool:
-    """Tell whether what stands at a path may be replaced by something newer."""
+    """Return True if newer content may replace that of a path."""
     return path.startswith(("fi:", "su:")) or path.endswith("feedback.latest")
 
 
@@ -126,21 +126,21 @@ def test_what_counts_as_visible_is_visible_as_it_is_now(log: LogBuilder):
             content = load_content(parse_path(piece.path), context(timeline))
             texts = [p.text for p in timeline.pieces if (p.path, p.n) == (piece.path, shown.n)]
             said = quote(content.text or "").removeprefix(INDENT)
-            told = "payload" in content.block.meta  # on one line, where it is read as several
-            assert told or not content.is_shown_by(shown) or any(said in text for text in texts)
+            has_payload = "payload" in content.block.meta  # shown on one line, read as several
+            assert has_payload or not content.is_shown_by(shown) or any(said in text for text in texts)
 
 
 QUOTED = ("prompt", "event", "thinking", "code", "result", "answer", "note", "stage", "card")
-"""Kinds of pieces whose text holds the content as it is."""
+"""Kinds of pieces whose text holds the content unchanged."""
 UNQUOTED = re.compile(r"\.call$|\.notice")
-"""Paths of what is shown in other words than it is read."""
+"""Paths of pieces whose shown text differs from their content."""
 
 
 # 7: hiding
 
 
 def rounds(*sizes: int) -> LogBuilder:
-    """Return a turn whose rounds brought results of so many characters, with the round that hides open."""
+    """Return a turn with a result of each of these sizes in characters, and an open round with a hide."""
     log = LogBuilder()
     log.message("look")
     for size in sizes:
@@ -212,14 +212,14 @@ def views(conversation: Conversation) -> Iterator[Block]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "stub_range"),
     [
         ({"line_start": 11, "line_count": 20}, "range=lines:11-30"),
         ({"offset_text_symbols": 100, "max_text_symbols": 900}, "range=text_symbols:100-1000"),
     ],
     ids=["lines", "characters"],
 )
-def test_a_range_that_was_pruned_is_read_again_by_its_stub(asked: dict[str, int], told: str):
+def test_a_range_that_was_pruned_is_read_again_by_its_stub(asked: dict[str, int], stub_range: str):
     conversation = Conversation()
     conversation.send("one")
     turn = conversation.state.turn
@@ -239,7 +239,7 @@ def test_a_range_that_was_pruned_is_read_again_by_its_stub(asked: dict[str, int]
         conversation.run()
     assert [entry.cause for entry in conversation.entries(Pruned)] == ["ttl"]
     prompt = text_of(conversation.model.requests[-2])
-    (stub,) = [line for line in prompt.splitlines() if told in line]
+    (stub,) = [line for line in prompt.splitlines() if stub_range in line]
     assert item["path"] in stub
     assert LINES.splitlines()[19] not in prompt
     first, again = views(conversation)

@@ -1,4 +1,4 @@
-"""The files that a user may have: external ones at their newest version, of this project, however long ago."""
+"""The files that a user may download: external ones at their newest version, of this project, of any age."""
 
 from __future__ import annotations
 

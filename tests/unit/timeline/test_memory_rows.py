@@ -1,4 +1,4 @@
-"""The rows of a conversation for the memory index, and the paths that they stand at."""
+"""The rows of a conversation for the memory index, and their paths."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def rows_of(timeline: Timeline, turn: str = "") -> list[MemoryRow]:
     return [row for one in ([turn] if turn else timeline.turns) for row in turn_rows(timeline, one)]
 
 
-def told(rows: list[MemoryRow], kind: str) -> list[str]:
+def texts_of(rows: list[MemoryRow], kind: str) -> list[str]:
     return [row.text for row in rows if row.kind == kind]
 
 
 def whole_at(timeline: Timeline, path: str) -> str:
-    """Return everything that stands at a path, as a reader of it gets it."""
+    """Return the whole content of a path, as its reader gets it."""
     parsed = parse_path(path)
     if isinstance(parsed, SourcesPath):
         found = [msgspec.to_builtins(row) for row in select_sources(timeline.sources, parsed.ranges)]
@@ -180,8 +180,8 @@ def test_events_are_rows_of_the_turn_that_told_them():
     log.close()
     first, second = log.closed_turns()
     timeline = log.timeline()
-    assert told(rows_of(timeline, first), "event") == ["also look at herons"]
-    assert told(rows_of(timeline, second), "prompt") == ["and badgers"]
+    assert texts_of(rows_of(timeline, first), "event") == ["also look at herons"]
+    assert texts_of(rows_of(timeline, second), "prompt") == ["and badgers"]
 
 
 def note(log: LogBuilder, text: str, name: str = "n.md") -> None:
@@ -219,7 +219,7 @@ def test_of_a_note_that_is_written_again_the_newest_counts():
     note(log, "[D] we use local time")
     log.answer()
     log.close()
-    assert told(rows_of(log.timeline()), "note") == ["we use local time"]
+    assert texts_of(rows_of(log.timeline()), "note") == ["we use local time"]
 
 
 def test_a_plan_is_told_by_its_newest_steps_in_the_turn():
@@ -229,7 +229,7 @@ def test_a_plan_is_told_by_its_newest_steps_in_the_turn():
     log.result(tool="react.plan", plans=(log.plan("count otters", "draw them"),))
     log.answer(plan=log.plan("count otters", "draw them", status={"1": "done", "2": "pending"}))
     log.close()
-    assert told(rows_of(log.timeline()), "plan") == ["✓ [1] count otters\n□ [2] draw them"]
+    assert texts_of(rows_of(log.timeline()), "plan") == ["✓ [1] count otters\n□ [2] draw them"]
 
 
 def test_a_source_is_a_row_at_its_number_in_the_pool():

@@ -1,4 +1,4 @@
-"""Segments: the fold of a log up to a batch, as bytes, and everything that follows from them as from the log."""
+"""Segments: the fold of a log up to a batch, as bytes, and timelines that continue from it as from the log."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def opened(timeline: Timeline, form=STANDARD) -> Timeline:
 
 
 def same(one: Timeline, other: Timeline) -> bool:
-    """Tell whether two timelines differ in nothing but the batches at hand."""
+    """Return True if two timelines differ at most in their loaded batches."""
     return all(
         getattr(one, part.name) == getattr(other, part.name)
         for part in fields(Timeline)
@@ -86,7 +86,7 @@ def test_every_path_leads_to_its_blocks_behind_a_segment_too(log: LogBuilder, da
 
 def test_older_pieces_are_made_when_somebody_wants_them_and_once():
     made = []
-    pieces = list(told().pieces)
+    pieces = list(short_timeline().pieces)
 
     def older():
         made.append(1)
@@ -104,13 +104,13 @@ def test_older_pieces_are_made_when_somebody_wants_them_and_once():
     assert sequence[0] is pieces[0]
     assert sequence[2:6] == pieces[2:6]
     assert sequence == tuple(pieces)
-    sealed = opened(told())
+    sealed = opened(short_timeline())
     assert sealed.pieces[0] is sealed.pieces[0]
     assert sealed.parts.sealed[0] is sealed.parts.sealed[0]
 
 
 def test_another_layout_another_format_and_damage_are_no_segment():
-    body = encode_segment(told())
+    body = encode_segment(short_timeline())
     assert decode_segment(body, LANE, replace(STANDARD, name="other")) is None
     stamp = msgspec.msgpack.decode(body)
     later = msgspec.msgpack.encode([TIMELINE_SEGMENT_FORMAT + 1, *stamp[1:], "more"])
@@ -120,7 +120,7 @@ def test_another_layout_another_format_and_damage_are_no_segment():
 
 
 def test_a_format_has_one_shape():
-    """If this fails, raise TIMELINE_SEGMENT_FORMAT and note its shape: the segments of the format before are then left alone."""
+    """If this fails, raise TIMELINE_SEGMENT_FORMAT and note its shape: segments of the previous format are then not read."""
     schema = msgspec.json.schema(tuple[segment._fold_decoder().type, segment.Segment, Piece])["$defs"]
     rows = sorted(len(one["prefixItems"]) for one in schema.values() if "prefixItems" in one)
     values = sorted(sorted(one["properties"]) for one in schema.values() if "properties" in one)
@@ -132,7 +132,7 @@ def test_every_field_is_stored_or_named_as_one_that_is_not():
     assert {part.name for part in fields(Timeline)} == APART | set(segment._stored())
 
 
-def told() -> Timeline:
+def short_timeline() -> Timeline:
     log = LogBuilder()
     log.message("remember the number 7")
     log.act(("react.read", {"path": "x"}))

@@ -1,4 +1,4 @@
-"""The pool of sources: one number a source, for ever."""
+"""The pool of sources: each source has one number that never changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn leaves behind its answer: how it stands, for people and for machines, and why it ended."""
+"""The blocks after an answer: the totals of the turn, for people and for machines, and the reason of its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = ["react.turn.finalize", "react.state", "react.exit"]
 
 
 def ended(log: LogBuilder, **fields) -> Closed:
-    told = {
+    outcome = {
         "turn": log.turn,
         "outcome": "completed",
         "reason": "complete",
@@ -33,7 +33,7 @@ def ended(log: LogBuilder, **fields) -> Closed:
         "model_ms": 9_000,
         "tools_ms": 1_000,
     }
-    return Closed(**{**told, **counts, **fields})
+    return Closed(**{**outcome, **counts, **fields})
 
 
 def started() -> LogBuilder:
@@ -137,7 +137,7 @@ def test_a_summary_names_every_turn_that_it_covers():
     assert summary.meta["covered_turn_ids"] == [turn.id for turn in history[:3]]
 
 
-# It stood there only once the model had answered, behind what came while it was asked.
+# It was there only after the model had answered, after the events that arrived during the call.
 def test_a_rounds_start_stands_on_the_timeline_while_it_is_open():
     log = started()
     turn, first = log.turn, log.call()

@@ -1,4 +1,4 @@
-"""The index of a turn, and the summary that stands in for one that nobody wrote."""
+"""The index of a turn, and the generated summary of a turn without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths: what a tool finds at a logical path."""
+"""Paths: the content that a tool finds at a logical path."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_no_two_notices_stand_at_one_path(log: LogBuilder):
 def test_the_notices_of_a_round_stand_under_the_calls_they_are_about():
     log = LogBuilder()
     log.message()
-    told = [Notice(code="unknown_channel", message="a"), Notice(code="channel_not_closed", message="b")]
+    notices = [Notice(code="unknown_channel", message="a"), Notice(code="channel_not_closed", message="b")]
     calls = [log.call(i) for i in range(3)]
     log.act(
         ("react.read", {}),
-        notices=(*told, log.dropped(1), log.dropped(2), log.dropped(2, "bad_params")),
+        notices=(*notices, log.dropped(1), log.dropped(2), log.dropped(2, "bad_params")),
     )
     blocks = [block for block in log.timeline().blocks() if block.type == "react.notice"]
     assert [(block.call_id, block.path.partition(".notice")[2]) for block in blocks] == [

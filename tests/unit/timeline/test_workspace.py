@@ -1,4 +1,4 @@
-"""The workspace fold: the last write wins, a deleted file is gone, pulled files come along, the rest stays away."""
+"""The workspace fold: the last write wins, a deleted file is gone, pulled files are included, all others are not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stored(path: str, content: str = "x") -> Produced:
 
 
 def write(log: LogBuilder, *blocks: Produced, tool: str = "react.write", **fields: object) -> None:
-    """Run one round whose call leaves these blocks."""
+    """Run one round whose call produces these blocks."""
     log.act((tool, {}))
     log.result(tool=tool, blocks=(Produced(text="done"), *blocks), **fields)
 

@@ -1,4 +1,4 @@
-"""Few bytes do not become many, and no field of a row or of JSON in a text makes structure."""
+"""Imports stay bounded, and no field of a row or of JSON in a text can forge structure."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def log_with(*blocks: dict[str, Any]) -> Document:
     about = {"turn_id": TURN, "ts": "2026-01-01T00:00:00.000Z"}
     prompt = {"type": "user.prompt", "path": f"ar:{TURN}.user.prompt", "text": "hello"}
     end = {"type": "react.exit", "text": '{"reason":"complete"}'}
-    told = [{**about, **block} for block in (prompt, *blocks, end)]
-    return Document(kind=TURN_LOG, payload={**about, "blocks": told}, name="a turn")
+    rows = [{**about, **block} for block in (prompt, *blocks, end)]
+    return Document(kind=TURN_LOG, payload={**about, "blocks": rows}, name="a turn")
 
 
 def pool(rows: int, text: str) -> Document:
-    told = [{"sid": n, "source_type": "manual", "title": f"{n}", "text": text} for n in range(1, rows + 1)]
-    return Document(kind=SOURCES, payload={"sources_pool": told})
+    listed = [{"sid": n, "source_type": "manual", "title": f"{n}", "text": text} for n in range(1, rows + 1)]
+    return Document(kind=SOURCES, payload={"sources_pool": listed})
 
 
 def rounds(count: int, path: str = "so:sources_pool", note: str = "") -> list[dict[str, Any]]:
-    """Return rounds that each call a tool whose result is at a path."""
+    """Return rounds, each with a call of a tool whose result is at a path."""
     blocks: list[dict[str, Any]] = []
     for n in range(count):
         call = {"call_id": f"tc_{n:012x}", "tool_id": "react.read"}
@@ -80,7 +80,7 @@ def test_a_report_counts_some_kinds_apart_and_the_rest_together():
 
 
 def rich() -> list[Document]:
-    """Return documents of ours with rows and JSON of every kind."""
+    """Return exported documents with rows and JSON of every kind."""
     log = LogBuilder()
     log.message("go")
     plan = log.plan("one", "two", plan_id=f"plan:{log.turn}:0a")
@@ -135,9 +135,12 @@ def test_no_text_of_json_in_a_block_makes_structure():
         if block["text"].startswith("{"):
             for bad in spoilt(msgspec.json.decode(block["text"])):
                 changed = {**block, "text": msgspec.json.encode(bad).decode()}
-                told = [*blocks[:at], changed, *blocks[at + 1 :]]
+                changed_blocks = [*blocks[:at], changed, *blocks[at + 1 :]]
                 assert_harmless(
-                    [*documents[:-1], Document(kind=TURN_LOG, payload={**log.payload, "blocks": told})]
+                    [
+                        *documents[:-1],
+                        Document(kind=TURN_LOG, payload={**log.payload, "blocks": changed_blocks}),
+                    ]
                 )
 
 

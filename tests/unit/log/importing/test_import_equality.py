@@ -1,4 +1,4 @@
-"""An exported conversation that is imported is exported equal, and read equal."""
+"""An exported conversation that is imported is equal when exported again, and read equal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def assert_moves(timeline: Timeline) -> Timeline:
 
 
 def rich() -> LogBuilder:
-    """Return a log with what generated ones do not have: plans, sources, files, titles, refusals."""
+    """Return a log with entries that generated ones lack: plans, sources, files, titles, refusals."""
     log = LogBuilder()
     log.message("draw it", attachments=(PICTURE,), payload={"where": "page 3"}, source="shop")
     plan = log.plan("find", "draw")
@@ -88,7 +88,7 @@ def test_whatever_happened_the_documents_are_equal_and_nothing_is_changed_or_lef
 @given(logs(forgetting=True))
 def test_the_model_reads_the_same_of_what_was_hidden_pruned_and_compacted_too(log: LogBuilder):
     given_feedback = any(isinstance(entry, Feedback) for batch in log.batches for entry in batch.entries)
-    assume(not given_feedback)  # it is told at the end, and stands in its turn from the next cold cache on
+    assume(not given_feedback)  # shown at the end, and in its turn from the next cold cache on
     timeline = settled(log).timeline()
     assume(timeline.turns)
     there = read_everywhere(moved(documents_of(timeline)))

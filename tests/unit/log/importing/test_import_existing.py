@@ -1,7 +1,7 @@
-"""Documents of the existing system come in.
+"""Documents of the existing system are imported.
 
-`tests/data/import` holds a conversation of two turns as that system stores it: its timeline behind a compaction, its pool
-of sources, and a log for each turn. They were made from what is known of its formats, not taken from a running system.
+`tests/data/import` holds a conversation of two turns as that system stores it: its timeline after a compaction, its pool
+of sources, and a log for each turn. They were written from the known formats, not copied from a running system.
 """
 
 from __future__ import annotations

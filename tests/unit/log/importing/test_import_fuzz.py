@@ -1,4 +1,4 @@
-"""Documents in which anything is changed: refused with a code, or a log that everything reads and that moves again equal."""
+"""Documents with arbitrary changes: refused with a code, or imported as a log that every reader accepts and that moves again equal."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ HOSTILE: Final[tuple[Any, ...]] = (
 
 @st.composite
 def changed(draw: st.DrawFn, documents: list[Document]) -> list[Document]:
-    """Documents in which some values are others, or gone, or there twice, or in each other's place."""
+    """Generate documents in which some values are changed, removed, doubled or swapped."""
     for _ in range(draw(st.integers(1, 6))):
         document = draw(st.sampled_from(documents))
         places = list(values_in(document.payload))[1:]
@@ -92,7 +92,7 @@ def _change(draw: st.DrawFn, value: Any, place: tuple[Any, ...]) -> None:
 
 @st.composite
 def exported(draw: st.DrawFn) -> list[Document]:
-    """Changed documents of ours, some without what only ours have."""
+    """Generate changed exported documents, some without the parts that only Stepline has."""
     documents = documents_of(settled(draw(logs(forgetting=True))).timeline())
     if draw(st.booleans()):
         for document in documents:
@@ -102,7 +102,7 @@ def exported(draw: st.DrawFn) -> list[Document]:
 
 @st.composite
 def existing(draw: st.DrawFn) -> list[Document]:
-    """Changed documents of the existing system."""
+    """Generate changed documents of the existing system."""
     return draw(changed(recorded()))
 
 

@@ -1,4 +1,4 @@
-"""Documents of somebody who means harm: refused with a code, a place and a reason, or harmless."""
+"""Malicious documents: refused with a code, a position and a reason, or harmless."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TURN: Final = "turn_0001"
 
 
 def talk() -> list[Document]:
-    """Return the documents of a short conversation of ours."""
+    """Return the documents of a short exported conversation."""
     log = LogBuilder()
     log.message("hello")
     log.act(("react.read", {"path": "x"}))
@@ -38,8 +38,8 @@ def foreign(*blocks: dict[str, Any], **fields: Any) -> list[Document]:
     about = {"turn_id": TURN, "ts": "2026-01-01T00:00:00.000Z"}
     prompt = {"type": "user.prompt", "path": f"ar:{TURN}.user.prompt", "text": "hello"}
     end = {"type": "react.exit", "path": f"ar:{TURN}.react.exit", "text": '{"reason":"complete"}'}
-    told = [{**about, **block} for block in (prompt, *blocks, end)]
-    return [Document(kind=TURN_LOG, payload={**about, "blocks": told, **fields}, name="a turn")]
+    rows = [{**about, **block} for block in (prompt, *blocks, end)]
+    return [Document(kind=TURN_LOG, payload={**about, "blocks": rows, **fields}, name="a turn")]
 
 
 def code_of(documents: list[Document]) -> str:

@@ -1,4 +1,4 @@
-"""Every batch of an import can be stored, and what its documents say of times and files is made true before that."""
+"""Every batch of an import can be stored, and wrong times and file sizes of its documents are corrected first."""
 
 from __future__ import annotations
 

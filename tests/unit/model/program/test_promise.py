@@ -1,4 +1,4 @@
-"""A contract as it is read before anybody has checked it."""
+"""A contract, read before it is checked."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def test_what_can_be_read_of_a_contract_is(raw, promises):
 
 @given(VALUES)
 def test_a_contract_reads_the_same_as_json_text(raw):
-    told = read_promises(raw)
-    assert read_promises(json.dumps(raw)) == told or isinstance(raw, str)
-    assert all(isinstance(text, str) for promise in told for text in promise.values())
+    promises = read_promises(raw)
+    assert read_promises(json.dumps(raw)) == promises or isinstance(raw, str)
+    assert all(isinstance(text, str) for promise in promises for text in promise.values())

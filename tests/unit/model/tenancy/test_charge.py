@@ -22,9 +22,9 @@ LIMITS = [Limits(), Limits(tokens_month=LIMIT), Limits(tokens_day=LIMIT)]
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["c-1", "c-2"]),
-        st.integers(0, 3),  # how far behind the newest batch
+        st.integers(0, 3),  # batches since the charged one
         st.integers(0, 400),  # tokens of the round
-        st.integers(0, 900),  # what it holds, 0 for a settlement
+        st.integers(0, 900),  # the held tokens, 0 for a settlement
         st.integers(0, 20),  # hours that pass
     ),
     max_size=40,
@@ -35,11 +35,11 @@ STEPS = st.lists(
 def test_charges_in_any_order_count_every_token_once_and_leave_no_hold(steps) -> None:
     accounts, now = MemoryAccounts(), BEGAN
     logs: dict[str, list[Batch]] = {"c-1": [_batch(1, 0)], "c-2": [_batch(1, 0)]}
-    for conversation, behind, tokens, held, hours in steps:
+    for conversation, lag, tokens, held, hours in steps:
         now += timedelta(hours=hours)
         log = logs[conversation]
         log.append(_batch(len(log) + 1, log[-1].state.output_tokens + tokens))
-        _charge(accounts, conversation, log[max(0, len(log) - 1 - behind)], now, held)
+        _charge(accounts, conversation, log[max(0, len(log) - 1 - lag)], now, held)
         for counted in accounts.used(SCOPES[2:], now):
             assert not held or counted.held_tokens <= LIMIT
     for conversation, log in logs.items():

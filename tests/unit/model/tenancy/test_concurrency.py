@@ -1,4 +1,4 @@
-"""How many turns an account lets a stage run at once, and what its gateways must let in for them."""
+"""The open turns that a stage can have, and the throttles that its gateways need for them."""
 
 import re
 from pathlib import Path
@@ -108,5 +108,5 @@ def test_the_table_of_the_page_is_what_is_deployed():
 def test_the_arithmetic_of_the_page_is_that_of_the_throttles():
     for name, plan in (("websocket", plan_socket_throttle), ("HTTP", plan_http_throttle)):
         (sums,) = re.findall(rf"^\| \*\*{name} API\*\* \|.*$", PAGE, re.MULTILINE)
-        told = [int(most) for most in re.findall(r"\*\*(\d+)\*\*", sums.replace(",", ""))]
-        assert told == [plan(turns).requests_per_s for turns in (6, 96, 700)]
+        written = [int(most) for most in re.findall(r"\*\*(\d+)\*\*", sums.replace(",", ""))]
+        assert written == [plan(turns).requests_per_s for turns in (6, 96, 700)]

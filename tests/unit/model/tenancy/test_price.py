@@ -1,4 +1,4 @@
-"""What a call costs, and the prices of a deployment."""
+"""The cost of a call, and the prices of a deployment."""
 
 import pytest
 

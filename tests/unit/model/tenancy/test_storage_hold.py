@@ -1,4 +1,4 @@
-"""Holds of storage, in any order of what clients, verdicts, deletions and time do."""
+"""Holds of storage, with clients, verdicts, deletions and expiry in any order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STEPS = st.lists(
 
 
 class Store:
-    """Accounts of one user with a limit, and what a reader of all answers would count."""
+    """Accounts of one user with a limit, next to a simple count of the same uploads."""
 
     def __init__(self, limit_at: int) -> None:
         self.accounts, self.now = MemoryAccounts(), BEGAN
@@ -93,7 +93,7 @@ class Store:
         self.settle(upload, taken=False)
 
     def refuse_first(self, upload: int, _: int) -> None:
-        """Give a verdict after another one, from the row as it was before."""
+        """Give a verdict after another one, based on the row before it."""
         account = self.accounts.account(self.lane(upload))
         self.settle(upload, taken=False)
         plan = plan_settlement(account, str(upload), SCOPES, taken=True, at=self.now)

@@ -23,7 +23,7 @@ def send(**fields: Any) -> str:
 
 
 def message(**fields: Any) -> str:
-    """Return a message with what its action needs, but for these fields."""
+    """Return a message with the required fields of its action, overridden by these."""
     needed = {
         "send": {"message_id": "m1", "text": "hi"},
         "event": {"message_id": "m1"},
@@ -44,7 +44,7 @@ CODES = ("", "bad_json", "bad_message", "unknown_action")
 
 
 def code(body: str) -> str:
-    """Return what a message is refused with; nothing for one that is taken."""
+    """Return the code with which a message is refused; an empty one if it is accepted."""
     try:
         parse_message(body)
     except InputError as error:
