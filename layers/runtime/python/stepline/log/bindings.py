@@ -43,7 +43,7 @@ class Policy:
     waits: int = 3
     turn_deadline_s: float = 1800.0
     open_turns: int = 0
-    """The turns that may have an execution at once on the whole stage, while others wait; 0 is no bound."""
+    """The most turns with an execution at once on the whole stage; further ones are queued. 0 is no limit."""
     absent_after_s: float = 60.0
     append_tries: int = 10
     started_fresh_s: float = 5.0
@@ -62,15 +62,15 @@ class Policy:
     context: ContextRules = field(default_factory=ContextRules)
     prices: Prices = field(default_factory=Prices)
     models: Mapping[str, str] = field(default_factory=dict)
-    """The model of each role, that of every other under `*`: what a call will cost is estimated before it is made."""
+    """The model of each role, with the default under `*`; used to estimate the cost of a call before it is made."""
 
     def model_of(self, role: str) -> str:
-        """Return the model that a role asks first; "" if it is not known."""
+        """Return the first model of a role; "" if it is not known."""
         return self.models.get(role) or self.models.get("*", "")
 
 
 class BundleRules(NamedTuple):
-    """The rules of one bundle: the limits of its turns, and the client events that may leave."""
+    """The rules of one bundle: the limits of its turns, and the client events that may be sent."""
 
     policy: Policy
     outward: EventFilter
@@ -117,6 +117,6 @@ class Ports:
     bundles: Mapping[str, BundleRules] = field(default_factory=dict)
 
     def of(self, bundle: str) -> Ports:
-        """Return the ports with the rules of a bundle; the default's hold for one that the stage no longer has."""
+        """Return the ports with the rules of a bundle, or those of the default bundle if the stage no longer has it."""
         rules = self.bundles.get(bundle)
         return replace(self, policy=rules.policy, outward=rules.outward) if rules else self

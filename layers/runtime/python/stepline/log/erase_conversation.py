@@ -33,11 +33,11 @@ from stepline.ports.tenancy.erasure import Erasure
 logger = logging.getLogger(__name__)
 
 CLASSES: Final = ("att", "exec", "git", "out", "quarantine", "seg")
-"""The first part of the keys of a conversation's objects; a user's own begin with `mem` and `store`."""
+"""The first part of the keys of a conversation's objects; the keys of a user's own objects begin with `mem` and `store`."""
 HUSK_S: Final = 86_400
 """How long a batch's number is held: no process sleeps longer and still puts."""
 AGAIN_S: Final = 3_600
-"""The time to the next pass when a late one has found something."""
+"""The time to the next pass after a late one has found something."""
 
 
 def erase(ports: Ports, erasure: Erasure, tombstone: Tombstone, *, until_s: float = math.inf) -> bool:
@@ -69,7 +69,7 @@ def erase(ports: Ports, erasure: Erasure, tombstone: Tombstone, *, until_s: floa
 
 
 def _erase_content(ports: Ports, erasure: Erasure, tombstone: Tombstone) -> Iterator[int]:
-    """Erase everything but husks; yield after each request how much it removed."""
+    """Erase everything but husks; yield the removed count of each request."""
     lane = tombstone.lane
     ports.log.clear_open(lane, tombstone.n)
     erasure.unlist(tombstone)
@@ -82,7 +82,7 @@ def _erase_content(ports: Ports, erasure: Erasure, tombstone: Tombstone) -> Iter
 
 
 def _forget(ports: Ports, erasure: Erasure, tombstone: Tombstone) -> Iterator[int]:
-    """Take a conversation out of its owner's memory, and delete what an older form of that memory was made of."""
+    """Remove a conversation from its owner's memory, and delete the objects of older forms of that memory."""
     lane = tombstone.lane
     if ports.memory is None or not tombstone.owner:
         return
@@ -90,7 +90,7 @@ def _forget(ports: Ports, erasure: Erasure, tombstone: Tombstone) -> Iterator[in
     left = ports.memory.forget(scope, lane.conversation)
     yield left.rows
     if left.prefix:
-        # Older forms may hold other conversations too, and are no content of this one that came back.
+        # Older forms may hold other conversations too, so they do not count as restored content of this one.
         for _ in erasure.delete_prefix(left.prefix, but=left.keys):
             yield 0
 
@@ -114,9 +114,9 @@ def erase_pending(ports: Ports, erasure: Erasure, *, until_s: float = math.inf) 
 
 
 def apply_tombstones(ports: Ports, erasure: Erasure) -> int:
-    """Bury again what was deleted, in a table that was restored to a time before; return how many tombstones were missing.
+    """Restore the tombstones that a table lost when it was restored to an earlier time; return their count.
 
-    They are pending then, like any other.
+    They are then pending, like any other tombstone.
     """
     missing = 0
     for kept in erasure.kept():
@@ -132,7 +132,7 @@ def apply_tombstones(ports: Ports, erasure: Erasure) -> int:
 
 
 def _owner(ports: Ports, lane: Lane) -> str:
-    """Return the owner of a conversation that came back; "" if nothing of it did."""
+    """Return the owner of a deleted conversation that the table has again; "" if it has nothing of it."""
     try:
         tail = ports.log.tail(lane, consistent=True)
     except NotFoundError as error:

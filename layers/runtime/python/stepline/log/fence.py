@@ -22,19 +22,19 @@ Phase = Literal["decide", "act", "close"]
 P = ParamSpec("P")
 
 DELETED: Final = "conversation_deleted"
-"""The code of everything that a conversation refuses when it was deleted."""
+"""The code of all refusals by a deleted conversation."""
 UNFINISHED: Final = "import_unfinished"
-"""The code of everything that a conversation refuses as long as it is being imported."""
+"""The code of all refusals by a conversation that is being imported."""
 
 
 def owns(state: State, step: Step) -> bool:
-    """Return True if the turn is open under this step's epoch; one that is parked or queued is no step's."""
+    """Return True if the turn is open under this step's epoch; a parked or queued turn belongs to no step."""
     mine = state.turn == step.turn and state.epoch == step.epoch
     return state.status == "open" and not state.waits_outside and mine
 
 
 def compare_step(state: State, step: Step, phase: Phase) -> StepRelation:
-    """Compare a step with the state it finds."""
+    """Compare a step with the current state."""
     if not owns(state, step):
         return "stop"
     at = state.cursor
@@ -72,7 +72,7 @@ def check_alive(state: State) -> None:
 
 
 def check_imported(state: State, *, following: State | None = None) -> None:
-    """Raise InputError `import_unfinished` if the conversation is being imported, unless it is deleted by what follows."""
+    """Raise InputError `import_unfinished` if the conversation is being imported, unless the following state deletes it."""
     if state.importing and not (following and following.deleted):
         raise InputError("this conversation is being imported, and is not whole yet", code=UNFINISHED)
 
@@ -106,7 +106,7 @@ def check_attempt(state: State, attempt: int) -> None:
 
 
 def onward(step: Step, state: State) -> Step:
-    """Return the step that the state asks for next; its route is a route of the graph."""
+    """Return the next step of the state; its route is a route of the graph."""
     return replace(
         step,
         iteration=state.cursor.iteration,

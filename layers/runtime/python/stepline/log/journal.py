@@ -66,7 +66,7 @@ class Journal:
         self._looked = -1
         """The calls that the log has are known up to this batch; -1 before the first commit."""
         self._known: frozenset[str] = frozenset()
-        """The ids of the calls that the log was seen to have."""
+        """The ids of the calls that are known to be in the log."""
 
     def tail(self, *, consistent: bool) -> Batch:
         """Return the newest batch, or the empty one before the first."""
@@ -91,15 +91,15 @@ class Journal:
         tail: Batch | None = None,
         on_duplicate: Callable[[int], T] | None = None,
     ) -> Batch | T:
-        """Append what `plan` drafts, planning again from each newer tail; return the batch or the conclusion.
+        """Append the draft of `plan`, planning again from each newer tail; return the batch or the conclusion.
 
         A plan that returns anything but a draft concludes without a put, which requires a strong read. Pass
         `tail` if it was read already.
 
         Raises:
             BusyError: the lane was contended `append_tries` times in a row.
-            NotFoundError: `conversation_deleted`, so nothing may be put any more.
-            InputError: `import_unfinished`, so nothing but the end may be put yet.
+            NotFoundError: `conversation_deleted`, nothing may be put any more.
+            InputError: `import_unfinished`, only the end may be put now.
         """
         read = self._begun if tail else _times(self.ports.clock)
         found, fresh = tail or self.tail(consistent=False), False
@@ -131,7 +131,7 @@ class Journal:
     def take_over(self, claim: int) -> None:
         """Let the next batch record the calls that were made under a claim and that no batch has.
 
-        The provider's count of a call's prompt is exact. What it had written by the time its process died is estimated from
+        The provider's count of a call's prompt is exact. The output up to the death of its process is estimated from
         the stored text.
         """
         noted = self.ports.deltas.notes(self.lane, claim).get(claim)
@@ -147,7 +147,7 @@ class Journal:
         """
         if self._noted is None:
             self._noted = self.ports.deltas.notes(self.lane, since)
-        if self._noted:  # most turns have some, and `batches` spare a second read of the log
+        if self._noted:  # most turns have some; `batches` avoid a second read of the log
             self._known |= call_ids(call for batch in batches for call in batch.calls)
             self._looked = max(self._looked, tail.n)
         adopted = call_ids(self._adopted)
@@ -157,7 +157,7 @@ class Journal:
                 self._adopted += tuple(self._measured(claim, lost))
 
     def _measured(self, claim: int, noted: Sequence[ModelCall]) -> list[ModelCall]:
-        """Return the noted calls of a claim; the output of one that was cut is estimated from the stored text."""
+        """Return the noted calls of a claim; the output of an interrupted one is estimated from the stored text."""
         cut = max((call for call in noted if call.usage.estimated), key=_prompt_tokens, default=None)
         if cut is None:
             return list(noted)

@@ -1,6 +1,6 @@
-"""The rows of the memory index straight from the logs: what a user's conversations have said since a batch.
+"""The rows of the memory index, read directly from the logs of a user's conversations since a batch.
 
-Nothing is kept for it at the end of a turn; a search that reads here pays for what is new. Source: docs/concepts/memory.md.
+Nothing is stored at the end of a turn; a search reads the new batches itself. Source: docs/concepts/memory.md.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from stepline.timeline.fold import Timeline
 from stepline.timeline.memory_rows import range_rows, turn_rows
 
 AHEAD: Final = 256
-"""The batches that are read at once: a long conversation may not be held whole, and is seldom wanted whole."""
+"""The batches that are read at once: a long conversation may exceed the memory, and is rarely needed in full."""
 
 
 class NewRows(NamedTuple):
-    """Rows of one conversation, and the batch up to which they are all there; `whole` if that is its newest one."""
+    """Rows of one conversation, and the batch up to which they are complete; `whole` if that is its newest one."""
 
     rows: tuple[MemoryRow, ...]
     upto: int
@@ -41,7 +41,7 @@ class LogRows:
         self._history = History()
 
     def newest(self, scope: MemoryScope) -> dict[str, int]:
-        """Return a batch of each of the user's conversations, the newest that is known; newest activity first."""
+        """Return the newest known batch of each of the user's conversations, newest activity first."""
         listed = self._ports.log.conversations(scope.tenant, scope.project, scope.user)
         return {row.lane.conversation: row.applied_n for row in listed if not row.importing}
 
@@ -82,7 +82,7 @@ class LogRows:
 def _read_ahead(
     timeline: Timeline, journal: Journal, first: int
 ) -> Callable[[int, int], Sequence[Batch]] | None:
-    """Return the reader of batches that are not at hand: those after `first` many at once, others by themselves."""
+    """Return the reader of batches that are not loaded: batches after `first` are read many at once, others as requested."""
     if timeline.load is None or first >= timeline.base:
         return timeline.load
     older = timeline.load

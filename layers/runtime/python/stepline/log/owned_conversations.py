@@ -1,6 +1,6 @@
 """The other conversations of an owner, read from their logs for the tools of one of them.
 
-The owner of a conversation is what its log says: another user's is not found, as if it were not there.
+The log names the owner of a conversation: a conversation of another user is not found, as if it did not exist.
 Source: docs/reference/paths.md#other-conversations.
 """
 
@@ -21,12 +21,12 @@ class OwnedConversations:
     """The conversations of one user in the project of a lane (`stepline.tools.context.Conversations`)."""
 
     def __init__(self, ports: Ports, history: History, lane: Lane, owner: str) -> None:
-        """Find them for the conversation `lane` of `owner`; nothing is read."""
+        """Prepare for the conversation `lane` of `owner`; nothing is read yet."""
         self._ports, self._history, self._lane = ports, history, lane
         self.owner = owner
 
     def find(self, conversation: str) -> Timeline | None:
-        """Return a conversation's timeline; None if there is none of this name, it is another's, was deleted, or is being imported."""
+        """Return a conversation's timeline; None if it does not exist, belongs to another user, was deleted, or is being imported."""
         journal = Journal(self._ports, replace(self._lane, conversation=conversation), "recall")
         try:
             tail = journal.tail(consistent=False)
@@ -41,7 +41,7 @@ class OwnedConversations:
             return None
 
     def newest(self, limit: int) -> tuple[tuple[str, ...], bool]:
-        """Return the last used ones by name, this one not among them, and whether there are more."""
+        """Return the most recently used ones by name, without this one, and True if there are more."""
         lane = self._lane
         rows = self._ports.log.conversations(lane.tenant, lane.project, self.owner) if self.owner else []
         names = [row.lane.conversation for row in rows if row.lane != lane and not row.importing]

@@ -1,6 +1,6 @@
 """Spill: move a batch's largest strings or lists to the artifact store, and restore them by JSON pointer.
 
-Bodies go first and are named by their content, so a crash in between leaves an unused body, never a missing one.
+Bodies are stored first and are named by their content, so a crash in between leaves an unused body, never a missing one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Leaf(NamedTuple):
 
 
 def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = BATCH_MAX_BYTES) -> Batch:
-    """Return the batch as `plan_spill` does, with what it names stored. Raises LimitError, DependencyError."""
+    """Return the batch of `plan_spill` after storing its bodies. Raises LimitError, DependencyError."""
     small, bodies = plan_spill(lane, batch, limit_bytes=limit_bytes)
     for piece, body in zip(small.spilled, bodies, strict=True):
         artifacts.put(piece.key, body, mime="application/json" if piece.json else "text/plain; charset=utf-8")
@@ -54,9 +54,9 @@ def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = 
 def plan_spill(
     lane: Lane, batch: Batch, *, limit_bytes: int = BATCH_MAX_BYTES
 ) -> tuple[Batch, tuple[bytes, ...]]:
-    """Return the batch with its largest strings apart until it has at most `limit_bytes`, and these, in the order of `spilled`.
+    """Return the batch without its largest strings, so that it has at most `limit_bytes`, and their bodies in the order of `spilled`.
 
-    If its strings are too small and too many for that, whole lists of objects are stored apart as well.
+    If it has too many small strings for that, whole lists of objects are spilled as well.
 
     Raises:
         LimitError: `batch_too_large`: the rest still exceeds the limit; `state_too_large`.
@@ -82,7 +82,7 @@ def plan_spill(
 def _without(
     lane: Lane, batch: Batch, leaves: list[_Leaf], *, limit_bytes: int
 ) -> tuple[Batch, tuple[bytes, ...]] | None:
-    """Return the batch with just enough leaves stored apart, largest first; None if all are not enough."""
+    """Return the batch with just enough leaves spilled, largest first; None if all of them are not enough."""
     size, pieces, bodies = len(encode_batch(batch)) + FRAME_BYTES, [], []
     for leaf in sorted(leaves, reverse=True):
         body = leaf.text.encode()
@@ -102,13 +102,13 @@ def _without(
 
 
 def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:
-    """Return the batch with every spilled value in its place. Raises DependencyError."""
+    """Return the batch with every spilled value restored. Raises DependencyError."""
     if not batch.spilled:
         return batch
     tree = _tree(batch)
     for piece in batch.spilled:
         if piece.at.count("/") >= BATCH_DEPTH_MAX:
-            continue  # it was within what is unreadable
+            continue  # it was in an unreadable part
         body = fetch_body(artifacts, piece.key, piece.sha256)
         _set(tree, piece.at, msgspec.json.decode(without_depths(body)) if piece.json else body.decode())
     return _rebuilt(batch, tree, [])

@@ -7,8 +7,8 @@ Segments: put by Decide when the log since the last one is long, read by cold pr
 
     seg/<lane>/<batch>-v<format>    the fold of the log up to that batch
 
-The object is put before the batch that names it, and stays valid whatever happens to that batch. Only a log that was
-restored to a time before may have other batches at its place: what is there is replaced before it is named again. Segments
+The object is put before the batch that names it, and stays valid even if that batch is not stored. Only a log that was
+restored to an earlier time may have other batches with its numbers: its segment is replaced before it is named again. Segments
 only save time and money: one that cannot be put is not named, and one that cannot be read is folded from the
 log.
 Source: docs/concepts/log.md#segments.
@@ -35,7 +35,7 @@ from stepline.timeline.segment import TIMELINE_SEGMENT_FORMAT, decode_segment, e
 
 REMEMBERED = 32
 RANGES = 4
-"""Ranges of older batches kept: those of the open turn, and of turns that its tools read."""
+"""The cached ranges of older batches: those of the open turn, and of turns that its tools read."""
 
 
 class History:
@@ -83,7 +83,7 @@ class History:
 
 
 def _trimmed(timeline: Timeline) -> Timeline:
-    """Drop the batches that a named segment holds; other processes begin there, too."""
+    """Drop the batches that a named segment holds; other processes begin after it, too."""
     base = max(timeline.base, timeline.state.segment)
     return replace(timeline, base=base, batches=timeline.batches[base - timeline.base :])
 
@@ -120,7 +120,7 @@ def seal(ports: Ports, lane: Lane, timeline: Timeline) -> int:
     try:
         key = segment_key(lane, timeline.n)
         if not ports.artifacts.put(key, body, mime=MIME):
-            # By a step before this one; or of batches that the log has lost, restored to a time before.
+            # An earlier step put it, or it has batches that the log lost when it was restored to an earlier time.
             ports.artifacts.replace(key, body, mime=MIME)
     except SteplineError:
         logger.exception("segment not put", extra={"n": timeline.n, "size_bytes": len(body)})

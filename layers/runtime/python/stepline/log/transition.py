@@ -1,4 +1,4 @@
-"""Every legal change of a lane's state: pure functions of the state before and the new batch's number.
+"""Every legal change of a lane's state: pure functions of the previous state and the new batch's number.
 
     idle ──opened──▶ decide ──decided──▶ act ──resulted──▶ decide …
                        │  ▲               └──resulted──▶ close, if the round answers
@@ -42,7 +42,7 @@ from stepline.model.usage import ModelCall, Tally, Usage
 from stepline.rendering.result import is_offered
 
 READ: Final = "react.read"
-"""The tool whose results show files that are there already."""
+"""The tool whose results show existing files."""
 
 
 def opened(state: State, n: int, turn: str) -> State:
@@ -54,19 +54,19 @@ def opened(state: State, n: int, turn: str) -> State:
 
 
 def reopened(state: State, n: int, attempt: int) -> State:
-    """Give the round to a later attempt, which streams under its own claim."""
+    """Pass the round to a later attempt, which streams under its own claim."""
     return replace(state, claim=n, attempt=attempt)
 
 
 def waiting(state: State, n: int, until_ms: int) -> State:
-    """Let the round wait until a time; the attempt after it streams under its own claim."""
+    """Pause the round until a time; the next attempt streams under its own claim."""
     return replace(state, claim=n, attempt=0, waits=state.waits + 1, until_ms=until_ms)
 
 
 def decided(
     state: State, n: int, *, rendered: int, actions: int, executes: int = 0, ends: bool = False
 ) -> State:
-    """Record an accepted decision: its actions are next, or the close if it has none. `ends`: it answers."""
+    """Record an accepted decision: its actions are next, or the close if it has none. `ends`: it has the answer."""
     cursor = Cursor(iteration=state.cursor.iteration, phase="act" if actions else "close")
     return replace(
         state,
@@ -112,7 +112,7 @@ def interrupted(state: State, n: int, *, rendered: int) -> State:
 
 
 def steered(state: State, steer: int, *, finalize: int) -> State:
-    """Heed the steer of batch `steer`: `finalize` rounds are left, or, if that is 0, the close is next."""
+    """Apply the steer of batch `steer`: `finalize` rounds are left, or, if that is 0, the close is next."""
     heeded = replace(state, steered=steer, finalize=finalize)
     if finalize:
         return heeded
@@ -121,7 +121,7 @@ def steered(state: State, steer: int, *, finalize: int) -> State:
 
 
 def started(state: State, n: int, call: str) -> State:
-    """Record that the action `call` is about to run, and fence all other attempts off it."""
+    """Record that the action `call` is about to run, and fence off all other attempts."""
     return replace(state, claim=n, running=call)
 
 
@@ -148,7 +148,7 @@ def spent(state: State, calls: Iterable[ModelCall]) -> State:
 
 
 def stored(state: State, entries: Iterable[Entry]) -> State:
-    """Add the sizes of the files that entries bring: attachments, and what the open turn's tools and programs have made."""
+    """Add the sizes of the files in entries: attachments, and the files of the open turn's tools and programs."""
     added = 0
     for entry in entries:
         if isinstance(entry, Inbound):
@@ -196,17 +196,17 @@ def taken_over(state: State, n: int) -> State:
 
 
 def parked(state: State, n: int) -> State:
-    """Let the turn wait for a person, without an execution; batch n asks, and the position stays."""
+    """Park the turn until a person answers, without an execution; batch n asks, and the position stays."""
     return replace(state, parked=n)
 
 
 def answered(state: State, n: int) -> State:
-    """Give a parked turn back to an execution: a new epoch at the same position, and no take-over is used up."""
+    """Give a parked turn an execution again: a new epoch at the same position, which does not count as a take-over."""
     return replace(state, epoch=n, claim=n, attempt=0, parked=0)
 
 
 def queued(state: State, n: int) -> State:
-    """Let the turn that batch n opens, or gives back to an execution, wait for its place on the stage."""
+    """Queue the turn that batch n opens, or resumes, until the stage has an execution for it."""
     return replace(state, queued=n)
 
 
@@ -216,7 +216,7 @@ def begun(state: State, n: int) -> State:
 
 
 def closed(state: State) -> State:
-    """Leave the lane idle; what belongs to the conversation stays."""
+    """Set the lane idle; the fields of the conversation stay."""
     return State(
         owner=state.owner,
         prev=state.prev,
@@ -271,14 +271,14 @@ def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
                     usage=add_usage(tally.usage, entry.usage) if entry.usage else tally.usage,
                 )
             case Contributed(hook="post_run_hook"):
-                pass  # the turn that it was for has ended
+                pass  # its turn has ended
             case Titled() | Compacting() | Compacted() | Reopened() | Contributed():
                 tally = _count_beside(tally, entry, at)
             case Opened():
                 tally = replace(tally, opened_ms=epoch_ms(entry.at))
-            case ApprovalAnswered():  # the time that a person took is not the turn's
+            case ApprovalAnswered():  # the time of a person does not count
                 tally = replace(tally, opened_ms=tally.opened_ms + _between_ms(entry.requested_at, at))
-            case Begun():  # nor is that in the queue
+            case Begun():  # nor does that in the queue
                 tally = replace(tally, opened_ms=tally.opened_ms + entry.waited_ms)
             case _:
                 pass
@@ -289,7 +289,7 @@ Beside: TypeAlias = Titled | Compacting | Compacted | Reopened | Contributed
 
 
 def _count_beside(tally: Tally, entry: Beside, at: str) -> Tally:
-    """Count what is neither a decision nor an action: a title, a summary, a hook, a wait for the provider."""
+    """Count entries that are neither decisions nor actions: a title, a summary, a hook, a wait for the provider."""
     if not isinstance(entry, Compacting) and entry.usage is not None:
         tally = replace(tally, usage=add_usage(tally.usage, entry.usage))
     began_ms = 0

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from dulwich.objects import ShaFile
 
 FILE_MAX_BYTES: Final = 1024 * 1024
-"""Larger files stay out of the history."""
+"""Larger files are left out of the history."""
 
 LOOK_BACK: Final = 6
 """The number of newest turns that are searched for the newest version."""
 
 READS_MAX: Final = 1_000
-"""Maximum files of one turn that are read for the first time; further ones stay out of the history."""
+"""The most files of one turn that are read for the first time; further ones are left out of the history."""
 
 SKIPPED_FOLDERS: Final = frozenset(
     {".git", "__pycache__", ".pytest_cache", "node_modules", ".venv", "logs", "executed_programs"}
@@ -60,7 +60,7 @@ LeftOut: TypeAlias = Literal["folder", "name", "not_text", "too_large", "too_man
 
 
 class Commit(Value):
-    """A commit of the history; `left_out` counts files of its turn by the reason why they are not in it."""
+    """A commit of the history; `left_out` counts the files of its turn that it lacks, by reason."""
 
     id: str = ""
     tree: str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -72,7 +72,7 @@ class Commit(Value):
 
 
 class Version(Value):
-    """The commit that a turn left: its own, or with a reason the one before, which is empty in a new history."""
+    """The commit of a turn: its own, or with a reason the previous one, which is empty in a new history."""
 
     turn: str
     commit: str
@@ -94,8 +94,8 @@ def commit_key(lane: Lane, commit: str) -> str:
 
 
 def saved_turns(timeline: Timeline) -> list[str]:
-    """Return the turns that have a version, or get one: those that ended well, oldest first."""
-    return [turn.id for turn in _ended_well(timeline)]
+    """Return the turns that have or will have a version: those that completed, oldest first."""
+    return [turn.id for turn in _completed(timeline)]
 
 
 def read_version(artifacts: Artifacts, lane: Lane, turn: str) -> Version | None:
@@ -157,13 +157,13 @@ def newest_version(artifacts: Artifacts, timeline: Timeline) -> Newest:
 
 
 def save_versions(artifacts: Artifacts, timeline: Timeline) -> Version | None:
-    """Save every turn that ended well and has no version yet, oldest first; return the newest version.
+    """Save every completed turn that has no version yet, oldest first; return the newest version.
 
     Raises DependencyError; versions saved before the error stay.
     """
     missing: list[Turn] = []
     before: Version | None = None
-    for turn in reversed(_ended_well(timeline)):
+    for turn in reversed(_completed(timeline)):
         before = read_version(artifacts, timeline.lane, turn.id)
         if before is not None:
             break
@@ -173,7 +173,7 @@ def save_versions(artifacts: Artifacts, timeline: Timeline) -> Version | None:
     return before
 
 
-def _ended_well(timeline: Timeline) -> list[Turn]:
+def _completed(timeline: Timeline) -> list[Turn]:
     return [turn for turn in timeline.history if turn.outcome == "completed"]
 
 
@@ -229,7 +229,7 @@ def _next_commit(
 def _texts(
     artifacts: Artifacts, files: Mapping[str, WorkFile], known: Mapping[str, SavedFile], turn: str
 ) -> tuple[dict[str, SavedFile], dict[str, LeftOut]]:
-    """Return a turn's files that belong into the history, and of the others the reason, both by path.
+    """Return a turn's files for the history, and the reasons for leaving others out, both by path.
 
     Only bytes that the parent does not have are read.
     """
@@ -265,7 +265,7 @@ def _texts(
 
 
 def _unfit(path: str, file: WorkFile) -> LeftOut | Literal[""]:
-    """Return why a file stays out of the history, judged by its name and size alone; "" if neither is a reason."""
+    """Return the reason to leave a file out of the history, judged by its name and size alone; "" if neither is a reason."""
     if SKIPPED_FOLDERS.intersection(path.split("/")[:-1]):
         return "folder"
     if not all(map(is_git_name, path.encode().split(b"/"))):
@@ -286,7 +286,7 @@ def is_git_name(segment: bytes) -> bool:
 
 
 def git_objects(commit: Commit) -> tuple[list[ShaFile], GitCommit]:
-    """Return a commit as git has it: its trees, and itself."""
+    """Return the git objects of a commit: its trees, and the commit itself."""
     from dulwich.index import commit_tree  # noqa: PLC0415 - only a deployment that keeps histories needs git
     from dulwich.object_store import MemoryObjectStore  # noqa: PLC0415 - as above
     from dulwich.objects import Commit as GitCommit  # noqa: PLC0415 - as above
@@ -305,7 +305,7 @@ def git_objects(commit: Commit) -> tuple[list[ShaFile], GitCommit]:
 
 
 class GitHistory(NamedTuple):
-    """A history as git has it: `objects` without repetition, its newest commit with its tree, the commit of each turn."""
+    """The git objects of a history: `objects` without repetition, its newest commit with its tree, the commit of each turn."""
 
     objects: tuple[ShaFile, ...]
     head: str
@@ -314,7 +314,7 @@ class GitHistory(NamedTuple):
 
 
 def read_history(artifacts: Artifacts, timeline: Timeline) -> GitHistory:
-    """Return the history of a conversation, each object made anew and compared with its recorded id.
+    """Return the history of a conversation, with each object rebuilt and compared with its recorded id.
 
     Raises DependencyError `commit_missing`, `commit_mismatch`, and the errors of reading a stored body.
     """

@@ -33,9 +33,9 @@ STAYING: Final[frozenset[Kind]] = frozenset(
 )
 """Kinds of the open turn that stay when its rounds are compacted."""
 FIXED: Final[frozenset[Kind]] = frozenset({"memory", "checkpoint", "header"})
-"""Kinds that take no share of the room: they are bounded already."""
+"""Kinds that use no part of the room: they are bounded already."""
 PIECE_BYTES: Final = 320
-"""Minimum bytes that a piece is cut to; if there is not enough room for that, the oldest go."""
+"""The fewest bytes that a piece is cut to; if there is less room, the oldest pieces are dropped."""
 
 
 class Compactions(Value):
@@ -43,7 +43,7 @@ class Compactions(Value):
 
     `pending` began in the open turn and has not ended. `memory` and `checkpoint` are the newest entries whose
     summary and, in the open turn, checkpoint the model reads. `status` is that of the newest one that ended;
-    `wasted`: it asked a model in vain.
+    `wasted`: it called a model without a result.
     """
 
     pending: Compacting | None = None
@@ -170,8 +170,8 @@ def _split(pieces: Sequence[Piece], n: int, entry: Compacted, form: TextForm) ->
 def fit_room(pieces: Sequence[Piece], room: int, form: TextForm) -> list[Piece]:
     """Return the pieces with all but the memories in `room` bytes: the longest are cut, to the same length.
 
-    If there are too many for that, the oldest carried pieces go first, then the oldest events and
-    notes, then the oldest prompts except the first.
+    If there are too many for that, the oldest carried pieces are dropped first, then the oldest events
+    and notes, then the oldest prompts except the first.
     """
     loose = _affordable([piece for piece in pieces if piece.kind not in FIXED], room // PIECE_BYTES)
     limit = max(PIECE_BYTES, share(map(_size, loose), room))
@@ -196,7 +196,7 @@ def _affordable(pieces: Sequence[Piece], most: int) -> list[Piece]:
 
 
 def share(sizes: Iterable[int], room: int) -> int:
-    """Return the common maximum length for a sum of `room`: shorter items leave their rest to longer ones."""
+    """Return the common maximum length for a sum of `room`: shorter items leave their unused share to longer ones."""
     ordered, left = sorted(sizes), room
     for index, size in enumerate(ordered):
         fair = left // (len(ordered) - index)

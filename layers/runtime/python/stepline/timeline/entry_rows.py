@@ -41,20 +41,20 @@ from stepline.timeline.turn_blocks import BlockGroup, own_entries
 
 
 class EntryRow(Value, tag_field="kind"):
-    """One entry. `blocks` are those of the turn that it gave."""
+    """One entry. `blocks` counts the blocks of the turn that it has."""
 
     blocks: int = 0
 
 
 class OpenedRow(EntryRow, tag="opened"):
-    """The turn's start: the batches of the events that opened it, and of those that had waited for it."""
+    """The turn's start: the batches of the events that opened it, and of those queued for it."""
 
     prompts: tuple[int, ...] = ()
     waited: tuple[int, ...] = ()
 
 
 class InboundRow(EntryRow, tag="in"):
-    """An event that came while the turn was open."""
+    """An event that arrived while the turn was open."""
 
 
 class DecidedRow(EntryRow, tag="decision"):
@@ -89,7 +89,7 @@ class ResultedRow(EntryRow, tag="result"):
 
 
 class DeferredRow(EntryRow, tag="deferred"):
-    """A completion that was not the turn's last word."""
+    """A completion that was not the final answer of the turn."""
 
 
 class ClosedRow(EntryRow, tag="closed"):
@@ -107,7 +107,7 @@ class DroppedRow(EntryRow, tag="dropped"):
 
 
 class SteeredRow(EntryRow, tag="steered"):
-    """The steer of batch `n` was heeded; `finalize` rounds were left."""
+    """The steer of batch `n` was applied; `finalize` rounds were left."""
 
     n: int = 0
     iteration: int = 0
@@ -116,7 +116,7 @@ class SteeredRow(EntryRow, tag="steered"):
 
 
 class TakenOverRow(EntryRow, tag="takeover"):
-    """The turn went on in another execution."""
+    """The turn continued in another execution."""
 
     takeovers: int = 1
 
@@ -149,7 +149,7 @@ class TitledRow(EntryRow, tag="titled"):
 
 
 class ContributedRow(EntryRow, tag="contributed"):
-    """The code of a bundle said something."""
+    """Blocks of a bundle's code."""
 
 
 class EditedRow(EntryRow, tag="edited"):
@@ -249,7 +249,7 @@ _ROWS: Final[Mapping[type[Entry], type[AnyRow]]] = {
 
 
 def _row(entry: Entry, batch: Batch, *, blocks: int, waited: Sequence[int]) -> AnyRow | None:
-    """Return the row of an entry: its fields that the row has, and what the row says of its others."""
+    """Return the row of an entry: the fields that both have, and the row's counts of the others."""
     own: dict[str, Any] = {"blocks": blocks}
     match entry:
         case Opened():
@@ -278,5 +278,5 @@ def _row(entry: Entry, batch: Batch, *, blocks: int, waited: Sequence[int]) -> A
 
 
 def _shared(row: type[Value], entry: Entry, *, but: Collection[str]) -> dict[str, Any]:
-    """Return the entry's values of all fields of a row but these."""
+    """Return the entry's values for all fields of a row except these."""
     return {name: getattr(entry, name) for name in row.__struct_fields__ if name not in but}

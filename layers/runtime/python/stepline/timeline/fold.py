@@ -81,7 +81,7 @@ OPEN: Final = (
 )
 """Mutable fields of a timeline: `extended` copies them."""
 CACHE_SLACK_S: Final = 60.0
-"""Seconds after the end of its life when a provider's cache is surely dead."""
+"""Seconds after its lifetime until a provider's cache is certainly gone."""
 
 
 NO_USAGE = Usage()
@@ -98,14 +98,14 @@ class Timeline:
     the newest turn in which turns were shortened, `compaction` the state of compaction. `plans` holds the
     newest snapshot of each plan, the last changed at the end. `sources` is the pool by sid, `cited` the batch
     of each source's last citation, `feedback` the newest of each turn and origin, `fresh` the feedback not
-    yet put into its turn, which waits for a cold cache, and `incorporated` the feedback put there since the
-    newest decision. `timezone` is the one that the user's client named last. `has_files`: something in the open turn
+    yet added to its turn, which requires a cold cache, and `incorporated` the feedback put there since the
+    newest decision. `timezone` is the last one from the user's client. `has_files`: something in the open turn
     concerned its `files/`, or files of other turns. `listed` names the tools of the agent's MCP servers; `relisted`: they
-    are others than the newest request had.
+    differ from those of the newest request.
 
     `allowed` are the tools of which a person approved a call, sorted.
 
-    `batches` are those after `base`; `load` reads the ones before on demand, after one number and up to
+    `batches` are those after `base`; `load` reads earlier ones on demand, after one number and up to
     another.
     """
 
@@ -207,7 +207,7 @@ class Timeline:
         return tuple((batch.n, entry) for batch in batches for entry in batch.entries)
 
     def since(self, n: int, upto: int | None = None) -> tuple[Batch, ...]:
-        """Return the batches after n (up to and including `upto`); those not at hand are read.
+        """Return the batches after n (up to and including `upto`); those not loaded are read.
 
         Raises LookupError if they cannot be read here.
         """
@@ -220,7 +220,7 @@ class Timeline:
         return (*self.load(n, min(last, self.base)), *own)
 
     def whole(self) -> Timeline:
-        """Return this timeline with every batch at hand, for reading all turns. Raises LookupError."""
+        """Return this timeline with every batch loaded, for reading all turns. Raises LookupError."""
         return replaced(self, base=0, batches=self.since(0)) if self.base else self
 
     @property
@@ -244,7 +244,7 @@ class Timeline:
 
     @property
     def history_blocks(self) -> tuple[Block, ...]:
-        """The blocks of every turn that is over. Reads the batches that are not at hand."""
+        """The blocks of every closed turn. Reads the batches that are not loaded."""
         view, open_turn = self.whole().view, self.current
         closed = [turn.id for turn in self.history if turn != open_turn]
         return tuple(block for turn in closed for block in view.turn_blocks(turn))
@@ -269,7 +269,7 @@ class Timeline:
         return self.view.resolve(path)
 
     def visible(self, path: str) -> Shown | None:
-        """Return the newest place where the model sees the whole of a path now; None if it does not."""
+        """Return the newest position at which the model sees a whole path now; None if it does not."""
         for piece in reversed(self.pieces):
             if piece.path == path and piece.shows and piece.text:
                 turn = self.history[piece.turn - 1].id if piece.turn else ""
@@ -311,7 +311,7 @@ def _reduce_opened(timeline: Timeline, batch: Batch, entry: Opened) -> None:
         timeline.title = timeline.title or shorten(inline(event.inbound.text), TITLE_CHARS)
         parts.add(write.prompt(n, event.inbound, place, event.path))
     waited = [event for event in timeline.arrived.values() if not event.path]
-    timeline.arrived.clear()  # every other event was settled, or is a piece of the turn before
+    timeline.arrived.clear()  # every other event was settled, or is a piece of the previous turn
     for event in waited:
         _add_event(timeline, n, event)
 
@@ -342,7 +342,7 @@ def _reduce_resulted(timeline: Timeline, batch: Batch, entry: Resulted) -> None:
     timeline.sources |= {row.sid: row for row in entry.sources}
     timeline.has_files = timeline.has_files or touches_workspace(entry, timeline.writer.turn)
     if timeline.listed and entry.error and entry.error.get("code") == CALL_REFUSED:
-        timeline.listed = replace(timeline.listed, until="")  # the server has other tools by now
+        timeline.listed = replace(timeline.listed, until="")  # the server has other tools now
     parts = timeline.parts
     for piece in timeline.writer.result(batch.n, entry, last=timeline.waiting_results == 0):
         parts.add(piece)

@@ -20,7 +20,7 @@ from stepline.model.path import AttachmentPath, FilePath, from_physical
 from stepline.timeline.workspace import fold_files, stored_file
 
 LINK_S: Final = 300
-"""How long an address for a client lives; no longer than credentials of a function last."""
+"""How long a URL for a client is valid; never longer than the credentials of a function."""
 _CLASSES: Final = ("att", "out")
 
 
@@ -35,28 +35,28 @@ class HostedFile(Value):
 
     @property
     def filename(self) -> str:
-        """The last part of its path."""
+        """The file name: the last part of its path."""
         return str(self.path).rpartition("/")[2]
 
     @property
     def origin(self) -> Literal["user", "agent"]:
-        """The side it comes from."""
+        """The origin of the file: the user or the agent."""
         return "user" if isinstance(self.path, AttachmentPath) else "agent"
 
     def form(self, wanted: Disposition) -> ServedForm:
-        """Return the form in which it leaves."""
+        """Return the form in which it is served."""
         return serve_as(self.body.mime, self.filename, wanted)
 
 
 class PathResolver(Protocol):
-    """A conversation by paths. `stepline.timeline.fold.Timeline` is one."""
+    """Blocks of a conversation by path. `stepline.timeline.fold.Timeline` is one."""
 
     def resolve(self, path: str) -> tuple[Block, ...]:
         """Return the newest blocks at a logical path; none if there are none."""
 
 
 def hosted_files(lane: Lane, blocks: Iterable[Block]) -> list[HostedFile]:
-    """Return the files that one turn's blocks leave to its user, the one written last at the end."""
+    """Return the files that one turn's blocks offer to the user, the last written one at the end."""
     written: dict[str, Block] = {}
     versions: Counter[str] = Counter()
     kept = tuple(blocks)

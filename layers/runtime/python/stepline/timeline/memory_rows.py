@@ -1,6 +1,6 @@
-"""The rows that a conversation gives the memory index: its turns that are over, and its range summaries.
+"""The rows of a conversation in the memory index: its closed turns, and its range summaries.
 
-A row is at the path that leads to the whole of its text. A long text has several rows, cut between sentences, so that
+A row has the path of its whole text. A long text has several rows, cut between sentences, so that
 one fact in a long answer is found by its meaning. Source: docs/concepts/memory.md.
 """
 
@@ -25,7 +25,7 @@ from stepline.rendering.turn_facts import Turn
 from stepline.timeline.fold import Timeline
 
 PIECE_CHARS: Final = 80
-"""Sentences share a row up to this length: the shorter a row, the closer is its vector to a question about it.
+"""Sentences share a row up to this length: the shorter a row, the closer its vector is to a question about it.
 
 One sentence may have up to `MEMORY_TEXT_CHARS`. Measured: docs/reference/bench.md, `memory_found_by_meaning`."""
 

@@ -1,7 +1,7 @@
 """A segment: the timeline of a log up to a batch, as bytes, to save reading and folding those batches.
 
 It is a cache. The log has the same content, and a reader that cannot use a segment reads the log instead. The
-texts of earlier requests are stored once, joined as they were sent, and the facts about their pieces beside
+texts of earlier requests are stored once, joined as they were sent, and the facts about their pieces next to
 them: texts are needed for a request, facts only to prune, quote or find a piece.
 Source: docs/concepts/log.md#segments.
 """
@@ -82,7 +82,7 @@ def encode_segment(timeline: Timeline) -> bytes:
 
 
 def decode_segment(body: bytes, lane: Lane, form: TextForm) -> Timeline | None:
-    """Return the encoded timeline, without a batch at hand; None for another form or format."""
+    """Return the decoded timeline, with no batch loaded; None for another form or format."""
     try:
         stamp = _STAMP.decode(body)
         if stamp.v != TIMELINE_SEGMENT_FORMAT or stamp.layout != form.name:

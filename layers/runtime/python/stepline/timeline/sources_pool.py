@@ -37,7 +37,7 @@ _FILLED: Final = tuple(
 class Merged(NamedTuple):
     """The result of a merge: `rows` of the pool are new or changed, `sids` the rows' numbers in order.
 
-    A row that the pool does not take has the number 0. `renamed` maps the numbers that rows came with to the
+    A row that the pool does not accept has the number 0. `renamed` maps the proposed numbers of rows to the
     ones they got.
     """
 
@@ -54,7 +54,7 @@ def source_key(source: Source) -> str:
 
 
 def is_eligible(source: Source) -> bool:
-    """Return True if the pool takes a row: web pages, what a person entered, documents (`ks:`), and images of files."""
+    """Return True if the pool accepts a row: web pages, manual entries, documents (`ks:`), and images of files."""
     match source.source_type:
         case "web":
             return bool(web_url(source.url))
@@ -131,7 +131,7 @@ def _merged(old: Source, new: Source) -> Source:
 
 
 def select_sources(pool: Mapping[int, Source], ranges: Sequence[tuple[int, int]]) -> tuple[Source, ...]:
-    """Return the rows whose numbers lie in the ranges, ascending; all of them for no range."""
+    """Return the rows whose numbers are in the ranges, ascending; all rows without a range."""
     return tuple(
         pool[sid] for sid in sorted(pool) if not ranges or any(first <= sid <= last for first, last in ranges)
     )

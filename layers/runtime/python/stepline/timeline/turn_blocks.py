@@ -80,7 +80,7 @@ def derive_groups(
     """Return the blocks of a turn, entry by entry, in the order of the log.
 
     `batches` go from the one that opened it to the one that closed it, or to the newest; `prompts` are the
-    events that opened it, `waited` those that came before it and belong to no other turn. `turns` are those of
+    events that opened it, `waited` those that arrived before it and belong to no other turn. `turns` are those of
     the whole conversation.
     """
     walk = _Walk(lane, turn, fates_of(turn.id, batches), turns)
@@ -317,7 +317,7 @@ class _Walk:
         return blocks + [self.plan(plan, entry.at, entry.iteration) for plan in entry.plans]
 
     def summaries(self, entry: Compacted, n: int) -> list[Block]:
-        """Return the texts of batch `n` that replace the turns before, and the open turn's rounds."""
+        """Return the texts of batch `n` that replace earlier turns, and the open turn's rounds."""
         turn, blocks = self.turn.id, []
         if entry.cut:
             kind, covered = "conv.range.summary", [one.id for one in self.turns if one.opened < entry.cut]

@@ -1,4 +1,4 @@
-"""Messages: what a user said and what they were answered, turn by turn, with citations as links.
+"""Messages: those of the user and the answers to them, turn by turn, with citations as links.
 
 Source: docs/concepts/http-api.md#the-older-spelling.
 """
@@ -26,9 +26,9 @@ class TurnMessage(Value):
 
 
 def turn_messages(timeline: Timeline, turns: Sequence[Turn]) -> Iterator[TurnMessage]:
-    """Yield the messages of these turns in the order of the log; events without a text are none.
+    """Yield the messages of these turns in the order of the log; events without a text are skipped.
 
-    `turns` are some of the timeline's own, oldest first. Batches that are not at hand are read.
+    `turns` are some of the timeline's own, oldest first. Batches that are not loaded are read.
     """
     if not turns:
         return

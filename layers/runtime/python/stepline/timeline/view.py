@@ -84,7 +84,7 @@ class TimelineView:
         return self._groups[turn]
 
     def waited(self, turn: str) -> tuple[int, ...]:
-        """Return the batches of the events that came before a turn and waited for it."""
+        """Return the batches of the events that arrived before a turn and were queued for it."""
         found = self._history[turn]
         return self._waiting(self._since(self._ended.get(turn, 0), found.opened), found)
 
@@ -95,7 +95,7 @@ class TimelineView:
     def resolve(self, path: str) -> tuple[Block, ...]:
         """Return the newest blocks at a logical path; none if there are none.
 
-        An alias leads to its target. A view of another path (`meta.source_path`) is found at its own
+        An alias resolves to its target. A view of another path (`meta.source_path`) is found at its own
         path only.
         """
         if path.startswith(_LATEST_PLAN):
@@ -167,7 +167,7 @@ class TimelineView:
         return _made("artifacts.summary", path, text, turn, {"generated": "on_demand"})
 
     def _summary(self, turn: str) -> tuple[Block, ...]:
-        """Return the runtime's summary for a closed turn without a model's; none while the turn runs."""
+        """Return the runtime's summary for a closed turn without a summary of the model; none while the turn runs."""
         found = self._history[turn]
         if not found.closed:
             return ()
@@ -193,7 +193,7 @@ def _made(kind: str, path: str, text: str, turn: Turn, meta: dict[str, str]) -> 
 
 
 def _sids(entry: Entry) -> list[int]:
-    """Return the sids that an entry brings or cites."""
+    """Return the sids that an entry adds or cites."""
     match entry:
         case Resulted():
             return [source.sid for source in entry.sources]
@@ -204,7 +204,7 @@ def _sids(entry: Entry) -> list[int]:
 
 
 def _waited(batches: Sequence[Batch], turn: Turn) -> tuple[int, ...]:
-    """Return the batches of the events that came after the end of the turn before, and opened none."""
+    """Return the batches of the events that arrived after the end of the previous turn, and opened none."""
     settled = {entry.n for batch in batches for entry in batch.entries if isinstance(entry, Dropped)}
     settled.update(turn.prompts)
     return tuple(batch.n for batch in batches if batch.n not in settled and _inbound(batch))
@@ -331,7 +331,7 @@ def _artifacts(blocks: Iterable[Block]) -> list[_IndexRow]:
         if block.path.startswith("fi:"):
             mime = block.body.mime if block.body else block.mime
             kind, visibility = (str(block.meta.get(name, "")) for name in ("kind", "visibility"))
-            noted = block.meta.get("note_tags")  # a bundle's may hold anything
+            noted = block.meta.get("note_tags")  # a block of a bundle may hold anything
             tags = [tag for tag in NOTE_TAGS if isinstance(noted, list | tuple) and tag in noted]
             facts = {
                 "mime": mime,

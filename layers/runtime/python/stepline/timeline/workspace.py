@@ -1,7 +1,7 @@
 """The workspace: the files under the artifact root when a program of a turn starts.
 
-They are the turn's own files, as its calls left them, and those of earlier turns that it pulled. A pull
-records paths, never bytes: a turn that is over does not change, so the same rule finds its files again.
+They are the turn's own files after its calls, and the files of earlier turns that it pulled. A pull
+records paths, never bytes: a closed turn does not change, so the same rule finds its files again.
 Paths are physical, below the artifact root.
 Source: docs/concepts/timeline.md#workspace.
 """
@@ -25,7 +25,7 @@ PULLED: Final = "pulled"
 
 CHECKOUT: Final = "react.checkout"
 CHECKOUT_RECORD: Final = "react.workspace.checkout"
-"""Type of the block that says what a checkout took over: JSON with `mode` and the paths `checked_out_from`."""
+"""Type of the block that records a checkout: JSON with `mode` and the paths `checked_out_from`."""
 
 DELETED_PATHS: Final = "deleted"
 """Meta of a run's status: files of its turn that the program removed."""
@@ -41,7 +41,7 @@ class Checkout(NamedTuple):
 
 
 class SavedFile(Value):
-    """A file of a project's git history: its blob, its stored bytes, and the turn whose `files/` had it last."""
+    """A file of a project's git history: its blob, its stored bytes, and the last turn whose `files/` had it."""
 
     path: str
     blob: str
@@ -52,7 +52,7 @@ class SavedFile(Value):
 
 
 class TurnBlocks(Protocol):
-    """A conversation by turns. `stepline.timeline.fold.Timeline` is one."""
+    """Blocks of a conversation by turn. `stepline.timeline.fold.Timeline` is one."""
 
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
         """Return every block of one turn, in the order of the log; none for an unknown turn."""
@@ -70,7 +70,7 @@ def fold_workspace(timeline: TurnBlocks, turn: str) -> tuple[WorkFile, ...]:
 
 
 def fold_files(blocks: Iterable[Block]) -> dict[str, WorkFile]:
-    """Return the files that one turn's blocks leave, by path, the one written last at the end.
+    """Return the files that one turn's blocks leave, by path, the last written one at the end.
 
     A path is a file or a folder, never both: the later write wins. Only stored bytes make a file; a text at
     the same path is a view of it.
@@ -111,7 +111,7 @@ def project_files(blocks: Iterable[Block], turn: str) -> dict[str, WorkFile]:
 def deleted_files(blocks: Iterable[Block], turn: str) -> frozenset[str]:
     """Return the files that programs of a turn deleted from its `files/`, by their path there.
 
-    A file that a checkout took off `files/` is put aside, not deleted.
+    A file that a checkout removed from `files/` is set aside, not deleted.
     """
     root = f"{turn}/files/"
     gone = (path for block in blocks if block.tool_id != CHECKOUT for path in _deleted(block))
@@ -119,7 +119,7 @@ def deleted_files(blocks: Iterable[Block], turn: str) -> frozenset[str]:
 
 
 def carry_on(before: Mapping[str, T], files: Mapping[str, T], deleted: Collection[str]) -> dict[str, T]:
-    """Return the project after a turn: the one before it, without what was deleted, with the turn's own `files`.
+    """Return the project after a turn: the previous one, without the deleted files, with the turn's own `files`.
 
     A path is a file or a folder, never both: the turn's own file wins.
     """
@@ -166,7 +166,7 @@ def stored_file(block: Block) -> WorkFile | None:
 
 
 def folders_above(path: str) -> set[str]:
-    """Return the folders that a file lies in: `a`, `a/b` for `a/b/c`."""
+    """Return the folders of a file: `a`, `a/b` for `a/b/c`."""
     return set(accumulate(path.split("/")[:-1], lambda folder, name: f"{folder}/{name}"))
 
 
