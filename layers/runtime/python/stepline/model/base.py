@@ -14,7 +14,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
     Unknown fields are ignored on reading, so that a function of the previous release can read what the next
     release wrote. The garbage collector skips values: they are frozen and built from their parts, so they
-    cannot be part of a cycle, and a long log has ten thousands of them. docs/adr/0003-dependencies.md
+    cannot be part of a cycle, and a long log has tens of thousands of them. docs/adr/0003-dependencies.md
     compares them with pydantic.
     """
 

@@ -1,4 +1,4 @@
-"""A batch, the unit of a conversation's log, its encoding, and the rows that it leaves beside the log."""
+"""A batch, the unit of a conversation's log, its encoding, and the rows that it writes next to the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMAT = 1
 """The version of the format of batches and their states; a batch without a version has the first one."""
 
 BATCH_DEPTH_MAX = 100
-"""How deep a batch is nested when it is read."""
+"""The deepest nesting of a batch that is read."""
 UNREADABLE = "[unreadable: nested too deep]"
 STATE_MAX_BYTES = 1_136
 BATCH_MAX_BYTES = 32 * 1024
@@ -40,7 +40,7 @@ class State(Row):
     """The state after a batch: numbers and names only, never lists.
 
     `epoch` and `claim` are batch numbers: of the batch that gave the turn its execution, and of the one that
-    opened the running attempt's stream. `rendered` is the newest batch that the model saw. `prev` is the
+    opened the stream of the running attempt. `rendered` is the newest batch that the model saw. `prev` is the
     newest batch before this one that has client events. `executes` is the number, from 1, of the last decided
     action that runs a program; 0 if none does. `tally` counts the open turn. `ends`: the decided actions
     accompany an answer, so the turn closes after the last of them. `segment` is the newest batch up to which
@@ -107,7 +107,7 @@ class State(Row):
 
     @property
     def waits_outside(self) -> bool:
-        """True if the open turn has no execution and needs none: it waits for a person, or for its place on the stage."""
+        """True if the open turn has no execution and needs none: it waits for a person, or in the queue of the stage."""
         return bool(self.parked or self.queued)
 
     def route(self) -> str:
@@ -138,7 +138,7 @@ class Batch(Value):
     `n` is dense from 1; it is the order, the fence and the client's event number in one. `by` is the nonce of
     the invocation that wrote it, `step` the kind of step (`admit`, `close`, …), with the epoch of its
     execution if that must be the turn's own (`decide/<epoch>`, `act/<epoch>`). `calls` are the model calls that its writer
-    has made since the batch it put before. `v` is the format's version.
+    has made since its previous batch. `v` is the format's version.
 
     Source: docs/concepts/log.md#versions.
     """
@@ -176,9 +176,9 @@ def encode_batch(batch: Batch) -> bytes:
 
 
 def without_depths(body: bytes | memoryview) -> bytes:
-    """Return JSON with what is nested deeper than DEPTH_MAX as the text UNREADABLE.
+    """Return JSON with values nested deeper than DEPTH_MAX replaced by the text UNREADABLE.
 
-    Pythons differ in how deep they can go, and by how deep they are already: what one writes another may not read.
+    The depth that Python can decode varies with its version and its current stack: one process may write JSON that another cannot read.
     """
     body = bytes(body)
     if body.count(b"[") + body.count(b"{") <= BATCH_DEPTH_MAX or _depth(body) <= BATCH_DEPTH_MAX:
@@ -198,7 +198,7 @@ def without_depths(body: bytes | memoryview) -> bytes:
 
 
 def _depth(body: bytes) -> int:
-    """Return how deep JSON is nested, at most a step beyond DEPTH_MAX."""
+    """Return the nesting depth of JSON, counted up to DEPTH_MAX + 1."""
     brackets = _STRING.sub(b"", body).translate(_ALIKE, _NO_BRACKETS)
     for depth in range(BATCH_DEPTH_MAX + 1):
         inner = brackets.replace(b"[]", b"")
@@ -209,11 +209,11 @@ def _depth(body: bytes) -> int:
 
 
 def decode_batch(body: bytes | memoryview) -> Batch:
-    """Decode a batch; what in it is nested deeper than DEPTH_MAX is `UNREADABLE`, and the rest as it is.
+    """Decode a batch; values nested deeper than DEPTH_MAX become `UNREADABLE`, the rest is unchanged.
 
     Raises:
         DependencyError: `format_newer`, a later release wrote it, whose functions can read it.
-        msgspec.ValidationError: the bytes are no batch.
+        msgspec.ValidationError: the bytes are not a batch.
     """
     body = without_depths(body)
     try:
@@ -253,11 +253,11 @@ class QueuedTurn(Value):
 
 
 FeedbackPlace: TypeAlias = tuple[str, str, str, str]
-"""The place of a feedback among others: its time, conversation, turn and origin."""
+"""The position of feedback among others: its time, conversation, turn and origin."""
 
 
 class FeedbackRow(Value):
-    """A feedback that counts: the newest of its turn and origin, unless that was withdrawn. `n` is its batch.
+    """Current feedback: the newest of its turn and origin, unless that was withdrawn. `n` is its batch.
 
     `started_at` is when the conversation began, `turn_at` when the turn did; times are ISO-8601 in UTC.
     """
@@ -298,15 +298,15 @@ class Tombstone(Value):
 
 
 def is_founding(batch: Batch) -> bool:
-    """Return True for a batch that a tombstone refuses, also without a row beside it.
+    """Return True for a batch that a tombstone refuses, even if no row exists yet.
 
-    The times of an import are not those of its puts, so an erasure leaves no husks of it.
+    The times of an import are not those of its puts, so an erasure keeps no husks of it.
     """
     return batch.n == 1 or batch.step == IMPORT
 
 
 def queue_changes(lane: Lane, batch: Batch) -> list[tuple[QueuedTurn, bool]]:
-    """Return the turns that a batch puts into the stage's queue, with True, and those that it takes out, with False."""
+    """Return the turns that a batch adds to the stage's queue, with True, and those that it removes, with False."""
     changes: list[tuple[QueuedTurn, bool]] = []
     for entry in batch.entries:
         if isinstance(entry, Queued):
@@ -317,7 +317,7 @@ def queue_changes(lane: Lane, batch: Batch) -> list[tuple[QueuedTurn, bool]]:
 
 
 def feedback_rows(lane: Lane, batch: Batch) -> list[tuple[Feedback, FeedbackRow | None]]:
-    """Return each feedback of a batch with the row that it leaves; None for one that was withdrawn."""
+    """Return each feedback of a batch with its row; None for withdrawn feedback."""
     return [
         (entry, None if entry.withdrawn else _feedback_row(lane, batch, entry))
         for entry in batch.entries

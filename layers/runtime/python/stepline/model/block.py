@@ -20,7 +20,7 @@ class Body(Value):
 
 
 class Block(Value):
-    """An event of the timeline, in the words the model reads.
+    """An event of the timeline, in the text that the model reads.
 
     `type` is dotted (`react.tool.result`), `ts` is when it began (order is append order, never `ts`). `text`
     is the body, or `body` names it. `meta` holds data for renderers and readers, JSON only.
@@ -43,9 +43,9 @@ class Block(Value):
 
 
 class Produced(Value):
-    """A block produced by a tool, as stored in its result: without data that the result or its turn has.
+    """A block produced by a tool, as stored in its result: without the data of its result or turn.
 
-    Time, call, tool and round are the call's. Without a `path` it is at the call's own,
+    Time, call, tool and round are those of the call. Without a `path` it has the path of the call,
     `tc:<turn>.<call>.result`.
     """
 

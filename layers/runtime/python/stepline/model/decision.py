@@ -1,4 +1,4 @@
-"""Decisions of the model in a round, the words for judging calls and answers, notices, and the modes for several actions."""
+"""Decisions of the model in a round, approval rules and verdicts, notices, and the modes for several actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Origin: TypeAlias = Literal["user", "machine"]
 """Who gives feedback on a turn."""
 
 FEEDBACK_CHARS: Final = 1_000
-"""The longest text of a feedback: as much as the model reads of one."""
+"""The longest text of feedback, which is the most that the model reads of it."""
 
 
 class ToolCall(Value):
@@ -57,8 +57,8 @@ class Notice(Value):
 class Declined(Value):
     """The refusal of a model, or of its provider's safeguards, to answer a request.
 
-    `category` and `explanation` are the provider's words, empty where it gives none. `fallback`: the role has
-    another model, which is asked next.
+    `category` and `explanation` are those of the provider, or empty. `fallback`: the role has another model,
+    which is called next.
     """
 
     category: str = ""
@@ -67,7 +67,7 @@ class Declined(Value):
 
 
 class ParsedDecision(Value):
-    """One valid decision. `final_answer` is set exactly for `complete` and `exit`; a call may stage what to show in full."""
+    """One valid decision. `final_answer` is set exactly for `complete` and `exit`; a call may stage content to show in full."""
 
     action: ActionName
     notes: str = ""
@@ -85,4 +85,4 @@ FANOUT_MODES: Final[Mapping[str, FanoutMode]] = {
     **dict.fromkeys(("safe_fanout", "fanout", "on", "true", "1", "yes"), "safe_fanout"),
     "read_write_search": "read_write_search",
 }
-"""The accepted words for each mode."""
+"""The accepted names of each mode."""

@@ -3,8 +3,8 @@
 An entry does not repeat its batch: a decision was recorded at the batch's time, and its turn and the newest
 batch the model had seen (`rendered`) are in the state after it, as is a result's turn.
 
-Beside the entries of a turn's course there are annotations (title, contributions, feedback), and reductions,
-by which the model reads less of a conversation; every path still leads to the whole.
+Besides the entries of a turn there are annotations (title, contributions, feedback), and reductions,
+after which the model reads less of a conversation; every path still resolves to the whole.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Contributed(Value, tag="contributed", tag_field="kind"):
     """Blocks that a bundle's code adds to the timeline.
 
     With a `hook` it is also the end of that hook, which a `Started` announced; `iteration` is the round that was
-    to begin. `unverified`: the process that ran it is gone, and what it did is not known. `code` names a failure.
+    to begin. `unverified`: the process that ran it is gone, and its effects are not known. `code` names a failure.
     `emitted` are its messages to the user, `usage` is that of the model calls it made.
     """
 
@@ -67,8 +67,8 @@ class Contributed(Value, tag="contributed", tag_field="kind"):
 class Feedback(Value, tag="feedback", tag_field="kind"):
     """Feedback of a user or a machine on a turn's answer; the newest of each origin counts.
 
-    An empty one withdraws it. `turn_at` is when its turn began: a log that does not say it has no client event of it.
-    `given_at` is the time that its client named: it orders nothing.
+    An empty one withdraws it. `turn_at` is when its turn began: without it, the feedback has no client event.
+    `given_at` is the time of its client, which does not affect the order.
     """
 
     turn: str
@@ -82,12 +82,12 @@ class Feedback(Value, tag="feedback", tag_field="kind"):
 
     @property
     def withdrawn(self) -> bool:
-        """True if it is empty."""
+        """True if the feedback is empty."""
         return self.reaction is None and not self.text and self.confidence is None
 
     @property
     def word(self) -> str:
-        """Its reaction in a word: `none` for a mere text, `withdrawn` for none at all."""
+        """The reaction as one word: `none` for a text alone, `withdrawn` for empty feedback."""
         return self.reaction or ("withdrawn" if self.withdrawn else "none")
 
 
@@ -129,17 +129,17 @@ class Compaction(Value):
 
 
 class Compacting(Compaction, tag="compacting", tag_field="kind"):
-    """The start of a compaction: a model is about to be asked for a summary."""
+    """The start of a compaction: a model is about to be called for a summary."""
 
 
 class Compacted(Compaction, tag="compacted", tag_field="kind"):
     """The end of a compaction, successful or not.
 
-    `completed`: the model reads `summary`, which includes an older one, in place of every turn before the one
+    `completed`: the model reads `summary`, which includes an older one, instead of every turn before the one
     that batch `cut` opened, and `checkpoint` in place of the open turn's rounds up to batch `split`; 0 is
     neither. The rest has `room` bytes, its longest parts cut to fit; 0 is no limit. `reason` says why nothing
-    changed, or why the summary is the runtime's and not a model's. `summary` covers `turns` turns; `covered`
-    are the ids of those that no older one covered. `usage` is that of the summaries.
+    changed, or why the summary is from the runtime and not from a model. `summary` covers `turns` turns; `covered`
+    are the ids of those that no older summary covered. `usage` is that of the summaries.
     """
 
     status: Literal["completed", "skipped", "error"]
@@ -169,7 +169,7 @@ class Inbound(Value, tag="in", tag_field="kind"):
     """An event from outside, admitted once. A reactive one asks the model for an answer.
 
     `event` is its kind, and `prompt` for a message that opened a turn; a steer without a text is a stop.
-    `payload` has its fields beside the text, JSON only. `user` owns the conversation; `source` names the
+    `payload` has its other fields, JSON only. `user` owns the conversation; `source` names the
     service that sent it for them. `timezone` is the user's, if their client named it.
     """
 
@@ -216,7 +216,7 @@ class Opened(Value, tag="opened", tag_field="kind"):
 class Reopened(Value, tag="reopened", tag_field="kind"):
     """A later attempt takes the round; the stream of the previous attempt is void.
 
-    With `usage` no attempt takes it yet: this one failed, and the tokens of its calls are in no other entry.
+    With `usage` no attempt has the round yet: this one failed, and the tokens of its calls are in no other entry.
     With `until` that is the attempt after a wait for the model's provider, and `code` says why; the round has `attempts`
     at most, 0 if that was not recorded.
     """
@@ -236,7 +236,7 @@ class Sent(Value):
     `announce` is the text at its end, `minimum_tokens` decided its cache marks. `files` has an item for each of the newest
     pictures and documents: why its bytes were not sent, "" if they were.
 
-    In the `layout` `journal` there are `facts` in the place of the announce, as JSON, and `staged` is the SHA-256 of the
+    In the `layout` `journal` there are `facts` instead of the announce, as JSON, and `staged` is the SHA-256 of the
     contents that it showed in full, stored at `out_key` of the turn; "" if it showed none. `promised_tokens` are those at
     its beginning that the next request has too.
     """
@@ -256,18 +256,18 @@ class Sent(Value):
 class Decided(Value, tag="decision", tag_field="kind"):
     """The model's decision in one round, recorded before any of its actions runs.
 
-    `started_at` is when the model was asked. `accepted` is false for an answer that breaks the protocol: its
+    `started_at` is when the model was called. `accepted` is false for an answer that breaks the protocol: its
     `notices` show the model why, and the next round follows. `claim` names the delta stream it settles.
     `stop_reason` is that of the provider if it is not the usual `end_turn`. `actions` run in order; beside
     `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the
     sources cited in notes and answer that existed when the model was asked, `unresolved` the cited numbers
     without a source in the pool, and 0 for a citation that could not be read; without a pool there are neither. `ended` is set if the runtime answered in
     the model's place. `system` is the SHA-256 of the request's system part, if it differs from that of the
-    decision before: its text is stored at `out_key` of the turn. `sent` has what else is needed to render the
+    decision before: its text is stored at `out_key` of the turn. `sent` has the other facts to render the
     request again. `declined` is set if the model refused to answer; `bust` is set if a live cache was read for
-    less than it holds. `overhead_bytes` is the request's size without its timeline. `usage` is that of the call that
-    was heard, and `lost` that of calls of the same attempt which failed before it. `thinking_ms` is when each of
-    `thinking` began and ended, after `started_at`; `code_ms` is how long the program took to write. `rounds_left`
+    less than it holds. `overhead_bytes` is the request's size without its timeline. `usage` is that of the successful
+    call, and `lost` that of calls of the same attempt which failed before it. `thinking_ms` is when each of
+    `thinking` began and ended, after `started_at`; `code_ms` is the time that the model took to write the program. `rounds_left`
     are those that the turn then had. `show_artifacts` are paths and `show_skills` ids that the next request of the turn
     shows in full, and no other.
     """
@@ -312,9 +312,9 @@ class Decided(Value, tag="decision", tag_field="kind"):
 
 
 class RemoteTask(Value):
-    """A call that a server works on: the task's id there, the server's hints, and when it is given up.
+    """A call that a server works on: the id of its task, the server's hints, and its deadline.
 
-    `poll_s` is how often the server wants to be asked, `ttl_s` how long it keeps the task; None if it does not say.
+    `poll_s` is the polling interval that the server requests, `ttl_s` how long it keeps the task; None if it does not say.
     """
 
     id: str
@@ -326,7 +326,7 @@ class RemoteTask(Value):
 class Started(Value, tag="started", tag_field="kind"):
     """An action or a hook that must run at most once is about to run. `deadline` is its program's latest end.
 
-    With a `task` the action runs already, on a server that is asked for its end.
+    With a `task` the action runs already, on a server that is polled for its end.
     """
 
     call_id: str
@@ -337,7 +337,7 @@ class Started(Value, tag="started", tag_field="kind"):
 class Hide(Value):
     """An overlay: the block of batch `n` at `path` is shown as `replacement`, or not at all if that is empty.
 
-    The block itself does not change, and its path leads to all of it.
+    The block itself does not change, and its path resolves to all of it.
     """
 
     path: str
@@ -350,8 +350,8 @@ class Resulted(Value, tag="result", tag_field="kind"):
 
     `unverified`: it may have happened and must not be run again.
 
-    `program` is set for a run of generated code, `log` is the end of what that printed, `log_bytes` the size of all
-    of it. `duration_ms` is the run's own time; it took `starting_ms` to start it, and `collecting_ms` to collect what it left.
+    `program` is set for a run of generated code, `log` is the end of its output, `log_bytes` the size of all
+    of it. `duration_ms` is the run's own time; it took `starting_ms` to start it, and `collecting_ms` to collect its files.
     `emitted` are the tools' messages to the user. `sources` are
     the rows of the pool that it added or changed, `hides` the overlays it adds. `usage` is that of the model calls that
     the tool made.
@@ -391,8 +391,8 @@ class Closed(Value, tag="closed", tag_field="kind"):
     """The end of a turn, with the recorded answer and its citations, as in `Decided`.
 
     `usage`, `rounds`, `files` and the times, as in a `Tally`, are for the whole turn; `model` gave the answer. `retry_after_s` is the
-    wait that the provider asked for last, if the turn failed for it. `bill` has a line for each role and model that the turn
-    has asked.
+    wait that the provider last requested, if the turn failed because of it. `bill` has a line for each role and model that the
+    turn has called.
     """
 
     turn: str
@@ -422,7 +422,7 @@ class Closed(Value, tag="closed", tag_field="kind"):
 
     @property
     def between_ms(self) -> int:
-        """The rest of its time: between its steps, while none of them ran."""
+        """The rest of the time: between steps, while none of them ran."""
         parts: int = sum(getattr(self, name) for name in TURN_PARTS)
         return max(0, self.elapsed_ms - parts)
 
@@ -437,7 +437,7 @@ class Dropped(Value, tag="dropped", tag_field="kind"):
 
 
 class SteeredEntry(Value, tag="steered", tag_field="kind"):
-    """The steer of batch `n` is heeded: the running `phase` ("" if none) is over.
+    """The steer of batch `n` is applied: the running `phase` ("" if none) is over.
 
     `finalize` are the rounds left to finish; 0 for a stop, and the close is next.
     """
@@ -456,7 +456,7 @@ class Listed(Value, tag="listed", tag_field="kind"):
     """The tools of the bundle's MCP servers, for this turn and for those that open before `until`.
 
     `body` holds the list, which never changes; `tools` is how many it has. `servers` is a digest of the rows that named
-    the servers, `failed` those that did not answer to the end, and `left_out` tools that were not taken, with codes.
+    the servers, `failed` those that did not answer completely, and `left_out` tools that were not accepted, with codes.
     """
 
     turn: str
@@ -478,9 +478,9 @@ class TakenOver(Value, tag="takeover", tag_field="kind"):
 
 
 class ApprovalRequested(Value, tag="approval_requested", tag_field="kind"):
-    """The turn is parked: a person is asked whether `action` may run, which is the call as it will run.
+    """The turn is parked until a person approves `action`, the exact call that will run.
 
-    `rule` is why they are asked, `until` how long the answer may take, "" for ever.
+    `rule` is why an approval is needed, `until` how long the answer may take, "" for ever.
     """
 
     turn: str
@@ -498,7 +498,7 @@ class ApprovalRequested(Value, tag="approval_requested", tag_field="kind"):
 class ApprovalAnswered(Value, tag="approval_answered", tag_field="kind"):
     """The request of batch `n` is settled, and this batch is the turn's new epoch.
 
-    `text` are the words of a denial. `action` is the call that runs instead of an edited one, under an id of its own.
+    `text` is the reason of a denial. `action` is the call that runs instead of an edited one, under its own id.
     `requested_at` is since when the turn was parked. `message_id` names the message that settled it.
     """
 
@@ -516,7 +516,7 @@ class ApprovalAnswered(Value, tag="approval_answered", tag_field="kind"):
 
 
 class Queued(Value, tag="queued", tag_field="kind"):
-    """The open turn waits for its execution, since as many turns run as the stage may run; `place` 1 is the next."""
+    """The open turn is queued for an execution, because the stage runs its maximum number of turns; `place` 1 is the next."""
 
     turn: str
     at: str
@@ -524,7 +524,7 @@ class Queued(Value, tag="queued", tag_field="kind"):
 
 
 class Begun(Value, tag="begun", tag_field="kind"):
-    """The turn that batch `n` queued at `queued_at` waits no longer, and this batch is its new epoch."""
+    """The turn that batch `n` queued at `queued_at` gets its execution, and this batch is its new epoch."""
 
     n: int
     turn: str
@@ -539,9 +539,9 @@ class Begun(Value, tag="begun", tag_field="kind"):
 
 
 class Deleted(Value, tag="deleted", tag_field="kind"):
-    """The conversation's end for good: its owner deleted it, and with it the open `turn`, "" if none was open.
+    """The deletion of the conversation by its owner, and with it of the open `turn`, "" if none was open.
 
-    `call_id` is the program that may still run, "" if none does. A turn that waited was queued by batch `n`, at `queued_at`.
+    `call_id` is the program that may still run, "" if none does. A queued turn was queued by batch `n`, at `queued_at`.
     """
 
     at: str
@@ -564,7 +564,7 @@ class Importing(Value, tag="importing", tag_field="kind"):
 
 
 class Imported(Value, tag="imported", tag_field="kind"):
-    """The end of an import: the conversation is whole, and goes on like any other."""
+    """The end of an import: the conversation is complete, and continues like any other."""
 
     digest: str
     at: str

@@ -25,10 +25,10 @@ BUNDLE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 """The name of a bundle on its stage."""
 
 DEFAULT_BUNDLE = "default"
-"""The name of the stage's own bundle, which a conversation has whose first message names none."""
+"""The name of the stage's default bundle, for a conversation whose first message names none."""
 
 FURTHER_BUNDLE = re.compile(r"(?!default\Z)[a-z][a-z0-9_-]{0,31}")
-"""The name of any other one."""
+"""The name of any other bundle."""
 
 TURN = re.compile(r"turn_[A-Za-z0-9_-]{1,64}")
 CALL = re.compile(r"tc_[0-9a-f]{12}")
@@ -102,7 +102,7 @@ def trace_id(lane: Lane, turn: str) -> int:
 
 
 def root_span_id(lane: Lane, turn: str) -> int:
-    """Return the id of the span that is the whole turn, 64 bits."""
+    """Return the id of the span of the whole turn, 64 bits."""
     return int.from_bytes(hashlib.sha256(f"{lane.key()}/{turn}/root".encode()).digest()[:8], "big")
 
 
@@ -136,13 +136,13 @@ def read_utc(text: str, what: str) -> str:
 
 
 UTC_ZONE = "UTC"
-"""The time zone of a user who has named none."""
+"""The time zone of a user without one."""
 
 
 def local_time(at: datetime, zone: str) -> str:
     """Return a time in a zone of the IANA database, `2026-11-21T11:15+01:00 (Saturday)`; "" for an unknown zone.
 
-    Source: https://docs.python.org/3/library/zoneinfo.html. The database is the system's; where it has none, only
+    Source: https://docs.python.org/3/library/zoneinfo.html. The database is that of the system; without one, only
     UTC is known.
     """
     if zone == UTC_ZONE:

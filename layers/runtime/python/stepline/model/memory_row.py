@@ -1,4 +1,4 @@
-"""The rows of the memory index: what a conversation said, each at the path that leads to the whole of it."""
+"""The rows of the memory index: texts of a conversation, each with the path of its whole text."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@
 
 Every pattern is matched against the whole text. A turn is one segment and the namespace follows it, so no
 text deeper in a path is ever taken for either. Nothing is looked up and nothing is repaired: a path is
-accepted unchanged (after Unicode NFC, and without the prefix `conv:`) or refused with a PathError. A namespace is a bundle's
-own, and exists where its name is given to the parser.
+accepted unchanged (after Unicode NFC, and without the prefix `conv:`) or refused with a PathError. A namespace belongs to a bundle,
+and is accepted if its name is passed to the parser.
 
 Source: docs/reference/paths.md.
 """
@@ -36,7 +36,7 @@ Space = Literal["files", "outputs"]
 
 
 class FilePath(Value):
-    """A file of a turn's workspace: `files` is the project, `outputs` is what was produced."""
+    """A file of a turn's workspace: `files` is the project, `outputs` the produced files."""
 
     turn: str
     space: Space
@@ -134,7 +134,7 @@ class KnowledgePath(Value):
 
 
 class NamespacePath(Value):
-    """A path of a bundle's own, whose content a function of the bundle returns."""
+    """A path in a namespace of a bundle, whose content a function of the bundle returns."""
 
     namespace: str
     rel: str
@@ -144,7 +144,7 @@ class NamespacePath(Value):
 
 
 LoggedPath: TypeAlias = FilePath | AttachmentPath | CodePath | TurnPath | PlanPath | CallPath
-"""A path that leads to blocks of one conversation's log."""
+"""A path that resolves to blocks of one conversation's log."""
 
 
 class ForeignPath(Value):
@@ -175,7 +175,7 @@ _NAMESPACE = re.compile(r"(?!sources_pool)[a-z][a-z0-9_-]{2,31}")
 _NO_NAMESPACES: Final = frozenset(
     {"conv", "ref", "skill", "skills", "http", "https", "ftp", "file", "data", "blob", "mailto", "javascript"}
 )
-"""Prefixes that mean something else: of a path, of a reference, of an address."""
+"""Prefixes with another meaning: of a path, of a reference, of an address."""
 
 _FOREIGN = re.compile(rf"conv_(?P<conversation>{SEGMENT.pattern})\.(?P<rest>.+)")
 _FILE = re.compile(
@@ -241,7 +241,7 @@ def parse_path(text: str, namespaces: Collection[str] = ()) -> LogicalPath:
 
 
 def is_namespace(name: str) -> bool:
-    """Return True if a bundle's own paths may begin with this name."""
+    """Return True if the paths of a bundle may begin with this name."""
     return _NAMESPACE.fullmatch(name) is not None and name not in _NO_NAMESPACES
 
 
@@ -335,7 +335,7 @@ def out_key(lane: Lane, turn: str, sha256: str) -> str:
 
 
 def version_ref(lane: Lane, turn: str) -> str:
-    """Return the git ref of the project that a turn left."""
+    """Return the git ref of the project after a turn."""
     return f"refs/stepline/{lane.prefix()}/versions/{turn}"
 
 

@@ -68,7 +68,7 @@ SourceType: TypeAlias = Literal["web", "file", "attachment", "manual"]
 class Source(Value):
     """One row of a conversation's pool. `sid` never changes and is never reused; 0 means: not in a pool yet.
 
-    `text` is a snippet, `content` the whole text if it was fetched. A source is `url`, or a file of ours at
+    `text` is a snippet, `content` the whole text if it was fetched. A source is `url`, or a file of the conversation at
     the logical `path`; http(s) ones and a bundle's documents (`ks:`) are evidence, images are for display. Relevances
     are 0 to 1.
     """

@@ -20,10 +20,10 @@ class Step(Value, omit_defaults=False):
     """One invocation of a state. `attempt` counts the state machine's retries of it, from 0.
 
     `launch` is set between the state that prepares a task and the one that starts it. `wait_s` is how long to
-    wait before the next decision, on the route `wait` and after it. `due_ms` is when the task of a running call is asked
-    for next, in milliseconds since the Unix epoch. `segment` is the newest
+    wait before the next decision, on the route `wait` and after it. `due_ms` is when the task of a running call is polled
+    next, in milliseconds since the Unix epoch. `segment` is the newest
     batch in a segment, where a process without a cache starts to read. `bundle` is the name of the conversation's
-    bundle, "" for the stage's default. `visit` counts the states that the execution has asked before. `v` is the format's
+    bundle, "" for the stage's default. `visit` counts the states that the execution has run before. `v` is the format's
     version: fields may be added within one, and a reader ignores unknown ones. Source: docs/concepts/log.md#versions.
 
     Every field is written, because the state machine chooses on `route`, and a choice on a missing field
@@ -57,7 +57,7 @@ def read_step(state: Mapping[str, Any], *, attempt: int) -> Step:
 
     Raises:
         DependencyError: `format_newer`, a later release wrote it, whose functions can read it.
-        msgspec.ValidationError: it is no step.
+        msgspec.ValidationError: it is not a step.
     """
     version = state.get("v", FORMAT)
     if isinstance(version, int) and version > FORMAT:

@@ -120,7 +120,7 @@ class Names:
         self._folders: dict[str, str] = {}
 
     def take(self, path: str) -> str | None:
-        """Add a name; if another path has it or is in its way, return that path and add nothing."""
+        """Add a name; if another path has or blocks it, return that path and add nothing."""
         folded = fold_name(path)
         above = list(ancestors(folded))
         taken = self._files.get(folded) or self._folders.get(folded)

@@ -47,7 +47,7 @@ class ModelCall(Row):
     """One call of a model: its role, the model that answered, its tokens, and its cost when it was made.
 
     `nanos` are billionths of a US dollar; without `priced` the model's price was not known, and they are 0. `id` is unique in
-    its conversation, so that two who know of a call record it once. `count` calls of one kind may be in one row, if a batch
+    its conversation, so that two processes that know a call record it once. `count` calls of one kind may be in one row, if a batch
     would have too many; `id` then has those of all, with commas between.
     """
 
@@ -96,7 +96,7 @@ def join_calls(calls: Sequence[ModelCall]) -> tuple[ModelCall, ...]:
 
 
 def sum_calls(calls: Iterable[ModelCall]) -> tuple[ModelCall, ...]:
-    """Return a line for each role and model, and for those without a price apart; a line has no id."""
+    """Return a line for each role and model, with separate lines for calls without a price; a line has no id."""
     return tuple(_sum(same) for same in _by_kind(calls))
 
 
@@ -130,7 +130,7 @@ BustReason: TypeAlias = Literal[
 class Bust(Value):
     """A warm request read fewer tokens from the cache than the previous one had left there.
 
-    `provider`: not caused by us.
+    `provider`: not caused by Stepline.
     """
 
     reason: BustReason

@@ -1,4 +1,4 @@
-"""Text made fit for people to see: cut to a number of characters, with a symbol for each hidden character.
+"""Text prepared for people: cut to a number of characters, with a symbol for each hidden character.
 
 Hidden are controls, direction overrides, zero-width characters, and tags that can spell invisible sentences. Characters of
 ordinary text are not: soft hyphens, the joiners of emoji and of Persian and Indic words, and the direction marks of Hebrew

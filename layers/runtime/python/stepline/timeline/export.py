@@ -57,7 +57,7 @@ def export_conversation(timeline: Timeline, *, ttl_s: float) -> Iterator[Export]
 
 
 def export_timeline(timeline: Timeline, *, ttl_s: float) -> Export:
-    """Return the conversation from its newest summary on. Reads the batches that are not at hand."""
+    """Return the conversation from its newest summary on. Reads the batches that are not loaded."""
     timeline = timeline.whole()
     first, summary = _kept(timeline)
     turns = timeline.history[first:]

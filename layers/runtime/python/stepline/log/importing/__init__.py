@@ -1,1 +1,1 @@
-"""Import: documents of a conversation, ours or those of the existing system, become the batches of a log. Pure."""
+"""Import: turn the documents of a conversation, from Stepline or from the existing system, into the batches of a log. Pure."""

@@ -17,7 +17,7 @@ ATTACHMENT_MAX_BYTES: Final = 25 * 1024 * 1024
 EVENT_MAX_BYTES: Final = 25 * 1024 * 1024
 """The maximum size of an event's text and attachments together: they must fit into a program's workspace."""
 TEXT_MAX_CHARS: Final = 32_000
-"""Characters of an event's text, as the settings come: in UTF-8 they fit into one message of a websocket."""
+"""Characters of an event's text by default: in UTF-8 they fit into one websocket message."""
 FILENAME_MAX_BYTES: Final = 255
 """In UTF-8 bytes, as file systems count."""
 
@@ -30,7 +30,7 @@ FILENAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 class Attachment(Value):
     """A reference to bytes stored before the event was sent; `sha256` is 64 hex digits in lower case.
 
-    The type of a text that is not UTF-8 has the parameter `charset`, as its judge found it.
+    The type of a text that is not UTF-8 has the parameter `charset`, as detected.
     """
 
     filename: str

@@ -1,7 +1,7 @@
 """Encodings of foreign text: the names under which they are recorded, and how bytes are read by them.
 
-A text is UTF-8, or begins with a mark of UTF-16 or UTF-32, or its type has the parameter `charset`, which its judge
-found (`preflight/detect_charset.py`). So every reader reads the same letters, and none of them guesses.
+A text is UTF-8, or begins with a mark of UTF-16 or UTF-32, or its type has the parameter `charset`, which was
+detected (`preflight/detect_charset.py`). So every reader decodes the same text, without guessing.
 
 Source: encoding.spec.whatwg.org, "Names and labels".
 """
@@ -15,7 +15,7 @@ from typing import Final
 
 UTF_8: Final = "utf-8"
 WINDOWS: Final = "windows-1252"
-"""What a text without a record is read as, if it is not UTF-8: one of a release that recorded nothing."""
+"""The encoding of a text that is not UTF-8 and has no record, because an older release recorded none."""
 CODECS: Final[Mapping[str, str]] = {
     UTF_8: "utf-8",
     "utf-16le": "utf-16-le",
@@ -48,7 +48,7 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-"""The longer one first where one begins with another."""
+"""A mark that begins with another one comes first."""
 MARK_BYTES: Final = 4
 """The longest mark."""
 _PARAMETER: Final = re.compile(r";\s{0,9}charset=\"?([a-z0-9_-]{1,20})\"?", re.IGNORECASE)
@@ -62,7 +62,7 @@ def charset_of(mime: str) -> str:
 
 
 def with_charset(mime: str, charset: str) -> str:
-    """Return the type with the record of an encoding; UTF-8 and what begins with a mark need none."""
+    """Return the type with the record of an encoding; UTF-8 and texts with a mark need none."""
     return f"{mime}; charset={charset}" if charset not in ("", UTF_8) else mime
 
 
@@ -72,12 +72,12 @@ def marked_codec(head: bytes) -> str:
 
 
 def read_as(name: str) -> str:
-    """Return the codec that reads what is in an encoding of this name. Raises LookupError for no encoding of text."""
+    """Return the codec for an encoding of this name. Raises LookupError for no encoding of text."""
     return CODECS[WINDOWS] if name in ALIASES else CODECS.get(name) or codecs.lookup(name).name
 
 
 def decode_whole(data: bytes, mime: str) -> str:
-    """Return a text of a type; a byte that no encoding explains becomes the replacement character."""
+    """Return a text of a type; an undecodable byte becomes the replacement character."""
     for codec in (marked_codec(data) or read_as(charset_of(mime) or "utf-8-sig"), read_as(WINDOWS)):
         try:
             return data.decode(codec)

@@ -17,7 +17,7 @@ DOCUMENT_MAX_BYTES: Final = 10 * 1024 * 1024
 
 
 class FileLimits(Value):
-    """The largest picture, PDF and other file that is taken, in bytes."""
+    """The largest picture, PDF and other file that is accepted, in bytes."""
 
     picture_max_bytes: int = PICTURE_MAX_BYTES
     document_max_bytes: int = DOCUMENT_MAX_BYTES
@@ -25,10 +25,10 @@ class FileLimits(Value):
 
 
 class FileVerdict(Value):
-    """A file is taken if `code` is empty. `reasons` are stable codes of the rules that refuse it, the first one first.
+    """The verdict on a file, accepted if `code` is empty. `reasons` are stable codes of the rules that refuse it, in order.
 
-    `message` is a sentence for people about the first reason. `charset` is the encoding of a text that is taken; "" for
-    UTF-8, and for one that begins with a mark of its encoding.
+    `message` is a sentence for people about the first reason. `charset` is the encoding of an accepted text; "" for
+    UTF-8, and for a text that begins with a mark of its encoding.
     """
 
     code: str = ""
@@ -38,7 +38,7 @@ class FileVerdict(Value):
 
     @property
     def accepted(self) -> bool:
-        """True for a file that is taken."""
+        """True for an accepted file."""
         return not self.code
 
 
@@ -46,5 +46,5 @@ TAKEN: Final = FileVerdict()
 
 
 def reject_file(reason: str, message: str) -> FileVerdict:
-    """Return the verdict of the one rule that refuses a file."""
+    """Return the verdict of a single rule that refuses a file."""
     return FileVerdict(code=REJECTED, reasons=(reason,), message=message)

@@ -27,7 +27,7 @@ _PATTERNS: Final = {
     "image/bmp": rb"BM",
     "image/tiff": rb"II[*+]\x00|MM\x00[*+]",
     "image/vnd.microsoft.icon": rb"\x00\x00[\x01\x02]\x00",
-    "application/pdf": rb".{0,1019}%PDF-",  # readers look for it so far
+    "application/pdf": rb".{0,1019}%PDF-",  # readers search up to this offset
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": _ZIP,
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": _ZIP,
     "application/vnd.openxmlformats-officedocument.presentationml.presentation": _ZIP,
@@ -63,7 +63,7 @@ _BINARY: Final = re.compile(
     rb"|PK\x03\x04|\x1f\x8b\x08|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1|SQLite format 3\x00",
     re.DOTALL,
 )
-"""Programs, pictures, documents and archives, none of which can be typed text."""
+"""Programs, pictures, documents and archives, none of which can be plain text."""
 
 
 def find_mismatch(head: bytes, mime: str) -> str:

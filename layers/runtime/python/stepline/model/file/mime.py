@@ -110,9 +110,9 @@ _ACTING: Final = (
     "vhd vhdx webloc website wll workflow ws wsc wsf wsh xll xpi"
 )
 ACTING: Final = frozenset(_ACTING.split())
-"""Endings of files that run or follow something when a desktop opens them, whatever their bytes are."""
+"""Endings of files that a desktop runs or follows when it opens them, regardless of their bytes."""
 PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
-"""The pictures that a model takes."""
+"""The picture types that a model accepts."""
 
 _BY_EXTENSION: Final = {
     f".{extension}": mime for mime, extensions in _BY_MIME.items() for extension in extensions.split()
@@ -153,12 +153,12 @@ def ends_acting(path: str) -> str:
 
 
 def is_binary(mime: str) -> bool:
-    """Return True for a type with an ending of its own that is no text."""
+    """Return True for a type with its own ending that is not text."""
     return mime in _BY_MIME and not is_text(mime)
 
 
 def is_media(mime: str) -> bool:
-    """Return True if a model takes bytes of this type as they are: a picture, or a PDF."""
+    """Return True if a model accepts bytes of this type directly: a picture, or a PDF."""
     return mime in PICTURES or mime == PDF
 
 

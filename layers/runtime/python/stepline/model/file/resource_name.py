@@ -6,7 +6,7 @@
     file         artifact   files/<rel>, outputs/<rel>
 
 The tail is the file's physical path below its turn. User and tail are percent-encoded (RFC 3986; a slash stays), so that
-no part holds a colon. A file has one name: what is encoded in another way is no name.
+no part holds a colon. A file has exactly one name: any other encoding is refused.
 Source: docs/concepts/http-api.md#files.
 """
 
@@ -44,7 +44,7 @@ class ResourceName(Value):
 
     @property
     def tail(self) -> str:
-        """The file's path below its turn, as it is."""
+        """The file's path below its turn, not encoded."""
         return (physical(self.path) or "").removeprefix(f"{self.path.turn}/")
 
 

@@ -1,9 +1,9 @@
-"""The form in which a file leaves for a client: its type and its disposition, fixed before its bytes are asked for.
+"""The form in which a file is served to a client: its type and its disposition, fixed before its bytes are requested.
 
-A browser shows what is on the list and saves everything else. What can run something (HTML, SVG, XML, scripts) leaves
-without a type of its own, whatever it is asked for. Texts that are shown are plain text. A PDF is shown by the browser's own
-viewer, which lets nothing of it reach a page.
-Source: RFC 6266 and RFC 8187 for the names; mimesniff.spec.whatwg.org for what a browser makes of a type.
+A browser shows the types on the list and saves all others. Active content (HTML, SVG, XML, scripts) is always served
+as an untyped download. Texts that are shown are plain text. A PDF is shown by the browser's own
+viewer, which isolates it from the page.
+Source: RFC 6266 and RFC 8187 for the names; mimesniff.spec.whatwg.org for the types that a browser detects.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Disposition: TypeAlias = Literal["preview", "download"]
 NAME_MAX_BYTES: Final = 255
 UNNAMED: Final = "file"
 PLAIN: Final = "text/plain; charset=utf-8"
-"""With exactly this parameter no browser looks into the bytes for another type."""
+"""With exactly this parameter no browser sniffs the bytes for another type."""
 SHOWN: Final[Mapping[str, str]] = {
     **{kind: kind for kind in sorted({*PICTURES, PDF})},
     **dict.fromkeys(("text/plain", "text/markdown", "text/csv", "application/json"), PLAIN),
 }
 """The types that are shown in a browser, each with the one that it is sent as."""
 SAVED: Final = frozenset({DOCX, PPTX, XLSX})
-"""The further types that are sent as they are, to be saved."""
+"""The further types that are sent unchanged, as downloads."""
 
 _FALLBACK: Final = re.compile(r"[^A-Za-z0-9 ()\[\]+,._=@-]")
-"""What is replaced in the name for old clients: quotes, percent signs and everything beyond ASCII among it."""
+"""Characters that are replaced in the name for old clients, such as quotes, percent signs and all beyond ASCII."""
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 

@@ -25,7 +25,7 @@ Visibility: TypeAlias = Literal["external", "internal"]
 DescriptorScope: TypeAlias = Literal["active_bundle", "all"]
 Switch: TypeAlias = Literal["ENABLED", "DISABLED"]
 WorkspaceMode: TypeAlias = Literal["custom", "git"]
-"""`git`: each turn that ends well is a commit of its conversation's own history."""
+"""`git`: each completed turn is a commit of its conversation's own history."""
 
 
 class ContractFile(Value):
@@ -88,7 +88,7 @@ class RuntimeProfile(Value):
     """`execution.runtime` after selection and precedence. Source: docs/reference/execution.md#profiles.
 
     An `inline` program runs in the function that executes the step, a `remote` one in a task of its own. `backend`
-    is the name of what runs it, for its adapter, records and readers.
+    is the name of the backend that runs it, for its adapter, records and readers.
     """
 
     name: str = ""
@@ -107,7 +107,7 @@ class RuntimeProfile(Value):
 class ExecRequest(Value):
     """One run of one program.
 
-    `exec_id` is the call's id, `index` its place in the decision, `n` the newest batch of the log visible to its tools.
+    `exec_id` is the call's id, `index` its position in the decision, `n` the newest batch of the log visible to its tools.
 
     `preview_chars` of a text that it writes are shown to the model. `bundle` is the package of its agent.
     """
@@ -133,7 +133,7 @@ class ExecRequest(Value):
 class Isolation(Value):
     """The isolation of a program, as measured by the jail after closing itself.
 
-    `refused` are the calls that the jail had to do without, each with its error.
+    `refused` are the calls that failed in the jail, each with its error.
     """
 
     backend: str = ""
@@ -184,7 +184,7 @@ class CollectedFile(Value):
 
 
 class RefusedFile(Value):
-    """An entry under the artifact root that is not taken over, with the reason's code."""
+    """An entry under the artifact root that is not stored, with the code of the reason."""
 
     path: str
     code: str
@@ -195,7 +195,7 @@ class Run(Value):
     """A backend's report of one run; the same fields for every backend.
 
     `error` is empty for a program that ended with 0, otherwise a code of docs/reference/execution.md#errors.
-    `program_log` and `runtime_log` are the ends of the output of the program and of its surroundings;
+    `program_log` and `runtime_log` are the ends of the output of the program and of its runtime;
     `log_bytes` is the size of the program's whole output. It ran for `seconds` from `began_at` on, "" if it never did or
     that is not known. `unchanged` are the inputs that are there as
     restored. `sources` are the rows of the pool that its tools added.

@@ -29,9 +29,9 @@ STOP_S: Final = 120
 """From a task's SIGTERM to its SIGKILL, the longest that the service grants."""
 
 UNSTARTED: Final = "TaskNotStarted"
-"""The error name of a task that was not started for now: a throttle, a failure of the service, no capacity."""
+"""The error name of a task that cannot be started at the moment: a throttle, a failure of the service, no capacity."""
 TASK_REFUSED: Final = "TaskRefused"
-"""The error name of a task that cannot be started at all: a right, a name or a size is wrong."""
+"""The error name of a task that cannot be started at all: a wrong permission, name or size."""
 STEERED: Final = "Steered"
 """The error name by which a steer ends a state that waits for a task."""
 
@@ -50,7 +50,7 @@ class ObjectGrant(Value):
 class Handover(Value):
     """The content of the secret, as JSON.
 
-    `descriptors` are the variables of `encode_payload`, `settings` our own.
+    `descriptors` are the variables of `encode_payload`, `settings` those of Stepline.
     """
 
     parcel: ObjectGrant

@@ -29,7 +29,7 @@ INIT_COMMAND: Final = (
 """The executor as process 1 of a container.
 
 A process can read the variables it was started with even after deleting them, and the `docker` command adds
-some by itself: proxies of its own configuration, with their passwords. So Python is started without them.
+some automatically: proxies of its own configuration, with their passwords. So Python is started without them.
 """
 
 SOCKET: Final = WORKSPACE / "socket/control.sock"
@@ -39,4 +39,4 @@ KEEPER_COMMAND: Final = (*INIT_COMMAND, "--serve")
 """The executor in a container that is not started for one run's payload, but requests it."""
 
 STRATEGY_VARIABLE: Final = "STEPLINE_EXEC_STRATEGY"
-"""The place of a task's executor: in its own container (`split`), or to be started in the supervisor's."""
+"""The location of a task's executor: in its own container (`split`), or in that of the supervisor."""

@@ -12,7 +12,7 @@ _KEPT: Final = ("filename", "description", "visibility")
 def read_promises(raw: Any) -> list[dict[str, str]]:
     """Return the files of a contract that is a list of objects, or JSON text of one.
 
-    Each has `filename` (or `filepath`), `description` and `visibility`, where they are texts. Errors in them
+    Each has `filename` (or `filepath`), `description` and `visibility`, if they are texts. Errors in them
     are reported by the run.
     """
     try:

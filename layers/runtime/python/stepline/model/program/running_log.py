@@ -1,7 +1,7 @@
-"""The output of a running program, for those who watch: the end of it, stored again while it grows.
+"""The output of a running program, for users who watch it: its end, stored again while it grows.
 
-One object beside the run's others, `exec/…/<call>/log.json`, which each copy replaces. The program's supervisor
-writes it, and has no other way to those who watch.
+One object next to the run's others, `exec/…/<call>/log.json`, which each copy replaces. The program's supervisor
+writes it, and has no other connection to these users.
 
 Source: docs/concepts/streaming.md#the-log-of-a-program.
 """

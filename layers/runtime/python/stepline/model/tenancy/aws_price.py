@@ -57,7 +57,7 @@ UNITS: Final[Mapping[str, UnitPrice]] = {
     "task address": UnitPrice(0.005, "public IPv4 address, an hour"),
 }
 FOREIGN: Final = ("search", "fetch", "embedding")
-"""What has a price of another's, or none by the unit: 0, unless a deployment states its own."""
+"""Units priced by another provider, or not by the unit: 0, unless a deployment sets its own."""
 
 
 class UnitLine(Value, omit_defaults=False):

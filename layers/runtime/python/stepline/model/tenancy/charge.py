@@ -1,9 +1,9 @@
-"""Charges: what a conversation adds to the counters of its accounts, as a pure plan.
+"""Charges: the amounts that a conversation adds to the counters of its accounts, as a pure plan.
 
-The totals of a conversation are in the state of its log, so a charge is a difference: between those totals and what was
-charged before, as the conversation's own row says. That row changes on condition of its version together with the counters,
-so each token is charged once, however often and by however many it is tried. A hold is charged like spending before a round
-asks the model, and taken back by the next charge. Source: docs/concepts/tenants.md.
+The totals of a conversation are in the state of its log, so a charge is a difference: between those totals and the
+amounts charged before, which the conversation's own row holds. That row changes on condition of its version together with the counters,
+so each token is charged once, for any number of tries and processes. A hold is charged like spending before a round
+calls the model, and returned by the next charge. Source: docs/concepts/tenants.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StorageHold(Value):
     until_s: int
 
     def is_live(self, at: datetime) -> bool:
-        """Return True if it still counts."""
+        """Return True if the hold still counts."""
         return at.timestamp() < self.until_s
 
 
@@ -55,7 +55,7 @@ class Account(Value):
     """The charges of a conversation so far: up to batch `n`, and the hold of its running round, since `held_on` (a day).
 
     `stored_bytes` are those of its state, `uploaded_bytes` those of the files that were uploaded for it, `holds` those of
-    files that may come yet, by upload. `version` counts the changes of the row; 0 if there is none.
+    files that may still arrive, by upload. `version` counts the changes of the row; 0 if there is none.
     """
 
     n: int = 0
@@ -74,8 +74,8 @@ class Posting(Value):
     `held` is the part that running rounds hold. `most` and `most_on` are the largest values, before the change, at which it
     may be made: of the month, and of the day with the same name.
 
-    `stored_bytes` changes the storage with what is held of it, `ends` the part that is held, by the second in which the holds
-    end; what is taken from one must be there. `most_stored_bytes` is the largest storage before the change.
+    `stored_bytes` changes the storage including holds, `ends` the held part, by the second in which the holds
+    end; an amount that is subtracted must exist. `most_stored_bytes` is the largest storage before the change.
     """
 
     scope: Scope
@@ -94,12 +94,12 @@ class Posting(Value):
 
     @property
     def is_of_storage(self) -> bool:
-        """True if it changes the storage, and no month."""
+        """True if the posting changes the storage, and no month."""
         return bool(self.stored_bytes or self.ends)
 
     @property
     def releases(self) -> bool:
-        """True if it takes back what an upload holds."""
+        """True if the posting returns the hold of an upload."""
         return any(change < 0 for change in self.ends.values())
 
     @property
@@ -113,12 +113,12 @@ class Posting(Value):
 
     @property
     def is_empty(self) -> bool:
-        """True if it changes no counter."""
+        """True if the posting changes no counter."""
         return not (self.amount or self.held or any(self.days.values()) or self.is_of_storage)
 
 
 class ChargePlan(Value):
-    """The row after a charge, and the changes of counters that come with it."""
+    """The row after a charge, and the changes of counters that belong to it."""
 
     account: Account
     postings: tuple[Posting, ...]
@@ -167,7 +167,7 @@ def plan_charge(
 
 
 def plan_upload(account: Account, scopes: Sequence[Scope], size_bytes: int) -> ChargePlan:
-    """Return the plan that counts a file which was uploaded for a conversation."""
+    """Return the plan that counts an uploaded file of a conversation."""
     uploaded_bytes = account.uploaded_bytes + size_bytes
     after = replace(account, uploaded_bytes=uploaded_bytes, version=account.version + 1)
     postings = tuple(Posting(scope=scope, month="", stored_bytes=size_bytes) for scope in scopes)
@@ -175,7 +175,7 @@ def plan_upload(account: Account, scopes: Sequence[Scope], size_bytes: int) -> C
 
 
 def taken_back(holds: Iterable[StorageHold]) -> dict[int, int]:
-    """Return the changes of what is held that take these holds back."""
+    """Return the changes of held amounts that return these holds."""
     ends: dict[int, int] = {}
     for hold in holds:
         if hold.size_bytes:

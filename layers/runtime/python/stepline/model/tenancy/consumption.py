@@ -45,9 +45,9 @@ class Consumption(Row):
 class InvocationCost(Value):
     """The consumption of one invocation for a conversation.
 
-    `turn` is "" where it worked for none. An invocation of a state has `epoch`, the `visit` of its execution (how many states
-    were visited before), the machine's `attempt` and the `route` that it answered (`started` where it started a task), "" if
-    it raised. `lost` are the attempts of the state before that cannot have reported: its last one died, and this state has
+    `turn` is "" if it worked for none. An invocation of a state has `epoch`, the `visit` of its execution (how many states
+    were visited before), the machine's `attempt` and the `route` that it returned (`started` if it started a task), "" if
+    it raised. `lost` counts the attempts of the previous state that cannot have reported: its last one died, and this state
     caught it.
     """
 
@@ -74,10 +74,10 @@ def add_all(used: Iterable[Consumption]) -> Consumption:
 def count_unreported(
     costs: Collection[InvocationCost], *, epochs: Iterable[int] = (), running: int = 0
 ) -> int:
-    """Return how many attempts of states left no row of their own, for their process died.
+    """Return the number of attempts of states without their own row, because their process died.
 
-    `epochs` are those of the log, `running` is the one whose execution goes on: nothing of it is missed yet but what a later
-    attempt or state proves. Without any row nothing is: the turns ran in no function. An attempt that AWS refused to run
+    `epochs` are those of the log, `running` is the one whose execution still runs: it misses only attempts that a later
+    attempt or state proves. Without any row none is missing: the turns ran in no function. An attempt that AWS refused to run
     before a later one ran counts, too.
     """
     by_epoch: defaultdict[int, list[InvocationCost]] = defaultdict(list)
@@ -111,7 +111,7 @@ def _unreported_of(rows: Collection[InvocationCost]) -> int:
 
 
 def _is_over(rows: Collection[InvocationCost]) -> bool:
-    """Return True if nothing has to follow the last visit of an execution: it ended there, or no attempt at it answered."""
+    """Return True if no visit must follow the last one of an execution: it ended there, or no attempt of it answered."""
     newest = max(row.visit for row in rows)
     last = [row for row in rows if row.visit == newest]
     ended = any(row.function in ENDING and row.route in ENDS for row in last)

@@ -1,6 +1,6 @@
-"""Limits of a user, a project and a tenant, and what they have used of them.
+"""Limits of a user, a project and a tenant, and their use.
 
-Of each field the account's own row counts, and where that says nothing, the stage's default. A turn must keep the limits of
+Each field is that of the account's own row, or else the stage's default. A turn must keep the limits of
 all three. Source: docs/concepts/tenants.md.
 """
 
@@ -54,8 +54,8 @@ def scopes_of(tenant: str, project: str, user: str) -> tuple[Scope, Scope, Scope
 class Limits(Value, forbid_unknown_fields=True):
     """Limits of an account; a field that is None leaves it to the default, and without one there is no limit.
 
-    Of a budget or a number of turns 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason for which
-    nothing may run, "" if it may. Dollars are US dollars; days and months are those of UTC.
+    Of a budget or a number of turns 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason why
+    nothing may run; "" if it may. Dollars are US dollars; days and months are those of UTC.
     """
 
     messages_per_minute: Count | None = None
@@ -69,7 +69,7 @@ class Limits(Value, forbid_unknown_fields=True):
 
     @property
     def has_budget(self) -> bool:
-        """True if it limits tokens, dollars or storage."""
+        """True if tokens, dollars or storage are limited."""
         return any(
             limit is not None
             for limit in (
@@ -95,7 +95,7 @@ class ScopeLimits(Value, forbid_unknown_fields=True):
 
 
 def overlaid(defaults: Limits, given: Limits) -> Limits:
-    """Return the limits that hold: those given, and the defaults of what is not given."""
+    """Return the effective limits: the given ones, and the defaults of the others."""
     return Limits(
         **{
             name: getattr(defaults, name) if getattr(given, name) is None else getattr(given, name)
@@ -107,8 +107,8 @@ def overlaid(defaults: Limits, given: Limits) -> Limits:
 class Used(Value):
     """The use of an account: today, this month and of its storage, and the turns that it has at once.
 
-    `held_tokens` and `held_usd` are what the rounds that run now may use at most, `held_bytes` what uploads that have begun
-    may store; the others do not count them.
+    `held_tokens` and `held_usd` are the most that the running rounds may use, `held_bytes` the most that running uploads
+    may store; the other fields do not count them.
     """
 
     tokens_day: int = 0
@@ -150,11 +150,11 @@ def month_end(at: datetime) -> datetime:
 
 LimitCode: TypeAlias = Literal["limit_tokens", "limit_usd", "limit_storage", "limit_turns", "stopped"]
 LimitWindow: TypeAlias = Literal["", "day", "month", "held"]
-"""The time that a limit counts; `held` if rounds that run now, or uploads, have what is left."""
+"""The period that a limit counts; `held` if running rounds or uploads hold the rest."""
 
 
 class Excess(Value):
-    """A limit that is reached: its code, whose it is, and its time. `retry_after_s` is 0 if no time ends it."""
+    """A reached limit: its code, its account, and its period. `retry_after_s` is 0 if no time ends it."""
 
     code: LimitCode
     kind: ScopeKind

@@ -1,4 +1,4 @@
-"""The price table: what model calls cost, by date. A deployment lays its own prices over it (`STEPLINE_PRICES`).
+"""The price table of model calls, by date. A deployment lays its own prices over it (`STEPLINE_PRICES`).
 
 A model of Bedrock has the prices of its region, which are not known here. Sums are kept in billionths of a US dollar, so that
 they are whole numbers. Source: the page "Pricing" of platform.claude.com, read in November 2026.

@@ -1,4 +1,4 @@
-"""Rates of requests beside messages: how many a user, and all users of a tenant together, may make in a minute.
+"""Rates of requests other than messages: the most a minute of a user, and of all users of a tenant together.
 
 Source: docs/concepts/tenants.md.
 """
@@ -18,7 +18,7 @@ PerMinute: TypeAlias = Annotated[int, Meta(ge=0, le=10**9)]
 
 
 class Rates(Value, forbid_unknown_fields=True):
-    """Requests of each kind in a minute; 0 is no limit, and a field that is None leaves it to the default."""
+    """Requests of each kind in a minute; 0 is no limit, and None means the default."""
 
     reads: PerMinute | None = None
     searches: PerMinute | None = None

@@ -67,9 +67,9 @@ def plan_hold(
 def plan_settlement(
     account: Account, upload_id: str, scopes: Sequence[Scope], *, taken: bool, at: datetime
 ) -> ChargePlan | None:
-    """Return the plan that takes a hold back, and counts its file if that was `taken`; None if it is settled.
+    """Return the plan that returns a hold, and counts its file if that was `taken`; None if it is settled.
 
-    The hold's name stays, without bytes, until its end: what is done again finds that it was done.
+    The hold's name stays, without bytes, until its end, so that a repetition finds it settled.
     """
     hold = account.holds.get(upload_id)
     if hold is None or not hold.size_bytes:

@@ -29,7 +29,7 @@ _Segment = Annotated[str, Meta(pattern=_whole(SEGMENT))]
 _Call = Annotated[str, Meta(pattern=_whole(CALL))]
 _Number = Annotated[int, Meta(ge=0)]
 WORDS_MAX_CHARS = 1_000
-"""The longest words of a denial: the model reads all of them."""
+"""The longest reason of a denial, which the model reads in full."""
 TIMEZONE_CHARS = 64
 _Zone = Annotated[str, Meta(max_length=TIMEZONE_CHARS)]
 TIME_CHARS = 40
@@ -42,15 +42,15 @@ _Uploads = Annotated[list[Annotated[str, Meta(pattern=_whole(UPLOAD_ID))]], Meta
 
 
 class _Closed(Value, forbid_unknown_fields=True):
-    """A value with no other fields than its own."""
+    """A value that refuses unknown fields."""
 
 
 class Send(_Closed, tag_field="action", tag="send"):
     """Send a message. The same `message_id` again is the same message, answered but not admitted twice.
 
-    `timezone` is the user's, a name of the IANA database; it holds until another one is sent. `bundle` is the
-    agent that the conversation is to have, by its name on the stage: its first message chooses it, and it never changes.
-    `uploads` are files that come with it, by the ids of uploads which are ready.
+    `timezone` is the user's, a name of the IANA database; it applies until another one is sent. `bundle` is the
+    agent of the conversation, by its name on the stage: the first message chooses it, and it never changes.
+    `uploads` are the files of the message, by the ids of uploads which are ready.
     """
 
     conversation: _Segment
@@ -79,7 +79,7 @@ class Event(_Closed, tag_field="action", tag="event"):
 
 
 class Approve(_Closed, tag_field="action", tag="approve"):
-    """Let the call run about which [`approval.requested`](events.md) asks. The same `message_id` again is the same answer."""
+    """Approve the call of an [`approval.requested`](events.md). The same `message_id` again is the same answer."""
 
     conversation: _Segment
     message_id: _Segment
@@ -87,7 +87,7 @@ class Approve(_Closed, tag_field="action", tag="approve"):
 
 
 class Deny(_Closed, tag_field="action", tag="deny"):
-    """Keep the call from running; the agent reads `text` and goes on without it."""
+    """Deny the call; the agent reads `text` and continues without it."""
 
     conversation: _Segment
     message_id: _Segment
@@ -96,7 +96,7 @@ class Deny(_Closed, tag_field="action", tag="deny"):
 
 
 class Edit(_Closed, tag_field="action", tag="edit"):
-    """Let the call run with other parameters, all of which are given; it runs under an id of its own.
+    """Approve the call with other parameters, all of which are given; it runs under its own id.
 
     They are at most as deep as an event's payload.
     """
@@ -166,7 +166,7 @@ def parse_message(body: str) -> ClientMessage:
         LimitError: `message_too_large`.
         InputError: `bad_json`, `unknown_action` or `bad_message`, naming the first invalid field.
     """
-    # A lone surrogate, which a JSON escape can carry but a socket cannot, is kept, and is no UTF-8 below.
+    # A lone surrogate, which a JSON escape can hold but a socket cannot, is kept, and fails as UTF-8 below.
     encoded = body.encode(errors="surrogatepass")
     if len(encoded) > MESSAGE_MAX_BYTES:
         raise LimitError(f"a message has at most {MESSAGE_MAX_BYTES} bytes", code="message_too_large")
@@ -195,7 +195,7 @@ class MessageIds(Value):
 
 
 def read_names(body: str) -> MessageIds:
-    """Return the ids of a message and its conversation, even of a message that is no JSON or too deep. Raises nothing."""
+    """Return the ids of a message and its conversation, even if the message is not JSON or too deep. Never raises."""
     found: dict[str, str] = {}
     depth, key, value = 0, "", ""
     for token in _TOKEN.finditer(body):
@@ -215,7 +215,7 @@ def read_names(body: str) -> MessageIds:
     )
 
 
-# A text that does not end is one to the end: so every quote is looked at once.
+# An unterminated text extends to the end, so every quote is read only once.
 _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]:,]', re.DOTALL)
 _NAME_MAX_CHARS: Final = 64
 

@@ -88,7 +88,7 @@ DELTA_CHARS: Final = 4 * 1024
 class DeltaFrame(Value, tag="delta", tag_field="frame"):
     """Text of the running generation or program, from character `off` of lane `lane` of the stream `claim`.
 
-    Text of the lane before character `start` is kept nowhere: a client that lacks it goes on from there.
+    Text of the lane before character `start` is kept nowhere: a client that lacks it continues from there.
     """
 
     conversation: str
@@ -102,9 +102,9 @@ class DeltaFrame(Value, tag="delta", tag_field="frame"):
 class SyncFrame(Value, tag="sync", tag_field="frame"):
     """The end of a replay: the client now has every event up to `n`; `open` says whether a turn is running.
 
-    `approval` is the number of the `approval.requested` that the turn waits for an answer to, 0 if it waits for none: a client
-    that has not seen it resumes after the number before it. `place` is the place at which the turn waits to begin, 1 if it
-    is the next; 0 if it does not wait.
+    `approval` is the number of the unanswered `approval.requested` of the turn, 0 if there is none: a client that has not seen
+    it resumes after the number before it. `place` is the position of the turn in the queue, 1 if it is the next; 0 if it is
+    not queued.
     """
 
     conversation: str
@@ -117,9 +117,9 @@ class SyncFrame(Value, tag="sync", tag_field="frame"):
 
 
 class AckFrame(Value, tag="ack", tag_field="frame"):
-    """The answer to one message: its place in the log.
+    """The answer to one message: its position in the log.
 
-    For a duplicate, `newest` is the newest event number: what was sent before this connection was subscribed is missing.
+    For a duplicate, `newest` is the newest event number: the client lacks events sent before this connection was subscribed.
     """
 
     message_id: str
@@ -132,10 +132,10 @@ class AckFrame(Value, tag="ack", tag_field="frame"):
 
 
 class ErrorFrame(Value, tag="error", tag_field="frame"):
-    """The answer to a message we could not take. `code` is stable; `message` is a sentence for people.
+    """The answer to a message that was not accepted. `code` is stable; `message` is a sentence for people.
 
-    `message_id` and `conversation` are those of the message whenever they could be read in it, whatever else is wrong.
-    `retryable`: the same message, under the same id, may be taken later; `retry_after_s` is there where the server
+    `message_id` and `conversation` are those of the message if they could be read, even in an invalid one.
+    `retryable`: the same message, under the same id, may be accepted later; `retry_after_s` is set if the server
     knows when.
     """
 
@@ -183,7 +183,7 @@ class WatchingFrame(Value, tag="watching", tag_field="frame"):
 class FeedFrame(Value, tag="feed", tag_field="frame"):
     """A change of one of the user's conversations, for a connection that watches all of them.
 
-    `events` are the `conv.status` and `chat.conversation.title` of batch `n`. A frame without events says instead that the
+    `events` are the `conv.status` and `chat.conversation.title` of batch `n`. A frame without events reports that the
     user has read up to `read_n`, on any device.
     """
 
@@ -238,7 +238,7 @@ def decode_frame(text: str | bytes) -> Frame:
     """Decode a frame, as a client does.
 
     Raises:
-        msgspec.ValidationError: it is no frame of ours.
+        msgspec.ValidationError: it is not a Stepline frame.
         DependencyError: `format_newer`, its events are in the format of a later release.
     """
     try:
@@ -302,5 +302,5 @@ _PIECE_CHARS = 4 * 1024
 
 
 def join_pieces(pieces: list[str]) -> tuple[ClientEvent, ...]:
-    """Decode the events of a batch that came in parts."""
+    """Decode the events of a batch that arrived in parts."""
     return msgspec.json.decode("".join(pieces), type=tuple[ClientEvent, ...])

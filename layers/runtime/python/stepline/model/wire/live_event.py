@@ -27,7 +27,7 @@ CREDIT: Final = "iteration_credit"
 
 KIND: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 REACTIVE_KINDS: Final = frozenset({"form", "wizard"})
-"""Kinds that ask for an answer by default; all others do only if they say so."""
+"""Kinds that request an answer by default; all others do only if `reactive` is set."""
 
 
 class EventClassRule(Value):
@@ -102,7 +102,7 @@ def classify(kind: str, *, has_text: bool, reactive: bool) -> EventClass:
 
 
 def is_reactive(kind: str, asked: bool | None) -> bool:
-    """Return True if an event asks for an answer: by its sender's choice, or else by its kind.
+    """Return True if an event requests an answer: by its sender's choice, or else by its kind.
 
     Raises InputError `bad_event` for a kind that is always one or the other.
     """
