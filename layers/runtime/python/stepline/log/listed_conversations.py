@@ -31,21 +31,21 @@ def list_conversations(log: Log, user: Principal, *, after: str, limit: int, wor
 
     Raises InputError `bad_cursor`.
     """
-    place, wanted = _read_place(after, user), words.casefold().split()
+    position, wanted = _read_place(after, user), words.casefold().split()
     at_once = max(ROWS_AT_ONCE, limit) if wanted else limit
     found: list[Listing] = []
     for _ in range(ROWS_MAX // ROWS_AT_ONCE):
-        rows = log.conversations(user.tenant, user.project, user.user, after=place, most=at_once + 1)
+        rows = log.conversations(user.tenant, user.project, user.user, after=position, most=at_once + 1)
         for row in rows[:at_once]:
-            place = row.place
+            position = row.place
             if not row.importing and all(word in row.title.casefold() for word in wanted):
                 found.append(row)
             if len(found) == limit:
                 more = len(rows) > at_once or row != rows[-1]
-                return ListPage(found, write_cursor(place, _list_of(user)) if more else "")
+                return ListPage(found, write_cursor(position, _list_of(user)) if more else "")
         if len(rows) <= at_once:
             return ListPage(found, "")
-    return ListPage(found, write_cursor(place, _list_of(user)) if place else "")
+    return ListPage(found, write_cursor(position, _list_of(user)) if position else "")
 
 
 def _list_of(user: Principal) -> tuple[str, str, str]:
@@ -53,12 +53,12 @@ def _list_of(user: Principal) -> tuple[str, str, str]:
 
 
 def _read_place(text: str, user: Principal) -> ListPosition | None:
-    place = read_cursor(text, _list_of(user), _fits)
-    return (place[0], place[1]) if place else None
+    position = read_cursor(text, _list_of(user), _fits)
+    return (position[0], position[1]) if position else None
 
 
-def _fits(place: tuple[str, ...]) -> bool:
-    if len(place) != 2:
+def _fits(position: tuple[str, ...]) -> bool:
+    if len(position) != 2:
         return False
-    last_at, conversation = place
+    last_at, conversation = position
     return bool(SEGMENT.fullmatch(conversation)) and 0 < len(last_at) <= TIME_MAX_CHARS and last_at.isascii()

@@ -78,11 +78,15 @@ def count_period(
 
 def rates_of(rows: Iterable[FeedbackRow]) -> OriginRates:
     """Return the rates of rows."""
-    said = Counter(row.reaction for row in rows)
-    ok, not_ok, neutral = said["ok"], said["not_ok"], said["neutral"]
+    reactions = Counter(row.reaction for row in rows)
+    ok, not_ok, neutral = reactions["ok"], reactions["not_ok"], reactions["neutral"]
     rated = ok + not_ok + neutral
     return OriginRates(
-        total=said.total(), ok=ok, not_ok=not_ok, neutral=neutral, satisfaction=ok / rated if rated else None
+        total=reactions.total(),
+        ok=ok,
+        not_ok=not_ok,
+        neutral=neutral,
+        satisfaction=ok / rated if rated else None,
     )
 
 
@@ -93,23 +97,25 @@ def list_rated(
 
     A conversation is listed at its newest row of the period, so that it is on one page. Raises InputError `bad_cursor`.
     """
-    asked, found = _after_cursor(query, after), list[list[FeedbackRow]]()
-    looked: dict[Lane, list[FeedbackRow]] = {}
+    page_query, found = _after_cursor(query, after), list[list[FeedbackRow]]()
+    by_conversation: dict[Lane, list[FeedbackRow]] = {}
     for _ in range(ROWS_MAX // ROWS_AT_ONCE):
-        rows = index.feedback(asked, ROWS_AT_ONCE)
+        rows = index.feedback(page_query, ROWS_AT_ONCE)
         for row in rows:
-            asked = replace(asked, before=row.place)
-            if row.lane not in looked:
-                theirs = index.conversation_feedback(row.lane)
-                looked[row.lane] = [one for one in theirs if query.since <= one.at <= query.until]
-            if [one.place for one in looked[row.lane][-1:]] == [row.place]:
-                found.append(looked[row.lane])
+            page_query = replace(page_query, before=row.place)
+            if row.lane not in by_conversation:
+                rows_of_lane = index.conversation_feedback(row.lane)
+                by_conversation[row.lane] = [
+                    one for one in rows_of_lane if query.since <= one.at <= query.until
+                ]
+            if [one.place for one in by_conversation[row.lane][-1:]] == [row.place]:
+                found.append(by_conversation[row.lane])
             if len(found) == limit:
                 more = row != rows[-1] or len(rows) == ROWS_AT_ONCE
                 return found, _write_cursor(row.place, query) if more else ""
         if len(rows) < ROWS_AT_ONCE:
             return found, ""
-    return found, _write_cursor(asked.before, query) if asked.before else ""
+    return found, _write_cursor(page_query.before, query) if page_query.before else ""
 
 
 def _after_cursor(query: FeedbackQuery, after: str) -> FeedbackQuery:
@@ -122,8 +128,8 @@ def _write_cursor(place: FeedbackPlace, query: FeedbackQuery) -> str:
 
 
 def _list_of(query: FeedbackQuery) -> tuple[str, ...]:
-    who = () if query.user is None else (query.user,)
-    return (query.since, query.until, query.tenant, query.project, *who)
+    users = () if query.user is None else (query.user,)
+    return (query.since, query.until, query.tenant, query.project, *users)
 
 
 def _fits(place: tuple[str, ...]) -> bool:

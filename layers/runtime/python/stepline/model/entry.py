@@ -136,7 +136,7 @@ class Compacted(Compaction, tag="compacted", tag_field="kind"):
     """The end of a compaction, successful or not.
 
     `completed`: the model reads `summary`, which includes an older one, instead of every turn before the one
-    that batch `cut` opened, and `checkpoint` in place of the open turn's rounds up to batch `split`; 0 is
+    that batch `cut` opened, and `checkpoint` instead of the open turn's rounds up to batch `split`; 0 is
     neither. The rest has `room` bytes, its longest parts cut to fit; 0 is no limit. `reason` says why nothing
     changed, or why the summary is from the runtime and not from a model. `summary` covers `turns` turns; `covered`
     are the ids of those that no older summary covered. `usage` is that of the summaries.
@@ -260,9 +260,9 @@ class Decided(Value, tag="decision", tag_field="kind"):
     `notices` show the model why, and the next round follows. `claim` names the delta stream it settles.
     `stop_reason` is that of the provider if it is not the usual `end_turn`. `actions` run in order; beside
     `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the
-    sources cited in notes and answer that existed when the model was asked, `unresolved` the cited numbers
-    without a source in the pool, and 0 for a citation that could not be read; without a pool there are neither. `ended` is set if the runtime answered in
-    the model's place. `system` is the SHA-256 of the request's system part, if it differs from that of the
+    sources cited in notes and answer that existed when the model was called, `unresolved` the cited numbers
+    without a source in the pool, and 0 for a citation that could not be read; without a pool there are neither. `ended` is set if the runtime answered instead
+    of the model. `system` is the SHA-256 of the request's system part, if it differs from that of the
     decision before: its text is stored at `out_key` of the turn. `sent` has the other facts to render the
     request again. `declined` is set if the model refused to answer; `bust` is set if a live cache was read for
     less than it holds. `overhead_bytes` is the request's size without its timeline. `usage` is that of the successful

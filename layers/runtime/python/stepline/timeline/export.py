@@ -59,7 +59,7 @@ def export_conversation(timeline: Timeline, *, ttl_s: float) -> Iterator[Export]
 def export_timeline(timeline: Timeline, *, ttl_s: float) -> Export:
     """Return the conversation from its newest summary on. Reads the batches that are not loaded."""
     timeline = timeline.whole()
-    first, summary = _kept(timeline)
+    first, summary = _since_summary(timeline)
     turns = timeline.history[first:]
     blocks = summary + [
         block for turn in turns for block in timeline.turn_blocks(turn.id) if block.type != _SUMMARY
@@ -80,7 +80,7 @@ def export_timeline(timeline: Timeline, *, ttl_s: float) -> Export:
         "last_rendered_event_cursor": _cursor(timeline, inbound, blocks),
         "cache_last_touch_at": timeline.asked.at,
         "cache_last_ttl_seconds": ttl_s,
-        "last_known_feedback_ts": max((said.at for said in timeline.feedback.values()), default=""),
+        "last_known_feedback_ts": max((entry.at for entry in timeline.feedback.values()), default=""),
         "agent_selection_snapshot": {"model": timeline.asked.model},
         "forked_from": None,
         "last_sequence": timeline.n,
@@ -122,18 +122,20 @@ def export_turn(timeline: Timeline, turn: str) -> Export:
         "tokens": sum(estimate_tokens(block.text) for block in blocks),
     }
     given = [row for row in timeline.feedback.values() if row.turn == turn and not row.withdrawn]
-    said = sorted(given, key=lambda row: row.origin != "user")
-    feedback = {"feedback": [{"origin": row.origin, "reaction": row.reaction, "ts": row.at} for row in said]}
+    ordered = sorted(given, key=lambda row: row.origin != "user")
+    feedback = {
+        "feedback": [{"origin": row.origin, "reaction": row.reaction, "ts": row.at} for row in ordered]
+    }
     rows = batch_rows(found, batches, timeline.view.groups(turn), timeline.view.waited(turn))
     return Export(
         kind=TURN_LOG,
         tags=(TURN_LOG, "kind:turn.log", f"turn:{turn}"),
-        text=_json(facts | (feedback if said else {})),
+        text=_json(facts | (feedback if ordered else {})),
         payload={**facts, "blocks": _plain(blocks), "batches": msgspec.to_builtins(list(rows))},
     )
 
 
-def _kept(timeline: Timeline) -> tuple[int, list[Block]]:
+def _since_summary(timeline: Timeline) -> tuple[int, list[Block]]:
     """Return the index of the first turn after the newest summary, and that summary's blocks."""
     memory = timeline.compaction.memory
     if memory is None:

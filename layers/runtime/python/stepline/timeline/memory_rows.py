@@ -167,7 +167,7 @@ def _summary_pieces(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     for line in [*text.splitlines(), "[K]"]:
         if noted := read_note(line):
             yield from ((piece, ()) for piece in cut_text("\n".join(plain)))
-            yield from ((piece, (tag,)) for tag, said in noted for piece in cut_text(said))
+            yield from ((piece, (tag,)) for tag, text in noted for piece in cut_text(text))
             plain = []
         else:
             plain.append(line)
@@ -202,5 +202,5 @@ def _source_rows(timeline: Timeline, turn: Turn) -> Iterator[MemoryRow]:
 
 
 def _source_text(source: Source) -> str:
-    said = (source.title, source.text, source.url or source.path)
-    return shorten("\n".join(part.strip() for part in said if part.strip()), MEMORY_TEXT_CHARS)
+    parts = (source.title, source.text, source.url or source.path)
+    return shorten("\n".join(part.strip() for part in parts if part.strip()), MEMORY_TEXT_CHARS)

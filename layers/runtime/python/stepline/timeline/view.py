@@ -76,11 +76,11 @@ class TimelineView:
             waited = [inbound for n in self._waiting(batches, found) for inbound in _inbound(by_n[n])]
             own = [batch for batch in batches if batch.n >= found.opened]
             groups = derive_groups(self._lane, found, own, prompts, waited, turns=self._turns)
-            said = sorted(
+            feedback = sorted(
                 (entry for entry in self._feedback.values() if entry.turn == turn),
                 key=lambda entry: entry.origin != "user",
             )
-            self._groups[turn] = (*groups, tuple(map(feedback_block, said))) if said else groups
+            self._groups[turn] = (*groups, tuple(map(feedback_block, feedback))) if feedback else groups
         return self._groups[turn]
 
     def waited(self, turn: str) -> tuple[int, ...]:
@@ -286,7 +286,7 @@ def _messages(blocks: Iterable[Block]) -> list[_IndexRow]:
     return [
         _IndexRow(block.type, block.path, {"at": block.ts}, _hint(block))
         for block in blocks
-        if _place(block) == "messages"
+        if _index_section(block) == "messages"
     ]
 
 
@@ -299,7 +299,7 @@ def _events(blocks: Iterable[Block]) -> list[_IndexRow]:
             _hint(block),
         )
         for block in blocks
-        if _place(block) == "events"
+        if _index_section(block) == "events"
     ]
 
 
@@ -314,12 +314,12 @@ def _tools(blocks: Iterable[Block], statuses: Mapping[str, str]) -> list[_IndexR
 
 def _call(own: Sequence[Block], status: str) -> Iterator[_IndexRow]:
     by_part = {block.path.split(".", 2)[2]: block for block in own}
-    asked = by_part.pop("call", None)
+    call = by_part.pop("call", None)
     result = by_part.pop("result", None)
     others = [_IndexRow(part, block.path, hint=_hint(block)) for part, block in by_part.items()]
-    if asked is not None:
+    if call is not None:
         facts = {"status": status or "no result yet", "result": result.path if result else ""}
-        yield _IndexRow(asked.tool_id, asked.path, facts, _hint(result or asked))
+        yield _IndexRow(call.tool_id, call.path, facts, _hint(result or call))
     elif result is not None:
         yield _IndexRow(result.tool_id or "result", result.path, {"status": status}, _hint(result))
     yield from others
@@ -355,7 +355,9 @@ def _plans(blocks: Iterable[Block]) -> list[_IndexRow]:
 
 def _record(blocks: Iterable[Block]) -> list[_IndexRow]:
     return [
-        _IndexRow(block.type, block.path, hint=_hint(block)) for block in blocks if _place(block) == "record"
+        _IndexRow(block.type, block.path, hint=_hint(block))
+        for block in blocks
+        if _index_section(block) == "record"
     ]
 
 
@@ -365,7 +367,7 @@ def _source(source: Source) -> _IndexRow:
     )
 
 
-def _place(block: Block) -> str:
+def _index_section(block: Block) -> str:
     """Return the section of a block that the family of its path does not determine."""
     if block.type == "react.plan" or block.path[:3] in ("ws:", "su:", "tc:", "fi:"):
         return ""

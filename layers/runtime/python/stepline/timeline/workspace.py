@@ -176,8 +176,8 @@ def _deleted(block: Block) -> tuple[str, ...]:
 
 def pulled_refs(blocks: Iterable[Block]) -> list[str]:
     """Return the files and folders that one turn pulled, in the order of the log."""
-    said = (block for block in blocks if block.tool_id == PULL and _is_status(block))
-    return [ref for block in said for ref in block.meta.get(PULLED, ())]
+    statuses = (block for block in blocks if block.tool_id == PULL and _is_status(block))
+    return [ref for block in statuses for ref in block.meta.get(PULLED, ())]
 
 
 def _is_status(block: Block) -> bool:

@@ -356,8 +356,8 @@ def _turn(
         )
         rows = tuple(_timed(row, findings, at=began) for row in rows)
         return ImportedTurn(turn=turn, where=where, blocks=blocks, rows=rows)
-    there = {(block.type, block.path) for block in blocks}
-    early = tuple(block for block in loose if (block.type, block.path) not in there)
+    stored = {(block.type, block.path) for block in blocks}
+    early = tuple(block for block in loose if (block.type, block.path) not in stored)
     return ImportedTurn(turn=turn, where=where, blocks=(*early, *blocks))
 
 

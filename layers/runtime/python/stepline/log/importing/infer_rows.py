@@ -136,7 +136,7 @@ class _Walk:
         block = blocks[at]
         if block.type in _EVENTS:
             event, loose, end = _with_files(blocks, at)
-            self._make_way()
+            self._put_complete_round()
             self._put(InboundRow(blocks=len(event)), event, block.ts)
             for one in loose:
                 self._other(one)
@@ -157,22 +157,22 @@ class _Walk:
         if block.type in _DECISION or (block.type == "react.plan" and self._acknowledged()):
             self._round.append(block)
             if block.type == "react.tool.call" and block.call_id:
-                self._settle()
+                self._put_round()
         elif block.type in _ENDING:
             self._ending.append(block)
         elif block.type == _FEEDBACK:
             self.feedback.append(block)
         elif block.type in ("react.round.start", "turn.header"):
-            self._settle()
+            self._put_round()
             self._findings.change(block.type)
         else:
-            self._make_way()
+            self._put_complete_round()
             self._other(block)
 
-    def _make_way(self) -> None:
+    def _put_complete_round(self) -> None:
         """Put the round's decision if it is complete: in a log, it precedes the blocks that follow it here."""
         if any(one.type in ("react.tool.call", "assistant.completion.attempt") for one in self._round):
-            self._settle()
+            self._put_round()
 
     def _is_of_result(self, block: Block) -> bool:
         """Return True if a block belongs to the result of a known call that has no result yet."""
@@ -182,7 +182,7 @@ class _Walk:
 
     def end(self, at: str) -> None:
         """End the turn as its ending blocks describe, or as one that was still running."""
-        self._settle()
+        self._put_round()
         ending = self._ending
         answers = [block for block in ending if block.type == COMPLETION]
         missing = len(answers) - 1 - len(self._attempts)
@@ -190,7 +190,7 @@ class _Walk:
             for block in answers[:missing]:
                 self._findings.change("completion_as_attempt")
                 self._round = [block]
-                self._settle()
+                self._put_round()
         if not ending:
             self._findings.change(IMPORTED_OPEN)
             ending = [closed_open(self.turn, at)]
@@ -208,7 +208,7 @@ class _Walk:
         self.blocks += blocks
         self.n += 1
 
-    def _settle(self) -> None:
+    def _put_round(self) -> None:
         """Put the round's decision, if there is one."""
         own, self._round = self._round, []
         if not own:
@@ -219,7 +219,7 @@ class _Walk:
         cut = any(block.meta.get("interrupted") is True for block in own)
         self._iteration = max(self._iteration + 1, *(block.iteration for block in own))
         began = next((block.ts for block in own if block.type in _ANSWERS), own[0].ts)
-        said = "\n".join([*answers, *(block.text for block in own if block.type == "react.notes")])
+        text = "\n".join([*answers, *(block.text for block in own if block.type == "react.notes")])
         row = DecidedRow(
             blocks=len(own),
             iteration=self._iteration,
@@ -228,14 +228,14 @@ class _Walk:
             action="call_tool" if calls and not answers else "complete" if accepted else "exit",
             accepted=accepted,
             interrupted=cut and not accepted,
-            citations=tuple(sid for sid in cited_sids(said) if sid in self._sids),
+            citations=tuple(sid for sid in cited_sids(text) if sid in self._sids),
         )
         self._put(row, own, own[-1].ts)
         self._calls |= calls
         self._attempts += answers
 
     def _result(self, own: Sequence[Block]) -> None:
-        self._settle()
+        self._put_round()
         made = [block for block in own if block.type != "react.plan"]
         plans = [block for block in own if block.type == "react.plan"]
         call = own[0].call_id

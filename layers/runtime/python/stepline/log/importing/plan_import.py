@@ -100,11 +100,11 @@ def follow_state(
     """
     before = tail.state
     state = replace(before, importing=0 if whole else 1)
-    skips = any(isinstance(entry, SteeredEntry) and entry.phase == "tools" for entry in entries)
+    skips_tools = any(isinstance(entry, SteeredEntry) and entry.phase == "tools" for entry in entries)
     skipped = False
     for entry in entries:
         match entry:
-            case Resulted() if skips:  # the actions that a steer skipped end at once
+            case Resulted() if skips_tools:  # the actions that a steer skipped end at once
                 state = state if skipped else next_round(state, n)
                 skipped = True
             case _:
@@ -258,8 +258,8 @@ def plan_import(
         refuse_import("import_too_large", "documents", f"an import has at most {BATCHES_MAX} batches")
     for row in conversation.outside:
         _put_outside(import_state, slots, row)
-    for said in slots.feedback.values():
-        slots.entries[slots.closed[said.turn]].append(said)
+    for feedback in slots.feedback.values():
+        slots.entries[slots.closed[feedback.turn]].append(feedback)
     check_log(slots.entries)
     begun = Importing(digest=digest, at=slots.times.get(1) or _first_at(slots), files=_files(files))
     batches = _batches(slots, conversation, begun, user=user, bundle=bundle, last=last, lane=lane)
@@ -371,13 +371,13 @@ def _put_outside(import_state: ImportState, slots: LogDraft, row: OutsideRow) ->
             check_attachment(file)
         except InputError as error:
             raise InputError(f"{where}: {error}", code="import_bad_value") from error
-    there = tuple(
+    available = tuple(
         replace(file, size_bytes=import_state.files[file.sha256])
         for file in row.attachments
         if file.sha256 in import_state.files
     )
-    if len(there) < len(row.attachments):
-        findings.leave_out("attachment", len(row.attachments) - len(there))
+    if len(available) < len(row.attachments):
+        findings.leave_out("attachment", len(row.attachments) - len(available))
     event = Inbound(
         message_id=message_of(row.message_id, f"{row.n}", findings),
         event=kind_of_event(row.event),
@@ -386,7 +386,7 @@ def _put_outside(import_state: ImportState, slots: LogDraft, row: OutsideRow) ->
         at=time_of(row.at, findings, default=BEGIN),
         reactive=row.reactive and bool(row.handed_back),
         payload=json_of(row.payload, where, findings, largest=STORED_MAX),
-        attachments=there,
+        attachments=available,
         source=source_of(row.source),
     )
     slots.entries[row.n].append(event)
@@ -490,7 +490,7 @@ def _report(
         if isinstance(one, Resulted)
         for row in one.sources
     }
-    there = sum(sha in files for sha in named)
+    available = sum(sha in files for sha in named)
     return ImportReport(
         digest=digest,
         origin="stepline" if conversation.own else "foreign",
@@ -498,8 +498,8 @@ def _report(
         batches=len(batches),
         blocks=conversation.told,
         sources=len(carried),
-        files=there,
-        files_missing=len(named) - there,
+        files=available,
+        files_missing=len(named) - available,
         kept=_counts(findings.kept),
         changed=_counts(findings.changed),
         left_out=_counts(findings.left_out),

@@ -38,8 +38,8 @@ def read_closed(
     state = _facts(blocks, "react.state")
     ended = {**state, **_facts(blocks, "react.exit")}
     reason = _word(ended.get("reason")) or "complete"
-    said = ended.get("outcome")
-    failed = said == "error" or (said != "completed" and reason == "error")
+    outcome = ended.get("outcome")
+    failed = outcome == "error" or (outcome != "completed" and reason == "error")
     answers = [block for block in blocks if block.type == COMPLETION]
     last = answers[-1] if answers else None
     further = last is not None and len(answers) > attempts

@@ -39,8 +39,8 @@ class ResourceName(Value):
     def __str__(self) -> str:
         lane = self.lane
         stage, role = ("file", "artifact") if isinstance(self.path, FilePath) else ("attachment", "user")
-        place = f"ef:{lane.tenant}:{lane.project}:chatbot:{stage}:{quote(self.user, safe='')}"
-        return f"{place}:{lane.conversation}:{self.path.turn}:{role}:{quote(self.tail)}"
+        prefix = f"ef:{lane.tenant}:{lane.project}:chatbot:{stage}:{quote(self.user, safe='')}"
+        return f"{prefix}:{lane.conversation}:{self.path.turn}:{role}:{quote(self.tail)}"
 
     @property
     def tail(self) -> str:

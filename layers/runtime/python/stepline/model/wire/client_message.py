@@ -252,7 +252,7 @@ _SENTENCES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], 
     (re.compile(r"Invalid enum value"), lambda _: "is none of its words"),
     (re.compile(r"Expected `(\w+)"), lambda found: _KINDS.get(found[1], "is malformed")),
 )
-_PROBLEM: Final = re.compile(r"(?P<said>.*?)(?: - at (?P<key>`key` in )?`\$(?P<where>[^`]*)`)?", re.DOTALL)
+_PROBLEM: Final = re.compile(r"(?P<reason>.*?)(?: - at (?P<key>`key` in )?`\$(?P<where>[^`]*)`)?", re.DOTALL)
 _FIELD: Final = re.compile(
     r"Object (?P<wrong>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL
 )
@@ -261,10 +261,10 @@ _FIELD: Final = re.compile(
 def _render_problem(problem: str) -> str:
     """Return a validation error of msgspec as a sentence that names the field, without its value."""
     parts = _PROBLEM.fullmatch(problem)
-    said, path = (parts["said"], parts["where"] or "") if parts else (problem, "")
+    reason, path = (parts["reason"], parts["where"] or "") if parts else (problem, "")
     # Lane names in a stream cursor are chosen by the sender, so they are left out.
     where = path.replace("[...]", "").replace("[", ".").replace("]", "").lstrip(".")
-    if wrong := _FIELD.fullmatch(said):
+    if wrong := _FIELD.fullmatch(reason):
         if wrong["name"] == "action":
             return f"`action` is missing: it must be {_ACTIONS}"
         name = f"{where}.{wrong['name'][:_NAME_MAX_CHARS]}".lstrip(".")
@@ -275,5 +275,5 @@ def _render_problem(problem: str) -> str:
         return f"`action` must be {_ACTIONS}"
     if not where:
         return "the message must be an object"
-    sentences = (render(found) for pattern, render in _SENTENCES if (found := pattern.match(said)))
+    sentences = (render(found) for pattern, render in _SENTENCES if (found := pattern.match(reason)))
     return f"`{where}` {next(sentences, 'is malformed')}"
