@@ -80,10 +80,10 @@ class BundleRules(NamedTuple):
 class Ports:
     """The loop's ports.
 
-    Without `search` there is no web search, without `pages` no page is fetched, without `memory` no search of memory, without
-    `servers` no MCP, without `traces` no spans, without `erasure` nothing is erased, and a deleted conversation is refused like one that never existed.
-    `span` is that of the step that runs. `outward` filters client events. `bundles` are the stage's further bundles by name; `policy` and `outward` are
-    those of its default one.
+    Without `search` there is no web search, without `pages` no page is fetched, without `memory` no search of memory,
+    without `servers` no MCP, without `traces` no spans, without `erasure` nothing is erased, and a deleted conversation
+    is refused like one that never existed. `span` is that of the step that runs. `outward` filters client events.
+    `bundles` are the stage's further bundles by name; `policy` and `outward` are those of its default one.
     """
 
     log: StageLog

@@ -1,6 +1,7 @@
 """Cursors of lists: the key of the last row that was read, valid for the list and user that it was written for.
 
-A cursor grants no access: the partition that is read is always the caller's. Rows that are added or move meanwhile shift no page.
+A cursor grants no access: the partition that is read is always the caller's. Rows that are added or move meanwhile
+shift no page.
 Source: docs/concepts/http-api.md#cursors.
 """
 

@@ -4,10 +4,10 @@
     2   its rows are deleted from the memory of its owner, its objects with all their versions
     3   the rows next to its log are deleted, then its batches, the oldest first; those of the last day become husks
 
-A day later the same pass runs again. Anything it finds was put by a process that did not know of the deletion, so it runs once more
-after an hour. When it finds nothing, the husks are deleted, and only the tombstone is left. A husk keeps a batch's number for as long
-as a suspended process may wake and put there: without it, the number would look free. A process whose tail is older than an hour
-reads it again.
+A day later the same pass runs again. Anything it finds was put by a process that did not know of the deletion, so it
+runs once more after an hour. When it finds nothing, the husks are deleted, and only the tombstone is left. A husk keeps
+a batch's number for as long as a suspended process may wake and put there: without it, the number would look free. A
+process whose tail is older than an hour reads it again.
 
 Each step may be repeated, and an interrupted pass starts again. Source: docs/concepts/erasure.md.
 """
@@ -43,7 +43,8 @@ AGAIN_S: Final = 3_600
 def erase(ports: Ports, erasure: Erasure, tombstone: Tombstone, *, until_s: float = math.inf) -> bool:
     """Make one pass; return True if nothing but the tombstone is left.
 
-    It ends at `until_s` of the monotonic clock, or with an error, and continues when it is called again. Raises DependencyError.
+    It ends at `until_s` of the monotonic clock, or with an error, and continues when it is called again. Raises
+    DependencyError.
     """
     found = 0
     deleted_at = datetime.fromisoformat(tombstone.deleted_at)

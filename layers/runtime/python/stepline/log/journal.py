@@ -182,7 +182,8 @@ class Journal:
     def _without_recorded(self, calls: Sequence[ModelCall], tail: Batch) -> tuple[ModelCall, ...]:
         """Return the calls that the log up to `tail` does not have.
 
-        Another process may have recorded a call of this one, which seemed dead, and a put with an unknown outcome may be stored.
+        Another process may have recorded a call of this one, which seemed dead, and a put with an unknown outcome may
+        be stored.
         """
         if self._looked < 0:
             self._looked = tail.n

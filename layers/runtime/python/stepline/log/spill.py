@@ -1,6 +1,7 @@
 """Spill: move a batch's largest strings or lists to the artifact store, and restore them by JSON pointer.
 
-Bodies are stored first and are named by their content, so a crash in between leaves an unused body, never a missing one.
+Bodies are stored first and are named by their content, so a crash in between leaves an unused body, never a missing
+one.
 """
 
 from __future__ import annotations

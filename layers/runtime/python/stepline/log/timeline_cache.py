@@ -8,8 +8,8 @@ Segments: put by Decide when the log since the last one is long, read by cold pr
     seg/<lane>/<batch>-v<format>    the fold of the log up to that batch
 
 The object is put before the batch that names it, and stays valid even if that batch is not stored. Only a log that was
-restored to an earlier time may have other batches with its numbers: its segment is replaced before it is named again. Segments
-only save time and money: one that cannot be put is not named, and one that cannot be read is folded from the
+restored to an earlier time may have other batches with its numbers: its segment is replaced before it is named again.
+Segments only save time and money: one that cannot be put is not named, and one that cannot be read is folded from the
 log.
 Source: docs/concepts/log.md#segments.
 """

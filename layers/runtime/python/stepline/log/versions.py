@@ -3,9 +3,10 @@
     git/<lane>/versions/<turn>     the commit that the turn left; put once
     git/<lane>/commits/<id>        a commit: its parent, and its files, each with its blob and where its bytes are
 
-A commit is a function of the log: tree, parent, time and names all come from there, so every process that saves a
-turn makes the commit with the same id. It is put before the version that names it. The bytes of a file are stored already, by the
-call that wrote it, and are not stored twice; git's own objects are made from them when a repository is requested.
+A commit is a function of the log: tree, parent, time and names all come from there, so every process that saves a turn
+makes the commit with the same id. It is put before the version that names it. The bytes of a file are stored already,
+by the call that wrote it, and are not stored twice; git's own objects are made from them when a repository is
+requested.
 Source: docs/concepts/timeline.md#versions.
 """
 

@@ -178,7 +178,8 @@ def encode_batch(batch: Batch) -> bytes:
 def without_depths(body: bytes | memoryview) -> bytes:
     """Return JSON with values nested deeper than DEPTH_MAX replaced by the text UNREADABLE.
 
-    The depth that Python can decode varies with its version and its current stack: one process may write JSON that another cannot read.
+    The depth that Python can decode varies with its version and its current stack: one process may write JSON that
+    another cannot read.
     """
     body = bytes(body)
     if body.count(b"[") + body.count(b"{") <= BATCH_DEPTH_MAX or _depth(body) <= BATCH_DEPTH_MAX:

@@ -256,20 +256,19 @@ class Sent(Value):
 class Decided(Value, tag="decision", tag_field="kind"):
     """The model's decision in one round, recorded before any of its actions runs.
 
-    `started_at` is when the model was called. `accepted` is false for an answer that breaks the protocol: its
-    `notices` show the model why, and the next round follows. `claim` names the delta stream it settles.
-    `stop_reason` is that of the provider if it is not the usual `end_turn`. `actions` run in order; beside
-    `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the
-    sources cited in notes and answer that existed when the model was called, `unresolved` the cited numbers
-    without a source in the pool, and 0 for a citation that could not be read; without a pool there are neither. `ended` is set if the runtime answered instead
-    of the model. `system` is the SHA-256 of the request's system part, if it differs from that of the
-    decision before: its text is stored at `out_key` of the turn. `sent` has the other facts to render the
-    request again. `declined` is set if the model refused to answer; `bust` is set if a live cache was read for
-    less than it holds. `overhead_bytes` is the request's size without its timeline. `usage` is that of the successful
-    call, and `lost` that of calls of the same attempt which failed before it. `thinking_ms` is when each of
-    `thinking` began and ended, after `started_at`; `code_ms` is the time that the model took to write the program. `rounds_left`
-    are those that the turn then had. `show_artifacts` are paths and `show_skills` ids that the next request of the turn
-    shows in full, and no other.
+    `started_at` is when the model was called. `accepted` is false for an answer that breaks the protocol: its `notices`
+    show the model why, and the next round follows. `claim` names the delta stream it settles. `stop_reason` is that of
+    the provider if it is not the usual `end_turn`. `actions` run in order; beside `complete` and `exit` they may be
+    neutral ones, which run before the turn ends. `citations` are the sources cited in notes and answer that existed
+    when the model was called, `unresolved` the cited numbers without a source in the pool, and 0 for a citation that
+    could not be read; without a pool there are neither. `ended` is set if the runtime answered instead of the model.
+    `system` is the SHA-256 of the request's system part, if it differs from that of the decision before: its text is
+    stored at `out_key` of the turn. `sent` has the other facts to render the request again. `declined` is set if the
+    model refused to answer; `bust` is set if a live cache was read for less than it holds. `overhead_bytes` is the
+    request's size without its timeline. `usage` is that of the successful call, and `lost` that of calls of the same
+    attempt which failed before it. `thinking_ms` is when each of `thinking` began and ended, after `started_at`;
+    `code_ms` is the time that the model took to write the program. `rounds_left` are those that the turn then had.
+    `show_artifacts` are paths and `show_skills` ids that the next request of the turn shows in full, and no other.
     """
 
     iteration: int
@@ -314,7 +313,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
 class RemoteTask(Value):
     """A call that a server works on: the id of its task, the server's hints, and its deadline.
 
-    `poll_s` is the polling interval that the server requests, `ttl_s` how long it keeps the task; None if it does not say.
+    `poll_s` is the polling interval that the server requests, `ttl_s` how long it keeps the task; None if it does not
+    say.
     """
 
     id: str
@@ -350,11 +350,10 @@ class Resulted(Value, tag="result", tag_field="kind"):
 
     `unverified`: it may have happened and must not be run again.
 
-    `program` is set for a run of generated code, `log` is the end of its output, `log_bytes` the size of all
-    of it. `duration_ms` is the run's own time; it took `starting_ms` to start it, and `collecting_ms` to collect its files.
-    `emitted` are the tools' messages to the user. `sources` are
-    the rows of the pool that it added or changed, `hides` the overlays it adds. `usage` is that of the model calls that
-    the tool made.
+    `program` is set for a run of generated code, `log` is the end of its output, `log_bytes` the size of all of it.
+    `duration_ms` is the run's own time; it took `starting_ms` to start it, and `collecting_ms` to collect its files.
+    `emitted` are the tools' messages to the user. `sources` are the rows of the pool that it added or changed, `hides`
+    the overlays it adds. `usage` is that of the model calls that the tool made.
     """
 
     call_id: str
@@ -390,9 +389,9 @@ class Deferred(Value, tag="deferred", tag_field="kind"):
 class Closed(Value, tag="closed", tag_field="kind"):
     """The end of a turn, with the recorded answer and its citations, as in `Decided`.
 
-    `usage`, `rounds`, `files` and the times, as in a `Tally`, are for the whole turn; `model` gave the answer. `retry_after_s` is the
-    wait that the provider last requested, if the turn failed because of it. `bill` has a line for each role and model that the
-    turn has called.
+    `usage`, `rounds`, `files` and the times, as in a `Tally`, are for the whole turn; `model` gave the answer.
+    `retry_after_s` is the wait that the provider last requested, if the turn failed because of it. `bill` has a line
+    for each role and model that the turn has called.
     """
 
     turn: str
@@ -554,8 +553,8 @@ class Deleted(Value, tag="deleted", tag_field="kind"):
 class Importing(Value, tag="importing", tag_field="kind"):
     """The start of an import: the batches up to `Imported` are made of documents, and no other process puts any.
 
-    `digest` is the SHA-256 of what is imported, as 64 hex: the same import continues with it. `files` names the files whose
-    bytes were uploaded when it began, `sha256:bytes`, with commas between.
+    `digest` is the SHA-256 of what is imported, as 64 hex: the same import continues with it. `files` names the files
+    whose bytes were uploaded when it began, `sha256:bytes`, with commas between.
     """
 
     digest: str

@@ -12,10 +12,10 @@
     sk:<skill>[/<rel>]          ks:<rel>                    <namespace>:<rel>
     {ar,tc,fi,su,ws}:conv_<conversation>.<the rest of a path above>     the same in another conversation
 
-Every pattern is matched against the whole text. A turn is one segment and the namespace follows it, so no
-text deeper in a path is ever taken for either. Nothing is looked up and nothing is repaired: a path is
-accepted unchanged (after Unicode NFC, and without the prefix `conv:`) or refused with a PathError. A namespace belongs to a bundle,
-and is accepted if its name is passed to the parser.
+Every pattern is matched against the whole text. A turn is one segment and the namespace follows it, so no text deeper
+in a path is ever taken for either. Nothing is looked up and nothing is repaired: a path is accepted unchanged (after
+Unicode NFC, and without the prefix `conv:`) or refused with a PathError. A namespace belongs to a bundle, and is
+accepted if its name is passed to the parser.
 
 Source: docs/reference/paths.md.
 """

@@ -19,12 +19,12 @@ FORMAT = 1
 class Step(Value, omit_defaults=False):
     """One invocation of a state. `attempt` counts the state machine's retries of it, from 0.
 
-    `launch` is set between the state that prepares a task and the one that starts it. `wait_s` is how long to
-    wait before the next decision, on the route `wait` and after it. `due_ms` is when the task of a running call is polled
-    next, in milliseconds since the Unix epoch. `segment` is the newest
-    batch in a segment, where a process without a cache starts to read. `bundle` is the name of the conversation's
-    bundle, "" for the stage's default. `visit` counts the states that the execution has run before. `v` is the format's
-    version: fields may be added within one, and a reader ignores unknown ones. Source: docs/concepts/log.md#versions.
+    `launch` is set between the state that prepares a task and the one that starts it. `wait_s` is how long to wait
+    before the next decision, on the route `wait` and after it. `due_ms` is when the task of a running call is polled
+    next, in milliseconds since the Unix epoch. `segment` is the newest batch in a segment, where a process without a
+    cache starts to read. `bundle` is the name of the conversation's bundle, "" for the stage's default. `visit` counts
+    the states that the execution has run before. `v` is the format's version: fields may be added within one, and a
+    reader ignores unknown ones. Source: docs/concepts/log.md#versions.
 
     Every field is written, because the state machine chooses on `route`, and a choice on a missing field
     fails under another name.

@@ -46,9 +46,9 @@ class Usage(Row):
 class ModelCall(Row):
     """One call of a model: its role, the model that answered, its tokens, and its cost when it was made.
 
-    `nanos` are billionths of a US dollar; without `priced` the model's price was not known, and they are 0. `id` is unique in
-    its conversation, so that two processes that know a call record it once. `count` calls of one kind may be in one row, if a batch
-    would have too many; `id` then has those of all, with commas between.
+    `nanos` are billionths of a US dollar; without `priced` the model's price was not known, and they are 0. `id` is
+    unique in its conversation, so that two processes that know a call record it once. `count` calls of one kind may be
+    in one row, if a batch would have too many; `id` then has those of all, with commas between.
     """
 
     role: str

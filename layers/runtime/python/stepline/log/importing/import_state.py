@@ -26,7 +26,8 @@ _ROW: Final = 100
 class ImportState:
     """One import: its owner, the pool of its sources, the findings, and the events so far by their batches.
 
-    `files` are the sizes of the files whose bytes are uploaded, by hash; `copied` counts the characters that the log repeats.
+    `files` are the sizes of the files whose bytes are uploaded, by hash; `copied` counts the characters that the log
+    repeats.
     """
 
     lane: Lane

@@ -1,8 +1,8 @@
 """The documents of an imported conversation: sorted into its head, its pool and its turns.
 
 A turn has its own document, or else its blocks are in that of the timeline. Turns have the order of the timeline; turns
-that it does not name are ordered by time. An object's key in a document is never read: bytes are found by their hash, under the
-keys of the new conversation.
+that it does not name are ordered by time. An object's key in a document is never read: bytes are found by their hash,
+under the keys of the new conversation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of a turn whose document has none: the entries are inferred from the types and the order of the blocks.
 
-The existing system keeps blocks only. A round is its thinking, notes, calls and answer together. A result is the blocks that
-follow with the id of a call. The end is the completions with the final state. Any other block was contributed.
+The existing system keeps blocks only. A round is its thinking, notes, calls and answer together. A result is the blocks
+that follow with the id of a call. The end is the completions with the final state. Any other block was contributed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def infer_rows(
 ) -> Inferred:
     """Return the rows of a turn that begins in batch `n`.
 
-    `sids` are the numbers of the pool, `left` those that no result has carried yet: the first result that names one carries it.
+    `sids` are the numbers of the pool, `left` those that no result has carried yet: the first result that names one
+    carries it.
     """
     walk = _Walk(turn, n, sids, findings)
     walk.left = left

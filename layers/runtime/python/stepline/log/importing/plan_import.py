@@ -3,7 +3,8 @@
     documents → blocks, rows, sources → entries by batch → batches and states → folded once, as every reader will
 
 Pure: nothing is read, nothing is written. Texts, times, ids, paths and numbers are the documents'; owner, keys, states,
-costs, limits and approvals are not; a state follows from the previous one by the transitions that wrote the original. Source: docs/how-to/move-conversations-in.md.
+costs, limits and approvals are not; a state follows from the previous one by the transitions that wrote the original.
+Source: docs/how-to/move-conversations-in.md.
 """
 
 from __future__ import annotations

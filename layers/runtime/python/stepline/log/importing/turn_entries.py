@@ -1,7 +1,7 @@
 """Entries of a turn: what `timeline/turn_blocks.py` derives, read back, row by row.
 
-A row names the kind of an entry and the number of its blocks; the content is in the blocks. A block that does not fit the
-kind becomes a contributed block, so that no text is lost.
+A row names the kind of an entry and the number of its blocks; the content is in the blocks. A block that does not fit
+the kind becomes a contributed block, so that no text is lost.
 """
 
 from __future__ import annotations

@@ -107,7 +107,8 @@ class RuntimeProfile(Value):
 class ExecRequest(Value):
     """One run of one program.
 
-    `exec_id` is the call's id, `index` its position in the decision, `n` the newest batch of the log visible to its tools.
+    `exec_id` is the call's id, `index` its position in the decision, `n` the newest batch of the log visible to its
+    tools.
 
     `preview_chars` of a text that it writes are shown to the model. `bundle` is the package of its agent.
     """

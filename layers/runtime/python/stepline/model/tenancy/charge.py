@@ -1,9 +1,9 @@
 """Charges: the amounts that a conversation adds to the counters of its accounts, as a pure plan.
 
 The totals of a conversation are in the state of its log, so a charge is a difference: between those totals and the
-amounts charged before, which the conversation's own row holds. That row changes on condition of its version together with the counters,
-so each token is charged once, for any number of tries and processes. A hold is charged like spending before a round
-calls the model, and returned by the next charge. Source: docs/concepts/tenants.md.
+amounts charged before, which the conversation's own row holds. That row changes on condition of its version together
+with the counters, so each token is charged once, for any number of tries and processes. A hold is charged like spending
+before a round calls the model, and returned by the next charge. Source: docs/concepts/tenants.md.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ REQUESTS_LEAST: Final = 50
 class Division(Value):
     """The turns that run at once, and the executions that are reserved, by function.
 
-    Unless `open_turns` was set to less, it equals the executions that Decide may have at once. `claimed_most` is the number
-    of executions of all other functions together at which few are left for them.
+    Unless `open_turns` was set to less, it equals the executions that Decide may have at once. `claimed_most` is the
+    number of executions of all other functions together at which few are left for them.
     """
 
     open_turns: int

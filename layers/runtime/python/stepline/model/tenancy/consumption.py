@@ -45,10 +45,10 @@ class Consumption(Row):
 class InvocationCost(Value):
     """The consumption of one invocation for a conversation.
 
-    `turn` is "" if it worked for none. An invocation of a state has `epoch`, the `visit` of its execution (how many states
-    were visited before), the machine's `attempt` and the `route` that it returned (`started` if it started a task), "" if
-    it raised. `lost` counts the attempts of the previous state that cannot have reported: its last one died, and this state
-    caught it.
+    `turn` is "" if it worked for none. An invocation of a state has `epoch`, the `visit` of its execution (how many
+    states were visited before), the machine's `attempt` and the `route` that it returned (`started` if it started a
+    task), "" if it raised. `lost` counts the attempts of the previous state that cannot have reported: its last one
+    died, and this state caught it.
     """
 
     turn: str
@@ -77,8 +77,8 @@ def count_unreported(
     """Return the number of attempts of states without their own row, because their process died.
 
     `epochs` are those of the log, `running` is the one whose execution still runs: it misses only attempts that a later
-    attempt or state proves. Without any row none is missing: the turns ran in no function. An attempt that AWS refused to run
-    before a later one ran counts, too.
+    attempt or state proves. Without any row none is missing: the turns ran in no function. An attempt that AWS refused
+    to run before a later one ran counts, too.
     """
     by_epoch: defaultdict[int, list[InvocationCost]] = defaultdict(list)
     for cost in costs:

@@ -107,8 +107,8 @@ def overlaid(defaults: Limits, given: Limits) -> Limits:
 class Used(Value):
     """The use of an account: today, this month and of its storage, and the turns that it has at once.
 
-    `held_tokens` and `held_usd` are the most that the running rounds may use, `held_bytes` the most that running uploads
-    may store; the other fields do not count them.
+    `held_tokens` and `held_usd` are the most that the running rounds may use, `held_bytes` the most that running
+    uploads may store; the other fields do not count them.
     """
 
     tokens_day: int = 0

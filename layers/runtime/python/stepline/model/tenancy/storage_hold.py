@@ -1,7 +1,8 @@
 """Holds of storage: an upload's bytes are held when its slot is given, and settled by the verdict or by the hold's end.
 
-A hold counts like stored bytes until it ends, so that concurrent slots cannot use the same room. It is in the conversation's row,
-by its upload, and in the counters, by the second in which it ends: a hold that has ended counts for nothing.
+A hold counts like stored bytes until it ends, so that concurrent slots cannot use the same room. It is in the
+conversation's row, by its upload, and in the counters, by the second in which it ends: a hold that has ended counts for
+nothing.
 Source: docs/concepts/tenants.md.
 """
 

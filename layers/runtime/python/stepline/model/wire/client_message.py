@@ -110,8 +110,8 @@ class Edit(_Closed, tag_field="action", tag="edit"):
 class Rate(_Closed, tag_field="action", tag="feedback"):
     """Rate a turn that has ended, or with `reaction` null take that back; "" is the newest one.
 
-    The same `message_id` again is the same feedback, and so is feedback equal to the current one. `ts` is the client's time:
-    it is stored, but does not affect the order.
+    The same `message_id` again is the same feedback, and so is feedback equal to the current one. `ts` is the client's
+    time: it is stored, but does not affect the order.
     """
 
     conversation: _Segment

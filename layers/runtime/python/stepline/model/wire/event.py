@@ -102,9 +102,9 @@ class DeltaFrame(Value, tag="delta", tag_field="frame"):
 class SyncFrame(Value, tag="sync", tag_field="frame"):
     """The end of a replay: the client now has every event up to `n`; `open` says whether a turn is running.
 
-    `approval` is the number of the unanswered `approval.requested` of the turn, 0 if there is none: a client that has not seen
-    it resumes after the number before it. `place` is the position of the turn in the queue, 1 if it is the next; 0 if it is
-    not queued.
+    `approval` is the number of the unanswered `approval.requested` of the turn, 0 if there is none: a client that has
+    not seen it resumes after the number before it. `place` is the position of the turn in the queue, 1 if it is the
+    next; 0 if it is not queued.
     """
 
     conversation: str
@@ -119,7 +119,8 @@ class SyncFrame(Value, tag="sync", tag_field="frame"):
 class AckFrame(Value, tag="ack", tag_field="frame"):
     """The answer to one message: its position in the log.
 
-    For a duplicate, `newest` is the newest event number: the client lacks events sent before this connection was subscribed.
+    For a duplicate, `newest` is the newest event number: the client lacks events sent before this connection was
+    subscribed.
     """
 
     message_id: str
