@@ -96,19 +96,19 @@ def test_a_link_leads_from_an_answer_to_another_good_one(source: str, name: str)
 
 
 def test_no_sequence_of_linked_requests_is_answered_but_as_the_description_says() -> None:
-    conversation = talked()
-    server, reached = ApiServer(Caller(conversation.ports)), Counter[tuple[str, int]]()
+    server, reached = ApiServer(Caller(talked().ports)), Counter[tuple[str, int]]()
     schema = schemathesis.openapi.from_wsgi("/v1/openapi.json", server, headers=HEADERS)
 
     class Workflow(schema.as_state_machine()):  # type: ignore[misc]
         def setup(self) -> None:
-            conversation.clock.pause(60)  # for as many uploads as a minute has
+            """Begin each sequence with the same conversation, so that a sequence can be repeated."""
+            server.caller = Caller(talked().ports)
 
         def get_call_kwargs(self, case: schemathesis.Case) -> dict[str, Any]:
             return {"headers": HEADERS}
 
         def before_call(self, case: schemathesis.Case) -> None:
-            """Name a file as who has one does: a hash, a size and a type that fit are never met by chance."""
+            """Name a real file: random values never have a hash, a size and a type that match."""
             if case.operation.label.endswith("/uploads") and len(self.recorder.cases) % 2:
                 case.body = FILE
 
@@ -117,7 +117,7 @@ def test_no_sequence_of_linked_requests_is_answered_but_as_the_description_says(
             reached[case.operation.label, response.status_code] += 1
 
         def validate_response(self, response: Any, case: schemathesis.Case, *given: Any, **more: Any) -> None:
-            # A token that is not accepted is the other tests': here the check would ask everything three times.
+            # Other tests try tokens that are refused; here the check would send each request three times.
             case.validate_response(
                 response, excluded_checks=[VALID, ignored_auth], transport_kwargs=more, recorder=self.recorder
             )
