@@ -38,12 +38,12 @@ def test_every_module_and_package_says_what_it_is_for():
     assert silent == []
 
 
-def test_every_package_of_the_library_is_one():
+def test_every_folder_of_the_library_is_a_package():
     folders = {p.parent for p in python_files(name(LIBRARY))}
     assert [name(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
 
 
-def test_nothing_names_a_place_of_somebodys_machine():
+def test_no_file_names_a_path_of_a_developers_machine():
     written = [
         p for p in readable() if not p.is_relative_to(TESTS / "unit/model")
     ]  # paths to refuse stand there

@@ -48,7 +48,7 @@ def titles(caller: Caller, **query: str) -> tuple[list[str], str]:
     return [row["title"] for row in page["items"]], page["next"]
 
 
-def test_a_row_of_the_list_says_how_the_conversation_stands() -> None:
+def test_a_row_of_the_list_shows_the_state_of_the_conversation() -> None:
     conversation, caller = talked(2)
     (row,) = caller.get("/v1/conversations")["items"]
     batches = conversation.batches()
@@ -83,7 +83,7 @@ def test_a_row_that_was_not_written_yet_is_made_from_the_log() -> None:
     assert caller.get(URL) == row
 
 
-def test_pages_of_the_list_meet_whatever_comes_in_front_of_them() -> None:
+def test_pages_of_the_list_are_adjacent_while_new_rows_arrive() -> None:
     conversation = Conversation()
     caller = Caller(conversation.ports)
     listed(conversation, *"abcde")
@@ -115,7 +115,7 @@ def test_a_search_finds_titles_with_all_words_in_any_case() -> None:
     )
 
 
-def test_a_search_ends_after_its_rows_and_its_cursor_leads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_ends_after_its_rows_and_its_cursor_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     from stepline.log import listed_conversations
 
     monkeypatch.setattr(listed_conversations, "ROWS_AT_ONCE", 2)
@@ -128,7 +128,7 @@ def test_a_search_ends_after_its_rows_and_its_cursor_leads_on(monkeypatch: pytes
     assert titles(caller, q="apple", limit="1", after=cursor) == (["apple"], "")
 
 
-def test_a_cursor_is_its_users_own() -> None:
+def test_a_cursor_belongs_to_one_user() -> None:
     conversation = Conversation()
     listed(conversation, *"ab")
     _, cursor = titles(Caller(conversation.ports), limit="1")
@@ -138,7 +138,7 @@ def test_a_cursor_is_its_users_own() -> None:
     assert eve.ask("GET", "/v1/conversations", after=cursor).code == "bad_cursor"
 
 
-def test_another_user_sees_nothing_of_a_conversation() -> None:
+def test_a_conversation_is_hidden_from_other_users() -> None:
     conversation, _ = talked()
     eve = Caller(conversation.ports, user="eve")
     assert eve.get("/v1/conversations") == {"items": [], "next": ""}
@@ -213,7 +213,7 @@ def test_a_turn_larger_than_a_page_is_cut_between_batches(monkeypatch: pytest.Mo
     assert found == whole
 
 
-def test_a_title_is_recorded_told_and_listed() -> None:
+def test_a_title_is_recorded_published_and_listed() -> None:
     conversation, caller = talked()
     inbox = conversation.listen()
     last_at = caller.get(URL)["last_activity_at"]
@@ -251,7 +251,7 @@ def watched() -> tuple[Conversation, WatchedLog, Caller]:
     return conversation, log, Caller(conversation.ports)
 
 
-def test_the_same_title_again_writes_nothing_and_tells_nobody() -> None:
+def test_a_repeated_title_writes_and_publishes_nothing() -> None:
     conversation, log, caller = watched()
     caller.ask("PATCH", URL, {"title": "Mine"})
     inbox = conversation.listen()
@@ -263,7 +263,7 @@ def test_the_same_title_again_writes_nothing_and_tells_nobody() -> None:
     assert len(conversation.entries(Titled)) == 2
 
 
-def test_the_same_title_again_lists_it_where_the_first_one_was_not_listed() -> None:
+def test_a_repeated_title_is_listed_if_the_first_one_was_not() -> None:
     _, log, caller = watched()
     log.loses = True
     caller.ask("PATCH", URL, {"title": "Mine"})
@@ -289,7 +289,7 @@ def test_a_title_is_one_short_line(title: str, code: str) -> None:
     assert caller.ask("PATCH", URL, {"title": title}).code == code
 
 
-def test_what_was_read_stays_read() -> None:
+def test_the_read_position_never_moves_back() -> None:
     conversation, caller = talked()
     newest = conversation.tail.n
     for n, unread in ((2, 3), (1, 3), (newest + 1_000, 0)):
@@ -303,14 +303,14 @@ def test_what_was_read_stays_read() -> None:
     assert caller.get(URL)["unread_n"] == newest + 1
 
 
-def test_a_title_of_ones_own_is_nothing_unread() -> None:
+def test_a_users_own_title_is_not_unread() -> None:
     conversation, caller = talked()
     caller.ask("PUT", f"{URL}/read", {"n": conversation.tail.n})
     caller.ask("PATCH", URL, {"title": "Mine"})
     assert caller.get(URL)["unread_n"] == 0
 
 
-def test_a_late_effect_takes_no_title_back() -> None:
+def test_a_late_effect_does_not_revert_a_title() -> None:
     conversation, caller = talked()
     closing = conversation.tail
     caller.ask("PATCH", URL, {"title": "Mine"})

@@ -50,7 +50,7 @@ def begin(talk: Conversation, lane: Lane, user: str) -> None:
     admit(talk.ports, lane, Arrival(message_id=f"m-{lane.conversation}", user=user, text="hello"))
 
 
-def test_a_deletion_is_answered_the_same_again(talk):
+def test_a_repeated_deletion_gets_the_same_answer(talk):
     ada = Caller(talk.ports)
     first = ada.ask("DELETE", HERE)
     assert first.status == 202
@@ -59,7 +59,7 @@ def test_a_deletion_is_answered_the_same_again(talk):
     assert (answer["conversation"], answer["state"], answer["done_at"]) == (LANE.conversation, "pending", "")
 
 
-def test_it_is_answered_still_when_nothing_is_left(talk):
+def test_a_deletion_is_answered_after_the_erasure_is_done(talk):
     ada = Caller(talk.ports)
     first = json.loads(ada.ask("DELETE", HERE).body)
     assert erase(talk, ada) == {"conversations_pending": 1}
@@ -74,7 +74,7 @@ def test_it_is_answered_still_when_nothing_is_left(talk):
 
 
 @pytest.mark.parametrize("passes", [0, 1, 2], ids=["deleted", "erased", "nothing left"])
-def test_the_owner_alone_is_told_that_it_was_deleted(talk, passes):
+def test_only_the_owner_learns_that_a_conversation_was_deleted(talk, passes):
     ada, bob = Caller(talk.ports), Caller(talk.ports, user="bob", role="tenant_admin")
     ada.ask("DELETE", HERE)
     for _ in range(passes):
@@ -94,7 +94,7 @@ def test_the_owner_alone_is_told_that_it_was_deleted(talk, passes):
 
 
 @pytest.mark.parametrize("passes", [0, 1, 2], ids=["deleted", "erased", "nothing left"])
-def test_a_message_to_it_is_refused_and_does_not_found_it_again(talk, passes):
+def test_a_message_to_a_deleted_conversation_is_refused(talk, passes):
     ada = Caller(talk.ports)
     ada.ask("DELETE", HERE)
     for _ in range(passes):
@@ -110,7 +110,7 @@ def test_a_message_to_it_is_refused_and_does_not_found_it_again(talk, passes):
         assert json.loads(other[-1])["code"] == "not_found"
 
 
-def test_what_never_was_cannot_be_deleted(talk):
+def test_an_unknown_conversation_cannot_be_deleted(talk):
     ada = Caller(talk.ports)
     for path in ("/v1/conversations/nobody", f"{HERE}/erasure", "/v1/me/erasure"):
         assert code_of(ada.ask("GET", path)) == "not_found"
@@ -118,7 +118,7 @@ def test_what_never_was_cannot_be_deleted(talk):
     assert ada.ask("GET", HERE).status == 200
 
 
-def test_an_erased_user_has_nothing_left_and_others_have_everything(talk):
+def test_an_erasure_removes_all_data_of_one_user_only(talk):
     lane = Lane(tenant=LANE.tenant, project=LANE.project, conversation="of-bob")
     begin(talk, lane, "bob")
     talk.clock.pause(1)
@@ -137,7 +137,7 @@ def test_an_erased_user_has_nothing_left_and_others_have_everything(talk):
     assert code_of(bob.ask("GET", "/v1/me/erasure")) == "not_found"
 
 
-def test_what_begins_after_an_erasure_was_asked_for_stays(talk):
+def test_an_erasure_keeps_conversations_that_begin_after_its_request(talk):
     ada = Caller(talk.ports)
     ada.ask("POST", "/v1/me/erasure")
     talk.clock.pause(1)
@@ -150,7 +150,7 @@ def test_what_begins_after_an_erasure_was_asked_for_stays(talk):
     assert [row["conversation"] for row in ada.get("/v1/conversations")["items"]] == ["new"]
 
 
-def test_an_erased_users_connections_are_told_and_closed_once(talk):
+def test_an_erased_users_connections_are_notified_and_closed_once(talk):
     inbox = talk.connect("one")
     receive(talk.ports, "one", json.dumps({"action": "watch"}))
     ada = Caller(talk.ports)
@@ -186,7 +186,7 @@ def test_admins_erase_the_users_of_their_project_or_tenant(talk, role, project, 
     assert foreign.ask("POST", path).status == 404
 
 
-def test_a_pass_that_has_no_time_goes_on_in_the_next(talk):
+def test_an_erasure_pass_out_of_time_continues_in_the_next(talk):
     ada = Caller(talk.ports)
     ada.ask("POST", "/v1/me/erasure")
     assert erase_all(desk_of(ada), until_s=talk.clock.monotonic_s()) == {}

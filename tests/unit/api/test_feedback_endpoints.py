@@ -58,7 +58,7 @@ class Talk:
         assert answer.status == 200
 
 
-def test_a_turn_is_rated_and_every_client_hears_of_it_at_that_turn() -> None:
+def test_feedback_reaches_every_client_at_its_turn() -> None:
     talk = Talk()
     inbox = talk.loop.listen("another device")
     said = read(talk.rate("ok", "Very helpful!"))
@@ -68,7 +68,7 @@ def test_a_turn_is_rated_and_every_client_hears_of_it_at_that_turn() -> None:
     assert event_types(inbox) == ["turn.feedback"]
 
 
-def test_a_clients_time_is_kept_and_orders_nothing() -> None:
+def test_a_clients_time_is_stored_but_does_not_order_feedback() -> None:
     talk = Talk()
     path = f"/v1/conversations/{LANE.conversation}/turns/{talk.first}/feedback"
     said = {"reaction": "ok", "ts": "1999-01-01T00:00:00Z"}
@@ -79,7 +79,7 @@ def test_a_clients_time_is_kept_and_orders_nothing() -> None:
     assert read(talk.mine.ask("PUT", path, said | {"ts": "2099-01-01"})) == current
 
 
-def test_the_older_spelling_says_what_became_of_it() -> None:
+def test_the_older_spelling_reports_the_result_of_feedback() -> None:
     talk = Talk()
     path = f"/conversations/acme/support/{LANE.conversation}/turns/{talk.first}/feedback"
     taken = talk.mine.post(path, {"reaction": "ok", "text": "Very helpful!", "ts": "2026-03-21T10:00:00Z"})
@@ -103,7 +103,7 @@ def test_the_older_spelling_says_what_became_of_it() -> None:
         ({"reaction": "ok", "origin": "machine"}, 400, "bad_message"),
     ],
 )
-def test_what_is_no_feedback_is_refused(said: dict[str, Any], status: int, code: str) -> None:
+def test_invalid_feedback_is_refused(said: dict[str, Any], status: int, code: str) -> None:
     talk = Talk()
     before = talk.loop.batches()
     path = f"/conversations/acme/support/{LANE.conversation}/turns/{talk.first}/feedback"
@@ -112,7 +112,7 @@ def test_what_is_no_feedback_is_refused(said: dict[str, Any], status: int, code:
     assert talk.loop.batches() == before
 
 
-def test_an_open_turn_and_one_that_is_not_there_are_told_apart() -> None:
+def test_feedback_distinguishes_an_open_turn_from_a_missing_one() -> None:
     talk = Talk()
     talk.loop.send("third", id="m2")
     is_open = talk.rate("ok", turn=talk.loop.state.turn)
@@ -121,14 +121,14 @@ def test_an_open_turn_and_one_that_is_not_there_are_told_apart() -> None:
     assert (absent.status, absent.code) == (404, "turn_not_found")
 
 
-def test_who_rates_too_often_has_to_wait() -> None:
+def test_feedback_has_a_rate_limit() -> None:
     talk = Talk(limits=ScopeLimits(user=Limits(messages_per_minute=1)))
     assert talk.rate("ok").status == 200
     refused = talk.rate("not_ok")
     assert (refused.status, refused.code) == (429, "rate_limited")
 
 
-def test_a_machine_signs_in_as_an_admin_and_rates_anybodys_turn_beside_its_user() -> None:
+def test_a_machine_rates_any_users_turn_as_an_admin() -> None:
     talk = Talk()
     talk.rate("ok", "good")
     machine = talk.caller(role="project_admin", user="checker")
@@ -142,7 +142,7 @@ def test_a_machine_signs_in_as_an_admin_and_rates_anybodys_turn_beside_its_user(
     assert [row.origin for row in talk.loop.log.conversation_feedback(LANE)] == ["user"]
 
 
-def test_a_machine_that_is_not_sure_is_refused_and_a_user_is_no_machine() -> None:
+def test_feedback_of_an_unsure_machine_or_of_a_user_as_machine_is_refused() -> None:
     talk = Talk()
     machine = talk.caller(role="project_admin", user="checker")
     for said in ({"confidence": 0.69}, {"confidence": None}, {"text": ""}):
@@ -154,7 +154,7 @@ def test_a_machine_that_is_not_sure_is_refused_and_a_user_is_no_machine() -> Non
     assert (elsewhere.status, elsewhere.code) == (404, "not_found")
 
 
-def test_an_admin_rates_no_other_users_turn_as_that_user() -> None:
+def test_an_admin_cannot_rate_another_users_turn_as_that_user() -> None:
     talk = Talk()
     refused = talk.rate("ok", caller=talk.caller(role="tenant_admin", user="boss"))
     assert (refused.status, refused.code) == (404, "not_found")
@@ -167,7 +167,7 @@ def rates(caller: Caller, start: str = "2026-01-01", end: str = "2026-12-31", **
     return caller.get("/v1/feedback", **{"from": start, "to": end, **query})
 
 
-def test_satisfaction_is_ok_among_all_reactions_and_nothing_divides_by_nothing() -> None:
+def test_satisfaction_is_the_share_of_ok_and_never_divides_by_zero() -> None:
     talk = Talk()
     nothing = {"total": 0, "ok": 0, "not_ok": 0, "neutral": 0, "satisfaction": None}
     empty = rates(talk.mine)
@@ -221,12 +221,12 @@ def test_counts_of_pages_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
         ("0001-01-01T00:00:00+23:00", "0001-01-02"),
     ],
 )
-def test_what_is_no_period_is_refused(start: str, end: str) -> None:
+def test_an_invalid_period_is_refused(start: str, end: str) -> None:
     refused = Talk().mine.ask("GET", "/v1/feedback", **{"from": start, "to": end})
     assert (refused.status, refused.code) == (400, "bad_window")
 
 
-def test_a_period_includes_its_last_moment_and_a_day_is_meant_to_its_end() -> None:
+def test_a_period_includes_its_last_moment_and_a_whole_last_day() -> None:
     talk = Talk()
     at = read(talk.rate("ok"))["at"]
     assert rates(talk.mine, at, at)["user"]["total"] == 1
@@ -238,7 +238,7 @@ def test_a_period_includes_its_last_moment_and_a_day_is_meant_to_its_end() -> No
 # --- conversations
 
 
-def test_conversations_of_a_period_have_their_counts_and_turns_if_asked() -> None:
+def test_conversations_of_a_period_have_counts_and_requested_turns() -> None:
     talk = Talk()
     talk.rate("ok", "good")
     talk.check(talk.caller(role="project_admin"))
@@ -292,7 +292,7 @@ def test_each_conversation_is_on_one_page_even_if_it_is_rated_on_many_days(
     ]
 
 
-def test_only_what_was_said_within_the_period_counts() -> None:
+def test_only_feedback_within_the_period_counts() -> None:
     talk = Talk()
     at = read(talk.rate("ok"))["at"]
     talk.loop.clock.pause(86_400)
@@ -301,7 +301,7 @@ def test_only_what_was_said_within_the_period_counts() -> None:
     assert (item["feedback_counts"]["ok"], item["feedback_counts"]["total"]) == (1, 1)
 
 
-def test_a_tenants_admin_asks_about_any_of_its_projects_and_no_other_tenant() -> None:
+def test_a_tenant_admin_reads_feedback_of_all_its_projects_only() -> None:
     talk = Talk()
     talk.rate("ok")
     boss = talk.caller(role="tenant_admin", user="boss", project="sales")
@@ -315,7 +315,7 @@ def test_a_tenants_admin_asks_about_any_of_its_projects_and_no_other_tenant() ->
         assert (refused.status, refused.code) == (404, "not_found")
 
 
-def test_a_project_that_cannot_be_one_is_not_there() -> None:
+def test_an_invalid_project_is_not_found() -> None:
     boss = Talk().caller(role="tenant_admin")
     refused = boss.ask("POST", PERIOD.replace("support", "a%23b"), ALWAYS)
     assert (refused.status, refused.code) == (404, "not_found")

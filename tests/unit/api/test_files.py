@@ -92,7 +92,7 @@ def code(answer: Any) -> str:
 # --- the list
 
 
-def test_the_list_has_what_was_offered_and_what_was_attached(talk: Talk) -> None:
+def test_the_list_of_files_has_offered_and_attached_files(talk: Talk) -> None:
     talk.conversation.clock.pause(60)
     turn = talk.turn(id="m2", attachments=(SENT,))
     attached, written = talk.caller.get(f"{URL}/files")["items"]
@@ -116,7 +116,7 @@ def test_the_list_has_what_was_offered_and_what_was_attached(talk: Talk) -> None
     assert talk.caller.get(f"{URL}/files", turn="turn_nowhere") == {"items": [], "next": ""}
 
 
-def test_the_rows_of_the_list_say_what_the_event_said(talk: Talk) -> None:
+def test_the_rows_of_the_list_match_the_event(talk: Talk) -> None:
     (row,) = talk.caller.get(f"{URL}/files")["items"]
     frames = talk.caller.get(f"{URL}/events")["events"]
     (event,) = [event for frame in frames for event in frame["events"] if event["type"] == "chat.files"]
@@ -125,7 +125,7 @@ def test_the_rows_of_the_list_say_what_the_event_said(talk: Talk) -> None:
     assert {"rn", "sha256", "call_id", "logical_path"} <= item.keys()
 
 
-def test_pages_end_between_turns_and_meet(talk: Talk) -> None:
+def test_pages_of_files_end_between_turns_and_are_adjacent(talk: Talk) -> None:
     for i in range(2):
         talk.put(f"{i}.csv", "text/csv", b"x%d" % i)
     talk.conversation.run()
@@ -139,7 +139,7 @@ def test_pages_end_between_turns_and_meet(talk: Talk) -> None:
     assert code(talk.caller.ask("GET", f"{URL}/files", after="turn_nowhere")) == "bad_cursor"
 
 
-def test_a_page_looks_at_so_many_turns_and_no_more(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_files_reads_a_bounded_number_of_turns(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_files, "TURNS_AT_ONCE", 1)
     talk.turn(id="m2")
     page = talk.caller.get(f"{URL}/files")
@@ -186,7 +186,7 @@ def test_a_link_gives_the_bytes_for_a_while(talk: Talk) -> None:
         ("application/zip", ""),
     ],
 )
-def test_only_what_can_do_no_harm_is_shown(talk: Talk, mime: str, shown: str) -> None:
+def test_only_harmless_files_are_shown_in_the_browser(talk: Talk, mime: str, shown: str) -> None:
     path = talk.put("file.bin", mime, b"<script>alert(1)</script>")
     _, form = talk.fetch(talk.link(path, disposition="preview")["url"])
     assert form.disposition.startswith("inline;" if shown else "attachment;")
@@ -194,7 +194,7 @@ def test_only_what_can_do_no_harm_is_shown(talk: Talk, mime: str, shown: str) ->
     assert talk.fetch(talk.link(path)["url"])[1].disposition.startswith("attachment;")
 
 
-def test_an_internal_file_is_not_there(talk: Talk) -> None:
+def test_an_internal_file_is_not_found(talk: Talk) -> None:
     absent = talk.caller.ask("POST", f"{URL}/file-links", {"path": "fi:turn_x.outputs/a.md"})
     path = talk.put("plan.md", "text/markdown", b"secret", visibility="internal")
     assert talk.caller.ask("POST", f"{URL}/file-links", {"path": path}) == absent
@@ -205,7 +205,7 @@ def test_an_internal_file_is_not_there(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_name_is_refused_or_stands_in_its_header_whole(talk: Talk, name: str) -> None:
+def test_a_file_name_is_refused_or_complete_in_its_header(talk: Talk, name: str) -> None:
     shown = HOSTILE[name]
     turn = talk.conversation.timeline().turns[-1]
     if shown is None:
@@ -232,7 +232,7 @@ def test_a_name_is_refused_or_stands_in_its_header_whole(talk: Talk, name: str) 
         "out/acme/support/c-1/turn_1/0",
     ],
 )
-def test_what_is_the_path_of_no_file_here_is_refused(talk: Talk, path: str) -> None:
+def test_a_path_of_no_file_of_the_conversation_is_refused(talk: Talk, path: str) -> None:
     refused = talk.caller.ask("POST", f"{URL}/file-links", {"path": path})
     assert (refused.status, code(refused)) == (400, "bad_path")
 
@@ -257,7 +257,7 @@ def test_a_text_is_read_by_its_resource_name(talk: Talk) -> None:
 @pytest.mark.parametrize(
     ("mime", "data"), [("application/zip", b"PK\x03\x04"), ("text/plain", b"x" * (TEXT_MAX_BYTES + 1))]
 )
-def test_what_is_binary_or_long_is_read_by_its_links(talk: Talk, mime: str, data: bytes) -> None:
+def test_binary_and_long_files_are_read_by_their_links(talk: Talk, mime: str, data: bytes) -> None:
     talk.put("b.bin", mime, data)
     row = talk.caller.get(f"{URL}/files")["items"][0]
     found = by_name(talk, row["rn"])
@@ -266,7 +266,7 @@ def test_what_is_binary_or_long_is_read_by_its_links(talk: Talk, mime: str, data
     assert talk.fetch(found["metadata"]["download_url"])[0] == data
 
 
-def test_a_stored_text_that_is_gone_is_no_absent_file(talk: Talk) -> None:
+def test_a_lost_body_is_distinguished_from_an_absent_file(talk: Talk) -> None:
     (row,) = talk.caller.get(f"{URL}/files")["items"]
     talk.ports.artifacts.objects.clear()  # type: ignore[attr-defined]  # the memory twin's own
     answer = talk.caller.ask("POST", "/resources/by-rn", {"rn": row["rn"]})
@@ -274,7 +274,7 @@ def test_a_stored_text_that_is_gone_is_no_absent_file(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("rn", ["", "ef:", "fi:turn_1.outputs/a.md", "s3://bucket/out/acme"])
-def test_what_is_no_resource_name_is_refused(talk: Talk, rn: str) -> None:
+def test_an_invalid_resource_name_is_refused(talk: Talk, rn: str) -> None:
     answer = talk.caller.ask("POST", "/resources/by-rn", {"rn": rn})
     assert (answer.status, code(answer)) == (400, "bad_rn")
 
@@ -290,7 +290,9 @@ def test_what_is_no_resource_name_is_refused(talk: Talk, rn: str) -> None:
         ("a.md", "b.md"),
     ],
 )
-def test_a_name_of_another_place_is_answered_like_one_of_nothing(talk: Talk, old: str, new: str) -> None:
+def test_a_name_of_another_conversation_is_answered_like_a_missing_one(
+    talk: Talk, old: str, new: str
+) -> None:
     (row,) = talk.caller.get(f"{URL}/files")["items"]
     other = row["rn"].replace(old, new)
     answer = talk.caller.ask("POST", "/resources/by-rn", {"rn": other})
@@ -301,7 +303,7 @@ def test_a_name_of_another_place_is_answered_like_one_of_nothing(talk: Talk, old
 
 
 @pytest.mark.parametrize("who", [{"user": "eve"}, {"tenant": "umbrella"}, {"project": "sales"}])
-def test_a_name_of_the_owners_leads_nobody_else_anywhere(talk: Talk, who: dict[str, str]) -> None:
+def test_a_resource_name_is_useless_to_other_users(talk: Talk, who: dict[str, str]) -> None:
     (row,) = talk.caller.get(f"{URL}/files")["items"]
     stranger = Caller(talk.ports, **who)
     own = row["rn"]
@@ -333,7 +335,7 @@ def test_the_address_of_a_file_leads_to_a_new_link_each_time(talk: Talk) -> None
             assert (len(data), form.disposition.partition(";")[0]) == (row["size_bytes"], how)
 
 
-def test_the_address_of_a_file_that_came_later_has_its_event(talk: Talk) -> None:
+def test_the_address_of_a_later_file_has_its_event(talk: Talk) -> None:
     talk.conversation.send(id="m2")
     talk.conversation.send(id="m3", attachments=(SENT,))
     talk.conversation.run()
@@ -361,7 +363,7 @@ def test_the_address_of_a_file_that_came_later_has_its_event(talk: Talk) -> None
         ("exec/", "attachment/"),
     ],
 )
-def test_another_address_leads_nowhere(talk: Talk, old: str, new: str) -> None:
+def test_an_unknown_address_is_not_found(talk: Talk, old: str, new: str) -> None:
     (row,) = talk.caller.get(f"{URL}/files")["items"]
     uri = by_name(talk, row["rn"])["metadata"]["uri"]
     assert old in uri

@@ -95,13 +95,13 @@ def test_a_method_returns_what_its_endpoint_answered(router: Recorded, endpoint:
         assert json.loads(msgspec.json.encode(got)) == json.loads(sent.body)
 
 
-def test_no_endpoint_is_without_a_method_of_its_own_name() -> None:
+def test_every_endpoint_has_a_method_of_its_name() -> None:
     called = [endpoint.run.__name__ for endpoint in ENDPOINTS]
     assert len(set(called)) == len(called)
     assert {one for one in vars(HttpApi) if not one.startswith("_")} == set(called)
 
 
-def test_a_refusal_is_an_error_with_its_status_its_code_and_its_words(api: HttpApi) -> None:
+def test_a_refusal_is_an_error_with_status_code_and_detail(api: HttpApi) -> None:
     with pytest.raises(ApiError) as error:
         api.read_conversation("nobody-has-said-anything-here")
     refused = error.value
@@ -116,7 +116,7 @@ def test_the_gateways_own_refusal_of_a_token_is_unauthorized(api: HttpApi) -> No
 
 
 @pytest.mark.parametrize("suffix", ["/timeline", "?q=x", "/..", "/"])
-def test_a_name_that_is_no_part_of_a_path_reaches_no_other_endpoint(
+def test_an_invalid_path_segment_reaches_no_other_endpoint(
     api: HttpApi, router: Recorded, suffix: str
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -133,7 +133,7 @@ def test_the_same_key_again_finds_the_same_upload(api: HttpApi) -> None:
     assert first == again
 
 
-def test_an_api_that_is_not_there_is_unreachable() -> None:
+def test_an_absent_api_is_unreachable() -> None:
     client = HttpApi("http://127.0.0.1:9", lambda: TOKEN)
     with pytest.raises(DependencyError) as error:
         client.list_all()

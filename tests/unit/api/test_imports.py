@@ -38,7 +38,7 @@ def untouched(caller: Caller) -> bool:
     return log.tail(MOVED, consistent=True) is None and caller.get("/v1/conversations")["items"] == []
 
 
-def test_documents_may_come_as_they_are_or_packed(caller: Caller) -> None:
+def test_documents_may_be_plain_or_packed(caller: Caller) -> None:
     as_they_are = read(post(caller, {"documents": [DOCUMENT]}))
     assert (as_they_are["state"], as_they_are["turns"], as_they_are["report"]["origin"]) == (
         "whole",
@@ -70,7 +70,7 @@ def test_documents_may_come_as_they_are_or_packed(caller: Caller) -> None:
         ({"documents": [DOCUMENT], "uploads": [f"up_{0:032x}"] * 501}, 413, "import_too_many_files"),
     ],
 )
-def test_what_it_does_not_take_is_told_with_a_code_and_leaves_nothing(
+def test_an_invalid_import_gets_a_code_and_writes_nothing(
     caller: Caller, body: dict[str, Any], status: int, code: str
 ) -> None:
     answer = post(caller, body)
@@ -78,7 +78,9 @@ def test_what_it_does_not_take_is_told_with_a_code_and_leaves_nothing(
     assert untouched(caller)
 
 
-def test_a_body_has_a_bound_and_so_has_what_is_in_it(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_body_and_its_unpacked_content_are_bounded(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bomb = b'["' + b" " * (imports.UNPACKED_BYTES + 1) + b'"]'
     answer = post(caller, packed(bomb))
     assert (answer.status, answer.code) == (413, "import_too_large")
@@ -89,13 +91,13 @@ def test_a_body_has_a_bound_and_so_has_what_is_in_it(caller: Caller, monkeypatch
     assert untouched(caller)
 
 
-def test_a_cut_off_archive_is_none(caller: Caller) -> None:
+def test_a_truncated_archive_is_refused(caller: Caller) -> None:
     whole = gzip.compress(msgspec.json.encode([DOCUMENT]))
     answer = post(caller, {"packed": b64encode(whole[: len(whole) // 2]).decode()})
     assert (answer.status, answer.code) == (400, "import_not_packed")
 
 
-def test_an_import_of_more_than_a_request_has_time_for_asks_for_the_same_again(
+def test_an_import_longer_than_a_request_is_unfinished_and_resent(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(imports, "PASS_S", 0.0)

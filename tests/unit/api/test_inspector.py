@@ -77,7 +77,7 @@ def test_the_request_of_a_round_is_equal_in_bytes_and_hides_the_system_part(insp
     assert shown == "".join(part.text for part in asked.content)  # type: ignore[union-attr]  # it has no files
 
 
-def test_the_difference_of_two_rounds_is_what_came_between_them(inspected: Inspected) -> None:
+def test_the_diff_of_two_rounds_shows_what_was_added_between_them(inspected: Inspected) -> None:
     status, body = inspected.ask("requests/2/diff?to=4")
     assert status == 200
     assert [run["op"] for run in body["runs"]] == ["same", "added", "changed"]
@@ -120,11 +120,11 @@ def test_an_owner_who_is_an_admin_sees_the_system_part(inspect: Inspect, role: s
     assert inspected.ask("log", role=role)[0] == inspected.ask("decisions/2", role=role)[0] == 200
 
 
-def test_where_nobody_inspects_an_admin_does_not_either() -> None:
+def test_a_stage_without_inspection_refuses_admins_too() -> None:
     assert Inspected("none").ask("log", role="tenant_admin")[1]["code"] == "not_inspectable"
 
 
-def test_receipts_and_the_export_are_the_owners_even_where_nobody_inspects() -> None:
+def test_owners_read_receipts_and_exports_without_inspection() -> None:
     inspected = Inspected("none")
     assert inspected.ask("receipts")[1]["turns"][0]["rounds"]
     first, *_ = inspected.ask("export")[1]["documents"]
@@ -133,7 +133,7 @@ def test_receipts_and_the_export_are_the_owners_even_where_nobody_inspects() -> 
 
 @pytest.mark.parametrize("inspect", ["admin", "none"])
 @pytest.mark.parametrize("what", ["requests/2", "requests/2/diff?to=4", "decisions/2", "log"])
-def test_requests_replies_and_the_log_are_for_those_whom_the_stage_lets(what: str, inspect: Inspect) -> None:
+def test_requests_replies_and_the_log_need_the_right_to_inspect(what: str, inspect: Inspect) -> None:
     status, body = Inspected(inspect).ask(what)
     assert (status, body["code"]) == (403, "not_inspectable")
 
@@ -144,7 +144,7 @@ def test_requests_replies_and_the_log_are_for_those_whom_the_stage_lets(what: st
     [{"user": "eve"}, {"tenant": "other"}, {"project": "other"}, {"user": "eve", "role": "tenant_admin"}],
 )
 @pytest.mark.parametrize("inspect", ["owner", "none"])
-def test_a_stranger_finds_what_there_would_be_without_the_conversation(
+def test_a_stranger_gets_the_answer_of_a_missing_conversation(
     what: str, who: dict[str, str], inspect: Inspect
 ) -> None:
     inspected = Inspected(inspect)
@@ -164,12 +164,12 @@ def test_a_batch_that_decides_no_round_is_not_found(inspected: Inspected, what: 
 @pytest.mark.parametrize(
     "what", ["log?after=-1", "log?limit=0", "log?limit=1000", "log?x=1", "blocks", "requests/2/diff"]
 )
-def test_a_query_that_is_not_valid_is_refused(inspected: Inspected, what: str) -> None:
+def test_an_invalid_inspector_query_is_refused(inspected: Inspected, what: str) -> None:
     status, body = inspected.ask(what)
     assert (status, body["code"]) == (400, "bad_message")
 
 
-def test_receipts_have_a_call_that_was_noted_and_that_no_batch_has() -> None:
+def test_receipts_include_a_noted_call_that_is_in_no_batch() -> None:
     inspected = Inspected()
     before = inspected.ask("receipts")[1]
     late = ModelCall(role="test.late", model="memory", usage=Usage(input_tokens=7), id="late")

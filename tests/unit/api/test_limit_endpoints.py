@@ -40,7 +40,7 @@ class Talk:
         return {one["scope"]: one for one in self.caller(role, user).get("/v1/limits")["scopes"]}
 
 
-def test_everybody_reads_who_they_are_what_holds_and_when_it_ends() -> None:
+def test_every_user_reads_their_identity_limits_and_resets() -> None:
     talk = Talk(limits=ScopeLimits(user=Limits(tokens_day=10**6)))
     answer = talk.caller().get("/v1/limits")
     assert {name: answer[name] for name in ("tenant", "project", "user", "role")} == {
@@ -59,7 +59,7 @@ def test_everybody_reads_who_they_are_what_holds_and_when_it_ends() -> None:
     )
 
 
-def test_of_a_project_a_user_sees_what_is_used_of_its_limits_and_nothing_else() -> None:
+def test_a_user_sees_only_the_usage_of_a_projects_set_limits() -> None:
     talk = Talk()
     assert "tokens_day" not in talk.own(user="bob")["project"]["used"]
     assert talk.own("project_admin", "bob")["project"]["used"]["tokens_day"] == 1000
@@ -69,7 +69,7 @@ def test_of_a_project_a_user_sees_what_is_used_of_its_limits_and_nothing_else() 
     assert (used["tokens_month"], "tokens_day" in used, "usd_month" in used) == (1000, False, False)
 
 
-def test_what_is_set_holds_in_place_of_the_default_and_null_leaves_it_again() -> None:
+def test_a_set_limit_replaces_the_default_until_it_is_null() -> None:
     talk = Talk(limits=ScopeLimits(user=Limits(turns_at_once=3, usd_day=1.5)))
     set_ = talk.put(ADA, usd_day=9, stopped="unpaid")
     assert set_["limits"] == {"turns_at_once": 3, "usd_day": 9.0, "stopped": "unpaid"}
@@ -82,14 +82,14 @@ def test_what_is_set_holds_in_place_of_the_default_and_null_leaves_it_again() ->
     )
 
 
-def test_turns_at_once_are_counted_where_they_are_limited() -> None:
+def test_concurrent_turns_are_counted_if_they_are_limited() -> None:
     talk = Talk()
     talk.put(ADA, turns_at_once=2)
     talk.conversation.send("again", id="m2")
     assert talk.own()["user"]["used"]["turns"] == 1
 
 
-def test_a_change_of_what_another_has_changed_meanwhile_is_refused() -> None:
+def test_a_write_over_a_concurrent_change_of_limits_is_refused() -> None:
     talk = Talk()
     seen = talk.put(PROJECT, usd_day=1)["version"]
     talk.put(PROJECT, usd_day=2, version=seen)
@@ -116,21 +116,21 @@ def test_a_change_of_what_another_has_changed_meanwhile_is_refused() -> None:
         [],
     ],
 )
-def test_what_is_no_limit_is_refused_and_sets_nothing(body: Any) -> None:
+def test_an_invalid_limit_is_refused_and_sets_nothing(body: Any) -> None:
     talk = Talk()
     answer = talk.caller("tenant_admin").ask("PUT", TENANT, body)
     assert (answer.status, answer.code) == (400, "bad_message")
     assert talk.caller("tenant_admin").get(TENANT)["version"] == 0
 
 
-def test_a_user_may_be_called_anything_that_a_token_may_say() -> None:
+def test_a_user_name_may_be_any_name_of_a_token() -> None:
     talk = Talk()
     path = "/v1/tenants/acme/projects/support/users/auth0|a/b%20c/limits"
     talk.put(path, "project_admin", tokens_day=7)
     assert talk.own(user="auth0|a/b c")["user"]["limits"]["tokens_day"] == 7
 
 
-def test_the_log_says_who_set_what_of_whom_and_no_text(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_names_the_setter_account_and_limits_without_text(caplog: pytest.LogCaptureFixture) -> None:
     talk = Talk()
     with caplog.at_level(logging.INFO, logger="stepline"):
         talk.put(ADA, usd_day=2, stopped="a word about ada")
@@ -141,7 +141,7 @@ def test_the_log_says_who_set_what_of_whom_and_no_text(caplog: pytest.LogCapture
     assert "a word" not in str(vars(line))
 
 
-def test_a_user_who_is_stopped_is_told_so_and_others_work_on() -> None:
+def test_a_stopped_user_gets_the_reason_and_others_continue() -> None:
     talk = Talk()
     talk.put(ADA, stopped="unpaid")
     assert talk.own()["user"]["limits"]["stopped"] == "unpaid"

@@ -73,7 +73,7 @@ def texts(page: Any) -> list[str]:
     return ["".join(piece["text"] for piece in item["excerpt"]) for item in page["items"]]
 
 
-def test_what_was_said_is_found_with_its_place_and_its_words_marked(
+def test_a_search_finds_a_text_with_its_path_and_marked_words(
     conversation: Conversation, caller: Caller
 ) -> None:
     page = caller.get("/v1/search", q="ELEPHANT blue")
@@ -91,7 +91,7 @@ def test_what_was_said_is_found_with_its_place_and_its_words_marked(
     assert (page["next"], page["behind"]) == ("", False)
 
 
-def test_a_kind_a_conversation_and_a_time_narrow_what_is_found(
+def test_a_search_is_filtered_by_kind_conversation_and_time(
     conversation: Conversation, caller: Caller
 ) -> None:
     def found(**query: str) -> list[str]:
@@ -110,13 +110,13 @@ def test_a_kind_a_conversation_and_a_time_narrow_what_is_found(
     assert found(before=second) == [blue, asked]
 
 
-def test_another_users_conversations_are_in_no_answer(conversation: Conversation) -> None:
+def test_a_search_never_finds_other_users_conversations(conversation: Conversation) -> None:
     for other in ({"user": "eve"}, {"tenant": "umbrella"}, {"project": "sales"}):
         stranger = Caller(conversation.ports, **other)
         assert stranger.get("/v1/search", q="elephant")["items"] == []
 
 
-def test_pages_are_those_of_one_ranking_and_what_is_said_meanwhile_moves_nothing(
+def test_pages_share_one_ranking_that_new_messages_do_not_shift(
     conversation: Conversation,
 ) -> None:
     index = Answering(conversation.clock.now().isoformat(), 5)
@@ -149,7 +149,7 @@ def test_a_cursor_belongs_to_its_user(conversation: Conversation) -> None:
 
 
 @pytest.mark.parametrize("after", ["x", "e30", "bnVsbA", "WyIiLDAsIiJd", "ä"])
-def test_what_is_no_cursor_is_refused(caller: Caller, after: str) -> None:
+def test_an_invalid_search_cursor_is_refused(caller: Caller, after: str) -> None:
     assert caller.ask("GET", "/v1/search", None, q="a", after=after).code == "bad_cursor"
 
 
@@ -170,7 +170,7 @@ def test_a_bad_query_is_refused_by_its_code(caller: Caller, query: dict[str, str
     assert (answer.status, answer.code) == (400, code)
 
 
-def test_an_index_that_does_not_answer_is_a_dependency_that_failed(conversation: Conversation) -> None:
+def test_an_unavailable_index_is_a_failed_dependency(conversation: Conversation) -> None:
     class Away(Answering):
         def search(self, query: MemoryQuery) -> MemoryHits:
             raise DependencyError("away")
@@ -208,7 +208,7 @@ def test_recency_counts_as_much_as_its_weight_says(caller: Caller) -> None:
     assert len(set(scores)) == 1
 
 
-def test_weights_that_the_index_does_not_take_and_turns_that_it_missed_are_told(
+def test_unsupported_weights_and_missed_turns_are_warnings(
     conversation: Conversation,
 ) -> None:
     caller = over(conversation, Answering(conversation.clock.now().isoformat(), 1, stale=True))
@@ -217,12 +217,12 @@ def test_weights_that_the_index_does_not_take_and_turns_that_it_missed_are_told(
     assert caller.get("/v1/search", q="row")["behind"]
 
 
-def test_a_search_of_one_conversation_names_it(caller: Caller) -> None:
+def test_a_search_of_one_conversation_needs_its_id(caller: Caller) -> None:
     answer = caller.ask("POST", PROJECT, {"query": "a", "scope": "conversation"})
     assert (answer.status, answer.code) == (400, "bad_conversation")
 
 
-def test_no_markup_comes_of_what_was_said(conversation: Conversation) -> None:
+def test_a_search_result_contains_no_markup(conversation: Conversation) -> None:
     pieces = mark_words("<b>cat</b> & cats, CAT_1", "cat b <mark>")
     assert [(piece.text, piece.hit) for piece in pieces] == [
         ("<", False),

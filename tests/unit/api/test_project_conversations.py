@@ -24,7 +24,7 @@ def talked(turns: int = 1) -> tuple[Conversation, Caller]:
     return conversation, Caller(conversation.ports)
 
 
-def test_the_list_says_when_and_by_what_name() -> None:
+def test_the_list_shows_times_and_titles() -> None:
     conversation, caller = talked()
     batches = conversation.batches()
     row = {
@@ -37,7 +37,7 @@ def test_the_list_says_when_and_by_what_name() -> None:
     assert caller.get(PROJECT, include_titles="false")["items"] == [{**row, "title": ""}]
 
 
-def test_the_list_ends_where_the_time_asked_for_begins() -> None:
+def test_the_list_ends_at_the_requested_time() -> None:
     conversation, caller = talked()
     at = conversation.batches()[-1].at
     assert len(caller.get(PROJECT, started_after=at)["items"]) == 1
@@ -48,7 +48,7 @@ def test_the_list_ends_where_the_time_asked_for_begins() -> None:
         assert caller.ask("GET", PROJECT, started_after=bad).code == "bad_message"
 
 
-def test_a_conversation_says_how_it_stands() -> None:
+def test_a_conversation_reports_its_state() -> None:
     conversation, caller = talked()
     (turn,) = conversation.timeline().turns
     status = caller.get(f"{URL}/status")
@@ -92,7 +92,7 @@ def test_a_message_that_waited_for_its_turn_belongs_to_that_turn() -> None:
     ]
 
 
-def test_more_text_than_one_answer_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_larger_than_one_answer_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     _, caller = talked()
     monkeypatch.setattr(project_conversations, "TEXT_MAX_CHARS", 5)
     assert caller.ask("POST", f"{URL}/fetch", {}).code == "limit_exceeded"

@@ -83,7 +83,7 @@ def test_names_in_a_path_are_decoded_once_and_hold_no_slash() -> None:
     assert ask("GET", "/v1/things/").code == "not_found"
 
 
-def test_the_last_name_may_stand_for_the_rest_of_a_path() -> None:
+def test_the_last_name_may_match_the_rest_of_a_path() -> None:
     answer = ask("GET", "/v1/files/a/b.txt")
     assert (answer.status, answer.headers["Location"]) == (302, "https://files.example/a/b.txt")
 
@@ -98,13 +98,13 @@ def test_the_last_name_may_stand_for_the_rest_of_a_path() -> None:
         ("of/raw/raw", "of/raw"),
     ],
 )
-def test_a_name_within_a_path_may_stand_for_several_of_its_parts(path: str, rest: str) -> None:
+def test_a_name_within_a_path_may_match_several_parts(path: str, rest: str) -> None:
     answer = ask("GET", f"/v1/x/of/{path}")
     assert (answer.status, answer.headers["Location"]) == (302, f"https://files.example/{rest}")
 
 
 @pytest.mark.parametrize("path", ["/v1/x/of/raw", "/v1/x/of//raw", "/v1/x/of/", "/v1/x/of/a/", "/v1/x/raw"])
-def test_a_name_stands_for_one_part_at_least(path: str) -> None:
+def test_a_name_matches_at_least_one_part(path: str) -> None:
     assert ask("GET", path).code == "not_found"
 
 
@@ -113,7 +113,7 @@ def test_a_query_is_read_from_texts() -> None:
 
 
 @pytest.mark.parametrize("query", [{"limit": "seven"}, {"limit": "1", "more": "2"}])
-def test_a_query_that_is_not_valid_is_refused(query: dict[str, str]) -> None:
+def test_an_invalid_query_is_refused(query: dict[str, str]) -> None:
     assert ask("GET", "/v1/things/a", query=query).code == "bad_message"
 
 
@@ -129,7 +129,7 @@ def test_a_query_that_is_not_valid_is_refused(query: dict[str, str]) -> None:
         ({}, b"{}", "media_type"),
     ],
 )
-def test_a_body_that_is_not_valid_is_refused(headers: dict[str, str], body: bytes, code: str) -> None:
+def test_an_invalid_body_is_refused(headers: dict[str, str], body: bytes, code: str) -> None:
     assert ask("PATCH", "/v1/things/a", headers=headers, body=body).code == code
 
 
@@ -139,11 +139,11 @@ def test_an_idempotency_key_is_short_and_printable(key: str) -> None:
     assert json.loads(ask("GET", "/v1/things/a", headers={"idempotency-key": "k"}).body)["key"] == "k"
 
 
-def test_an_answer_that_no_function_could_give_is_refused() -> None:
+def test_an_answer_larger_than_a_function_allows_is_refused() -> None:
     assert ask("GET", "/v1/things/long").code == "answer_too_large"
 
 
-def test_without_an_answer_there_is_no_content() -> None:
+def test_an_empty_answer_has_no_content() -> None:
     assert (rename_to("b").status, rename_to("b").body) == (HTTPStatus.NO_CONTENT, b"")
 
 
@@ -166,12 +166,12 @@ def test_a_refusal_is_problem_details_with_a_stable_code(
     assert answer.headers.get("Retry-After") == ("7" if title == "often" else None)
 
 
-def test_a_failure_of_ours_passes_to_the_edge() -> None:
+def test_an_internal_failure_propagates_to_the_edge() -> None:
     with pytest.raises(ContextLimit):
         rename_to("broken")
 
 
-def test_every_endpoint_has_a_name_of_its_own_and_a_sentence() -> None:
+def test_every_endpoint_has_a_unique_name_and_a_summary() -> None:
     names = [endpoint.run.__name__ for endpoint in ENDPOINTS]
     assert len(set(names)) == len(names)
     assert all(endpoint.run.__doc__ for endpoint in ENDPOINTS)

@@ -91,7 +91,7 @@ def test_a_key_is_for_one_file_as_long_as_its_slot(client: Client) -> None:
     [{"user": "eve"}, {"tenant": "elsewhere"}, {"project": "elsewhere"}],
     ids=["user", "tenant", "project"],
 )
-def test_another_users_upload_is_not_there(client: Client, who: dict[str, str]) -> None:
+def test_another_users_upload_is_not_found(client: Client, who: dict[str, str]) -> None:
     upload = client.ask("POST", UPLOADS, FILE)[1]["upload"]
     missing = client.ask("GET", f"{UPLOADS}/up_{'0' * 32}")
     assert missing[0] == 404

@@ -40,7 +40,7 @@ def begin(talk: Conversation, name: str, user: str) -> None:
     admit(talk.ports, lane, Arrival(message_id=f"m-{name}", user=user, text=f"secret of {user}"))
 
 
-def test_it_has_every_turn_with_its_memory_its_feedback_and_its_files(talk):
+def test_an_export_has_every_turn_with_memory_feedback_and_files(talk):
     ada = Caller(talk.ports)
     turn = talk.timeline().turns[0]
     ada.ask("PUT", f"/v1/conversations/{LANE.conversation}/turns/{turn}/feedback", {"reaction": "ok"})
@@ -55,7 +55,7 @@ def test_it_has_every_turn_with_its_memory_its_feedback_and_its_files(talk):
     assert (last["conversation"], last["next"]) == (None, "")
 
 
-def test_a_page_ends_behind_a_turn_and_the_next_one_goes_on(talk, monkeypatch):
+def test_an_export_page_ends_after_a_turn_and_the_next_continues(talk, monkeypatch):
     monkeypatch.setattr(user_export, "TURNS_AT_ONCE", 1)
     found = pages(Caller(talk.ports))
     turns = [
@@ -68,7 +68,7 @@ def test_a_page_ends_behind_a_turn_and_the_next_one_goes_on(talk, monkeypatch):
     assert len(found) == 4
 
 
-def test_it_has_all_conversations_of_the_user_and_of_nobody_else(talk):
+def test_an_export_has_all_conversations_of_one_user_only(talk):
     for name, user in (("b-1", "bob"), ("a-2", "ada"), ("a-3", "ada")):
         talk.clock.pause(1)
         begin(talk, name, user)
@@ -79,7 +79,7 @@ def test_it_has_all_conversations_of_the_user_and_of_nobody_else(talk):
     assert pages(Caller(talk.ports, user="eve"))[0]["conversation"] is None
 
 
-def test_a_conversation_that_is_deleted_meanwhile_is_left_out(talk, monkeypatch):
+def test_an_export_leaves_out_a_conversation_deleted_meanwhile(talk, monkeypatch):
     monkeypatch.setattr(user_export, "TURNS_AT_ONCE", 1)
     talk.clock.pause(1)
     begin(talk, "a-2", "ada")
@@ -91,7 +91,7 @@ def test_a_conversation_that_is_deleted_meanwhile_is_left_out(talk, monkeypatch)
     assert ada.get("/v1/me/export", after=page["next"])["conversation"] is None
 
 
-def test_a_cursor_of_another_user_or_list_is_none(talk):
+def test_an_export_refuses_a_cursor_of_another_user_or_list(talk):
     cursor = Caller(talk.ports).get("/v1/me/export")["next"]
     for caller in (Caller(talk.ports, user="bob"), Caller(talk.ports, project="other")):
         answer = caller.ask("GET", "/v1/me/export", after=cursor)

@@ -56,7 +56,7 @@ def answered_workflow():
     return answered_workflow
 
 
-def test_what_the_model_reads_is_rendered_with_what_was_asked_for(answered_workflow):
+def test_the_models_context_is_rendered_with_the_given_options(answered_workflow):
     whole = answered_workflow.text()
     assert "How does it work?" in whole
     assert whole.index("It is kept [[S:1]].") < whole.index("[SOURCES POOL]") < whole.index("╔══ ANNOUNCE")
@@ -66,7 +66,7 @@ def test_what_the_model_reads_is_rendered_with_what_was_asked_for(answered_workf
     assert "ANNOUNCE" not in bare
 
 
-def test_the_next_request_begins_with_what_was_rendered(answered_workflow):
+def test_the_next_request_begins_with_the_rendered_parts(answered_workflow):
     rendered = answered_workflow.text(include_sources=False, include_announce=False)
     answered_workflow.say("And then?")
     sent = text_of(answered_workflow.model.requests[-1])
@@ -101,13 +101,13 @@ def test_an_empty_conversation_renders_and_exports_nothing():
     assert answered_workflow.browser.sources_pool == {}
 
 
-def test_the_pool_is_there_once_the_timeline_is_loaded(answered_workflow):
+def test_the_pool_is_available_once_the_timeline_is_loaded(answered_workflow):
     timeline = asyncio.run(answered_workflow.browser.load_timeline())
     assert answered_workflow.browser.sources_pool == timeline.sources
     assert timeline.sources[1].title
 
 
-def test_exports_lie_in_the_store_under_what_they_say(answered_workflow):
+def test_exports_are_stored_under_their_content(answered_workflow):
     put = asyncio.run(answered_workflow.browser.persist_timeline())
     assert set(put) == {"artifact:conv.timeline.v1", "artifact:conv:sources_pool", "artifact:turn.log"}
     for kind, body in put.items():
@@ -134,7 +134,7 @@ def test_one_path_and_a_list_of_paths_are_fetched_whole():
     assert answered_workflow.fetch(f"tc:{turn}.{call}.call")["ret"]["payload"]["tool_id"] == "react.write"
 
 
-def test_bytes_that_are_no_text_come_in_base64():
+def test_bytes_that_are_not_text_are_base64():
     class Knowing(WORKFLOW):
         knowledge_read_fn = staticmethod({"ks:a.png": {"base64": base64.b64encode(b"\x89PNG").decode()}}.get)
 
@@ -163,7 +163,7 @@ def test_bytes_that_are_no_text_come_in_base64():
         ("ks:a.md", "not_found"),
     ],
 )
-def test_what_cannot_be_fetched_says_why(answered_workflow, ref, code):
+def test_a_failed_fetch_has_an_error_code(answered_workflow, ref, code):
     fetched = answered_workflow.fetch(ref)
     assert (fetched["path"], fetched["err"]["code"]) == (ref, code)
     assert fetched["err"]["message"]
@@ -193,7 +193,7 @@ def remembered(answered_workflow):
     return next(row.path for row in rows if row.kind == "answer")
 
 
-def test_a_bundle_searches_what_was_said_and_fetches_it(answered_workflow):
+def test_a_bundle_searches_earlier_turns_and_fetches_them(answered_workflow):
     path = remembered(answered_workflow)
     search = answered_workflow.workflow.ctx_client.search
     found = asyncio.run(search("how is it kept", kind="assistant", limit=5))
@@ -207,7 +207,7 @@ def test_a_bundle_searches_what_was_said_and_fetches_it(answered_workflow):
     assert asyncio.run(search("how", kind=["attachment", "notes"]))["items"] == []
 
 
-def test_a_bundle_hears_what_it_cannot_search_for(answered_workflow):
+def test_an_invalid_search_of_a_bundle_is_an_error(answered_workflow):
     with pytest.raises(InputError) as refused:
         asyncio.run(answered_workflow.workflow.ctx_client.search("how", kind="answers"))
     assert refused.value.reason == "bad_kind"
@@ -241,7 +241,7 @@ def test_an_announcement_replaces_the_one_before_and_forges_no_structure(answere
 
 
 @pytest.mark.parametrize("block", [{"text": 7}, {"text": "x", "colour": "red"}, {"text": "x", "meta": []}])
-def test_what_is_no_block_is_refused(block):
+def test_an_invalid_block_is_refused(block):
     with pytest.raises(InputError) as caught:
         read_blocks([block])
     assert caught.value.reason == "bad_block"
@@ -257,7 +257,7 @@ def test_a_bundle_writes_at_its_own_paths_of_the_turn_only(path):
     assert caught.value.reason == "bad_block"
 
 
-def test_a_block_without_a_path_is_named_by_what_it_says():
+def test_a_block_without_a_path_is_named_by_its_content():
     one, two, again, file = place_blocks(
         [
             Produced(text="x"),

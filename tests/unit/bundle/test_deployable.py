@@ -51,7 +51,7 @@ class Bound(BaseWorkflow):
 
 
 @pytest.mark.parametrize("workflow", [BaseWorkflow, WORKFLOW, Fine])
-def test_what_functions_run_is_no_problem(workflow):
+def test_parts_that_deployed_functions_run_are_accepted(workflow):
     assert check_deployable(workflow) == []
 
 
@@ -66,7 +66,7 @@ def test_each_part_is_named_with_the_way_to_write_it():
     ]
 
 
-def test_a_bundle_that_functions_would_leave_a_part_of_out_is_refused(monkeypatch):
+def test_a_bundle_with_a_part_that_functions_would_skip_is_refused(monkeypatch):
     module = ModuleType("half_deployable")
     module.WORKFLOW = Own
     monkeypatch.setitem(sys.modules, "half_deployable", module)

@@ -57,7 +57,7 @@ def test_a_tool_reads_settings_by_path():
 @pytest.mark.parametrize(
     "path", ["gone", "ai.gone", "ai.react.max_iterations.gone", "empty", "b:gone", "db.password"]
 )
-def test_what_is_not_there_is_the_default(path):
+def test_a_missing_path_has_the_default(path):
     assert parse_descriptors(TEXTS).get_plain(path, "default") == "default"
 
 
@@ -68,14 +68,14 @@ def test_a_tool_reads_secrets_by_path():
 
 
 @pytest.mark.parametrize("path", ["gone", "db", "db.password.x", "b:gone", "b:db.password", "crm.token", ""])
-def test_a_secret_that_is_not_there_is_an_error_for_the_tool(path):
+def test_a_missing_secret_is_an_error_for_the_tool(path):
     with pytest.raises(ToolError) as caught:
         parse_descriptors(TEXTS).get_secret(path)
     assert caught.value.reason == "secret_missing"
     assert SECRET not in str(caught.value)
 
 
-def test_the_active_bundle_is_the_one_asked_for_or_the_default():
+def test_the_active_bundle_is_the_given_one_or_the_default():
     assert parse_descriptors(TEXTS).bundle_id == "reports"
     other = parse_descriptors(TEXTS, bundle_id="other")
     assert (other.get_plain("b:colour"), other.get_secret("b:crm.token")) == ("blue", f"{SECRET}-of-other")
@@ -91,7 +91,7 @@ def test_absent_descriptors_are_empty():
     assert (read.bundle_id, read.get_settings(), read.get_plain("a", 1)) == ("", {}, 1)
 
 
-def test_nothing_that_is_printed_shows_a_secret():
+def test_printed_descriptors_show_no_secret():
     read = parse_descriptors(TEXTS)
     assert SECRET not in f"{read!r} {read} {[read]}"
 
@@ -116,12 +116,12 @@ def test_nothing_that_is_printed_shows_a_secret():
         f"db: &db {{password: {SECRET}, again: [*db]}}",
     ],
 )
-def test_a_text_that_is_no_descriptor_is_refused_without_showing_it(text):
+def test_an_invalid_descriptor_is_refused_without_showing_it(text):
     message = refused(parse_descriptor, "secrets", text)
     assert message.startswith("secrets ")
 
 
-def test_a_key_that_stands_twice_is_named_by_its_line():
+def test_a_duplicate_key_is_reported_with_its_line():
     assert refused(parse_descriptor, "assembly", "a: 1\nb: 2\na: 3\n") == "assembly at line 3: duplicate key"
 
 
@@ -132,7 +132,7 @@ def test_a_default_may_be_merged_and_overridden():
 
 @pytest.mark.parametrize("value", ["0123", "no", "1.5", "[a, b]", "2026-11-22"])
 @pytest.mark.parametrize("name", ["secrets", "bundles.secrets"])
-def test_a_secret_that_yaml_takes_for_something_else_must_be_quoted(name, value):
+def test_a_secret_that_yaml_reads_as_another_type_must_be_quoted(name, value):
     """Otherwise 0123 would become 83, and the cause of the failed login would be invisible."""
     texts = {
         "secrets": f"db: {{password: {value}}}",
@@ -165,7 +165,7 @@ def test_a_descriptor_of_bundles_of_another_shape_is_refused(bundles):
     assert refused(parse_descriptors, texts, **options).startswith("bundles: ")
 
 
-def test_only_the_active_bundle_goes_elsewhere():
+def test_only_the_active_bundle_is_sent_to_a_remote_supervisor():
     scoped = scope_texts(TEXTS, "active_bundle", "reports")
     assert scoped.keys() == TEXTS.keys()
     assert {name: scoped[name] for name in ("assembly", "gateway", "secrets")} == {
@@ -175,17 +175,17 @@ def test_only_the_active_bundle_goes_elsewhere():
     assert "other" not in scoped["bundles"] + scoped["bundles.secrets"]
 
 
-def test_a_bundle_without_an_entry_takes_no_other_with_it():
+def test_a_bundle_without_an_entry_sends_no_other_bundle():
     scoped = scope_texts(TEXTS, "active_bundle", "unknown")
     assert parse_descriptor("bundles", scoped["bundles"])["bundles"]["items"] == []
     assert SECRET not in scoped["bundles.secrets"]
 
 
-def test_without_an_active_bundle_no_bundle_goes():
+def test_no_bundle_is_sent_without_an_active_one():
     assert scope_texts(TEXTS, "active_bundle", "").keys() == {"assembly", "gateway", "secrets"}
 
 
-def test_all_bundles_go_where_that_is_the_scope():
+def test_all_bundles_are_sent_with_the_full_scope():
     assert scope_texts(TEXTS, "all", "reports") == TEXTS
     assert scope_texts(TEXTS, "all", "") == TEXTS
 

@@ -60,7 +60,7 @@ def test_its_templates_are_small():
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=name_of)
-def test_nothing_is_left_to_fill_in_and_nothing_is_told_of_the_timeline(agent: Agent):
+def test_the_journal_prompt_has_no_placeholder_and_no_word_of_the_timeline(agent: Agent):
     text = text_of(agent)
     whole = text.instructions + text.wrapup
     assert not re.search(r"20\d\d-|\{[a-z_]+\}", whole)
@@ -86,7 +86,7 @@ def test_programs_tools_are_listed_where_the_agent_runs_programs():
     assert "exec_tools.execute_code_python" in with_programs.tools
 
 
-def test_the_limits_are_those_that_hold():
+def test_the_journal_prompt_states_the_current_limits():
     instructions = text_of(AGENTS[0]).instructions
     assert f"{CAPS.max_chars} characters" in instructions
     assert f"{DETAILS[0].preview_chars}" in instructions
@@ -97,7 +97,7 @@ def test_the_catalogue_of_skills_says_how_they_are_shown():
     assert "show_skills" in text_of(AGENTS[0]).catalogue.partition("[SKILL CATALOG]")[2]
 
 
-def test_a_packed_text_is_the_same_again_and_any_other_text_stands_as_it_is():
+def test_a_packed_text_is_unpacked_and_any_other_text_is_unchanged():
     (agent, *_) = AGENTS
     assert text_of(agent).pack() == agent.system
     assert JournalText.unpack("be brief") == JournalText(instructions="be brief", tools="", catalogue="")

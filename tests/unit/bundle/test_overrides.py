@@ -97,7 +97,7 @@ def each_place(rows):
 
 
 @pytest.mark.parametrize(("row", "at"), each_place(TWO))
-def test_the_first_place_that_says_so_decides(row, at):
+def test_the_first_source_with_a_value_decides(row, at):
     strong, weak = TWO[row]
     nulls = dict.fromkeys(range(at), None)
     weaker = dict.fromkeys(range(at + 1, len(PLACES[row])), weak)
@@ -107,7 +107,7 @@ def test_the_first_place_that_says_so_decides(row, at):
 @pytest.mark.parametrize("row", TWO)
 @pytest.mark.parametrize("assembly", [{}, {"ai": []}, {"ai": {"react": None}}])
 @pytest.mark.parametrize("props", [{}, {"react": "odd"}, {"config": {}, "react": {"context": "odd"}}])
-def test_where_no_place_says_so_the_setting_decides(row, props, assembly):
+def test_the_setting_decides_if_no_other_source_has_a_value(row, props, assembly):
     for setting in TWO[row]:
         assert row.resolve(props=props, assembly=assembly, setting=setting) == setting
 
@@ -122,7 +122,7 @@ def test_a_default_is_the_settings_own(row):
     ("row", "at", "odd"),
     [(row, at, odd) for row in ODD for at in range(len(PLACES[row])) for odd in ODD[row]],
 )
-def test_another_value_is_refused_by_its_place(row, at, odd):
+def test_an_invalid_value_is_refused_with_its_path(row, at, odd):
     with pytest.raises(InputError) as caught:
         resolve(row, {at: odd}, row.default)
     assert caught.value.reason == "bad_setting"
@@ -136,7 +136,7 @@ def test_a_cap_may_be_digits(row):
 
 @pytest.mark.parametrize(("row", "default"), CAPS.items())
 @pytest.mark.parametrize("none", [0, -1, "0"])
-def test_a_cap_that_is_not_positive_is_the_default_wherever_it_stands(row, default, none):
+def test_a_cap_that_is_not_positive_is_the_default_in_any_source(row, default, none):
     for at in range(len(PLACES[row])):
         assert resolve(row, {at: none}, 7) == default
     assert resolve(row, {}, int(none)) == default
@@ -158,24 +158,24 @@ def test_the_cap_of_actions_is_the_deployments_if_it_is_one(most, found):
     assert fanout(Settings.from_env(chosen)) == FanoutRule(mode="read_write_search", max_actions=found)
 
 
-def test_nothing_more_is_withheld_where_no_place_says_so():
+def test_no_further_event_is_withheld_by_default():
     assert resolve_outward(props={}, assembly={}).rules == ()
     assert resolve_outward(props={"events": {"withhold": []}}, assembly={"events": "odd"}).rules == ()
 
 
-def test_what_bundle_and_deployment_withhold_adds_up():
+def test_withheld_events_of_bundle_and_deployment_add_up():
     assert withheld({1: [USAGE]}) == {USAGE}
     assert withheld({2: [SUMMARY]}) == {SUMMARY}
     assert withheld({0: [PLAN], 1: [USAGE], 2: [SUMMARY]}) == {PLAN, USAGE, SUMMARY}
 
 
 @pytest.mark.parametrize("kind", sorted(FOLLOWED))
-def test_what_clients_follow_a_turn_by_cannot_be_withheld(kind):
+def test_events_by_which_clients_follow_a_turn_cannot_be_withheld(kind):
     with pytest.raises(InputError, match="follow a turn"):
         resolve(WITHHELD, {1: [kind]}, None)
 
 
-def test_what_the_settings_withhold_reaches_every_way_out():
+def test_withheld_events_of_the_settings_reach_the_outward_rules():
     chosen = {"STEPLINE_BUNDLE_PROPS": '{"events": {"withhold": ["accounting.usage"]}}'}
     (rule,) = in_memory(Settings.from_env(chosen)).ports.outward.rules
     assert rule.types == set(EVENT_ROUTES) - {USAGE}

@@ -59,13 +59,13 @@ def reason(run, *args):
 
 
 @pytest.mark.parametrize("name", ["no_such_bundle.tools", "bundles.default.nothing", ".tools", "a..b", "x y"])
-def test_a_module_that_is_not_there_is_named_by_a_code(name):
+def test_a_missing_module_is_reported_by_a_code(name):
     assert reason(load_tools, name) == "tools_module_not_found"
     assert reason(load_skills, name) == "skills_module_not_found"
     assert reason(load_workflow, name) == "bundle_not_found"
 
 
-def test_a_module_that_does_not_hold_what_it_should_is_named_by_a_code(module):
+def test_an_invalid_module_is_reported_by_a_code(module):
     name = module("half_a_bundle", TOOLS=["react.read"], SKILLS="greet", WORKFLOW=Parts)
     assert reason(load_tools, name) == "tools_module_invalid"
     assert reason(load_skills, name) == "skills_module_invalid"
@@ -73,7 +73,7 @@ def test_a_module_that_does_not_hold_what_it_should_is_named_by_a_code(module):
     assert reason(load_tools, module("empty_bundle")) == "tools_module_invalid"
 
 
-def test_what_a_module_itself_fails_on_is_not_taken_for_its_absence(tmp_path, monkeypatch):
+def test_an_error_within_a_module_is_not_reported_as_a_missing_module(tmp_path, monkeypatch):
     (tmp_path / "broken_tools.py").write_text("import no_such_dependency\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError) as caught:
@@ -164,7 +164,7 @@ class Knowing(WORKFLOW):
         return {"ks:docs/rollback.md": "# Rollback\n\nPush the tag before."}.get(path)
 
 
-def test_the_agent_searches_and_reads_what_its_bundle_knows():
+def test_the_agent_searches_and_reads_its_bundles_documents():
     search = called("react.search_knowledge", {"query": "rollback", "limit": 2})
     read = called("react.read", {"paths": ["ks:docs/rollback.md", "ks:docs/none.md"]})
     model, (found, shown) = talk(Knowing, search, read, answered("Push the tag before."))
@@ -190,7 +190,7 @@ class Rooted(WORKFLOW):
 
 
 @pytest.mark.parametrize("name", ["limit", "top_k", "max_hits"])
-def test_a_search_is_limited_by_any_of_its_names_and_takes_more_words_and_a_root(name):
+def test_a_search_accepts_each_name_of_its_limit_and_a_root(name):
     Rooted.asked.clear()
     params = {"query": "rollback", name: 2, "root": "ks:docs/", "keywords": ["tag", "push"]}
     _, (found,) = talk(Rooted, called("react.search_knowledge", params), answered("Found."))
@@ -202,7 +202,7 @@ def test_a_search_is_limited_by_any_of_its_names_and_takes_more_words_and_a_root
     ]
 
 
-def test_a_search_without_a_root_of_its_own_is_kept_to_one():
+def test_a_search_without_a_root_parameter_is_filtered_by_the_root():
     class Plain(WORKFLOW):
         @staticmethod
         def knowledge_space_fn(query, limit):
@@ -213,7 +213,7 @@ def test_a_search_without_a_root_of_its_own_is_kept_to_one():
     assert [row["path"] for row in json.loads(found.blocks[0].text)["results"]] == ["ks:docs/a.md"]
 
 
-def test_what_a_search_finds_is_cited_by_its_number():
+def test_a_found_document_is_cited_by_its_number():
     search = called("react.search_knowledge", {"query": "rollback", "root": "ks:docs"})
     app = in_memory(Settings.from_env({}), model=MemoryModelClient(search, answered("Push it. [[S:1]]")))
     asyncio.run(Rooted(InProcess(app), LANE, user="ada").process({"text": "How?"}))
@@ -223,7 +223,7 @@ def test_what_a_search_finds_is_cited_by_its_number():
     assert not closed.unresolved
 
 
-def test_a_root_that_is_no_path_is_told_to_the_model():
+def test_an_invalid_root_is_reported_to_the_model():
     _, (found,) = talk(
         Rooted, called("react.search_knowledge", {"query": "x", "root": "ks:../up"}), answered("It failed.")
     )
@@ -260,7 +260,7 @@ def test_functions_of_the_class_serve_deployed_functions_too():
         (None, None),
     ],
 )
-def test_a_document_may_come_in_several_forms(found, shelved):
+def test_a_document_may_have_several_forms(found, shelved):
     assert knowledge_shelf(lambda _: found)("ks:a") == shelved
 
 
@@ -271,7 +271,7 @@ def failing(*_):
 @pytest.mark.parametrize(
     "read", [failing, lambda _: 7, lambda _: {"error": "locked"}, lambda _: {"base64": "no base64"}]
 )
-def test_a_document_that_fails_is_told_to_the_model(read):
+def test_a_failed_document_is_reported_to_the_model(read):
     with pytest.raises(ToolError) as caught:
         knowledge_shelf(read)("ks:a")
     assert caught.value.reason == "knowledge_failed"
@@ -280,7 +280,7 @@ def test_a_document_that_fails_is_told_to_the_model(read):
 @pytest.mark.parametrize(
     "search", [failing, lambda *_: [{"title": "no path"}], lambda *_: [{"path": "ks:../x"}], lambda *_: 7]
 )
-def test_a_search_that_fails_is_told_to_the_model(search):
+def test_a_failed_search_is_reported_to_the_model(search):
     class Broken(WORKFLOW):
         knowledge_space_fn = staticmethod(search)
 

@@ -122,7 +122,7 @@ def test_a_template_is_small():
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=name_of)
-def test_the_prompt_is_a_function_of_its_arguments_and_nothing_is_left_to_fill_in(agent):
+def test_the_prompt_depends_only_on_its_arguments_and_has_no_placeholder(agent):
     again = build_agent(
         CAPS,
         parts=WORKFLOW.parts(),
@@ -136,7 +136,7 @@ def test_the_prompt_is_a_function_of_its_arguments_and_nothing_is_left_to_fill_i
     assert not re.search(r"20\d\d-|\{[a-z_]+\}", instructions)
 
 
-def test_a_round_of_one_action_is_told_so_and_nothing_of_several():
+def test_an_agent_with_one_action_a_round_reads_nothing_of_several():
     (one, several, by_name) = (agent.system for agent in AGENTS[:3])
     assert "# One action a round" in one
     assert "# Several actions" not in one
@@ -160,7 +160,7 @@ def test_a_round_of_one_action_is_told_so_and_nothing_of_several():
     assert "exec_tools.execute_code_python, rendering_tools.*. Every other tool" in AGENTS[5].system
 
 
-def test_an_agent_with_a_gate_is_told_its_stages_and_asked_for_no_title():
+def test_an_agent_with_a_gate_reads_its_stages_and_writes_no_title():
     staged, plain = AGENTS[-1].system, AGENTS[0].system
     assert "# One action a round, in stages" in staged
     assert "# Several actions" not in staged
@@ -175,21 +175,21 @@ def test_the_gates_instructions_show_the_shape_of_its_answer():
     assert [one.channel for one in read_channels(gate, CHANNELS).instances] == ["thinking", "output"]
 
 
-def test_citations_are_explained_to_whoever_can_search():
+def test_citations_are_explained_to_an_agent_that_can_search():
     specs = build_agent(CAPS, parts=WORKFLOW.parts()).registry.specs
     assert "[[S:3]]" in system_prompt(PromptFacts(tools=specs, caps=CAPS))
     without = [spec for spec in specs if not spec.tool_id.startswith("web_tools.")]
     assert "[[S:" not in system_prompt(PromptFacts(tools=without, caps=CAPS))
 
 
-def test_the_caps_are_told():
+def test_the_prompt_states_the_caps():
     caps = ReadCaps(max_chars=111, max_tokens=222, max_bytes=333)
     prompt = system_prompt(PromptFacts(tools=(), caps=caps))
     assert all(str(number) in prompt for number in (111, 222, 333))
 
 
 # What a request no longer says in every round: caps, and how to follow what was shortened.
-def test_the_model_can_follow_whatever_a_layout_shortens():
+def test_the_prompt_explains_everything_that_a_layout_shortens():
     prompt = system_prompt(PromptFacts(tools=(), caps=CAPS))
     heads = [
         "[WORKING SUMMARY]",
@@ -207,7 +207,7 @@ def test_the_model_can_follow_whatever_a_layout_shortens():
     assert f"{RESULT_PREVIEW_CHARS} characters" in prompt
 
 
-def test_what_the_model_must_know_is_said():
+def test_the_prompt_states_every_required_rule():
     prompt = system_prompt(PromptFacts(tools=(), caps=CAPS))
     words = [*(f"channel:{channel.name}" for channel in DECISION_CHANNELS), *list(STEP_MARKS.values())[:3]]
     words += [

@@ -38,7 +38,7 @@ def replayed(conversation: Conversation) -> list[bytes]:
     return inbox
 
 
-def test_what_a_rule_withholds_leaves_neither_live_nor_in_a_replay() -> None:
+def test_a_withheld_event_is_sent_neither_live_nor_in_a_replay() -> None:
     conversation, inbox = guarded(EVERYTHING_ELSE)
     conversation.send()
     conversation.run()
@@ -46,7 +46,7 @@ def test_what_a_rule_withholds_leaves_neither_live_nor_in_a_replay() -> None:
     assert event_types(replayed(conversation)) == ["chat.start", "chat.complete"]
 
 
-def test_a_batch_of_which_nothing_may_leave_is_no_hole() -> None:
+def test_a_fully_withheld_batch_leaves_no_gap() -> None:
     conversation, inbox = guarded(EVERYTHING_ELSE)
     conversation.send()
     conversation.run()
@@ -58,7 +58,7 @@ def test_a_batch_of_which_nothing_may_leave_is_no_hole() -> None:
         assert [effect.answer for effect in effects if isinstance(effect, TurnEnded)] == ["done"]
 
 
-def test_a_client_whose_every_event_is_withheld_still_knows_where_it_stands() -> None:
+def test_a_client_whose_events_are_all_withheld_knows_its_position() -> None:
     conversation, inbox = guarded(NOTHING)
     conversation.send()
     conversation.run()
@@ -76,7 +76,7 @@ class Broken:
         return True
 
 
-def test_a_rule_that_fails_withholds_what_it_failed_on_is_logged_and_counted(
+def test_a_failing_rule_withholds_its_event_and_is_logged_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     conversation, inbox = guarded(Broken())
@@ -91,7 +91,7 @@ def test_a_rule_that_fails_withholds_what_it_failed_on_is_logged_and_counted(
 
 
 # Undeliverable frames were dropped without a trace.
-def test_of_the_frames_that_get_lost_each_shows_itself_and_a_replay_brings_it_once() -> None:
+def test_every_lost_frame_is_detected_and_replayed_once() -> None:
     conversation, inbox = guarded()
     conversation.send()
     conversation.run()
@@ -110,7 +110,7 @@ def test_of_the_frames_that_get_lost_each_shows_itself_and_a_replay_brings_it_on
 
 
 # Errors in a listener's code were swallowed without a trace.
-def test_what_a_tool_fails_to_tell_is_logged_and_told_as_such(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_tool_event_is_logged_and_reported_as_such(caplog: pytest.LogCaptureFixture) -> None:
     def run(context: ToolContext) -> ToolOutput:
         context.emit("progress", {"percent": 50})
         context.emit("preview", {"frame": object()})
@@ -137,7 +137,7 @@ def test_what_a_tool_fails_to_tell_is_logged_and_told_as_such(caplog: pytest.Log
 # --- whole turns
 
 
-def test_an_answer_that_cites_what_a_search_found_ends_with_links_and_its_sources() -> None:
+def test_an_answer_with_citations_ends_with_links_and_sources() -> None:
     search = called("web_tools.web_search", {"queries": ["prompt caching"], "objective": "o"})
     conversation, inbox = guarded(
         script=(search, answered("So it is [[S:1]], not [[S:77]].", suggested_followups=["More?"]))
@@ -154,7 +154,7 @@ def test_an_answer_that_cites_what_a_search_found_ends_with_links_and_its_source
     assert conversation.entries(Closed)[0].answer == "So it is [[S:1]], not [[S:77]]."
 
 
-def test_of_several_actions_the_one_that_was_not_run_is_told_by_its_number_and_nothing_of_it() -> None:
+def test_an_action_that_was_not_run_is_reported_by_number_alone() -> None:
     read = called("react.read", {"paths": ["ar:plan.latest"]})
     file = {"path": "a.md", "channel": "canvas", "content": "SECRET", "kind": "file"}
     write = called("react.write", file).partition(end_tag("thinking"))[2]

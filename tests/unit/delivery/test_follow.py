@@ -105,13 +105,13 @@ def test_the_conversation_of_these_tests_has_a_batch_in_parts() -> None:
     assert max(frame.parts for frame in of(EventFrame, finished_conversation()[2])) > 2
 
 
-def test_who_has_nothing_gets_everything_from_the_log_and_a_sync() -> None:
+def test_a_new_client_gets_the_whole_log_and_a_sync() -> None:
     got = followed([None])
     assert durable(got) == everything()
     assert isinstance(frames(got)[-1], SyncFrame)
 
 
-def test_what_comes_live_is_passed_on_as_it_is() -> None:
+def test_live_frames_are_passed_on_unchanged() -> None:
     _, _, live = finished_conversation()
     items: list[bytes | int | None] = [0, None]
     for body in live:
@@ -121,7 +121,7 @@ def test_what_comes_live_is_passed_on_as_it_is() -> None:
     assert of(DeltaFrame, got) == of(DeltaFrame, live)
 
 
-def test_an_event_that_is_ahead_brings_what_is_missing_at_once() -> None:
+def test_an_event_after_a_gap_brings_the_missing_ones_at_once() -> None:
     _, _, live = finished_conversation()
     last = next(body for body in reversed(live) if grown(body))
     got = followed([0, None, *grown(last), last])
@@ -129,7 +129,7 @@ def test_an_event_that_is_ahead_brings_what_is_missing_at_once() -> None:
     assert len(of(SyncFrame, got)) == 2
 
 
-def test_a_quiet_while_after_live_events_tells_how_things_stand_now() -> None:
+def test_a_quiet_period_after_live_events_ends_with_a_sync() -> None:
     conversation, _, live = finished_conversation()
     items: list[bytes | int | None] = [0, None]
     for body in live:
@@ -138,7 +138,7 @@ def test_a_quiet_while_after_live_events_tells_how_things_stand_now() -> None:
     assert (sync.n, sync.open, sync.claim) == (conversation.tail.n, False, conversation.state.claim)
 
 
-def test_what_comes_twice_is_no_reason_to_read_the_log() -> None:
+def test_duplicate_frames_cause_no_read_of_the_log() -> None:
     _, _, live = finished_conversation()
     items: list[bytes | int | None] = [0, None]
     for body in live:
@@ -149,7 +149,7 @@ def test_what_comes_twice_is_no_reason_to_read_the_log() -> None:
 
 
 @given(st.dictionaries(st.integers(0, 99), st.sampled_from(["lost", "twice", "cut"]) | st.integers(0, 99)))
-def test_every_event_comes_once_and_in_order_whatever_the_feed_loses_or_repeats(
+def test_every_event_is_sent_once_in_order_over_a_lossy_feed(
     fates: dict[int, str | int],
 ) -> None:
     _, _, live = finished_conversation()
@@ -178,7 +178,7 @@ def test_every_event_comes_once_and_in_order_whatever_the_feed_loses_or_repeats(
 
 
 @given(st.integers(0, 9))
-def test_who_has_a_part_of_it_gets_the_rest(after: int) -> None:
+def test_a_client_with_a_part_of_the_log_gets_the_rest(after: int) -> None:
     assert durable(followed([None], after=after)) == [(n, events) for n, events in everything() if n > after]
 
 
@@ -199,7 +199,7 @@ def test_text_that_was_lost_is_read_from_the_store() -> None:
     ]
 
 
-def test_what_a_client_has_of_a_text_is_not_said_again() -> None:
+def test_text_that_a_client_has_is_not_sent_again() -> None:
     conversation = Conversation()
     conversation.send()
     claim = conversation.state.claim
@@ -215,7 +215,7 @@ def test_what_a_client_has_of_a_text_is_not_said_again() -> None:
 
 
 @pytest.mark.parametrize("lane", [LANE, Lane(tenant="acme", project="support", conversation="none")])
-def test_a_foreign_conversation_is_followed_as_little_as_an_absent_one(lane: Lane) -> None:
+def test_a_foreign_conversation_cannot_be_followed(lane: Lane) -> None:
     conversation, log, _ = finished_conversation()
     log.shown = None
     tape = Tape(log, [None])
@@ -224,7 +224,7 @@ def test_a_foreign_conversation_is_followed_as_little_as_an_absent_one(lane: Lan
     assert not tape.open
 
 
-def test_the_feed_is_heard_before_the_log_is_read() -> None:
+def test_the_feed_is_subscribed_before_the_log_is_read() -> None:
     conversation, log, _ = finished_conversation()
     log.shown = None
     order: list[str] = []

@@ -84,7 +84,7 @@ def test_every_listener_gets_every_frame_in_order(post_all: PostAll) -> None:
     assert far.meter.counts[FRAMES_POSTED] == 6
 
 
-def test_a_connection_that_cannot_take_a_frame_is_tried_again_from_there() -> None:
+def test_a_connection_is_retried_from_the_frame_that_failed() -> None:
     far = RemoteEnd("slow", "well")
     far.publisher.busy["slow"] = 2
     assert 0.0 < far.send() <= sum(PAUSES_S)
@@ -92,7 +92,7 @@ def test_a_connection_that_cannot_take_a_frame_is_tried_again_from_there() -> No
     assert far.publisher.tries == {"slow": 5, "well": 3}
 
 
-def test_who_stays_slow_is_left_and_holds_nobody_for_long() -> None:
+def test_a_slow_connection_is_skipped_and_delays_no_other_for_long() -> None:
     far = RemoteEnd("slow", "slower", "well")
     far.publisher.busy.update(slow=1000, slower=1000)
     assert far.send() <= sum(PAUSES_S)
@@ -110,7 +110,7 @@ def test_a_frame_that_the_rate_refuses_is_counted_and_slows_running_text_down() 
     assert SCATTER * slower(POST_INTERVAL_S) <= far.posting.pace.interval_s <= slower(POST_INTERVAL_S)
 
 
-def test_one_slow_connection_of_three_slows_no_text_down() -> None:
+def test_one_slow_connection_of_three_does_not_slow_text_down() -> None:
     far = RemoteEnd("slow", "b", "c")
     far.publisher.code = OVER_LIMIT
     far.publisher.busy.update(slow=1000)
@@ -118,7 +118,7 @@ def test_one_slow_connection_of_three_slows_no_text_down() -> None:
     assert far.posting.pace.interval_s == POST_INTERVAL_S
 
 
-def test_who_was_left_gets_one_try_a_batch_until_it_takes_one() -> None:
+def test_a_skipped_connection_gets_one_try_per_batch_until_it_accepts() -> None:
     far = RemoteEnd("slow")
     far.publisher.busy["slow"] = 2 + len(PAUSES_S)
     far.send()
@@ -130,7 +130,7 @@ def test_who_was_left_gets_one_try_a_batch_until_it_takes_one() -> None:
     assert far.inboxes["slow"] == FRAMES * 2
 
 
-def test_who_was_left_long_ago_is_waited_for_again() -> None:
+def test_a_connection_skipped_long_ago_is_waited_for_again() -> None:
     far = RemoteEnd("slow")
     far.publisher.busy["slow"] = 1 + len(PAUSES_S)
     far.send()
@@ -141,7 +141,7 @@ def test_who_was_left_long_ago_is_waited_for_again() -> None:
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_a_gone_connection_loses_its_subscription_and_the_others_hear_everything(keeps: bool) -> None:
+def test_a_gone_connection_is_unsubscribed_and_others_get_everything(keeps: bool) -> None:
     far = RemoteEnd("gone", "here")
     far.publisher.close("gone")
     far.subscriptions.keeps = keeps
@@ -185,7 +185,7 @@ def test_a_gateway_that_answers_late_is_asked_once_a_batch() -> None:
     gone=st.sets(st.sampled_from("abcd"), max_size=2),
     batches=st.integers(1, 4),
 )
-def test_whatever_the_others_do_a_connection_gets_a_prefix_of_each_batch(
+def test_each_connection_gets_a_prefix_of_each_batch(
     busy: dict[str, int], gone: set[str], batches: int
 ) -> None:
     far = RemoteEnd(*"abcd")
@@ -203,7 +203,7 @@ def test_whatever_the_others_do_a_connection_gets_a_prefix_of_each_batch(
         assert inbox == sorted(inbox)
 
 
-def test_a_step_goes_on_where_nobody_can_say_who_listens() -> None:
+def test_a_step_continues_if_the_listeners_are_unknown() -> None:
     conversation = Conversation(answered("Hello."))
     inbox = conversation.connect("a")
     conversation.send(connection="a")

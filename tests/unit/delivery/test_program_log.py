@@ -98,7 +98,7 @@ def events(inbox: list[bytes]):
     return [event for frame in frames(inbox) for event in getattr(frame, "events", ())]
 
 
-def test_a_client_that_comes_late_gets_the_same_log() -> None:
+def test_a_late_client_gets_the_same_program_log() -> None:
     clients: list[ClientState] = []
 
     def print_on(job: Job) -> None:
@@ -127,7 +127,7 @@ def test_a_log_in_pieces_fits_into_frames() -> None:
     assert max(map(len, pieces)) < FRAME_MAX_BYTES
 
 
-def test_of_a_long_log_a_client_has_the_end_and_knows_where_it_begins() -> None:
+def test_a_client_gets_the_end_of_a_long_log_and_its_offset() -> None:
     states: list[ClientState] = []
 
     def print_much(job: Job) -> None:
@@ -152,7 +152,7 @@ def test_of_a_long_log_a_client_has_the_end_and_knows_where_it_begins() -> None:
     ),
     st.randoms(use_true_random=False),
 )
-def test_whatever_is_lost_or_overtaken_a_resume_makes_a_log_whole(prints, random) -> None:
+def test_a_resume_completes_a_log_after_lost_or_reordered_frames(prints, random) -> None:
     found: list[tuple[ClientState, RunningLog]] = []
 
     def print_all(job: Job) -> None:
@@ -184,7 +184,7 @@ def test_whatever_is_lost_or_overtaken_a_resume_makes_a_log_whole(prints, random
     assert (state.lanes[NAME].base, state.text(NAME)) == (log.start, log.text)
 
 
-def test_a_follower_gets_the_log_and_goes_over_its_gaps() -> None:
+def test_a_follower_gets_the_log_across_its_gaps() -> None:
     texts: list[str] = []
 
     def print_on(job: Job) -> None:
@@ -208,7 +208,7 @@ def test_a_follower_gets_the_log_and_goes_over_its_gaps() -> None:
     assert texts == ["one two three", "y" * LOG_CHARS]
 
 
-def test_what_is_printed_after_the_end_is_shown_to_nobody() -> None:
+def test_output_after_the_end_of_a_program_is_not_shown() -> None:
     jobs: list[Job] = []
     conversation = Printing(jobs.append)
     conversation.send()
@@ -221,7 +221,7 @@ def test_what_is_printed_after_the_end_is_shown_to_nobody() -> None:
     assert post_log(conversation.ports, LANE, jobs[0].request.turn, jobs[0].request.exec_id) == 0
 
 
-def test_a_log_that_cannot_be_read_holds_no_event_up() -> None:
+def test_an_unreadable_program_log_delays_no_event() -> None:
     states: list[ClientState] = []
 
     def away(_key: str) -> bytes:
@@ -272,7 +272,7 @@ def test_a_deployment_that_withholds_the_end_of_the_output_shows_no_log_but_that
     assert (ends, state.behind()) == ([0 if withheld else 3], False)
 
 
-def test_the_log_of_a_real_run_comes_to_the_client_that_watches() -> None:
+def test_a_watching_client_gets_the_log_of_a_real_run() -> None:
     def print_live(job: Job) -> None:
         with LiveLog(job.request, job.keep_log, interval_s=3600) as log:
             log.begin()

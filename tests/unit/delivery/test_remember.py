@@ -52,14 +52,14 @@ def test_a_turn_that_has_ended_is_found_in_an_index_that_reads_no_logs():
     assert [hit.row.n] == [batch.n for batch in conversation.batches() if batch.step == "close"]
 
 
-def test_an_end_that_is_followed_again_adds_no_row_twice():
+def test_a_repeated_end_of_a_turn_adds_no_row_twice():
     index = MemoryMemoryIndex()
     conversation = a_turn(index)
     follow_closing(conversation.ports, LANE, conversation.tail)
     assert len(found(index, "otters")) == 1
 
 
-def test_an_index_that_reads_logs_is_given_nothing_and_finds_the_turn():
+def test_an_index_that_reads_logs_gets_no_rows_and_finds_the_turn():
     conversation = Conversation()
     index = Unreachable(conversation.ports)
     conversation = a_turn(index)
@@ -69,7 +69,7 @@ def test_an_index_that_reads_logs_is_given_nothing_and_finds_the_turn():
     assert len(conversation.app.ports.memory.search(query).hits) == 1
 
 
-def test_a_turn_that_an_index_did_not_take_is_over_and_the_sweeper_tells_the_index_again():
+def test_a_turn_that_an_index_refused_is_added_again_by_the_sweeper():
     index = Unreachable()
     conversation = Conversation(answered("Otters sleep on their backs."))
     conversation.ports = replace(conversation.ports, memory=index)
@@ -85,7 +85,7 @@ def test_a_turn_that_an_index_did_not_take_is_over_and_the_sweeper_tells_the_ind
     assert sweep(conversation.ports) == {}
 
 
-def test_rows_that_an_index_refuses_fail_nothing_and_are_counted():
+def test_rows_that_an_index_refuses_are_counted_and_fail_no_turn():
     index = Unreachable()
     index.error = InputError("no row", code="bad_row")
     conversation = a_turn(index)
@@ -93,7 +93,7 @@ def test_rows_that_an_index_refuses_fail_nothing_and_are_counted():
     assert conversation.ports.meter.counts[MEMORY_UNWRITTEN] == 1
 
 
-def test_of_a_very_long_turn_an_index_is_told_no_more_than_a_function_has_time_for(monkeypatch):
+def test_the_rows_of_a_very_long_turn_are_bounded(monkeypatch):
     monkeypatch.setattr(effect, "ROWS_MAX", 3)
     index = MemoryMemoryIndex()
     slept = "sleeps on its back beneath the old willow that leans over the slow river."

@@ -75,7 +75,7 @@ def test_a_client_gets_exactly_what_it_missed() -> None:
         assert durable(ask(conversation, after=after)) == everything[after:]
 
 
-def test_what_is_replayed_is_what_went_out_live() -> None:
+def test_a_replay_is_identical_to_the_live_frames() -> None:
     conversation = Conversation(answered("one"))
     live = conversation.listen("k1")
     conversation.send()
@@ -83,7 +83,7 @@ def test_what_is_replayed_is_what_went_out_live() -> None:
     assert of(EventFrame, ask(conversation)) == of(EventFrame, live)
 
 
-def test_a_replay_ends_with_a_sync_that_says_where_the_conversation_stands() -> None:
+def test_a_replay_ends_with_a_sync_of_the_conversations_state() -> None:
     conversation = finished("one")
     *_, sync = frames(ask(conversation))
     assert sync == SyncFrame(conversation="c-1", n=3)
@@ -98,7 +98,7 @@ def test_a_client_that_has_everything_gets_the_sync_alone() -> None:
     assert frames(ask(conversation, after=3)) == [SyncFrame(conversation="c-1", n=3)]
 
 
-def test_whoever_resumes_listens_from_then_on() -> None:
+def test_a_resuming_client_is_subscribed_from_then_on() -> None:
     conversation = finished("one")
     inbox = ask(conversation, after=3)
     conversation.send(id="more")
@@ -118,7 +118,7 @@ class InterruptedModel(MemoryLog):
         return found
 
 
-def test_what_is_appended_during_the_replay_reaches_the_client() -> None:
+def test_a_batch_appended_during_the_replay_reaches_the_client() -> None:
     log = InterruptedModel()
     conversation = Conversation(answered("one"), log=log)
     conversation.send()
@@ -137,32 +137,32 @@ def test_the_replay_is_read_strongly() -> None:
 # --- the running text
 
 
-def test_the_running_text_comes_whole_to_who_has_nothing() -> None:
+def test_a_client_without_text_gets_the_whole_running_text() -> None:
     conversation = streaming(thinking_0="I think, so", answer_0="All is quiet.")
     got = {frame.lane: frame.text for frame in of(DeltaFrame, ask(conversation))}
     assert got == {"thinking.0": "I think, so", "answer.0": "All is quiet."}
 
 
-def test_the_running_text_comes_from_where_each_of_its_lanes_is_known() -> None:
+def test_the_running_text_is_sent_from_the_known_offset_of_each_lane() -> None:
     conversation = streaming(thinking_0="I think, so", answer_0="All is quiet.")
     inbox = ask(conversation, after=1, claim=1, have={"thinking.0": 11, "answer.0": 7})
     assert [(f.lane, f.off, f.text, f.claim) for f in of(DeltaFrame, inbox)] == [("answer.0", 7, "quiet.", 1)]
 
 
-def test_offsets_of_another_stream_count_for_nothing() -> None:
+def test_offsets_of_another_stream_are_ignored() -> None:
     conversation = streaming(answer_0="All is quiet.")
     inbox = ask(conversation, claim=9, have={"answer.0": 7})
     assert [(f.off, f.text) for f in of(DeltaFrame, inbox)] == [(0, "All is quiet.")]
 
 
-def test_a_client_that_claims_more_text_than_there_is_gets_nothing_and_no_error() -> None:
+def test_a_client_that_claims_too_much_text_gets_none_and_no_error() -> None:
     conversation = streaming(answer_0="All")
     inbox = ask(conversation, claim=1, have={"answer.0": 10**9})
     assert of(DeltaFrame, inbox) == []
     assert frames(inbox)[-1].n == 1
 
 
-def test_a_client_that_claims_an_event_beyond_the_end_is_refused_and_told_nothing_of_it() -> None:
+def test_a_resume_beyond_the_end_is_refused_without_details() -> None:
     conversation = streaming(answer_0="All")
     for after in (2, 10**9):
         with pytest.raises(InputError) as refused:
@@ -171,7 +171,7 @@ def test_a_client_that_claims_an_event_beyond_the_end_is_refused_and_told_nothin
     assert isinstance(frames(ask(conversation, after=1))[-1], SyncFrame)
 
 
-def test_stored_pieces_that_overlap_are_one_text_and_nothing_is_told_beyond_a_hole() -> None:
+def test_overlapping_pieces_are_one_text_that_ends_at_a_gap() -> None:
     conversation = Conversation()
     conversation.send()
     for off, text in ((0, "All is"), (4, "is quiet"), (20, "lost")):
@@ -179,7 +179,7 @@ def test_stored_pieces_that_overlap_are_one_text_and_nothing_is_told_beyond_a_ho
     assert [f.text for f in of(DeltaFrame, ask(conversation))] == ["All is quiet"]
 
 
-def test_a_long_running_text_comes_in_frames_of_a_bounded_size() -> None:
+def test_a_long_running_text_is_sent_in_frames_of_bounded_size() -> None:
     text = "🦜\0" * 5_000
     conversation = streaming(answer_0=text)
     inbox = ask(conversation)
@@ -189,7 +189,7 @@ def test_a_long_running_text_comes_in_frames_of_a_bounded_size() -> None:
     assert max(map(len, inbox)) <= FRAME_MAX_BYTES
 
 
-def test_a_stream_that_a_decision_settled_is_not_told_again() -> None:
+def test_a_settled_stream_is_not_sent_again() -> None:
     conversation = Conversation(answered("done"))
     conversation.send()
     conversation.decide()

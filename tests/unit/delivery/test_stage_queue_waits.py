@@ -60,7 +60,7 @@ def test_a_turn_beyond_the_bound_is_opened_and_waits() -> None:
     assert stage.count(TURNS_QUEUED) == 1
 
 
-def test_without_a_bound_nothing_is_read_and_nobody_waits() -> None:
+def test_without_a_bound_no_row_is_read_and_no_turn_waits() -> None:
     stage = Stage(open_turns=0)
     touched: list[str] = []
     for method in ("held_slots", "taken_slots", "count_queued", "queued_turns"):
@@ -71,7 +71,7 @@ def test_without_a_bound_nothing_is_read_and_nobody_waits() -> None:
     assert touched == []
 
 
-def test_the_next_in_line_begins_when_a_turn_ends() -> None:
+def test_the_next_queued_turn_begins_when_a_turn_ends() -> None:
     stage = Stage()
     stage.send()
     stage.clock.pause(5)
@@ -88,7 +88,7 @@ def test_the_next_in_line_begins_when_a_turn_ends() -> None:
     assert (stage.count(TURNS_STARTED), stage.count(QUEUE_WAIT_MS)) == (2, 5000)
 
 
-def test_they_begin_in_the_order_in_which_they_came() -> None:
+def test_queued_turns_begin_in_order_of_arrival() -> None:
     stage = Stage()
     for lane in OTHERS[1:]:
         stage.clock.pause(1)
@@ -100,7 +100,7 @@ def test_they_begin_in_the_order_in_which_they_came() -> None:
     assert order == [lane.conversation for lane in OTHERS]
 
 
-def test_nobody_overtakes_those_who_wait() -> None:
+def test_no_turn_overtakes_queued_turns() -> None:
     stage = Stage()
     stage.send(lane=OTHERS[1])
     stage.clock.pause(1)
@@ -110,7 +110,7 @@ def test_nobody_overtakes_those_who_wait() -> None:
     assert not stage.state_of(OTHERS[1]).queued
 
 
-def test_a_slot_that_comes_free_behind_the_look_is_not_lost() -> None:
+def test_a_slot_freed_after_the_check_is_not_lost() -> None:
     stage = Stage()
     publish = admit.begin_queued
 
@@ -124,7 +124,7 @@ def test_a_slot_that_comes_free_behind_the_look_is_not_lost() -> None:
     assert stage.kinds()[-1] == ["Begun"]
 
 
-def test_a_client_is_told_that_its_turn_waits_and_that_it_begins() -> None:
+def test_a_client_sees_its_turn_wait_and_begin() -> None:
     stage = Stage()
     inbox = stage.listen()
     stage.send(connection="k1")
@@ -133,7 +133,7 @@ def test_a_client_is_told_that_its_turn_waits_and_that_it_begins() -> None:
     assert event_types(inbox)[-1] == "turn.begun"
 
 
-def test_the_place_is_told_again_by_each_answer_to_a_ping_and_a_resume() -> None:
+def test_each_answer_to_a_ping_or_resume_has_the_queue_position() -> None:
     stage = Stage()
     stage.send(lane=OTHERS[1])
     stage.clock.pause(1)
@@ -194,7 +194,7 @@ def test_a_turn_that_follows_in_its_lane_keeps_the_slot() -> None:
     assert step.route == "close"
 
 
-def test_a_deletion_takes_a_waiting_turn_out_of_the_line() -> None:
+def test_a_deletion_removes_a_waiting_turn_from_the_queue() -> None:
     stage = Stage()
     stage.send()
     apply_deletion(stage.ports, LANE, USER)
@@ -203,14 +203,14 @@ def test_a_deletion_takes_a_waiting_turn_out_of_the_line() -> None:
     assert stage.batches()[-1].state.deleted
 
 
-def test_a_deletion_frees_the_slot_for_the_next_in_line() -> None:
+def test_a_deletion_frees_the_slot_for_the_next_queued_turn() -> None:
     stage = Stage()
     stage.send()
     apply_deletion(stage.ports, OTHERS[0], USER)
     assert stage.kinds()[-1] == ["Begun"]
 
 
-def test_a_row_whose_turn_does_not_wait_any_more_leaves_the_line() -> None:
+def test_a_row_whose_turn_no_longer_waits_leaves_the_queue() -> None:
     stage = Stage()
     stage.send()
     (row,) = stage.log.queued_turns(1)
@@ -221,7 +221,7 @@ def test_a_row_whose_turn_does_not_wait_any_more_leaves_the_line() -> None:
     assert len(stage.entries(Begun)) == 1
 
 
-def test_a_turn_that_cannot_begin_now_does_not_keep_the_one_behind_it(monkeypatch) -> None:
+def test_a_turn_that_cannot_begin_does_not_block_the_next_one(monkeypatch) -> None:
     stage = Stage()
     stage.send(lane=OTHERS[1])
     stage.clock.pause(1)
@@ -248,7 +248,7 @@ def test_the_sweeper_leaves_a_waiting_turn_alone() -> None:
     assert stage.state.takeovers == 0
 
 
-def test_the_sweeper_of_a_lane_lets_no_turn_begin_before_those_that_wait_longer() -> None:
+def test_the_sweeper_of_a_lane_begins_no_turn_before_longer_waiting_ones() -> None:
     stage = Stage()
     stage.send(lane=OTHERS[1])
     stage.clock.pause(1)
@@ -258,7 +258,7 @@ def test_the_sweeper_of_a_lane_lets_no_turn_begin_before_those_that_wait_longer(
     assert stage.state.queued
 
 
-def test_the_sweeper_begins_what_nobody_has_begun_and_says_how_many_wait() -> None:
+def test_the_sweeper_begins_forgotten_turns_and_counts_waiting_ones() -> None:
     stage = Stage()
     stage.send(lane=OTHERS[1])
     stage.send()
@@ -278,7 +278,7 @@ def test_the_sweeper_begins_turns_that_wait_for_a_bound_that_is_no_more() -> Non
     assert unbounded.machine.queue[0][0] == execution_name(LANE, 2)
 
 
-def test_a_full_line_refuses_a_message_and_says_when_to_try_again(monkeypatch) -> None:
+def test_a_full_queue_refuses_a_message_with_a_retry_time(monkeypatch) -> None:
     monkeypatch.setattr(enqueue, "QUEUE_MAX", 1)
     stage = Stage()
     stage.send(lane=OTHERS[1])
@@ -289,7 +289,7 @@ def test_a_full_line_refuses_a_message_and_says_when_to_try_again(monkeypatch) -
     assert stage.batches() == []
 
 
-def test_a_message_sent_again_is_the_same_though_the_line_is_full(monkeypatch) -> None:
+def test_a_resent_message_is_a_duplicate_even_if_the_queue_is_full(monkeypatch) -> None:
     stage = Stage()
     first = stage.send()
     monkeypatch.setattr(enqueue, "QUEUE_MAX", 1)
@@ -298,7 +298,7 @@ def test_a_message_sent_again_is_the_same_though_the_line_is_full(monkeypatch) -
     assert again.batch == first.batch
 
 
-def test_the_places_of_accounts_are_held_while_a_turn_waits() -> None:
+def test_the_slots_of_accounts_are_held_while_a_turn_waits() -> None:
     stage = Stage()
     scope = scopes_of(LANE.tenant, LANE.project, USER)[0]
     stage.ports.accounts.set_limits(scope, Limits(turns_at_once=2), version=0, by="boss", at="")
@@ -311,7 +311,7 @@ def test_the_places_of_accounts_are_held_while_a_turn_waits() -> None:
     assert stage.log.taken_slots(scope) == frozenset()
 
 
-def test_the_time_in_line_is_not_the_turns() -> None:
+def test_the_time_in_the_queue_does_not_count_for_the_turn() -> None:
     stage = Stage()
     stage.send()
     stage.clock.pause(600)

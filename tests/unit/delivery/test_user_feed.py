@@ -39,7 +39,7 @@ def fed(inbox: list[bytes]) -> list[tuple[int, list[str]]]:
     ]
 
 
-def test_watching_is_answered_and_then_the_feed_tells_how_every_conversation_stands() -> None:
+def test_watching_is_confirmed_and_the_feed_shows_every_conversation() -> None:
     conversation = Conversation(READ, answered("Nothing."))
     inbox = watching(conversation)
     assert frames(inbox) == [WatchingFrame(expires_at=FAR)]
@@ -51,7 +51,7 @@ def test_watching_is_answered_and_then_the_feed_tells_how_every_conversation_sta
     assert of(EventFrame, inbox) == []
 
 
-def test_a_conversation_of_another_device_and_a_title_are_told_to_all_who_watch() -> None:
+def test_new_conversations_and_titles_reach_all_watching_devices() -> None:
     conversation = Conversation(answered("One."), answered("Two."))
     inboxes = [watching(conversation, name) for name in ("w1", "w2")]
     conversation.send(connection="other")
@@ -61,7 +61,7 @@ def test_a_conversation_of_another_device_and_a_title_are_told_to_all_who_watch(
         assert fed(inbox)[-1] == (conversation.tail.n, ["Mine"])
 
 
-def test_who_listens_and_watches_gets_both_and_the_events_first() -> None:
+def test_a_listening_watcher_gets_the_events_and_then_the_feed() -> None:
     conversation = Conversation(answered("One."))
     inbox = watching(conversation)
     conversation.send(connection="w1")
@@ -69,7 +69,7 @@ def test_who_listens_and_watches_gets_both_and_the_events_first() -> None:
     assert kinds == [WatchingFrame, EventFrame, FeedFrame]
 
 
-def test_what_is_published_again_is_told_again_in_the_same_words() -> None:
+def test_a_republished_batch_sends_the_same_feed_again() -> None:
     conversation = Conversation(answered("One."))
     inbox = watching(conversation)
     conversation.send()
@@ -78,7 +78,7 @@ def test_what_is_published_again_is_told_again_in_the_same_words() -> None:
     assert inbox[-1] == once
 
 
-def test_what_was_read_on_one_device_is_told_to_the_others() -> None:
+def test_a_read_position_reaches_the_users_other_devices() -> None:
     conversation = Conversation(answered("One."))
     conversation.send()
     conversation.run()
@@ -91,7 +91,7 @@ def test_what_was_read_on_one_device_is_told_to_the_others() -> None:
 @pytest.mark.parametrize(
     "who", [{"user": "eve"}, {"tenant": "umbrella"}, {"project": "sales"}], ids=lambda who: next(iter(who))
 )
-def test_nobody_else_hears_anything(who: dict[str, str]) -> None:
+def test_other_users_get_nothing_from_a_feed(who: dict[str, str]) -> None:
     conversation = Conversation(answered("Private."))
     principal = Principal(
         **{"tenant": LANE.tenant, "project": LANE.project, "user": USER, **who}, expires_at=FAR
@@ -105,7 +105,7 @@ def test_nobody_else_hears_anything(who: dict[str, str]) -> None:
     assert [type(frame) for frame in frames(inbox)] == [WatchingFrame]
 
 
-def test_what_a_deployment_withholds_is_not_told_either() -> None:
+def test_withheld_events_are_not_in_the_feed() -> None:
     conversation = Conversation(answered("One."))
     rule = EventRule(types=frozenset({"chat.start", "conv.status"}))
     conversation.ports = replace(conversation.ports, outward=EventFilter((rule,)))
@@ -152,7 +152,7 @@ class Counting(MemorySubscriptions):
         return super().audience(lane, user)
 
 
-def test_a_turn_asks_who_hears_it_once_a_batch_whether_anybody_watches_or_not() -> None:
+def test_a_turn_looks_up_its_audience_once_per_batch() -> None:
     counts = []
     for watches in (False, True):
         conversation = Conversation(READ, answered("Nothing."))

@@ -72,7 +72,7 @@ def test_a_stop_ends_the_wait_in_list_and_feed() -> None:
     assert status_of(conversation) == ("in_progress", "")
 
 
-def test_a_name_that_is_given_meanwhile_changes_nothing_of_the_wait() -> None:
+def test_a_rename_does_not_change_a_waiting_approval() -> None:
     conversation = parked()
     rename(conversation.ports, LANE, "Mine", user=USER)
     assert status_of(conversation) == ("in_progress", "approval")

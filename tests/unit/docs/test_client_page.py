@@ -145,14 +145,14 @@ def check(far, end, shown):
     return answer
 
 
-def test_it_shows_the_answer_while_it_is_written_and_every_event(page):
+def test_the_client_of_the_page_shows_running_text_and_every_event(page):
     far, end, shown = converse(page, None)
     assert check(far, end, shown) == ANSWER
     assert far.connections == 1
     assert sum(lane == "answer.0" for lane, _, _ in shown) > 1
 
 
-def test_wherever_its_connection_breaks_it_gets_exactly_what_it_missed(page):
+def test_a_client_gets_exactly_the_events_missed_during_a_broken_connection(page):
     cut_after, streamed = 0, 0
     while True:
         far, end, shown = converse(page, cut_after)
@@ -166,7 +166,7 @@ def test_wherever_its_connection_breaks_it_gets_exactly_what_it_missed(page):
     assert streamed
 
 
-def test_pieces_that_overlap_are_one_text_and_a_greater_claim_begins_another(page):
+def test_overlapping_pieces_are_one_text_and_a_newer_claim_begins_another(page):
     shown = []
     client = page["Client"]("c", None, lambda *what: shown.append(what))
 
@@ -182,7 +182,7 @@ def test_pieces_that_overlap_are_one_text_and_a_greater_claim_begins_another(pag
     assert shown == [("answer.0", 0, "All is"), ("answer.0", 6, " quiet"), ("answer.0", 0, "No.")]
 
 
-def test_the_parts_of_a_batch_may_come_in_any_order(page):
+def test_the_parts_of_a_batch_may_arrive_in_any_order(page):
     shown = []
     client = page["Client"]("c", None, lambda *what: shown.append(what))
     whole = json.dumps([{"type": "chat.start"}, {"type": "chat.step"}])
@@ -191,7 +191,7 @@ def test_the_parts_of_a_batch_may_come_in_any_order(page):
     assert shown == [("event", 1, {"type": "chat.start"}), ("event", 1, {"type": "chat.step"})]
 
 
-def test_a_message_that_comes_too_soon_is_sent_again_when_the_server_says(page):
+def test_a_rate_limited_message_is_sent_again_when_the_server_allows_it(page):
     far = FarEnd(Conversation(Say(text=answered(ANSWER)), Say(text=answered(ANSWER))), None)
     ports, waited_s = far.conversation.ports, []
 
@@ -213,7 +213,7 @@ def test_a_message_that_comes_too_soon_is_sent_again_when_the_server_says(page):
     assert len(said) == 2
 
 
-def test_what_is_refused_is_told_and_not_tried_again(page):
+def test_a_refused_message_is_reported_and_not_retried(page):
     far = FarEnd(Conversation(), None)
     with reachable(far) as url, pytest.raises(RuntimeError, match="bad_message: `text` must not be empty"):
         page["Client"](LANE.conversation, lambda: (url, "t"), print).ask("")

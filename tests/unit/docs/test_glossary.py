@@ -22,14 +22,14 @@ def classes():
     return Counter(name for text in texts for name in CLASS.findall(text))
 
 
-def test_each_word_stands_once_and_in_order():
+def test_the_glossary_lists_each_word_once_in_order():
     assert len(ROWS) == (ROOT / "docs/glossary.md").read_text(encoding="utf-8").count("| **")
     assert sorted(WORDS, key=str.lower) == WORDS
     assert len(set(map(str.lower, WORDS))) == len(WORDS)
 
 
 @pytest.mark.parametrize(("word", "where"), [(word, where) for word, _, where in ROWS])
-def test_the_code_uses_the_word_where_the_glossary_says(word, where):
+def test_the_module_of_a_glossary_row_uses_the_word(word, where):
     path = next(base / where for base in (LIBRARY, ROOT) if (base / where).exists())
     said = f"{path.stem} {path.read_text(encoding='utf-8')}".lower().replace("_", " ")
     assert any(part[:5] in said for part in re.split(r"[ -]", word.lower()))

@@ -13,7 +13,7 @@ from tests.support.conversation import LANE, USER, Conversation, of
 
 
 @pytest.mark.parametrize("title", EXAMPLES)
-def test_every_example_is_taken(title):
+def test_every_example_of_an_event_is_accepted(title):
     sent = message(EXAMPLES[title][1])
     conversation = Conversation()
     file = Attachment(filename="offer.pdf", mime="application/pdf", size_bytes=48_213, sha256="0" * 64)

@@ -5,11 +5,11 @@ from tests.contract.explorer.ablation import ABLATIONS, MASKED
 from tests.contract.explorer.limited_ablation import LIMITED
 
 
-def test_the_page_lists_every_rule_that_is_taken_back():
+def test_the_log_page_lists_every_disabled_rule():
     text = PATH.read_text()
     assert [one.rule for one in (*ABLATIONS, *LIMITED, *MASKED) if f"| {one.rule} |" not in text] == []
 
 
-def test_the_page_says_what_each_rule_is():
+def test_the_log_page_states_each_rule():
     stated = set(re.findall(r"^\| (R\d+) \|", PATH.read_text(), re.MULTILINE))
     assert {one.rule.split()[0] for one in (*ABLATIONS, *LIMITED, *MASKED)} - stated == set()

@@ -14,7 +14,7 @@ WRITTEN = sorted(
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in SYNTHESISED])
-def test_a_generated_page_is_what_the_source_says(name):
+def test_a_generated_page_matches_the_source(name):
     page = load(name)
     assert page.PATH.read_text(encoding="utf-8") == page.render(), "run: make docs"
 

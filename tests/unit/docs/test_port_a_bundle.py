@@ -63,12 +63,12 @@ def test_every_row_has_two_names_and_a_note():
     assert [row for row in rows() if len(row) != 3 or not CODE.search(row[1])] == []
 
 
-def test_each_name_stands_on_the_page_once():
+def test_the_page_lists_each_name_once():
     there = [row[0] for row in rows()]
     assert sorted(set(there)) == sorted(there)
 
 
-def test_each_name_of_the_middle_column_is_there():
+def test_each_name_of_the_middle_column_exists():
     assert [name for name in names(1) if not is_there(name)] == []
 
 
@@ -76,5 +76,5 @@ def test_each_name_of_the_middle_column_is_there():
     "name",
     ["ToolContext.say", "BaseWorkflow.run_react", "react.stroll", "STEPLINE_NOTHING", "fi:<turn>.drawers"],
 )
-def test_a_name_that_is_not_there_is_found(name):
+def test_a_missing_name_is_reported(name):
     assert not is_there(name)

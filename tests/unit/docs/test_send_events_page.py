@@ -32,7 +32,7 @@ def conversation():
     return found
 
 
-def test_its_source_is_made_of_what_the_stack_tells(page, monkeypatch):
+def test_the_event_source_is_built_from_the_outputs_of_the_stack(page, monkeypatch):
     monkeypatch.setattr(client, "_TAKEN", [])
     monkeypatch.setenv(
         "EVENT_SOURCE_ENVIRONMENT", json.dumps({"STEPLINE_TABLE": "t", "STEPLINE_BUCKET": "b"})
@@ -42,14 +42,14 @@ def test_its_source_is_made_of_what_the_stack_tells(page, monkeypatch):
     client.session.cache_clear()
 
 
-def test_what_it_says_stands_in_the_conversation_once(page, conversation):
+def test_the_event_of_the_page_is_in_the_conversation_once(page, conversation):
     source = EventSource(conversation.ports, source="billing")
     first, again = page["payment_failed"](source, INVOICE), page["payment_failed"](source, INVOICE)
     assert (first.fate, first.kind, again.n, again.duplicate) == ("joined", "payment-failed", first.n, True)
     assert conversation.entries(Inbound)[-1].text == "The card was declined."
 
 
-def test_its_file_comes_with_the_event(page, conversation):
+def test_the_event_of_the_page_has_its_file(page, conversation):
     page["statement_ready"](EventSource(conversation.ports, source="billing"), INVOICE, b"%PDF-")
     (file,) = conversation.entries(Inbound)[-1].attachments
     assert (file.filename, file.size_bytes) == ("statement.pdf", 5)
@@ -59,7 +59,7 @@ def test_every_fate_is_explained():
     assert set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE)) == set(get_args(Fate))
 
 
-def test_its_message_is_one_that_is_taken(conversation):
+def test_the_message_of_the_page_is_accepted(conversation):
     (body,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
     inbox = conversation.connect("k1")
     receive(conversation.ports, "k1", body)

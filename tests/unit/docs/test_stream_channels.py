@@ -81,7 +81,7 @@ def test_channels_go_to_their_surfaces(blocks):
     assert text_of(blocks[1], marker="followup") == '{"followups": ["Go on"]}'
 
 
-def test_a_subscriber_hears_its_channel_alone(blocks):
+def test_a_subscriber_receives_only_its_channel(blocks):
     assert "".join(blocks[1]["recorded"]) == USAGE
 
 

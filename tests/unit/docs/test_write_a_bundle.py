@@ -53,7 +53,7 @@ def test_skills_documents_and_orders_are_read_by_their_paths(page):
     assert "It takes three days." in last
 
 
-def test_the_context_is_there_for_the_bundle(page):
+def test_the_bundle_of_the_page_has_the_context(page):
     names, _ = page
     prompt, nowhere = names["fetched"]
     assert prompt["ret"]["text"] == "What does the lamp cost?"

@@ -32,7 +32,7 @@ def conversation_open(**policy: int) -> Conversation:
         (True, "stop", None, "", "steer", ["Inbound"], "open"),
     ],
 )
-def test_what_an_event_becomes_depends_on_the_lane_and_on_its_kind(
+def test_the_fate_of_an_event_depends_on_the_lane_and_its_kind(
     *,
     is_open: bool,
     kind: str,
@@ -49,7 +49,7 @@ def test_what_an_event_becomes_depends_on_the_lane_and_on_its_kind(
     assert conversation.state.status == status
 
 
-def test_a_kind_that_is_always_one_or_the_other_is_not_what_its_sender_says() -> None:
+def test_a_fixed_kind_ignores_the_reactive_flag_of_its_sender() -> None:
     with pytest.raises(InputError) as refused:
         Conversation().send(kind="followup", reactive=False)
     assert refused.value.reason == "bad_event"
@@ -83,7 +83,7 @@ def test_a_followup_starts_no_second_execution() -> None:
     assert len(conversation.machine.queue) == 1
 
 
-def test_a_resent_message_is_answered_with_its_first_place_and_admitted_once() -> None:
+def test_a_resent_message_is_admitted_once_and_gets_its_first_number() -> None:
     conversation = conversation_open()
     conversation.send(id="second")
     again = conversation.send(id="first")
@@ -100,7 +100,7 @@ def test_a_resent_message_starts_the_execution_its_first_sending_could_not() -> 
     assert conversation.machine.queue == [started]
 
 
-def test_a_message_whose_answer_was_lost_is_no_duplicate_of_itself() -> None:
+def test_a_message_with_a_lost_answer_is_not_its_own_duplicate() -> None:
     conversation = Conversation(log=LosingLog(True))
     admitted = conversation.send()
     assert (admitted.duplicate, conversation.tail.n, len(conversation.machine.queue)) == (False, 1, 1)
@@ -111,7 +111,7 @@ def test_a_message_that_never_arrived_is_admitted_on_the_next_try() -> None:
     assert (conversation.send().duplicate, conversation.tail.n) == (False, 1)
 
 
-def test_two_first_messages_at_once_share_one_conversation_and_one_turn() -> None:
+def test_two_concurrent_first_messages_share_one_conversation_and_turn() -> None:
     log = BusyLog()
     conversation = Conversation(log=log)
     log.rivals = [lambda: conversation.send(id="faster")]
@@ -125,7 +125,7 @@ def test_two_first_messages_at_once_share_one_conversation_and_one_turn() -> Non
     ) == (1, 1, 1)
 
 
-def test_of_two_first_messages_at_once_the_stranger_is_turned_away() -> None:
+def test_the_stranger_of_two_concurrent_first_messages_is_refused() -> None:
     log = BusyLog()
     conversation = Conversation(log=log)
     log.rivals = [lambda: conversation.send(id="hers", user=USER)]
@@ -143,7 +143,7 @@ def test_the_same_message_twice_at_once_is_admitted_once() -> None:
 
 
 @pytest.mark.parametrize("message_id", ["new", "first"])
-def test_a_strangers_message_is_refused_as_if_there_were_no_conversation(message_id: str) -> None:
+def test_a_strangers_message_is_refused_like_one_to_a_missing_conversation(message_id: str) -> None:
     conversation = conversation_open()
     with pytest.raises(NotFoundError) as caught:
         conversation.send(id=message_id, user="bob")
@@ -151,7 +151,7 @@ def test_a_strangers_message_is_refused_as_if_there_were_no_conversation(message
     assert conversation.tail.n == 1
 
 
-def test_a_stranger_who_reads_late_is_refused_all_the_same() -> None:
+def test_a_stranger_with_a_stale_read_is_refused() -> None:
     conversation = Conversation(log=StaleLog(lag=9))
     conversation.send(id="first")
     for message_id in ("new", "first"):
@@ -159,7 +159,7 @@ def test_a_stranger_who_reads_late_is_refused_all_the_same() -> None:
             conversation.send(id=message_id, user="bob")
 
 
-def test_the_owner_who_reads_late_is_admitted() -> None:
+def test_the_owner_with_a_stale_read_is_admitted() -> None:
     conversation = Conversation(log=StaleLog(lag=9))
     for message_id in ("a", "b", "c"):
         conversation.send(id=message_id)
@@ -187,7 +187,7 @@ def test_an_open_lane_is_listed_and_an_idle_one_is_not() -> None:
     assert (mark.lane, mark.n) == (LANE, 2)
 
 
-def test_the_sender_hears_of_its_own_message_because_it_listens_before_the_events_go_out() -> None:
+def test_the_sender_gets_the_events_of_its_own_message() -> None:
     conversation = Conversation()
     inbox = conversation.connect("k1")
     conversation.send(connection="k1")
@@ -218,7 +218,7 @@ def test_a_dropped_steer_names_itself_and_why() -> None:
     ]
 
 
-def test_a_lane_that_is_always_contended_asks_the_client_to_come_again() -> None:
+def test_an_always_contended_lane_asks_the_client_to_retry() -> None:
     log = ContendedLog()
     conversation = Conversation(log=log)
     log.contended = True

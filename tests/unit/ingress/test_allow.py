@@ -111,7 +111,7 @@ def test_an_event_that_opens_nothing_is_kept_without_a_budget() -> None:
     assert kept.fate == "kept"
 
 
-def test_another_project_of_the_tenant_has_limits_of_its_own() -> None:
+def test_another_project_of_the_tenant_has_separate_limits() -> None:
     conversation = Conversation()
     set_limits(conversation, SCOPES[1], stopped="maintenance")
     other = Lane(tenant=LANE.tenant, project="sales", conversation="c-1")
@@ -128,7 +128,7 @@ def attached(conversation: Conversation, size_bytes: int, id: str = "m1", **fiel
     return conversation.send(id=id, attachments=(file,), **fields)
 
 
-def test_what_a_conversation_keeps_counts_when_its_turn_ends() -> None:
+def test_the_stored_bytes_of_a_conversation_count_when_its_turn_ends() -> None:
     conversation = Conversation(answered("Thanks."))
     attached(conversation, 300)
     assert conversation.state.stored_bytes == 300
@@ -137,7 +137,7 @@ def test_what_a_conversation_keeps_counts_when_its_turn_ends() -> None:
     assert [one.storage_bytes for one in used] == [300, 300, 300]
 
 
-def test_files_for_which_there_is_no_storage_are_refused_even_if_nothing_is_opened() -> None:
+def test_files_beyond_the_storage_are_refused_even_if_no_turn_opens() -> None:
     conversation = Conversation()
     set_limits(conversation, storage_bytes=299)
     for fields in ({}, {"kind": "page.seen", "reactive": False}):
@@ -150,7 +150,7 @@ def test_files_for_which_there_is_no_storage_are_refused_even_if_nothing_is_open
 # --- turns at once
 
 
-def test_so_many_turns_run_at_once_as_the_limit_says_over_all_conversations() -> None:
+def test_the_limit_of_concurrent_turns_covers_all_conversations() -> None:
     conversation = Conversation(*[answered("Hello.")] * 3)
     set_limits(conversation, turns_at_once=2)
     conversation.send(lane=lane("c-1"))
@@ -162,7 +162,7 @@ def test_so_many_turns_run_at_once_as_the_limit_says_over_all_conversations() ->
     assert conversation.send(lane=lane("c-3")).fate == "opened"
 
 
-def test_a_message_joins_a_turn_that_runs_whatever_the_limit_of_turns_is() -> None:
+def test_a_message_joins_a_running_turn_despite_the_limit_of_turns() -> None:
     conversation = running(turns_at_once=1)
     assert conversation.send(id="m2").fate == "joined"
     assert conversation.log.taken_slots(SCOPES[0]) == {0}
@@ -227,7 +227,7 @@ A_ROUND = ROUND_OUTPUT_TOKENS
         ({"usd_month": 0.49}, "limit_usd"),
     ],
 )
-def test_a_turn_whose_first_round_cannot_have_room_does_not_open(limits, code) -> None:
+def test_a_turn_without_room_for_its_first_round_does_not_open(limits, code) -> None:
     conversation = Conversation(models={"*": "claude-opus-5"})
     set_limits(conversation, **limits)
     assert refused(conversation).reason == code
@@ -257,7 +257,7 @@ def test_a_message_joins_a_turn_that_holds_all_that_was_left() -> None:
     assert conversation.send(id="m2").fate == "joined"
 
 
-def test_the_place_of_a_turn_in_a_budget_is_free_when_it_ends() -> None:
+def test_a_turns_share_of_a_budget_is_free_when_it_ends() -> None:
     conversation = Conversation(answered("Hello."), answered("Again."))
     set_limits(conversation, tokens_day=2 * A_ROUND)
     conversation.send()
@@ -273,7 +273,7 @@ def test_a_budget_with_room_for_many_turns_counts_none() -> None:
     assert conversation.log.taken_slots(SCOPES[0]) == set()
 
 
-def test_of_two_bounds_the_narrower_one_refuses() -> None:
+def test_the_narrower_of_two_bounds_refuses() -> None:
     conversation = Conversation()
     set_limits(conversation, turns_at_once=1, tokens_day=5 * A_ROUND)
     conversation.send(lane=lane("c-1"))
@@ -283,7 +283,7 @@ def test_of_two_bounds_the_narrower_one_refuses() -> None:
 # --- messages a minute
 
 
-def test_each_account_has_a_rate_of_its_own() -> None:
+def test_each_account_has_a_separate_rate() -> None:
     conversation = Conversation()
     set_limits(conversation, SCOPES[1], messages_per_minute=2)
     other = Principal(tenant=LANE.tenant, project=LANE.project, user="ben", expires_at=FAR)
@@ -309,7 +309,7 @@ def test_a_steer_is_refused_only_far_beyond_the_rate_of_messages() -> None:
 # --- uploads
 
 
-def test_a_file_counts_when_it_was_uploaded_and_not_again_when_it_is_attached() -> None:
+def test_an_uploaded_file_is_counted_once_and_not_when_attached() -> None:
     conversation = Conversation(answered("Thanks."))
     charge_upload(conversation.ports, LANE, USER, 300)
     set_limits(conversation, storage_bytes=301)
@@ -320,7 +320,7 @@ def test_a_file_counts_when_it_was_uploaded_and_not_again_when_it_is_attached() 
     assert [one.storage_bytes for one in used] == [300, 300, 300]
 
 
-def test_what_was_uploaded_for_a_conversation_goes_with_it() -> None:
+def test_uploads_of_a_conversation_are_deleted_with_it() -> None:
     conversation = Conversation(answered("Thanks."))
     conversation.send()
     conversation.run()

@@ -52,7 +52,7 @@ def call_of(conversation: Conversation) -> str:
         ),
     ],
 )
-def test_an_answer_is_acknowledged_and_the_turn_goes_on(
+def test_an_answer_is_acknowledged_and_the_turn_continues(
     action: str, fields: dict[str, Any], kind: str, status: str
 ) -> None:
     conversation, inbox = parked()
@@ -71,7 +71,7 @@ def test_an_answer_that_is_sent_again_is_a_duplicate() -> None:
     assert [ack.duplicate for ack in of(AckFrame, inbox)] == [False, False, True]
 
 
-def test_the_second_of_two_devices_is_told_that_nothing_waits() -> None:
+def test_the_second_of_two_answers_finds_no_pending_approval() -> None:
     conversation, _ = parked()
     other = conversation.connect("k2")
     call = call_of(conversation)
@@ -81,7 +81,7 @@ def test_the_second_of_two_devices_is_told_that_nothing_waits() -> None:
     assert (refused.code, refused.message_id, refused.retryable) == ("approval_not_pending", "a2", False)
 
 
-def test_another_user_is_told_that_there_is_no_such_conversation() -> None:
+def test_another_users_answer_finds_no_such_conversation() -> None:
     conversation, _ = parked()
     foreign = conversation.connect("k9", user="eve")
     say(conversation, "approve", "k9", message_id="a1", call_id=call_of(conversation))
@@ -106,7 +106,7 @@ def test_a_malformed_answer_is_refused(action: str, fields: dict[str, Any]) -> N
     assert [frame.code for frame in of(ErrorFrame, inbox)] == ["bad_message"]
 
 
-def test_a_device_that_comes_late_finds_the_request() -> None:
+def test_a_late_device_finds_the_pending_request() -> None:
     conversation, _ = parked()
     late = conversation.connect("k2")
     say(conversation, "resume", "k2", after=conversation.tail.n)

@@ -41,7 +41,7 @@ def refused(conversation: Conversation, **fields: Any) -> str:
     return caught.value.reason
 
 
-def test_the_first_message_chooses_it_and_every_batch_and_execution_knows_it() -> None:
+def test_the_first_message_chooses_the_bundle_of_all_batches_and_executions() -> None:
     conversation = staged(answered("Yes."), answered("Again."))
     conversation.send(bundle="docs")
     assert conversation.entries(Owner) == [Owner(user=USER, bundle="docs")]
@@ -53,7 +53,7 @@ def test_the_first_message_chooses_it_and_every_batch_and_execution_knows_it() -
     assert {batch.state.bundle for batch in conversation.batches()} == {"docs"}
 
 
-def test_a_later_message_may_name_the_same_one_and_none_but_no_other() -> None:
+def test_a_later_message_may_name_only_the_same_bundle_or_none() -> None:
     conversation = staged(answered("Yes."))
     conversation.send(bundle="docs")
     conversation.send(id="m2")
@@ -62,7 +62,7 @@ def test_a_later_message_may_name_the_same_one_and_none_but_no_other() -> None:
         assert refused(conversation, id=f"n{number}", bundle=name) == "another_bundle"
 
 
-def test_a_conversation_whose_first_message_names_none_has_the_default_one() -> None:
+def test_a_conversation_without_a_named_bundle_has_the_default() -> None:
     conversation = staged()
     conversation.send()
     conversation.send(id="m2", bundle="default")
@@ -71,7 +71,7 @@ def test_a_conversation_whose_first_message_names_none_has_the_default_one() -> 
     assert refused(conversation, id="m3", bundle="docs") == "another_bundle"
 
 
-def test_one_that_the_stage_does_not_have_founds_nothing_and_is_told_without_the_others_names() -> None:
+def test_an_unknown_bundle_is_refused_without_naming_others() -> None:
     conversation = staged()
     with pytest.raises(InputError) as caught:
         conversation.send(bundle="shop")
@@ -80,7 +80,7 @@ def test_one_that_the_stage_does_not_have_founds_nothing_and_is_told_without_the
     assert conversation.batches() == []
 
 
-def test_a_conversation_of_a_bundle_that_was_taken_away_opens_no_turn_and_ends_the_open_one() -> None:
+def test_a_removed_bundle_opens_no_turn_and_ends_the_open_one() -> None:
     conversation = staged()
     conversation.send(bundle="docs")
     conversation.ports = replace(conversation.ports, bundles={})
@@ -89,7 +89,7 @@ def test_a_conversation_of_a_bundle_that_was_taken_away_opens_no_turn_and_ends_t
     assert conversation.state.status == "idle"
 
 
-def test_of_two_first_messages_at_once_one_chooses_and_the_other_is_refused_or_joins() -> None:
+def test_one_of_two_concurrent_first_messages_chooses_the_bundle() -> None:
     for late, code in (("docs", "another_bundle"), ("", None)):
         log = BusyLog()
         conversation = staged(log=log)
@@ -132,7 +132,7 @@ def test_the_turn_that_a_close_opens_has_the_limits_of_its_bundle() -> None:
     assert [entry.rounds for entry in conversation.entries(Opened)] == [ROUNDS, ROUNDS]
 
 
-def test_an_execution_that_takes_over_has_it_too() -> None:
+def test_an_execution_that_takes_over_has_the_same_bundle() -> None:
     conversation = staged()
     conversation.send(bundle="docs")
     name, _ = conversation.take()
@@ -141,7 +141,7 @@ def test_an_execution_that_takes_over_has_it_too() -> None:
     assert conversation.take()[1].bundle == "docs"
 
 
-def test_a_log_of_before_there_was_a_choice_is_read_as_the_default_ones() -> None:
+def test_an_older_log_without_a_bundle_has_the_default() -> None:
     conversation = staged()
     conversation.send()
     stored = msgspec.json.decode(encode_batch(conversation.tail))

@@ -29,7 +29,7 @@ def refusal(run: object) -> str:
     return raised.value.reason
 
 
-def test_only_its_owner_deletes_a_conversation_and_only_one_that_is_there(conversation: Conversation) -> None:
+def test_only_the_owner_deletes_an_existing_conversation(conversation: Conversation) -> None:
     assert refusal(lambda: apply_deletion(conversation.ports, LANE, "ada")) == "not_found"
     conversation.send()
     assert refusal(lambda: apply_deletion(conversation.ports, LANE, "eve")) == "not_found"
@@ -61,7 +61,7 @@ def test_steps_stop_when_there_is_nothing_left_to_read(conversation: Conversatio
     assert not redo_deletion(conversation.ports, LANE)
 
 
-def test_messages_that_no_turn_has_seen_go_back_to_their_sender(conversation: Conversation) -> None:
+def test_unseen_messages_are_returned_to_their_sender(conversation: Conversation) -> None:
     conversation.send()
     conversation.send("and this", id="m2")
     delete(conversation)
@@ -96,7 +96,7 @@ def test_a_watch_sees_a_deletion_and_an_erasure_as_it_sees_a_steer(conversation:
         assert watch.wait(60.0)
 
 
-def test_a_deletion_is_told_when_it_is_done_again(conversation: Conversation) -> None:
+def test_a_repeated_deletion_is_published_again(conversation: Conversation) -> None:
     conversation.send()
     delete(conversation)
     stone = conversation.ports.erasure.tombstone(LANE) if conversation.ports.erasure else None

@@ -84,7 +84,7 @@ def refusal(conversation: Conversation, *args: Any, **fields: Any) -> str:
 # --- accepted events
 
 
-def test_a_forms_fields_its_files_and_its_text_stand_in_the_log() -> None:
+def test_a_forms_fields_files_and_text_are_in_the_log() -> None:
     conversation = Conversation()
     file = stored(conversation)
     take(conversation, {**FORM, "text": "my order"}, attachments=(file,), source="shop")
@@ -93,7 +93,7 @@ def test_a_forms_fields_its_files_and_its_text_stand_in_the_log() -> None:
     assert (event.attachments, event.source, event.user) == ((file,), "shop", USER)
 
 
-def test_a_text_may_stand_beside_the_payload_or_in_it_but_not_twice() -> None:
+def test_a_text_may_be_beside_the_payload_or_in_it_but_not_both() -> None:
     conversation = Conversation()
     take(conversation, {"a": 1}, text="beside")
     assert (in_log(conversation).text, in_log(conversation).payload) == ("beside", {"a": 1})
@@ -123,7 +123,7 @@ def test_an_event_at_all_its_limits_at_once_still_fits_into_a_batch() -> None:
     assert (event.text, event.payload, list(event.attachments)) == (text, payload, files)
 
 
-def test_what_nobody_can_see_in_a_text_is_kept_as_data() -> None:
+def test_invisible_characters_of_a_text_are_kept() -> None:
     conversation = Conversation()
     take(conversation, {"a\x00": "b\x00\u202e", "text": "nul \x00 here"})
     assert (in_log(conversation).text, in_log(conversation).payload) == (
@@ -179,14 +179,14 @@ CYCLE.append(CYCLE)
     ],
     ids=lambda payload: ascii(next(iter(payload.items())))[:40],
 )
-def test_what_json_would_not_bring_back_as_it_is_and_odd_credits_are_refused(payload: dict[Any, Any]) -> None:
+def test_values_that_json_changes_and_odd_credits_are_refused(payload: dict[Any, Any]) -> None:
     assert refusal(Conversation(), payload) == "bad_event"
 
 
 @pytest.mark.parametrize(
     "kind", ["prompt", "", "Form", "form!", "a" * 33, "1form", "-form", "form\n", "a/b", "a.b", "a#b"]
 )
-def test_a_kind_is_a_short_word_and_prompt_is_ours(kind: str) -> None:
+def test_a_kind_is_a_short_word_and_prompt_is_reserved(kind: str) -> None:
     assert refusal(Conversation(), kind=kind) == "bad_event"
 
 
@@ -203,11 +203,11 @@ def test_a_kind_is_a_short_word_and_prompt_is_ours(kind: str) -> None:
         ("followup", {"payload": {"a": 1}}),
     ],
 )
-def test_what_a_kind_cannot_be_is_refused(kind: str, fields: dict[str, Any]) -> None:
+def test_an_invalid_kind_is_refused(kind: str, fields: dict[str, Any]) -> None:
     assert refusal(Conversation(), kind=kind, **fields) == "bad_event"
 
 
-def test_a_steer_brings_no_files() -> None:
+def test_a_steer_with_files_is_refused() -> None:
     conversation = Conversation()
     assert (
         refusal(conversation, kind="steer", text="shorter", attachments=(stored(conversation),))
@@ -216,11 +216,11 @@ def test_a_steer_brings_no_files() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../e", "e\n", "e" * 65, "ü"])
-def test_a_message_id_that_may_not_stand_in_a_key_is_refused(name: str) -> None:
+def test_a_message_id_that_cannot_be_a_key_is_refused(name: str) -> None:
     assert refusal(Conversation(), id=name) == "bad_message_id"
 
 
-def test_too_much_is_refused_by_what_is_too_much() -> None:
+def test_each_exceeded_limit_has_its_own_code() -> None:
     conversation = Conversation()
     file = stored(conversation)
     assert refusal(conversation, {"a": "x" * PAYLOAD_MAX_BYTES}) == "payload_too_large"
@@ -229,7 +229,7 @@ def test_too_much_is_refused_by_what_is_too_much() -> None:
     assert refusal(conversation, attachments=(file,) * (ATTACHMENTS_MAX + 1)) == "too_many_attachments"
 
 
-def test_what_comes_with_an_event_has_a_limit_together_with_its_text_however_often_it_is_named() -> None:
+def test_attachments_and_text_share_one_size_limit() -> None:
     conversation = Conversation()
     half = stored(conversation, bytes(EVENT_MAX_BYTES // 2))
     assert refusal(conversation, {"text": "x"}, attachments=(half, half)) == "message_size_limit"
@@ -258,12 +258,12 @@ def test_what_comes_with_an_event_has_a_limit_together_with_its_text_however_oft
     ],
     ids=ascii,
 )
-def test_a_reference_to_a_file_that_cannot_be_one_is_refused(fields: dict[str, Any]) -> None:
+def test_an_invalid_file_reference_is_refused(fields: dict[str, Any]) -> None:
     conversation = Conversation()
     assert refusal(conversation, attachments=(stored(conversation, **fields),)) == "bad_attachment"
 
 
-def test_a_file_must_be_there_and_be_this_conversations_own() -> None:
+def test_a_file_must_exist_and_belong_to_this_conversation() -> None:
     conversation = Conversation()
     other = Lane(tenant=LANE.tenant, project=LANE.project, conversation="c-2")
     file = stored(conversation, b"theirs", lane=other)
@@ -292,7 +292,7 @@ def test_the_same_event_of_the_same_source_is_one_event_and_that_of_another_is_r
 
 
 @pytest.mark.parametrize("kind", ["form", "alert"])
-def test_a_conversation_is_begun_only_by_one_who_may_begin_it(kind: str) -> None:
+def test_only_an_allowed_event_begins_a_conversation(kind: str) -> None:
     conversation = Conversation()
     with pytest.raises(NotFoundError):
         take(conversation, FORM, kind=kind, founds=False)
@@ -313,7 +313,9 @@ def test_a_conversation_is_begun_only_by_one_who_may_begin_it(kind: str) -> None
         (True, "stop", None, "joined"),
     ],
 )
-def test_where_an_event_stands_is_told(*, is_open: bool, kind: str, reactive: bool | None, fate: str) -> None:
+def test_an_event_gets_a_receipt_with_its_number_and_fate(
+    *, is_open: bool, kind: str, reactive: bool | None, fate: str
+) -> None:
     conversation = Conversation()
     if is_open:
         conversation.send()
@@ -321,7 +323,7 @@ def test_where_an_event_stands_is_told(*, is_open: bool, kind: str, reactive: bo
     assert take(conversation, kind=kind, reactive=reactive).fate == fate
 
 
-def test_an_event_brings_as_many_rounds_as_it_asks_for_up_to_what_a_turn_has() -> None:
+def test_an_event_adds_its_requested_rounds_up_to_the_limit() -> None:
     conversation = Conversation(max_iterations=5)
     conversation.send()
     seen = []
@@ -332,7 +334,7 @@ def test_an_event_brings_as_many_rounds_as_it_asks_for_up_to_what_a_turn_has() -
     assert (seen, conversation.state.credits) == ([0, 3, 5], 5)
 
 
-def test_where_events_bring_no_rounds_none_can_ask_for_some() -> None:
+def test_no_event_adds_rounds_if_the_deployment_grants_none() -> None:
     conversation = Conversation(max_iterations=5, event_credit=0)
     conversation.send()
     take(conversation, {"iteration_credit": 3}, id="e1")
@@ -351,7 +353,7 @@ JSON = st.recursive(
 
 @given(payload=st.dictionaries(TEXTS | st.just("text") | st.just("iteration_credit"), JSON, max_size=4))
 @settings(max_examples=budget(30, 3000))
-def test_what_is_taken_stands_in_the_log_as_it_was_said_and_the_rest_is_refused(
+def test_accepted_events_are_logged_unchanged_and_others_refused(
     payload: dict[str, Any],
 ) -> None:
     conversation, code = Conversation(), ""
@@ -382,7 +384,7 @@ EVENTS = st.fixed_dictionaries(
 
 @given(message=EVENTS)
 @settings(max_examples=budget(30, 3000))
-def test_whatever_comes_over_the_socket_has_exactly_one_answer(message: dict[str, Any]) -> None:
+def test_every_message_over_the_socket_has_exactly_one_answer(message: dict[str, Any]) -> None:
     conversation = Conversation()
     inbox = conversation.connect("k1", expires_at=FAR)
     receive(conversation.ports, "k1", json.dumps(message))
@@ -400,5 +402,5 @@ def test_an_event_keeps_its_users_time_zone() -> None:
 @pytest.mark.parametrize(
     "zone", ["Mars/Olympus", "Europe", "/etc/localtime", "../UTC", "tzdata.zi", " UTC", "UTC\n", "a" * 65]
 )
-def test_a_time_zone_that_is_none_is_refused(zone: str) -> None:
+def test_an_invalid_time_zone_is_refused(zone: str) -> None:
     assert refusal(Conversation(), {"text": "hi"}, kind="followup", timezone=zone) == "bad_timezone"

@@ -53,7 +53,7 @@ class Rated(Conversation):
         return "".join(piece.text for piece in self.timeline().pieces)
 
 
-def test_what_is_said_enters_the_log_once() -> None:
+def test_each_feedback_enters_the_log_once() -> None:
     conversation = Rated()
     put = conversation.rate(text="too long")
     again = conversation.rate(text="too long", given_at="2026-11-21T10:00:00Z")
@@ -70,7 +70,7 @@ def test_what_is_said_enters_the_log_once() -> None:
     assert not conversation.rate(text="too long").duplicate
 
 
-def test_each_origin_has_its_own_newest_word() -> None:
+def test_each_origin_has_its_own_current_feedback() -> None:
     conversation = Rated()
     conversation.check()
     conversation.rate("ok", text="good")
@@ -84,7 +84,7 @@ def test_each_origin_has_its_own_newest_word() -> None:
     assert conversation.counted() == [("machine", "not_ok", "No source.")]
 
 
-def test_a_message_that_comes_again_is_the_same_feedback_whatever_was_said_since() -> None:
+def test_a_resent_message_is_the_same_feedback_despite_later_ones() -> None:
     conversation = Rated()
     put = conversation.rate("ok", id="m-1")
     conversation.rate("not_ok", id="m-2")
@@ -93,20 +93,20 @@ def test_a_message_that_comes_again_is_the_same_feedback_whatever_was_said_since
     assert conversation.counted() == [("user", "not_ok", "")]
 
 
-def test_an_id_of_another_message_is_not_taken_for_feedback() -> None:
+def test_the_id_of_another_message_is_refused_for_feedback() -> None:
     conversation = Rated()
     with pytest.raises(InputError) as refused:
         conversation.rate("ok", id="m0")
     assert refused.value.reason == "message_id_taken"
 
 
-def test_without_a_name_it_is_about_the_newest_turn_that_has_ended() -> None:
+def test_feedback_without_a_turn_is_on_the_newest_ended_turn() -> None:
     conversation = Rated()
     conversation.send("second", id="m1")
     assert conversation.rate("ok", turn="").feedback.turn == conversation.first
 
 
-def test_clients_hear_of_it_at_the_turn_that_it_is_about() -> None:
+def test_clients_get_feedback_at_its_turn() -> None:
     conversation = Rated(answered("two"))
     conversation.ask("second")
     put = conversation.rate("ok", text="good")
@@ -128,7 +128,7 @@ def test_feedback_of_an_earlier_release_stays_without_an_event() -> None:
     assert (derive(older), newest_event(older)) == ((), batch.state.prev)
 
 
-def test_the_clients_time_is_kept_and_orders_nothing() -> None:
+def test_the_clients_time_of_feedback_is_stored_but_unused() -> None:
     conversation = Rated()
     conversation.rate("ok", given_at="2026-11-21T10:00:00+02:00")
     later = conversation.rate("not_ok", given_at="1999-01-01").feedback
@@ -137,14 +137,14 @@ def test_the_clients_time_is_kept_and_orders_nothing() -> None:
     assert row.at == later.at > row.given_at
 
 
-def test_taking_back_what_was_never_said_says_nothing() -> None:
+def test_withdrawing_absent_feedback_writes_nothing() -> None:
     conversation = Rated()
     before = conversation.batches()
     taken = conversation.rate(None)
     assert (taken.duplicate, conversation.batches()) == (True, before)
 
 
-def test_what_is_withdrawn_leaves_a_stone_and_no_words() -> None:
+def test_withdrawn_feedback_leaves_a_tombstone_without_words() -> None:
     conversation = Rated()
     conversation.rate("ok", text="good")
     assert not conversation.rate(None, text="and this is not kept").duplicate
@@ -156,7 +156,7 @@ def test_what_is_withdrawn_leaves_a_stone_and_no_words() -> None:
     assert conversation.counted() == []
 
 
-def test_a_machine_that_is_not_sure_or_says_nothing_is_refused() -> None:
+def test_feedback_of_an_unsure_or_silent_machine_is_refused() -> None:
     conversation = Rated()
     before = conversation.batches()
     for wrong in ({"confidence": 0.69}, {"confidence": None}, {"confidence": 1.1}, {"text": " "}):
@@ -183,13 +183,13 @@ def test_a_machine_that_is_not_sure_or_says_nothing_is_refused() -> None:
     ],
     ids=["stranger", "no conversation", "no turn", "unnamed turn", "too long", "no time"],
 )
-def test_what_cannot_be_taken_is_refused(fields: dict[str, Any], error: type[Any], code: str) -> None:
+def test_invalid_feedback_is_refused_by_its_code(fields: dict[str, Any], error: type[Any], code: str) -> None:
     with pytest.raises(error) as refused:
         Rated().rate(**fields)
     assert refused.value.reason == code
 
 
-def test_a_turn_that_runs_is_not_rated() -> None:
+def test_a_running_turn_cannot_be_rated() -> None:
     conversation = Rated()
     conversation.send("second", id="m1")
     with pytest.raises(InputError) as refused:
@@ -197,7 +197,7 @@ def test_a_turn_that_runs_is_not_rated() -> None:
     assert refused.value.reason == "turn_open"
 
 
-def test_while_a_cache_may_live_history_stays_and_every_round_is_told() -> None:
+def test_feedback_is_announced_each_round_while_a_cache_may_live() -> None:
     conversation = Rated(answered("two"))
     before = conversation.shown()
     conversation.rate(text="too long")
@@ -210,7 +210,7 @@ def test_while_a_cache_may_live_history_stays_and_every_round_is_told() -> None:
     assert conversation.timeline().fresh == [f"{conversation.first}/user"]
 
 
-def test_once_no_cache_lives_it_stands_behind_its_turn_and_is_mentioned_once() -> None:
+def test_feedback_is_shown_after_its_turn_once_no_cache_lives() -> None:
     conversation = Rated(answered("two"), answered("three"))
     conversation.rate(text="too long")
     conversation.clock.pause(1000)
@@ -225,14 +225,14 @@ def test_once_no_cache_lives_it_stands_behind_its_turn_and_is_mentioned_once() -
     assert conversation.ask("again").count("too long") == 1
 
 
-def test_it_is_a_block_of_its_turn() -> None:
+def test_feedback_is_a_block_of_its_turn() -> None:
     conversation = Rated()
     conversation.rate(text="too long")
     (block,) = conversation.timeline().resolve(f"ar:{conversation.first}.feedback.latest")
     assert (block.type, block.turn_id) == ("turn.feedback", conversation.first)
 
 
-def test_a_newer_word_takes_the_place_of_an_older_one() -> None:
+def test_newer_feedback_replaces_older_feedback() -> None:
     conversation = Rated(answered("two"), answered("three"), answered("four"))
     for text in ("too long", "much better", ""):
         conversation.rate("ok" if text else None, text=text)
@@ -242,7 +242,7 @@ def test_a_newer_word_takes_the_place_of_an_older_one() -> None:
         assert [word in prompt for word in words] == [text == "too long", text == "much better", not text]
 
 
-def test_while_a_cache_may_live_the_model_is_told_that_it_was_withdrawn() -> None:
+def test_a_withdrawal_is_announced_while_a_cache_may_live() -> None:
     conversation = Rated(answered("two"), answered("three"))
     conversation.rate("not_ok", text="too long")
     assert "| user | not_ok | too long" in conversation.ask()
@@ -252,7 +252,7 @@ def test_while_a_cache_may_live_the_model_is_told_that_it_was_withdrawn() -> Non
     assert "too long" not in prompt
 
 
-def test_the_users_word_stands_in_front_of_a_machines() -> None:
+def test_a_users_feedback_precedes_a_machines() -> None:
     conversation = Rated(answered("two"))
     conversation.check()
     conversation.rate("ok", text="good")

@@ -76,7 +76,7 @@ class World:
 
 @given(steps)
 @settings(max_examples=budget(15, 500), deadline=None)
-def test_of_each_turn_and_origin_one_feedback_counts_however_it_comes_between_turns(plan: list[Any]) -> None:
+def test_one_feedback_counts_per_turn_and_origin(plan: list[Any]) -> None:
     world = World()
     for step in plan:
         match step:

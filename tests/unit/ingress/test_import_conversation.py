@@ -88,7 +88,7 @@ def found_by_memory(home: Conversation) -> set[str]:
     return {hit.row.text for hit in home.ports.memory.search(MemoryQuery(scope=SCOPE, text="minster")).hits}
 
 
-def test_it_is_there_with_its_turns_paths_texts_and_times(source, documents, home) -> None:
+def test_an_imported_conversation_has_its_turns_paths_texts_and_times(source, documents, home) -> None:
     written = Attachment(filename="ulm.md", mime="text/markdown", size_bytes=len(ULM), sha256=FILE)
     uploads = (uploaded(home.ports, SENT, CSV), uploaded(home.ports, written, ULM))
     status = bring(home.ports, documents, uploads=uploads)
@@ -104,14 +104,14 @@ def test_it_is_there_with_its_turns_paths_texts_and_times(source, documents, hom
         ]
 
 
-def test_nothing_was_spent_on_it_here(documents, home) -> None:
+def test_an_import_charges_no_usage(documents, home) -> None:
     bring(home.ports, documents)
     state = batches(home)[-1].state
     assert (state.input_tokens, state.output_tokens, state.spent_nanos, state.stored_bytes) == (0, 0, 0, 0)
     assert not any(batch.calls for batch in batches(home))
 
 
-def test_it_is_listed_as_read_under_its_title_and_goes_on_like_any_other(documents, home) -> None:
+def test_an_imported_conversation_is_listed_as_read_and_continues(documents, home) -> None:
     bring(home.ports, documents)
     caller = Caller(home.ports)
     (row,) = caller.get("/v1/conversations")["items"]
@@ -128,7 +128,7 @@ def test_it_is_listed_as_read_under_its_title_and_goes_on_like_any_other(documen
     ] == ("Still Ulm.")
 
 
-def test_it_goes_on_where_it_was_cut_off(documents, home) -> None:
+def test_an_interrupted_import_continues(documents, home) -> None:
     at_once = Conversation()
     whole = bring(at_once.ports, documents)
     passes = 0
@@ -139,7 +139,7 @@ def test_it_goes_on_where_it_was_cut_off(documents, home) -> None:
     assert batches(home) == batches(at_once)
 
 
-def test_the_same_again_answers_the_same_and_writes_nothing(documents, home) -> None:
+def test_a_repeated_import_answers_the_same_and_writes_nothing(documents, home) -> None:
     status = bring(home.ports, documents)
     before = batches(home)
     assert bring(home.ports, documents) == status
@@ -150,14 +150,14 @@ def test_the_same_again_answers_the_same_and_writes_nothing(documents, home) -> 
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_another_import_into_the_same_name_is_refused(documents, home, cut) -> None:
+def test_a_different_import_into_the_same_name_is_refused(documents, home, cut) -> None:
     begin(home, documents) if cut else bring(home.ports, documents)
     before = batches(home)
     assert code_of(lambda: bring(home.ports, documents[:-1])) == "another_import"
     assert batches(home) == before
 
 
-def test_a_conversation_that_was_said_here_is_not_imported_into(documents, home) -> None:
+def test_an_import_into_a_native_conversation_is_refused(documents, home) -> None:
     home.send()
     before = home.batches()
     assert (
@@ -166,7 +166,7 @@ def test_a_conversation_that_was_said_here_is_not_imported_into(documents, home)
     assert home.batches() == before
 
 
-def test_tenant_project_and_user_are_those_of_the_token_alone(documents, home) -> None:
+def test_an_import_uses_only_the_tokens_tenant_project_and_user(documents, home) -> None:
     bring(home.ports, documents)
     for stranger in (principal("eve"),):
         assert (
@@ -196,14 +196,14 @@ WRITERS: dict[str, Callable[[Conversation], Any]] = {
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
-def test_nothing_else_enters_before_it_is_whole(documents, home, write) -> None:
+def test_no_message_enters_an_unfinished_import(documents, home, write) -> None:
     begin(home, documents)
     assert code_of(lambda: write(home)) == "import_unfinished"
     assert len(batches(home)) == 1
     assert home.machine.queue == []
 
 
-def test_a_part_of_it_is_shown_nowhere(documents, home) -> None:
+def test_an_unfinished_import_is_shown_nowhere(documents, home) -> None:
     begin(home, documents)
     caller = Caller(home.ports)
     assert caller.get("/v1/conversations")["items"] == []
@@ -220,18 +220,18 @@ def test_a_part_of_it_is_shown_nowhere(documents, home) -> None:
     assert (others.find("moved"), others.newest(9)) == (None, ((), False))
 
 
-def test_a_half_read_one_has_an_open_turn_that_no_sweep_takes_over(documents, home) -> None:
+def test_no_sweep_takes_over_a_half_imported_turn(documents, home) -> None:
     for _ in range(3):
         bring(home.ports, documents, until_s=0.0)
     assert home.log.open_lanes(before="9999") == []
 
 
-def test_memory_finds_its_turns(documents, home) -> None:
+def test_memory_finds_imported_turns(documents, home) -> None:
     bring(home.ports, documents)
     assert "Tell me all about the minster." in found_by_memory(home)
 
 
-def test_an_index_that_reads_no_logs_is_told_each_turn_as_a_closing_turn_tells_it(documents, home) -> None:
+def test_an_import_adds_each_turn_to_an_index_that_reads_no_logs(documents, home) -> None:
     index = MemoryMemoryIndex()
     ports = dataclasses.replace(home.ports, memory=index)
     while (status := bring(ports, documents, until_s=0.0)).written < status.batches:
@@ -242,7 +242,7 @@ def test_an_index_that_reads_no_logs_is_told_each_turn_as_a_closing_turn_tells_i
     assert index.search(MemoryQuery(scope=SCOPE, text="minster")).hits
 
 
-def test_a_deletion_in_the_middle_ends_it_for_good(documents, home) -> None:
+def test_a_deletion_ends_an_unfinished_import_permanently(documents, home) -> None:
     for _ in range(3):
         bring(home.ports, documents, until_s=0.0)
     apply_deletion(home.ports, MOVED, USER)
@@ -256,7 +256,7 @@ def test_a_deletion_in_the_middle_ends_it_for_good(documents, home) -> None:
     assert code_of(lambda: bring(home.ports, documents), NotFoundError) == "conversation_deleted"
 
 
-def test_its_user_deletes_a_part_of_it_over_http(documents, home) -> None:
+def test_an_unfinished_import_is_deleted_over_http(documents, home) -> None:
     begin(home, documents)
     caller = Caller(home.ports)
     assert caller.ask("DELETE", "/v1/conversations/moved").status == 202
@@ -264,9 +264,7 @@ def test_its_user_deletes_a_part_of_it_over_http(documents, home) -> None:
     assert caller.ask("GET", "/v1/conversations/moved/erasure").status == 200
 
 
-def test_a_pass_that_was_suspended_brings_nothing_back_behind_an_erasure(
-    documents, home, monkeypatch
-) -> None:
+def test_a_suspended_import_pass_restores_nothing_after_an_erasure(documents, home, monkeypatch) -> None:
     real = MemoryLog.put
     late: list[Callable[[], Any]] = []
 
@@ -287,7 +285,7 @@ def test_a_pass_that_was_suspended_brings_nothing_back_behind_an_erasure(
     assert code_of(late[0], NotFoundError) == "conversation_deleted"
 
 
-def test_who_erases_everything_erases_what_was_never_finished(documents, home) -> None:
+def test_an_erasure_of_a_user_includes_unfinished_imports(documents, home) -> None:
     begin(home, documents)
     desk = desk_of(home)
     ask_erasure(desk, tenant=LANE.tenant, project=LANE.project, user=USER)
@@ -295,7 +293,7 @@ def test_who_erases_everything_erases_what_was_never_finished(documents, home) -
     assert MOVED.key() in home.log.tombstones
 
 
-def test_what_moves_in_behind_an_erasure_stays_however_old_its_turns_are(documents, home) -> None:
+def test_an_import_after_an_erasure_stays_despite_old_turns(documents, home) -> None:
     desk = desk_of(home)
     home.clock.pause(7 * 86_400)
     ask_erasure(desk, tenant=LANE.tenant, project=LANE.project, user=USER)
@@ -307,9 +305,7 @@ def test_what_moves_in_behind_an_erasure_stays_however_old_its_turns_are(documen
 
 
 @pytest.mark.parametrize("other", ["eve", USER])
-def test_of_two_that_begin_at_once_one_waits_for_the_other_or_is_refused(
-    documents, home, monkeypatch, other
-) -> None:
+def test_one_of_two_concurrent_imports_waits_or_is_refused(documents, home, monkeypatch, other) -> None:
     """Both import the same under the same name: another user, or the same one with other files."""
     upload = uploaded(home.ports, SENT, CSV, user=USER)
     real, others = MemoryLog.tail, []
@@ -329,7 +325,7 @@ def test_of_two_that_begin_at_once_one_waits_for_the_other_or_is_refused(
     assert {batch.state.owner for batch in batches(home)} == {other}
 
 
-def test_a_file_without_its_bytes_says_so_and_is_in_no_workspace_and_no_list(documents, home) -> None:
+def test_an_imported_file_without_bytes_is_in_no_workspace_and_no_list(documents, home) -> None:
     upload = uploaded(home.ports, SENT, CSV)
     bring(home.ports, documents, uploads=(upload,))
     (lost,) = [block for block in blocks(home) if block.meta.get("bytes") == "missing"]
@@ -363,7 +359,7 @@ def test_an_import_counts_for_limits_like_a_message(documents, home, limits, cod
     assert len(batches(home)) == before
 
 
-def test_files_come_with_it_whose_bytes_were_uploaded(documents, home) -> None:
+def test_files_with_uploaded_bytes_are_imported(documents, home) -> None:
     upload = uploaded(home.ports, SENT, CSV)
     status = bring(home.ports, documents, uploads=(upload,))
     assert (status.report.files, status.report.files_missing) == (1, 1)
@@ -372,7 +368,7 @@ def test_files_come_with_it_whose_bytes_were_uploaded(documents, home) -> None:
     assert home.ports.artifacts.get(attachment_key(MOVED, SENT.sha256)) == CSV
 
 
-def test_what_was_there_when_it_began_counts_to_its_end(documents, home) -> None:
+def test_an_import_uses_the_files_that_existed_when_it_began(documents, home) -> None:
     upload = uploaded(home.ports, SENT, CSV)
     begin(home, documents, uploads=(upload,))
     status = bring(home.ports, documents)
@@ -383,7 +379,7 @@ def test_what_was_there_when_it_began_counts_to_its_end(documents, home) -> None
 
 
 @pytest.mark.parametrize("whose", ["another's", "of another conversation", "unknown"])
-def test_only_ones_own_uploads_to_this_conversation_are_taken(documents, home, whose) -> None:
+def test_an_import_accepts_only_the_users_uploads_to_this_conversation(documents, home, whose) -> None:
     if whose == "another's":
         upload = uploaded(home.ports, SENT, CSV, user="eve")
     elif whose == "of another conversation":
@@ -394,7 +390,7 @@ def test_only_ones_own_uploads_to_this_conversation_are_taken(documents, home, w
     assert batches(home) == []
 
 
-def test_too_many_uploads_are_too_many(documents, home) -> None:
+def test_an_import_with_too_many_uploads_is_refused(documents, home) -> None:
     many = tuple(f"up_{number:032x}" for number in range(501))
     assert code_of(lambda: bring(home.ports, documents, uploads=many), LimitError) == "import_too_many_files"
 
@@ -405,14 +401,14 @@ def test_a_bundle_that_is_not_here_is_refused_before_anything_is_written(documen
     assert home.log.conversations(LANE.tenant, LANE.project, USER) == []
 
 
-def test_what_cannot_be_imported_leaves_nothing_behind(home) -> None:
+def test_a_failed_import_leaves_no_trace(home) -> None:
     with pytest.raises(InputError):
         bring(home.ports, (Document(kind="artifact:turn.log", payload={"turn_id": "../x", "blocks": 1}),))
     assert batches(home) == []
     assert home.log.conversations(LANE.tenant, LANE.project, USER) == []
 
 
-def test_it_begins_with_its_first_batch_and_is_whole_with_its_last(documents, home) -> None:
+def test_an_import_begins_with_its_first_batch_and_ends_with_its_last(documents, home) -> None:
     bring(home.ports, documents)
     found = hydrated(home.ports, MOVED)
     kinds = [(batch.n, type(entry)) for batch in found for entry in batch.entries]

@@ -28,7 +28,7 @@ def rate(talk: Conversation, *, connection: str = "k1", **fields: Any) -> None:
     receive(talk.ports, connection, json.dumps({"action": "feedback", **said}))
 
 
-def test_it_is_acknowledged_once_it_stands_and_its_sender_hears_of_it(talked: Conversation) -> None:
+def test_feedback_is_acknowledged_once_stored_and_sent_to_its_sender(talked: Conversation) -> None:
     inbox = talked.connect("k1")
     rate(talked, turn=talked.timeline().turns[0], text="good")
     assert [type(frame) for frame in frames(inbox)] == [EventFrame, AckFrame]
@@ -37,7 +37,7 @@ def test_it_is_acknowledged_once_it_stands_and_its_sender_hears_of_it(talked: Co
     assert event_types(inbox) == ["turn.feedback"]
 
 
-def test_a_second_device_hears_of_it(talked: Conversation) -> None:
+def test_feedback_reaches_a_second_device(talked: Conversation) -> None:
     talked.connect("k1")
     inbox = talked.listen("k2")
     rate(talked)
@@ -45,7 +45,7 @@ def test_a_second_device_hears_of_it(talked: Conversation) -> None:
     assert (frame.events[0].type, frame.events[0].turn_id) == ("turn.feedback", talked.timeline().turns[0])
 
 
-def test_the_same_message_again_is_a_duplicate_at_its_first_place(talked: Conversation) -> None:
+def test_a_resent_rating_is_a_duplicate_with_its_first_number(talked: Conversation) -> None:
     inbox = talked.connect("k1")
     rate(talked)
     rate(talked, message_id="f2", reaction="not_ok")
@@ -60,7 +60,7 @@ def test_the_same_message_again_is_a_duplicate_at_its_first_place(talked: Conver
     assert [entry.reaction for entry in talked.entries(Feedback)] == ["ok", "not_ok"]
 
 
-def test_another_message_that_says_the_same_is_a_duplicate_too(talked: Conversation) -> None:
+def test_another_message_with_the_same_rating_is_a_duplicate_too(talked: Conversation) -> None:
     inbox = talked.connect("k1")
     rate(talked)
     rate(talked, message_id="f2")
@@ -81,7 +81,7 @@ def test_another_message_that_says_the_same_is_a_duplicate_too(talked: Conversat
         ({"message_id": "m0"}, "message_id_taken"),
     ],
 )
-def test_what_cannot_be_taken_is_refused_by_its_code(
+def test_an_invalid_rating_message_is_refused_by_its_code(
     talked: Conversation, fields: dict[str, Any], code: str
 ) -> None:
     inbox = talked.connect("k1")
@@ -99,7 +99,7 @@ def test_the_open_turn_is_not_rated_before_it_ends(talked: Conversation) -> None
     assert [frame.code for frame in of(ErrorFrame, inbox)] == ["turn_open"]
 
 
-def test_who_sends_too_much_has_to_wait_with_feedback_too() -> None:
+def test_rating_messages_count_towards_the_rate_limit() -> None:
     conversation = Conversation(answered("one"), limits=ScopeLimits(user=Limits(messages_per_minute=1)))
     conversation.send(id="m0")
     conversation.run()
@@ -111,7 +111,7 @@ def test_who_sends_too_much_has_to_wait_with_feedback_too() -> None:
     assert error.retry_after_s > 0
 
 
-def test_somebody_elses_conversation_is_answered_like_one_that_is_not_there(talked: Conversation) -> None:
+def test_another_users_conversation_is_answered_like_a_missing_one(talked: Conversation) -> None:
     inbox = talked.connect("k1", user="eve")
     rate(talked)
     rate(talked, conversation="c-9")

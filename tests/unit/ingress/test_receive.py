@@ -35,7 +35,7 @@ def say(conversation: Conversation, text: str, *, connection: str = "k1") -> Non
     receive(conversation.ports, connection, text)
 
 
-def test_a_message_is_acknowledged_once_it_stands_in_the_log_after_its_own_events() -> None:
+def test_a_message_is_acknowledged_after_its_own_events() -> None:
     conversation = Conversation()
     inbox = conversation.connect("k1")
     say(conversation, body())
@@ -58,7 +58,7 @@ def test_a_message_may_name_its_users_time_zone(action: str) -> None:
     assert [frame.code for frame in of(ErrorFrame, inbox)] == ["bad_timezone"]
 
 
-def test_a_resent_message_is_acknowledged_as_a_duplicate_at_its_first_place() -> None:
+def test_a_resent_message_is_acknowledged_as_a_duplicate() -> None:
     conversation = Conversation()
     inbox = conversation.connect("k1")
     for _ in range(2):
@@ -68,7 +68,7 @@ def test_a_resent_message_is_acknowledged_as_a_duplicate_at_its_first_place() ->
     assert (first.duplicate, second.duplicate) == (False, True)
 
 
-def test_a_connection_that_resends_learns_what_it_was_not_subscribed_to() -> None:
+def test_a_resending_connection_gets_the_events_that_it_missed() -> None:
     conversation = Conversation(answered("All is quiet."))
     conversation.connect("k1")
     say(conversation, body())
@@ -89,7 +89,7 @@ def test_a_connection_that_resends_learns_what_it_was_not_subscribed_to() -> Non
         ({"kind": "stop"}, "steer", "steer"),
     ],
 )
-def test_an_acknowledgement_says_what_an_event_became(
+def test_an_acknowledgement_has_the_fate_of_its_event(
     fields: dict[str, Any], idle: str, is_open: str
 ) -> None:
     conversation = Conversation()
@@ -100,7 +100,7 @@ def test_an_acknowledgement_says_what_an_event_became(
     assert [frame.kind for frame in of(AckFrame, inbox)] == [idle, "prompt", is_open]
 
 
-def test_a_whole_turn_reaches_who_asked_for_it() -> None:
+def test_a_whole_turn_reaches_its_sender() -> None:
     conversation = Conversation(answered("All quiet."))
     inbox = conversation.connect("k1")
     say(conversation, body())
@@ -120,7 +120,7 @@ def test_a_whole_turn_reaches_who_asked_for_it() -> None:
     ]
 
 
-def test_a_resume_is_answered_with_what_was_missed_and_a_ping_with_the_newest_number() -> None:
+def test_a_resume_gets_missed_events_and_a_ping_the_newest_number() -> None:
     conversation = Conversation(answered("All quiet."))
     conversation.send()
     conversation.run()
@@ -189,9 +189,7 @@ def test_a_resume_is_answered_with_what_was_missed_and_a_ping_with_the_newest_nu
         (body(text="x" * (TEXT_MAX_CHARS + 1)), "input_too_long"),
     ],
 )
-def test_whatever_is_wrong_with_a_message_is_one_error_with_a_stable_code(
-    text: str, code: str | None
-) -> None:
+def test_every_refused_message_gets_one_error_with_a_stable_code(text: str, code: str | None) -> None:
     conversation = Conversation()
     inbox = conversation.connect("k1")
     say(conversation, text)
@@ -219,7 +217,7 @@ def test_an_error_names_the_message_and_the_conversation_it_answers() -> None:
         (body(text="x" * MESSAGE_MAX_BYTES), "message_too_large"),
     ],
 )
-def test_an_error_about_a_message_that_cannot_be_taken_names_it(text: str, code: str) -> None:
+def test_an_error_names_the_refused_message(text: str, code: str) -> None:
     conversation = Conversation()
     inbox = conversation.connect("k1")
     say(conversation, text)
@@ -272,7 +270,7 @@ def test_a_ticket_of_a_later_token_renews_a_connection(has_expired: bool) -> Non
 
 
 @pytest.mark.parametrize("renews", [False, True])
-def test_who_does_not_renew_hears_nothing_after_expiry(renews: bool) -> None:
+def test_a_connection_without_a_renewal_gets_nothing_after_expiry(renews: bool) -> None:
     conversation = Conversation(answered("All quiet."))
     now = int(conversation.clock.now().timestamp())
     inbox = conversation.connect("k1", expires_at=now + 60)
@@ -291,7 +289,7 @@ def test_who_does_not_renew_hears_nothing_after_expiry(renews: bool) -> None:
 
 
 @pytest.mark.parametrize("field", ["tenant", "project", "user"])
-def test_a_ticket_of_somebody_else_renews_nothing(field: str) -> None:
+def test_a_ticket_of_another_user_renews_nothing(field: str) -> None:
     conversation = Conversation()
     inbox = conversation.connect("k1")
     before = conversation.ports.subscriptions.principal("k1")
@@ -317,7 +315,7 @@ def limited(limit: int) -> Conversation:
     return Conversation(limits=ScopeLimits(user=Limits(messages_per_minute=limit)))
 
 
-def test_beyond_the_limit_a_message_does_not_reach_the_log_and_is_told_when_to_come_again() -> None:
+def test_a_message_beyond_the_rate_is_refused_with_a_retry_time() -> None:
     conversation = limited(2)
     conversation.clock.pause(45.5)
     inbox = conversation.connect("k1")
@@ -343,7 +341,7 @@ def test_a_limit_holds_for_a_user_over_all_connections_and_conversations() -> No
     assert [len(of(AckFrame, inbox)) for inbox in (first, second, bob)] == [1, 0, 1]
 
 
-def test_only_what_is_said_counts() -> None:
+def test_only_messages_count_towards_the_rate() -> None:
     conversation = limited(1)
     inbox = conversation.connect("k1")
     for text in (body("ping"), body("resume"), "{", renewal(conversation), body()):
@@ -351,7 +349,7 @@ def test_only_what_is_said_counts() -> None:
     assert len(of(AckFrame, inbox)) == 1
 
 
-def test_an_event_counts_also_one_that_is_refused_for_what_it_is() -> None:
+def test_refused_events_count_towards_the_rate() -> None:
     conversation = limited(2)
     inbox = conversation.connect("k1")
     for fields in ({"kind": "prompt"}, {"message_id": "m2"}, {"message_id": "m3"}):
@@ -382,7 +380,7 @@ def test_without_a_limit_nothing_is_counted() -> None:
     assert conversation.ports.rate.count(principal, int(conversation.clock.now().timestamp()) // 60) == 1
 
 
-def test_a_contended_conversation_asks_to_be_sent_to_again() -> None:
+def test_a_contended_conversation_asks_for_a_resend() -> None:
     log = ContendedLog()
     conversation = Conversation(log=log)
     log.contended = True
@@ -410,9 +408,7 @@ class Failing(MemoryLog):
     ],
     ids=["dependency", "unknown_outcome"],
 )
-def test_a_service_that_fails_for_now_asks_to_be_sent_to_again_and_its_words_stay_inside(
-    error: SteplineError, code: str
-) -> None:
+def test_a_transient_failure_asks_for_a_resend_and_hides_its_message(error: SteplineError, code: str) -> None:
     conversation = Conversation(log=Failing(error))
     inbox = conversation.connect("k1")
     say(conversation, body())
@@ -420,7 +416,7 @@ def test_a_service_that_fails_for_now_asks_to_be_sent_to_again_and_its_words_sta
     assert (frame.code, frame.message, frame.message_id) == (code, SEND_AGAIN, "m1")
 
 
-def test_a_mistake_of_ours_is_not_told_as_the_clients() -> None:
+def test_an_internal_error_is_not_reported_as_the_clients() -> None:
     conversation = Conversation(log=Failing(SteplineError("AWS answered AccessDeniedException")))
     inbox = conversation.connect("k1")
     with pytest.raises(SteplineError):
@@ -444,7 +440,7 @@ class Deaf:
         raise DependencyError("the gateway is busy")
 
 
-def test_an_answer_that_cannot_be_delivered_is_the_next_resumes_business() -> None:
+def test_an_undeliverable_answer_is_left_to_the_next_resume() -> None:
     conversation = Conversation()
     conversation.connect("k1")
     conversation.ports = replace(conversation.ports, publisher=Deaf())
@@ -453,7 +449,7 @@ def test_an_answer_that_cannot_be_delivered_is_the_next_resumes_business() -> No
     assert len(conversation.batches()) == 1
 
 
-def test_a_failure_of_ours_is_told_without_saying_which() -> None:
+def test_an_internal_failure_is_reported_without_details() -> None:
     conversation = Conversation()
     inbox = conversation.connect("k1")
     report_internal(conversation.ports, "k1", body())

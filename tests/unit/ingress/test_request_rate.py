@@ -36,7 +36,7 @@ def begun(**rates: Rates) -> Conversation:
 
 @pytest.mark.parametrize(("kind", "method", "path", "asked"), ASKED)
 @pytest.mark.parametrize("whose", ["user", "tenant"])
-def test_beyond_its_rate_a_request_is_refused_and_told_when_to_come_again(kind, method, path, asked, whose):
+def test_a_request_beyond_its_rate_is_refused_with_a_retry_time(kind, method, path, asked, whose):
     conversation = begun(**{whose: Rates(**{kind: 2})})
     conversation.clock.pause(45.5)
     caller = Caller(conversation.ports)
@@ -48,13 +48,13 @@ def test_beyond_its_rate_a_request_is_refused_and_told_when_to_come_again(kind, 
 
 
 @pytest.mark.parametrize(("kind", "method", "path", "asked"), ASKED)
-def test_other_kinds_of_requests_use_up_nothing_of_a_rate(kind, method, path, asked):
+def test_each_kind_of_request_has_a_separate_rate(kind, method, path, asked):
     others = {name: 1 for name in ("reads", "searches", "tickets", "changes") if name != kind}
     caller = Caller(begun(user=Rates(**others, **{kind: 0})).ports)
     assert {caller.ask(method, path, asked).code for _ in range(4)}.isdisjoint({"rate_limited"})
 
 
-def test_a_user_is_counted_apart_and_a_tenant_together():
+def test_requests_are_counted_per_user_and_per_tenant():
     conversation = begun(user=Rates(reads=2), tenant=Rates(reads=3))
     ann, bob, other = (
         Caller(conversation.ports, user="ann"),
@@ -82,7 +82,7 @@ def test_a_websockets_reads_have_the_rate_of_reads(action: str) -> None:
     assert refused[0].retryable
 
 
-def test_messages_use_up_no_reads() -> None:
+def test_messages_do_not_count_towards_the_rate_of_reads() -> None:
     conversation = begun(user=Rates(reads=1))
     inbox = conversation.connect("k1")
     for n in range(3):

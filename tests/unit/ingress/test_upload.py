@@ -82,7 +82,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_a_file_that_is_taken_is_stored_under_its_hash_and_leaves_quarantine(desk: Desk):
+def test_an_accepted_file_is_stored_under_its_hash_and_leaves_quarantine(desk: Desk):
     upload = desk.post()
     assert desk.read(upload).state == "waiting"
     assert desk.judge(upload).state == "ready"
@@ -113,7 +113,7 @@ def test_the_key_of_a_slot_is_that_of_its_file_after_its_encoding_was_found(desk
     assert grants[0] == grants[1]
 
 
-def test_the_owner_who_listens_is_told_what_to_attach(desk: Desk):
+def test_a_listening_owner_gets_the_attachment_of_an_upload(desk: Desk):
     upload = desk.post()
     desk.judge(upload)
     (event,) = desk.notices()
@@ -123,7 +123,7 @@ def test_the_owner_who_listens_is_told_what_to_attach(desk: Desk):
     ]
 
 
-def test_a_file_that_is_refused_is_nowhere_and_its_owner_is_told_why(desk: Desk):
+def test_a_refused_file_is_not_stored_and_its_owner_gets_the_reason(desk: Desk):
     before = dict(desk.artifacts.objects)
     upload = desk.post(b"a\0b")
     assert desk.judge(upload).reasons == ("text_binary",)
@@ -148,7 +148,7 @@ def test_a_slot_allows_one_size_for_a_short_time(desk: Desk):
 
 
 @pytest.mark.parametrize(("finding", "code"), [("infected", "malware"), ("unknown", "av_unavailable")])
-def test_what_the_scanner_does_not_call_clean_is_refused(desk: Desk, finding, code: str):
+def test_a_file_that_the_scanner_does_not_pass_is_refused(desk: Desk, finding, code: str):
     desk.use(scanner=MemoryScanner(finding))
     upload = desk.post()
     assert desk.judge(upload).code == code
@@ -160,12 +160,12 @@ def test_without_a_scanner_a_file_is_judged_by_its_bytes_alone(desk: Desk):
     assert desk.judge(desk.post()).state == "ready"
 
 
-def test_another_content_than_was_stated_is_refused(desk: Desk):
+def test_a_content_other_than_the_stated_one_is_refused(desk: Desk):
     upload = desk.post(b"a,b\n1,3\n", asked(TEXT))
     assert desk.judge(upload).reasons == ("hash_mismatch",)
 
 
-def test_a_verdict_stands_whatever_is_posted_after_it(desk: Desk):
+def test_a_verdict_is_final_despite_later_posts(desk: Desk):
     upload = desk.post()
     desk.judge(upload)
     desk.quarantine.objects[quarantine_key(LANE, upload)] = b"a\0b"
@@ -179,7 +179,7 @@ def test_a_slot_without_a_file_says_so(desk: Desk):
     assert desk.judge(upload).code == "upload_missing"
 
 
-def test_a_slot_that_nobody_posted_to_expires(desk: Desk):
+def test_an_unused_slot_expires(desk: Desk):
     upload = desk.start(asked()).upload
     desk.ports.ports.clock.pause(SLOT_S + LATE_S)
     assert desk.read(upload).state == "waiting"
@@ -204,7 +204,7 @@ def test_a_check_that_never_ends_expires(desk: Desk, monkeypatch):
     assert desk.read(upload).reason == "upload_expired"
 
 
-def test_an_object_that_nobody_asked_for_is_removed(desk: Desk):
+def test_an_object_without_a_slot_is_removed(desk: Desk):
     key = quarantine_key(LANE, "up_" + "0" * 32)
     desk.quarantine.objects[key] = TEXT
     assert desk.judge("up_" + "0" * 32) is None
@@ -217,7 +217,7 @@ BOUNDARIES = ["checking", "put", "settle", "remove", "send"]
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_a_crash_at_any_boundary_is_mended_by_the_next_delivery(desk: Desk, monkeypatch, boundary, after):
+def test_the_next_delivery_repairs_a_crash_at_any_step(desk: Desk, monkeypatch, boundary, after):
     upload = desk.post()
     seam, name = {
         "checking": (desk.ports.uploads, "settle"),
@@ -250,14 +250,14 @@ def test_a_crash_at_any_boundary_is_mended_by_the_next_delivery(desk: Desk, monk
 
 
 @pytest.mark.parametrize("field", ["tenant", "project", "user"])
-def test_an_upload_of_somebody_else_is_absent(desk: Desk, field: str):
+def test_an_upload_of_another_user_is_absent(desk: Desk, field: str):
     upload = desk.post()
     stranger = changed(ME, **{field: "other"})
     with pytest.raises(NotFoundError):
         desk.read(upload, who=stranger)
 
 
-def test_nobody_uploads_to_a_conversation_of_somebody_else(desk: Desk):
+def test_an_upload_to_another_users_conversation_is_refused(desk: Desk):
     with pytest.raises(NotFoundError):
         desk.start(asked(), who=changed(ME, user="other"))
 
@@ -285,20 +285,20 @@ def test_a_file_for_a_conversation_that_another_user_began_meanwhile_is_refused(
         (asked(filename="a.pdf"), InputError, "content_type_mismatch"),
     ],
 )
-def test_what_is_wrong_at_once_gets_no_slot(desk: Desk, request_, kind, code: str):
+def test_an_invalid_upload_request_gets_no_slot(desk: Desk, request_, kind, code: str):
     with pytest.raises(kind) as refused:
         desk.start(request_)
     assert refused.value.reason == code
 
 
 @pytest.mark.parametrize("upload", ["", "up_1", "up_" + "0" * 31 + "/", "../x"])
-def test_an_id_that_is_none_is_refused(desk: Desk, upload: str):
+def test_an_invalid_upload_id_is_refused(desk: Desk, upload: str):
     with pytest.raises(InputError) as refused:
         desk.read(upload)
     assert refused.value.reason == "bad_upload"
 
 
-def test_only_the_key_of_a_slot_names_one():
+def test_only_the_key_of_a_slot_identifies_an_upload():
     key = quarantine_key(LANE, "up_" + "a" * 32)
     assert read_quarantine_key(key) == (LANE, "up_" + "a" * 32)
     for other in (

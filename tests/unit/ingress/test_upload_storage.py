@@ -74,7 +74,7 @@ def lanes(count: int) -> list[Lane]:
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_of_twelve_slots_at_once_as_many_are_given_as_the_storage_has_room_for(scope) -> None:
+def test_twelve_concurrent_slots_share_the_storage_that_is_left(scope) -> None:
     desk = Desk(scope)
     begun = []
     for number, lane in enumerate(lanes(12)):
@@ -95,7 +95,7 @@ def test_a_refusal_for_what_uploads_hold_says_when_to_try_again_and_for_what_is_
     assert not desk.refusal().context["retry_after_s"]
 
 
-def test_a_file_that_is_refused_gives_its_storage_back() -> None:
+def test_a_refused_file_releases_its_storage() -> None:
     desk = Desk()
     uploads = [desk.start() for _ in range(3)]
     assert desk.judge(uploads[0], b"x" * len(FILE)) == "refused"
@@ -103,7 +103,7 @@ def test_a_file_that_is_refused_gives_its_storage_back() -> None:
     desk.start()
 
 
-def test_a_slot_that_nobody_posts_to_holds_storage_until_its_end() -> None:
+def test_an_unused_slot_holds_storage_until_it_expires() -> None:
     desk = Desk()
     for lane in lanes(3):
         desk.start(lane)
@@ -116,7 +116,7 @@ def test_a_slot_that_nobody_posts_to_holds_storage_until_its_end() -> None:
     assert desk.used == (0, ROOM)
 
 
-def test_a_file_whose_hold_has_ended_is_taken_only_within_the_storage_that_is_left() -> None:
+def test_a_file_with_an_expired_hold_needs_free_storage() -> None:
     desk = Desk()
     late = desk.start(lanes(1)[0])
     early = desk.start(lanes(2)[1])
@@ -143,7 +143,7 @@ def test_the_same_file_under_the_same_key_is_held_once() -> None:
     assert desk.used == (0, len(FILE))
 
 
-def test_a_deleted_conversation_takes_back_what_its_uploads_hold_and_have_stored() -> None:
+def test_a_deletion_releases_held_and_stored_bytes_of_uploads() -> None:
     desk = Desk()
     desk.conversation.send()
     desk.conversation.run()

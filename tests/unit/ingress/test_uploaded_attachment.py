@@ -73,7 +73,7 @@ def files() -> Files:
     return Files(answered("Seen."))
 
 
-def test_a_message_brings_the_files_of_its_uploads_as_they_were_judged(files: Files) -> None:
+def test_a_message_has_the_files_of_its_uploads_by_their_verdicts(files: Files) -> None:
     files.take(files.upload(name="a.csv"), files.upload(b"{}", "b.json"))
     (event,) = files.events()
     assert [(one.filename, one.mime) for one in event.attachments] == [
@@ -95,7 +95,7 @@ def test_an_upload_that_is_not_judged_yet_may_be_named_again_soon(files: Files) 
     assert len(files.events()) == 1
 
 
-def test_a_client_hears_when_to_name_it_again(files: Files) -> None:
+def test_a_client_learns_when_to_name_a_pending_upload_again(files: Files) -> None:
     inbox = files.conversation.connect("k1")
     message = {"action": "send", "conversation": "c-1", "message_id": "m1", "text": "see"}
     upload = files.begin()
@@ -106,7 +106,7 @@ def test_a_client_hears_when_to_name_it_again(files: Files) -> None:
     assert [frame.n for frame in of(AckFrame, inbox)] == [1]
 
 
-def test_a_refused_file_takes_the_message_with_it_and_nothing_of_a_turn() -> None:
+def test_a_refused_file_refuses_its_message_and_opens_no_turn() -> None:
     files = Files(answered("One."), answered("Two."))
     files.take(files.upload())
     before = dict(files.conversation.ports.artifacts.objects)  # type: ignore[attr-defined]  # the twin's own
@@ -123,9 +123,7 @@ def test_a_refused_file_takes_the_message_with_it_and_nothing_of_a_turn() -> Non
 @pytest.mark.parametrize(
     ("state", "pause_s"), [("waiting", SLOT_S + LATE_S + 1), ("checking", SLOT_S + CHECK_S + 1)]
 )
-def test_a_slot_in_which_nothing_came_to_a_verdict_has_expired(
-    files: Files, state: str, pause_s: float
-) -> None:
+def test_a_slot_without_a_verdict_has_expired(files: Files, state: str, pause_s: float) -> None:
     upload = files.begin()
     row = files.desk.uploads.get(LANE, upload)
     files.desk.uploads.settle(LANE, replace(row, state=state))
@@ -133,7 +131,7 @@ def test_a_slot_in_which_nothing_came_to_a_verdict_has_expired(
     assert files.refusal(upload).reason == "upload_expired"
 
 
-def test_another_users_upload_and_another_conversations_are_as_one_that_never_was(files: Files) -> None:
+def test_foreign_uploads_are_refused_like_missing_ones(files: Files) -> None:
     stranger, elsewhere = files.upload(user="eve"), files.upload(lane=OTHER)
     missing = {files.refusal(upload).reason for upload in (stranger, elsewhere, f"up_{'0' * 32}")}
     assert missing == {"upload_missing"}
@@ -146,11 +144,11 @@ def test_a_stranger_does_not_learn_which_uploads_a_conversation_has(files: Files
     assert codes == {"not_found"}
 
 
-def test_one_upload_that_is_not_ready_keeps_all_of_a_message_out(files: Files) -> None:
+def test_one_pending_upload_refuses_the_whole_message(files: Files) -> None:
     assert files.refusal(files.upload(), files.begin()).reason == "upload_pending"
 
 
-def test_what_comes_with_a_message_has_the_limits_of_the_deployment() -> None:
+def test_uploads_of_a_message_keep_the_limits_of_the_deployment() -> None:
     files = Files(message_max_bytes=20)
     upload = files.upload()
     assert files.refusal(upload, upload, text="hello").reason == "message_size_limit"
@@ -159,7 +157,7 @@ def test_what_comes_with_a_message_has_the_limits_of_the_deployment() -> None:
 
 
 @pytest.mark.parametrize(("kind", "text"), [("steer", "shorter"), ("stop", "")])
-def test_a_steer_brings_no_uploads(files: Files, kind: str, text: str) -> None:
+def test_a_steer_with_uploads_is_refused(files: Files, kind: str, text: str) -> None:
     assert files.refusal(files.upload(), kind=kind, text=text).reason == "bad_event"
 
 
@@ -168,7 +166,7 @@ def test_a_file_alone_is_a_followup(files: Files) -> None:
     assert [event.event for event in files.events()] == ["prompt"]
 
 
-def test_the_same_message_again_is_one_also_when_its_files_are_long_judged(files: Files) -> None:
+def test_a_resent_message_with_old_uploads_is_a_duplicate(files: Files) -> None:
     upload = files.upload()
     files.take(upload)
     files.take(upload)

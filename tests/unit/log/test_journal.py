@@ -48,7 +48,7 @@ def test_a_batch_follows_the_newest_one() -> None:
     assert (batch.n, batch.step, texts(conversation)) == (2, "test", ["a", "b"])
 
 
-def test_a_conflict_plans_the_same_intention_again_behind_whoever_was_faster() -> None:
+def test_a_commit_that_lost_a_race_is_planned_again_after_the_winner() -> None:
     log = BusyLog()
     conversation, tails = Conversation(log=log), []
     log.rivals = [lambda: journal(conversation).commit(note("faster"))]
@@ -70,7 +70,7 @@ def test_a_put_that_never_arrived_is_planned_again() -> None:
     assert (tails, texts(conversation)) == ([0, 0, 0], ["once"])
 
 
-def test_a_put_that_arrived_later_than_its_answer_stands_as_it_was_put() -> None:
+def test_a_put_that_lands_after_its_timeout_is_kept_unchanged() -> None:
     """The call timed out, read, found nothing and planned again; then the first put landed after all."""
     log = BusyLog()
     conversation = Conversation(log=log)
@@ -87,7 +87,7 @@ def test_a_put_that_arrived_later_than_its_answer_stands_as_it_was_put() -> None
     assert batch.entries == conversation.tail.entries == (inbound("first"),)
 
 
-def test_a_duplicate_is_answered_with_what_was_admitted_first() -> None:
+def test_a_duplicate_gets_the_batch_that_admitted_the_first_message() -> None:
     conversation = Conversation()
 
     def plan(tail: Batch) -> Draft:
@@ -100,7 +100,7 @@ def test_a_duplicate_is_answered_with_what_was_admitted_first() -> None:
     assert journal(conversation).commit(plan, on_duplicate=lambda n: f"admitted in {n}") == "admitted in 1"
 
 
-def test_a_conclusion_without_a_put_rests_on_a_strong_read() -> None:
+def test_a_conclusion_without_a_put_uses_a_strong_read() -> None:
     log = StaleLog(lag=1)
     conversation, tails = Conversation(log=log), []
     for text in "ab":
@@ -114,7 +114,7 @@ def test_a_conclusion_without_a_put_rests_on_a_strong_read() -> None:
     assert tails == [1, 2]
 
 
-def test_a_refusal_on_a_stale_read_is_looked_at_again() -> None:
+def test_a_refusal_based_on_a_stale_read_is_checked_again() -> None:
     conversation = Conversation(log=StaleLog(lag=1))
     journal(conversation).commit(note("a"))
 
@@ -126,7 +126,7 @@ def test_a_refusal_on_a_stale_read_is_looked_at_again() -> None:
     assert isinstance(journal(conversation).commit(plan), Batch)
 
 
-def test_a_refusal_on_a_fresh_read_is_the_answer() -> None:
+def test_a_refusal_based_on_a_fresh_read_is_final() -> None:
     def plan(tail: Batch) -> Draft:
         raise NotFoundError("no such conversation")
 
@@ -134,14 +134,14 @@ def test_a_refusal_on_a_fresh_read_is_the_answer() -> None:
         journal(Conversation()).commit(plan)
 
 
-def test_a_stale_tail_costs_a_conflict_and_nothing_else() -> None:
+def test_a_stale_tail_costs_only_a_conflict() -> None:
     conversation, tails = Conversation(log=StaleLog(lag=2)), []
     for text in "abc":
         journal(conversation).commit(note(text, tails))
     assert texts(conversation) == ["a", "b", "c"]
 
 
-def test_a_contended_lane_is_given_up_after_the_agreed_tries_with_pauses_in_between() -> None:
+def test_a_contended_commit_fails_after_the_configured_tries_and_pauses() -> None:
     log = ContendedLog()
     conversation, tails = Conversation(log=log, append_tries=4), []
     log.contended = True
@@ -171,7 +171,7 @@ def test_a_known_tail_saves_the_first_read() -> None:
     assert (log.asked, texts(conversation)) == (asked, ["a", "b"])
 
 
-def test_large_strings_are_whole_for_whoever_reads() -> None:
+def test_every_read_of_the_journal_restores_spilled_strings() -> None:
     conversation, text = Conversation(), "🦜" * 20_000
     journal(conversation).commit(note(text))
     (raw,) = conversation.batches()
@@ -203,7 +203,7 @@ def test_a_batch_without_client_events_is_passed_over_by_prev() -> None:
     assert [batch.state.prev for batch in conversation.batches()] == [0, 1, 1]
 
 
-def test_reopening_is_an_event_of_its_own_for_clients() -> None:
+def test_a_reopened_turn_is_a_client_event() -> None:
     conversation = Conversation()
     journal(conversation).commit(lambda t: Draft(entries=(Reopened(iteration=0, attempt=1),), state=t.state))
     journal(conversation).commit(note("b"))

@@ -38,7 +38,7 @@ def ids(conversation: Conversation) -> list[list[str]]:
     return [[call.id for call in batch.calls] for batch in conversation.batches()]
 
 
-def test_a_batch_has_the_calls_since_the_one_before_and_the_state_their_sum() -> None:
+def test_a_batch_has_the_calls_since_the_previous_one_and_the_state_their_sum() -> None:
     conversation = Conversation()
     journal = process(conversation)
     ledger = journal.ports.ledger
@@ -53,7 +53,7 @@ def test_a_batch_has_the_calls_since_the_one_before_and_the_state_their_sum() ->
     assert (state.spent_nanos, state.input_tokens, state.output_tokens) == (17, 90, 9)
 
 
-def test_on_a_conflict_the_calls_are_recorded_by_the_next_put() -> None:
+def test_calls_are_recorded_by_the_next_put_after_a_conflict() -> None:
     log = BusyLog()
     conversation = Conversation(log=log)
     log.rivals = [lambda: process(conversation).commit(note("faster"))]
@@ -74,7 +74,7 @@ def test_calls_of_a_put_without_an_answer_count_once(applied: tuple[bool, ...]) 
     assert mine.ports.ledger.calls == ()
 
 
-def test_a_call_that_came_after_a_draft_which_stands_is_recorded_by_the_batch_behind() -> None:
+def test_a_call_made_after_a_stored_draft_is_recorded_by_the_next_batch() -> None:
     """The first put lands after its timeout; calls made in the meantime are not in it."""
     log = BusyLog()
     conversation = Conversation(log=log)
@@ -105,7 +105,7 @@ class SilentLog(BusyLog):
         return answer
 
 
-def test_a_put_that_stands_though_it_failed_is_not_counted_again() -> None:
+def test_a_put_that_failed_but_was_stored_is_not_counted_again() -> None:
     log = SilentLog()
     conversation = Conversation(log=log)
     mine = process(conversation)
@@ -120,7 +120,7 @@ def test_a_put_that_stands_though_it_failed_is_not_counted_again() -> None:
     assert conversation.state.spent_nanos == 10
 
 
-def test_a_call_that_two_processes_know_of_is_recorded_by_the_first() -> None:
+def test_a_call_known_to_two_processes_is_recorded_by_the_first() -> None:
     conversation = Conversation()
     process(conversation).commit(note("before"))
     suspended, successor = process(conversation), process(conversation)
@@ -133,7 +133,7 @@ def test_a_call_that_two_processes_know_of_is_recorded_by_the_first() -> None:
     assert ids(conversation) == [[], ["a"], ["b"]]
 
 
-def test_a_successor_does_not_record_what_the_other_one_has_recorded_meanwhile() -> None:
+def test_a_successor_skips_calls_that_its_predecessor_recorded() -> None:
     conversation = Conversation()
     process(conversation).commit(note("before"))
     slow, successor = process(conversation), process(conversation)
@@ -159,7 +159,7 @@ def test_many_calls_fit_into_a_batch_and_are_still_known() -> None:
 
 
 @pytest.mark.parametrize("first", ["maker", "successor"])
-def test_of_a_maker_and_one_that_read_its_note_whoever_puts_first_records_the_call(first: str) -> None:
+def test_a_call_and_its_note_are_recorded_once_by_the_first_put(first: str) -> None:
     conversation = Conversation()
     process(conversation).commit(note("before"))
     before = conversation.tail
@@ -174,7 +174,7 @@ def test_of_a_maker_and_one_that_read_its_note_whoever_puts_first_records_the_ca
     assert conversation.state.spent_nanos == 5
 
 
-def test_all_claims_of_a_turn_are_taken_over_but_what_the_log_has_and_what_another_will_record() -> None:
+def test_a_takeover_adopts_all_unrecorded_calls_of_the_turn() -> None:
     conversation = Conversation()
     maker = process(conversation)
     maker.ports.ledger.called(made("b"))

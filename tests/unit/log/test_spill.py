@@ -87,7 +87,7 @@ entries = st.one_of(
 
 
 @given(st.lists(entries, min_size=1, max_size=2))
-def test_what_was_spilled_comes_back_whole_and_what_stays_is_small(found: list[Entry]) -> None:
+def test_a_spilled_batch_is_small_and_is_restored_whole(found: list[Entry]) -> None:
     whole, artifacts = batch(*found), MemoryArtifacts()
     small = spill(artifacts, LANE, whole, limit_bytes=LIMIT)
     assert len(encode_batch(small)) <= LIMIT
@@ -96,14 +96,14 @@ def test_what_was_spilled_comes_back_whole_and_what_stays_is_small(found: list[E
 
 
 @given(st.lists(entries, min_size=1, max_size=3))
-def test_nothing_is_spilled_below_the_limit(found: list[Entry]) -> None:
+def test_a_batch_below_the_limit_is_not_spilled(found: list[Entry]) -> None:
     whole, artifacts = batch(*found), MemoryArtifacts()
     limit = len(encode_batch(whole))
     assert spill(artifacts, LANE, whole, limit_bytes=limit) is whole
     assert artifacts.objects == {}
 
 
-def test_the_largest_string_goes_first_and_short_ones_stay() -> None:
+def test_the_largest_string_is_spilled_first_and_short_ones_stay() -> None:
     artifacts = MemoryArtifacts()
     whole = batch(inbound("s" * SPILL_MIN_BYTES), inbound("l" * LIMIT))
     small = spill(artifacts, LANE, whole, limit_bytes=LIMIT)
@@ -126,7 +126,7 @@ def test_a_body_is_named_by_its_content_below_its_lane_and_turn() -> None:
     assert (piece.sha256, piece.size_bytes) == (digest, 2 * BATCH_MAX_BYTES)
 
 
-def test_what_the_model_said_is_kept_apart_from_what_users_sent() -> None:
+def test_spilled_output_of_the_model_has_its_own_key_prefix() -> None:
     small = spill(MemoryArtifacts(), LANE, batch(inbound("x" * BATCH_MAX_BYTES), step="decide/1"))
     assert small.spilled[0].key.startswith("out/acme/support/c-1/turn_1/")
 
@@ -158,7 +158,7 @@ def test_a_batch_of_small_parts_only_that_is_too_large_is_refused() -> None:
 
 
 @pytest.mark.parametrize("words", ["x", "y" * 600])
-def test_a_result_of_many_files_is_kept_apart_as_a_whole(words: str) -> None:
+def test_a_result_with_many_files_is_spilled_as_one_body(words: str) -> None:
     def block(i: int) -> Produced:
         return Produced(path=f"fi:turn_1.files/part_{i}.csv", mime="text/csv", meta={"of": i, "said": words})
 
@@ -178,7 +178,7 @@ def test_a_result_of_many_files_is_kept_apart_as_a_whole(words: str) -> None:
     assert hydrate(artifacts, small) == whole
 
 
-def test_a_stored_body_that_is_not_what_the_log_names_is_not_used() -> None:
+def test_a_stored_body_that_differs_from_its_hash_is_not_used() -> None:
     artifacts = MemoryArtifacts()
     small = spill(artifacts, LANE, batch(inbound("x" * BATCH_MAX_BYTES)))
     artifacts.objects[small.spilled[0].key] = b"forged"
@@ -187,7 +187,7 @@ def test_a_stored_body_that_is_not_what_the_log_names_is_not_used() -> None:
     assert caught.value.reason == "body_mismatch"
 
 
-def test_a_missing_body_is_said_to_be_missing() -> None:
+def test_a_missing_body_is_reported_as_missing() -> None:
     small = spill(MemoryArtifacts(), LANE, batch(inbound("x" * BATCH_MAX_BYTES)))
     with pytest.raises(DependencyError) as caught:
         hydrate(MemoryArtifacts(), small)

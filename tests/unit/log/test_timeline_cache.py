@@ -112,7 +112,7 @@ def test_a_short_conversation_puts_no_segment():
     assert (conversation.state.segment, segments(conversation)) == (0, [])
 
 
-def test_a_segment_of_batches_that_a_restored_log_has_lost_is_replaced_before_it_is_named():
+def test_a_segment_of_batches_lost_by_a_restored_log_is_replaced():
     def other(context: ToolContext) -> ToolOutput:
         return ToolOutput(blocks=(context.result(LOOK, "lost"),))
 
@@ -122,7 +122,7 @@ def test_a_segment_of_batches_that_a_restored_log_has_lost_is_replaced_before_it
     assert load(conversation).whole() == conversation.timeline().whole()
 
 
-def test_a_cold_process_reads_the_segment_and_what_came_after():
+def test_a_cold_process_reads_the_segment_and_the_later_batches():
     log = CountingLog()
     conversation = cold(play(6, log=log))
     log.reads.clear()
@@ -144,7 +144,7 @@ def test_a_step_of_an_older_release_names_no_segment_and_reads_everything():
     assert (timeline.base, len(timeline.batches)) == (0, len(conversation.batches()))
 
 
-def test_a_warm_process_lets_go_of_what_a_segment_holds():
+def test_a_warm_process_drops_batches_that_a_segment_holds():
     conversation = play(40)
     timeline = load(conversation, conversation.history)
     assert timeline.base == conversation.state.segment > 70
@@ -152,7 +152,7 @@ def test_a_warm_process_lets_go_of_what_a_segment_holds():
     assert timeline.whole() == dataclasses.replace(conversation.timeline(), load=timeline.load)
 
 
-def test_a_warm_process_forgets_the_conversation_that_it_has_not_used_longest(
+def test_a_warm_process_forgets_the_least_recently_used_conversation(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(timeline_cache, "REMEMBERED", 2)
@@ -171,7 +171,7 @@ def test_a_warm_process_forgets_the_conversation_that_it_has_not_used_longest(
     assert log.reads == [(1, None), (1, None), (0, None)]
 
 
-def test_a_tool_finds_what_happened_before_the_segment_and_the_log_is_read_once_for_it():
+def test_a_tool_reads_the_log_before_the_segment_once():
     log, seen = CountingLog(), []
 
     def run(context: ToolContext) -> ToolOutput:
@@ -210,7 +210,7 @@ def test_a_segment_that_cannot_be_read_costs_a_reading_of_the_log(spoil: str):
     assert conversation.ports.meter.counts[SEGMENTS_UNREAD] == 1
 
 
-def test_a_store_that_is_away_costs_the_segment_and_not_the_turn():
+def test_an_unavailable_store_costs_the_segment_but_not_the_turn():
     conversation = Conversation(called(LOOK), answered("done"), seal_batches=1)
     conversation.use(tool(LOOK, "pure", lambda context: ToolOutput(blocks=(context.result(LOOK, "seen"),))))
     conversation.ports = dataclasses.replace(conversation.ports, artifacts=FailingArtifacts("seg/"))
@@ -220,7 +220,7 @@ def test_a_store_that_is_away_costs_the_segment_and_not_the_turn():
     assert conversation.ports.meter.counts[SEGMENTS_UNSEALED] == 2
 
 
-def test_a_weak_read_that_misses_older_batches_is_made_again():
+def test_a_weak_read_that_misses_older_batches_is_repeated():
     conversation = cold(play(6, log=StaleLog(lag=8)))
     timeline = load(conversation)
     assert timeline.since(0, timeline.base) == tuple(conversation.batches()[: timeline.base])
@@ -238,7 +238,7 @@ def test_the_next_turn_and_its_execution_know_the_segment():
     assert load(conversation, segment=step.segment).base == step.segment
 
 
-def test_a_task_is_handed_the_whole_log_by_a_process_that_has_a_part_of_it(tmp_path):
+def test_a_process_with_a_part_of_the_log_gives_a_task_the_whole_log(tmp_path):
     write = called("react.write", {"path": "in.csv", "content": "x,y"})
     conversation = TaskConversation(tmp_path, write, coded("print('hello')", "totals.csv"), answered("done"))
     policy = dataclasses.replace(conversation.ports.policy, seal_batches=1)

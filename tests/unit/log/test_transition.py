@@ -46,7 +46,7 @@ def test_a_turn_begins_when_it_was_opened():
     assert tally == Tally(opened_ms=epoch_ms(START) + 2500)
 
 
-def test_a_decision_counts_what_it_consumed_and_how_long_it_took_refused_or_not():
+def test_a_decision_counts_its_usage_and_duration_even_if_refused():
     usage = Usage(input_tokens=5, output_tokens=2)
     tally = count_entries(Tally(), [decided(usage=usage), decided(accepted=False, usage=usage)], LATER)
     assert (tally.rounds, tally.model_ms) == (2, 5000)
@@ -54,7 +54,7 @@ def test_a_decision_counts_what_it_consumed_and_how_long_it_took_refused_or_not(
 
 
 @pytest.mark.parametrize(("started_at", "at"), [("", LATER), (LATER, START)])
-def test_a_time_that_is_missing_or_runs_backwards_counts_as_none(started_at: str, at: str):
+def test_a_missing_or_negative_duration_counts_as_zero(started_at: str, at: str):
     assert count_entries(Tally(), [decided(started_at=started_at)], at).model_ms == 0
 
 
@@ -70,7 +70,7 @@ def test_only_files_that_are_offered_count():
     assert (tally.files, tally.tools_ms) == (1, 10)
 
 
-def test_what_is_no_work_counts_nothing():
+def test_an_entry_that_is_not_work_leaves_the_tally_unchanged():
     assert count_entries(Tally(rounds=3), [Dropped(n=1, reason="r")], LATER) == Tally(rounds=3)
 
 

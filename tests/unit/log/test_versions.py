@@ -67,7 +67,7 @@ def reason(log: ProjectLog, turn: str) -> str:
     return version.skipped
 
 
-def test_a_turn_that_ended_well_is_a_commit_behind_the_one_before():
+def test_a_successful_turn_is_a_commit_after_the_previous_one():
     log = a_log()
     log.write({"app/a.py": "a = 1\n", "README.md": "# A\n"})
     first = log.end()
@@ -93,7 +93,7 @@ def test_a_commit_has_the_time_of_its_turns_end_and_names_the_turn():
     assert commit.at == "2026-11-21T10:00:04.000Z"
 
 
-def test_what_a_program_deleted_is_gone_from_the_next_commit():
+def test_files_that_a_program_deleted_are_gone_from_the_next_commit():
     log = a_log()
     log.write({"a": "1", "b": "2"})
     log.end()
@@ -106,7 +106,7 @@ def test_what_a_program_deleted_is_gone_from_the_next_commit():
     assert saved(log, third).parent == saved(log, second).id
 
 
-def test_a_checkout_brings_files_back_and_takes_none_away():
+def test_a_checkout_restores_files_and_removes_none():
     log = a_log()
     log.write({"app/old.py": "old", "docs/a.md": "a"})
     first = log.end()
@@ -123,7 +123,7 @@ def test_a_checkout_brings_files_back_and_takes_none_away():
     )
 
 
-def test_what_a_second_checkout_put_aside_stays_in_the_project():
+def test_files_displaced_by_a_second_checkout_stay_in_the_project():
     log = a_log()
     log.write({"app/a.py": "a", "docs/a.md": "a"})
     first = log.end()
@@ -134,7 +134,7 @@ def test_what_a_second_checkout_put_aside_stays_in_the_project():
     assert tree(log, saved(log, second)) == texts({"app/a.py": "a", "docs/a.md": "a", "docs/b.md": "b"})
 
 
-def test_an_overlay_takes_nothing_away():
+def test_an_overlay_removes_no_file():
     log = a_log()
     log.write({"app/a.py": "a", "app/b.py": "b"})
     first = log.end()
@@ -151,7 +151,7 @@ def test_a_path_is_a_file_or_a_folder_and_the_later_turn_wins():
     assert tree(log, saved(log, log.end())) == texts({"a/x": "below", "b": "file"})
 
 
-def test_a_file_that_came_and_went_displaces_nothing():
+def test_a_file_that_was_written_and_deleted_displaces_no_other():
     log = a_log()
     log.write({"c/d": "1"})
     log.end()
@@ -160,7 +160,7 @@ def test_a_file_that_came_and_went_displaces_nothing():
     assert tree(log, saved(log, log.end())) == {"c/d": b"1"}
 
 
-def test_a_turn_that_failed_is_no_commit():
+def test_a_failed_turn_is_not_a_commit():
     log = a_log()
     log.write({"a": "1"})
     failed = log.end(code="step_failed")
@@ -191,7 +191,7 @@ def test_a_turn_without_a_commit_says_why_and_keeps_the_one_before():
     assert len(read_history(log.artifacts, log.project()).versions) == 3
 
 
-def test_what_is_no_text_of_a_project_is_left_out_and_counted():
+def test_files_that_are_not_project_text_are_left_out_and_counted():
     log = a_log()
     log.write(
         {
@@ -213,7 +213,7 @@ def test_what_is_no_text_of_a_project_is_left_out_and_counted():
     assert commit.left_out == {"folder": 2, "name": 3, "not_text": 2, "too_large": 1}
 
 
-def test_a_text_that_became_something_else_is_gone():
+def test_a_text_file_that_became_binary_is_gone():
     log = a_log()
     log.write({"a.txt": "text", "b.txt": "text"})
     log.end()
@@ -228,7 +228,7 @@ def test_a_path_may_be_as_deep_as_a_path_can_be():
     assert set(tree(log, saved(log, log.end()))) == {deep}
 
 
-def test_of_too_many_new_files_the_first_are_kept(monkeypatch):
+def test_the_first_of_too_many_new_files_are_kept(monkeypatch):
     monkeypatch.setattr(versions, "READS_MAX", 2)
     log = a_log()
     log.write({name: name for name in "cab"})
@@ -248,7 +248,7 @@ def test_bytes_that_the_parent_has_are_not_read_again():
     assert {file.path: file.turn for file in saved(log, second).files} == {"a": second, "b": second}
 
 
-def test_every_turn_gets_the_same_commit_whoever_saves_it_and_whenever():
+def test_a_turn_gets_the_same_commit_in_every_process_at_any_time():
     log = a_log()
     seen = {}
     for name in "abc":
@@ -263,7 +263,7 @@ def test_every_turn_gets_the_same_commit_whoever_saves_it_and_whenever():
     assert read_history(log.artifacts, log.project()).versions == seen
 
 
-def test_a_version_that_is_there_stands():
+def test_an_existing_version_is_not_overwritten():
     log = a_log()
     log.write({"a": "1"})
     turn = log.end()
@@ -282,7 +282,7 @@ def test_the_keys_begin_with_their_class_and_name_the_conversation():
 @pytest.mark.parametrize(
     ("prefix", "code"), [("out/", "body_missing"), ("git/acme/support/c-1/commits", "commit_missing")]
 )
-def test_a_stored_object_that_is_gone_is_an_error_with_its_code(prefix, code):
+def test_a_missing_stored_object_is_an_error_with_a_code(prefix, code):
     log = a_log()
     log.write({"a": "1"})
     saved(log, log.end())
@@ -293,7 +293,7 @@ def test_a_stored_object_that_is_gone_is_an_error_with_its_code(prefix, code):
     assert caught.value.reason == code
 
 
-def test_a_commit_that_is_not_what_its_name_says_is_refused():
+def test_a_commit_that_differs_from_its_id_is_refused():
     log = a_log()
     log.write({"a": "1"})
     commit = saved(log, log.end())
@@ -325,7 +325,7 @@ checkout = st.tuples(
 
 @patient
 @given(st.lists(moves_with(*FILES), max_size=16))
-def test_the_trees_of_the_history_are_what_a_disk_would_hold(done):
+def test_the_trees_of_the_history_equal_a_simulated_disk(done):
     log = a_log()
     disk: dict[str, bytes] = {}
     open_disk, expected = disk, {}
@@ -350,7 +350,7 @@ def test_the_trees_of_the_history_are_what_a_disk_would_hold(done):
 
 @patient
 @given(st.lists(st.one_of(moves_with(*FILES, "c"), checkout), max_size=16))
-def test_a_tree_is_the_one_before_without_what_was_deleted_and_with_the_turns_own_files(done):
+def test_a_tree_is_the_parent_without_deleted_files_plus_the_files_of_the_turn(done):
     log = a_log()
     before: dict[str, str] = {}
     deleted: set[str] = set()

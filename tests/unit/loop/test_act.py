@@ -66,7 +66,7 @@ class EffectConversation(Conversation):
         return [(entry.tool_id, entry.status) for entry in self.entries(Resulted)]
 
 
-def test_actions_run_in_order_and_each_result_stands_before_the_next_begins() -> None:
+def test_each_result_is_in_the_log_before_the_next_action_begins() -> None:
     conversation = EffectConversation()
     seen: list[tuple[int, list[tuple[str, str]]]] = []
     conversation.use(
@@ -84,7 +84,7 @@ def test_actions_run_in_order_and_each_result_stands_before_the_next_begins() ->
     ("effect", "entries"),
     [("pure", ["Resulted"]), ("keyed", ["Resulted"]), ("once", ["Started", "Resulted"])],
 )
-def test_only_an_effect_that_must_not_repeat_is_announced_first(effect: str, entries: list[str]) -> None:
+def test_only_an_unrepeatable_effect_is_announced_first(effect: str, entries: list[str]) -> None:
     conversation = EffectConversation()
     step = conversation.round_of(f"test.{effect}")
     before = conversation.tail.n
@@ -94,7 +94,7 @@ def test_only_an_effect_that_must_not_repeat_is_announced_first(effect: str, ent
     assert conversation.state.running == ""
 
 
-def test_a_result_is_an_event_for_whoever_listens() -> None:
+def test_a_result_is_an_event_for_listeners() -> None:
     conversation = EffectConversation()
     inbox = conversation.listen()
     conversation.act(conversation.round_of("test.pure"))
@@ -117,7 +117,7 @@ def test_a_written_file_is_in_the_store_before_the_log_names_it_and_again_under_
 # --- tools that refuse or fail
 
 
-def test_what_a_tool_refuses_is_a_result_the_model_reads() -> None:
+def test_a_tools_refusal_is_a_result_for_the_model() -> None:
     conversation = Conversation(called("react.read", {"paths": ["nonsense"]}), answered("done"))
     conversation.send()
     conversation.run()
@@ -126,7 +126,7 @@ def test_what_a_tool_refuses_is_a_result_the_model_reads() -> None:
     assert "nonsense" in text_of(conversation.model.requests[1])
 
 
-def test_a_refused_call_goes_on_with_the_next_action() -> None:
+def test_the_next_action_runs_after_a_refused_call() -> None:
     conversation = EffectConversation()
     conversation.fails["test.pure"] = ToolError("not today", code="closed_today")
     conversation.act(conversation.round_of("test.pure", "test.keyed"))
@@ -145,7 +145,7 @@ def test_a_failing_service_propagates_and_leaves_no_result() -> None:
     assert (conversation.results(), conversation.effects["test.keyed"]) == ([("test.keyed", "ok")], 2)
 
 
-def test_a_tool_that_a_deployment_took_away_in_mid_turn_is_refused_by_name() -> None:
+def test_a_tool_removed_in_mid_turn_is_refused_by_name() -> None:
     conversation = EffectConversation()
     step = conversation.round_of("test.once")
     conversation.forget("test.once")
@@ -171,7 +171,7 @@ def test_a_started_action_that_broke_off_is_never_run_again_and_is_recorded_as_u
     assert following.route == "decide"
 
 
-def test_an_unverified_result_tells_the_model_to_look_before_it_asks_again() -> None:
+def test_an_unverified_result_asks_the_model_to_check_before_a_retry() -> None:
     conversation = EffectConversation(answered("I looked."))
     conversation.fails["test.once"] = DependencyError("down in the middle")
     step = conversation.round_of("test.once")
@@ -193,7 +193,7 @@ def test_a_lost_answer_of_the_announcement_runs_the_action_once() -> None:
 
 
 @pytest.mark.parametrize("lag", [1, 2, 3, 4])
-def test_reads_that_lag_behind_run_no_action_twice(lag: int) -> None:
+def test_lagging_reads_run_no_action_twice(lag: int) -> None:
     log = StaleLog(lag=0)
     conversation = EffectConversation(log=log)
     step = conversation.round_of("test.once", "test.pure", "test.once")
@@ -203,7 +203,7 @@ def test_reads_that_lag_behind_run_no_action_twice(lag: int) -> None:
     assert conversation.effects == {"test.once": 2, "test.pure": 1}
 
 
-def test_a_second_attempt_that_reads_late_settles_what_the_first_one_started() -> None:
+def test_a_late_second_attempt_settles_the_started_action() -> None:
     log = StaleLog(lag=0)
     conversation = EffectConversation(log=log)
     conversation.fails["test.once"] = DependencyError("down in the middle")
@@ -225,7 +225,7 @@ def test_an_announcement_that_took_long_is_made_again_before_the_effect() -> Non
     assert (conversation.results(), conversation.effects["test.once"]) == ([("test.once", "ok")], 1)
 
 
-def test_of_two_attempts_at_once_one_runs_the_action() -> None:
+def test_one_of_two_concurrent_attempts_runs_the_action() -> None:
     log = BusyLog()
     conversation = EffectConversation(log=log)
     step = conversation.round_of("test.once")
@@ -253,7 +253,7 @@ def test_a_turn_taken_over_in_mid_action_marks_it_and_its_old_owner_records_noth
 # --- retries
 
 
-def test_a_retry_of_a_round_that_was_done_goes_on_from_there() -> None:
+def test_a_retry_of_a_completed_round_continues_after_it() -> None:
     conversation = EffectConversation()
     step = conversation.round_of("test.once")
     first = conversation.act(step)
@@ -261,7 +261,7 @@ def test_a_retry_of_a_round_that_was_done_goes_on_from_there() -> None:
     assert conversation.effects["test.once"] == 1
 
 
-def test_a_retry_goes_on_with_the_action_that_has_no_result() -> None:
+def test_a_retry_continues_with_the_action_without_a_result() -> None:
     conversation = EffectConversation()
     conversation.fails["test.keyed"] = DependencyError("down")
     step = conversation.round_of("test.pure", "test.keyed")
@@ -271,7 +271,7 @@ def test_a_retry_goes_on_with_the_action_that_has_no_result() -> None:
     assert conversation.effects == {"test.pure": 1, "test.keyed": 2}
 
 
-def test_an_execution_of_before_runs_nothing() -> None:
+def test_an_older_execution_runs_nothing() -> None:
     conversation = EffectConversation()
     step = conversation.round_of("test.pure")
     replace_owner(conversation.ports, LANE, conversation.tail)
@@ -279,7 +279,7 @@ def test_an_execution_of_before_runs_nothing() -> None:
     assert conversation.effects == {}
 
 
-def test_a_message_that_slips_in_moves_the_result_and_runs_nothing_again() -> None:
+def test_a_message_in_between_moves_the_result_without_a_rerun() -> None:
     log = BusyLog()
     conversation = EffectConversation(log=log)
     step = conversation.round_of("test.pure")

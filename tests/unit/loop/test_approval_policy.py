@@ -26,7 +26,7 @@ def spec(tool_id: str, effect: Any = "once", approval: Any = None, *, claimed: b
     )
 
 
-def test_without_a_word_nobody_is_asked() -> None:
+def test_without_a_rule_no_approval_is_needed() -> None:
     assert ApprovalPolicy().rule_of(spec("mail.send")) == "never"
 
 
@@ -67,7 +67,7 @@ def test_a_rule_names_a_tool_with_a_slash_in_its_name() -> None:
     assert policy.rule_of(spec("mcp.crm.notes/delete")) == "always"
 
 
-def test_the_deployment_comes_before_the_bundle_and_that_before_the_tool() -> None:
+def test_deployment_rules_precede_bundle_rules_and_those_tool_rules() -> None:
     settings = Settings.from_env(
         {
             "STEPLINE_APPROVALS": '{"a.one": "always"}',
@@ -91,7 +91,7 @@ def test_the_deployment_comes_before_the_bundle_and_that_before_the_tool() -> No
         {"a\n": "never"},
     ],
 )
-def test_a_wrong_rule_is_refused_by_its_place(wrong: Any) -> None:
+def test_an_invalid_rule_is_refused_with_its_source(wrong: Any) -> None:
     with pytest.raises(InputError) as refused:
         read_rules(wrong, "STEPLINE_APPROVALS")
     assert refused.value.reason == "bad_setting"

@@ -48,7 +48,7 @@ def rows(result: Resulted) -> list[dict[str, object]]:
     return found
 
 
-def test_the_model_is_told_of_files_with_the_message_and_reads_them_when_it_wants():
+def test_attached_files_are_named_in_the_message_and_read_on_demand():
     conversation = WithFiles(("a.png", picture(), PNG))
     conversation.model.add(answered("Fine."))
     conversation.decide()
@@ -61,9 +61,7 @@ def test_the_model_is_told_of_files_with_the_message_and_reads_them_when_it_want
 
 
 @pytest.mark.parametrize(("name", "data", "mime"), [("a.png", picture(), PNG), ("a.pdf", pdf(), PDF)])
-def test_a_picture_and_a_pdf_are_in_the_request_behind_their_read_byte_for_byte(
-    name: str, data: bytes, mime: str
-):
+def test_a_read_picture_or_pdf_is_in_the_request_unchanged(name: str, data: bytes, mime: str):
     conversation = WithFiles((name, data, mime))
     conversation.read(name)
     conversation.model.add(answered("Seen."))
@@ -77,7 +75,7 @@ def test_a_picture_and_a_pdf_are_in_the_request_behind_their_read_byte_for_byte(
     ("encoding", "recorded"),
     [("utf-8", ""), ("utf-16", ""), ("latin-1", ""), ("cp1257", "; charset=windows-1257")],
 )
-def test_a_text_is_read_as_a_text_in_every_encoding_that_is_taken(encoding: str, recorded: str):
+def test_a_text_is_read_in_every_supported_encoding(encoding: str, recorded: str):
     result = WithFiles(("a.csv", SAID.encode(encoding), f"text/csv{recorded}")).read("a.csv")
     assert result.blocks[-1].text == SAID
 
@@ -103,13 +101,13 @@ def test_a_picture_is_a_source_once_it_was_looked_at_and_can_be_cited():
     assert (cited.sid, cited.path, cited.url) == (1, conversation.path("a.png"), "")
 
 
-def test_a_file_that_is_no_picture_is_no_source():
+def test_a_file_that_is_not_a_picture_is_not_a_source():
     conversation = WithFiles(("a.pdf", pdf(), PDF), ("a.txt", b"so", TEXT), ("no.png", b"so", PNG))
     assert all("sid" not in row for row in rows(conversation.read("a.pdf", "a.txt", "no.png")))
     assert conversation.timeline().sources == {}
 
 
-def test_a_program_finds_every_file_in_its_folder_under_a_name_of_its_own():
+def test_a_program_finds_every_attached_file_under_a_unique_name():
     conversation = WithFiles(("a.txt", b"one", TEXT), ("A.TXT", b"two", TEXT))
     executor = conversation.programs(lambda _: Run(returncode=0))
     conversation.send("and this", id="m2", attachments=(conversation.store("a.txt", b"three", TEXT),))

@@ -68,7 +68,7 @@ def announced(conversation: Conversation, request: int = -1) -> str:
 # --- without limits
 
 
-def test_without_limits_a_round_holds_nothing_and_the_model_is_told_of_no_budget() -> None:
+def test_without_limits_a_round_holds_nothing_and_shows_no_budget() -> None:
     conversation = Conversation(says(answered("Hello.")))
     conversation.send()
     conversation.decide()
@@ -93,7 +93,7 @@ def test_a_turn_whose_end_is_followed_again_is_charged_once() -> None:
     assert used(conversation).tokens_day == 1000
 
 
-def test_a_batch_that_is_older_than_what_was_charged_is_ignored() -> None:
+def test_a_batch_older_than_the_charged_one_is_ignored() -> None:
     conversation = Conversation(says(answered("Hello.")), says(answered("Again.")))
     conversation.send()
     conversation.run()
@@ -129,7 +129,7 @@ def test_a_round_is_held_in_dollars_if_the_price_of_its_model_is_known() -> None
     assert used(conversation, 2).held_usd > 20_000 * 25 / 1e6
 
 
-def test_the_model_is_told_what_is_left_of_the_smallest_budget() -> None:
+def test_the_model_sees_the_rest_of_the_smallest_budget() -> None:
     conversation = limited(says(PLAN), says(answered("Done.")), tokens_day=ROOM)
     set_limits(conversation, Limits(tokens_month=ROOM - 1, usd_day=3.0), SCOPES[1])
     conversation.send()
@@ -202,7 +202,7 @@ def test_a_limit_that_lasts_a_month_says_so() -> None:
     )
 
 
-def test_room_that_others_hold_is_free_again_in_a_minute() -> None:
+def test_room_held_by_others_is_retried_in_a_minute() -> None:
     conversation = limited(tokens_day=100_000)
     hold(conversation, OTHER, 79_500)
     conversation.send()
@@ -211,7 +211,7 @@ def test_room_that_others_hold_is_free_again_in_a_minute() -> None:
     assert "held by turns that run now" in closed(conversation).message
 
 
-def test_a_hold_that_finds_no_room_where_there_is_some_by_then_is_tried_in_a_minute() -> None:
+def test_a_hold_without_room_is_retried_in_a_minute() -> None:
     conversation = limited(tokens_day=ROOM)
     accounts = conversation.ports.accounts
     post = accounts.post
@@ -227,7 +227,7 @@ def test_a_hold_that_finds_no_room_where_there_is_some_by_then_is_tried_in_a_min
     assert "held by turns that run now" in closed(conversation).message
 
 
-def test_a_turn_that_a_limit_ends_is_no_failure_of_ours() -> None:
+def test_a_turn_ended_by_a_limit_is_not_counted_as_a_failure() -> None:
     conversation = limited(tokens_day=20_500)
     conversation.send()
     conversation.run()
@@ -235,7 +235,7 @@ def test_a_turn_that_a_limit_ends_is_no_failure_of_ours() -> None:
     assert (counts[TURNS_CLOSED], counts[TURNS_FAILED]) == (1, 0)
 
 
-def test_a_turn_goes_on_until_its_budget_has_no_room_for_a_round() -> None:
+def test_a_turn_continues_while_its_budget_has_room_for_a_round() -> None:
     conversation = limited(says(PLAN), says(PLAN), tokens_day=ROOM)
     conversation.send()
     conversation.decide()
@@ -298,7 +298,7 @@ def test_a_steered_turn_without_budget_has_one_final_round_and_answers() -> None
     assert used(conversation).tokens_day == 2000
 
 
-def test_the_final_round_without_budget_ends_the_turn_whatever_the_model_decides() -> None:
+def test_the_final_round_without_budget_always_ends_the_turn() -> None:
     conversation = limited(says(PLAN), says(PLAN), tokens_day=ROOM)
     conversation.send()
     conversation.decide()
@@ -334,7 +334,7 @@ def test_an_attempt_that_finds_a_later_batch_charged_is_fenced() -> None:
         conversation.decide()
 
 
-def test_defaults_of_the_stage_hold_where_an_account_has_no_limits_of_its_own() -> None:
+def test_stage_defaults_apply_to_accounts_without_limits() -> None:
     conversation = Conversation(limits=ScopeLimits(user=Limits(tokens_day=20_500)))
     conversation.send()
     conversation.run()

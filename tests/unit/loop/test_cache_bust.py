@@ -31,7 +31,7 @@ def played(*usages: Usage) -> Conversation:
     return conversation
 
 
-def test_a_round_that_reads_less_than_was_left_records_and_counts_it_and_tells_it() -> None:
+def test_a_round_that_reads_less_than_cached_reports_a_bust() -> None:
     conversation = played(LEFT, Usage(cache_read_tokens=3000))
     inbox = conversation.listen()
     conversation.decide()
@@ -41,14 +41,14 @@ def test_a_round_that_reads_less_than_was_left_records_and_counts_it_and_tells_i
     assert "accounting.cache_bust" in event_types(inbox)
 
 
-def test_a_round_that_reads_what_was_left_records_nothing() -> None:
+def test_a_round_that_reads_the_whole_cache_records_no_bust() -> None:
     conversation = played(LEFT, Usage(cache_read_tokens=8000))
     conversation.decide()
     assert [entry.bust for entry in conversation.entries(Decided)] == [None, None]
     assert counts(conversation) == {}
 
 
-def test_after_the_cache_has_died_nothing_is_missed() -> None:
+def test_a_dead_cache_is_not_reported_as_a_bust() -> None:
     conversation = played(LEFT, Usage(cache_read_tokens=0))
     conversation.clock.pause(295)
     conversation.decide()

@@ -53,7 +53,7 @@ def test_an_ended_turn_leaves_an_idle_lane_that_is_listed_and_no_longer_open() -
     assert row.input_tokens == state.input_tokens > 0
 
 
-def test_the_next_message_opens_a_turn_of_its_own() -> None:
+def test_the_next_message_opens_a_new_turn() -> None:
     conversation = at_the_end()
     conversation.close()
     conversation.clock.pause(1)
@@ -80,7 +80,7 @@ def test_a_message_the_model_has_not_seen_defers_the_end_and_is_seen_next() -> N
     assert [closing.answer for closing in closings(conversation)] == ["both"]
 
 
-def test_a_message_that_slips_in_before_the_end_is_put_defers_it() -> None:
+def test_a_message_just_before_the_end_defers_it() -> None:
     log = BusyLog()
     conversation = at_the_end(answered("first"), answered("both"), log=log)
     log.rivals = [lambda: conversation.send(id="second")]
@@ -88,7 +88,7 @@ def test_a_message_that_slips_in_before_the_end_is_put_defers_it() -> None:
     assert closings(conversation) == []
 
 
-def test_a_message_that_a_late_read_does_not_show_defers_the_end_all_the_same() -> None:
+def test_a_message_missed_by_a_stale_read_defers_the_end() -> None:
     log = StaleLog(lag=0)
     conversation = at_the_end(answered("first"), answered("both"), log=log)
     conversation.send(id="second")
@@ -96,7 +96,7 @@ def test_a_message_that_a_late_read_does_not_show_defers_the_end_all_the_same() 
     assert conversation.close().route == "decide"
 
 
-def test_what_asks_for_no_answer_does_not_keep_a_turn_open() -> None:
+def test_a_quiet_event_does_not_keep_a_turn_open() -> None:
     conversation = at_the_end()
     conversation.send(id="e", kind="note")
     conversation.send(id="s", kind="steer")
@@ -159,7 +159,7 @@ def out_of_rounds(conversation: Conversation) -> None:
         (None, "step_failed"),
     ],
 )
-def test_a_failed_turn_ends_with_a_stable_code_and_a_text_of_ours(error: str | None, code: str) -> None:
+def test_a_failed_turn_ends_with_a_stable_code_and_message(error: str | None, code: str) -> None:
     conversation = Conversation()
     inbox = conversation.listen()
     conversation.send()
@@ -175,7 +175,7 @@ def test_every_code_of_a_failure_has_a_text() -> None:
     assert set(ERRORS.values()) <= MESSAGES.keys()
 
 
-def test_a_failed_turn_never_defers_and_promotes_what_waits() -> None:
+def test_a_failed_turn_promotes_waiting_messages_without_deferring() -> None:
     conversation = Conversation()
     conversation.send()
     conversation.send(id="second")
@@ -196,7 +196,7 @@ def test_a_failed_turn_is_listed_as_failed() -> None:
 # --- retries
 
 
-def test_a_retry_of_a_close_that_got_through_does_its_effects_again() -> None:
+def test_a_retry_of_a_successful_close_repeats_its_effects() -> None:
     log = LosingLog()
     conversation = at_the_end(log=log)
     step, mark = conversation.now(), dict(log._open)
@@ -211,7 +211,7 @@ def test_a_retry_of_a_close_that_got_through_does_its_effects_again() -> None:
     assert conversation.log.open_lanes(before="9999") == []
 
 
-def test_a_retry_of_a_close_that_promoted_starts_what_it_could_not() -> None:
+def test_a_retry_of_a_promoting_close_starts_the_next_turn() -> None:
     conversation = Conversation(answered("first"), max_iterations=1)
     conversation.send()
     conversation.decide()
@@ -234,7 +234,7 @@ def test_a_retry_does_not_take_a_later_turn_out_of_the_listing() -> None:
 
 
 @pytest.mark.parametrize("applied", [True, False])
-def test_a_turn_has_one_end_however_often_its_close_is_tried(applied: bool) -> None:
+def test_a_turn_ends_once_over_repeated_closes(applied: bool) -> None:
     log = LosingLog()
     conversation = at_the_end(log=log)
     step = conversation.now()
@@ -245,7 +245,7 @@ def test_a_turn_has_one_end_however_often_its_close_is_tried(applied: bool) -> N
     assert len(ends) == 1
 
 
-def test_an_end_is_one_event_wherever_it_came_from() -> None:
+def test_every_kind_of_end_is_one_event() -> None:
     conversation = Conversation(answered("one"), answered("two"))
     inbox = conversation.listen()
     for message in ("m1", "m2"):
@@ -255,7 +255,7 @@ def test_an_end_is_one_event_wherever_it_came_from() -> None:
     assert seen == [(3, "chat.complete"), (6, "chat.complete")]
 
 
-def test_a_close_of_an_earlier_round_goes_on_with_the_later_one() -> None:
+def test_a_close_of_an_earlier_round_continues_with_the_later_one() -> None:
     conversation = at_the_end(answered("first"), answered("both"))
     zombie = conversation.now()
     conversation.send(id="second")
@@ -342,7 +342,7 @@ def test_a_turn_that_waited_is_counted_from_the_end_of_the_one_before() -> None:
     ]
 
 
-def test_a_turn_that_failed_counts_what_it_consumed() -> None:
+def test_a_failed_turn_counts_its_usage() -> None:
     conversation = at_the_end(BROKEN)
     conversation.close(error={"Error": "ContextLimit"})
     (closing,) = closings(conversation)

@@ -78,7 +78,7 @@ def test_a_decision_says_how_long_its_program_took_to_write() -> None:
     assert (entry.accepted, entry.code_ms) == (True, 750)
 
 
-def test_how_the_answer_ended_is_recorded_unless_it_just_ended() -> None:
+def test_an_unusual_stop_reason_is_recorded() -> None:
     conversation = opened(READ, Say(text="", stop_reason="refusal"))
     conversation.decide()
     assert decided(conversation).stop_reason == ""
@@ -105,7 +105,7 @@ def test_a_call_is_named_alike_by_every_attempt_of_its_round() -> None:
     assert names[0] == names[1]
 
 
-def test_what_a_call_consumed_is_counted_in_the_state_with_every_kind_of_cached_token() -> None:
+def test_a_calls_usage_is_counted_with_all_cached_tokens() -> None:
     usage = Usage(
         input_tokens=1,
         cache_read_tokens=20,
@@ -121,7 +121,7 @@ def test_what_a_call_consumed_is_counted_in_the_state_with_every_kind_of_cached_
     assert (conversation.state.input_tokens, conversation.state.output_tokens) == (8642, 14)
 
 
-def test_numbers_and_texts_of_a_models_json_come_out_as_they_went_in() -> None:
+def test_numbers_and_texts_of_a_models_json_are_unchanged() -> None:
     content = {"big": 2**80, "small": 1e-9, "text": "🦜\u2028", "none": None, "list": [True, []]}
     conversation = opened(
         called("react.write", {"path": "a.json", "channel": "internal", "content": content})
@@ -133,7 +133,7 @@ def test_numbers_and_texts_of_a_models_json_come_out_as_they_went_in() -> None:
 # --- rejected decisions
 
 
-def test_a_rejected_decision_runs_nothing_and_is_told_to_the_model_next_round() -> None:
+def test_a_rejected_decision_runs_nothing_and_is_shown_next_round() -> None:
     conversation = opened(BROKEN, answered("done"))
     following = conversation.decide()
     entry, state = decided(conversation), conversation.state
@@ -157,7 +157,7 @@ def test_a_round_that_stays_broken_ends_the_turn_with_an_error() -> None:
     assert (closed.outcome, closed.code, closed.answer) == ("error", "model_protocol", "")
 
 
-def test_a_turn_has_a_bound_of_its_own_for_broken_decisions() -> None:
+def test_a_turn_has_a_separate_bound_for_broken_decisions() -> None:
     plan = called("react.plan", {"steps": ["one"]})
     conversation = opened(BROKEN, plan, BROKEN, plan, BROKEN, turn_retries=2)
     conversation.run()
@@ -196,7 +196,7 @@ def test_a_followup_gives_the_last_round_back() -> None:
 # --- messages in between
 
 
-def test_a_followup_that_arrives_while_the_model_speaks_moves_the_decision_and_asks_nothing_again() -> None:
+def test_a_followup_in_mid_answer_moves_the_decision_only() -> None:
     log = BusyLog()
     conversation = opened(answered("done"), log=log)
     log.rivals = [lambda: conversation.send("wait", id="second")]
@@ -206,7 +206,7 @@ def test_a_followup_that_arrives_while_the_model_speaks_moves_the_decision_and_a
     assert conversation.state.rendered == 1
 
 
-def test_a_lost_answer_of_the_put_asks_nothing_again() -> None:
+def test_a_lost_answer_of_the_put_does_not_ask_the_model_again() -> None:
     log = LosingLog()
     conversation = opened(answered("done"), log=log)
     log.lose(True)
@@ -217,7 +217,7 @@ def test_a_lost_answer_of_the_put_asks_nothing_again() -> None:
 # --- attempts, claims and epochs
 
 
-def test_a_later_attempt_opens_the_round_anew_under_a_claim_of_its_own() -> None:
+def test_a_later_attempt_reopens_the_round_under_its_own_claim() -> None:
     conversation = opened(answered("done"))
     inbox = conversation.listen()
     conversation.decide(attempt=1)
@@ -264,7 +264,7 @@ def test_a_claim_lost_in_the_middle_of_the_round_fences() -> None:
     assert conversation.entries(Decided) == []
 
 
-def test_a_retry_of_a_decision_that_was_recorded_goes_on_from_there() -> None:
+def test_a_retry_of_a_recorded_decision_continues_after_it() -> None:
     conversation = opened(READ)
     step = conversation.now()
     first = conversation.decide(step)
@@ -272,7 +272,7 @@ def test_a_retry_of_a_decision_that_was_recorded_goes_on_from_there() -> None:
     assert (again, len(conversation.model.requests)) == (first, 1)
 
 
-def test_an_epoch_of_before_decides_nothing() -> None:
+def test_an_older_epoch_decides_nothing() -> None:
     conversation = opened(answered("late"))
     step = conversation.now()
     replace_owner(conversation.ports, LANE, conversation.tail)
@@ -302,7 +302,7 @@ def test_a_step_that_reads_late_looks_again_before_it_gives_up() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_failure_of_the_model_keeps_its_type_and_leaves_the_round_as_it_was(error: SteplineError) -> None:
+def test_a_model_failure_keeps_its_type_and_the_round(error: SteplineError) -> None:
     conversation = opened(*[Fail(error=error, text=(start_tag("thinking") + "Hm"), after_chars=20)] * 3)
     before = conversation.now(), conversation.state.claim
     with pytest.raises(type(error)) as caught:
@@ -325,7 +325,7 @@ def texts(inbox: list[bytes]) -> dict[str, str]:
     return found
 
 
-def test_thinking_notes_and_the_answer_are_shown_as_they_come() -> None:
+def test_thinking_notes_and_answer_are_streamed() -> None:
     conversation = opened(READ, answered("All **quiet**.\n"))
     inbox = conversation.listen()
     conversation.decide()
@@ -372,7 +372,7 @@ def test_the_stored_stream_is_what_was_shown_and_what_was_recorded() -> None:
     assert stored["answer.0"] == decided(conversation).answer
 
 
-def test_a_round_is_counted_and_nothing_of_what_was_said_is_logged(
+def test_a_round_is_counted_without_logging_its_texts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     conversation = opened(answered("secret answer"))

@@ -34,7 +34,7 @@ class Backed(Conversation):
 
 
 @pytest.mark.parametrize("refusal", [REFUSAL, HALF], ids=["empty", "in mid-stream"])
-def test_a_refusal_ends_the_turn_at_once_with_a_code_of_its_own(refusal: Say) -> None:
+def test_a_refusal_ends_the_turn_at_once_with_its_own_code(refusal: Say) -> None:
     conversation = Conversation(refusal)
     inbox = conversation.listen()
     conversation.send("how do I break in?")
@@ -53,7 +53,7 @@ def test_a_refusal_ends_the_turn_at_once_with_a_code_of_its_own(refusal: Say) ->
     assert conversation.ports.meter.counts[TURNS_FAILED] == 1  # type: ignore[attr-defined]  # as above
 
 
-def test_what_was_declined_is_billed_and_void_for_the_next_turn() -> None:
+def test_a_declined_answer_is_billed_and_void_for_the_next_turn() -> None:
     conversation = Conversation(HALF, answered("done"))
     conversation.send("how do I break in?")
     conversation.run()

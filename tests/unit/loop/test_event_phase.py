@@ -31,11 +31,11 @@ def expected(event_class: EventClass, phase: str) -> str:
 
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("event_class", CLASSES)
-def test_an_event_becomes_what_its_rules_say(event_class: EventClass, phase: str) -> None:
+def test_an_event_gets_the_fate_of_its_rules(event_class: EventClass, phase: str) -> None:
     assert fate(play(event_class, phase)) == expected(event_class, phase)
 
 
-def test_the_table_knows_every_class_and_every_end() -> None:
+def test_the_table_has_every_class_and_every_end() -> None:
     assert set(SENT) == set(CLASSES) == set(RULES)
     found = {expected(event_class, phase).split()[0] for event_class in CLASSES for phase in PHASES}
     assert found == set(ENDS)

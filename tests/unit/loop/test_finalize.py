@@ -35,12 +35,12 @@ def ends(live: SteeredConversation) -> tuple[str, str, int]:
 # --- tools of its rounds
 
 
-def test_an_answer_ends_it() -> None:
+def test_an_answer_ends_finalizing() -> None:
     assert ends(cut(answered("Brief."))) == ("steer", "Brief.", 1)
 
 
 @pytest.mark.parametrize("call", [WRITE, PLAN], ids=["write", "plan"])
-def test_what_puts_down_what_there_is_may_be_called_once(call: str) -> None:
+def test_a_storing_tool_may_be_called_once_while_finalizing(call: str) -> None:
     live = cut(call, answered("Written."))
     assert ends(live) == ("steer", "Written.", 2)
     assert [entry.status for entry in live.entries(Resulted)] == ["ok"]
@@ -49,7 +49,7 @@ def test_what_puts_down_what_there_is_may_be_called_once(call: str) -> None:
 @pytest.mark.parametrize(
     "call", [READ, SEARCH, coded("print(1)", "a.csv")], ids=["read", "search", "program"]
 )
-def test_any_other_call_is_refused_and_told(call: str) -> None:
+def test_any_other_call_while_finalizing_is_refused_and_reported(call: str) -> None:
     live = cut(call, answered("Brief."))
     live.programs(lambda job: pytest.fail(f"{job} is run"))
     assert ends(live) == ("steer", "Brief.", 2)
@@ -61,14 +61,14 @@ def test_any_other_call_is_refused_and_told(call: str) -> None:
     "last", [WRITE, READ, BROKEN, "nonsense"], ids=["write", "read", "broken", "nonsense"]
 )
 @pytest.mark.parametrize("first", [WRITE, BROKEN], ids=["write", "broken"])
-def test_in_its_last_round_whatever_is_no_answer_becomes_one(first: str, last: str) -> None:
+def test_the_last_finalizing_round_always_becomes_an_answer(first: str, last: str) -> None:
     live = cut(first, last)
     assert ends(live) == ("steer", STOPPED, 2)
     assert (live.decided[-1].accepted, live.decided[-1].ended) == (True, "steer")
     assert live.decided[-1].actions == ()
 
 
-def test_its_answers_are_short_and_announced() -> None:
+def test_finalizing_answers_are_short_and_announced() -> None:
     live = cut(WRITE, answered("Written."))
     live.run()
     assert [request.max_tokens for request in live.model.requests] == [live.agent.max_tokens, 3000, 3000]
@@ -77,13 +77,13 @@ def test_its_answers_are_short_and_announced() -> None:
 
 
 @pytest.mark.parametrize(("limit", "tokens"), [(100, 512), (700, 700), (10**6, 0)])
-def test_how_long_they_may_be_has_a_floor_and_the_agents_own_limit(limit: int, tokens: int) -> None:
+def test_the_length_of_finalizing_answers_has_a_floor_and_a_limit(limit: int, tokens: int) -> None:
     live = cut(answered("Brief."), finalize_max_tokens=limit)
     live.run()
     assert live.model.requests[1].max_tokens == (tokens or live.agent.max_tokens)
 
 
-def test_another_number_of_rounds() -> None:
+def test_the_number_of_finalizing_rounds_is_a_setting() -> None:
     live = cut(WRITE, WRITE, answered("Written."), finalize_rounds=3)
     assert live.state.finalize == 3
     assert ends(live) == ("steer", "Written.", 3)
@@ -99,32 +99,32 @@ def ends_of(live: SteeredConversation) -> list[Closed]:
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_there_are_no_more_than_the_turn_has_left_but_one(rounds: int) -> None:
+def test_finalizing_rounds_are_bounded_by_the_rest_of_the_turn(rounds: int) -> None:
     live = cut(*[BROKEN] * min(2, max(1, rounds - 1)), max_iterations=rounds)
     assert live.steered[0].finalize == min(2, max(1, rounds - 1))
     assert ends(live)[:2] == ("steer", STOPPED)
 
 
-def test_retries_of_the_turn_do_not_cut_them_short() -> None:
+def test_retries_do_not_shorten_finalizing() -> None:
     live = cut(BROKEN, answered("Brief."), round_retries=0, turn_retries=0)
     assert ends(live) == ("steer", "Brief.", 2)
 
 
-def test_a_steer_in_one_of_them_begins_them_anew() -> None:
+def test_a_steer_while_finalizing_restarts_it() -> None:
     live = cut(WRITE, SPOKEN, WRITE, answered("In French."))
     live.at(1, lambda: live.steer("in French", id="s2"), call=2)
     assert ends(live) == ("steer", "In French.", 4)
     assert [entry.finalize for entry in live.steered] == [2, 2]
 
 
-def test_a_stop_in_one_of_them_ends_the_turn() -> None:
+def test_a_stop_while_finalizing_ends_the_turn() -> None:
     live = cut(WRITE)
     live.decide()
     live.stop()
     assert ends(live) == ("stop", STOPPED, 1)
 
 
-def test_a_stop_that_comes_later_leaves_what_an_earlier_steer_cut_off_alone() -> None:
+def test_a_later_stop_keeps_the_part_cut_off_by_a_steer() -> None:
     live = SteeredConversation(SPOKEN)
     live.at(20, live.steer)
     live.decide()
@@ -144,7 +144,7 @@ def test_a_stop_that_comes_later_leaves_what_an_earlier_steer_cut_off_alone() ->
         ({"kind": "alert"}, False),
     ],
 )
-def test_what_asks_for_an_answer_behind_the_steer_calls_it_off(
+def test_a_reactive_event_after_the_steer_cancels_finalizing(
     event: dict[str, Any], *, called_off: bool
 ) -> None:
     live = cut(READ, answered("Both."))
@@ -156,7 +156,7 @@ def test_what_asks_for_an_answer_behind_the_steer_calls_it_off(
     assert live.closed.reason == ("complete" if called_off else "steer")
 
 
-def test_a_message_before_the_steer_does_not() -> None:
+def test_a_message_before_the_steer_does_not_cancel_finalizing() -> None:
     live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(1, lambda: (live.send("and that", id="m2"), live.steer()))
     live.decide()
@@ -166,14 +166,14 @@ def test_a_message_before_the_steer_does_not() -> None:
     assert live.handed_back() == {}
 
 
-def test_a_message_that_comes_behind_its_answer_defers_it_and_calls_it_off() -> None:
+def test_a_message_after_the_answer_defers_and_cancels_finalizing() -> None:
     live = cut(answered("Brief."), READ, answered("Both."))
     live.decide()
     live.send("and that", id="m2")
     assert ends(live) == ("complete", "Both.", 3)
 
 
-def test_a_steer_behind_such_a_message_begins_it_again() -> None:
+def test_a_steer_after_such_a_message_finalizes_again() -> None:
     live = cut(answered("Brief."))
     live.send("and that", id="m2")
     live.steer("no, stop there", id="s2")

@@ -86,7 +86,7 @@ def test_a_followup_before_the_answer_is_read_and_answered_with_it() -> None:
     assert "(15 + 1 reactive bonus)" in announce_of(live.model.requests[1])
 
 
-def test_a_followup_during_the_answer_stands_in_its_round_and_there_are_two_completions() -> None:
+def test_a_followup_during_the_answer_makes_two_completions() -> None:
     live = SteeredConversation(SPOKEN, answered("And tea."))
     live.at(MIDST, later(live, live.send, "and tea?", id="f1"))
     live.run()
@@ -101,7 +101,7 @@ def test_a_followup_during_the_answer_stands_in_its_round_and_there_are_two_comp
     assert forged(text) == []
 
 
-def test_a_followup_behind_the_answer_stands_behind_it_and_there_are_two_completions() -> None:
+def test_a_followup_after_the_answer_makes_two_completions() -> None:
     live = SteeredConversation(answered("First."), answered("And tea."))
     live.decide()
     live.send("and tea?", id="f1")
@@ -118,7 +118,7 @@ def test_a_followup_behind_the_answer_stands_behind_it_and_there_are_two_complet
     ] == ["And tea."]
 
 
-def test_each_followup_brings_one_round_and_a_quiet_event_none() -> None:
+def test_each_followup_adds_one_round_and_a_quiet_event_none() -> None:
     live = SteeredConversation(SPOKEN, answered("All."))
     for number in range(3):
         live.at(MIDST, later(live, live.send, f"and {number}?", id=f"f{number}"))
@@ -144,7 +144,7 @@ def test_a_followup_that_no_round_is_left_for_opens_the_next_turn_and_is_read_on
     assert block.meta["promoted_to"] == second.turn
 
 
-def test_a_quiet_event_that_the_end_of_its_turn_finds_unseen_is_read_by_the_next_one() -> None:
+def test_an_unseen_quiet_event_is_read_by_the_next_turn() -> None:
     live = SteeredConversation(SPOKEN, answered("Again."))
     live.at(MIDST, lambda: live.send("", id="a1", kind="alert", payload={"disk": 91}))
     live.run()
@@ -160,7 +160,7 @@ def test_a_quiet_event_that_the_end_of_its_turn_finds_unseen_is_read_by_the_next
 # --- 5: a steer in every phase
 
 
-def test_a_steer_in_the_model_phase_leaves_what_was_cut_and_two_rounds() -> None:
+def test_a_steer_in_the_model_phase_keeps_the_cut_text_and_two_rounds() -> None:
     live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.run()
@@ -188,7 +188,7 @@ def test_a_steer_in_the_tool_phase_says_which_calls_were_not_run() -> None:
     assert answers(live) == {"": ("Brief.", 1, 1)}
 
 
-def test_in_finalize_a_file_may_be_written_and_the_last_round_is_an_answer() -> None:
+def test_finalizing_may_write_a_file_and_ends_with_an_answer() -> None:
     live = SteeredConversation(SPOKEN, called("react.write", WRITE), answered("It is in a.md."))
     live.at(MIDST, live.steer)
     live.run()
@@ -199,7 +199,7 @@ def test_in_finalize_a_file_may_be_written_and_the_last_round_is_an_answer() -> 
     assert (live.closed.reason, live.closed.answer) == ("steer", "It is in a.md.")
 
 
-def test_a_steer_in_finalize_interrupts_again_and_what_was_cut_is_no_completion() -> None:
+def test_a_steer_while_finalizing_interrupts_without_a_completion() -> None:
     live = SteeredConversation(SPOKEN, SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.at(MIDST, lambda: live.steer("even shorter", id="s2"), call=1)
@@ -208,7 +208,7 @@ def test_a_steer_in_finalize_interrupts_again_and_what_was_cut_is_no_completion(
     assert answers(live) == {"": ("Brief.", 1, 1)}
 
 
-def test_a_followup_behind_a_steer_takes_the_bound_away() -> None:
+def test_a_followup_after_a_steer_lifts_the_bound() -> None:
     live = SteeredConversation(SPOKEN, called("react.write", WRITE), answered("Done."))
     live.at(MIDST, live.steer)
     live.at(MIDST, lambda: live.send("no, go on", id="f1"))
@@ -218,7 +218,7 @@ def test_a_followup_behind_a_steer_takes_the_bound_away() -> None:
     assert live.closed.reason == "complete"
 
 
-def test_a_stop_ends_the_turn_with_what_was_shown_as_its_one_completion() -> None:
+def test_a_stop_ends_the_turn_with_the_shown_text_as_its_completion() -> None:
     live = SteeredConversation(Say(text=SPOKEN))
     live.at(MIDST, later(live, live.stop))
     live.run()
@@ -229,7 +229,7 @@ def test_a_stop_ends_the_turn_with_what_was_shown_as_its_one_completion() -> Non
     assert talk(live) == ["what is new?", partial, ""]
 
 
-def test_a_stop_behind_a_deferred_answer_makes_the_second_completion() -> None:
+def test_a_stop_after_a_deferred_answer_makes_the_second_completion() -> None:
     live = SteeredConversation(answered("First."), SPOKEN)
     live.decide()
     live.send("and tea?", id="f1")
@@ -241,7 +241,7 @@ def test_a_stop_behind_a_deferred_answer_makes_the_second_completion() -> None:
 
 
 @pytest.mark.parametrize("when", ["decided", "idle"])
-def test_a_steer_behind_the_answer_is_handed_back_and_never_read(when: str) -> None:
+def test_a_steer_after_the_answer_is_returned_and_never_read(when: str) -> None:
     live = SteeredConversation(answered("Done."), answered("Hello again."))
     live.decide()
     if when == "idle":
@@ -256,7 +256,7 @@ def test_a_steer_behind_the_answer_is_handed_back_and_never_read(when: str) -> N
     assert [block.meta["handed_back"] for block in blocks] == (["turn_closed"] if when == "decided" else [])
 
 
-def test_what_was_queued_before_a_stop_is_handed_back_and_never_read() -> None:
+def test_messages_before_a_stop_are_returned_and_never_read() -> None:
     live = SteeredConversation(SPOKEN, answered("Hello again."))
     live.at(0, lambda: live.send("delete everything", id="f1"))
     live.at(MIDST, live.stop)
@@ -277,7 +277,7 @@ def test_a_steer_at_the_very_end_of_a_generation_is_read_as_one_in_it() -> None:
     assert answers(live) == {"": ("Brief.", 1, 1)}
 
 
-def test_what_is_announced_as_allowed_is_what_the_agent_has_of_it() -> None:
+def test_the_announced_finalize_tools_are_those_of_the_agent() -> None:
     live = SteeredConversation(SPOKEN, answered("Brief."))
     live.forget("react.patch")
     live.at(END, live.steer)

@@ -68,7 +68,7 @@ def test_a_deployment_without_execution_has_no_state_that_runs_programs():
     ("executes", "remote", "places"),
     [(True, False, {"Execute"}), (False, True, {"ExecuteTask"}), (True, True, {"Execute", "ExecuteTask"})],
 )
-def test_a_program_is_launched_where_the_deployment_has_a_place(executes, remote, places):
+def test_a_program_is_launched_in_a_placement_of_the_deployment(executes, remote, places):
     functions = {name: arn for name, arn in FUNCTIONS.items() if executes or name != "execute"}
     states = render_definition(functions, remote=remote)["States"]
     assert {"Execute", "ExecuteTask"} & set(states) == places
@@ -85,7 +85,7 @@ def test_a_task_is_given_up_when_it_is_silent_or_late_and_tried_again_only_if_it
     assert state["Next"] == "Act"
 
 
-def test_a_function_starts_the_task_with_the_token_and_the_try_and_the_step_stays_what_it_was(definition):
+def test_a_function_starts_the_task_with_the_token_and_the_same_step(definition):
     state = definition["States"]["ExecuteTask"]
     assert state["Parameters"] == {
         "FunctionName": FUNCTIONS["act"],

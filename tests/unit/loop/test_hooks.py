@@ -44,7 +44,7 @@ def ends(conversation: Conversation) -> list[tuple[str, int, str]]:
     return [(e.hook, e.iteration, e.status) for e in conversation.entries(Contributed)]
 
 
-def test_each_runs_at_its_place_and_once_though_a_round_is_tried_again() -> None:
+def test_each_hook_runs_once_at_its_point_over_retries() -> None:
     ran: list[tuple[str, int]] = []
 
     def note(hook: HookContext) -> None:
@@ -67,7 +67,7 @@ def test_each_runs_at_its_place_and_once_though_a_round_is_tried_again() -> None
     assert (conversation.state.prepared, conversation.state.primed) == (0, 0)
 
 
-def test_what_it_adds_is_read_from_then_on_and_the_prefix_before_it_stays() -> None:
+def test_a_hooks_additions_follow_an_unchanged_prefix() -> None:
     def number(hook: HookContext) -> None:
         assert hook.contribute([{"text": f"Round {hook.round} of {hook.user}."}]) == hook.contribute(
             [{"text": f"Round {hook.round} of {hook.user}."}]
@@ -84,7 +84,7 @@ def test_what_it_adds_is_read_from_then_on_and_the_prefix_before_it_stays() -> N
     assert text_of(second).startswith(kept.rstrip())
 
 
-def test_it_knows_the_turn_and_behind_the_close_its_end() -> None:
+def test_a_hook_gets_the_turn_and_after_the_close_its_end() -> None:
     seen: dict[str, Any] = {}
 
     def look(hook: HookContext) -> None:
@@ -99,7 +99,7 @@ def test_it_knows_the_turn_and_behind_the_close_its_end() -> None:
     assert seen["post_run_hook"] == (LANE, ["hello"], "hello", conversation.entries(Closed)[0])
 
 
-def test_nothing_is_added_to_a_turn_that_has_ended() -> None:
+def test_a_hook_adds_nothing_to_an_ended_turn() -> None:
     refused: list[str] = []
 
     def add(hook: HookContext) -> None:
@@ -113,7 +113,7 @@ def test_nothing_is_added_to_a_turn_that_has_ended() -> None:
     assert refused == ["turn_not_open"]
 
 
-def test_behind_the_close_it_rates_the_turn_as_a_machine_and_nowhere_else() -> None:
+def test_only_a_post_run_hook_rates_the_turn_as_a_machine() -> None:
     refused: list[tuple[str, str]] = []
 
     def rate(hook: HookContext) -> None:
@@ -173,7 +173,7 @@ def test_the_failure_of_another_hook_is_recorded_and_the_turn_has_its_answer(nam
 
 
 @pytest.mark.parametrize("name", ["pre_run_hook", "before_round", "post_run_hook"])
-def test_one_that_was_killed_is_not_run_again(name: str) -> None:
+def test_a_killed_hook_is_not_run_again(name: str) -> None:
     ran: list[str] = []
 
     def die(hook: HookContext) -> None:
@@ -199,7 +199,7 @@ def test_one_that_was_killed_is_not_run_again(name: str) -> None:
     assert shown == (name == "pre_run_hook")
 
 
-def test_one_that_another_attempt_runs_is_left_to_it() -> None:
+def test_a_hook_of_another_attempt_is_left_to_it() -> None:
     def run_twice(hook: HookContext) -> None:
         ran.append(hook.hook)
         if len(ran) == 1:
@@ -215,7 +215,7 @@ def test_one_that_another_attempt_runs_is_left_to_it() -> None:
     assert len(conversation.entries(Started)) == 1
 
 
-def test_an_end_behind_the_close_that_another_attempt_put_is_seen_before_a_late_read_has_it() -> None:
+def test_a_stale_read_does_not_repeat_the_end_of_a_post_run_hook() -> None:
     def run_twice(hook: HookContext) -> None:
         ran.append(hook.hook)
         conversation.close(step)
@@ -229,7 +229,7 @@ def test_an_end_behind_the_close_that_another_attempt_put_is_seen_before_a_late_
     assert ends(conversation) == [("post_run_hook", 0, "unverified")]
 
 
-def test_its_end_is_put_once_though_the_answer_to_the_put_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_hook_is_put_once_despite_a_lost_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     conversation = hooked(answered("Done."), pre_run_hook=lambda hook: ran.append(hook.hook))
     put = conversation.log.put
@@ -251,7 +251,7 @@ def test_its_end_is_put_once_though_the_answer_to_the_put_was_lost(monkeypatch: 
     assert ends(conversation) == [("pre_run_hook", 0, "ok")]
 
 
-def test_what_one_hook_stores_another_turn_of_the_user_finds_and_nobody_else() -> None:
+def test_a_value_stored_by_a_hook_is_found_by_its_user_only() -> None:
     found: list[Any] = []
 
     def look(hook: HookContext) -> None:
@@ -302,7 +302,7 @@ def test_a_stop_before_the_round_leaves_its_hooks_unrun() -> None:
     assert conversation.entries(Closed)[0].reason == "stop"
 
 
-def test_the_turn_pays_for_what_it_asks_the_model_and_clients_hear_what_it_emits() -> None:
+def test_a_hooks_model_calls_are_charged_and_its_events_sent() -> None:
     def ask(hook: HookContext) -> None:
         assert hook.model is not None
         request = ModelRequest(role="*", system=(), content=(Part(text="2 + 2?"),), max_tokens=10)

@@ -52,7 +52,7 @@ def two_turns(**policy: object) -> Conversation:
     return conversation
 
 
-def test_each_turn_is_a_commit_and_the_next_one_hears_of_it():
+def test_each_turn_is_a_commit_that_the_next_turn_sees():
     conversation = two_turns()
     history = read_history(conversation.ports.artifacts, conversation.timeline())
     first, second = conversation.timeline().turns
@@ -94,7 +94,7 @@ def test_an_effect_that_is_done_again_saves_nothing_again():
     assert conversation.ports.artifacts.objects == before
 
 
-def test_the_sweeper_saves_what_a_process_that_died_did_not():
+def test_the_sweeper_saves_the_project_of_a_dead_process():
     conversation = two_turns()
     expected = dict(conversation.ports.artifacts.objects)
     for key in objects(conversation):
@@ -103,7 +103,7 @@ def test_the_sweeper_saves_what_a_process_that_died_did_not():
     assert conversation.ports.artifacts.objects == expected
 
 
-def test_a_turn_that_was_not_saved_is_told_and_saved_with_the_next_one():
+def test_an_unsaved_turn_is_reported_and_saved_with_the_next_one():
     conversation = two_turns()
     first, second = conversation.timeline().turns
     expected = dict(conversation.ports.artifacts.objects)
@@ -139,7 +139,7 @@ def test_a_store_that_does_not_answer_fails_the_step_which_is_tried_again():
         follow_closing(ports, LANE, conversation.tail)
 
 
-def test_what_is_lost_for_good_is_counted_and_fails_no_step():
+def test_a_lost_project_is_counted_and_fails_no_step():
     conversation = two_turns()
     ports = replace(conversation.ports, artifacts=Broken(conversation.ports.artifacts, "body_missing"))
     follow_closing(ports, LANE, conversation.tail)

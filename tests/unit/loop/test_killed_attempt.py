@@ -55,7 +55,7 @@ def opened(*script) -> Conversation:
     return conversation
 
 
-def test_the_attempt_after_a_killed_one_records_what_it_has_used() -> None:
+def test_the_next_attempt_records_the_tokens_of_a_killed_one() -> None:
     conversation = opened(answered("It would have said this."), answered("Done."))
     killed_while_deciding(conversation, after=8)
     conversation.close(conversation.decide(attempt=1))
@@ -70,7 +70,7 @@ def test_the_attempt_after_a_killed_one_records_what_it_has_used() -> None:
     assert conversation.state.input_tokens == closed.usage.prompt_tokens
 
 
-def test_an_attempt_that_was_killed_behind_its_answer_is_counted_exactly() -> None:
+def test_an_attempt_killed_after_its_answer_is_counted_exactly() -> None:
     conversation = opened(answered("Done."), answered("Done."))
     log = conversation.log
     put, conversation.log.put = log.put, _die
@@ -87,7 +87,7 @@ def _die(*_args, **_fields):
     raise KilledError
 
 
-def test_a_turn_that_is_taken_over_records_what_the_dead_one_has_used() -> None:
+def test_a_take_over_records_the_tokens_of_the_dead_execution() -> None:
     conversation = opened(answered("Lost."), answered("Done."))
     name, _ = conversation.take()
     killed_while_deciding(conversation)
@@ -98,7 +98,7 @@ def test_a_turn_that_is_taken_over_records_what_the_dead_one_has_used() -> None:
     assert [call.usage.estimated for call in taken.calls] == [True]
 
 
-def test_a_turn_that_closes_with_an_error_records_what_the_dead_attempt_has_used() -> None:
+def test_a_failed_turn_records_the_tokens_of_its_dead_attempt() -> None:
     conversation = opened(answered("Lost."))
     killed_while_deciding(conversation)
     conversation.close(error={"Error": "States.Timeout"})
@@ -135,7 +135,7 @@ class _Services:
     secrets: object = None
 
 
-def test_what_a_tool_asked_before_its_process_died_is_recorded_with_its_result() -> None:
+def test_a_dead_tools_model_calls_are_recorded_with_its_result() -> None:
     conversation = Conversation(called(ASK), "an answer", "another one", answered("Done."))
     runs = asking(conversation)
     conversation.send()
@@ -149,7 +149,7 @@ def test_what_a_tool_asked_before_its_process_died_is_recorded_with_its_result()
     assert conversation.state.output_tokens == sum(call.usage.output_tokens for call in calls(conversation))
 
 
-def test_what_was_recorded_before_the_process_died_is_not_recorded_again() -> None:
+def test_recorded_tokens_of_a_dead_process_are_not_recorded_twice() -> None:
     conversation = opened("A title.", answered("Lost."), answered("Done."))
     conversation.agent = dataclasses.replace(conversation.agent, gate="Name it.")
     killed_while_deciding(conversation)

@@ -60,14 +60,14 @@ def test_a_turn_whose_every_attempt_failed_has_a_receipt() -> None:
     assert receipt(conversation) == conversation.entries(Reopened)[0].usage
 
 
-def test_clients_hear_nothing_of_it() -> None:
+def test_lost_tokens_are_not_sent_to_clients() -> None:
     conversation = opened(CUT_IN_TEXT)
     inbox = conversation.listen()
     fail(conversation)
     assert "round.restarted" not in event_types(inbox)
 
 
-def test_a_call_that_used_nothing_leaves_the_log_as_it_was() -> None:
+def test_a_call_without_usage_leaves_the_log_unchanged() -> None:
     conversation = opened(*[Fail(error=ModelTimeout("busy"))] * 3)
     before = conversation.batches()
     fail(conversation)

@@ -26,7 +26,7 @@ def crowded(max_tokens: int = 8_000) -> SmallContext:
     return conversation
 
 
-def test_a_request_that_fits_is_sent_as_it_is() -> None:
+def test_a_request_that_fits_is_sent_unchanged() -> None:
     conversation = crowded(80_000)
     conversation.turn("Tell me all.", *[prose(5_000)] * 9, answer="All told.")
     assert conversation.reductions() == []
@@ -105,9 +105,7 @@ def test_a_first_message_larger_than_the_budget_is_cut_and_keeps_its_path() -> N
         (Fail(error=ContextLimit("too long")), "summary_too_large"),
     ],
 )
-def test_where_a_model_is_of_no_use_the_runtime_sums_up_in_its_own_words(
-    said: Say | Fail, reason: str
-) -> None:
+def test_the_runtime_writes_the_summary_if_the_model_cannot(said: Say | Fail, reason: str) -> None:
     conversation = narrowed(said)
     (ended, *_) = conversation.entries(Compacted)
     assert (ended.status, ended.reason) == ("completed", reason)
@@ -125,7 +123,7 @@ def narrowed(*said: Say | Fail | str, turns: int = 1) -> SmallContext:
     return conversation
 
 
-def test_a_text_longer_than_there_is_room_for_is_no_summary() -> None:
+def test_a_text_longer_than_its_room_is_not_a_summary() -> None:
     conversation = SmallContext(8_000)
     conversation.voices.obeys = False
     conversation.voices.script.append(Say(text="word " * 20_000, piece_chars=10_000))
@@ -133,7 +131,7 @@ def test_a_text_longer_than_there_is_room_for_is_no_summary() -> None:
     assert conversation.entries(Compacted)[0].reason == "summary_too_long"
 
 
-def test_after_a_summary_in_vain_the_model_is_not_asked_the_next_time() -> None:
+def test_the_model_is_not_asked_again_after_a_useless_summary() -> None:
     conversation = narrowed(Say(text=""), turns=4)
     ended = conversation.entries(Compacted)
     assert [entry.reason for entry in ended[:2]] == ["summary_empty", "not_asked"]
@@ -141,7 +139,7 @@ def test_after_a_summary_in_vain_the_model_is_not_asked_the_next_time() -> None:
     assert len(conversation.entries(Compacting)) == sum(entry.usage is not None for entry in ended)
 
 
-def test_an_agent_without_instructions_for_it_asks_nobody() -> None:
+def test_an_agent_without_summary_instructions_asks_no_model() -> None:
     conversation = SmallContext(8_000)
     conversation.agent = dataclasses.replace(conversation.agent, summariser=NO_SUMMARISER)
     for number in range(3):
@@ -151,7 +149,7 @@ def test_an_agent_without_instructions_for_it_asks_nobody() -> None:
     assert conversation.asked("context.") == []
 
 
-def test_what_summaries_cost_counts_for_the_turn_and_the_conversation() -> None:
+def test_summary_costs_count_for_the_turn_and_the_conversation() -> None:
     conversation = narrowed()
     ended = [entry for entry in conversation.entries(Compacted) if entry.usage]
     rounds = [entry.usage for entry in conversation.entries(Decided)]
@@ -226,7 +224,7 @@ def test_a_request_that_cannot_get_smaller_is_not_sent_again() -> None:
     assert conversation.reductions() == []
 
 
-def test_where_the_instructions_alone_take_up_the_budget_no_model_is_asked_for_what_has_no_room() -> None:
+def test_instructions_that_fill_the_budget_ask_no_model() -> None:
     conversation = SmallContext(2_000)
     conversation.agent = dataclasses.replace(conversation.agent, system=prose(9_000))
     conversation.talk("Tell me.", rounds=5)
@@ -234,7 +232,7 @@ def test_where_the_instructions_alone_take_up_the_budget_no_model_is_asked_for_w
     assert closings(conversation)[-1].outcome == "completed"
 
 
-def test_clients_hear_of_a_beginning_and_of_its_end_under_one_id() -> None:
+def test_clients_see_the_begin_and_end_of_a_compaction_under_one_id() -> None:
     conversation = narrowed()
     events = [
         event
@@ -252,14 +250,14 @@ def test_clients_hear_of_a_beginning_and_of_its_end_under_one_id() -> None:
     assert {event.route for event in events} == {"chat_compaction"}
 
 
-def test_nothing_is_weighed_while_a_request_is_far_below_its_budget() -> None:
+def test_a_request_far_below_its_budget_is_not_measured() -> None:
     conversation = crowded(80_000)
     timeline = conversation.timeline()
     assert surely_fits(timeline, 40_000, 80_000)
     assert not surely_fits(timeline, 40_000, 1_000)
 
 
-def test_what_stands_beside_the_timeline_is_weighed() -> None:
+def test_the_request_parts_beside_the_timeline_are_measured() -> None:
     conversation = crowded()
     conversation.model.add(answered("Yes."))
     conversation.send("Really?", id="really")

@@ -82,9 +82,7 @@ def conversation_before_room(log: MemoryLog) -> SmallContext:
 
 @pytest.mark.parametrize("applied", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", PUTS)
-def test_whoever_takes_over_at_any_put_ends_what_began_and_begins_nothing_twice(
-    at: int, applied: bool
-) -> None:
+def test_a_take_over_at_any_put_ends_the_compaction_once(at: int, applied: bool) -> None:
     log = MortalLog()
     conversation = conversation_before_room(log)
     log.at, log.applied = at, applied
@@ -118,7 +116,7 @@ def read(conversation: SmallContext) -> list[tuple[str, str, int]]:
     return [(piece.kind, piece.hint, piece.size) for piece in conversation.timeline().pieces]
 
 
-def test_what_one_process_reduced_every_process_reads_alike() -> None:
+def test_a_reduction_reads_alike_in_every_process() -> None:
     conversation = conversation_before_room(MemoryLog())
     live(conversation)
     cold = Timeline.empty(LANE).extended(conversation.batches())
@@ -126,7 +124,7 @@ def test_what_one_process_reduced_every_process_reads_alike() -> None:
     assert cold.compaction == conversation.timeline().compaction
 
 
-def test_an_event_that_comes_while_a_model_sums_up_stays_in_sight() -> None:
+def test_an_event_during_a_summary_remains_visible() -> None:
     conversation = conversation_before_room(MemoryLog())
     conversation.voices.meanwhile = [lambda: conversation.send(f"Hurry! {prose(9_000)}", id="late")]
     live(conversation)
@@ -162,7 +160,7 @@ def test_a_compaction_that_is_not_needed_any_more_is_ended_without_a_model() -> 
     assert conversation.entries(Decided)
 
 
-def test_a_turn_that_fails_while_a_model_sums_up_ends_that_too() -> None:
+def test_a_turn_that_fails_during_a_summary_ends_the_compaction() -> None:
     conversation = conversation_before_room(MemoryLog())
     conversation.voices.script = [Fail(error=ModelTimeout("busy"))]
     conversation.run()
@@ -174,7 +172,7 @@ def test_a_turn_that_fails_while_a_model_sums_up_ends_that_too() -> None:
     assert "chat.error" in {event.type for event in derive(conversation.tail)}
 
 
-def test_how_compaction_stands_survives_in_a_segment() -> None:
+def test_the_state_of_a_compaction_survives_in_a_segment() -> None:
     conversation = conversation_before_room(MemoryLog())
     live(conversation)
     for kind in (Compacting, Compacted):

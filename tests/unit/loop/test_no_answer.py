@@ -47,7 +47,7 @@ def test_a_turn_without_any_decision_fails_with_a_code_that_says_why(
     assert (closed.outcome, closed.code, closed.answer, closed.rounds) == ("error", code, "", 3)
 
 
-def test_a_client_is_told_of_the_failure() -> None:
+def test_a_client_sees_the_failure() -> None:
     conversation = Conversation(*[BROKEN] * 3)
     inbox = conversation.listen()
     conversation.send()
@@ -56,7 +56,7 @@ def test_a_client_is_told_of_the_failure() -> None:
     assert (terminal.type, terminal.data["code"]) == ("chat.error", "model_protocol")
 
 
-def test_a_turn_that_did_something_first_answers_with_its_status_and_says_that_it_broke_off() -> None:
+def test_an_interrupted_turn_answers_with_its_status() -> None:
     write = called("react.write", {"path": "a.md", "channel": "internal", "content": "x"})
     (closed,) = closings(ran(write, *[limited(THINKS)] * 3))
     assert (closed.outcome, closed.reason) == ("completed", "violations")
@@ -82,7 +82,7 @@ def test_an_answer_that_the_limit_cuts_every_time_ends_the_turn_with_the_part_th
     assert [decided.accepted for decided in conversation.entries(Decided)] == [False, False, True]
 
 
-def test_what_was_seen_of_an_answer_is_void_when_the_connection_cuts_it() -> None:
+def test_a_shown_answer_is_void_if_the_connection_breaks() -> None:
     cut = Fail(error=ModelStreamBroken("cut", code="stream_cut"), text=HALF, after_chars=len(HALF))
     conversation = Conversation(cut, answered("Fish."))
     inbox = conversation.listen()

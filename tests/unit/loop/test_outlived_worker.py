@@ -66,7 +66,7 @@ def opened(*script: Any, **policy: Any) -> Conversation:
     return conversation
 
 
-def test_the_end_of_a_turn_records_what_a_worker_asked_behind_its_successor() -> None:
+def test_the_end_of_a_turn_records_the_calls_of_an_outlived_worker() -> None:
     conversation = opened(answered("Done."))
     slow = outlive(conversation, 0, lambda: conversation.decide(attempt=1))
     conversation.close()
@@ -78,7 +78,7 @@ def test_the_end_of_a_turn_records_what_a_worker_asked_behind_its_successor() ->
     assert conversation.state.input_tokens == closed.usage.prompt_tokens
 
 
-def test_a_turn_that_goes_on_records_it_too() -> None:
+def test_a_continuing_turn_records_the_calls_of_an_outlived_worker() -> None:
     conversation = opened(answered("One."), answered("Two."))
     outlive(conversation, 0, lambda: conversation.decide(attempt=1))
     conversation.send("And this?", id="m2")
@@ -89,14 +89,14 @@ def test_a_turn_that_goes_on_records_it_too() -> None:
     assert len(made) == len({call.id for call in made}) == 3
 
 
-def test_of_two_copies_of_an_attempt_both_calls_are_recorded() -> None:
+def test_the_calls_of_both_copies_of_an_attempt_are_recorded() -> None:
     conversation = opened(answered("Done."))
     outlive(conversation, 0, conversation.decide)
     conversation.close()
     assert len(calls(conversation)) == 2
 
 
-def test_a_receipt_has_what_was_asked_behind_the_end_of_its_turn() -> None:
+def test_a_receipt_has_calls_made_after_the_end_of_its_turn() -> None:
     conversation = opened(answered("Done."), answered("Next."))
     end = [lambda: conversation.decide(attempt=1), conversation.close]
     slow = outlive(conversation, 0, *end)
@@ -131,7 +131,7 @@ def test_a_call_that_runs_is_in_no_receipt_yet() -> None:
     assert receipts(conversation).lines[0].calls == 1
 
 
-def test_what_the_hook_behind_a_turn_asks_is_not_taken_by_the_end_of_the_next_turn() -> None:
+def test_a_post_run_hooks_calls_stay_with_its_own_turn() -> None:
     conversation = opened("A thought of some length.", answered("Two."))
 
     def think(call: Any) -> tuple[()]:

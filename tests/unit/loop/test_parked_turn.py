@@ -76,7 +76,7 @@ def test_a_parked_turn_has_no_execution_and_no_row_that_the_sweeper_visits() -> 
     assert conversation.paid == []
 
 
-def test_an_approved_call_runs_once_and_the_turn_goes_on() -> None:
+def test_an_approved_call_runs_once_and_the_turn_continues() -> None:
     conversation = parked()
     conversation.answer()
     conversation.run()
@@ -95,7 +95,7 @@ def test_a_denied_call_never_runs_and_the_model_reads_why() -> None:
     assert "Too much." in text_of(conversation.model.requests[-1])
 
 
-def test_an_edited_call_runs_under_an_id_of_its_own_with_what_the_person_wrote() -> None:
+def test_an_edited_call_runs_under_a_new_id_with_the_edited_parameters() -> None:
     conversation = Asking()
     seen: list[dict[str, Any]] = []
 
@@ -135,7 +135,7 @@ def test_an_edit_that_the_tool_refuses_is_a_result_that_the_model_reads() -> Non
     assert conversation.results == [("error", "bad_params")]
 
 
-def test_nobody_is_asked_about_a_call_that_would_be_refused() -> None:
+def test_an_invalid_call_asks_for_no_approval() -> None:
     conversation = Asking(called(PAY, {"unknown": 1}), answered("Oh."))
     conversation.send()
     conversation.run()
@@ -155,7 +155,7 @@ def test_the_rule_of_a_tool_says_when_a_person_is_asked(rule: Any, asked: int) -
     assert len(conversation.paid) == 2
 
 
-def test_a_first_use_that_was_denied_is_asked_about_again() -> None:
+def test_a_denied_first_use_needs_an_approval_again() -> None:
     conversation = parked(called(PAY), answered("Done."), rule="first_use")
     conversation.answer("denied")
     conversation.run()
@@ -163,7 +163,7 @@ def test_a_first_use_that_was_denied_is_asked_about_again() -> None:
     assert len(conversation.entries(ApprovalRequested)) == 2
 
 
-def test_a_message_waits_with_a_parked_turn_and_is_read_behind_the_answer() -> None:
+def test_a_message_to_a_parked_turn_is_read_after_the_answer() -> None:
     conversation = parked()
     conversation.send("And be quick!", id="m2")
     assert conversation.state.parked
@@ -186,7 +186,7 @@ def test_a_steer_answers_a_parked_turn_and_the_call_does_not_run(kind: str, text
     assert conversation.results == [("error", "steered")]
 
 
-def test_an_answer_takes_effect_once_however_often_it_is_sent() -> None:
+def test_a_repeated_answer_takes_effect_once() -> None:
     conversation = parked(called(PAY), answered("Done."))
     first = conversation.answer(message_id="a1")
     conversation.run()
@@ -196,7 +196,7 @@ def test_an_answer_takes_effect_once_however_often_it_is_sent() -> None:
     assert conversation.verdicts == ["approved"]
 
 
-def test_an_answer_to_nothing_is_refused() -> None:
+def test_an_answer_without_a_request_is_refused() -> None:
     conversation = parked()
     call = conversation.asked.action.call_id
     with pytest.raises(InputError) as other:
@@ -214,13 +214,13 @@ def test_only_the_owner_may_answer() -> None:
     assert conversation.state.parked
 
 
-def test_the_words_of_a_denial_are_few() -> None:
+def test_the_words_of_a_denial_are_bounded() -> None:
     conversation = parked()
     with pytest.raises(LimitError):
         conversation.answer("denied", text="x" * 1_001)
 
 
-def test_an_id_belongs_to_one_message() -> None:
+def test_the_id_of_another_message_is_refused_for_an_answer() -> None:
     conversation = parked()
     with pytest.raises(InputError) as taken:
         conversation.answer(message_id="m1")
@@ -230,7 +230,7 @@ def test_an_id_belongs_to_one_message() -> None:
     assert [taken.value.reason, other.value.reason] == ["message_id_taken", "message_id_taken"]
 
 
-def test_an_answer_that_comes_too_late_is_recorded_and_the_call_does_not_run() -> None:
+def test_a_late_answer_is_recorded_and_the_call_does_not_run() -> None:
     conversation = parked()
     conversation.clock.pause(WEEK_S)
     settled = conversation.answer()
@@ -240,7 +240,7 @@ def test_an_answer_that_comes_too_late_is_recorded_and_the_call_does_not_run() -
     assert conversation.state.status == "idle"
 
 
-def test_a_message_behind_the_time_for_an_answer_lets_the_turn_go_on() -> None:
+def test_a_message_after_the_deadline_of_an_approval_unparks_the_turn() -> None:
     conversation = parked()
     conversation.clock.pause(WEEK_S)
     conversation.send("Still there?", id="m2")
@@ -278,7 +278,7 @@ def test_the_sweeper_removes_the_mark_that_a_lost_execution_left() -> None:
     assert conversation.entries(TakenOver) == []
 
 
-def test_a_program_is_approved_as_it_is() -> None:
+def test_a_program_cannot_be_edited_by_an_approval() -> None:
     conversation = Asking(coded("print('hello')", "a.csv"), answered("Done."))
     conversation.programs(lambda _: Run(returncode=0))
     policy = ApprovalPolicy(places=({"exec_tools.*": "always"},))
@@ -295,7 +295,7 @@ def test_a_program_is_approved_as_it_is() -> None:
     assert conversation.state.status == "idle"
 
 
-def test_what_clients_hear() -> None:
+def test_a_parked_turn_is_published_to_clients() -> None:
     conversation = Asking(called(PAY), answered("Done."))
     inbox = conversation.listen()
     conversation.send()
@@ -306,7 +306,7 @@ def test_what_clients_hear() -> None:
     assert types == ["approval.requested", "approval.answered"]
 
 
-def test_a_stop_of_a_parked_turn_hands_back_the_messages_before_it() -> None:
+def test_a_stop_of_a_parked_turn_returns_the_messages_before_it() -> None:
     conversation = parked()
     conversation.send("And then?", id="m2")
     conversation.send("", id="x1", kind="stop")

@@ -25,7 +25,7 @@ def steps(*names: str, **fields: object) -> str:
     return called("react.plan", {"steps": list(names), **fields})
 
 
-def test_a_plan_that_is_not_the_current_one_takes_no_progress() -> None:
+def test_progress_applies_only_to_the_current_plan() -> None:
     conversation = planned(
         steps("old"), steps("one", "two"), called("react.read", READ, notes="✓ [1] one\n✓ [2] two")
     )
@@ -59,7 +59,7 @@ def test_the_round_that_changes_plans_reports_no_progress() -> None:
     assert all(dict(plan.status) == {"1": "pending"} for plan in conversation.timeline().plans.values())
 
 
-def test_a_report_that_says_nothing_new_is_no_snapshot() -> None:
+def test_a_report_without_news_makes_no_snapshot() -> None:
     same = called("react.read", READ, notes="✓ [1] one")
     conversation = planned(steps("one", "two"), same, same)
     assert reports(conversation) == [None, {"1": "done", "2": "pending"}, None, None]
@@ -69,7 +69,7 @@ def test_a_report_that_says_nothing_new_is_no_snapshot() -> None:
     assert [block.type for block in found] == ["react.plan", "react.plan.ack", "react.plan"]
 
 
-def test_a_plan_whose_steps_are_settled_is_open_no_more_and_no_other_takes_its_place() -> None:
+def test_a_settled_plan_closes_and_no_other_becomes_current() -> None:
     conversation = planned(
         steps("old"), steps("one"), called("react.read", READ, notes="✗ [1] it cannot be done")
     )
@@ -77,14 +77,14 @@ def test_a_plan_whose_steps_are_settled_is_open_no_more_and_no_other_takes_its_p
     assert [plan.current for plan in conversation.timeline().plans.values()] == [False, True]
 
 
-def test_a_call_that_names_no_plan_is_a_result_and_the_turn_goes_on() -> None:
+def test_a_call_without_a_plan_is_a_result_and_the_turn_continues() -> None:
     conversation = planned(called("react.plan", {"mode": "activate", "plan_id": "plan:nobody"}))
     (result,) = conversation.entries(Resulted)
     assert result.error["code"] == "protocol_violation.plan_target_missing"
     assert conversation.state.status == "idle"
 
 
-def test_a_plan_goes_on_in_the_next_turn() -> None:
+def test_a_plan_continues_in_the_next_turn() -> None:
     conversation = planned(steps("one", "two"))
     conversation.model.add(called("react.read", READ, notes="✓ [1] one"), answered("more"))
     conversation.send("go on", id="m2")

@@ -37,7 +37,7 @@ def waits(conversation: Conversation) -> list[Reopened]:
     return [entry for entry in conversation.entries(Reopened) if entry.until]
 
 
-def test_the_round_waits_as_long_as_the_provider_asks_and_then_goes_on() -> None:
+def test_the_round_waits_as_long_as_the_provider_asks_and_continues() -> None:
     conversation = opened(*limited(41.5), answered("All quiet."))
     step = conversation.decide()
     assert (step.route, step.wait_s, step.attempt, step.iteration) == ("wait", 42, 0, 0)
@@ -48,7 +48,7 @@ def test_the_round_waits_as_long_as_the_provider_asks_and_then_goes_on() -> None
 
 
 @pytest.mark.parametrize("kind", [ModelRateLimited, ModelOverloaded])
-def test_a_client_hears_why_and_until_when(kind: type[SteplineError]) -> None:
+def test_a_client_sees_the_reason_and_the_end_of_a_wait(kind: type[SteplineError]) -> None:
     conversation = opened(*limited(60, kind))
     inbox = conversation.listen()
     conversation.decide()
@@ -64,7 +64,7 @@ def test_a_client_hears_why_and_until_when(kind: type[SteplineError]) -> None:
 
 
 @pytest.mark.parametrize("wait_s", [None, 0.0, float("nan")])
-def test_a_busy_provider_that_asks_for_no_wait_is_asked_again_after_waits_that_grow(
+def test_a_busy_provider_is_asked_again_after_growing_waits(
     wait_s: float | None,
 ) -> None:
     conversation = opened(*limited(wait_s, ModelOverloaded) * 3, answered("All quiet."))
@@ -92,7 +92,7 @@ def test_a_provider_that_stays_busy_ends_the_turn_after_the_last_attempt() -> No
     )
 
 
-def test_an_attempt_that_dies_behind_its_record_is_followed_by_the_rest_of_the_wait() -> None:
+def test_the_rest_of_a_recorded_wait_follows_a_dead_attempt() -> None:
     conversation = opened(*limited(60), answered("All quiet."))
     conversation.decide()
     conversation.clock.pause(20)
@@ -119,7 +119,7 @@ def test_a_lost_answer_to_the_record_makes_one_wait() -> None:
     assert len(waits(conversation)) == 1
 
 
-def test_what_was_read_before_the_wait_is_not_taken_for_the_claim_after_it() -> None:
+def test_a_stale_read_does_not_reuse_the_claim_of_before_the_wait() -> None:
     conversation = opened(*limited(60), answered("All quiet."), log=StaleLog())
     step = conversation.decide()
     conversation.clock.pause(60)
@@ -218,7 +218,7 @@ def test_an_older_attempt_that_wakes_up_after_the_wait_loses_the_round() -> None
     assert conversation.decide(step).route == "close"
 
 
-def test_a_machine_that_cannot_wait_yet_ends_the_turn_as_it_did() -> None:
+def test_an_older_machine_without_a_wait_state_ends_the_turn() -> None:
     conversation = opened(*limited(60))
     step = conversation.decide()
     assert conversation.close(step).route == "done"

@@ -51,7 +51,7 @@ class Old(Conversation):
         return text_of(self.model.requests[index])
 
 
-def test_after_a_pause_old_results_are_shorter_and_everything_is_read_again() -> None:
+def test_a_pause_shortens_old_results_and_all_stay_readable() -> None:
     conversation = Old(answered("three"))
     conversation.go_on(after_s=1000)
     (entry,) = conversation.entries(Pruned)
@@ -73,7 +73,7 @@ def grown(**rules: Any) -> ContextRules:
     return ContextRules(**{"horizon_from": 0.01, **rules})
 
 
-def test_what_is_paid_back_soon_is_pruned_although_the_cache_lives() -> None:
+def test_pruning_that_pays_back_soon_ignores_a_live_cache() -> None:
     conversation = Old(answered("three"), context=grown(horizon_requests=30))
     conversation.go_on(after_s=200)
     (entry,) = conversation.entries(Pruned)
@@ -90,7 +90,7 @@ def test_what_is_paid_back_soon_is_pruned_although_the_cache_lives() -> None:
         grown(horizon_requests=30, horizon_from=0.9),
     ],
 )
-def test_what_is_not_paid_back_soon_or_not_worth_it_stays(rules: ContextRules) -> None:
+def test_pruning_that_does_not_pay_back_is_skipped(rules: ContextRules) -> None:
     conversation = Old(answered("three"), context=rules)
     conversation.go_on(after_s=200)
     assert conversation.entries(Pruned) == []
@@ -112,7 +112,7 @@ def test_while_a_turn_is_open_nothing_is_pruned_for_its_price() -> None:
     assert conversation.entries(Pruned) == []
 
 
-def test_it_pays_from_that_number_of_requests_on_which_reads_what_is_written_anew() -> None:
+def test_pruning_pays_from_the_break_even_number_of_requests_on() -> None:
     conversation = Old()
     conversation.send("third", id="m2")
     timeline = conversation.history.load(Journal(conversation.ports, LANE, "test"))
@@ -132,7 +132,7 @@ def test_without_a_time_to_live_nothing_is_pruned_by_time() -> None:
     assert conversation.entries(Pruned) == []
 
 
-def test_what_was_pruned_is_shown_again_when_it_is_read_and_not_repeated_after_that() -> None:
+def test_pruned_content_is_shown_once_when_it_is_read_again() -> None:
     conversation = Old()
     conversation.clock.pause(1000)
     conversation.send("third", id="m2")
@@ -146,7 +146,7 @@ def test_what_was_pruned_is_shown_again_when_it_is_read_and_not_repeated_after_t
     assert len(conversation.entries(Pruned)) == 1
 
 
-def test_an_attempt_that_fails_behind_its_pruning_leaves_nothing_to_prune_for_the_next_one() -> None:
+def test_a_failed_attempts_pruning_is_not_repeated() -> None:
     conversation = Old(*[BUSY] * 3, answered("three"))
     conversation.clock.pause(1000)
     conversation.send("third", id="m2")

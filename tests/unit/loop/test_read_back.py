@@ -87,7 +87,7 @@ def talked(conversation: Library) -> str:
     return first
 
 
-def test_after_prunings_a_process_that_was_never_there_reads_everything_as_it_was() -> None:
+def test_a_new_process_reads_everything_unchanged_after_prunings() -> None:
     conversation = Library()
     first = talked(conversation)
     assert conversation.entries(Pruned)
@@ -98,7 +98,7 @@ def test_after_prunings_a_process_that_was_never_there_reads_everything_as_it_wa
     assert {path: conversation.read(cold, path) for path in conversation.seen} == conversation.seen
 
 
-def test_after_a_compaction_a_process_that_was_never_there_reads_everything_as_it_was() -> None:
+def test_a_new_process_reads_everything_unchanged_after_a_compaction() -> None:
     conversation = Library(max_tokens=4_000, keep_turns=20, intact_turns=20, ttl_s=0)
     first = talked(conversation)
     assert [entry.status for entry in conversation.entries(Compacted)].count("completed") > 0
@@ -109,7 +109,7 @@ def test_after_a_compaction_a_process_that_was_never_there_reads_everything_as_i
     assert f"fi:{first}.outputs/tall.md" in index
 
 
-def test_what_was_compacted_is_shown_again_when_it_is_read_and_then_not_repeated() -> None:
+def test_compacted_content_is_shown_once_when_it_is_read_again() -> None:
     conversation = Library(max_tokens=4_000, keep_turns=20, intact_turns=20, ttl_s=0)
     first = talked(conversation)
     wanted = called("react.read", {"paths": [f"ar:{first}.assistant.completion"]})
@@ -119,7 +119,7 @@ def test_what_was_compacted_is_shown_again_when_it_is_read_and_then_not_repeated
     assert "exists_in_visible_context" in twice.blocks[0].text
 
 
-def test_what_is_hidden_is_shown_again_when_it_is_read() -> None:
+def test_hidden_content_is_shown_again_when_it_is_read() -> None:
     conversation = Library()
     conversation.model.add(called(LOOK))
     conversation.send("look")

@@ -108,19 +108,19 @@ def test_a_write_by_reference_writes_the_content_and_not_the_reference(conversat
     assert result(conversation).status == "ok"
 
 
-def test_a_tool_of_a_bundle_gets_a_text_or_what_its_json_says(conversation):
+def test_a_bundles_tool_gets_a_referred_text_or_its_decoded_json(conversation):
     path = conversation.write("a.json", {"a": [1]})
     conversation.round("mail.send", text=f"ref:{path}", facts=f"ref:{path}")
     assert conversation.got == [{"text": '{\n  "a": [\n    1\n  ]\n}\n', "facts": {"a": [1]}}]
 
 
-def test_what_is_bound_is_checked_against_the_contract(conversation):
+def test_bound_content_is_checked_against_the_contract(conversation):
     path = conversation.write("a.md", "no JSON")
     conversation.round("mail.send", facts=f"ref:{path}")
     assert (conversation.got, result(conversation).error["code"]) == ([], "bad_params")
 
 
-def test_what_a_reference_brings_is_not_searched_for_others(conversation):
+def test_referred_content_is_not_searched_for_references(conversation):
     first = conversation.write("a.md", "first")
     second = conversation.write("b.txt", f"As ref:{first} says")
     conversation.contribute(f"fi:{conversation.turn}.outputs/c.md", f"ref:{first}")
@@ -129,7 +129,7 @@ def test_what_a_reference_brings_is_not_searched_for_others(conversation):
     assert [params["text"] for params in conversation.got] == [f"ref:{first}", f"As ref:{first} says"]
 
 
-def test_the_call_is_recorded_as_it_was_written_and_its_content_by_its_hash(conversation):
+def test_a_call_is_recorded_as_written_with_the_hash_of_its_content(conversation):
     path = conversation.write("a.md", "x" * 5000)
     decided = conversation.round("mail.send", text=f"ref:{path}")
     (action,) = decided.actions
@@ -144,7 +144,7 @@ def test_a_text_of_the_log_is_bound_too(conversation):
 
 
 @pytest.mark.parametrize("form", ["outputs/a.md", "{turn}/outputs/a.md"])
-def test_a_physical_path_is_put_right_and_the_model_is_told(conversation, form):
+def test_a_physical_path_is_corrected_with_a_notice(conversation, form):
     path = conversation.write("a.md", "text")
     decided = conversation.round("mail.send", text=f"ref:{form.format(turn=conversation.turn)}")
     assert conversation.got == [{"text": "text"}]
@@ -205,7 +205,7 @@ def not_in_view(conversation) -> str:
         not_in_view,
     ],
 )
-def test_only_what_stands_in_this_conversation_and_in_view_is_read(conversation, path):
+def test_only_visible_content_of_this_conversation_is_referred_to(conversation, path):
     decided = conversation.round("mail.send", text=f"ref:{path(conversation)}")
     assert (decided.accepted, conversation.got) == (False, [])
     (notice,) = decided.notices
@@ -220,7 +220,7 @@ def test_an_internal_file_is_not_rendered(conversation):
     assert decided.notices[0].extra["violations"][0].startswith("ref_internal_not_visible: ")
 
 
-def test_bytes_that_are_no_text_are_refused(conversation):
+def test_binary_content_is_refused(conversation):
     body = Body(key="out/x", sha256="ab" * 32, size_bytes=3, mime="image/png")
     block = Produced(path=f"fi:{conversation.turn}.outputs/a.png", body=body)
     entry = Contributed(turn=conversation.turn, at="2026-11-21T10:00:00.000Z", blocks=(block,))
@@ -236,7 +236,7 @@ def test_the_model_reads_why_and_writes_again(conversation):
     assert NOT_VISIBLE in text_of(conversation.model.requests[-1])
 
 
-def test_what_changes_behind_a_decision_does_not_change_what_it_is_bound_to(conversation):
+def test_later_changes_do_not_alter_bound_content(conversation):
     path = f"ar:{conversation.turn}.system.message.bundle_x"
     conversation.contribute(path, "before")
     conversation.say("react.write", path="b.md", channel="canvas", content=f"ref:{path}")
@@ -247,7 +247,7 @@ def test_what_changes_behind_a_decision_does_not_change_what_it_is_bound_to(conv
     assert conversation.content("b.md") == "before"
 
 
-def test_a_call_that_is_tried_again_gets_what_it_got_before(conversation):
+def test_a_retried_call_gets_the_same_content(conversation):
     path = f"ar:{conversation.turn}.system.message.bundle_x"
     conversation.contribute(path, "before")
     conversation.say("mail.send", text=f"ref:{path}")

@@ -47,7 +47,7 @@ def conversation(*script: str) -> Conversation:
     return made
 
 
-def test_a_server_that_nobody_here_wrote_is_listed_and_called_through_a_turn() -> None:
+def test_a_third_party_server_is_listed_and_called_in_a_turn() -> None:
     made = conversation(called("mcp.clock.convert_time", CONVERT), answered("It is evening there."))
     made.send("12:00 in Vienna: how late is it in Tokyo?")
     made.run()

@@ -71,7 +71,7 @@ def test_a_task_is_waited_for_by_no_function_and_its_answer_is_the_result_of_the
     assert "Ada, since 1843" in text_of(conversation.model.requests[1])
 
 
-def test_the_step_behind_a_call_waits_and_looks_for_a_steer_before_the_task_is_due() -> None:
+def test_the_step_after_a_call_waits_and_checks_for_a_steer() -> None:
     crm = Crm(poll_s=40.0)
     conversation = RemoteConversation(called("mcp.crm.add", {}), crm=crm.server)
     conversation.send()
@@ -85,7 +85,7 @@ def test_the_step_behind_a_call_waits_and_looks_for_a_steer_before_the_task_is_d
     assert (waits, step.route, crm.polled) == ([15, 15, 10], "act", [])
 
 
-def test_an_execution_that_is_lost_while_a_task_runs_is_followed_by_one_that_asks_for_it() -> None:
+def test_a_take_over_polls_the_task_of_a_lost_execution() -> None:
     crm = Crm()
     conversation = begun(crm)
     replace_owner(conversation.ports, LANE, conversation.tail)
@@ -97,7 +97,7 @@ def test_an_execution_that_is_lost_while_a_task_runs_is_followed_by_one_that_ask
     ("kind", "code"),
     [(PROTOCOL_ERROR, PROTOCOL_ERROR), (TASK_LOST, TASK_LOST), (MCP_UNREACHABLE, MCP_UNREACHABLE)],
 )
-def test_a_task_that_goes_wrong_is_cancelled_and_the_model_reads_the_code(kind: str, code: str) -> None:
+def test_a_failed_task_is_cancelled_and_the_model_reads_the_code(kind: str, code: str) -> None:
     crm = Crm()
     crm.failure = ToolError("it went wrong", code=kind)
     conversation = begun(crm)

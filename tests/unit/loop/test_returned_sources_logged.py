@@ -31,7 +31,7 @@ def last_part(conversation: Conversation, request: int) -> str:
     return "".join(part.text for part in conversation.model.requests[request].content[-2:])
 
 
-def test_what_a_search_found_is_in_the_log_and_in_the_next_request():
+def test_search_results_are_in_the_log_and_in_the_next_request():
     conversation = Conversation(called("web_tools.web_search", SEARCH), answered("A tenth [[S:1]]."))
     conversation.send()
     conversation.run()
@@ -44,7 +44,7 @@ def test_what_a_search_found_is_in_the_log_and_in_the_next_request():
     assert conversation.timeline().sources == {row.sid: row for row in result.sources}
 
 
-def test_an_answer_tells_what_it_cites_and_keeps_its_tokens():
+def test_an_answer_lists_its_citations_and_keeps_its_tokens():
     conversation = Conversation(called("web_tools.web_search", SEARCH), answered("A tenth [[S:1,9]]."))
     conversation.send()
     conversation.run()
@@ -62,7 +62,7 @@ def test_an_answer_tells_what_it_cites_and_keeps_its_tokens():
     "answer", ["So [[S:9]].", "So [[S:1]] [[S:9]].", "[[S:8-9]]", "So [[S:1 2]].", "`[[S:9]]` is text"]
 )
 @pytest.mark.parametrize("search", [True, False], ids=["pool", "no pool"])
-def test_what_was_streamed_of_an_answer_is_what_is_recorded(answer: str, search: bool):
+def test_the_streamed_answer_equals_the_recorded_one(answer: str, search: bool):
     searched = [called("web_tools.web_search", SEARCH)] if search else []
     conversation = Conversation(*searched, answered(answer))
     conversation.send()
@@ -99,7 +99,7 @@ def test_an_end_keeps_the_sources_that_its_answer_cites_and_no_others():
     assert closing.unresolved == (100_000,)
 
 
-def test_a_source_of_an_earlier_turn_keeps_its_number_and_is_not_told_again():
+def test_a_source_of_an_earlier_turn_keeps_its_number_without_an_event():
     again = called("web_tools.web_search", {"queries": ["bm25", "prompt caching"], "n": 2})
     conversation = Conversation(
         called("web_tools.web_search", SEARCH), answered("one"), again, answered("two")
@@ -114,7 +114,7 @@ def test_a_source_of_an_earlier_turn_keeps_its_number_and_is_not_told_again():
     assert 1 not in [row.sid for row in second.sources]
 
 
-def test_rows_whose_texts_are_long_leave_a_small_batch_behind():
+def test_rows_with_long_texts_make_a_small_batch():
     conversation = Conversation(called("test.find"), answered("found"))
     rows = [page(f"p{i}", text="t" * 2_000, content=f"{i} " * 20_000) for i in range(60)]
 
@@ -166,7 +166,7 @@ def test_a_program_brings_the_sources_of_its_tools_and_its_images():
     assert sorted(conversation.timeline().sources) == [1, 2, 3, 4]
 
 
-def test_a_row_survives_the_wire_as_it_is():
+def test_a_row_survives_the_wire_unchanged():
     row = page("a", sid=3, query_relevance=0.25, favicon_url="https://e.example/i.png")
     assert msgspec.json.decode(msgspec.json.encode(row), type=Source) == row
 

@@ -82,7 +82,7 @@ class FanoutConversation(Conversation):
 
 
 @pytest.mark.parametrize("piece_chars", [1, 13, 10_000])
-def test_actions_run_in_the_order_of_their_decisions_each_under_its_own_name(piece_chars: int) -> None:
+def test_actions_run_in_order_each_under_its_own_name(piece_chars: int) -> None:
     text = several(write("a.md"), read("fi:turn_x.outputs/n.md"), plan("one"), plan("two"))
     conversation = FanoutConversation(Say(text=text, piece_chars=piece_chars), answered("done"))
     conversation.run()
@@ -94,7 +94,7 @@ def test_actions_run_in_the_order_of_their_decisions_each_under_its_own_name(pie
     assert len(conversation.model.requests) == 2
 
 
-def test_each_result_stands_in_a_batch_of_its_own_and_the_next_round_sees_all() -> None:
+def test_each_result_is_a_separate_batch_that_the_next_round_shows() -> None:
     conversation = FanoutConversation(several(write("a.md"), write("b.md")), answered("done"))
     conversation.run()
     assert conversation.kinds()[1:4] == [["Decided"], ["Resulted"], ["Resulted"]]
@@ -102,7 +102,7 @@ def test_each_result_stands_in_a_batch_of_its_own_and_the_next_round_sees_all() 
     assert "outputs/b.md" in conversation.prompt()
 
 
-def test_what_is_dropped_costs_one_notice_each_and_the_others_run() -> None:
+def test_each_dropped_action_gets_a_notice_and_the_others_run() -> None:
     text = several(write("a.md"), write("a.md", "other"), answer_of("Too early."), "{", write("b.md"))
     conversation = FanoutConversation(text, answered("done"))
     conversation.run()
@@ -161,7 +161,7 @@ def test_a_cap_of_the_deployment_ends_the_generation_at_the_first_action_too_man
 
 
 @pytest.mark.parametrize("piece_chars", [1, 10_000])
-def test_where_a_round_takes_one_action_the_second_is_refused_with_a_notice(piece_chars: int) -> None:
+def test_a_second_action_of_a_single_action_round_is_refused(piece_chars: int) -> None:
     conversation = FanoutConversation(
         Say(text=several(write("a.md"), write("b.md")), piece_chars=piece_chars),
         answered("done"),
@@ -178,7 +178,7 @@ def test_where_a_round_takes_one_action_the_second_is_refused_with_a_notice(piec
 # --- an answer beside neutral actions
 
 
-def test_beside_an_answer_neutral_actions_run_and_then_the_turn_ends() -> None:
+def test_neutral_actions_beside_an_answer_run_before_the_end() -> None:
     conversation = FanoutConversation(
         several(plan("look"), answer_of("All done.", suggested_followups=["More?"]))
     )
@@ -196,7 +196,7 @@ def test_beside_an_answer_neutral_actions_run_and_then_the_turn_ends() -> None:
     assert (conversation.ran(), conversation.state.status) == ([("react.plan", "ok")], "idle")
 
 
-def test_an_event_behind_such_an_answer_reopens_the_turn_as_behind_any_other() -> None:
+def test_an_event_after_such_an_answer_reopens_the_turn() -> None:
     conversation = FanoutConversation(several(answer_of("All done."), plan("look")), answered("Now really."))
     step = conversation.act(conversation.decide())
     conversation.send("wait", id="second")
@@ -209,7 +209,7 @@ def test_an_event_behind_such_an_answer_reopens_the_turn_as_behind_any_other() -
     assert conversation.prompt().count("All done.") == 1
 
 
-def test_an_answer_that_nobody_saw_begin_is_recorded_like_any_other() -> None:
+def test_an_answer_without_a_listener_is_recorded_like_any_other() -> None:
     summary = tagged("summary", "Goal: to look")
     conversation = FanoutConversation(
         several(answer_of("All done."), plan("look")) + summary, answered("Now really.") + summary
@@ -223,7 +223,7 @@ def test_an_answer_that_nobody_saw_begin_is_recorded_like_any_other() -> None:
     assert [block.text for block in blocks if "working.summary" in block.path] == ["Goal: to look"] * 2
 
 
-def test_a_retry_between_the_last_action_and_the_close_goes_on_to_the_close() -> None:
+def test_a_retry_after_the_last_action_continues_to_the_close() -> None:
     log = LosingLog()
     conversation = FanoutConversation(several(answer_of("All done."), plan("look"), plan("tell")), log=log)
     step = conversation.decide()
@@ -261,7 +261,7 @@ def test_an_answer_the_user_has_seen_is_never_tried_again() -> None:
     assert b"All done." in b"".join(inbox)
 
 
-def test_a_model_that_fails_behind_its_answer_is_not_asked_for_another_one() -> None:
+def test_a_model_that_fails_after_its_answer_is_not_asked_again() -> None:
     text = several(plan("look"), answer_of("All done.")) + (start_tag("summary") + "Goal: to loo")
     gone = ModelStreamBroken("gone", code="stream_cut")
     conversation = FanoutConversation(Fail(error=gone, text=text, after_chars=len(text)))
@@ -274,13 +274,13 @@ def test_a_model_that_fails_behind_its_answer_is_not_asked_for_another_one() -> 
     assert len(conversation.model.requests) == 1
 
 
-def test_an_answer_that_was_seen_stands_beside_a_sibling_that_is_refused() -> None:
+def test_a_shown_answer_counts_despite_a_refused_sibling() -> None:
     conversation = FanoutConversation(several(answer_of("All done."), write("late.md")))
     conversation.run()
     assert (conversation.ran(), conversation.entries(Closed)[-1].answer) == ([], "All done.")
 
 
-def test_an_answer_with_quotes_nobody_escaped_is_recorded_whole() -> None:
+def test_an_answer_with_unescaped_quotes_is_recorded_whole() -> None:
     conversation = FanoutConversation(
         said('{"action": "complete", "final_answer": "he said "yes", then left"}')
     )
@@ -293,7 +293,7 @@ def test_an_answer_with_quotes_nobody_escaped_is_recorded_whole() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_a_program_may_stand_at_any_place_of_a_round(at: int) -> None:
+def test_a_program_may_be_at_any_position_of_a_round(at: int) -> None:
     conversation = FanoutConversation(answered("done"))
     conversation.programs(lambda _job: Run(returncode=0))
     conversation.agent = replace(conversation.agent, fanout=FANOUT)
@@ -348,7 +348,7 @@ def test_a_wrong_beginning_costs_one_notice_and_one_more_try_and_ends_the_call_a
     assert code in conversation.prompt(1)
 
 
-def test_where_it_is_tolerated_a_leading_word_costs_a_notice_alone() -> None:
+def test_a_tolerated_leading_word_costs_only_a_notice() -> None:
     conversation = FanoutConversation("Sure! " + answered("first"), strict=False)
     conversation.run()
     assert conversation.entries(Closed)[-1].answer == "first"

@@ -42,7 +42,7 @@ def fate(live: SteeredConversation, message: str) -> str:
 
 
 @pytest.mark.parametrize("name", list(EVENTS))
-def test_behind_the_last_round_each_class_goes_where_the_table_says(name: str) -> None:
+def test_events_after_the_last_round_settle_by_the_table(name: str) -> None:
     live = decided(max_iterations=1, event_credit=0)
     live.send(**{"text": "say", "id": "e1", **EVENTS[name]})
     live.close()
@@ -52,7 +52,7 @@ def test_behind_the_last_round_each_class_goes_where_the_table_says(name: str) -
 
 @pytest.mark.parametrize("name", list(EVENTS))
 @pytest.mark.parametrize("heeded", [True, False])
-def test_before_a_stop_each_class_goes_where_the_table_says(name: str, *, heeded: bool) -> None:
+def test_events_before_a_stop_settle_by_the_table(name: str, *, heeded: bool) -> None:
     if name == "stop":
         return
     live = SteeredConversation(SPOKEN) if heeded else decided()
@@ -75,7 +75,7 @@ def test_before_a_stop_each_class_goes_where_the_table_says(name: str, *, heeded
 
 @pytest.mark.parametrize("name", list(EVENTS))
 @pytest.mark.parametrize("heeded", [True, False])
-def test_behind_a_stop_each_class_goes_where_it_would_behind_an_end(name: str, *, heeded: bool) -> None:
+def test_events_after_a_stop_settle_like_those_after_an_end(name: str, *, heeded: bool) -> None:
     live = SteeredConversation() if heeded else decided()
     live.stop(id="x9")
     if heeded:
@@ -86,7 +86,7 @@ def test_behind_a_stop_each_class_goes_where_it_would_behind_an_end(name: str, *
     assert live.entries(Deferred) == []
 
 
-def test_a_message_that_the_model_has_seen_is_not_handed_back() -> None:
+def test_a_message_that_the_model_has_seen_is_not_returned() -> None:
     live = SteeredConversation(SPOKEN)
     live.send("and that", id="m2")
     live.at(1, live.stop)
@@ -95,7 +95,7 @@ def test_a_message_that_the_model_has_seen_is_not_handed_back() -> None:
     assert live.closed.reason == "stop"
 
 
-def test_a_steer_that_was_heeded_is_not_handed_back_by_a_stop() -> None:
+def test_a_heeded_steer_is_not_returned_by_a_stop() -> None:
     live = SteeredConversation(SPOKEN)
     live.at(1, live.steer)
     live.decide()
@@ -106,7 +106,7 @@ def test_a_steer_that_was_heeded_is_not_handed_back_by_a_stop() -> None:
 
 
 @pytest.mark.parametrize("stopped", [True, False])
-def test_a_steer_that_was_heeded_with_a_later_one_is_not_handed_back(*, stopped: bool) -> None:
+def test_a_steer_heeded_with_a_later_one_is_not_returned(*, stopped: bool) -> None:
     live = SteeredConversation(SPOKEN)
     live.at(1, lambda: (live.steer(id="s1"), live.steer("in French", id="s2")))
     live.decide()
@@ -137,7 +137,7 @@ def test_a_late_steer_beside_a_message_waits_for_the_round_that_the_message_gets
     assert (live.closed.reason, live.closed.answer, live.handed_back()) == ("steer", "Both.", {})
 
 
-def test_a_stop_behind_a_deferral_ends_the_turn() -> None:
+def test_a_stop_after_a_deferral_ends_the_turn() -> None:
     live = decided()
     live.send("and that", id="m2")
     assert live.close().route == "decide"
@@ -147,7 +147,7 @@ def test_a_stop_behind_a_deferral_ends_the_turn() -> None:
     assert live.handed_back() == {"m2": "stopped"}
 
 
-def test_a_steer_that_comes_between_the_look_and_the_end_is_handed_back_by_that_end() -> None:
+def test_a_steer_just_before_the_end_is_returned_by_that_end() -> None:
     log = BusyLog()
     live = decided(log=log)
     log.rivals = [live.steer]
@@ -155,7 +155,7 @@ def test_a_steer_that_comes_between_the_look_and_the_end_is_handed_back_by_that_
     assert live.handed_back() == {"s1": "turn_closed"}
 
 
-def test_a_message_between_the_look_and_the_end_of_a_stopped_turn_opens_the_next() -> None:
+def test_a_message_just_before_a_stopped_turns_end_opens_the_next() -> None:
     log = BusyLog()
     live = SteeredConversation(SPOKEN, log=log)
     live.at(1, live.stop)
@@ -180,7 +180,7 @@ def test_a_stopped_turn_is_closed_once_by_whichever_close() -> None:
 
 
 @pytest.mark.parametrize("code", ["step_failed", "execution_lost", "model_overloaded"])
-def test_a_turn_that_was_stopped_ends_so_whatever_failed_behind_the_stop(code: str) -> None:
+def test_a_stopped_turn_ends_as_stopped_despite_later_failures(code: str) -> None:
     live = SteeredConversation(SPOKEN)
     live.at(20, live.stop)
     live.decide()
@@ -189,7 +189,7 @@ def test_a_turn_that_was_stopped_ends_so_whatever_failed_behind_the_stop(code: s
     assert live.closed.answer == shown_after(20 * 8)
 
 
-def test_a_turn_that_failed_ends_with_its_error_and_does_not_promote_what_a_stop_took_back() -> None:
+def test_a_failed_turn_does_not_promote_messages_before_a_stop() -> None:
     live = SteeredConversation()
     live.send("and that", id="m2")
     live.stop()

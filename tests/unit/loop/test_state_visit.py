@@ -33,7 +33,7 @@ def test_a_state_is_named_like_its_function_but_for_those_of_programs(
     assert made.state(prepares=prepares) == state
 
 
-def test_the_row_of_an_attempt_has_its_place_in_the_execution() -> None:
+def test_the_row_of_an_attempt_has_its_position_in_the_execution() -> None:
     assert visit("act", route="prepare", attempt=1).fields(prepares=True) == {
         "turn": "turn_0001",
         "function": "act",

@@ -32,7 +32,7 @@ def answer_of(log: LogBuilder, *plans: Plan, cause: str = "max_iterations") -> s
     return status_answer(entries, plans, turn=log.turn, cause=cause)
 
 
-def test_it_says_what_was_done_what_is_open_and_what_went_wrong_last():
+def test_a_status_answer_lists_done_and_open_work_and_the_last_error():
     log = worked()
     log.act(("react.write", {}))
     log.result(tool="react.write", blocks=(log.file("a.md"),))
@@ -68,7 +68,7 @@ def test_a_file_that_was_written_twice_is_named_once_and_many_are_counted():
     assert "and 2 more" in answer
 
 
-def test_a_long_plan_is_told_by_its_first_open_steps():
+def test_a_status_answer_shows_the_first_open_steps_of_a_long_plan():
     log = worked()
     answer = answer_of(log, log.plan(*(f"step {n}" for n in range(STEPS_MAX + 3))))
     assert f"[{STEPS_MAX}]" in answer
@@ -76,14 +76,14 @@ def test_a_long_plan_is_told_by_its_first_open_steps():
     assert "and 3 more" in answer
 
 
-def test_a_plan_that_this_turn_has_nothing_to_do_with_is_not_told():
+def test_a_status_answer_leaves_out_an_unrelated_plan():
     log = worked()
     other = log.plan("old", last_turn_id="turn_before", current=False)
     assert "plan" not in answer_of(log, other)
 
 
 @pytest.mark.parametrize("error", [None, {"code": "tool_timeout"}])
-def test_an_action_of_which_nobody_knows_what_became_is_a_problem(error):
+def test_an_unverified_action_is_a_problem_in_a_status_answer(error):
     answer = answer_of(worked({"status": "unverified", "error": error, "blocks": ()}), cause="violations")
     assert answer.startswith(CAUSES["violations"])
     expected = "tool_timeout" if error else "not known"
@@ -103,7 +103,7 @@ def test_a_turn_whose_reserved_round_fails_says_what_it_did():
 
 
 @pytest.mark.parametrize(("answer", "ended"), [("Seen.", ""), ("", "max_iterations")])
-def test_what_the_user_has_seen_of_an_answer_is_the_answer(answer: str, ended: str):
+def test_the_shown_part_of_an_answer_is_the_answer(answer: str, ended: str):
     log = worked({"blocks": ()})
     refused = log.decision(accepted=False, action="exit", answer=answer)
     kept = settle_decision(refused, log.state, Policy(max_iterations=1), log.timeline())

@@ -76,7 +76,7 @@ def test_a_steer_before_the_first_action_leaves_none_of_them_run() -> None:
     assert (acting.closed.reason, acting.closed.answer) == ("steer", "Brief.")
 
 
-def test_a_steer_between_two_actions_leaves_those_behind_it_out() -> None:
+def test_a_steer_between_two_actions_skips_the_later_ones() -> None:
     acting = Acting()
     acting.during["test.a"] = acting.steer
     acting.act(acting.step)
@@ -150,7 +150,7 @@ def test_an_effect_that_may_not_repeat_is_settled_as_it_is_before_the_steer_is_h
     assert acting.state.cursor.phase == "close"
 
 
-def test_what_somebody_else_started_is_unverified_before_the_rest_is_left_out() -> None:
+def test_an_action_of_another_attempt_is_unverified_before_the_rest_is_skipped() -> None:
     acting = Acting(effect="once")
 
     def die() -> None:
@@ -192,7 +192,7 @@ def test_a_lost_answer_leaves_them_out_once() -> None:
     assert (len(acting.steered), len(acting.results())) == (1, 3)
 
 
-def test_a_zombie_that_wakes_behind_the_steer_runs_nothing() -> None:
+def test_a_stale_attempt_that_wakes_after_the_steer_runs_nothing() -> None:
     acting = Acting()
     acting.steer()
     acting.act(acting.step)
@@ -202,7 +202,7 @@ def test_a_zombie_that_wakes_behind_the_steer_runs_nothing() -> None:
     assert acting.effects == {}
 
 
-def test_a_turn_that_was_taken_over_heeds_the_steer_of_before() -> None:
+def test_a_take_over_heeds_an_earlier_steer() -> None:
     acting = Acting()
     acting.stop()
     acting.machine.end(execution_name(LANE, acting.state.epoch))
@@ -234,7 +234,7 @@ def beside_an_answer() -> SteeredConversation:
 
 
 @pytest.mark.parametrize("say", ["steer", "stop"])
-def test_what_stands_beside_an_answer_is_run_and_the_steer_is_handed_back(say: str) -> None:
+def test_actions_beside_an_answer_run_and_the_steer_is_returned(say: str) -> None:
     live = beside_an_answer()
     getattr(live, say)()
     live.run()
@@ -279,7 +279,7 @@ def test_a_program_that_runs_is_settled_before_the_steer_is_heeded() -> None:
     assert len(live.model.requests) == 1
 
 
-def test_a_step_of_another_phase_is_not_ours() -> None:
+def test_a_step_of_another_phase_runs_nothing() -> None:
     acting = Acting()
     acting.steer()
     following: Step = acting.act(acting.step)

@@ -41,7 +41,7 @@ def test_a_stop_ends_the_gate_and_nothing_else_is_asked(piece: int) -> None:
     assert live.steered[0].phase == ""
 
 
-def test_a_stop_behind_a_steer_keeps_the_gate_from_being_asked() -> None:
+def test_a_stop_after_a_steer_skips_the_gate() -> None:
     log = BusyLog()
     live = Gated(log=log)
     live.steer()
@@ -87,7 +87,7 @@ def test_a_stop_ends_the_summary_and_the_turn() -> None:
     assert max(decided_after) < conversation.kinds().index(["Compacting"])
 
 
-def test_half_a_summary_is_none() -> None:
+def test_an_interrupted_summary_is_discarded() -> None:
     last = len(crowded(0, lambda _: None).asked("context.")) - 1
     conversation = crowded(
         4, lambda conversation: conversation.send("be brief", id="s1", kind="steer"), call=last
@@ -97,7 +97,7 @@ def test_half_a_summary_is_none() -> None:
     assert SUMMARY.splitlines()[0] not in ended.checkpoint
 
 
-def test_a_steer_ends_the_summary_and_the_request_fits_all_the_same() -> None:
+def test_a_steer_ends_the_summary_and_the_request_still_fits() -> None:
     conversation = crowded(0, lambda conversation: conversation.send("be brief", id="s1", kind="steer"))
     assert len(conversation.entries(Compacting)) == len(conversation.entries(Compacted)) == 1
     assert conversation.entries(SteeredEntry)[0].phase == ""

@@ -38,7 +38,7 @@ def shown(inbox: list[bytes]) -> str:
 # --- before the model is asked
 
 
-def test_a_steer_that_stands_before_the_round_is_heeded_and_the_model_is_asked_once() -> None:
+def test_a_steer_before_the_round_is_heeded_with_one_model_call() -> None:
     live = SteeredConversation(answered("Brief."))
     live.steer("be brief")
     assert live.decide().route == "close"
@@ -56,7 +56,7 @@ def test_a_steer_that_stands_before_the_round_is_heeded_and_the_model_is_asked_o
     assert (live.closed.reason, live.closed.answer, live.handed_back()) == ("steer", "Brief.", {})
 
 
-def test_a_stop_that_stands_before_the_round_ends_the_turn_without_asking() -> None:
+def test_a_stop_before_the_round_ends_the_turn_without_asking() -> None:
     live = SteeredConversation()
     inbox = live.listen()
     live.stop()
@@ -67,7 +67,7 @@ def test_a_stop_that_stands_before_the_round_ends_the_turn_without_asking() -> N
     assert event_types(inbox).count("chat.complete") == 1
 
 
-def test_a_steer_that_comes_before_the_record_of_another_is_heeded_too() -> None:
+def test_a_steer_before_the_record_of_another_is_heeded_too() -> None:
     log = BusyLog()
     live = SteeredConversation(log=log)
     live.steer("be brief")
@@ -96,7 +96,7 @@ def test_a_lost_answer_of_its_record_does_not_make_it_two() -> None:
     assert len(live.steered) == 1
 
 
-def test_who_lost_the_claim_heeds_nothing() -> None:
+def test_an_attempt_without_the_claim_heeds_nothing() -> None:
     live = SteeredConversation(*[Fail(error=ModelTimeout("busy"))] * 3)
     step = live.now()
     with pytest.raises(ModelTimeout):
@@ -107,7 +107,7 @@ def test_who_lost_the_claim_heeds_nothing() -> None:
     assert live.steered == []
 
 
-def test_an_execution_of_before_heeds_nothing() -> None:
+def test_an_older_execution_heeds_nothing() -> None:
     live = SteeredConversation()
     live.stop()
     step = live.now()
@@ -120,7 +120,7 @@ def test_an_execution_of_before_heeds_nothing() -> None:
 
 
 @pytest.mark.parametrize("piece", [0, 1, PIECES // 2, MIDST, PIECES - 1])
-def test_a_steer_cuts_the_generation_off_and_what_was_shown_of_it_stays(piece: int) -> None:
+def test_a_steer_cuts_the_generation_and_keeps_the_shown_text(piece: int) -> None:
     live = SteeredConversation(SPOKEN, answered("Brief."))
     inbox = live.listen()
     live.at(piece, live.steer)
@@ -138,7 +138,7 @@ def test_a_steer_cuts_the_generation_off_and_what_was_shown_of_it_stays(piece: i
 
 
 @pytest.mark.parametrize("piece", [0, MIDST])
-def test_a_stop_cuts_the_generation_off_and_the_turn_ends_with_what_was_shown(piece: int) -> None:
+def test_a_stop_cuts_the_generation_and_ends_with_the_shown_text(piece: int) -> None:
     live = SteeredConversation(SPOKEN)
     inbox = live.listen()
     live.at(piece, live.stop)
@@ -150,7 +150,7 @@ def test_a_stop_cuts_the_generation_off_and_the_turn_ends_with_what_was_shown(pi
     live.model.assert_read()
 
 
-def test_what_was_thought_before_a_cut_stays_and_the_model_reads_it_once() -> None:
+def test_thinking_before_a_cut_is_kept_and_shown_once() -> None:
     live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(3, lambda: live.clock.pause(0.5))
     live.at(MIDST, live.steer)
@@ -172,7 +172,7 @@ def test_lanes_are_closed_as_cancelled() -> None:
 
 
 @pytest.mark.parametrize("say", ["steer", "stop"])
-def test_a_generation_that_ended_before_its_steer_was_seen_is_void_all_the_same(say: str) -> None:
+def test_a_generation_that_ended_before_its_steer_was_seen_is_void(say: str) -> None:
     live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(END, getattr(live, say))
     live.decide()
@@ -182,7 +182,7 @@ def test_a_generation_that_ended_before_its_steer_was_seen_is_void_all_the_same(
     assert live.closed.answer == ("Brief." if say == "steer" else ANSWER)
 
 
-def test_a_decision_is_void_if_a_steer_takes_its_place_in_the_log_whether_it_was_seen_or_not() -> None:
+def test_a_steer_before_a_decision_in_the_log_voids_it() -> None:
     log = BusyLog()
     live = SteeredConversation(called("react.plan", {"steps": ["one"]}), answered("Brief."), log=log)
     log.rivals = [live.steer]
@@ -191,7 +191,7 @@ def test_a_decision_is_void_if_a_steer_takes_its_place_in_the_log_whether_it_was
     assert live.decided[0].actions == ()
 
 
-def test_a_message_in_that_place_voids_nothing() -> None:
+def test_a_message_before_a_decision_in_the_log_does_not_void_it() -> None:
     log = BusyLog()
     live = SteeredConversation(answered("Done."), log=log)
     log.rivals = [lambda: live.send("and this", id="m2")]
@@ -199,7 +199,7 @@ def test_a_message_in_that_place_voids_nothing() -> None:
     assert not live.decided[0].interrupted
 
 
-def test_a_decision_that_stands_in_the_log_is_not_cut_off_by_what_comes_behind_it() -> None:
+def test_a_logged_decision_is_not_cut_off_by_a_later_steer() -> None:
     live = SteeredConversation(answered("Done."))
     live.decide()
     live.steer()
@@ -209,7 +209,7 @@ def test_a_decision_that_stands_in_the_log_is_not_cut_off_by_what_comes_behind_i
     assert live.handed_back() == {"s1": "stopped", "x1": "turn_closed"}
 
 
-def test_a_lost_answer_of_the_cut_asks_nothing_again() -> None:
+def test_a_lost_answer_of_the_cut_does_not_ask_the_model_again() -> None:
     log = LosingLog()
     live = SteeredConversation(SPOKEN, answered("Brief."), log=log)
 
@@ -266,7 +266,7 @@ class LateSignals(MemorySignals):
 
 
 @pytest.mark.parametrize("say", ["steer", "stop"])
-def test_a_call_that_fails_behind_text_before_the_steer_is_seen_is_not_asked_again_in_its_stream(
+def test_a_call_that_fails_after_text_is_not_repeated_in_its_stream(
     say: str,
 ) -> None:
     cut = Fail(error=ModelStreamBroken("gone", code="stream_cut"), text=SPOKEN, after_chars=MIDST * 8)
@@ -285,7 +285,7 @@ def test_a_call_that_fails_behind_text_before_the_steer_is_seen_is_not_asked_aga
     assert [entry.phase for entry in live.steered] == [""]
 
 
-def test_a_call_that_fails_before_its_first_word_is_not_waited_for_where_somebody_steers() -> None:
+def test_a_call_that_fails_before_text_is_not_retried_after_a_steer() -> None:
     live = SteeredConversation(*[Fail(error=ModelTimeout("busy"))] * 3, answered("Brief."))
     live.ports = dataclasses.replace(live.ports, signals=LateSignals(live.log))
     live.at(BEGIN, live.steer)
@@ -293,7 +293,7 @@ def test_a_call_that_fails_before_its_first_word_is_not_waited_for_where_somebod
     assert (live.entries(Reopened), [entry.phase for entry in live.steered]) == ([], [""])
 
 
-def test_what_is_not_the_models_thinking_is_cut_for_that_and_void_for_the_steer() -> None:
+def test_a_generation_without_thinking_is_cut_and_voided_by_the_steer() -> None:
     live = SteeredConversation("Well, hello there. " * 9, answered("Brief."))
     live.at(0, live.steer)
     live.decide()
@@ -322,7 +322,7 @@ def test_two_steers_at_once_interrupt_once_and_the_model_reads_both() -> None:
 
 
 @pytest.mark.parametrize("stop_first", [True, False])
-def test_a_stop_among_steers_counts_and_the_others_are_handed_back(*, stop_first: bool) -> None:
+def test_a_stop_among_steers_counts_and_the_others_are_returned(*, stop_first: bool) -> None:
     live = SteeredConversation(SPOKEN)
 
     def both() -> None:
@@ -339,7 +339,7 @@ def test_a_stop_among_steers_counts_and_the_others_are_handed_back(*, stop_first
 # --- costs and the cache
 
 
-def test_what_the_cut_call_consumed_is_counted() -> None:
+def test_the_usage_of_a_cut_call_is_counted() -> None:
     live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.decide()
@@ -353,7 +353,7 @@ def test_what_the_cut_call_consumed_is_counted() -> None:
     assert live.ports.meter.counts[DECISIONS_REJECTED] == 0
 
 
-def test_the_request_behind_a_cut_begins_as_the_cut_one_did() -> None:
+def test_the_request_after_a_cut_has_the_same_prefix() -> None:
     live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.run()
@@ -362,7 +362,7 @@ def test_the_request_behind_a_cut_begins_as_the_cut_one_did() -> None:
     assert second[: len(shared)] == shared
 
 
-def test_a_generation_that_was_void_only_afterwards_keeps_what_the_provider_counted() -> None:
+def test_a_generation_voided_later_keeps_the_providers_count() -> None:
     usage = Usage(input_tokens=5, cache_read_tokens=2000, output_tokens=7)
     live = SteeredConversation(Say(text=SPOKEN, usage=usage), answered("Brief."))
     live.at(END, live.steer)
@@ -422,7 +422,7 @@ def test_a_model_that_is_silent_is_ended_from_beside_the_step() -> None:
     assert live.closed.answer == STOPPED
 
 
-def test_a_step_that_reads_late_heeds_what_it_sees_and_is_cut_off_by_the_rest() -> None:
+def test_a_stale_read_heeds_seen_steers_and_is_cut_by_the_rest() -> None:
     log = StaleLog(lag=1)
     live = SteeredConversation(SPOKEN, answered("Brief."), log=log)
     live.steer()

@@ -129,8 +129,6 @@ def check(conversation: TimedConversation) -> None:
     said=st.dictionaries(st.integers(1, MOMENTS), st.sampled_from(list(SAYINGS)), max_size=6),
 )
 @settings(max_examples=budget(30, 1500), deadline=None)
-def test_every_event_ends_in_one_place_and_every_call_has_a_result(
-    script: list[str], said: dict[int, str]
-) -> None:
+def test_every_event_has_one_fate_and_every_call_a_result(script: list[str], said: dict[int, str]) -> None:
     conversation = TimedConversation(script, said)
     check(conversation)

@@ -95,7 +95,7 @@ class HeardGeneration:
 
 
 @pytest.mark.parametrize("piece_chars", [1, 8, 10_000])
-def test_every_lane_is_told_before_its_text_and_closed_with_its_length(piece_chars: int) -> None:
+def test_every_lane_is_announced_before_its_text_and_closed_with_its_length(piece_chars: int) -> None:
     generation = HeardGeneration(Say(text=coded("print(1)", "a.csv", notes="sum"), piece_chars=piece_chars))
     heard = generation.listen()
     generation.check()
@@ -110,7 +110,7 @@ def test_every_lane_is_told_before_its_text_and_closed_with_its_length(piece_cha
     assert (heard.stopped, heard.answer, heard.completion.stop_reason) == ("", "", "end_turn")
 
 
-def test_the_answer_heard_is_the_answer_as_it_was_written() -> None:
+def test_the_streamed_answer_equals_the_written_one() -> None:
     source = Citation(sid=1, title="One", url="https://example.com/1")
     generation = HeardGeneration(answered("See [[S:1]]."), sources={1: source})
     assert generation.listen().answer == "See [[S:1]]."
@@ -118,7 +118,7 @@ def test_the_answer_heard_is_the_answer_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("error", [ModelOverloaded("busy"), ModelStreamBroken("gone", code="stream_cut")])
-def test_after_a_failure_of_the_model_every_lane_is_closed_before_the_error_is_told(
+def test_every_lane_is_closed_before_a_model_failure_is_raised(
     error: Exception,
 ) -> None:
     for after in range(0, len(WRITE), 7):
@@ -132,7 +132,7 @@ def test_after_a_failure_of_the_model_every_lane_is_closed_before_the_error_is_t
         assert set(generation.ends().values()) <= {"", "provider_error"}
 
 
-def test_a_program_cut_by_a_failure_is_told_to_have_failed() -> None:
+def test_a_program_cut_by_a_failure_is_reported_as_failed() -> None:
     text = coded("print(1)", "a.csv")
     generation = HeardGeneration(
         Fail(error=ModelStreamBroken("gone", code="stream_cut"), text=text, after_chars=text.index("(1)"))
@@ -144,7 +144,7 @@ def test_a_program_cut_by_a_failure_is_told_to_have_failed() -> None:
 
 
 @pytest.mark.parametrize("piece_chars", [1, 8, 400])
-def test_a_second_decision_where_one_may_run_ends_the_call_at_once(piece_chars: int) -> None:
+def test_a_second_decision_in_a_single_action_round_ends_the_call(piece_chars: int) -> None:
     text = WRITE + SECOND + "never read " * 1_000
     generation = HeardGeneration(Say(text=text, piece_chars=piece_chars))
     heard = generation.listen()
@@ -158,7 +158,7 @@ def test_a_second_decision_where_one_may_run_ends_the_call_at_once(piece_chars: 
     assert heard.completion.usage.estimated
 
 
-def test_a_second_decision_runs_where_several_may() -> None:
+def test_a_second_decision_runs_if_several_are_allowed() -> None:
     generation = HeardGeneration(WRITE + WRITE.partition("\n")[2], fanout=FanoutRule(mode="safe_fanout"))
     assert generation.listen().stopped == ""
     assert set(generation.texts()) == {"thinking.0", "notes.0", "canvas.0", "notes.1", "canvas.1"}
@@ -190,7 +190,7 @@ def test_a_tolerant_round_reads_on() -> None:
     assert generation.texts()["answer.0"] == "Shown."
 
 
-def test_what_is_under_way_when_the_call_is_ended_is_not_read() -> None:
+def test_text_in_flight_when_the_call_ends_is_not_read() -> None:
     class Late(MemoryModelClient):
         """Its connection still delivers pieces after the abort."""
 
@@ -216,7 +216,7 @@ def test_the_program_tool_is_the_one_of_the_agent() -> None:
 
 
 @pytest.mark.parametrize("piece_chars", [8, 10_000])
-def test_what_the_parser_kept_back_of_a_violating_generation_is_not_shown_either(piece_chars: int) -> None:
+def test_text_held_back_of_a_violating_generation_is_not_shown(piece_chars: int) -> None:
     text = (start_tag("code") + "x\n") + answered("Never shown.")  # the code is cut where the thinking begins
     generation = HeardGeneration(Say(text=text, piece_chars=piece_chars))
     heard = generation.listen()
@@ -224,7 +224,7 @@ def test_what_the_parser_kept_back_of_a_violating_generation_is_not_shown_either
     assert generation.pushed() == []
 
 
-def test_a_failure_behind_a_whole_answer_costs_what_follows_and_nothing_else() -> None:
+def test_a_failure_after_a_whole_answer_costs_only_the_rest() -> None:
     text = answered("All is well.") + (start_tag("summary") + "Goal")
     whole = text.rindex("}")
     error = ModelStreamBroken("gone", code="stream_cut")
@@ -240,7 +240,7 @@ def test_a_failure_behind_a_whole_answer_costs_what_follows_and_nothing_else() -
         assert generation.ends()["answer.0"] == ""
 
 
-def test_a_failure_behind_an_action_is_a_failure() -> None:
+def test_a_failure_after_an_action_is_a_failure() -> None:
     generation = HeardGeneration(Fail(error=ModelOverloaded("busy"), text=WRITE, after_chars=len(WRITE)))
     with pytest.raises(ModelOverloaded):
         generation.listen()

@@ -18,7 +18,7 @@ PIECE_CHARS = 7
 
 @pytest.mark.parametrize("rules", [RULES, SINGLE], ids=["several", "single"])
 @pytest.mark.parametrize("path", GENERATIONS, ids=lambda path: path.stem)
-def test_a_generation_is_heard_as_it_is_played(path, rules):
+def test_a_generation_is_streamed_as_recorded(path, rules):
     text = path.read_bytes().decode()
     generation = HeardGeneration(
         Say(text=text, piece_chars=PIECE_CHARS),

@@ -66,7 +66,7 @@ def test_a_young_turn_is_not_even_looked_at() -> None:
     assert sweep(conversation.ports) == {}
 
 
-def test_an_execution_that_was_never_started_is_started_under_its_own_name() -> None:
+def test_a_never_started_execution_is_started_under_its_name() -> None:
     conversation = opened()
     conversation.machine.queue.clear()
     conversation.machine._status.clear()
@@ -77,7 +77,7 @@ def test_an_execution_that_was_never_started_is_started_under_its_own_name() -> 
     assert conversation.tail.n == 1
 
 
-def test_a_turn_whose_execution_ended_is_taken_over_where_it_stood() -> None:
+def test_a_turn_whose_execution_ended_is_taken_over_at_its_step() -> None:
     conversation = opened(called("react.read", {"paths": ["fi:x.outputs/a.md"]}), answered("done"))
     inbox = conversation.listen()
     _, step = conversation.take()
@@ -128,7 +128,7 @@ def test_a_turn_that_was_taken_over_often_enough_ends_with_an_error() -> None:
     assert conversation.log.open_lanes(before="9999") == []
 
 
-def test_what_waited_for_a_lost_turn_opens_the_next_one() -> None:
+def test_messages_waiting_for_a_lost_turn_open_the_next_one() -> None:
     conversation = opened(takeovers=0)
     conversation.send(id="second")
     die(conversation)
@@ -148,7 +148,7 @@ def test_a_stale_mark_of_an_idle_lane_is_cleared() -> None:
 
 
 @pytest.mark.parametrize("later", [0, 2])
-def test_what_a_close_left_undone_is_done_by_the_sweep_that_meets_its_mark(later: int) -> None:
+def test_a_sweep_completes_the_effects_of_an_interrupted_close(later: int) -> None:
     conversation = opened(answered("done"))
     conversation.decide()
     last = conversation.now()
@@ -166,7 +166,7 @@ def test_what_a_close_left_undone_is_done_by_the_sweep_that_meets_its_mark(later
     assert "chat.complete" in event_types(inbox)
 
 
-def test_an_end_that_is_told_again_has_its_whole_answer_however_long() -> None:
+def test_a_republished_end_has_its_whole_answer() -> None:
     text = "A huge answer, " * 3_000
     conversation = opened(answered(text))
     conversation.run()
@@ -213,7 +213,7 @@ def test_a_message_that_meets_a_dead_lane_revives_it() -> None:
     assert conversation.state.status == "idle"
 
 
-def test_a_message_is_taken_where_nobody_can_ask_after_the_turn() -> None:
+def test_a_message_is_admitted_if_the_execution_cannot_be_checked() -> None:
     conversation = opened()
     conversation.ports = replace(
         conversation.ports, machine=SickMachine(conversation.machine, execution_name(LANE, 1))
@@ -222,7 +222,7 @@ def test_a_message_is_taken_where_nobody_can_ask_after_the_turn() -> None:
     assert [entry.message_id for entry in conversation.entries(Inbound)] == ["m1", "second"]
 
 
-def test_an_execution_whose_end_is_known_is_not_asked_after() -> None:
+def test_an_execution_known_to_have_ended_is_not_looked_up() -> None:
     conversation = opened()
     die(conversation)
     sick = SickMachine(conversation.machine, execution_name(LANE, 1))
@@ -230,14 +230,14 @@ def test_an_execution_whose_end_is_known_is_not_asked_after() -> None:
     assert swept == "taken_over"
 
 
-def test_the_late_word_of_an_earlier_execution_does_not_end_the_one_that_runs() -> None:
+def test_a_late_event_of_an_earlier_execution_does_not_end_the_current_one() -> None:
     conversation = opened()
     die(conversation)
     assert sweep_lane(conversation.ports, LANE) == "taken_over"
     assert sweep_lane(conversation.ports, LANE, ended=execution_name(LANE, 1)) == "alive"
 
 
-def test_one_lane_that_cannot_be_swept_does_not_keep_the_others_from_it() -> None:
+def test_a_lane_that_cannot_be_swept_does_not_block_others() -> None:
     conversation = opened()
     conversation.send(lane=Lane(tenant="acme", project="support", conversation="c-2"))
     for name, _ in list(conversation.machine.queue):
@@ -249,7 +249,7 @@ def test_one_lane_that_cannot_be_swept_does_not_keep_the_others_from_it() -> Non
     assert sweep(conversation.ports) == {"failed": 1, "taken_over": 1}
 
 
-def test_a_wrong_suspicion_costs_work_and_never_truth() -> None:
+def test_a_wrong_suspicion_costs_work_but_not_correctness() -> None:
     conversation = opened(answered("done"), answered("done"))
     _, first = conversation.take()
     replace_owner(conversation.ports, LANE, conversation.tail)

@@ -35,14 +35,14 @@ def test_a_sweep_leaves_half_of_the_smallest_quota_to_those_who_admit_messages()
         assert (ours.burst * 2, ours.per_s * 2) == (theirs.burst, theirs.per_s)
 
 
-def test_turns_that_live_cost_no_question_of_their_own_and_keep_no_dead_one_waiting():
+def test_live_turns_cost_no_request_and_delay_no_dead_one():
     conversation, machine = opened(500)
     strand(machine, range(490, 500))
     assert sweep(conversation.ports) == {"alive": 490, "taken_over": 10}
     assert (machine.asked["running"], machine.asked["status"]) == (1, 10)
 
 
-def test_a_turn_that_was_taken_over_is_known_to_live_by_the_same_list():
+def test_a_taken_over_turn_is_alive_by_the_same_list():
     conversation, machine = opened(3)
     strand(machine, range(3))
     sweep(conversation.ports)
@@ -93,7 +93,7 @@ class Hopeless(QuotaMachine):
         raise DependencyError("the machine does not answer")
 
 
-def test_lanes_of_which_nothing_can_be_made_keep_no_other_from_its_turn_for_ever(monkeypatch):
+def test_unrepairable_lanes_do_not_starve_others(monkeypatch):
     monkeypatch.setattr("stepline.loop.sweep.SWEEP_S", 15.0)
     lanes = 4 * DESCRIBES.within(15.0)
     conversation, _ = opened(1)
@@ -112,7 +112,7 @@ def test_lanes_of_which_nothing_can_be_made_keep_no_other_from_its_turn_for_ever
         conversation.clock.pause(SWEEP_EVERY_S - 15.0)
 
 
-def test_a_bug_that_one_lane_meets_does_not_keep_the_others_from_their_turn():
+def test_a_bug_in_one_lane_does_not_block_others():
     conversation, machine = opened(3)
     strand(machine, range(3))
     conversation.log.batches[lane_of(1).key()][0] = b"{"

@@ -66,7 +66,7 @@ def test_a_new_conversation_is_named_before_its_first_round():
     assert title(conversation) == "Packing list for two days"
 
 
-def test_what_the_gate_costs_counts():
+def test_the_cost_of_the_gate_counts():
     conversation = Gated(GATE, answered("done"))
     conversation.send("a packing list, please")
     conversation.run()
@@ -77,7 +77,7 @@ def test_what_the_gate_costs_counts():
     assert conversation.ports.meter.counts[INPUT_TOKENS] == spent
 
 
-def test_what_its_failed_tries_cost_counts_too():
+def test_the_cost_of_failed_gate_tries_counts():
     conversation = Gated(Fail(error=ModelStreamBroken("cut", code="stream_cut")), GATE, answered("done"))
     conversation.send("a packing list, please")
     conversation.decide()
@@ -100,7 +100,7 @@ def _parts(request):
     return (*request.system, *request.content)
 
 
-def test_the_gate_is_one_stage_of_one_turn():
+def test_the_gate_runs_in_one_turn_only():
     conversation = Gated(GATE, called("react.plan", {"steps": ["one"]}), answered("done"), answered("again"))
     conversation.send("a packing list, please")
     conversation.run()
@@ -130,7 +130,7 @@ def test_a_gate_that_the_provider_refuses_costs_no_turn(error):
 
 
 @pytest.mark.parametrize("said", ["no channels at all", tagged("output", ""), ""])
-def test_a_gate_that_says_nothing_leaves_the_beginning_of_the_message(said):
+def test_a_silent_gate_leaves_the_beginning_of_the_message(said):
     conversation = Gated(said, answered("done"))
     conversation.send("hello there")
     conversation.run()
@@ -144,14 +144,14 @@ def test_a_message_without_a_word_is_its_own_title():
     assert conversation.entries(Titled)[0].title == title(conversation) == "..."
 
 
-def test_without_a_gate_nobody_is_asked():
+def test_without_a_gate_no_model_is_asked_for_a_title():
     conversation = Conversation(answered("done"))
     conversation.send("hello")
     conversation.run()
     assert (len(conversation.model.requests), conversation.entries(Titled)) == (1, [])
 
 
-def test_the_gate_stands_in_the_timeline_as_a_stage():
+def test_the_gate_is_in_the_timeline_as_a_stage():
     conversation = Gated(GATE, answered("done"))
     conversation.send("a packing list, please")
     conversation.run()
@@ -175,7 +175,7 @@ def test_the_version_of_a_deployment_reaches_the_agent():
     assert "Title: …" in plain.system
 
 
-def test_in_v2_a_round_takes_one_action_whatever_else_is_said():
+def test_a_v2_round_takes_one_action():
     one = called("react.plan", {"steps": ["one"]})
     two = one.replace(tagged("thinking", "Let me see."), "")
     conversation = Gated(GATE, one + two, answered("done"))
@@ -215,7 +215,7 @@ def test_a_conversation_that_has_a_title_keeps_it():
     assert title(conversation) == "One"
 
 
-def test_a_later_turn_may_name_what_the_first_one_did_not():
+def test_a_later_turn_may_name_an_untitled_conversation():
     conversation = Conversation(answered("done"), summed("done", "**Title:** “Two”."))
     conversation.send("first words")
     conversation.run()

@@ -103,7 +103,7 @@ def test_a_tool_of_a_round_asks_the_model_as_one_of_a_program_does():
     assert found(call(app)) == call_in_program(app) == "4"
 
 
-def test_what_the_tool_of_a_program_asks_the_model_is_on_the_record_of_its_call():
+def test_model_calls_of_a_programs_tool_are_recorded_with_its_call():
     model = MemoryModelClient("4")
     host = ProgramBackends(app_of(ask, model=model)).tool_host(job_of(MemoryArtifacts()))
     assert host.call(CALL, {}) == "4"
@@ -112,7 +112,7 @@ def test_what_the_tool_of_a_program_asks_the_model_is_on_the_record_of_its_call(
     assert call.usage.output_tokens > 0
 
 
-def test_the_turn_pays_for_what_the_tools_of_its_programs_ask():
+def test_model_calls_of_a_programs_tools_are_charged_to_the_turn():
     used = Usage(input_tokens=7, output_tokens=5)
     calls = [
         ToolCallRecord(
@@ -196,7 +196,7 @@ def test_a_tool_of_a_round_searches_the_memory_and_one_of_a_program_does_not():
     assert refused.value.reason == "memory_not_here"
 
 
-def test_a_secret_reaches_the_tool_of_a_round_and_no_place_beside_it(folder, caplog):
+def test_a_secret_reaches_only_the_tool_of_a_round(folder, caplog):
     seen = []
     app = app_of(lambda context: seen.append(context.secrets.get_secret("crm.token")), folder=folder)
     with caplog.at_level("DEBUG"):
@@ -209,7 +209,7 @@ def test_a_secret_reaches_the_tool_of_a_round_and_no_place_beside_it(folder, cap
 
 
 @pytest.mark.parametrize("with_descriptors", [True, False])
-def test_a_secret_that_is_not_there_is_an_error_of_the_call(folder, with_descriptors):
+def test_a_missing_secret_is_an_error_of_the_call(folder, with_descriptors):
     app = app_of(
         lambda context: context.secrets.get_secret("crm.gone"), folder=folder if with_descriptors else ""
     )

@@ -62,7 +62,7 @@ def tree(traces: MemoryTraces) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("texts", [False, True])
-def test_a_turn_is_one_trace_whose_texts_are_there_only_if_asked_for(texts: bool) -> None:
+def test_a_turn_is_one_trace_with_texts_only_on_request(texts: bool) -> None:
     conversation, traces = with_tool(called(ASK, {"q": ARGUMENT}), answered(ANSWER), texts=texts)
     conversation.send(PROMPT)
     turn = conversation.state.turn
@@ -113,7 +113,7 @@ def test_spans_have_the_names_of_the_conventions_for_generative_models() -> None
     assert (root.ended - root.began).total_seconds() == 3
 
 
-def test_a_turn_that_is_taken_over_goes_on_in_the_same_trace_and_ends_it_once() -> None:
+def test_a_taken_over_turn_continues_its_trace_and_ends_it_once() -> None:
     conversation, traces = traced(answered("Lost."), answered(ANSWER))
     conversation.send(PROMPT)
     turn = conversation.state.turn

@@ -116,7 +116,7 @@ def test_a_summary_and_a_hook_are_counted_once_from_their_beginning_to_their_end
 
 
 @given(st.integers(-(10**6), 10**6), st.integers(0, 10**6), st.floats(0, 2_000))
-def test_the_parts_of_a_program_are_its_time_whatever_two_clocks_say(
+def test_the_parts_of_a_programs_time_add_up_over_two_clocks(
     began_ms: int, total_ms: int, seconds: float
 ) -> None:
     parts = split_time(began_ms, total_ms, seconds)

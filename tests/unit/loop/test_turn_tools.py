@@ -127,7 +127,7 @@ def _crash(name: str, params: Any) -> McpReply:
 
 
 @pytest.mark.usefixtures("bundle")
-def test_a_turn_keeps_its_list_whatever_the_server_offers_meanwhile() -> None:
+def test_a_turn_keeps_its_list_despite_changes_of_the_server() -> None:
     conversation = RemoteConversation(
         called("mcp.crm.find", {}), called("mcp.crm.find", {}), answered("done")
     )
@@ -259,7 +259,7 @@ def test_a_secret_that_is_missing_leaves_out_its_server_and_fails_no_turn(bundle
 
 
 @pytest.mark.usefixtures("bundle")
-def test_a_turn_that_is_taken_over_goes_on_with_its_list() -> None:
+def test_a_taken_over_turn_continues_with_its_list() -> None:
     conversation = RemoteConversation(answered("done"))
     conversation.send()
     _, step = conversation.take()
@@ -292,7 +292,7 @@ def test_a_stop_is_not_kept_waiting_for_a_list() -> None:
 
 
 @pytest.mark.usefixtures("bundle")
-def test_a_message_that_comes_while_tools_are_listed_does_not_pin_a_list_that_a_later_one_replaces() -> None:
+def test_a_message_during_the_listing_pins_no_outdated_list() -> None:
     conversation = RemoteConversation(answered("done"))
     conversation.send()
     _, step = conversation.take()

@@ -55,7 +55,7 @@ def test_a_wait_is_a_pause_before_the_next_decision_and_no_other_state_waits():
     assert course.send(replace(STEP, route="act")) == ("Act", replace(STEP, route="act"), 0)
 
 
-def test_what_failed_stands_beside_the_step_in_the_machines_own_words():
+def test_an_error_is_beside_the_step_as_in_the_state_machine():
     after = caught(STEP, DependencyError("the table is away"))
     assert after.error == {
         "Error": "DependencyError",
@@ -87,7 +87,7 @@ def test_lists_are_counted_apart_and_attempts_together():
 @pytest.mark.parametrize(
     "error", [ToolError("x"), KeyError("x"), ModelOverloaded("x"), ModelRateLimited("x")]
 )
-def test_what_no_list_names_is_not_tried_again(error):
+def test_an_unlisted_error_is_not_retried(error):
     assert Patience("Decide", whole).pause_s(error) is None
 
 

@@ -28,7 +28,7 @@ TALLY = [[0, 0, 0, 0, 0, False], *[0] * 10]
 
 @patient
 @given(logs())
-def test_a_batch_reads_back_as_it_was_written(log: LogBuilder) -> None:
+def test_a_batch_is_decoded_to_an_equal_batch(log: LogBuilder) -> None:
     for batch in log.batches:
         assert decode_batch(encode_batch(batch)) == batch
         assert decode_batch(memoryview(encode_batch(batch))) == batch
@@ -64,25 +64,25 @@ def test_a_batch_holds_no_defaults_beside_the_row_of_its_state() -> None:
     }
 
 
-def test_a_batch_of_the_next_release_is_read_without_what_is_new_in_it() -> None:
+def test_unknown_fields_of_a_newer_batch_are_ignored() -> None:
     body = b'{"n":1,"by":"b","at":"now","mood":"fine","entries":[{"kind":"owner","user":"ada","role":"x"}],"state":[]}'
     assert decode_batch(body).state == State()
 
 
 @pytest.mark.parametrize("kind", [State, Cursor, Usage])
-def test_a_shorter_row_of_an_older_release_gets_the_defaults_of_what_was_added_since(kind: type[Row]) -> None:
+def test_a_shorter_row_of_an_older_release_gets_defaults_for_new_fields(kind: type[Row]) -> None:
     whole = msgspec.json.decode(msgspec.json.encode(kind()))
     for length in range(len(whole)):
         assert msgspec.convert(whole[:length], kind) == kind()
 
 
 @pytest.mark.parametrize("kind", [State, Cursor, Usage])
-def test_a_longer_row_of_the_next_release_is_read_without_what_it_has_beyond_ours(kind: type[Row]) -> None:
+def test_extra_fields_of_a_newer_row_are_ignored(kind: type[Row]) -> None:
     longer = [*msgspec.json.decode(msgspec.json.encode(kind())), 7, ["new"], {"a": 1}]
     assert msgspec.json.decode(msgspec.json.encode(longer), type=kind) == kind()
 
 
-def test_the_fields_of_a_row_keep_their_places() -> None:
+def test_the_fields_of_a_row_keep_their_positions() -> None:
     """A stored row has no names: a field that moves would be read as another. Only append to these."""
     assert State.__struct_fields__[:19] == (
         *("status", "owner", "turn", "opened", "epoch", "claim", "attempt", "cursor", "running", "rendered"),
@@ -99,7 +99,7 @@ def test_the_fields_of_a_row_keep_their_places() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"[]", b'{"n":1,"by":"b","at":"","entries":[{"kind":"new"}],"state":[]}']
 )
-def test_what_no_release_wrote_is_refused(body: bytes) -> None:
+def test_a_batch_that_no_release_wrote_is_refused(body: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_batch(body)
 
@@ -131,7 +131,7 @@ def said(payload: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("depth", [100, 300, 900, 3_000, 15_000])
-def test_of_a_batch_that_is_too_deep_one_piece_is_unreadable_and_the_rest_is_as_it_is(depth: int) -> None:
+def test_only_the_part_that_is_too_deep_in_a_batch_is_unreadable(depth: int) -> None:
     batch = decode_batch(said(b'{"deep":' + nested(depth) + b',"b":[1,"]"]}'))
     texts = [one.text for one in batch.entries if isinstance(one, Inbound)]
     payloads = [one.payload["p"] for one in batch.entries if isinstance(one, Inbound)]
@@ -141,24 +141,24 @@ def test_of_a_batch_that_is_too_deep_one_piece_is_unreadable_and_the_rest_is_as_
 
 
 @given(TREES)
-def test_a_batch_that_is_not_too_deep_is_read_as_it_was_written(tree: object) -> None:
+def test_a_batch_within_the_depth_limit_is_read_unchanged(tree: object) -> None:
     body = b'{"a":' + nested(40) + b',"tree":' + msgspec.json.encode(tree) + b"}"
     assert without_depths(body) == body
 
 
-def test_a_batch_has_many_brackets_beside_each_other() -> None:
+def test_many_adjacent_brackets_do_not_count_as_depth() -> None:
     body = said(msgspec.json.encode({"rows": [[{}]] * 500}))
     assert decode_batch(body).entries[1].payload == {"p": {"rows": [[{}]] * 500}}  # type: ignore[union-attr]
 
 
-def test_an_open_turn_goes_where_its_cursor_stands_and_an_idle_lane_nowhere() -> None:
+def test_an_open_turn_is_routed_by_its_cursor_and_an_idle_lane_stops() -> None:
     for phase in ("decide", "act", "close"):
         cursor = Cursor(phase=phase)
         assert State(status="open", cursor=cursor).route() == phase
         assert State(status="idle", cursor=cursor).route() == "stop"
 
 
-def test_a_batch_of_a_format_to_come_is_left_to_those_who_read_it() -> None:
+def test_a_batch_of_a_future_format_is_refused_with_its_own_error() -> None:
     newer = b'{"n":1,"by":"x","at":"","entries":[],"state":["idle"],"v":2}'
     unreadable = b'{"n":1,"by":"x","at":"","entries":[{"kind":"of a later year"}],"state":["idle"],"v":2}'
     for body in (newer, unreadable):
@@ -167,12 +167,12 @@ def test_a_batch_of_a_format_to_come_is_left_to_those_who_read_it() -> None:
         assert refused.value.reason == "format_newer"
 
 
-def test_bytes_that_nobody_wrote_are_told_from_those_of_a_later_release() -> None:
+def test_invalid_bytes_are_distinguished_from_those_of_a_later_release() -> None:
     with pytest.raises(msgspec.ValidationError):
         decode_batch(b'{"n":1,"by":"x","at":"","entries":[{"kind":"none"}],"state":["idle"]}')
 
 
-def test_before_the_first_batch_there_is_an_idle_nothing() -> None:
+def test_an_empty_log_has_an_empty_idle_batch() -> None:
     assert (EMPTY.n, EMPTY.entries, EMPTY.state) == (0, (), State())
 
 

@@ -32,11 +32,11 @@ def test_counts_are_added_field_by_field():
     assert add_all([]) == Consumption()
 
 
-def test_of_a_turn_in_which_every_attempt_reported_none_is_missed():
+def test_no_attempt_is_unreported_if_every_attempt_of_a_turn_reported():
     assert count_unreported(TURN, epochs=[1]) == 0
 
 
-def test_a_retry_tells_of_the_attempt_before_it():
+def test_a_retry_shows_the_unreported_attempts_before_it():
     assert count_unreported([replace(DECIDED, attempt=2), *TURN[1:]]) == 2
 
 
@@ -53,28 +53,28 @@ def test_a_visit_without_a_row_is_missed():
     assert count_unreported([DECIDED, ANSWERED, CLOSED]) == 1
 
 
-def test_attempts_whose_death_was_caught_are_told_by_the_state_that_caught_it():
+def test_lost_attempts_are_counted_by_the_state_that_caught_them():
     caught = cost("close", 0, route="done", lost=3)
     assert count_unreported([caught]) == 3
     assert count_unreported([replace(DECIDED, route="", attempt=1), caught]) == 3
 
 
-def test_an_execution_that_ended_under_its_turn_misses_the_invocation_behind_its_last_row():
+def test_an_execution_that_ended_during_its_turn_has_an_unreported_invocation():
     again = [replace(row, epoch=7) for row in TURN]
     assert count_unreported([DECIDED, *again], epochs=[1, 7]) == 1
     assert count_unreported(again, epochs=[1, 7]) == 1
 
 
-def test_what_still_runs_is_not_missed():
+def test_a_running_execution_has_no_unreported_attempt():
     assert count_unreported([DECIDED], epochs=[1], running=1) == 0
     assert count_unreported([replace(TURN[0], turn="", epoch=0)], epochs=[1], running=1) == 0
 
 
-def test_turns_that_ran_in_no_function_miss_nothing():
+def test_turns_outside_functions_have_no_unreported_attempt():
     assert count_unreported([], epochs=[1, 5]) == 0
 
 
-def test_behind_an_attempt_that_failed_nothing_is_missed_that_no_row_proves():
+def test_no_unreported_attempt_is_assumed_after_a_failed_attempt():
     assert count_unreported([*TURN[:3], replace(CLOSED, route="")]) == 0
     assert count_unreported([DECIDED, replace(ACTED, route="")], epochs=[1]) == 0
 
@@ -93,7 +93,7 @@ def test_each_unit_that_was_used_has_a_line_and_its_list_price():
     assert sum_lines(tuple(lines.values())) == sum(line.nanos for line in lines.values())
 
 
-def test_a_deployment_s_own_price_stands_before_that_of_the_table():
+def test_a_price_of_the_deployment_overrides_that_of_the_table():
     used = Consumption(searches=2, posts=1_000)
     assert {line.what: line.nanos for line in price_consumption(used)} == {"post": 1_000_000, "search": 0}
     priced = price_consumption(used, {"search": 0.005, "post": 0.0})

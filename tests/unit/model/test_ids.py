@@ -25,14 +25,14 @@ moments = st.builds(datetime.fromtimestamp, st.floats(0, 4e9), st.timezones())
 
 
 @given(lanes, st.integers(1, 10**15))
-def test_an_execution_name_is_one_that_step_functions_takes(lane: Lane, epoch: int) -> None:
+def test_an_execution_name_is_valid_for_step_functions(lane: Lane, epoch: int) -> None:
     name = execution_name(lane, epoch)
     assert re.fullmatch(r"[0-9a-f]{16}-[0-9]+", name)
     assert len(name) <= 80
 
 
 @given(lanes, st.integers(1, 100), st.integers(1, 100))
-def test_every_epoch_of_a_lane_has_an_execution_name_of_its_own(lane: Lane, one: int, two: int) -> None:
+def test_every_epoch_of_a_lane_has_a_unique_execution_name(lane: Lane, one: int, two: int) -> None:
     assert (execution_name(lane, one) == execution_name(lane, two)) == (one == two)
 
 
@@ -43,7 +43,7 @@ def test_lanes_that_would_read_alike_when_joined_are_different_executions() -> N
 
 
 @given(moments, st.text())
-def test_a_turn_id_may_stand_in_a_path_and_sorts_by_its_second(at: datetime, seed: str) -> None:
+def test_a_turn_id_is_valid_in_a_path_and_sorts_by_its_second(at: datetime, seed: str) -> None:
     name = turn_id(at, seed)
     assert TURN.fullmatch(name)
     assert turn_id(at.astimezone(UTC) + timedelta(seconds=1), seed) > name
@@ -55,7 +55,7 @@ def test_a_turn_id_is_the_same_for_the_same_moment_and_message_and_another_for_a
     assert turn_id(at, "m1") != turn_id(at, "m2")
 
 
-def test_a_call_is_named_by_its_turn_its_round_and_its_place() -> None:
+def test_a_call_id_is_unique_for_turn_round_and_position() -> None:
     names = {call_id(turn, i, k) for turn in ("t1", "t11") for i in range(12) for k in range(12)}
     assert len(names) == 2 * 12 * 12
     assert all(CALL.fullmatch(name) for name in names)
@@ -77,7 +77,7 @@ def test_a_segment_is_a_short_plain_name(text: str) -> None:
     "text",
     ["", "-a", "_a", ".", "..", "a.b", "a/b", "a#b", "a b", "a\n", "ä", "x" * 65, "a\0", "а"],  # noqa: RUF001 - a Cyrillic a
 )
-def test_anything_else_is_refused_by_the_name_of_what_it_should_have_been(text: str) -> None:
+def test_a_bad_segment_is_refused_with_the_code_of_its_kind(text: str) -> None:
     with pytest.raises(InputError) as caught:
         check_segment(text, "project")
     assert caught.value.reason == "bad_project"

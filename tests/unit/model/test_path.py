@@ -220,7 +220,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("text", "code"), HOSTILE)
-def test_what_the_grammar_does_not_say_is_refused(text: str, code: str) -> None:
+def test_a_text_outside_the_path_grammar_is_refused(text: str, code: str) -> None:
     with pytest.raises(PathError) as refused:
         parse_path(text)
     assert refused.value.reason == code
@@ -287,7 +287,7 @@ def test_printing_and_reading_a_path_again_changes_nothing(turn: str, space: str
 @example(T, "outputs/", "a.csv")
 @example(T, "user.attachments/", "a.csv")
 @example(T, "external.a.attachments/m/", "a.csv")
-def test_where_a_file_lies_and_what_it_is_called_follow_from_each_other(
+def test_logical_and_physical_paths_of_a_file_are_converted_both_ways(
     turn: str, space: str, rel: str
 ) -> None:
     path = accepted(f"fi:{turn}.{space}{rel}")
@@ -374,7 +374,7 @@ def test_any_text_is_read_or_refused_with_a_code(text: str, read: Callable[[str]
         f"/{T}/files/a",
     ],
 )
-def test_a_place_outside_the_namespaces_has_no_logical_path(text: str) -> None:
+def test_a_physical_path_outside_the_namespaces_has_no_logical_path(text: str) -> None:
     with pytest.raises(PathError):
         from_physical(text)
 
@@ -382,7 +382,7 @@ def test_a_place_outside_the_namespaces_has_no_logical_path(text: str) -> None:
 @pytest.mark.parametrize(
     "text", [text for text, _ in EXAMPLES if not text.startswith("fi:") or ".code." in text]
 )
-def test_what_is_never_a_file_lies_nowhere(text: str) -> None:
+def test_a_path_that_is_never_a_file_has_no_physical_path(text: str) -> None:
     assert physical(parse_path(text)) is None
 
 
@@ -403,7 +403,7 @@ def test_a_writer_may_name_a_file_of_its_turn_in_any_form(raw: str, path: str) -
 
 
 @pytest.mark.parametrize("raw", [f"fi:{OTHER}.files/a.md", f"{OTHER}/files/a.md"])
-def test_a_writer_that_names_another_turn_is_told_the_path_to_use(raw: str) -> None:
+def test_a_write_to_another_turn_is_refused_with_the_path_to_use(raw: str) -> None:
     with pytest.raises(PathError) as refused:
         artifact_path(T, raw)
     assert refused.value.reason == "path_not_current_turn"
@@ -424,7 +424,7 @@ def test_a_writer_that_names_another_turn_is_told_the_path_to_use(raw: str) -> N
         ("", "path_empty"),
     ],
 )
-def test_a_writer_cannot_name_anything_else(raw: str, code: str) -> None:
+def test_a_writer_cannot_name_any_other_path(raw: str, code: str) -> None:
     with pytest.raises(PathError) as refused:
         artifact_path(T, raw)
     assert refused.value.reason == code
@@ -442,13 +442,13 @@ def test_an_artifact_key_is_built_from_names() -> None:
         (Lane(tenant="..", project="p", conversation="c"), T, "ab" * 32),
     ],
 )
-def test_an_artifact_key_is_never_built_from_anything_else(lane: Lane, turn: str, sha256: str) -> None:
+def test_an_artifact_key_is_never_built_from_invalid_names(lane: Lane, turn: str, sha256: str) -> None:
     with pytest.raises(PathError) as refused:
         out_key(lane, turn, sha256)
     assert refused.value.reason == "invalid_key"
 
 
-def test_the_page_names_every_code_there_is() -> None:
+def test_the_page_of_paths_names_every_code() -> None:
     modules = [ROOT / "layers/runtime/python/stepline/model" / name for name in ("path.py", "traversal.py")]
     raised = re.findall(r'"((?:path_|invalid_key)\w*)"', "".join(module.read_text() for module in modules))
     assert set(raised) == CODES

@@ -40,5 +40,5 @@ def test_a_plan_that_was_ended_asks_for_no_work(ended: str) -> None:
     assert (found.is_open(), found.is_complete()) == (False, False)
 
 
-def test_every_status_has_a_mark_of_its_own() -> None:
+def test_every_step_status_has_a_unique_mark() -> None:
     assert len(set(STEP_MARKS.values())) == len(STEP_MARKS) == 4

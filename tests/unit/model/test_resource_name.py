@@ -116,7 +116,7 @@ def test_a_user_with_colons_is_one_part() -> None:
         NAME + "x" * 5_000,
     ],
 )
-def test_what_is_no_name_is_refused_with_one_code(text: str) -> None:
+def test_an_invalid_resource_name_is_refused_with_one_code(text: str) -> None:
     with pytest.raises(InputError) as refused:
         parse_resource_name(text)
     assert refused.value.reason == "bad_rn"

@@ -39,12 +39,12 @@ def show(mime: str, name: str = "a") -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("mime", ["image/png", "image/jpeg", "image/gif", "image/webp"])
-def test_a_picture_is_shown_as_what_it_is(mime: str) -> None:
+def test_an_image_is_served_inline_with_its_type(mime: str) -> None:
     assert show(mime) == (mime, "inline")
     assert serve_as(mime, "a", "download").disposition.startswith("attachment;")
 
 
-def test_a_text_is_shown_in_the_encoding_that_its_judge_found() -> None:
+def test_a_text_is_served_in_its_detected_encoding() -> None:
     assert show("text/csv; charset=windows-1251") == ("text/plain; charset=windows-1251", "inline")
     assert show("text/csv; charset=utf-7") == (PLAIN, "inline")
     assert show("text/html; charset=windows-1251") == (OCTET_STREAM, "attachment")
@@ -53,14 +53,14 @@ def test_a_text_is_shown_in_the_encoding_that_its_judge_found() -> None:
 @pytest.mark.parametrize(
     "mime", ["text/plain", "text/markdown", "text/csv", "application/json", "text/plain; x=y"]
 )
-def test_a_text_is_shown_as_plain_text_into_which_no_browser_looks(mime: str) -> None:
+def test_a_text_is_served_as_plain_text_without_sniffing(mime: str) -> None:
     assert show(mime) == (PLAIN, "inline")
     assert "charset=utf-8" in PLAIN  # in capitals it would be looked into
 
 
 @pytest.mark.parametrize("mime", ACTIVE)
 @pytest.mark.parametrize("wanted", ["preview", "download"])
-def test_what_can_run_something_is_saved_and_has_no_type(mime: str, wanted: str) -> None:
+def test_active_content_is_served_as_an_attachment_without_type(mime: str, wanted: str) -> None:
     form = serve_as(mime, "a.html", wanted)  # type: ignore[arg-type]  # one of the two
     assert form.disposition.startswith("attachment;")
     assert form.mime == OCTET_STREAM
@@ -72,7 +72,7 @@ def test_a_pdf_is_shown_by_the_browsers_own_viewer() -> None:
 
 
 @pytest.mark.parametrize("mime", [DOCX, PPTX, XLSX])
-def test_a_document_is_saved_as_what_it_is(mime: str) -> None:
+def test_a_document_is_served_as_an_attachment_with_its_type(mime: str) -> None:
     assert show(mime) == (mime, "attachment")
 
 
@@ -114,5 +114,5 @@ def test_a_name_cannot_break_out_of_its_header(name: str) -> None:
         ("", "filename=\"file\"; filename*=UTF-8''file"),
     ],
 )
-def test_a_name_is_told_to_old_clients_and_to_new_ones(name: str, said: str) -> None:
+def test_a_file_name_is_sent_for_old_and_new_clients(name: str, said: str) -> None:
     assert serve_as(PDF, name, "download").disposition == f"attachment; {said}"

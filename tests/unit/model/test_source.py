@@ -22,7 +22,7 @@ from stepline.model.source import host_of, normalise_url
         "http://[2001:db8::80]:8080/a",
     ],
 )
-def test_a_host_and_a_port_of_its_own_stay(url):
+def test_a_custom_port_is_kept_in_a_normalised_url(url):
     assert normalise_url(url) == url
 
 
@@ -43,7 +43,7 @@ def test_a_host_and_a_port_of_its_own_stay(url):
         ("https://e.example/a//", "https://e.example/a"),
     ],
 )
-def test_what_leads_to_the_same_page_is_spelt_one_way(url, normal):
+def test_equivalent_urls_are_normalised_to_one_spelling(url, normal):
     assert normalise_url(url) == normal
 
 
@@ -60,7 +60,7 @@ def test_what_leads_to_the_same_page_is_spelt_one_way(url, normal):
         "http://e:x/",
     ],
 )
-def test_what_is_no_address_of_the_web_is_left_as_it_is(text):
+def test_a_text_that_is_not_a_web_address_is_unchanged(text):
     assert normalise_url(text) == text
     assert host_of(text) == ""
 

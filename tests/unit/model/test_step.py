@@ -16,23 +16,23 @@ OLDEST: dict[str, Any] = {
 """What the first release wrote, before a step said its version."""
 
 
-def test_a_step_reads_back_as_it_was_answered() -> None:
+def test_a_step_is_decoded_to_an_equal_step() -> None:
     step = Step(**OLDEST, iteration=3, route="act", error={"Error": "x"})
     assert read_step(msgspec.to_builtins(step), attempt=2) == msgspec.structs.replace(step, attempt=2)
 
 
-def test_a_step_of_a_release_before_gets_the_defaults_of_what_was_added_since() -> None:
+def test_a_step_of_an_older_release_gets_defaults_for_new_fields() -> None:
     assert read_step(OLDEST, attempt=0) == Step(**OLDEST)
 
 
-def test_a_step_of_a_release_after_is_read_without_what_is_new_in_it() -> None:
+def test_unknown_fields_of_a_newer_step_are_ignored() -> None:
     newer = {**msgspec.to_builtins(Step(**OLDEST)), "mood": "fine", "lanes": [1, {"a": 2}]}
     assert newer["v"] == FORMAT == 1
     assert read_step(newer, attempt=0) == Step(**OLDEST)
 
 
 @pytest.mark.parametrize("changed", [{}, {"epoch": "first", "turn": None}])
-def test_a_step_of_a_format_to_come_is_left_to_those_who_read_it(changed: dict[str, Any]) -> None:
+def test_a_step_of_a_future_format_is_refused_with_its_own_error(changed: dict[str, Any]) -> None:
     with pytest.raises(DependencyError) as refused:
         read_step({**OLDEST, **changed, "v": FORMAT + 1}, attempt=0)
     assert refused.value.reason == "format_newer"
@@ -40,6 +40,6 @@ def test_a_step_of_a_format_to_come_is_left_to_those_who_read_it(changed: dict[s
 
 
 @pytest.mark.parametrize("state", [{}, {**OLDEST, "epoch": "first"}, {**OLDEST, "v": "1"}])
-def test_what_no_release_answered_is_refused(state: dict[str, Any]) -> None:
+def test_a_step_that_no_release_returned_is_refused(state: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
         read_step(state, attempt=0)

@@ -98,13 +98,13 @@ def written(codec: str, language: str) -> str:
 
 
 @pytest.mark.parametrize(("codec", "language"), CASES)
-def test_a_text_of_some_length_is_read_as_it_was_written(read, codec: str, language: str) -> None:
+def test_a_text_of_some_length_is_decoded_correctly(read, codec: str, language: str) -> None:
     text = f"{written(codec, language)}\r\n" * 2
     assert read(text.encode(codec)) == text
 
 
 @pytest.mark.parametrize(("codec", "language"), CASES)
-def test_a_piece_of_a_text_is_read_as_it_was_written_or_refused(read, codec: str, language: str) -> None:
+def test_a_piece_of_a_text_is_decoded_correctly_or_refused(read, codec: str, language: str) -> None:
     words = written(codec, language).split(" ")
     pieces = [" ".join(words[at : at + many]) for at in range(len(words)) for many in (1, 3, 8)]
     misread = [(piece, got) for piece in pieces if (got := read(piece.encode(codec))) not in (piece, None)]
@@ -132,7 +132,7 @@ DECLARED = {
 
 
 @given(st.text("month,tons 1234\n", min_size=3, max_size=80), st.data())
-def test_a_zero_in_a_text_of_ascii_makes_no_text_of_it(text: str, data: st.DataObject) -> None:
+def test_a_zero_byte_in_ascii_is_not_read_as_wide_characters(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))
     assert detect_charset(f"{text[:at]}\0{text[at:]}".encode()) is None
 
@@ -149,7 +149,7 @@ def test_a_text_s_own_declaration_is_believed(read, form: str, name: str, letter
 @pytest.mark.parametrize(
     "name", ["idna", "undefined", "punycode", "utf-7", "unicode_escape", "base64", "rot13", "none"]
 )
-def test_a_codec_that_is_none_of_the_webs_is_never_used(read, name: str) -> None:
+def test_a_codec_that_the_web_does_not_know_is_never_used(read, name: str) -> None:
     text = f'<?xml version="1.0" encoding="{name}"?><a>+AGE- größer</a>'
     assert read(text.encode()) == text
 
@@ -158,7 +158,7 @@ def test_a_codec_that_is_none_of_the_webs_is_never_used(read, name: str) -> None
 @pytest.mark.parametrize(
     ("codec", "language"), [("cp1251", "Russian"), ("shift_jis", "Japanese"), ("big5", "Traditional Chinese")]
 )
-def test_what_is_far_within_a_text_is_found(read, codec: str, language: str, before: str) -> None:
+def test_a_character_deep_in_a_text_is_found(read, codec: str, language: str, before: str) -> None:
     text = before + written(codec, language) * 3
     assert read(text.encode(codec)) == text
 

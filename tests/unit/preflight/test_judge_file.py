@@ -93,7 +93,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize(("data", "mime"), TAKEN.values(), ids=TAKEN)
-def test_it_is_taken(judge, data: bytes, mime: str) -> None:
+def test_an_allowed_file_is_accepted(judge, data: bytes, mime: str) -> None:
     assert judge(data, mime).accepted
 
 
@@ -266,7 +266,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("data", "mime", "reason"), REFUSED.values(), ids=REFUSED)
-def test_it_is_refused(judge, data: bytes, mime: str, reason: str) -> None:
+def test_a_forbidden_file_is_refused(judge, data: bytes, mime: str, reason: str) -> None:
     verdict = judge(data, mime)
     assert (verdict.code, verdict.reasons[0]) == ("preflight_rejected", reason)
     assert verdict.message
@@ -280,12 +280,12 @@ SIZES = {
 
 
 @pytest.mark.parametrize(("mime", "most"), SIZES.values(), ids=SIZES)
-def test_a_file_of_the_largest_size_is_taken_and_one_byte_more_is_not(mime: str, most: int) -> None:
+def test_a_file_of_the_maximum_size_is_accepted_and_one_byte_more_is_not(mime: str, most: int) -> None:
     assert judge_claim(NAMES[mime], mime, most, LIMITS).accepted
     assert judge_claim(NAMES[mime], mime, most + 1, LIMITS).code == "size_limit"
 
 
-def test_an_empty_file_says_that_it_is_empty(judge) -> None:
+def test_an_empty_file_is_reported_as_empty(judge) -> None:
     assert judge(b"", "text/plain").code == "empty"
 
 
@@ -314,7 +314,7 @@ def test_a_name_of_another_type_is_refused(judge) -> None:
         ("a", "application/zip", "application/zip"),
     ],
 )
-def test_a_type_that_is_not_stated_or_not_taken_is_that_of_the_name_or_a_texts(
+def test_an_unknown_stated_type_is_replaced_by_the_names_or_text(
     filename: str, mime: str, agreed: str
 ) -> None:
     assert agreed_mime(filename, mime) == agreed
@@ -360,7 +360,7 @@ STATED = [
 
 @pytest.mark.parametrize("stated", STATED)
 @pytest.mark.parametrize("ending", SOURCES)
-def test_source_code_is_text_whatever_its_type_is_said_to_be(judge, ending: str, stated: str) -> None:
+def test_source_code_is_text_with_any_stated_type(judge, ending: str, stated: str) -> None:
     name = f"main.{ending}"
     assert judge("print('größer')\n".encode(), agreed_mime(name, stated), name).accepted
     assert not judge(b"\x7fELF\x02\x01" + bytes(60), agreed_mime(name, stated), name).accepted
@@ -374,7 +374,7 @@ ACTING = [
 
 @pytest.mark.parametrize("stated", ["", "text/plain", PNG, "application/octet-stream"])
 @pytest.mark.parametrize("name", ACTING)
-def test_what_a_desktop_acts_on_is_refused_by_its_name(judge, name: str, stated: str) -> None:
+def test_a_file_that_a_desktop_would_run_is_refused_by_its_name(judge, name: str, stated: str) -> None:
     data = picture() if stated == PNG else b"[InternetShortcut]\n"
     assert judge(data, agreed_mime(name, stated), name).reasons == ("type_not_allowed",)
 

@@ -150,7 +150,7 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize(("mime", "parts"), ORDINARY.values(), ids=ORDINARY)
-def test_what_does_nothing_on_opening_is_taken(mime: str, parts: dict[str, str | bytes]) -> None:
+def test_a_document_without_automatic_actions_is_accepted(mime: str, parts: dict[str, str | bytes]) -> None:
     assert judged(mime, parts) == TAKEN
 
 
@@ -291,7 +291,7 @@ FORMS: dict[str, Callable[[str], str | bytes]] = {
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize(("mime", "parts", "reason"), HOSTILE.values(), ids=HOSTILE)
-def test_what_acts_on_opening_is_refused_in_every_form(
+def test_a_document_that_acts_on_opening_is_refused_in_every_form(
     mime: str, parts: dict[str, str | bytes], reason: str, form: Callable[[str], str | bytes]
 ) -> None:
     formed = {
@@ -318,7 +318,7 @@ def test_a_field_is_found_however_its_code_is_split(cuts: list[int], name: str, 
 @pytest.mark.parametrize(
     "target", [*REMOTE, "mhtml:http://e.org", "ms-word:ofe|u|http://e.org", "\u200bhttp://e.org"]
 )
-def test_a_place_on_another_machine_is_remote(target: str) -> None:
+def test_a_target_on_another_machine_is_remote(target: str) -> None:
     assert is_remote(target)
 
 

@@ -74,7 +74,7 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize("objects", ORDINARY.values(), ids=ORDINARY)
-def test_what_does_nothing_by_itself_is_taken(objects: Objects) -> None:
+def test_a_pdf_without_automatic_actions_is_accepted(objects: Objects) -> None:
     assert judge_pdf(plain(objects)) == TAKEN
 
 
@@ -82,12 +82,12 @@ def test_what_does_nothing_by_itself_is_taken(objects: Objects) -> None:
 @pytest.mark.parametrize(
     "objects", [ORDINARY["a link"], ORDINARY["an invoice"]], ids=["a link", "an invoice"]
 )
-def test_every_form_of_a_file_is_taken(objects: Objects, form: Form) -> None:
+def test_every_form_of_a_harmless_pdf_is_accepted(objects: Objects, form: Form) -> None:
     assert judge_pdf(form(objects)) == TAKEN
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_every_spelling_is_taken(spelling: str) -> None:
+def test_every_spelling_of_a_harmless_pdf_is_accepted(spelling: str) -> None:
     assert judge_pdf(plain(spelt(ORDINARY["a link"], spelling))) == TAKEN
 
 
@@ -178,7 +178,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("objects", "reason"), HOSTILE.values(), ids=HOSTILE)
-def test_what_starts_by_itself_is_refused(objects: Objects, reason: str) -> None:
+def test_a_pdf_with_an_automatic_action_is_refused(objects: Objects, reason: str) -> None:
     verdict = judge_pdf(plain(objects))
     assert verdict.reasons == (reason,)
     assert verdict.message
@@ -190,7 +190,7 @@ SAMPLE = ["a script in a stream, on opening, by reference", "an address, when a 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("name", SAMPLE)
-def test_no_form_of_a_file_and_no_spelling_hides_it(name: str, spelling: str, form: Form) -> None:
+def test_no_form_or_spelling_hides_an_action(name: str, spelling: str, form: Form) -> None:
     objects, reason = HOSTILE[name]
     assert judge_pdf(form(spelt(objects, spelling))).reasons == (reason,)
 
@@ -200,7 +200,7 @@ def test_no_form_of_a_file_and_no_spelling_hides_it(name: str, spelling: str, fo
     spelling=st.sampled_from([*SPELLINGS]),
     hostile=st.sampled_from([*HOSTILE.values()]),
 )
-def test_nothing_hides_anything(form: Form, spelling: str, hostile: tuple[Objects, str]) -> None:
+def test_no_combination_hides_an_action(form: Form, spelling: str, hostile: tuple[Objects, str]) -> None:
     objects, reason = hostile
     assert judge_pdf(form(spelt(objects, spelling))).reasons == (reason,)
 
@@ -247,7 +247,7 @@ ODD = {
 
 
 @pytest.mark.parametrize(("data", "reason"), ODD.values(), ids=ODD)
-def test_what_cannot_be_read_for_certain_is_refused_by_name(data: bytes, reason: str) -> None:
+def test_an_ambiguous_pdf_is_refused_by_name(data: bytes, reason: str) -> None:
     assert judge_pdf(data).reasons == (reason,)
 
 

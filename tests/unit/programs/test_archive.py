@@ -76,7 +76,7 @@ def test_an_archive_of_plain_files_has_no_problems(codes, mime):
     assert codes(PACKED[mime](names), mime) == []
 
 
-def test_what_is_no_archive_is_not_looked_into(codes):
+def test_a_file_that_is_not_an_archive_is_not_inspected(codes):
     assert codes(b"no archive", "text/plain") == []
 
 
@@ -135,7 +135,7 @@ def test_an_archive_without_members_is_empty(codes, mime):
 
 @pytest.mark.parametrize("mime", PACKED)
 @pytest.mark.parametrize("body", [b"", b"no archive", b"PK\3\4 no archive", b"\x1f\x8b\x08 no archive"])
-def test_what_only_claims_to_be_an_archive_is_unreadable(codes, mime, body):
+def test_a_fake_archive_is_unreadable(codes, mime, body):
     found = codes(body, mime)
     assert found in (["archive_unreadable"], ["archive_empty"])
     assert found == ["archive_unreadable"] or (mime, body) == (TAR, b"")
@@ -170,7 +170,7 @@ def test_folders_in_archives_are_fine(codes):
 
 
 @pytest.mark.parametrize("mime", [ZIP, GZIP])
-def test_what_comes_out_is_counted(codes, mime):
+def test_inflated_bytes_are_counted(codes, mime):
     noise = bytes(range(256)) * 3
     packed = {ZIP: zipped(a=noise, b=noise), GZIP: gzip.compress(noise) + gzip.compress(noise)}[mime]
     assert codes(packed, mime, ArchiveLimits(max_inflated_bytes=1000)) == ["archive_too_large"]
@@ -204,7 +204,7 @@ def test_a_zip_whose_parts_disagree_is_unreadable(codes, at, to):
     assert codes(bytes(body), ZIP) == ["archive_unreadable"]
 
 
-def test_what_is_still_to_come_when_all_input_is_taken_comes_too():
+def test_output_pending_after_the_last_input_is_inflated():
     for size in range(ARCHIVE_CHUNK_BYTES - 300, ARCHIVE_CHUNK_BYTES + 300):
         packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
         packed = packer.compress(bytes(size)) + packer.flush()
@@ -285,7 +285,7 @@ def test_a_member_whose_name_is_in_no_stated_encoding_is_ambiguous(codes):
 @pytest.mark.parametrize("large", [False, True], ids=["zip", "zip64"])
 @pytest.mark.parametrize("seekable", [True, False], ids=["file", "pipe"])
 @pytest.mark.parametrize("comment", [b"", b"made by hand"], ids=["bare", "comment"])
-def test_zips_are_sound_however_they_were_written(codes, monkeypatch, large, seekable, comment):
+def test_zips_of_every_writer_are_valid(codes, monkeypatch, large, seekable, comment):
     target = io.BytesIO() if seekable else Pipe()
     if large:
         monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 1)
@@ -345,7 +345,7 @@ def test_a_gzip_file_of_one_file_is_fine_and_zeros_may_fill_its_block(codes):
 
 
 @given(body=st.binary(max_size=300), times=st.sampled_from([1, 600, 2000]))
-def test_a_gzip_file_comes_out_whole_however_its_pieces_fall(tmp_path_factory, body, times):
+def test_a_gzip_file_inflates_whole_from_any_pieces(tmp_path_factory, body, times):
     path = tmp_path_factory.mktemp("packed") / "spooled"
     path.write_bytes(gzip.compress(body * times))
     budget = Budget(ORDINARY, path.stat().st_size)

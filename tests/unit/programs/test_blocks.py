@@ -74,7 +74,7 @@ def recorded(blocks: tuple[Block, ...]) -> Resulted:
     )
 
 
-def test_the_status_comes_first_and_every_file_follows_by_its_path(program) -> None:
+def test_the_status_is_first_and_every_file_follows_by_path(program) -> None:
     blocks = filled(program)
     assert [block.path for block in blocks] == [
         f"tc:{TURN}.{CALL}.result",
@@ -103,7 +103,7 @@ def test_the_status_comes_first_and_every_file_follows_by_its_path(program) -> N
     assert "month,total" in view.text
 
 
-def test_the_facts_of_a_run_stand_beside_its_report(program) -> None:
+def test_the_facts_of_a_run_are_beside_its_report(program) -> None:
     status = filled(program, seconds=0.12345, log_bytes=3, deleted=(at("outputs/old.csv"),))[0]
     assert status.meta == {
         "ok": True,
@@ -122,7 +122,7 @@ def test_a_lost_run_has_its_report_and_nothing_else(program) -> None:
     assert status.meta["code"] == "unverified"
 
 
-def test_the_next_program_of_the_turn_finds_what_this_one_left(program) -> None:
+def test_the_next_program_of_the_turn_finds_the_files_of_this_one(program) -> None:
     older = filled(program)
     second = ProgramRun(spool=program.spool, contract=promised("a.csv"))
     second.left("outputs/a.csv", "new")
@@ -181,7 +181,7 @@ def test_the_model_reads_the_report_the_files_and_the_previews(program) -> None:
     assert f"  - tc:{TURN}.{sub_call_id(CALL, 0)}.result web.search: ok" in shown
 
 
-def test_only_what_the_model_reads_counts_as_shown(program) -> None:
+def test_only_blocks_that_the_model_reads_count_as_shown(program) -> None:
     *_, kept, asked, answered = blocks = filled(program, calls=(call(),))
     pieces = list(Writer(STANDARD, TURN, 1).result(1, recorded(blocks), last=True))
     shown = {piece.path for piece in pieces if piece.shows}
@@ -190,7 +190,7 @@ def test_only_what_the_model_reads_counts_as_shown(program) -> None:
     assert blocks[2].meta["source_path"] in shown
 
 
-def test_what_the_model_reads_of_a_run_is_bounded(program) -> None:
+def test_the_models_text_of_a_run_is_bounded(program) -> None:
     names = [f"{i}.txt" for i in range(100)]
     program.contract = promised(*names)
     for i, name in enumerate(names):

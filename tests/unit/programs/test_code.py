@@ -40,7 +40,7 @@ def test_an_empty_channel_is_no_program(code) -> None:
         ("`print(1)`", "`", 1),
     ],
 )
-def test_a_leftover_of_the_generation_is_found_where_it_stands(code, marker, line) -> None:
+def test_a_leftover_of_the_generation_is_found_with_its_line(code, marker, line) -> None:
     error = refused(code)
     assert error.reason == "exec_code_contaminated"
     assert (error.context["marker"], error.context["line"]) == (marker, line)
@@ -52,7 +52,7 @@ def test_the_excerpt_of_a_long_line_is_cut() -> None:
 
 
 @pytest.mark.parametrize("code", ["print('`')", "print('channel:code')", "x = 1\n`", "thinking = '<think>'"])
-def test_what_only_looks_like_a_leftover_may_run(code) -> None:
+def test_a_text_that_only_resembles_a_leftover_may_run(code) -> None:
     check_program(code, turn=TURN, present=())
 
 
@@ -79,7 +79,7 @@ def test_what_only_looks_like_a_leftover_may_run(code) -> None:
         f"x = 'no_{OLD}/outputs/gone.csv'",
     ],
 )
-def test_a_program_runs_if_it_finds_what_it_names(code) -> None:
+def test_a_program_runs_if_its_named_files_are_present(code) -> None:
     check_program(code, turn=TURN, present=PRESENT)
 
 
@@ -98,7 +98,7 @@ def test_a_program_runs_if_it_finds_what_it_names(code) -> None:
         (f"x = '{OLD}/outputs/gone.csv", "outputs/gone.csv"),
     ],
 )
-def test_a_file_of_another_turn_that_is_not_there_has_to_be_pulled(code, path) -> None:
+def test_a_missing_file_of_another_turn_must_be_pulled(code, path) -> None:
     error = refused(code)
     assert error.reason == "pre_exec_pull_required"
     assert error.context["missing"] == [f"{OLD}/{path}"]
@@ -112,7 +112,7 @@ def test_an_attachment_is_named_by_its_logical_path() -> None:
     assert error.context["logical_missing"] == [f"fi:{OLD}.user.attachments/gone.pdf"]
 
 
-def test_of_many_missing_files_the_first_are_named() -> None:
+def test_only_the_first_of_many_missing_files_are_named() -> None:
     code = "\n".join(f"open('{OLD}/outputs/{i}.csv')" for i in range(NAMED_MAX + 5))
     error = refused(code)
     assert f"{NAMED_MAX + 5} files" in str(error)

@@ -26,7 +26,7 @@ def refused(params, *, turn=TURN) -> ToolError:
     return caught.value
 
 
-def test_a_file_gets_its_place_its_name_its_type_and_is_for_the_user() -> None:
+def test_a_promised_file_gets_path_name_type_and_visibility() -> None:
     (file,) = contract(entry("outputs/monthly.totals.csv", " Totals ")).files
     assert (file.filename, file.name, file.mime) == (
         at("outputs/monthly.totals.csv"),
@@ -51,19 +51,19 @@ def test_a_name_leads_into_the_current_turn(written, taken) -> None:
     assert contract(entry(written)).files[0].filename == taken
 
 
-def test_a_completed_name_is_told_and_a_full_one_is_not() -> None:
+def test_a_completed_name_gets_a_notice_and_a_full_one_does_not() -> None:
     (notice,) = contract(entry("a.csv"), entry(at("outputs/b.csv"))).notices
     assert notice.code == REWRITTEN
     assert notice.extra == {"rewritten": {"a.csv": at("outputs/a.csv")}}
     assert contract(entry(at("outputs/b.csv"))).notices == ()
 
 
-def test_a_contract_may_come_as_json_text() -> None:
+def test_a_contract_may_be_json_text() -> None:
     text = json.dumps([entry("a.csv")])
     assert normalise_contract({"contract": text}, turn=TURN) == contract(entry("a.csv"))
 
 
-def test_what_is_no_object_is_read_over_and_the_other_key_is_taken() -> None:
+def test_items_that_are_not_objects_are_ignored_and_the_alias_accepted() -> None:
     found = contract("x", 7, None, {"filepath": "a.csv", "description": "d"})
     assert [file.filename for file in found.files] == [at("outputs/a.csv")]
 
@@ -118,20 +118,20 @@ def test_a_contract_that_cannot_be_kept_is_refused(params, code) -> None:
     assert refused(params).reason == code
 
 
-def test_the_checks_come_in_their_order() -> None:
+def test_the_checks_run_in_their_order() -> None:
     assert refused({"contract": []}, turn="").reason == "missing_turn_id"
     both = {"contract": [entry("../a", visibility="public")]}
     assert refused(both).reason == "invalid_artifact_spec"
 
 
-def test_a_file_of_another_turn_comes_back_with_the_path_to_use() -> None:
+def test_a_file_of_another_turn_is_refused_with_the_path_to_use() -> None:
     error = refused({"contract": [entry(f"{OLD}/outputs/a.csv")]})
     assert error.context["suggested_path"] == f"fi:{TURN}.outputs/a.csv"
     assert error.context["reason"] == "path_not_current_turn"
 
 
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=6))
-def test_whatever_is_named_lies_in_the_turn_once_or_is_refused(names) -> None:
+def test_every_name_is_a_unique_path_of_the_turn_or_refused(names) -> None:
     try:
         files = contract(*(entry(name) for name in names)).files
     except ToolError as error:
@@ -155,5 +155,5 @@ def test_whatever_is_named_lies_in_the_turn_once_or_is_refused(names) -> None:
         (".csv", "application/octet-stream"),
     ],
 )
-def test_a_type_is_what_the_ending_says(name, mime) -> None:
+def test_the_extension_determines_the_type(name, mime) -> None:
     assert guess_mime(name) == mime

@@ -97,7 +97,7 @@ def test_every_end_has_the_same_keys(program) -> None:
     assert all(one["report_text"].startswith("Status: ") for one in every)
 
 
-def test_a_stored_envelope_is_read_back_as_it_was(program) -> None:
+def test_a_stored_envelope_is_read_back_unchanged(program) -> None:
     for envelope in runs(program):
         assert msgspec.json.decode(msgspec.json.encode(envelope), type=Envelope) == envelope
 
@@ -109,7 +109,7 @@ def test_a_lost_run_says_why_and_accuses_no_file(program) -> None:
     assert envelope.report_text.startswith("Status: error — unverified: it may have happened\n")
 
 
-def test_the_programs_failure_comes_before_missing_files_and_those_before_broken_ones(program) -> None:
+def test_a_program_failure_precedes_missing_and_invalid_files(program) -> None:
     program.contract = promised("a.csv", "b.xlsx")
     program.left("outputs/b.xlsx", workbook("hidden"))
     both = program.envelope(error="timeout", message="it ran for 600 s", returncode=-9)
@@ -165,7 +165,7 @@ def test_long_logs_are_kept_by_their_ends(program) -> None:
     assert envelope.user_out_tail.endswith("line 9999\n")
 
 
-def test_bodies_are_named_by_what_they_hold_and_stored_once(program) -> None:
+def test_bodies_are_named_by_their_content_and_stored_once(program) -> None:
     program.contract = promised("a.csv", "b.csv", "kept.csv", "gone.csv")
     before = WorkFile(
         path=at("outputs/kept.csv"), key="out/k", sha256="ab" * 32, size_bytes=9, mime="text/csv"
@@ -187,7 +187,7 @@ def test_bodies_are_named_by_what_they_hold_and_stored_once(program) -> None:
     assert named == {body.key for _, body in bodies}
 
 
-def test_what_the_tools_did_is_passed_on(program) -> None:
+def test_tool_calls_are_passed_on(program) -> None:
     call = ToolCallRecord(tool_id="web.search", params={"q": 1}, status="ok", at=AT)
     event = ToolEvent(type="note", at=AT)
     row = Source(sid=3, title="Prices", url="https://e.example/prices")

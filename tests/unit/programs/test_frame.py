@@ -32,7 +32,7 @@ def test_a_stream_cut_anywhere_gives_the_same_frames(bodies, places):
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(min_value=0), max_size=20))
-def test_whatever_comes_no_more_than_one_frame_is_held(stream, places):
+def test_a_reader_never_holds_more_than_one_frame(stream, places):
     reader = FrameReader(CAP)
     for piece in cut(stream, places):
         try:
@@ -44,7 +44,7 @@ def test_whatever_comes_no_more_than_one_frame_is_held(stream, places):
         assert reader.held_bytes < CAP + HEADER_BYTES
 
 
-def test_a_header_that_announces_too_much_is_refused_before_its_body_comes():
+def test_an_oversized_header_is_refused_before_its_body():
     reader = FrameReader(CAP)
     assert reader.feed((CAP + 1).to_bytes(4, "big")[:3]) == []
     with pytest.raises(ToolError) as refused:
@@ -52,13 +52,13 @@ def test_a_header_that_announces_too_much_is_refused_before_its_body_comes():
     assert refused.value.reason == "frame_too_large"
 
 
-def test_the_largest_frame_there_may_be_is_taken():
+def test_a_frame_of_the_maximum_size_is_accepted():
     reader = FrameReader(CAP)
     assert reader.feed(render_frame(b"x" * CAP)) == [b"x" * CAP]
 
 
 @given(VALUES)
-def test_bytes_come_back_from_any_depth(value):
+def test_bytes_are_restored_at_any_depth(value):
     assert unpack_bytes(pack_bytes(value)) == value
 
 
@@ -66,7 +66,7 @@ def test_bytes_are_base64_under_a_type():
     assert pack_bytes({"a": (b"\x00\xff",)}) == {"a": [{"__type__": "bytes", "__data__": "AP8="}]}
 
 
-def test_what_only_resembles_bytes_is_left_alone():
+def test_a_value_that_only_resembles_bytes_is_unchanged():
     for value in (
         {"__type__": "bytes"},
         {"__type__": "date", "__data__": "x"},

@@ -34,7 +34,7 @@ def test_a_program_gets_the_value_the_tool_has_for_programs():
     assert make_host().call("test.echo", {"n": 1}) == {"n": 1}
 
 
-def test_without_one_it_gets_what_the_blocks_say():
+def test_a_program_gets_the_blocks_of_a_tool_without_a_value():
     value = make_host().call("test.speak", {"text": "x"})
     (block,) = value.pop("blocks")
     assert value == {"status": "ok"}
@@ -45,13 +45,13 @@ def test_without_one_it_gets_what_the_blocks_say():
 @pytest.mark.parametrize(
     "tool_id", ["test.fly", "__class__", "test.echo.__call__", "", None, 7, ["test.echo"], {}]
 )
-def test_what_is_not_declared_cannot_be_called(tool_id):
+def test_an_undeclared_tool_cannot_be_called(tool_id):
     host = make_host()
     assert refusal(host, tool_id).reason == "unknown_tool"
     assert [(call.status, call.code) for call in host.calls] == [("error", "unknown_tool")]
 
 
-def test_a_tool_that_is_not_for_programs_is_refused_by_name_with_what_to_do_instead():
+def test_a_tool_not_for_programs_is_refused_with_an_alternative():
     host = make_host()
     for tool_id, instead in {
         "react.write": "open()",
@@ -75,7 +75,7 @@ def test_a_tool_that_this_run_was_not_granted_is_refused():
     assert "test.speak" in str(refused)
 
 
-def test_granting_what_is_not_for_programs_grants_nothing():
+def test_granting_a_tool_not_for_programs_grants_nothing():
     assert refusal(make_host(allowed=("react.write",)), "react.write").reason == "tool_not_allowed"
 
 
@@ -119,20 +119,20 @@ def test_a_result_that_is_no_json_is_the_tools_failure(ret, caplog):
 
 
 @pytest.mark.parametrize("data", ["AAAA", ""])
-def test_bytes_in_the_place_of_the_parameters_are_none(data):
+def test_bytes_instead_of_parameters_are_refused(data):
     host = make_host()
     assert refusal(host, "test.echo", {"__type__": "bytes", "__data__": data}).reason == "bad_params"
     assert [(call.status, call.code) for call in host.calls] == [("error", "bad_params")]
 
 
-def test_what_breaks_outside_the_tool_is_its_failure_too_and_on_record(caplog):
+def test_an_error_outside_the_tool_is_its_failure_and_recorded(caplog):
     host = make_host(tool("test.odd", lambda _p, _c: ToolOutput(ret=1), schema={"type": "no such type"}))
     assert refusal(host, "test.odd").reason == "tool_failed"
     assert [(call.status, call.code) for call in host.calls] == [("error", "tool_failed")]
     assert "no such type" in caplog.text
 
 
-def test_a_refused_call_leaves_nothing_behind_but_its_record():
+def test_a_refused_call_leaves_only_its_record():
     class Kept(dict[str, Any]):
         """A dict that can be referenced weakly."""
 
@@ -149,7 +149,7 @@ def test_a_refused_call_leaves_nothing_behind_but_its_record():
         gc.enable()
 
 
-def test_bytes_go_in_and_come_out_as_bytes():
+def test_bytes_are_passed_to_and_from_tools():
     seen = []
 
     def keep(params, _context):
@@ -172,7 +172,7 @@ def test_a_result_that_fits_no_reply_is_refused_and_on_record():
     assert host.calls[0].code == "reply_too_large"
 
 
-def test_every_call_is_recorded_in_its_order_with_what_it_was_given_and_gave():
+def test_every_call_is_recorded_in_order_with_parameters_and_result():
     host = make_host()
     host.call("test.echo", {"n": 1})
     refusal(host, "test.fly", {"far": True})
@@ -188,7 +188,7 @@ def test_every_call_is_recorded_in_its_order_with_what_it_was_given_and_gave():
     )
 
 
-def test_a_record_is_short_however_long_the_call_was():
+def test_the_record_of_a_long_call_is_short():
     host = make_host()
     host.call("test.echo", {"text": "x" * 100_000})
     host.call("test.echo", {f"k{i}": {f"k{j}": "y" * 1_000 for j in range(60)} for i in range(60)})
@@ -209,7 +209,7 @@ def test_a_call_that_never_ends_is_on_record_too():
     assert [(call.status, call.code) for call in host.calls] == [("ok", "")]
 
 
-def test_sub_calls_have_names_that_a_second_reader_can_tell():
+def test_sub_calls_have_predictable_names():
     host = make_host()
     names = [host.call("test.whoami", {}) for _ in range(2)]
     assert names == [sub_call_id(EXEC_ID, 0), sub_call_id(EXEC_ID, 1)]
@@ -230,7 +230,7 @@ def test_events_carry_the_tool_they_came_from_also_when_it_refused_in_the_end():
     ]
 
 
-def test_a_program_reads_what_the_model_can_see_already():
+def test_a_program_reads_content_that_the_model_already_sees():
     value = make_host().call("react.read", {"paths": [PROMPT]})
     assert [block["text"] for block in value["blocks"]][1:] == ["Summe?"]
 
@@ -262,7 +262,7 @@ def test_many_threads_may_call_at_once():
     assert [event.data["n"] for event in host.events] == [record.params["n"] for record in host.calls]
 
 
-def test_the_sources_of_all_calls_share_one_pool_and_none_has_the_number_of_another():
+def test_sources_of_all_calls_share_one_pool_with_unique_numbers():
     def find(params: Any, context: Any) -> ToolOutput:
         page = Source(title=params["page"], url=f"https://e.example/{params['page']}")
         (row,) = cited = context.cite([page])
@@ -279,7 +279,7 @@ def test_the_sources_of_all_calls_share_one_pool_and_none_has_the_number_of_anot
     assert {row.title: row.sid for row in host.sources} == dict(zip(names[:40], sids[:40], strict=True))
 
 
-def test_what_all_calls_share_is_made_once_however_many_of_them_come_first():
+def test_concurrent_first_calls_create_the_shared_state_once():
     together = threading.Barrier(2, timeout=0.2)
 
     @cache

@@ -24,7 +24,7 @@ def take(*paths):
 paths = st.lists(st.sampled_from(["a", "b", "A", "c"]), min_size=1, max_size=3).map("/".join)
 
 
-def test_a_manifest_knows_its_bytes_and_folders():
+def test_a_manifest_has_its_bytes_and_folders():
     manifest = Manifest(
         files={
             "a/b/c": FileFact(sha256="a" * 64, size_bytes=2),
@@ -36,7 +36,7 @@ def test_a_manifest_knows_its_bytes_and_folders():
     assert Manifest().largest_bytes == 0
 
 
-def test_ancestors_come_from_the_outside():
+def test_ancestors_are_listed_from_the_outside():
     assert list(ancestors("a/b/c")) == ["a", "a/b"]
 
 
@@ -59,7 +59,7 @@ def test_ancestors_come_from_the_outside():
         ("", "path_empty"),
     ],
 )
-def test_a_place_is_below_a_root_of_a_turn_or_refused(path, code):
+def test_a_path_outside_the_roots_of_a_turn_is_refused(path, code):
     with pytest.raises(PathError) as refused:
         parse_physical_path(path)
     assert refused.value.reason == code
@@ -77,7 +77,7 @@ def test_a_place_is_below_a_root_of_a_turn_or_refused(path, code):
         ("a/b/c", "A/b"),
     ],
 )
-def test_two_files_that_cannot_stand_together_are_refused(one, other):
+def test_two_clashing_files_are_refused(one, other):
     with pytest.raises(PathError) as refused:
         take(f"{OUT}/{one}", f"{OUT}/{other}")
     assert refused.value.reason == "path_clash"
@@ -88,7 +88,7 @@ def test_folders_that_differ_in_case_are_one_folder_with_different_files():
 
 
 @given(st.lists(paths, unique=True), st.data())
-def test_without_those_that_clash_all_files_can_stand_together(names, data):
+def test_files_without_clashes_can_all_be_reserved(names, data):
     places = [f"{OUT}/{name}" for name in names]
     settled = data.draw(st.sets(st.sampled_from(places))) if places else set()
     clashes = find_clashes(places, settled=settled)

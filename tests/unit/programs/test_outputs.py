@@ -25,7 +25,7 @@ def codes(verdicts) -> list[str]:
     return [file.code for file in verdicts.files]
 
 
-def test_a_promised_file_that_is_there_is_taken_over(program) -> None:
+def test_a_promised_file_that_exists_is_taken_over(program) -> None:
     program.contract = promised("outputs/a.csv")
     program.left("outputs/a.csv", "month,total\n1,2\n")
     verdicts = program.judge()
@@ -36,7 +36,7 @@ def test_a_promised_file_that_is_there_is_taken_over(program) -> None:
     assert (verdicts.kept, verdicts.left, verdicts.failed) == ((), (), ())
 
 
-def test_a_file_that_is_not_there_and_one_without_bytes_are_missing(program) -> None:
+def test_absent_and_empty_files_are_missing(program) -> None:
     program.contract = promised("a.csv", "b.csv")
     program.left("outputs/b.csv", b"")
     verdicts = program.judge()
@@ -44,7 +44,7 @@ def test_a_file_that_is_not_there_and_one_without_bytes_are_missing(program) -> 
     assert verdicts.taken == ()
 
 
-def test_a_file_that_lies_there_as_before_counts_by_its_stored_bytes(program) -> None:
+def test_an_unchanged_file_counts_by_its_stored_bytes(program) -> None:
     before = WorkFile(path=at("outputs/a.csv"), key="out/k", sha256="ab" * 32, size_bytes=9, mime="text/csv")
     program.contract, program.inputs = promised("a.csv"), (before,)
     (file,) = program.judge(unchanged=(before.path,)).files
@@ -61,7 +61,7 @@ def test_a_file_that_lies_there_as_before_counts_by_its_stored_bytes(program) ->
         ("outputs", "artifact_symlink_blocked"),
     ],
 )
-def test_what_the_collector_refused_is_why_a_promise_is_not_kept(program, refused, code) -> None:
+def test_the_collectors_refusal_explains_a_broken_promise(program, refused, code) -> None:
     program.contract = promised("a.csv")
     program.refused.append(RefusedFile(path=at(refused), code=code, message="it leads elsewhere"))
     (file,) = program.judge().files
@@ -158,7 +158,7 @@ ELF = b"\x7fELF\x02\x01\x01" + bytes(57)
         ("data.csv", b"\xff\xd8\xff\xe0" + bytes(40)),
     ],
 )
-def test_a_file_that_is_not_what_its_name_says_is_not_taken_over(program, name, data) -> None:
+def test_a_file_that_contradicts_its_name_is_not_taken_over(program, name, data) -> None:
     program.contract = promised(name)
     program.left(f"outputs/{name}", data)
     program.left(f"files/{name}", data)
@@ -323,7 +323,7 @@ def test_a_character_across_the_pieces_of_a_large_file_is_one(program) -> None:
 @pytest.mark.parametrize(
     ("data", "name"), [(b"\xff\xfe\x00", "a.txt"), ("ü".encode()[:1], "a.md"), (b"x", "a.bin")]
 )
-def test_what_is_no_text_has_no_preview(program, data, name) -> None:
+def test_a_binary_file_has_no_preview(program, data, name) -> None:
     file = preview(program, data, name)
     assert (file.preview, file.text_symbols) == (None, None)
 
@@ -342,7 +342,7 @@ def test_all_previews_together_have_a_limit(program) -> None:
     assert sum(len(one.text.split("\n\n", 1)[1]) for one in shown[:4]) == PREVIEWS_CHARS
 
 
-def test_a_file_nobody_promised_is_kept_for_the_agent_only(program) -> None:
+def test_an_unpromised_file_is_kept_for_the_agent_only(program) -> None:
     program.contract = promised("a.csv")
     program.left("outputs/a.csv", "1")
     program.left("outputs/b.csv", "2")
@@ -362,7 +362,7 @@ def test_an_unpromised_archive_that_leads_out_is_not_kept(program) -> None:
     assert [one.code for one in verdicts.left] == ["artifact_internal_path_blocked"]
 
 
-def test_of_very_many_unpromised_files_the_first_are_kept(program) -> None:
+def test_only_the_first_of_many_unpromised_files_are_kept(program) -> None:
     for i in range(OUTPUTS_KEPT_MAX + 2):
         program.left(f"outputs/{i:03}.txt", "x")
     for i in range(PROJECT_KEPT_MAX + 1):

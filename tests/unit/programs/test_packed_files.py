@@ -31,7 +31,7 @@ def target(tmp_path):
 
 
 @given(bodies=st.lists(st.binary(max_size=30), max_size=6), cuts=st.lists(st.integers(0, 9), max_size=40))
-def test_contents_come_back_however_the_stream_is_cut(tmp_path_factory, bodies, cuts):
+def test_contents_are_restored_from_any_cut_of_the_stream(tmp_path_factory, bodies, cuts):
     folder = tmp_path_factory.mktemp("delivery")
     files, spool = laid_out(folder, bodies)
     join_files(files, spool, folder / "joined")

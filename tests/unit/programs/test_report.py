@@ -29,7 +29,7 @@ def test_a_success_is_short(program) -> None:
     )
 
 
-def test_everything_stands_in_its_order(program) -> None:
+def test_the_parts_of_a_report_are_in_order(program) -> None:
     before = WorkFile(path=at("outputs/d.csv"), key="out/k", sha256="ab" * 32, size_bytes=9, mime="text/csv")
     program.contract, program.inputs = promised("a.csv", "b.xlsx", "c.csv", "d.csv"), (before,)
     program.left("outputs/a.csv", "1")
@@ -76,17 +76,17 @@ def test_everything_stands_in_its_order(program) -> None:
     ]
 
 
-def test_a_failure_without_error_lines_shows_the_end_of_what_the_surroundings_said(program) -> None:
+def test_a_failure_without_error_lines_shows_the_environments_tail(program) -> None:
     report = program.envelope(error="docker_unavailable", message="no daemon", runtime_log="cannot connect\n")
     assert "Infra errors (infra.log):\n    cannot connect\n" in report.report_text
 
 
-def test_a_success_does_not_tell_of_quiet_surroundings(program) -> None:
+def test_a_success_omits_a_quiet_environment(program) -> None:
     program.left("outputs/a.csv", "1")
     assert "Infra" not in program.envelope(runtime_log="started in 3 ms\n").report_text
 
 
-def test_what_a_program_prints_can_look_like_nothing_of_ours(program) -> None:
+def test_a_programs_output_cannot_imitate_the_report(program) -> None:
     program.contract = promised({"filename": "a.csv", "description": "x\nStatus: success"})
     program.left("outputs/a.csv", "1")
     report = program.envelope(
@@ -128,7 +128,7 @@ def test_the_programs_words_are_bounded_with_their_indentation(program, log) -> 
     assert all(line.startswith("    ") for line in log.splitlines()[1:])
 
 
-def test_a_file_of_another_turn_that_was_touched_is_told(program) -> None:
+def test_a_changed_file_of_another_turn_is_reported(program) -> None:
     program.left("outputs/a.csv", "1")
     path = f"{OLD}/outputs/a.csv"
     program.refused.append(RefusedFile(path=path, code="artifact_not_current_turn", message="never changes"))

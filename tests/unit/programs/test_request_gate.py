@@ -63,19 +63,19 @@ def test_a_hello_says_how_far_the_jail_closed():
     assert made.isolation == Isolation(backend="process", seccomp=True, namespaces=("pid", "net"), uid=1001)
 
 
-def test_a_call_is_passed_on_as_it_came():
+def test_a_call_is_passed_on_unchanged():
     verdict = ask(gate(), tool_id=None, params=[1])
     assert verdict == CallRequest(id=7, tool_id=None, params=[1])
 
 
 @pytest.mark.parametrize("isolation", [None, "x", {"seccomp": "yes"}, {"namespaces": 1}, "absent"])
-def test_a_hello_without_an_isolation_is_none(isolation):
+def test_a_hello_without_an_isolation_is_refused(isolation):
     made = gate(hello=False)
     assert code(ask(made, type="hello", isolation=isolation)) == "bad_params"
     assert made.isolation is None
 
 
-def test_nobody_can_report_a_better_isolation_later():
+def test_a_second_report_of_the_isolation_is_refused():
     made = gate()
     assert code(ask(made, type="hello", isolation={"backend": "other"})) == "already_confined"
     assert made.isolation is not None
@@ -125,13 +125,13 @@ def test_a_request_without_a_number_cannot_be_answered(number):
         b'{"a":"\\ud800"}',
     ],
 )
-def test_what_is_no_object_ends_the_connection(body):
+def test_a_request_that_is_not_an_object_ends_the_connection(body):
     verdict = gate().take(body, 0.0)
     assert (code(verdict), verdict.fatal) == ("bad_frame", True)
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_bring_the_gate_down(body):
+def test_the_gate_survives_any_bytes(body):
     assert isinstance(gate(hello=False).take(body, 0.0), CallRefusal)
 
 
@@ -141,7 +141,7 @@ def test_calls_are_counted_and_then_refused():
     assert code(ask(made)) == "quota_exceeded"
 
 
-def test_a_refused_call_counts_too_but_not_who_may_not_call():
+def test_refused_calls_count_but_unauthorized_ones_do_not():
     made = gate(quota=1)
     assert code(ask(made, token="guess")) == "unauthorized"
     assert code(ask(made, type="eval")) == "unknown_type"

@@ -69,12 +69,12 @@ def test_images_that_the_user_may_see_become_sources_and_no_other_file_does():
     )
 
 
-def test_what_its_tools_brought_keeps_its_numbers_and_what_was_there_is_not_told_again():
+def test_tool_sources_keep_their_numbers_and_known_ones_are_left_out():
     sources = (page(1), page(2, text="more"), page(3))
     assert run_sources(envelope(sources=sources), context({1: page(1), 2: page(2)})) == sources[1:]
 
 
-def test_a_run_that_brought_all_it_may_still_has_its_images():
+def test_a_run_with_all_allowed_sources_still_has_its_images():
     pages = tuple(page(sid) for sid in range(1, BROUGHT_MAX + 1))
     images = (file(f"outputs/{i:02}.png", "image/png") for i in range(IMAGES_MAX + 5))
     rows = run_sources(envelope(*images, sources=pages), context())

@@ -272,7 +272,7 @@ def test_a_generation_that_is_cut_off_leaves_no_lane_open(text: str, at: int, re
 
 @settings(max_examples=budget(25, 3000))
 @given(body=bodies() | TEXT)
-def test_a_body_is_mended_to_what_json_can_carry_or_not_at_all(body: str) -> None:
+def test_a_repaired_body_is_encodable_as_json(body: str) -> None:
     fields = repair_object(body)
     if fields is not None:
         assert repair_object(json.dumps(fields)) == fields
@@ -291,7 +291,7 @@ def test_any_text_is_cited_the_same_however_it_is_cut(form: CitedFormat, text: s
 
 @pytest.mark.parametrize("rules", RULE_SETS)
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
-def test_what_was_found_once_stays_right(path: Path, rules: str) -> None:
+def test_earlier_counterexamples_stay_fixed(path: Path, rules: str) -> None:
     text = path.read_bytes().decode()
     whole = check(text, RULE_SETS[rules])
     for size in SIZES:

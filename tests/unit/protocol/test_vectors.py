@@ -80,7 +80,7 @@ def test_every_vector_is_expected_and_every_number_is_there() -> None:
 
 
 @pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
-def test_a_vector_is_shown_and_judged_as_it_was_meant(path: Path) -> None:
+def test_a_vector_is_shown_and_judged_as_expected(path: Path) -> None:
     played = play([load(path)], CITING)
     expected = dict(EXPECTED[path.stem])
     assert played.verdict.accepted
@@ -102,7 +102,7 @@ def test_a_vector_gives_the_same_at_every_size(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
-def test_what_is_recorded_of_a_vector_is_what_was_shown(path: Path) -> None:
+def test_the_record_of_a_vector_equals_the_shown_text(path: Path) -> None:
     played = play([load(path)])
     answers = [one.final_answer for one in played.verdict.decisions if one.final_answer]
     assert [text for name, text in played.texts.items() if name.startswith("answer.")] == answers
@@ -119,7 +119,7 @@ def test_the_instances_of_the_first_vector_are_complete_before_the_end() -> None
 
 
 @pytest.mark.parametrize("name", ["7_unknown_channel", "7_other_case"])
-def test_an_unknown_channel_and_one_in_another_case_are_heard_live(name: str) -> None:
+def test_an_unknown_channel_and_one_in_another_case_are_streamed(name: str) -> None:
     assert shown_live(name, "answer.0") == "Done."
 
 
@@ -141,7 +141,7 @@ def test_tags_in_strings_and_programs_are_text(name: str, lane: str, text: str) 
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_an_escaped_emoji_is_whole_wherever_it_is_cut(size: int) -> None:
+def test_an_escaped_emoji_stays_whole_at_every_cut(size: int) -> None:
     text = load(VECTORS[0].with_name("7_lone_high_surrogate.txt"))
     shown = play(cut(text, size)).texts["answer.0"]
     assert shown.startswith("Whole 😀, half \ufffd")

@@ -81,13 +81,13 @@ def test_turns_before_the_cut_become_one_memory_that_carries_their_events_and_no
     assert [piece.text for piece in kept[5:]] == [piece.text for piece in pieces_of_log() if piece.turn == 3]
 
 
-def test_what_stays_is_the_same_object() -> None:
+def test_pieces_kept_by_a_compaction_are_the_same_objects() -> None:
     pieces = pieces_of_log()
     kept = compacted(pieces, cut=30, summary="They talked.")
     assert all(one is other for one, other in zip(kept[5:], pieces[-len(kept[5:]) :], strict=True))
 
 
-def test_the_next_memory_takes_the_place_of_the_first_and_of_nothing_that_it_carries() -> None:
+def test_a_second_memory_replaces_the_first_and_keeps_carried_pieces() -> None:
     once = compacted(pieces_of_log(), cut=20, summary="First.")
     twice = compacted(once, cut=30, summary="Second.")
     assert [piece.kind for piece in twice].count("memory") == 1
@@ -99,7 +99,7 @@ def test_the_next_memory_takes_the_place_of_the_first_and_of_nothing_that_it_car
     assert carried[0] is next(piece for piece in once if piece.path == carried[0].path)
 
 
-def test_what_is_carried_is_bounded_in_number_and_in_length() -> None:
+def test_carried_pieces_are_bounded_in_number_and_length() -> None:
     long = [piece("event", n, 1, "x" * 9_000 + "\n") for n in range(1, 90)]
     kept = compacted([*long, *pieces_of_log()[-6:]], cut=30, summary="s")
     carried = [piece for piece in kept if piece.turn == 0 and piece.kind == "event"]
@@ -149,7 +149,7 @@ some_pieces = st.lists(
 
 
 @given(some_pieces, st.integers(0, 60_000))
-def test_what_stays_fits_the_room_it_is_given(pieces: list[Piece], room: int) -> None:
+def test_kept_pieces_fit_into_their_room(pieces: list[Piece], room: int) -> None:
     pieces = [replace(piece, path=f"ar:{index}") for index, piece in enumerate(pieces)]
     kept = fit_room(pieces, room, STANDARD)
     loose = [piece for piece in kept if piece.kind != "header"]
@@ -174,7 +174,7 @@ def test_the_newest_of_each_kind_are_carried() -> None:
     assert [found.n for found in newest_of_each(pieces, 2)] == [3, 4, 3, 4]
 
 
-def test_how_compaction_stands_follows_its_entries() -> None:
+def test_the_compaction_state_follows_its_entries() -> None:
     state = Compactions().ended(entry(cut=30, summary="s")).ended(entry(split=33, checkpoint="c"))
     assert state.memory is not None
     assert state.checkpoint is not None
@@ -187,7 +187,7 @@ def test_how_compaction_stands_follows_its_entries() -> None:
     ] == [*(False, True, False)]
 
 
-def test_the_plans_of_turns_that_go_are_told_and_cut_to_what_they_may_have() -> None:
+def test_plans_of_compacted_turns_are_listed_and_cut_to_their_limit() -> None:
     plans = [
         Plan(
             plan_id=f"plan:turn_1:{n}",

@@ -40,7 +40,7 @@ def talk() -> LogBuilder:
 
 @patient
 @given(logs(forgetting=True))
-def test_documents_are_json_whatever_happened(builder: LogBuilder):
+def test_exported_documents_of_any_conversation_are_json(builder: LogBuilder):
     timeline = builder.timeline()
     documents = list(export_conversation(timeline, ttl_s=300))
     assert [one.kind for one in documents] == [TIMELINE_KIND, SOURCES, *[TURN_LOG] * len(timeline.turns)]
@@ -51,7 +51,7 @@ def test_documents_are_json_whatever_happened(builder: LogBuilder):
 
 @patient
 @given(logs(forgetting=True))
-def test_the_turns_of_a_conversation_hold_all_its_blocks_and_the_timeline_those_behind_its_summary(
+def test_exported_turns_hold_all_blocks_and_the_timeline_those_after_its_summary(
     builder: LogBuilder,
 ):
     timeline = builder.timeline()
@@ -67,7 +67,7 @@ def test_the_turns_of_a_conversation_hold_all_its_blocks_and_the_timeline_those_
     assert bool(summaries) == any(block.type == "conv.range.summary" for block in exported)
 
 
-def test_the_timelines_document_says_where_the_conversation_stands():
+def test_the_timeline_document_has_the_state_of_the_conversation():
     builder = talk()
     document = export_timeline(builder.timeline(), ttl_s=300)
     payload, batches = document.payload, builder.batches
@@ -117,7 +117,7 @@ def test_the_timelines_document_says_where_the_conversation_stands():
     }
 
 
-def test_what_a_summary_stands_for_is_left_out():
+def test_summarized_turns_are_left_out_of_the_timeline_document():
     builder = talk()
     builder.compact(cut=6, summary="They found a page.")
     payload = export_timeline(builder.timeline(), ttl_s=300).payload
@@ -128,7 +128,7 @@ def test_what_a_summary_stands_for_is_left_out():
     assert payload["turn_ids"] == ["turn_0001", "turn_0006"]
 
 
-def test_a_turns_log_says_what_it_used():
+def test_a_turn_log_lists_its_sources_and_sizes():
     builder = talk()
     said = Feedback(turn="turn_0001", at=builder.at, reaction="ok")
     builder.put(builder.state, said)
@@ -144,7 +144,7 @@ def test_a_turns_log_says_what_it_used():
     assert export_turn(builder.timeline(), "turn_0006").payload["end_ts"] == ""
 
 
-def test_a_turns_log_tells_of_the_batches_that_its_blocks_come_from():
+def test_a_turn_log_has_the_batches_of_its_blocks():
     builder = talk()
     payload = export_turn(builder.timeline(), "turn_0001").payload
     rows = payload["batches"]
@@ -157,7 +157,7 @@ def test_a_turns_log_tells_of_the_batches_that_its_blocks_come_from():
     assert rows[3]["entries"][0]["citations"] == (1,)
 
 
-def test_an_event_that_no_turn_tells_of_is_told_with_the_conversation():
+def test_an_event_outside_of_every_turn_is_exported_with_the_conversation():
     builder = talk()
     builder.answer("done")
     builder.close()
@@ -169,7 +169,7 @@ def test_an_event_that_no_turn_tells_of_is_told_with_the_conversation():
     assert payload["last_sequence"] == len(builder.batches)
 
 
-def test_the_pool_is_a_document_of_its_own():
+def test_the_sources_pool_is_a_separate_document():
     document = export_sources(talk().timeline())
     assert document.payload == {"sources_pool": [msgspec.structs.asdict(PAGE)]}
     (row,) = msgspec.json.decode(document.text)["sources"]
@@ -201,12 +201,12 @@ def test_a_turn_uses_the_sources_that_its_files_cite_too():
     assert export_turn(builder.timeline(), builder.turn).payload["sources_used"] == [1, 7]
 
 
-def test_a_turn_that_is_not_there_has_no_log():
+def test_a_missing_turn_has_no_log():
     with pytest.raises(NotFoundError) as caught:
         export_turn(talk().timeline(), "turn_0009")
     assert caught.value.reason == "turn_not_found"
 
 
-def test_nothing_said_is_an_empty_document():
+def test_an_empty_conversation_is_an_empty_document():
     payload = export_timeline(LogBuilder().timeline(), ttl_s=300).payload
     assert (payload["blocks"], payload["last_rendered_event_cursor"]) == ([], None)

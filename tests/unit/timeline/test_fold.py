@@ -72,7 +72,7 @@ def test_facts_of_a_turn():
     assert (ended.history[0].opened, ended.history[0].closed, ended.history[0].outcome) == (1, 5, "completed")
 
 
-def test_events_are_known_until_a_turn_takes_them_or_a_record_drops_them():
+def test_events_are_pending_until_a_turn_or_a_record_consumes_them():
     log = LogBuilder()
     log.message("steer nothing", event="steer")
     assert log.timeline().events_since(0) == ()

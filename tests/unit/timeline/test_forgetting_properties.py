@@ -78,7 +78,7 @@ def test_pruning_twice_is_pruning_once(log: LogBuilder, keep: int, intact: int, 
 
 @patient
 @given(logs(forgetting=True))
-def test_what_was_visible_once_is_read_at_its_path_whatever_became_of_it(log: LogBuilder):
+def test_a_path_that_was_visible_once_stays_readable(log: LogBuilder):
     seen: dict[str, str] = {}
     gone: set[str] = set()
     timeline = Timeline.empty(LANE)
@@ -117,7 +117,7 @@ def test_a_process_that_has_to_read_the_log_again_reads_the_same(log: LogBuilder
 
 @patient
 @given(logs(forgetting=True))
-def test_what_counts_as_visible_is_visible_as_it_is_now(log: LogBuilder):
+def test_a_visible_path_shows_its_current_content(log: LogBuilder):
     timeline = log.timeline()
     for piece in timeline.pieces:
         quoted = piece.path and piece.kind in QUOTED and not UNQUOTED.search(piece.path)
@@ -155,7 +155,7 @@ def result_path(log: LogBuilder, batch: int) -> str:
     return f"tc:{log.turn}.{entry.call_id}.result"
 
 
-def test_what_stands_before_the_pre_tail_is_not_hidden():
+def test_a_block_before_the_pre_tail_cannot_be_hidden():
     log = rounds(*[300] * 6)
     timeline = log.timeline()
     oldest, newest = result_path(log, 3), result_path(log, 13)
@@ -166,7 +166,7 @@ def test_what_stands_before_the_pre_tail_is_not_hidden():
     assert call(timeline, "react.hide", path=newest, replacement="seen").status == "ok"
 
 
-def test_what_has_more_than_the_editable_tail_behind_it_is_not_hidden():
+def test_a_block_before_the_editable_tail_cannot_be_hidden():
     limit_bytes = int(RULES.editable_tail_tokens * 3.2)
     log = rounds(300, 300, limit_bytes)
     output = call(log.timeline(), "react.hide", path=result_path(log, 5), replacement="seen")
@@ -174,7 +174,7 @@ def test_what_has_more_than_the_editable_tail_behind_it_is_not_hidden():
     assert json.loads(output.blocks[-1].text)["status"] == "too_old"
 
 
-def test_while_there_is_no_pre_tail_everything_near_the_end_is_hidden():
+def test_any_block_near_the_end_can_be_hidden_without_a_pre_tail():
     log = rounds(300)
     timeline = log.timeline()
     assert pre_tail(timeline.pieces, RULES) == 0
@@ -189,7 +189,7 @@ def test_while_there_is_no_pre_tail_everything_near_the_end_is_hidden():
     assert after.visible(path) is None
 
 
-def test_a_hiding_that_is_refused_never_ends_the_turn():
+def test_a_refused_hide_never_ends_the_turn():
     conversation = Conversation(
         called("react.hide", {"replacement": "x"}),
         called("react.hide", {"path": "fi:nonsense", "replacement": "x"}),

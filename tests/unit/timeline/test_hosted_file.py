@@ -56,7 +56,7 @@ def test_a_file_that_was_written_twice_is_one_file_of_two_versions():
 
 
 @pytest.mark.parametrize("visibility", ["internal", ""])
-def test_a_file_that_is_not_external_is_not_there(visibility: str):
+def test_a_file_that_is_not_external_is_not_found(visibility: str):
     log = begun()
     left(log, stored(log, "a.md", visibility=visibility))
     assert files(log) == []
@@ -81,7 +81,7 @@ def test_a_file_that_a_program_deleted_is_not_listed_and_is_found_by_its_path():
     assert find(log, "fi:turn_0001.outputs/a.md").filename == "a.md"
 
 
-def test_what_a_user_attached_is_the_users():
+def test_an_attached_file_belongs_to_the_user():
     log = LogBuilder()
     log.message(attachments=(SENT,))
     log.message(attachments=(SENT,))
@@ -106,7 +106,7 @@ def test_what_a_user_attached_is_the_users():
         "out",
     ],
 )
-def test_an_object_that_is_no_file_of_this_project_is_not_there(key: str):
+def test_an_object_of_another_project_is_not_found(key: str):
     log = begun()
     left(log, stored(log, "a.md", key=key))
     assert files(log) == []

@@ -66,7 +66,7 @@ def test_a_row_is_named_by_its_path_and_part_and_bounded(log: LogBuilder):
 
 @patient
 @given(logs(forgetting=True))
-def test_what_comes_later_changes_no_row_of_a_turn_that_is_over(log: LogBuilder):
+def test_later_batches_change_no_row_of_a_closed_turn(log: LogBuilder):
     half = log.timeline(len(log.batches) // 2)
     later = log.timeline()
     for turn in [one.id for one in half.history if one.closed]:
@@ -133,7 +133,7 @@ def test_a_turn_without_a_summary_of_the_model_has_no_row_that_repeats_the_other
     assert [row.kind for row in rows_of(a_turn().timeline())] == ["prompt", "answer"]
 
 
-def test_of_several_summaries_of_a_turn_the_newest_counts():
+def test_the_newest_of_several_summaries_of_a_turn_counts():
     log = LogBuilder()
     log.message("a")
     log.answer("one", rendered=1, summary="summary one")
@@ -153,7 +153,7 @@ def test_a_turn_that_is_not_over_has_no_rows_yet():
     assert range_rows(log.timeline(), "turn_unknown") == ()
 
 
-def test_every_answer_of_a_turn_has_rows_and_none_has_them_twice():
+def test_every_answer_of_a_turn_has_rows_exactly_once():
     log = LogBuilder()
     log.message("a")
     log.answer("one", rendered=1)
@@ -169,7 +169,7 @@ def test_every_answer_of_a_turn_has_rows_and_none_has_them_twice():
     ]
 
 
-def test_events_are_rows_of_the_turn_that_told_them():
+def test_events_are_rows_of_the_turn_that_showed_them():
     log = LogBuilder()
     log.message("begin")
     log.message("also look at herons", event="followup")
@@ -212,7 +212,7 @@ def test_each_tagged_line_of_a_note_is_a_row_with_its_tag():
     assert {row.path for row in rows} == {f"fi:{log.closed_turns()[0]}.outputs/n.md"}
 
 
-def test_of_a_note_that_is_written_again_the_newest_counts():
+def test_the_newest_text_of_a_rewritten_note_counts():
     log = LogBuilder()
     log.message()
     note(log, "[D] we use UTC\n[D] and SI units")
@@ -222,7 +222,7 @@ def test_of_a_note_that_is_written_again_the_newest_counts():
     assert texts_of(rows_of(log.timeline()), "note") == ["we use local time"]
 
 
-def test_a_plan_is_told_by_its_newest_steps_in_the_turn():
+def test_a_plan_row_has_the_newest_steps_of_its_turn():
     log = LogBuilder()
     log.message()
     log.act(("react.plan", {}))

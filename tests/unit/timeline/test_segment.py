@@ -52,7 +52,7 @@ def same(one: Timeline, other: Timeline) -> bool:
 
 @patient
 @given(logs(forgetting=True), st.data())
-def test_what_follows_a_segment_follows_as_from_the_log(log: LogBuilder, data: st.DataObject):
+def test_batches_after_a_segment_give_the_same_timeline_as_the_log(log: LogBuilder, data: st.DataObject):
     cut = data.draw(st.integers(0, len(log.batches)))
     sealed = opened(log.timeline(cut))
     assert same(sealed.extended(log.batches), log.timeline())
@@ -70,7 +70,7 @@ def test_a_log_may_be_sealed_after_every_batch(log: LogBuilder):
 
 @patient
 @given(logs(forgetting=True), st.data())
-def test_every_path_leads_to_its_blocks_behind_a_segment_too(log: LogBuilder, data: st.DataObject):
+def test_every_path_resolves_to_its_blocks_after_a_segment(log: LogBuilder, data: st.DataObject):
     cut = data.draw(st.integers(0, len(log.batches)))
     whole = log.timeline()
     reader = replace(opened(log.timeline(cut)), load=lambda after, upto: log.batches[after:upto])
@@ -84,7 +84,7 @@ def test_every_path_leads_to_its_blocks_behind_a_segment_too(log: LogBuilder, da
         assert sealed.visible(block.path) == whole.visible(block.path)
 
 
-def test_older_pieces_are_made_when_somebody_wants_them_and_once():
+def test_older_pieces_are_made_once_on_first_use():
     made = []
     pieces = list(short_timeline().pieces)
 

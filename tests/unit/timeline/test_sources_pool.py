@@ -54,7 +54,7 @@ def test_new_sources_are_numbered_from_one():
     assert [row.sid for row in found.rows] == [1, 2]
 
 
-def test_a_known_source_keeps_its_number_whatever_it_proposes():
+def test_a_known_source_keeps_its_number_over_a_proposed_one():
     pool = merged({}, page("a"))
     found = merge_sources(pool, [page("a", sid=9, url="HTTPS://E.example:443/a#top")])
     assert (found.sids, found.rows, found.renamed) == ((1,), (), {9: 1})
@@ -67,13 +67,13 @@ def test_a_new_source_keeps_the_number_it_proposes_if_that_is_free():
     assert found.renamed == {7: 7, 1: 8, 10**12: 10}
 
 
-def test_no_number_lies_beyond_what_a_path_can_name():
+def test_no_source_number_exceeds_the_largest_in_a_path():
     pool = merged({}, page("a", sid=SID_MAX), page("b", sid=2))
     found = merge_sources(pool, [page("c"), page("d"), page("e", sid=-1)])
     assert found.sids == (1, 3, 4)
 
 
-def test_one_row_of_two_has_the_longer_texts_the_better_scores_and_what_was_missing():
+def test_a_merged_row_has_the_longer_texts_better_scores_and_missing_fields():
     pool = merged({}, page("a", text="long text", query_relevance=0.9, author="ada"))
     new = page(
         "a", title="A title", text="short", content="all", author="bob", mime="text/html", query_relevance=0.1
@@ -91,7 +91,7 @@ def test_one_row_of_two_has_the_longer_texts_the_better_scores_and_what_was_miss
     )
 
 
-def test_the_pool_takes_pages_what_a_person_entered_and_images():
+def test_the_pool_accepts_pages_manual_entries_and_images():
     assert is_eligible(page("a"))
     assert not is_eligible(page("a", url="javascript:alert(1)"))
     assert not is_eligible(page("a", url=""))
@@ -103,20 +103,20 @@ def test_the_pool_takes_pages_what_a_person_entered_and_images():
     assert merge_sources({}, [page("a", url="ftp://e.example"), page("b")]).sids == (0, 1)
 
 
-def test_files_and_pages_are_told_apart_by_their_places():
+def test_files_and_pages_are_identified_by_their_location():
     assert source_key(image()) == "local:fi:turn_1.outputs/chart.png"
     assert source_key(page("a", url="https://E.example/a/")) == "https://e.example/a"
     one, two = (Source(source_type="manual", title="A book", text=text) for text in ("p. 1", "p. 2"))
     assert source_key(one) != source_key(two)
 
 
-def test_a_row_is_cut_to_what_one_row_may_take():
+def test_a_source_row_is_cut_to_its_limits():
     (row,) = merge_sources({}, [page("a", content="x" * (CONTENT_CHARS + 1), title="t" * 1_000)]).rows
     assert (len(row.content), len(row.title)) == (CONTENT_CHARS, 300)
 
 
 @given(batches)
-def test_merging_what_the_pool_has_changes_nothing(given):
+def test_merging_known_sources_changes_nothing(given):
     pool: Pool = {}
     for batch in given:
         pool = merged(pool, *batch)
@@ -139,7 +139,7 @@ def test_a_number_is_given_once_and_stays(given, random):
 
 
 @given(batches)
-def test_every_row_that_is_taken_has_a_number_that_leads_to_it(given):
+def test_every_accepted_row_has_a_number_that_resolves_to_it(given):
     pool: Pool = {}
     for batch in given:
         found = merge_sources(pool, batch)
@@ -156,7 +156,7 @@ def test_rows_are_selected_in_the_order_of_the_pool():
     assert select_sources(pool, ((3, 4),)) == ()
 
 
-def test_the_pool_is_the_fold_of_what_results_brought():
+def test_the_pool_is_the_fold_of_the_sources_of_results():
     log = LogBuilder()
     log.message()
     log.act(("web_tools.web_search", {"queries": "a"}))

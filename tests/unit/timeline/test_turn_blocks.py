@@ -42,7 +42,7 @@ def started() -> LogBuilder:
     return log
 
 
-def test_a_turn_says_what_it_came_to_and_what_it_leaves_open():
+def test_the_end_of_a_turn_shows_its_totals_and_open_plan_steps():
     log = started()
     plan = log.plan("look", "write", status={"1": "done", "2": "pending"})
     assert render_turn_totals(ended(log), [plan]) == (
@@ -138,7 +138,7 @@ def test_a_summary_names_every_turn_that_it_covers():
 
 
 # It was there only after the model had answered, after the events that arrived during the call.
-def test_a_rounds_start_stands_on_the_timeline_while_it_is_open():
+def test_the_start_of_an_open_round_is_on_the_timeline():
     log = started()
     turn, first = log.turn, log.call()
     (begun,) = log.timeline().resolve(f"ar:{turn}.react.round.start.{first}")
@@ -177,7 +177,7 @@ def test_every_round_starts_once(log: LogBuilder):
         assert [block.iteration for block in starts] == list(range(len(starts)))
 
 
-def test_a_turn_that_failed_says_by_what():
+def test_a_failed_turn_shows_its_reason_and_code():
     log = started()
     failed = ended(log, outcome="error", reason="error", code="step_failed", answer="", usage=None)
     finalize, _, leaving = ending_blocks(failed, [])
@@ -185,7 +185,7 @@ def test_a_turn_that_failed_says_by_what():
     assert msgspec.json.decode(leaving.text)["code"] == "step_failed"
 
 
-def test_only_plans_of_this_turn_are_told():
+def test_only_plans_of_this_turn_are_shown():
     log = started()
     log.act(("react.plan", {}))
     log.result("made", tool="react.plan", plans=(log.plan("look"),))
@@ -213,7 +213,7 @@ def test_every_turn_that_ended_has_its_end_at_paths_that_can_be_read(log: LogBui
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-def test_what_stands_behind_an_answer_is_not_shown_to_the_model(kind):
+def test_blocks_after_an_answer_are_not_shown_to_the_model(kind):
     log = started()
     log.answer("done")
     log.close()

@@ -32,7 +32,7 @@ def test_the_index_names_every_path_of_a_turn_and_each_leads_somewhere(log: LogB
 
 @patient
 @given(logs())
-def test_nothing_that_was_said_can_forge_a_row(log: LogBuilder):
+def test_no_text_of_a_conversation_can_forge_an_index_row(log: LogBuilder):
     timeline = log.timeline()
     for turn in timeline.turns:
         text = index_of(log, turn)
@@ -44,7 +44,7 @@ def test_nothing_that_was_said_can_forge_a_row(log: LogBuilder):
         assert text.count("[TURN INDEX]\n") == 1
 
 
-def test_an_index_has_a_section_for_everything_there_is():
+def test_an_index_has_a_section_for_every_kind_of_block():
     log = LogBuilder()
     log.message("write a report")
     log.act(("react.write", {"path": "a.md"}), notes="✓ [1] begun", thinking=("hm",), plan=log.plan("write"))
@@ -91,7 +91,7 @@ def test_the_index_of_an_open_turn_grows_with_it():
     assert "status: ok" in index_of(log, log.turn)
 
 
-def test_a_turn_that_is_not_there_has_no_index():
+def test_a_missing_turn_has_no_index():
     assert LogBuilder().timeline().resolve(index_path("turn_0009")) == ()
 
 
@@ -105,7 +105,7 @@ def test_every_turn_that_has_ended_has_a_summary(log: LogBuilder):
         assert not found or found[0].text
 
 
-def test_a_summary_that_nobody_wrote_says_what_was_wanted_done_and_left():
+def test_a_generated_summary_lists_the_request_the_work_and_the_files():
     log = LogBuilder()
     log.message("write\na report")
     log.act(("react.write", {"path": "a.md"}))
@@ -128,7 +128,7 @@ def test_a_turn_that_failed_says_so_in_its_summary():
     assert "Outcome: the turn ended without an answer" in block.text
 
 
-def test_what_the_model_wrote_is_the_summary():
+def test_a_summary_written_by_the_model_is_the_summary_of_the_turn():
     log = LogBuilder()
     log.message("go")
     log.answer("done", summary="Goal: go")
@@ -153,7 +153,7 @@ def test_a_note_is_listed_with_the_kinds_of_its_lines():
     )
 
 
-def test_a_turns_artifacts_are_listed_at_a_path_of_their_own():
+def test_the_artifacts_of_a_turn_are_listed_at_a_separate_path():
     log = LogBuilder()
     log.message()
     log.act(("react.write", {"path": "a.md", "content": "x"}))
@@ -169,7 +169,7 @@ def test_a_turns_artifacts_are_listed_at_a_path_of_their_own():
     )
 
 
-def test_a_turn_without_artifacts_says_so():
+def test_a_turn_without_artifacts_lists_none():
     log = LogBuilder()
     log.message()
     (block,) = log.timeline().resolve(f"ar:{log.turn}.artifacts.summary")

@@ -33,12 +33,12 @@ def test_every_block_has_a_path_of_the_grammar_and_is_found_at_it(log: LogBuilde
 
 @patient
 @given(logs())
-def test_no_two_notices_stand_at_one_path(log: LogBuilder):
+def test_no_two_notices_have_the_same_path(log: LogBuilder):
     notices = [block.path for block in log.timeline().blocks() if block.type == "react.notice"]
     assert len(set(notices)) == len(notices)
 
 
-def test_the_notices_of_a_round_stand_under_the_calls_they_are_about():
+def test_notices_of_a_round_are_stored_under_their_calls():
     log = LogBuilder()
     log.message()
     notices = [Notice(code="unknown_channel", message="a"), Notice(code="channel_not_closed", message="b")]
@@ -114,7 +114,7 @@ def test_a_plan_is_found_by_its_newest_snapshot():
     assert log.timeline().resolve("ar:plan.latest:plan:none") == ()
 
 
-def test_a_view_never_stands_for_its_source():
+def test_a_view_is_never_a_substitute_for_its_source():
     log = LogBuilder()
     log.message()
     log.act(("react.write", {}))
@@ -135,7 +135,7 @@ def test_a_view_never_stands_for_its_source():
     assert (shown.path, shown.call_id, shown.digest) == (source, call, "ab" * 8)
 
 
-def test_what_was_written_last_is_what_a_path_means():
+def test_a_path_resolves_to_its_last_write():
     log = LogBuilder()
     log.message()
     for key in ("out/first", "out/second"):
@@ -219,7 +219,7 @@ def test_the_blocks_of_an_open_turn_are_its_history_its_beginning_and_its_events
     assert parts == timeline.blocks()
 
 
-def test_what_a_decision_says_stands_before_its_call():
+def test_the_notes_of_a_decision_precede_its_call():
     log = LogBuilder()
     log.message()
     log.act(("react.read", {"paths": []}), notes="I look it up.")
@@ -228,7 +228,7 @@ def test_what_a_decision_says_stands_before_its_call():
 
 @patient
 @given(logs())
-def test_between_turns_all_blocks_are_history(log: LogBuilder):
+def test_all_blocks_are_history_between_turns(log: LogBuilder):
     timeline = log.timeline()
     parts = (*timeline.history_blocks, *timeline.current_turn_blocks, *timeline.event_blocks)
     assert parts == timeline.blocks()

@@ -34,5 +34,5 @@ def test_a_title_of_few_words_has_an_end_too():
     assert len(fit_title("x" * 500)) == TITLE_CHARS
 
 
-def test_a_title_is_one_line_without_what_nobody_sees():
+def test_a_title_is_one_line_without_invisible_characters():
     assert fit_title("a\u2028b\0c\r\nd") == "a bc d"

@@ -60,11 +60,11 @@ def test_a_turn_that_wrote_nothing_has_an_empty_workspace():
     assert workspace(a_log()) == ()
 
 
-def test_a_turn_that_is_not_there_has_an_empty_workspace():
+def test_a_missing_turn_has_an_empty_workspace():
     assert fold_workspace(a_log().timeline(), "turn_9999") == ()
 
 
-def test_a_written_file_lies_at_its_physical_path_with_the_bytes_it_names():
+def test_a_written_file_has_its_physical_path_and_stored_bytes():
     log = a_log()
     write(log, stored(f"fi:{log.turn}.outputs/a.csv", "one"))
     assert workspace(log) == (
@@ -78,7 +78,7 @@ def test_a_written_file_lies_at_its_physical_path_with_the_bytes_it_names():
     )
 
 
-def test_an_attachment_lies_in_its_folder():
+def test_an_attachment_is_in_its_folder():
     log = a_log()
     write(log, stored(f"fi:{log.turn}.user.attachments/in.pdf"))
     write(log, stored(f"fi:{log.turn}.external.mail.attachments/m1/in.pdf"))
@@ -88,7 +88,7 @@ def test_an_attachment_lies_in_its_folder():
     ]
 
 
-def test_a_failed_program_leaves_what_it_wrote():
+def test_files_written_by_a_failed_program_are_kept():
     log = a_log()
     write(log, stored(f"fi:{log.turn}.outputs/half.csv"), tool=EXEC, status="error")
     assert paths(workspace(log)) == [f"{log.turn}/outputs/half.csv"]
@@ -107,7 +107,7 @@ def test_texts_and_views_and_code_are_no_files():
     assert workspace(log) == ()
 
 
-def test_a_preview_behind_the_bytes_does_not_replace_them():
+def test_a_preview_after_the_bytes_does_not_replace_them():
     log = a_log()
     path = f"fi:{log.turn}.outputs/a.csv"
     write(log, stored(path, "bytes"), Produced(path=path, text="preview"), tool=EXEC)
@@ -145,7 +145,7 @@ def test_a_path_is_a_file_or_a_folder_and_the_later_write_wins():
     assert paths(workspace(log)) == [f"{turn}/files/a-b"]
 
 
-def test_files_of_an_earlier_turn_are_there_only_if_they_were_pulled():
+def test_files_of_an_earlier_turn_exist_only_if_pulled():
     log = a_log()
     first = log.turn
     for name in ("outputs/a.csv", "files/src/x.py", "files/src/deep/y.py", "files/srcs.py"):
@@ -201,7 +201,7 @@ moves = st.lists(
 
 @patient
 @given(moves)
-def test_the_workspace_is_what_a_disk_would_hold(done):
+def test_the_workspace_equals_a_simulated_disk(done):
     log = a_log()
     disk: dict[str, str] = {}
     for step, (move, touched) in enumerate(done):
@@ -218,7 +218,7 @@ def test_the_workspace_is_what_a_disk_would_hold(done):
 
 @patient
 @given(moves)
-def test_pulling_everything_gives_what_the_turn_itself_had(done):
+def test_pulling_all_files_gives_the_workspace_of_that_turn(done):
     log = a_log()
     first = log.turn
     for step, (move, touched) in enumerate(done):

@@ -10,7 +10,7 @@ from tests.unit.tools.conftest import ToolConversation
 FILE = {"filename": "outputs/a.csv", "description": "the table"}
 
 
-def test_a_program_runs_once_and_only_when_the_model_asks_itself() -> None:
+def test_only_the_model_itself_may_run_a_program_and_only_once() -> None:
     assert (EXECUTE.effect, EXECUTE.runs_code, EXECUTE.in_react, EXECUTE.in_exec) == (
         "once",
         True,
@@ -55,7 +55,7 @@ def test_the_catalogue_shows_what_a_file_of_the_contract_is() -> None:
     assert all(EXECUTE.validate(example) == [] for example in EXECUTE.examples)
 
 
-def test_where_no_program_can_run_the_call_says_so() -> None:
+def test_a_call_is_refused_if_no_program_can_run() -> None:
     conversation = ToolConversation(registry=Registry((exec_tool(),)))
     output = conversation.call(EXECUTE.tool_id, {"contract": [FILE]})
     assert (output.status, output.error["code"]) == ("error", "execution_unavailable")

@@ -33,7 +33,7 @@ def code(conversation: ToolConversation, path: str) -> str:
     return row["err"]["code"]
 
 
-def test_a_text_comes_whole_however_little_may_be_read(conversation):
+def test_a_text_is_fetched_whole_regardless_of_the_read_caps(conversation):
     conversation.caps = ReadCaps(max_chars=10, max_tokens=1, max_bytes=10)
     text = "Grüße\n" * 10_000
     assert estimate_tokens(text) > conversation.caps.max_tokens
@@ -41,17 +41,17 @@ def test_a_text_comes_whole_however_little_may_be_read(conversation):
     assert fetch(conversation, PROMPT) == {"path": PROMPT, "ret": {"text": text}}
 
 
-def test_json_comes_parsed(conversation):
+def test_json_is_fetched_parsed(conversation):
     conversation.say(RESULT, json.dumps({"rows": [1, 2]}), mime="application/json")
     assert fetch(conversation, RESULT)["ret"] == {"payload": {"rows": [1, 2]}}
 
 
-def test_a_long_result_that_lies_in_the_store_comes_whole_too(conversation):
+def test_a_long_result_in_the_store_is_fetched_whole(conversation):
     conversation.keep(RESULT, json.dumps(list(range(50_000))).encode(), "application/json; charset=utf-8")
     assert fetch(conversation, RESULT)["ret"]["payload"][-1] == 49_999
 
 
-def test_what_says_it_is_json_and_is_not_comes_as_the_text_it_is(conversation):
+def test_invalid_json_is_fetched_as_text(conversation):
     conversation.say(RESULT, "{cut", mime="application/json")
     assert fetch(conversation, RESULT)["ret"] == {"text": "{cut"}
 
@@ -72,12 +72,12 @@ def test_a_list_is_answered_path_by_path_in_its_order(conversation):
         ("sources_pool[5,1]", [1, 5]),
     ],
 )
-def test_rows_of_the_source_pool_come_as_rows(conversation, path, sids):
+def test_rows_of_the_source_pool_are_fetched_as_rows(conversation, path, sids):
     rows = fetch(conversation, path, sources=SourcePool(POOL))["ret"]["payload"]
     assert rows == [{"sid": sid, "title": f"page {sid}"} for sid in sids]
 
 
-def test_an_empty_pool_has_no_rows_and_a_row_that_is_not_there_is_missed(conversation):
+def test_an_empty_pool_has_no_rows_and_a_missing_row_is_reported(conversation):
     assert fetch(conversation, "so:sources_pool")["ret"] == {"payload": []}
     assert code(conversation, "so:sources_pool[3]") == "not_found"
 
@@ -107,13 +107,13 @@ def test_a_path_that_cannot_be_fetched_says_why(conversation, path, expected):
     assert code(conversation, path) == expected
 
 
-def test_what_is_no_text_is_not_fetched(conversation):
+def test_bytes_that_are_not_text_are_not_fetched(conversation):
     conversation.keep(RESULT, b"\x89PNG", "image/png")
     assert code(conversation, RESULT) == "content_not_text"
 
 
 @given(st.text(max_size=60))
-def test_no_text_brings_the_tool_down(path):
+def test_no_path_crashes_the_fetch(path):
     assert set(fetch(ToolConversation(), path)) & {"ret", "err"}
 
 

@@ -41,7 +41,7 @@ def codes(output: ToolOutput) -> list[str]:
     return [json.loads(block.text)["code"] for block in output.blocks if block.type == "react.notice"]
 
 
-def test_what_was_shown_last_is_hidden_by_an_overlay(conversation):
+def test_the_newest_content_is_hidden_by_an_overlay(conversation):
     conversation.pieces = settled("x" * 400, "y" * 400)
     output = hide(conversation, path=path_of(2))
     assert output.hides == (Hide(path=path_of(2), n=5, replacement="seen"),)
@@ -56,7 +56,7 @@ def test_what_was_shown_last_is_hidden_by_an_overlay(conversation):
     assert codes(output) == []
 
 
-def test_several_paths_are_judged_each_by_itself(conversation):
+def test_several_paths_are_judged_separately(conversation):
     conversation.pieces = settled("x" * 400, "y" * 400, "z" * 400)
     output = hide(conversation, paths=[path_of(3), path_of(1), path_of(3), path_of(9)])
     assert [overlay.path for overlay in output.hides] == [path_of(3)]
@@ -67,7 +67,7 @@ def test_several_paths_are_judged_each_by_itself(conversation):
     assert len(set(notices)) == len(notices)
 
 
-def test_of_what_was_shown_twice_the_newest_showing_is_hidden(conversation):
+def test_the_newest_of_two_views_is_hidden(conversation):
     first, *rest = settled("x" * 400, "y" * 400)
     again = [replace(piece, path=path_of(1)) if piece.kind == "result" else piece for piece in rest]
     conversation.pieces = (first, *again)
@@ -87,7 +87,7 @@ def test_one_range_of_several_is_hidden_by_the_path_of_its_view(conversation):
     assert read_status(both)["blocks_hidden"] == 2
 
 
-def test_an_alias_hides_what_it_stands_for(conversation):
+def test_an_alias_hides_its_target(conversation):
     path = f"ws:{TURN}.conv.working.summary.attempt.1"
     conversation.say(path, "text")
     conversation.pieces = tuple(
@@ -97,7 +97,7 @@ def test_an_alias_hides_what_it_stands_for(conversation):
 
 
 @pytest.mark.parametrize("path", ["fi:nonsense", "report.md", f"ar:{TURN}.user.prompt"])
-def test_a_path_at_which_nothing_is_seen_is_refused_and_the_turn_goes_on(conversation, path):
+def test_a_path_without_visible_content_is_refused_and_the_turn_continues(conversation, path):
     conversation.pieces = settled("x" * 400)
     output = hide(conversation, path=path)
     assert (output.status, output.hides, codes(output)) == ("error", (), ["not_found"])
@@ -113,14 +113,14 @@ def test_a_call_that_names_nothing_is_refused(conversation):
     assert hide(conversation).error["code"] == "hide_nothing_named"
 
 
-def test_what_a_program_asks_for_is_not_hidden(conversation):
+def test_a_program_cannot_hide_content(conversation):
     assert not conversation.registry.find("react.hide").spec.in_exec
 
 
 # pre-tail
 
 
-def test_an_open_round_is_none():
+def test_an_open_round_does_not_count():
     rules = ContextRules(offset_rounds=1)
     pieces = settled("a", "b", "c")
     open_round = Piece(kind="round", n=8, turn=1, round=4, text="round 4\n")
@@ -129,7 +129,7 @@ def test_an_open_round_is_none():
     assert pre_tail((*pieces, open_round), rules) == end_of_second
 
 
-def test_few_rounds_leave_everything_behind_the_first_one_editable():
+def test_the_whole_tail_is_editable_after_few_rounds():
     pieces = settled("a", "b")
     assert pre_tail(pieces[:-3], ContextRules()) == 0
     assert pre_tail(pieces, ContextRules()) == 4

@@ -34,20 +34,20 @@ def test_a_new_plan_is_current_and_named_after_its_call(conversation):
     assert "□ [1] measure\n□ [2] compare\n" in result.text
 
 
-def test_a_second_plan_takes_over_and_the_first_stays_open(conversation):
+def test_a_second_plan_becomes_current_and_the_first_stays_open(conversation):
     first, second = make(conversation), make(conversation)
     assert current(conversation) == [second]
     assert conversation.plans[first].is_open()
 
 
-def test_an_older_plan_can_be_taken_up_again(conversation):
+def test_an_older_plan_can_be_activated_again(conversation):
     first, second = make(conversation), make(conversation)
     output = conversation.call("react.plan", {"mode": "activate", "plan_id": first})
     assert [plan.plan_id for plan in output.plans] == [second, first]
     assert current(conversation) == [first]
 
 
-def test_a_replaced_plan_is_over_and_says_by_what(conversation):
+def test_a_replaced_plan_is_closed_and_names_its_successor(conversation):
     first = make(conversation)
     output = conversation.call("react.plan", {"mode": "replace", "plan_id": first, "steps": ["c"]})
     made = output.plans[-1].plan_id
@@ -63,7 +63,7 @@ def test_replacing_an_older_plan_leaves_one_current_plan(conversation):
     assert conversation.plans[second].is_open()
 
 
-def test_a_closed_plan_is_over_and_the_current_one_stays(conversation):
+def test_closing_another_plan_keeps_the_current_one(conversation):
     first, second = make(conversation), make(conversation)
     output = conversation.call("react.plan", {"mode": "close", "plan_id": first})
     assert output.blocks[0].meta["code"] == "plan_closed"
@@ -77,7 +77,7 @@ def complete(conversation: ToolConversation, plan_id: str) -> None:
     conversation.plans[plan_id] = plan
 
 
-def test_a_complete_plan_can_be_closed_but_not_taken_up(conversation):
+def test_a_complete_plan_can_be_closed_but_not_activated(conversation):
     plan_id = make(conversation)
     complete(conversation, plan_id)
     refused = conversation.call("react.plan", {"mode": "activate", "plan_id": plan_id})
@@ -124,7 +124,7 @@ calls = st.lists(
 
 
 @given(calls)
-def test_whatever_is_called_at_most_one_plan_is_current_and_it_is_open(sequence):
+def test_at_most_one_plan_is_current_and_it_is_open_after_any_calls(sequence):
     conversation = ToolConversation()
     for mode, which in sequence:
         known = [*conversation.plans, "plan_unknown"]
@@ -175,15 +175,15 @@ def test_progress_is_a_new_snapshot_with_its_time():
 
 
 @pytest.mark.parametrize("acks", [{}, {1: "done"}, {0: "done"}, {3: "done"}])
-def test_what_changes_nothing_is_no_snapshot(acks):
+def test_a_report_without_a_change_adds_no_snapshot(acks):
     assert apply_acks(plan_of("done", "pending"), acks, TURN, LATER) is None
 
 
-def test_a_plan_that_is_over_takes_no_progress():
+def test_a_closed_plan_accepts_no_progress():
     assert apply_acks(plan_of("done", "failed"), {1: "pending"}, TURN, LATER) is None
 
 
 @given(st.dictionaries(st.integers(1, 9), st.sampled_from(sorted(STEP_MARKS))))
-def test_progress_is_read_as_it_is_written(acks):
+def test_progress_is_read_in_the_notation_it_is_written_in(acks):
     notes = "\n".join(f"{STEP_MARKS[status]} [{step}] words" for step, status in acks.items())
     assert parse_acks(notes) == acks

@@ -116,7 +116,7 @@ def test_a_file_of_this_turn_is_there_already(tools):
         ("fi:turn_0001.external.mail.attachments/m1/", "attachment_pulls_require_exact_file_ref"),
     ],
 )
-def test_what_cannot_be_pulled_is_refused_with_its_reason(tools, ref, reason):
+def test_an_unsupported_path_is_not_pulled_and_the_reason_is_reported(tools, ref, reason):
     tools.write("outputs/charts/a.md", "outputs/sales.csv")
     assert tools.turn == "turn_0001"
     tools.next_turn()
@@ -140,7 +140,7 @@ def test_a_physical_path_is_answered_with_the_logical_one(tools):
         ("fi:turn_of-somebody-else.files/", "turn_not_found"),
     ],
 )
-def test_what_is_not_there_is_missing(tools, ref, reason):
+def test_a_pull_reports_a_missing_file(tools, ref, reason):
     tools.write("outputs/sales.csv")
     tools.next_turn()
     assert [row["reason"] for row in tools.pull(ref)["missing"]] == [reason]
@@ -155,13 +155,13 @@ def test_a_deleted_file_is_missing(tools):
     assert tools.pull(f"fi:{first}.files/a.txt")["missing"][0]["reason"] == "not_found"
 
 
-def test_what_was_only_shown_is_not_pulled(tools):
+def test_a_view_is_not_pulled(tools):
     tools.keep(Produced(path=f"fi:{tools.turn}.outputs/a.csv", text="[TEXT FILE PREVIEW]\na,b"))
     first = tools.next_turn()
     assert tools.pull(f"fi:{first}.outputs/a.csv")["missing"][0]["reason"] == "not_found"
 
 
-def test_one_bad_path_keeps_no_other_back_and_is_told_of(tools):
+def test_an_invalid_path_is_reported_and_does_not_affect_the_others(tools):
     tools.write("outputs/sales.csv")
     first = tools.next_turn()
     good = f"fi:{first}.outputs/sales.csv"

@@ -39,7 +39,7 @@ def test_an_unknown_tool_is_refused_with_the_tools_there_are(conversation):
     assert "react.read, react.write, react.patch, react.rg, react.pull" in output.error["message"]
 
 
-def test_a_program_that_uses_an_old_name_hears_the_new_one(conversation):
+def test_a_program_that_uses_an_old_name_gets_the_new_one(conversation):
     output = conversation.call("react.file", {})
     assert output.error["code"] == "unknown_tool_id"
     assert output.error["message"].startswith("react.file is now react.write")
@@ -69,7 +69,7 @@ def test_two_tools_of_one_name_are_a_mistake():
         Registry((tool, tool))
 
 
-def test_a_tool_that_nobody_knows_has_no_effect():
+def test_an_unknown_tool_has_no_effect():
     assert default_registry().effect("react.fly") == "pure"
     assert default_registry().effect("react.write") == "keyed"
 
@@ -77,7 +77,7 @@ def test_a_tool_that_nobody_knows_has_no_effect():
 @pytest.mark.parametrize(
     ("old", "new"), [("react.search_files", "react.rg"), ("react.memory_read", "react.memsearch")]
 )
-def test_the_search_of_earlier_versions_hears_its_new_name(conversation, old, new):
+def test_a_call_of_the_renamed_search_gets_the_new_name(conversation, old, new):
     output = conversation.call(old, {"query": "x"})
     assert output.error["code"] == "unknown_tool_id"
     assert output.error["message"].startswith(f"{old} is now {new}")
@@ -106,7 +106,7 @@ def test_every_schema_is_closed_and_described_and_its_examples_are_valid(spec):
         assert spec.misplaced(example) == []
 
 
-def test_all_that_is_wrong_with_a_call_is_said_at_once():
+def test_all_errors_of_a_call_are_reported_at_once():
     (write,) = [spec for spec in default_registry().specs if spec.tool_id == "react.write"]
     assert write.validate({"path": 1, "content": 3, "kind": "q"}) == [
         "path must be string",
@@ -115,7 +115,7 @@ def test_all_that_is_wrong_with_a_call_is_said_at_once():
     ]
 
 
-def test_only_parameters_that_are_there_are_ordered():
+def test_only_existing_parameters_are_checked_for_order():
     (write,) = [spec for spec in default_registry().specs if spec.tool_id == "react.write"]
     assert write.misplaced({"path": 1, "content": 2, "scratchpad": 3}) == []
     assert write.misplaced({"scratchpad": 3, "path": 1, "content": 2}) == [
@@ -144,7 +144,7 @@ def test_a_card_has_each_request_of_a_user_before_the_example_that_answers_it():
     assert said[0] == "request: Say A."
 
 
-def test_the_place_of_any_parameter_has_a_word():
+def test_every_position_of_a_parameter_has_an_ordinal():
     names = tuple("abcdefghijk")
     spec = replace(ECHO, key_order=names)
     assert spec.misplaced(dict.fromkeys(reversed(names), 1))[-1] == "k_not_11th"

@@ -34,7 +34,7 @@ def part_of(text: str, *, max_chars: int = 1000, **span: Any) -> TextWindow:
 
 
 @given(texts, spans, st.integers(1, 300))
-def test_the_part_that_is_found_is_the_one_that_was_asked_for(text, span, max_chars):
+def test_the_found_part_is_the_requested_part(text, span, max_chars):
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     if span.offset is None:
         wanted = "".join(lines[span.line - 1 :][: span.line_count])
@@ -52,7 +52,7 @@ def test_the_part_that_is_found_is_the_one_that_was_asked_for(text, span, max_ch
 
 
 @given(texts, spans, st.integers(1, 300), st.lists(st.integers(0, 200), max_size=5))
-def test_how_a_text_is_cut_into_pieces_changes_nothing(text, span, max_chars, cuts):
+def test_the_pieces_of_a_text_do_not_affect_its_window(text, span, max_chars, cuts):
     ends = [0, *sorted(cuts), len(text)]
     pieces = [text[start:end] for start, end in pairwise(ends)]
     assert find_part(pieces, span, max_chars=max_chars) == find_part([text], span, max_chars=max_chars)
@@ -96,7 +96,7 @@ def test_every_numbered_line_is_the_line_of_that_number(whole):
 
 
 @given(parts())
-def test_whole_and_partial_lines_are_told_apart(whole):
+def test_whole_and_partial_lines_are_distinguished(whole):
     text, window = whole
     found = window.whole_lines()
     touched = [number for number, _ in window.lines()]

@@ -17,7 +17,7 @@ def write(conversation: ToolConversation, **params: object):
     return conversation.call("react.write", params)
 
 
-def test_the_status_comes_first_and_the_file_follows_by_its_path(conversation):
+def test_a_write_returns_the_status_and_then_the_file_at_its_path(conversation):
     output = write(conversation, path="report.md", channel="canvas", content="# Hi\nthere", kind="file")
     status, content = output.blocks
     assert output.status == "ok"
@@ -82,7 +82,7 @@ def test_a_note_names_the_kinds_of_its_lines(conversation):
     assert "note_tags" not in plain.meta
 
 
-def test_the_kinds_of_a_notes_lines_are_taught_where_it_is_written():
+def test_the_write_tool_explains_the_kinds_of_a_notes_lines():
     card = render_tool_card(WRITE)
     assert [tag for tag in NOTE_TAGS if f"[{tag}] " in card] == ["P", "D", "S", "A", "K"]
 
@@ -104,7 +104,7 @@ def test_sources_that_the_text_cites_are_named(conversation):
         ("a.txt", "As shown [[S:1 2]].", 1, []),
     ],
 )
-def test_a_citation_that_cannot_be_read_is_told_where_citations_are_shown(
+def test_an_unreadable_citation_is_reported_for_formats_with_citations(
     conversation: ToolConversation, path: str, content: str, rows: int, codes: list[str]
 ) -> None:
     conversation.sources |= {sid: Source(sid=sid, title="T") for sid in range(1, rows + 1)}
@@ -150,7 +150,7 @@ def test_a_refused_write_is_a_result_and_writes_nothing(conversation, params, co
     assert conversation.artifacts.objects == {}
 
 
-def test_a_write_to_an_older_turn_is_told_where_to_write(conversation):
+def test_a_write_to_an_older_turn_is_answered_with_the_correct_path(conversation):
     output = write(conversation, path="fi:turn_20200101T000000_000000.files/a.md", content="x")
     assert json.loads(output.blocks[0].text)["suggested_path"] == f"fi:{TURN}.files/a.md"
 
@@ -168,7 +168,7 @@ def test_a_file_may_be_written_again_under_its_own_name(conversation):
 
 
 @pytest.mark.parametrize("path", ["chart.png", "report.pdf", "files/book.xlsx", "song.MP3"])
-def test_a_text_is_not_written_under_a_name_that_says_it_is_none(conversation, path):
+def test_a_text_is_not_written_under_the_extension_of_a_binary_type(conversation, path):
     output = conversation.call("react.write", {"path": path, "content": "<html><script>alert(1)</script>"})
     assert output.error["code"] == "content_type_mismatch"
     assert conversation.artifacts.objects == {}

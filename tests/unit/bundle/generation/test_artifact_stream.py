@@ -90,14 +90,14 @@ def test_each_named_value_is_an_artifact_however_the_text_is_cut(size, ascii_onl
 
 @pytest.mark.parametrize("begun", ['"half', '{"a": ["half", 1'])
 @pytest.mark.parametrize(("aborted", "reason"), [("", "eof"), ("policy", "policy")])
-def test_a_value_whose_end_never_comes_is_closed_with_the_reason(begun, aborted, reason):
+def test_an_unfinished_value_is_closed_with_the_reason(begun, aborted, reason):
     deltas = collect(f'{{"report": {begun}', 3, aborted)
     assert texts(deltas) == {"report": begun.removeprefix('"')}
     assert deltas[-1]["completed"]
     assert deltas[-1]["aborted"] == reason
 
 
-def test_in_a_stream_every_instance_has_artifacts_of_its_own():
+def test_every_instance_of_a_stream_has_its_own_artifacts():
     shown = Shown()
     body = tagged("usage", '{"a": "x"}')
     stream(body + body, emit=shown.emit, composite_cfg={"a": "text"}, composite_channel="USAGE")
@@ -132,7 +132,7 @@ def test_a_followup_channel_becomes_followups():
     assert shown.text("followup") == SUGGESTED
 
 
-def test_a_suggestion_is_told_as_soon_as_it_is_complete():
+def test_a_suggestion_is_sent_as_soon_as_it_is_complete():
     sent = []
 
     async def run():
@@ -165,7 +165,7 @@ def test_a_stream_that_is_stopped_closes_the_artifacts_that_are_open():
     ]
 
 
-def test_plain_functions_hear_artifacts_too():
+def test_plain_functions_receive_artifacts_too():
     heard = []
 
     async def run():

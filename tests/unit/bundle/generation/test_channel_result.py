@@ -23,7 +23,7 @@ from stepline.protocol.parser.grammar import ChannelSpec
         ("  plain  ", "plain"),
     ],
 )
-def test_a_fence_goes_and_what_shares_its_lines_stays(body, inner):
+def test_a_fence_is_removed_and_text_on_its_lines_is_kept(body, inner):
     assert strip_fence(body) == inner
 
 
@@ -48,7 +48,7 @@ def test_values_of_every_format_are_read_into_a_model():
     assert read("text", int, " 42 ") == (42, None)
 
 
-def test_what_is_not_declared_or_not_there_is_not_read():
+def test_a_channel_without_a_model_or_a_body_has_no_object():
     assert read("json", None, "{}") == (None, None)
     assert read("json", Point) == (None, None)
 
@@ -67,7 +67,7 @@ def test_what_is_not_declared_or_not_there_is_not_read():
         ("yaml", "- 1", "channel_validate_error"),
     ],
 )
-def test_what_cannot_be_read_has_a_code(kind, body, code):
+def test_an_unreadable_body_has_an_error_code(kind, body, code):
     value, error = read(kind, Point, body)
     assert value is None
     assert error.partition(":")[0] == code

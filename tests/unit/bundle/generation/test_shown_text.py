@@ -32,14 +32,14 @@ TAG = re.compile(r"\[\[[ \t]{0,4}usage[ \t]{0,4}:[0-9s,; \t\u2013-]{0,256}\]\]",
 
 
 @given(TEXTS)
-def test_usage_tags_go_and_everything_else_stays(pieces):
+def test_usage_tags_are_removed_and_other_text_stays(pieces):
     usage = UsageFilter()
     shown = "".join([*(usage.feed(piece) for piece in pieces), usage.close()])
     assert shown == TAG.sub("", "".join(pieces))
 
 
 @given(TEXTS)
-def test_only_what_may_become_a_tag_is_held(pieces):
+def test_only_a_possible_usage_tag_is_held_back(pieces):
     usage, whole, shown = UsageFilter(), "", ""
     for piece in pieces:
         whole += piece
@@ -48,7 +48,7 @@ def test_only_what_may_become_a_tag_is_held(pieces):
         assert re.fullmatch(r"|\[\[?|\[\[[ \t]*(U\w{0,4}[ \t]*(:.*)?)?", held, re.IGNORECASE)
 
 
-def test_a_tag_is_never_shown_by_half():
+def test_half_a_tag_is_never_shown():
     usage = UsageFilter()
     assert [usage.feed(char) for char in "a[[USAGE:1]]b"] == ["a", *[""] * 11, "b"]
 
@@ -60,7 +60,7 @@ def test_half_a_tag_at_the_end_is_text_w4():
         assert usage.close() == tail
 
 
-def test_both_kinds_of_token_may_stand_side_by_side():
+def test_both_kinds_of_token_may_be_adjacent():
     shown = ShownText(ChannelSpec("answer"), read_sources(SOURCES))
     text = "a [[USAGE:1]][[S:1]][[S:[[USAGE:2]]2]] ["
     assert "".join([*map(shown.feed, text), shown.close()]) == (

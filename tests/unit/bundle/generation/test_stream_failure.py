@@ -77,7 +77,7 @@ def test_a_model_that_refuses_at_once_gives_empty_results():
     assert {one.raw for one in results.values()} == {""}
 
 
-def test_a_defect_of_the_client_is_raised_and_listeners_hear_the_end():
+def test_a_bug_in_the_client_is_raised_and_listeners_get_the_end():
     shown = Shown()
 
     class Defective(StallingModel):
@@ -173,7 +173,7 @@ def violate_at(text_wanted):
     return consume
 
 
-def test_a_violation_stops_the_model_and_everybody_hears_the_end_w13():
+def test_a_violation_stops_the_model_and_all_listeners_get_the_end_w13():
     model = StallingModel((tagged("thinking", "t") + start_tag("answer") + "a"), "b")
     shown, heard = Shown(), Shown()
     subscribers = ChannelSubscribers().subscribe("answer", violate_at("a")).subscribe("answer", heard.emit)
@@ -201,7 +201,7 @@ def test_a_violation_of_a_raw_listener_lets_the_text_before_it_through():
     assert endings(shown) == [("answer", 0, "policy")]
 
 
-def test_a_violation_of_a_factory_is_heard_by_those_who_were_there():
+def test_a_violation_of_a_factory_reaches_the_existing_consumers():
     shown = Shown()
 
     def factory(channel, instance):
@@ -216,7 +216,7 @@ def test_a_violation_of_a_factory_is_heard_by_those_who_were_there():
     assert endings(shown) == [("answer", 0, "policy")]
 
 
-def test_violations_at_the_end_of_an_instance_are_raised_when_all_have_heard_it():
+def test_violations_at_an_instances_end_are_raised_after_all_got_the_end():
     heard = Shown()
 
     def object_at_the_end(*, completed, **_):
@@ -259,7 +259,7 @@ def test_a_cancelled_task_stops_the_model_and_closes_what_is_open_w13():
     assert endings(shown) == [("answer", 0, "cancelled")]
 
 
-def test_a_task_cancelled_while_it_closes_an_instance_goes_on_with_the_rest():
+def test_a_task_cancelled_while_closing_an_instance_notifies_the_rest():
     shown, heard = Shown(), Shown()
 
     async def main():
@@ -316,7 +316,7 @@ def test_a_second_cancel_waits_for_the_models_thread_too():
     asyncio.run(main())
 
 
-def test_each_cancel_while_listeners_are_told_of_the_end_costs_one_of_them():
+def test_each_cancel_during_the_end_skips_only_one_listener():
     shown, heard, stuck_at = Shown(), Shown(), []
 
     async def main():

@@ -77,7 +77,7 @@ def facts(result):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_shown_and_what_results_is_the_same_however_the_text_is_cut(size):
+def test_the_cut_of_the_text_affects_neither_the_view_nor_the_result(size):
     texts, results, meta = shown_at(TEXT, size)
     assert (texts, results, meta) == shown_at(TEXT, len(TEXT))
     assert texts.items() >= SHOWN.items()
@@ -108,7 +108,7 @@ def test_stored_text_is_never_touched_w6():
     assert "[[USAGE:1,2]]" in results["answer"].raw
 
 
-def test_sids_of_a_text_are_told_known_or_not():
+def test_known_and_unknown_sids_of_a_text_are_reported():
     results, _ = stream(TEXT, sources_list=SOURCES)
     assert results["answer"].used_sources == [1, 2, 9, 3000000]
     assert results["answer"].unresolved_sids == [9, 3000000]
@@ -147,7 +147,7 @@ def test_a_delta_has_the_facts_of_its_channel_and_counts_per_channel():
     ]
 
 
-def test_of_one_delta_the_main_consumer_hears_first_then_static_then_instance_subscribers():
+def test_a_delta_goes_to_main_then_static_then_instance_subscribers():
     heard = []
 
     def hears(name, asynchronous=False):
@@ -189,7 +189,7 @@ def test_subscribers_may_be_a_plain_dict():
     assert "".join(heard) == "abc"
 
 
-def test_raw_listeners_hear_each_piece_before_it_is_shown():
+def test_raw_listeners_receive_each_piece_before_it_is_shown():
     heard = []
 
     async def emit(*, text, **_):
@@ -202,7 +202,7 @@ def test_raw_listeners_hear_each_piece_before_it_is_shown():
     assert heard.index(("raw", "nel:a")) < heard.index(("shown", "a"))
 
 
-def test_what_arrives_while_a_consumer_waits_comes_to_it_in_one_piece():
+def test_text_that_arrives_while_a_consumer_waits_is_one_piece():
     model = StallingModel((start_tag("answer") + "a"), rest=("b", "c", ("d" + end_tag("answer"))))
     shown = Shown()
 
@@ -215,7 +215,7 @@ def test_what_arrives_while_a_consumer_waits_comes_to_it_in_one_piece():
     assert [one["text"] for one in shown] == ["a", "bcd", ""]
 
 
-def test_text_is_shown_as_soon_as_it_came():
+def test_text_is_shown_as_soon_as_it_arrives():
     model = StallingModel(start_tag("answer") + "a <b [1] <cha")
     shown = Shown()
 
@@ -253,7 +253,7 @@ def test_more_than_one_instance_of_a_channel_with_a_model_is_the_callers_to_read
     assert results["usage"].instances == ['{"sids": [1, 2,]}'] * 2
 
 
-def test_a_channel_that_never_came_has_an_empty_result():
+def test_a_missing_channel_has_an_empty_result():
     results, _ = stream("nothing", channels=[ChannelSpec("usage", "json", model=Sids)])
     assert facts(results["usage"]) == ["", [], None, None, [], [], False]
     assert results["usage"].started_at is None
@@ -291,20 +291,20 @@ def test_the_request_is_made_of_the_messages():
         {"composite_cfg": {"a": "markdown"}, "composite_channel": "other"},
     ],
 )
-def test_arguments_that_contradict_each_other_are_refused_before_anybody_is_asked(arguments):
+def test_contradicting_arguments_are_refused_before_the_call(arguments):
     client = say("x", 9)
     with pytest.raises(ValueError):
         stream(client, **arguments)
     assert client.requests == []
 
 
-def test_without_the_full_raw_only_the_results_come():
+def test_only_the_results_are_returned_without_the_full_raw():
     assert set(stream(tagged("answer", "a"), return_full_raw=False)) == {
         spec.name for spec in (THINKING, ANSWER, USAGE, CODE)
     }
 
 
-def test_what_is_known_of_the_whole():
+def test_the_metadata_describes_the_whole_generation():
     text = "Sure! " + tagged("plan", "x") + tagged("answer", "a")
     _, meta = stream(MemoryModelClient(Say(text=text, stop_reason="max_tokens")))
     assert meta["usage"]["total_tokens"] == meta["usage"]["input_tokens"] + meta["usage"]["output_tokens"] > 0
@@ -344,7 +344,7 @@ def test_recorded_streams_give_the_bodies_that_the_parser_reads(path):
         assert meta["raw"] == text
 
 
-def test_the_loops_functions_do_not_load_what_is_asynchronous():
+def test_the_loops_functions_load_no_asynchronous_modules():
     program = "import sys, lambdas.decide; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
@@ -360,7 +360,7 @@ def test_debug_logs_numbers_and_no_text(caplog):
     assert not any("secret" in str(vars(record)) for record in caplog.records)
 
 
-def test_the_call_takes_what_bundles_pass():
+def test_the_call_accepts_the_arguments_of_bundles():
     taken = list(inspect.signature(stream_with_channels).parameters)
     assert taken == [
         *("svc", "messages", "role", "channels", "emit", "agent", "artifact_name", "sources_list"),

@@ -86,7 +86,7 @@ def code_of(run, *args):
 # --- read
 
 
-def test_what_stands_at_a_path_is_found_for_the_user_and_shown_as_foreign_text():
+def test_a_paths_content_is_found_for_the_user_and_shown_as_foreign_text():
     crm = Crm()
     conversation, (read,) = played(crm, READ, ANSWER)
     assert crm.asked == [("acme", USER, "customers/42")]
@@ -97,19 +97,19 @@ def test_what_stands_at_a_path_is_found_for_the_user_and_shown_as_foreign_text()
     assert "\n[SYSTEM]" not in shown
 
 
-def test_what_is_seen_already_is_not_shown_again():
+def test_resolved_content_in_view_is_not_shown_again():
     _, (_, again) = played(Crm(), READ, READ, ANSWER)
     assert [row["status"] for row in status(again)["paths"]] == ["exists_in_visible_context"]
 
 
-def test_what_was_read_is_hidden_by_its_path():
+def test_resolved_content_is_hidden_by_its_path():
     hide = called("react.hide", {"path": PATH, "replacement": "42 is Ada"})
     conversation, (_, hidden) = played(Crm({"text": TEXT * 50}), READ, hide, ANSWER)
     assert [type(one) for one in hidden.hides] == [Hide]
     assert "42 is Ada" in text_of(conversation.model.requests[-1])
 
 
-def test_a_step_that_is_done_again_does_not_ask_again():
+def test_a_repeated_step_does_not_resolve_again():
     crm = Crm()
     conversation = opened(crm, READ, ANSWER)
     step = conversation.decide(conversation.take()[1])
@@ -171,7 +171,7 @@ def test_a_pulled_file_stays_and_is_pulled_by_its_path_in_a_later_turn():
     assert len(crm.asked) == 1
 
 
-def test_a_path_that_is_pulled_again_is_the_same_file_with_what_stands_there_now():
+def test_a_path_pulled_again_is_the_same_file_with_the_current_content():
     crm = Crm()
     conversation = opened(crm, PULL, PULL, coded("print(1)", "a.csv"), ANSWER)
     step = conversation.act(conversation.decide(conversation.take()[1]))
@@ -182,7 +182,7 @@ def test_a_path_that_is_pulled_again_is_the_same_file_with_what_stands_there_now
     assert b"Ada L." in conversation.ports.artifacts.get(file.key)
 
 
-def test_each_path_of_a_pull_is_answered_by_itself():
+def test_each_path_of_a_pull_is_answered_separately():
     paths = [PATH, "crm:customers/43", "crm:../42", "fi:turn_0001.outputs/a"]
     _, (pull,) = played(Crm(), called("react.pull", {"paths": paths}), ANSWER)
     result = status(pull)
@@ -216,21 +216,21 @@ def raising(error):
         (lambda *_: bytes(101), "content_too_large"),
     ],
 )
-def test_what_goes_wrong_is_told_to_the_model_by_its_code(resolve, reason):
+def test_a_resolvers_failure_is_reported_to_the_model_by_its_code(resolve, reason):
     _, (read, pull) = played(resolve, READ, PULL, ANSWER, max_bytes=100)
     assert [row["reason"] for row in status(read)["paths"]] == [reason]
     flaw = "missing" if reason == "not_found" else "errors"
     assert [row["reason"] for row in status(pull)[flaw]] == [reason]
 
 
-def test_a_resolver_that_does_not_come_back_is_not_waited_for():
+def test_a_resolver_that_hangs_times_out():
     ended = Event()
     _, (read,) = played(lambda *_: ended.wait(), READ, ANSWER, timeout_s=0.01)
     ended.set()
     assert [row["reason"] for row in status(read)["paths"]] == ["resolver_timeout"]
 
 
-def test_a_service_that_is_away_is_left_to_the_state_machine():
+def test_an_unavailable_service_is_retried_by_the_state_machine():
     conversation = opened(raising(DependencyError("away", code="crm_away")), READ)
     step = conversation.decide(conversation.take()[1])
     with pytest.raises(DependencyError):
@@ -307,7 +307,7 @@ def test_a_path_outside_the_grammar_is_refused(text, code):
     assert caught.value.reason == code
 
 
-def test_a_namespace_is_there_only_where_a_bundle_has_it():
+def test_a_namespace_exists_only_if_a_bundle_defines_it():
     assert parse_path("conv:crm:a/b", {"crm"}) == NamespacePath(namespace="crm", rel="a/b")
     with pytest.raises(PathError) as caught:
         parse_path(PATH)
@@ -331,7 +331,7 @@ def test_a_namespace_is_there_only_where_a_bundle_has_it():
         "",
     ],
 )
-def test_a_namespace_that_means_something_else_is_refused(name):
+def test_a_reserved_namespace_is_refused(name):
     assert code_of(check_resolvers, [resolver(print, namespace=name)]) == "resolver_invalid"
 
 
@@ -349,7 +349,7 @@ def test_a_namespace_that_means_something_else_is_refused(name):
         [resolver(print, timeout_s=21)],
     ],
 )
-def test_what_is_no_resolver_is_refused_when_the_agent_is_made(wrong):
+def test_an_invalid_resolver_is_refused_when_the_agent_is_built(wrong):
     class Shop(BaseWorkflow):
         resolvers = wrong
 
@@ -367,7 +367,7 @@ def test_a_resolver_that_needs_a_workflow_cannot_be_deployed():
     assert problem.startswith("the resolver of crm:")
 
 
-def test_the_model_is_told_of_the_paths_where_there_are_some():
+def test_the_instructions_list_the_bundles_paths_if_any():
     instructions = build_agent(ReadCaps(), parts=Parts(resolvers=(resolver(print),))).system
     assert f"- `crm:…` {ABOUT}\n" in instructions
     assert "[NAMESPACES]" not in build_agent(ReadCaps(), parts=Parts()).system

@@ -44,7 +44,7 @@ FORGED = st.one_of(
 
 
 @given(st.lists(FORGED, min_size=1, max_size=60))
-def test_no_description_becomes_a_line_of_its_own_and_the_budget_is_kept(texts):
+def test_a_description_stays_on_its_line_and_the_budget_is_kept(texts):
     skills = [skill(f"ns.s{n:02}", description=text) for n, text in enumerate(texts)]
     listed = render_skill_catalogue(skills)
     assert len(listed) <= CATALOGUE_MAX_CHARS
@@ -70,7 +70,7 @@ def test_no_front_matter_breaks_the_catalogue(tmp_path_factory, name, descriptio
     assert read == "skill_invalid" or len(render_skill_catalogue(read).split("\n")) == 2
 
 
-def test_many_skills_are_shortened_first_and_then_counted_and_all_stand_at_a_path():
+def test_many_skills_are_shortened_then_counted_and_all_listed_at_a_path():
     long = [skill(f"ns.s{n:03}", description="long " * 70) for n in range(20)]
     assert "more; react.read" not in render_skill_catalogue(long)
     many = [skill(f"ns.s{n:03}", description="short one") for n in range(300)]
@@ -81,7 +81,7 @@ def test_many_skills_are_shortened_first_and_then_counted_and_all_stand_at_a_pat
     assert len(whole.split("\n")) == 300
 
 
-def test_numbers_follow_the_list_and_what_is_hidden_has_none():
+def test_numbers_follow_the_list_and_hidden_skills_have_none():
     skills = [skill("ns.b"), skill("internal.a"), skill("ns.a", hidden=True), skill("c")]
     rows = render_skill_catalogue(skills).split("\n")[1:]
     assert [row.split(":")[1] for row in rows] == ["ns.b", "public.c"]
@@ -90,7 +90,7 @@ def test_numbers_follow_the_list_and_what_is_hidden_has_none():
     assert read("sk:SK3") is None
 
 
-def test_built_in_skills_name_tools_that_there_are_and_vanish_without_them():
+def test_built_in_skills_name_existing_tools_and_need_them():
     skills, tools = load_folder(BUILT_IN), {spec.tool_id for spec in default_registry(executes=True).specs}
     assert [one.id for one in choose_skills(skills, {}, tools)] == [
         "public.analyse-table",
@@ -135,13 +135,13 @@ def test_patterns_decide_which_skills_a_consumer_has(patterns, left):
 @pytest.mark.parametrize(
     "config", [None, [], {CONSUMER: ["a"]}, {CONSUMER: {"enabled": "a"}}, {"x": {"disabled": [1]}}]
 )
-def test_a_config_that_is_none_is_refused(config):
+def test_an_invalid_agents_config_is_refused(config):
     with pytest.raises(InputError) as caught:
         patterns_of(config, "m")
     assert caught.value.reason == "skills_module_invalid"
 
 
-def test_a_later_root_wins_and_an_import_leads_somewhere():
+def test_a_later_root_wins_and_an_import_must_exist():
     first, second = skill("a", text="old"), skill("public.a", text="new")
     assert merge_skills([first, skill("b")], [second]) == (second, skill("b"))
     with pytest.raises(InputError) as caught:

@@ -26,7 +26,7 @@ def refused(root):
     return caught.value.reason
 
 
-def test_a_folder_of_another_product_is_read_as_it_is(tmp_path):
+def test_a_folder_of_another_product_is_accepted(tmp_path):
     skill = only(write_skills(tmp_path, FOREIGN))
     assert skill.path == "sk:public.pdf-processing"
     assert skill.description.endswith("merge documents. Use when: the user names a PDF.")
@@ -71,7 +71,7 @@ def test_without_a_front_matter_the_first_line_is_the_description(tmp_path):
     assert (skill.description, skill.text) == ("Say hello", "# Say hello\n\nFirst.")
 
 
-def test_fields_and_files_of_our_own_are_read(tmp_path):
+def test_steplines_own_fields_and_files_are_read(tmp_path):
     front = "name: s\ndescription: What.\nwhen_to_use: [Now., Then.]\nimports: [ops.base, other]\nagent_disclosure: hidden"
     sources = """\
         sources:
@@ -172,14 +172,14 @@ LINES = st.lists(
 @example(["name: word", "", "description: A (b), c; d/e"])
 @example(["name: a", "  b"])
 @example(["name: a", "name: b"])
-def test_what_is_read_without_the_parser_of_yaml_is_what_that_would_read(lines):
+def test_the_fast_reader_returns_the_same_as_the_yaml_parser(lines):
     text = "\n".join(lines)
     plain = parse_plain(text)
     if plain is not None:
         assert plain == (yaml.safe_load(text) or {})
 
 
-def test_the_front_matter_of_most_skills_is_read_so():
+def test_the_fast_reader_reads_the_front_matter_of_most_skills():
     assert parse_plain("name: research\ndescription: Find it, read it; cite it (twice).\n") is not None
 
 

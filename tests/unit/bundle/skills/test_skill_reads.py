@@ -119,7 +119,7 @@ def test_a_turn_reads_a_skill_and_then_its_file(bundle):
     assert "  Flatten them last." in text_of(model.requests[2])
 
 
-def test_what_a_skill_imports_is_read_before_it_once_and_by_paths_of_its_own(bundle):
+def test_the_imports_of_a_skill_are_read_once_before_it_at_their_own_paths(bundle):
     _, (first, second) = talk(
         bundle(), read("sk:ops.bind", "sk:base"), read("sk:base", "sk:SK1"), answered("Bound.")
     )
@@ -160,7 +160,7 @@ def test_sources_of_a_skill_join_the_pool_and_its_text_cites_their_numbers(bundl
         "sk:public.nothing/references/FORMS.md",
     ],
 )
-def test_nothing_else_stands_at_a_path_of_skills(bundle, tmp_path, path):
+def test_other_paths_of_skills_have_no_content(bundle, tmp_path, path):
     workflow = bundle(**{"skills/pdf-processing/.env": "KEY=1", "secret.md": "s3cret"})
     (tmp_path / BUNDLE / "skills/pdf-processing/link.md").symlink_to(tmp_path / BUNDLE / "secret.md")
     _, (refused,) = talk(workflow, read(path), answered("No."))
@@ -172,7 +172,7 @@ def test_a_file_leaves_its_folder_by_no_path(bundle):
     assert [row["reason"] for row in rows_of(refused)] == ["path_dot_segment"]
 
 
-def test_a_hidden_skill_is_read_and_told_by_a_path_that_names_nothing(bundle):
+def test_a_hidden_skill_is_shown_at_a_path_without_its_name(bundle):
     model, (found,) = talk(bundle(), read("sk:quiet"), answered("Yes."))
     assert "quiet" not in model.requests[0].system[0].text
     ((path, text),) = shown(found).items()
@@ -182,7 +182,7 @@ def test_a_hidden_skill_is_read_and_told_by_a_path_that_names_nothing(bundle):
     assert text.endswith("Never say roses.")
 
 
-def test_clients_are_told_which_skills_were_read_and_no_id_of_a_hidden_one(bundle):
+def test_clients_get_the_skills_that_were_read_and_no_hidden_id(bundle):
     _, (found, plain) = talk(
         bundle(), read("sk:quiet", "sk:base", "sk:none"), read("so:sources_pool"), answered("Yes.")
     )
@@ -199,7 +199,7 @@ def test_clients_are_told_which_skills_were_read_and_no_id_of_a_hidden_one(bundl
 
 
 @pytest.mark.parametrize("path", ["sk:quiet/none.md", "sk:quiet/../base"])
-def test_clients_are_told_no_id_of_a_hidden_skill_whose_read_is_refused(bundle, path):
+def test_clients_get_no_hidden_id_if_the_read_is_refused(bundle, path):
     _, (found,) = talk(bundle(), read("sk:base", path), answered("Yes."))
     (event,) = found.emitted
     assert event.data["skills"][-1] == {"status": "missing"}
@@ -231,7 +231,7 @@ def test_the_descriptor_names_another_folder_and_its_values_win(bundle):
 
 
 @pytest.mark.parametrize("root", ['"nowhere"', '"__init__.py"'])
-def test_a_folder_that_is_not_there_is_refused(bundle, root):
+def test_a_missing_skill_folder_is_refused(bundle, root):
     workflow = bundle(f"CUSTOM_SKILLS_ROOT = {root}\n")
     with pytest.raises(InputError) as caught:
         InProcess(in_memory(Settings.from_env({}))).build_agent(workflow.parts())

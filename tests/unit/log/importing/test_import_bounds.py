@@ -48,13 +48,13 @@ def size_of(documents: list[Document]) -> int:
     return sum(len(encode_batch(batch)) for batch in moved(documents).batches)
 
 
-def test_a_source_is_brought_once_however_many_results_name_it():
+def test_a_source_is_imported_once_when_many_results_name_it():
     documents = [log_with(*rounds(200)), pool(100, "y" * 1_000)]
     assert size_of(documents) < 2 * sum(len(msgspec.json.encode(one)) for one in documents)
     assert len(log_of(moved(documents)).sources) == 100
 
 
-def test_what_a_log_repeats_is_bounded():
+def test_repeated_content_of_an_imported_log_is_bounded():
     many = [{**one} for one in rounds(2_000, path="", note="[[S:1-500]]")]
     titled = Document(
         kind=SOURCES,
@@ -73,7 +73,7 @@ def test_reductions_are_bounded():
     assert refused.value.reason == "import_too_large"
 
 
-def test_a_report_counts_some_kinds_apart_and_the_rest_together():
+def test_a_report_counts_the_first_kinds_one_by_one_and_the_rest_together():
     report = moved([log_with(*[{"type": f"kind.{n}", "text": "x"} for n in range(500)])]).report
     assert len(report.kept) == 201
     assert sum(report.kept.values()) == 502
@@ -120,14 +120,14 @@ def assert_harmless(documents: list[Document]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["batches", "blocks"])
-def test_no_text_of_a_row_or_a_block_makes_structure(kind: str):
+def test_text_of_a_row_or_a_block_cannot_forge_structure(kind: str):
     documents = rich()
     log = documents[-1]
     for rows in spoilt(log.payload[kind]):
         assert_harmless([*documents[:-1], Document(kind=TURN_LOG, payload={**log.payload, kind: rows})])
 
 
-def test_no_text_of_json_in_a_block_makes_structure():
+def test_json_text_in_a_block_cannot_forge_structure():
     documents = rich()
     log = documents[-1]
     blocks = log.payload["blocks"]
@@ -157,7 +157,7 @@ def test_no_text_of_json_in_a_block_makes_structure():
         {"name": EVIL},
     ],
 )
-def test_no_fact_of_a_view_makes_structure(meta: dict[str, Any]):
+def test_metadata_of_a_view_cannot_forge_structure(meta: dict[str, Any]):
     body = {"sha256": "a" * 64, "size_bytes": 3, "mime": "image/png"}
     view = {"path": f"tc:{TURN}.tc_000000000001.view.0", "mime": "image/png", "body": body, "meta": meta}
     call = {"type": "react.tool.call", "text": '{"params": {}}', **CALL}
@@ -170,13 +170,13 @@ def test_a_title_is_short_and_on_one_line():
     assert len(there.title) <= 80
 
 
-def test_only_the_newest_feedback_of_each_origin_comes_in():
+def test_only_the_newest_feedback_of_each_origin_is_imported():
     said = [{"type": "turn.feedback", "meta": {"origin": "user", "reaction": "ok"}} for _ in range(300)]
     there = read_everywhere(moved([log_with(*said)]))
     assert len(there.feedback) == 1
 
 
-def test_a_plan_that_is_none_stays_text():
+def test_an_invalid_plan_stays_text():
     plan = {
         "plan_id": f"p{EVIL}",
         "steps": ["x"],

@@ -76,7 +76,7 @@ def rich() -> LogBuilder:
 
 @patient
 @given(logs(forgetting=True))
-def test_whatever_happened_the_documents_are_equal_and_nothing_is_changed_or_left_out(log: LogBuilder):
+def test_an_exported_conversation_is_imported_equal_and_complete(log: LogBuilder):
     timeline = settled(log).timeline()
     assume(timeline.turns)
     plan = moved(documents_of(timeline))
@@ -86,7 +86,7 @@ def test_whatever_happened_the_documents_are_equal_and_nothing_is_changed_or_lef
 
 @patient
 @given(logs(forgetting=True))
-def test_the_model_reads_the_same_of_what_was_hidden_pruned_and_compacted_too(log: LogBuilder):
+def test_the_model_reads_the_same_timeline_after_hiding_pruning_and_compaction(log: LogBuilder):
     given_feedback = any(isinstance(entry, Feedback) for batch in log.batches for entry in batch.entries)
     assume(not given_feedback)  # shown at the end, and in its turn from the next cold cache on
     timeline = settled(log).timeline()
@@ -107,7 +107,7 @@ def test_a_moved_conversation_moves_again(log: LogBuilder):
 
 @patient
 @given(logs(forgetting=True))
-def test_a_turn_that_was_open_is_ended_and_the_report_says_so(log: LogBuilder):
+def test_an_open_turn_is_closed_by_the_import_and_reported(log: LogBuilder):
     timeline = tidied(log).timeline()
     assume(timeline.current is not None)
     plan = moved(documents_of(timeline))
@@ -117,7 +117,7 @@ def test_a_turn_that_was_open_is_ended_and_the_report_says_so(log: LogBuilder):
     assert (there.history[-1].outcome, plan.report.changed) == ("error", {"imported_open": 1})
 
 
-def test_plans_sources_files_titles_and_events_that_wait_come_back():
+def test_an_import_restores_plans_sources_files_titles_and_queued_events():
     timeline = rich().timeline()
     there = assert_moves(timeline)
     assert (there.title, there.turns) == ("A chart", timeline.turns)
@@ -134,7 +134,7 @@ def test_a_real_conversation_moves_with_its_summary_and_its_title():
     assert there.resolve(f"fi:{there.turns[0]}.outputs/a.md")
 
 
-def test_bytes_are_named_below_the_new_conversation_whatever_key_a_document_has():
+def test_imported_files_get_keys_of_the_new_conversation():
     documents = documents_of(rich().timeline())
     there = log_of(moved(documents, files={"a" * 64: 70}))
     bodies = [block.body for block in there.blocks() if block.body]
@@ -142,7 +142,7 @@ def test_bytes_are_named_below_the_new_conversation_whatever_key_a_document_has(
     assert {file.sha256 for file in named_files(documents)} == {"a" * 64, "0" * 64}
 
 
-def test_a_file_without_its_bytes_stays_under_its_path_and_says_so():
+def test_a_file_without_bytes_keeps_its_path_and_is_marked_missing():
     timeline = rich().timeline()
     plan = moved(documents_of(timeline), files={})
     there = read_everywhere(plan)
@@ -174,14 +174,14 @@ def test_files_keep_their_paths_when_the_bytes_of_others_are_missing(there: str)
             assert (block.body.sha256 if block.body else block.meta["sha256"]) == digit * 64
 
 
-def test_the_report_counts_the_files_that_are_there():
+def test_the_report_counts_available_and_missing_files():
     plan = moved(documents_of(rich().timeline()), files={"a" * 64: 70, "f" * 64: 1})
     assert (plan.report.files, plan.report.files_missing, plan.stored) == (1, 1, {"a" * 64: 70})
     assert plan.report.sources == 1
     assert plan.report.kept["user.prompt"] == 2
 
 
-def test_an_import_belongs_to_whoever_imports_and_costs_nothing():
+def test_an_import_belongs_to_the_importing_user_and_costs_nothing():
     log = rich()
     spent = (ModelCall(role="r", model="m", usage=Usage(input_tokens=5), nanos=7, priced=True, id="c1"),)
     log.batches[-1] = msgspec.structs.replace(log.batches[-1], calls=spent)
@@ -196,7 +196,7 @@ def test_an_import_belongs_to_whoever_imports_and_costs_nothing():
     assert senders == {USER}
 
 
-def test_between_its_first_and_its_last_batch_an_import_is_not_whole():
+def test_an_import_is_incomplete_until_its_last_batch():
     plan = moved(documents_of(rich().timeline()))
     assert [batch.n for batch in plan.batches] == list(range(1, len(plan.batches) + 1))
     assert {batch.state.importing for batch in plan.batches[:-1]} == {1}
@@ -246,7 +246,7 @@ def test_a_round_that_was_declined_moves():
     assert_moves(log.timeline())
 
 
-def test_a_hook_of_a_bundle_moves_as_what_it_said():
+def test_blocks_of_a_bundle_hook_are_imported():
     log = LogBuilder()
     log.message("go")
     said = (Produced(type="stage.mood", path=f"ar:{log.turn}.system.message.mood", text="calm"),)
@@ -256,7 +256,7 @@ def test_a_hook_of_a_bundle_moves_as_what_it_said():
     assert_moves(log.timeline())
 
 
-def test_a_document_is_known_by_what_it_has():
+def test_the_kind_of_a_document_is_inferred_from_its_keys():
     documents = documents_of(rich().timeline())
     read = [read_document(msgspec.json.encode(one.payload), "a file") for one in documents]
     assert [one.kind for one in read] == [one.kind for one in documents]
@@ -272,7 +272,7 @@ def test_one_turn_alone_can_be_imported():
 
 
 @pytest.mark.parametrize("kind", ["prompt", "alert"])
-def test_feedback_stands_where_it_stood(kind: str):
+def test_imported_feedback_keeps_its_position(kind: str):
     log = LogBuilder()
     log.message("go", event=kind, reactive=True)
     log.answer("done")

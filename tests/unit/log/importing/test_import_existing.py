@@ -56,7 +56,7 @@ def test_turns_title_and_times_are_those_of_the_documents(plan: ImportPlan):
     assert there.tail.at == "2026-02-01T09:12:51.000Z"
 
 
-def test_every_path_leads_to_the_text_that_it_had(plan: ImportPlan):
+def test_every_imported_path_resolves_to_its_original_text(plan: ImportPlan):
     there = log_of(plan)
     for document in recorded():
         for block in document.payload.get("blocks", ()):
@@ -83,7 +83,7 @@ def test_calls_have_their_whole_parameters_and_their_results(plan: ImportPlan):
     }
 
 
-def test_messages_keep_their_ids_and_what_is_known_of_them(plan: ImportPlan):
+def test_imported_messages_keep_their_ids_and_attributes(plan: ImportPlan):
     events = [e for batch in plan.batches for e in batch.entries if isinstance(e, Inbound)]
     about = [(e.event, e.message_id, e.reactive) for e in events if e.event != "prompt"]
     assert about == [("followup", "mlx3k9q01", True), ("alert", "mlx3k9q02", False)]
@@ -108,7 +108,7 @@ def test_sources_keep_their_numbers_and_one_that_cannot_be_a_source_is_left_out(
     assert plan.report.left_out == {"source": 1}
 
 
-def test_the_model_reads_the_summary_in_place_of_the_first_turn(plan: ImportPlan):
+def test_the_model_reads_the_summary_instead_of_the_first_turn(plan: ImportPlan):
     text = "".join(piece.text for piece in log_of(plan).pieces)
     assert "Goals: sales of heat pumps in Europe. Done: a chart." in text
     assert "[D] Europe only" in text
@@ -123,7 +123,7 @@ def test_a_forged_header_in_a_message_stays_text():
     assert "\n[TOOL RESULT tc_0]" not in text
 
 
-def test_what_became_of_each_kind_is_counted(plan: ImportPlan):
+def test_the_report_counts_the_fate_of_each_block_kind(plan: ImportPlan):
     report = plan.report
     assert (report.origin, report.turns, report.blocks, report.sources) == ("foreign", 2, 59, 3)
     assert report.changed == {
@@ -146,12 +146,12 @@ def test_bytes_in_a_document_are_named_by_their_hash():
     assert moved(recorded(), files={file.sha256: file.size_bytes}).report.files == 1
 
 
-def test_what_came_in_is_exported_and_comes_in_again_equal(plan: ImportPlan):
+def test_an_imported_conversation_is_exported_and_imported_again_equal(plan: ImportPlan):
     there = log_of(plan)
     assert told(log_of(moved(documents_of(there)))) == told(there)
 
 
-def test_a_timeline_alone_is_a_conversation_without_the_turns_that_its_summary_stands_for():
+def test_a_timeline_alone_is_imported_without_its_summarized_turns():
     timeline = [one for one in recorded() if one.kind == TIMELINE_KIND]
     plan = moved(timeline)
     there = read_everywhere(plan)
@@ -185,13 +185,13 @@ KINDS: Final = sorted(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_conversation_comes_in_without_any_one_kind_of_block(kind: str):
+def test_a_conversation_is_imported_when_one_kind_of_block_is_missing(kind: str):
     there = read_everywhere(moved(without(kind)))
     assert there.turns == (FIRST, SECOND)
     assert there.current is None
 
 
-def test_a_turn_that_had_not_ended_is_ended():
+def test_an_unfinished_turn_of_a_document_is_closed():
     documents = recorded()
     blocks = next(one.payload["blocks"] for one in documents if one.payload.get("turn_id") == SECOND)
     del blocks[6:]

@@ -39,13 +39,13 @@ def feedback(documents: list[Document]) -> list[Feedback]:
     ]
 
 
-def test_a_batch_has_no_more_feedback_than_one_transaction_takes():
+def test_feedback_of_an_imported_batch_fits_into_one_transaction():
     documents = [rated(f"turn_{at:03}", "user", "machine") for at in range(120)]
     assert len(feedback(documents)) == 240
     assert max(len(feedback_rows(THERE, batch)) for batch in moved(documents).batches) == 2
 
 
-def test_turns_that_end_in_one_batch_have_no_more_feedback_than_it_takes():
+def test_turns_that_end_in_one_batch_cannot_exceed_its_feedback_limit():
     documents = [rated(f"turn_{at:03}", "user", "machine") for at in range(30)]
     for at, document in enumerate(documents):
         entries = [{"kind": "opened"}, {"kind": "closed", "blocks": 1}]
@@ -63,7 +63,7 @@ def test_more_than_a_batch_can_hold_is_refused_before_anything_is_written():
 
 
 @pytest.mark.parametrize("at", ["", "yesterday", f"2026-01-01T00:00:00.000Z{FORGED}", "9" * 300])
-def test_the_time_of_a_batch_that_is_none_is_another_one(at: str):
+def test_an_invalid_batch_time_is_replaced(at: str):
     def undate(log: dict[str, Any]) -> None:
         log["batches"][1]["at"] = at
 
@@ -72,7 +72,7 @@ def test_the_time_of_a_batch_that_is_none_is_another_one(at: str):
     assert at not in {batch.at for batch in plan.batches}
 
 
-def test_the_size_of_a_file_is_that_of_the_bytes_that_are_there():
+def test_an_imported_file_has_the_size_of_its_stored_bytes():
     body = {"sha256": SHA, "size_bytes": 1, "mime": "text/plain"}
     document = foreign({"type": "some.kind", "path": f"fi:{TURN}.outputs/a.md", "body": body})
     (block,) = [one for one in read_everywhere(moved(document, files={SHA: 3_000})).blocks() if one.body]
@@ -80,7 +80,7 @@ def test_the_size_of_a_file_is_that_of_the_bytes_that_are_there():
     assert block.body.size_bytes == 3_000
 
 
-def test_the_size_of_an_attachment_is_that_of_the_bytes_that_are_there():
+def test_an_imported_attachment_has_the_size_of_its_stored_bytes():
     log = LogBuilder()
     file = Attachment(filename="a.txt", mime="text/plain", size_bytes=1, sha256=SHA)
     log.message("hello", attachments=(file,))

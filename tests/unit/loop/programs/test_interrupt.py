@@ -51,7 +51,7 @@ def counted(conversation: Conversation, *names: str) -> tuple[float, ...]:
 # --- beside the functions
 
 
-def test_a_program_that_is_steered_away_from_says_so_and_what_it_wrote_stays():
+def test_a_steered_program_says_so_and_keeps_its_files():
     def run(job):
         assert not job.cancel.requested
         steer(play)
@@ -71,7 +71,7 @@ def test_a_program_that_is_steered_away_from_says_so_and_what_it_wrote_stays():
     assert counts == (1, 0, 0, 56.0)
 
 
-def test_a_program_that_is_steered_away_from_before_its_state_is_entered_never_begins():
+def test_a_program_steered_before_its_state_never_begins():
     play = beside(coded(HELLO, "totals.csv"), answered("as you wish"), run=lambda _: pytest.fail("it ran"))
     play.send()
     prepared = play.act(play.decide(play.take()[1]))
@@ -99,7 +99,7 @@ def test_a_steer_that_was_heeded_in_an_earlier_turn_keeps_no_program_from_runnin
 
 
 @pytest.mark.parametrize("entered", [True, False])
-def test_a_cancelled_program_is_not_launched_again_by_whoever_takes_the_turn_over(entered):
+def test_a_take_over_does_not_relaunch_a_cancelled_program(entered):
     play = beside(coded(HELLO, "totals.csv"), answered("as you wish"), run=lambda _: pytest.fail("it ran"))
     play.send()
     name, step = play.take()
@@ -114,7 +114,7 @@ def test_a_cancelled_program_is_not_launched_again_by_whoever_takes_the_turn_ove
     assert result(play).error["code"] == "cancelled"
 
 
-def test_a_stop_ends_the_turn_behind_the_program():
+def test_a_stop_ends_the_turn_after_the_program():
     def run(_):
         steer(play, "")
         return Run(error="cancelled", message="stopped", returncode=-15, seconds=4.0)
@@ -147,7 +147,7 @@ def test_a_steer_ends_the_wait_and_the_task_of_a_program_that_runs(conversation)
     assert conversation.left() == {}
 
 
-def test_the_task_of_a_conversation_that_was_deleted_is_ended_and_its_secret_goes(conversation):
+def test_a_deletion_ends_the_task_and_removes_its_secret(conversation):
     def fate(task: Started) -> None:
         apply_deletion(conversation.ports, LANE, conversation.tail.state.owner)
         assert task.token not in conversation.tasks.ended
@@ -176,7 +176,7 @@ def test_a_task_that_has_not_begun_yet_is_ended_and_nothing_happened(conversatio
     assert counted(conversation, PROGRAMS_CANCELLED, PROGRAMS_LOST, EXEC_SECONDS_SPARED) == (1, 0, 60.0)
 
 
-def test_what_a_task_had_stored_before_it_was_ended_is_collected(conversation):
+def test_the_stored_report_of_an_ended_task_is_collected(conversation):
     def fate(task: Started) -> None:
         task.store(task.claim(), Run(returncode=0, seconds=0.5))
         steer(conversation)
@@ -187,7 +187,7 @@ def test_what_a_task_had_stored_before_it_was_ended_is_collected(conversation):
     assert result(conversation).status == "ok"
 
 
-def test_a_steer_that_comes_while_the_run_is_handed_over_launches_nothing(conversation, monkeypatch):
+def test_a_steer_during_the_handover_launches_nothing(conversation, monkeypatch):
     hand_over = conversation.tasks.hand_over
 
     def steered(*args, **fields):
@@ -240,7 +240,7 @@ def test_a_task_that_is_listed_late_is_found(conversation, monkeypatch):
     assert conversation.tasks.ended["t"][0] == STEERED
 
 
-def test_a_steer_that_comes_again_ends_nothing_twice(conversation):
+def test_a_repeated_steer_ends_nothing_twice(conversation):
     said = []
 
     def fate(task: Started) -> None:
@@ -257,9 +257,7 @@ def test_a_steer_that_comes_again_ends_nothing_twice(conversation):
     assert (conversation.kinds(), conversation.tasks.ended) == (kinds, ended)
 
 
-def test_a_steer_that_nobody_could_pass_on_is_in_the_log_and_passed_on_when_it_comes_again(
-    conversation, monkeypatch
-):
+def test_a_steer_that_could_not_be_passed_on_is_passed_on_later(conversation, monkeypatch):
     fails = [DependencyError("no answer")]
     cluster = conversation.tasks.cluster
 

@@ -146,7 +146,7 @@ def test_a_call_that_is_refused_runs_nothing():
         (drawn(body=None, error="nonzero_exit", returncode=1, program_log="Traceback"), "rendering_failed"),
     ],
 )
-def test_what_goes_wrong_is_told_by_its_code_and_offers_nothing(run, code):
+def test_a_failed_call_has_a_code_and_offers_no_file(run, code):
     play = played(called(PDF, PARAMS), answered("sorry"), run=run)
     entry = result(play)
     assert (entry.status, entry.error["code"]) == ("error", code)
@@ -168,7 +168,7 @@ def test_warnings_are_notices_and_a_small_file_says_so():
     assert [(row.source_type, row.mime) for row in entry.sources] == [("file", "image/png")]
 
 
-def test_sources_that_the_pool_does_not_have_are_not_taken_from_the_report():
+def test_unknown_sources_of_a_report_are_ignored():
     report = {"ok": True, "ret": {"pages": 1, "sources_used": [1, 7]}}
     play = played(called(PDF, {**PARAMS, "content": "[[S:1]]"}), answered("done"), run=drawn(report=report))
     assert "sources_used" not in status(result(play))
@@ -200,7 +200,7 @@ def test_each_program_of_a_round_is_found_by_a_steer(running, action, found):
     assert running_program(state) == found
 
 
-def test_a_program_of_the_model_is_not_taken_for_one_of_ours():
+def test_a_program_of_the_model_is_not_treated_as_ours():
     report = json.dumps({"ok": True, "ret": {"pages": 2}})
     play = played(coded(f"print('{report}')", "a.pdf"), answered("done"))
     entry = result(play, "exec_tools.execute_code_python")

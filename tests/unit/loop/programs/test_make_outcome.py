@@ -27,14 +27,14 @@ def test_a_task_that_was_not_started_is_named_with_its_cause(name):
 
 
 @pytest.mark.parametrize("name", [*ERRORS, "States.HeartbeatTimeout", "TaskStopped", "Lambda.Unknown", ""])
-def test_whatever_the_state_says_a_run_that_began_may_have_happened(name):
+def test_a_run_that_began_may_have_happened_for_any_error(name):
     assert explain_loss({"Error": name, "Cause": "x"}, begun=True)[0] == "unverified"
 
 
 @pytest.mark.parametrize(
     "error", [None, {}, {"Error": "TaskStopped"}, {"Error": "States.Timeout"}, {"Error": 7, "Cause": None}]
 )
-def test_a_run_that_never_began_did_nothing_whatever_else_is_known(error):
+def test_a_run_that_never_began_did_nothing_for_any_error(error):
     code, message = explain_loss(error, begun=False)
     assert code == "sandbox_not_started"
     assert NOT_RUN in message

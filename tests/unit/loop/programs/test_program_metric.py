@@ -21,11 +21,11 @@ def counted(run):
     return tuple(counts[name] for name in (PROGRAMS_RUN, PROGRAMS_FAILED, PROGRAMS_LOST, EXEC_SECONDS))
 
 
-def test_a_program_that_fails_by_its_own_doing_is_not_lost():
+def test_a_program_that_fails_by_itself_is_not_lost():
     assert counted(Run(returncode=1, error="nonzero_exit", seconds=2.0)) == (1, 1, 0, 2.0)
 
 
-def test_a_program_whose_surroundings_fail_is_lost():
+def test_a_program_whose_environment_fails_is_lost():
     assert counted(Run(error="sandbox_not_started", seconds=0.0)) == (1, 1, 1, 0)
 
 
@@ -39,7 +39,7 @@ def test_a_program_whose_surroundings_fail_is_lost():
         ("fargate_run_failed", True),
     ],
 )
-def test_the_code_tells_whose_fault_it_was(tmp_path, code, lost):
+def test_the_code_distinguishes_program_and_environment_failures(tmp_path, code, lost):
     request = Spool(spool=tmp_path, contract=promised("a.csv")).request
     assert is_lost(lost_envelope(request, code, "…")) is lost
 
@@ -50,7 +50,7 @@ def test_a_success_is_not_lost(tmp_path):
     assert not is_lost(conversation.envelope())
 
 
-def test_a_handover_that_nobody_took_back_is_counted_when_it_is_swept():
+def test_an_abandoned_handover_is_counted_when_it_is_swept():
     play = Conversation()
     play.ports.tasks.hand_over("ref", "{}", cluster="cluster", deadline="2000-01-01T00:00:00.000Z")
     assert sweep_tasks(play.ports) == {"tasks_swept": 1}

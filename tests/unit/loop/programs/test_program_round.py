@@ -57,7 +57,7 @@ def key(conversation, name):
     return exec_key(LANE, conversation.state.turn, decision.actions[0].call_id, name)
 
 
-def test_a_program_runs_between_two_steps_and_its_files_stand_in_the_log():
+def test_a_program_runs_between_two_steps_and_logs_its_files():
     play = conversation(coded(HELLO, "totals.csv"), answered("done"))
     play.send()
     play.run()
@@ -68,7 +68,7 @@ def test_a_program_runs_between_two_steps_and_its_files_stand_in_the_log():
     assert any("Status: success" in block.text for block in entry.blocks)
 
 
-def test_the_way_of_a_program_is_six_steps():
+def test_a_program_takes_six_steps():
     play, step = opened(coded(HELLO, "totals.csv"))
     ways = [step.route]
     for run in (play.act, play.execute, play.act):
@@ -84,7 +84,7 @@ def test_the_time_of_a_program_counts_for_the_step_that_puts_its_result():
     assert ports.ledger.consumption().exec_ms == 500
 
 
-def test_the_program_is_given_its_text_as_it_was_written_and_the_files_of_its_turn():
+def test_a_program_gets_its_unchanged_text_and_the_files_of_its_turn():
     text = "\n# Übung\nx = '</b>'\n"
     play = conversation(
         called("react.write", {"path": "in.csv", "content": "x"}), coded(text, "a.txt"), answered("done")
@@ -109,7 +109,7 @@ def test_a_call_without_a_usable_contract_runs_nothing_and_says_why():
     assert play.backends["process"].jobs == []
 
 
-def test_a_program_that_names_what_was_not_pulled_does_not_run():
+def test_a_program_that_names_a_file_not_pulled_does_not_run():
     play = conversation(coded("open('turn_old/outputs/x.csv')", "a.txt"), answered("sorry"))
     play.send()
     play.run()
@@ -117,14 +117,14 @@ def test_a_program_that_names_what_was_not_pulled_does_not_run():
     assert play.backends["process"].jobs == []
 
 
-def test_where_no_programs_run_the_model_is_told_so():
+def test_a_deployment_without_programs_reports_that_to_the_model():
     play, step = opened(coded(HELLO, "a.txt"))
     play.forget()
     play.act(step)
     assert result(play).error["code"] == "execution_unavailable"
 
 
-def test_a_backend_that_is_not_there_is_an_error_of_the_run():
+def test_an_absent_backend_is_an_error_of_the_run():
     play = conversation(coded(HELLO, "a.txt"), answered("sorry"))
     play.backends.clear()
     play.send()
@@ -155,7 +155,7 @@ def test_a_step_that_is_tried_again_before_the_run_launches_the_same_run():
     assert len(play.backends["process"].jobs) == 1
 
 
-def test_a_run_that_was_never_taken_is_denied_and_can_never_begin():
+def test_an_unclaimed_run_is_denied_and_can_never_begin():
     play, step = opened(coded(HELLO, "a.txt"))
     launched = play.act(step)
     lost = launched.__class__(**{**vars_of(launched), "error": {"Error": "Lambda.TooManyRequestsException"}})
@@ -178,7 +178,7 @@ def test_a_run_that_began_and_left_nothing_is_not_called_done(error, status, cod
     assert (result(play).status, result(play).error["code"]) == (status, code)
 
 
-def test_a_run_whose_state_failed_after_its_end_is_collected_all_the_same():
+def test_a_run_whose_state_failed_after_its_end_is_collected():
     play, step = opened(coded(HELLO, "a.txt"))
     launched = play.act(step)
     play.execute(launched)
@@ -186,7 +186,7 @@ def test_a_run_whose_state_failed_after_its_end_is_collected_all_the_same():
     assert result(play).status == "ok"
 
 
-def test_two_who_execute_run_the_program_once():
+def test_two_invocations_run_the_program_once():
     play, step = opened(coded(HELLO, "a.txt"))
     launched = play.act(step)
     play.execute(launched)
@@ -234,7 +234,7 @@ def test_a_program_that_leaves_hundreds_of_files_is_recorded_like_any_other():
     assert len(again.request.files) == 401
 
 
-def test_clients_see_the_program_start_and_end_and_what_its_tools_said():
+def test_clients_see_the_programs_start_and_end_and_its_tool_events():
     said = ToolEvent(type="rows", at="2026-01-01T00:00:00.000Z", tool_id="x.y", data={"count": 3})
     play = conversation(
         coded(HELLO, "a.txt", notes="Count it.", prog_name="Counter"),

@@ -92,7 +92,7 @@ def test_secret_and_parcel_hold_no_way_to_the_table_the_bucket_or_the_model(play
     assert set(parcel(play, step).reads) == {file.key for file in parcel(play, step).request.files}
 
 
-def test_what_a_task_s_tools_need_of_secrets_is_read_when_the_task_is_handed_its_run(play):
+def test_secrets_of_a_tasks_tools_are_read_at_the_handover(play):
     execution = dataclasses.replace(play.agent.execution, secrets=lambda: {"STEPLINE_SEARCH_API_KEY": "k3y"})
     play.agent = dataclasses.replace(play.agent, execution=execution)
     assert "k3y" not in repr(play.agent)
@@ -145,7 +145,7 @@ def lose_owner(play):
     assert sweep_lane(play.ports, LANE) == "taken_over"
 
 
-def test_a_machine_that_has_no_state_for_tasks_is_not_led_in_circles(play, step):
+def test_a_machine_without_a_state_for_tasks_does_not_loop(play, step):
     back = play.decide(step)
     assert back.route == "prepare"
     assert play.act(back).route == "decide"
@@ -156,14 +156,14 @@ def test_a_step_that_is_tried_again_launches_again(play, step):
     assert play.act(replace(step, route="prepare", launch=None, attempt=1)) == step
 
 
-def test_a_run_that_is_taken_over_while_its_rights_last_is_launched_again(play, step):
+def test_a_run_taken_over_within_its_rights_is_relaunched(play, step):
     play.clock.pause(GRANT_S - WAIT_S - 60)
     lose_owner(play)
     play.run()
     assert [launch.ref for launch in play.launched] == [step.launch.ref]
 
 
-def test_a_run_whose_rights_would_end_before_it_does_is_not_launched_again(play, step):
+def test_a_run_whose_rights_end_too_early_is_not_relaunched(play, step):
     play.clock.pause(GRANT_S - WAIT_S + 60)
     lose_owner(play)
     play.run()
@@ -171,7 +171,7 @@ def test_a_run_whose_rights_would_end_before_it_does_is_not_launched_again(play,
     assert settled(play) == ("sandbox_not_started", {})
 
 
-def test_a_request_that_was_left_lying_is_not_launched_when_its_rights_have_ended(play):
+def test_an_old_request_with_ended_rights_is_not_launched(play):
     play.send()
     step = play.decide(play.act(play.decide(play.take()[1])))
     with pytest.MonkeyPatch.context() as patch:

@@ -27,7 +27,7 @@ def begun(script: str = NOTHING, **policy: int) -> JournalConversation:
     return conversation
 
 
-def test_the_blocks_a_and_b_are_promised_and_nothing_behind_them():
+def test_only_the_blocks_a_and_b_are_promised():
     conversation = begun()
     (sent,) = conversation.sent()
     system = conversation.model.requests[0].system
@@ -73,7 +73,7 @@ def test_a_change_of_the_layout_is_a_change_of_the_system_part():
     assert again is None or again.reason == "system"
 
 
-def test_what_a_provider_counted_of_a_journal_says_nothing_of_the_timeline():
+def test_a_providers_count_of_a_journal_does_not_gauge_the_timeline():
     conversation = begun()
     assert conversation.timeline().asked.tokens == 0
 

@@ -49,7 +49,7 @@ def test_rows_of_the_pool_are_shown_by_their_numbers_and_as_rows(written: str) -
     assert '[{"sid":2,"title":"herons",' in shown
 
 
-def test_an_artifact_is_shown_by_its_beginning_and_whole_when_it_is_asked_for() -> None:
+def test_an_artifact_is_shown_in_full_only_on_request() -> None:
     conversation = searched()
     (path,) = [piece.path for piece in conversation.timeline().pieces if piece.kind == "result"][:1]
     before = digest_of(

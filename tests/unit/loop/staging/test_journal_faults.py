@@ -48,9 +48,7 @@ class ForgetfulArtifacts:
 
 
 @pytest.mark.parametrize(("method", "at"), [("stream", 1), ("stream", 2), ("put", 1)])
-def test_a_store_that_does_not_answer_fails_the_attempt_and_the_next_one_stages_the_same(
-    method: str, at: int
-):
+def test_an_attempt_after_a_store_failure_stages_the_same(method: str, at: int):
     conversation = staged()
     store, step = conversation.ports.artifacts, conversation.now()
     ports = conversation.ports
@@ -65,7 +63,7 @@ def test_a_store_that_does_not_answer_fails_the_attempt_and_the_next_one_stages_
     assert names_of(request) == ["chart.png"]
 
 
-def test_what_the_log_names_as_staged_is_stored_before_the_log_names_it():
+def test_staged_contents_are_stored_before_the_log_names_them():
     conversation = staged()
     conversation.asked()
     named = [sent.staged for sent in conversation.sent()]
@@ -94,7 +92,7 @@ def estimated(conversation: JournalConversation) -> int:
     return estimate_round(attempt, conversation.timeline()).tokens
 
 
-def test_a_request_that_a_steer_cut_off_has_used_up_what_was_staged():
+def test_a_request_cut_off_by_a_steer_uses_up_staged_contents():
     conversation = staged()
     conversation.model = InterruptedModel(answered("Here it is, at length."), answered("Short."))
     steer = {"id": "s1", "kind": "steer"}

@@ -43,7 +43,7 @@ def test_the_system_part_has_three_blocks_and_the_last_is_not_cached():
     assert "TIME EVIDENCE" in third
 
 
-def test_what_a_decision_stages_stands_in_the_next_request_and_in_no_other():
+def test_staged_contents_are_in_the_next_request_only():
     conversation = JournalConversation()
     turn = conversation.made(CHART, CITIES)
     shown, after = conversation.asked(), conversation.asked()
@@ -58,7 +58,7 @@ def test_what_a_decision_stages_stands_in_the_next_request_and_in_no_other():
     assert files_of(after) == []
 
 
-def test_a_staged_skill_stands_in_the_system_part_behind_those_it_imports_and_only_once():
+def test_a_staged_skill_is_in_the_system_part_once_after_its_imports():
     conversation = JournalConversation(called(LIST, show_skills=["lab.charts", "sk:lab.colours"]))
     conversation.send()
     conversation.rounds()
@@ -96,7 +96,7 @@ def test_a_skill_that_cannot_be_shown_says_why(skill: str, why: str):
         ("tc:<turn>.tc_000000000000.view.3", "nothing stands at this path"),
     ],
 )
-def test_what_is_not_there_says_so_in_its_place(path: str, why: str):
+def test_a_missing_content_is_replaced_by_the_reason(path: str, why: str):
     conversation = JournalConversation()
     turn = conversation.made(path)
     text = digest_of(conversation.asked())
@@ -112,7 +112,7 @@ def test_a_request_has_at_most_two_pictures_and_the_third_says_why():
     assert f"content: not shown: {NO_ROOM}" in digest_of(request)
 
 
-def test_what_a_read_brought_in_parts_can_be_staged_by_the_path_of_the_part():
+def test_a_part_of_a_read_can_be_staged_by_its_path():
     conversation = JournalConversation()
     turn = conversation.made()
     items = [{"path": f"fi:{turn}.outputs/cities.csv", "line_start": 390, "line_count": 3}]
@@ -135,7 +135,7 @@ def test_a_read_shows_again_what_no_request_of_this_layout_shows_whole():
     assert "exists_in_visible_context" not in second.blocks[0].text
 
 
-def test_a_long_content_is_cut_as_a_read_cuts_it_and_says_how_to_go_on():
+def test_a_long_content_is_cut_like_a_read_and_says_how_to_continue():
     conversation = JournalConversation(caps=ReadCaps(max_chars=300))
     conversation.made(CITIES)
     text = digest_of(conversation.asked())
@@ -143,7 +143,7 @@ def test_a_long_content_is_cut_as_a_read_cuts_it_and_says_how_to_go_on():
     assert "city 399" not in text
 
 
-def test_pictures_and_documents_that_the_user_sent_are_there_in_every_round_of_the_turn():
+def test_attachments_are_in_every_round_of_their_turn():
     conversation = JournalConversation()
     files = (*conversation.attach(RED, GREEN), *conversation.attach(pdf(), mime=PDF))
     conversation.send("look", attachments=files)
@@ -164,7 +164,7 @@ def test_the_newest_attachments_are_shown_and_the_others_say_how_to_see_them():
     assert f"0.png | {NO_ROOM}" in text_of(request)
 
 
-def test_what_is_staged_takes_the_room_of_attachments_and_a_picture_is_there_once():
+def test_staged_pictures_precede_attachments_and_appear_once():
     conversation = JournalConversation()
     conversation.send("look", attachments=conversation.attach(RED, GREEN))
     turn = conversation.state.turn
@@ -173,7 +173,7 @@ def test_what_is_staged_takes_the_room_of_attachments_and_a_picture_is_there_onc
     assert names_of(conversation.asked()) == ["1.png", "0.png"]
 
 
-def test_a_refused_request_is_asked_once_more_without_its_files():
+def test_a_refused_request_is_sent_once_more_without_its_files():
     conversation = JournalConversation()
     conversation.made(CHART)
     conversation.model.add(Fail(error=ModelRefused("no")))
@@ -210,7 +210,7 @@ def test_a_request_that_never_gets_small_enough_closes_the_turn():
     assert [closing.code for closing in closings(conversation)] == ["context_limit"]
 
 
-def test_the_attempt_behind_a_killed_one_stages_the_same():
+def test_the_attempt_after_a_killed_one_stages_the_same():
     conversation = JournalConversation()
     conversation.made(CITIES)
     step = conversation.now()
@@ -225,14 +225,14 @@ def test_the_attempt_behind_a_killed_one_stages_the_same():
     assert ARTIFACTS in digest_of(second)
 
 
-def test_a_request_whose_answer_was_refused_has_used_up_what_was_staged():
+def test_a_request_with_a_refused_answer_uses_up_staged_contents():
     conversation = JournalConversation()
     conversation.made(CITIES)
     assert ARTIFACTS in digest_of(conversation.asked(script=BROKEN))
     assert ARTIFACTS not in digest_of(conversation.asked())
 
 
-def test_nothing_is_staged_across_turns():
+def test_staged_contents_do_not_cross_turns():
     conversation = JournalConversation()
     conversation.made(CITIES)
     conversation.asked(script=answered("Here."))
@@ -276,7 +276,7 @@ def test_in_the_layout_timeline_a_decision_stages_nothing():
     assert (decided.show_artifacts, decided.show_skills, decided.notices) == ((), (), ())
 
 
-def test_a_reference_may_name_what_stands_in_the_log():
+def test_a_reference_may_name_content_of_the_log():
     conversation = JournalConversation()
     turn = conversation.made()
     params = {"path": "outputs/copy.csv", "content": f"ref:fi:{turn}.outputs/cities.csv", "kind": "file"}

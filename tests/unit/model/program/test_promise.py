@@ -39,7 +39,7 @@ VALUES = st.recursive(
         ({"filename": "a.csv"}, []),
     ],
 )
-def test_what_can_be_read_of_a_contract_is(raw, promises):
+def test_readable_promises_of_a_contract_are_kept(raw, promises):
     assert read_promises(raw) == promises
 
 

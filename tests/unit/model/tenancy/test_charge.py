@@ -66,7 +66,7 @@ def _charge(accounts: MemoryAccounts, conversation: str, batch: Batch, at: datet
         accounts.post(lane, plan.account, plan.postings)
 
 
-def test_a_plan_for_what_is_charged_already_is_none() -> None:
+def test_a_batch_that_is_charged_already_has_no_plan() -> None:
     account = Account(n=4, charged=Amount(tokens=9), version=3)
     assert plan_charge(account, _batch(4, 9), SCOPES, at=BEGAN) is None
     assert plan_charge(account, _batch(3, 5), SCOPES, at=BEGAN) is None
@@ -85,7 +85,7 @@ def test_a_change_that_no_value_allows_is_impossible() -> None:
     assert not NOTHING
 
 
-def test_limits_that_are_given_stand_before_the_defaults_and_nothing_else_does() -> None:
+def test_given_limits_override_only_their_own_defaults() -> None:
     defaults = Limits(tokens_day=5, usd_day=1.0, stopped="paused")
     held = overlaid(defaults, Limits(tokens_day=0, stopped=""))
     assert (held.tokens_day, held.usd_day, held.stopped, held.storage_bytes) == (0, 1.0, "", None)

@@ -28,7 +28,7 @@ executions = st.integers(min_value=1, max_value=50_000)
 
 
 @pytest.mark.parametrize(("concurrency", "turns"), [(1, 1), (5, 1), (10, 6), (50, 46), (100, 96), (221, 96)])
-def test_where_nothing_can_be_reserved_turns_leave_four_executions_to_everybody_else(concurrency, turns):
+def test_turns_leave_four_executions_free_without_reservations(concurrency, turns):
     division = divide(concurrency)
     assert (division.open_turns, division.reserved) == (turns, {})
     assert concurrency <= FREE or concurrency - turns >= FREE
@@ -41,15 +41,13 @@ def test_where_nothing_can_be_reserved_turns_leave_four_executions_to_everybody_
         (1000, {"decide": 700, "authorizer": 20, "socket": 40, "api": 40}),
     ],
 )
-def test_decide_is_capped_and_the_doors_have_executions_of_their_own_where_the_quota_allows(
-    concurrency, reserved
-):
+def test_decide_is_capped_and_entry_functions_are_reserved_if_the_quota_allows(concurrency, reserved):
     division = divide(concurrency)
     assert division.reserved == reserved
     assert division.open_turns == reserved["decide"]
 
 
-def test_what_is_not_known_is_a_new_account():
+def test_an_unknown_quota_is_that_of_a_new_account():
     assert divide(0) == divide(NEW_ACCOUNT)
 
 
@@ -68,7 +66,7 @@ def test_a_hundred_executions_are_never_reserved_since_aws_refuses_that(concurre
 
 
 @given(executions)
-def test_little_is_left_for_all_other_functions_before_nothing_is(concurrency):
+def test_other_functions_keep_a_few_executions_before_none_are_reserved(concurrency):
     division = divide(concurrency)
     others = concurrency - sum(division.reserved.values())
     assert 1 <= division.claimed_most <= others
@@ -79,13 +77,13 @@ def test_little_is_left_for_all_other_functions_before_nothing_is(concurrency):
     ("turns", "socket", "http"),
     [(6, (50, 100), (50, 100)), (96, (312, 624), (183, 366)), (700, (1313, 2626), (850, 1700))],
 )
-def test_what_the_gateways_let_in_is_what_so_many_turns_need(turns, socket, http):
+def test_gateway_throttles_fit_the_number_of_open_turns(turns, socket, http):
     for throttle, planned in ((plan_socket_throttle(turns), socket), (plan_http_throttle(turns), http)):
         assert (throttle.requests_per_s, throttle.burst) == planned
 
 
 @given(executions)
-def test_no_gateway_lets_in_more_than_an_account_has(turns):
+def test_no_gateway_throttle_exceeds_the_quota_of_an_account(turns):
     for throttle in (plan_socket_throttle(turns), plan_http_throttle(turns)):
         assert throttle.requests_per_s <= GATEWAY_REQUESTS_PER_S
         assert throttle.requests_per_s <= throttle.burst <= GATEWAY_BURST or throttle.burst == GATEWAY_BURST
@@ -95,7 +93,7 @@ def test_clients_ping_as_often_as_the_throttle_counts():
     assert (Pace().ping_every_s, Pace().idle_ping_every_s) == (PING_S, IDLE_PING_S)
 
 
-def test_the_table_of_the_page_is_what_is_deployed():
+def test_the_table_of_the_scale_page_equals_the_deployed_values():
     table = PAGE.partition("| executions at once |")[2].partition("\n\n")[0].replace(",", "")
     rows = re.findall(r"^\| (\d+) \| (\d+) \| (.+) \|$", table, re.MULTILINE)
     assert len(rows) == 7

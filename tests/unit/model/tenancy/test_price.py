@@ -46,7 +46,7 @@ def test_a_deployment_lays_its_prices_over_the_table() -> None:
 
 
 @pytest.mark.parametrize("given", [{"models": [{"model": "m"}]}, {"aws": {"post": "dear"}}, {"others": 1}])
-def test_prices_that_are_none_are_refused(given) -> None:
+def test_invalid_prices_are_refused(given) -> None:
     with pytest.raises(InputError) as caught:
         read_prices(given)
     assert caught.value.reason == "bad_prices"

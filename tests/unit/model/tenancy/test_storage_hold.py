@@ -114,7 +114,7 @@ GONE = State(owner="u", deleted=True)
 
 
 @given(STEPS, st.integers(0, 2))
-def test_no_order_of_uploads_exceeds_the_limit_or_counts_twice_and_none_leaves_a_hold(steps, limit_at):
+def test_uploads_in_any_order_stay_within_the_limit_and_leave_no_hold(steps, limit_at):
     store = Store(limit_at)
     for act, upload, size_bytes, seconds in steps:
         store.now += timedelta(seconds=seconds)

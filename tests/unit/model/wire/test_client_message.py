@@ -73,14 +73,14 @@ def test_a_resume_says_how_much_of_the_running_stream_is_known() -> None:
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
-def test_any_text_a_socket_can_carry_may_be_said(text: str) -> None:
+def test_a_message_accepts_any_text_that_a_socket_can_carry(text: str) -> None:
     found = parse_message(send(text=text))
     assert isinstance(found, Send)
     assert found.text == text
 
 
 @given(st.text())
-def test_whatever_comes_is_read_or_refused(body: str) -> None:
+def test_any_bytes_are_parsed_or_refused(body: str) -> None:
     assert code(body) in CODES
 
 
@@ -90,7 +90,7 @@ def test_whatever_comes_is_read_or_refused(body: str) -> None:
         lambda x: st.lists(x) | st.dictionaries(st.text(), x),
     )
 )
-def test_whatever_json_comes_is_read_or_refused(content: Any) -> None:
+def test_any_json_is_parsed_or_refused(content: Any) -> None:
     for body in (content, {"action": content}, {"action": "resume", "conversation": "c", "stream": content}):
         assert code(json.dumps(body)) in CODES
 
@@ -175,11 +175,11 @@ def test_a_refusal_is_a_sentence(fields: dict[str, Any], sentence: str) -> None:
         ("[" * 20_000, "the message must be an object"),
     ],
 )
-def test_what_is_no_message_at_all_is_told_as_a_sentence(body: str, sentence: str) -> None:
+def test_an_unreadable_message_is_refused_with_a_sentence(body: str, sentence: str) -> None:
     assert str(refusal(body)) == sentence
 
 
-def test_what_is_nested_beyond_all_measure_is_refused() -> None:
+def test_a_message_nested_too_deeply_is_refused() -> None:
     body = '{"action": "event", "payload": {"x": ' + "[" * 20_000
     assert refusal(body).reason == "bad_json"
 
@@ -219,12 +219,12 @@ def test_what_is_nested_beyond_all_measure_is_refused() -> None:
         ("[" * 20_000, MessageIds()),
     ],
 )
-def test_the_names_of_a_message_are_read_whatever_else_is_wrong_with_it(body: str, names: MessageIds) -> None:
+def test_the_ids_of_an_invalid_message_are_read(body: str, names: MessageIds) -> None:
     assert read_names(body) == names
 
 
 @given(st.text())
-def test_names_are_read_of_whatever_comes(body: str) -> None:
+def test_ids_are_read_from_any_input(body: str) -> None:
     assert isinstance(read_names(body), MessageIds)
 
 
@@ -240,7 +240,7 @@ def test_a_number_is_a_number(value: Any) -> None:
         )
 
 
-def test_a_refusal_does_not_repeat_what_was_sent() -> None:
+def test_a_refusal_does_not_repeat_the_message() -> None:
     assert "secret" not in str(refusal(send(text={"secret": 1})))
     assert "secret" not in str(refusal(send(message_id="the secret")))
 

@@ -44,7 +44,7 @@ events = st.lists(
 
 
 @given(events)
-def test_events_arrive_as_they_were_however_many_frames_they_take(found: tuple[ClientEvent, ...]) -> None:
+def test_events_arrive_unchanged_over_any_number_of_frames(found: tuple[ClientEvent, ...]) -> None:
     framed = [
         decode_frame(encode_frame(f))
         for f in frame_events("c" * 64, n=10**12, prev=10**12, claim=10**12, events=found)
@@ -57,7 +57,7 @@ def test_events_arrive_as_they_were_however_many_frames_they_take(found: tuple[C
 
 
 @given(events)
-def test_no_frame_outgrows_what_a_socket_carries(found: tuple[ClientEvent, ...]) -> None:
+def test_no_frame_exceeds_the_frame_limit_of_a_socket(found: tuple[ClientEvent, ...]) -> None:
     for frame in frame_events("c" * 64, n=10**12, prev=10**12, claim=10**12, events=found):
         assert len(encode_frame(frame)) <= FRAME_MAX_BYTES
 
@@ -78,7 +78,7 @@ FRAMES: list[Frame] = [
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=lambda frame: type(frame).__name__)
-def test_a_frame_says_what_it_is(frame: Frame) -> None:
+def test_a_frame_is_decoded_to_its_own_type(frame: Frame) -> None:
     assert decode_frame(encode_frame(frame)) == frame
     assert decode_frame(encode_frame(frame).decode()) == frame
 
@@ -88,13 +88,13 @@ def test_a_client_reads_a_frame_of_a_later_release() -> None:
     assert decode_frame(body) == PongFrame(conversation="c", n=2)
 
 
-def test_what_is_no_frame_is_refused() -> None:
+def test_an_invalid_frame_is_refused() -> None:
     for body in (b"", b"{}", b'{"frame": "unknown"}', b'{"frame": "pong"}'):
         with pytest.raises(msgspec.DecodeError):
             decode_frame(body)
 
 
-def test_a_version_is_not_sent_where_it_is_the_first():
+def test_the_first_format_version_is_not_sent():
     frame = EventFrame(conversation="c", n=1, prev=0)
     assert b'"v"' not in encode_frame(frame)
     assert decode_frame(encode_frame(frame)).v == 1
@@ -110,12 +110,12 @@ def test_a_version_is_not_sent_where_it_is_the_first():
         ("Forbidden", False),
     ],
 )
-def test_a_kind_that_a_later_release_added_is_told_from_words_of_the_gateway(text, unknown):
+def test_an_unknown_frame_kind_is_distinguished_from_gateway_messages(text, unknown):
     assert is_unknown_kind(text) is unknown
 
 
 @pytest.mark.parametrize("events", ["[]", '{"in": "another shape"}'])
-def test_events_of_a_later_format_are_refused_whatever_they_look_like(events):
+def test_events_of_a_later_format_are_refused_in_any_shape(events):
     text = f'{{"frame": "events", "conversation": "c", "n": 2, "prev": 1, "v": {FORMAT + 1}, "events": {events}}}'
     with pytest.raises(DependencyError, match="update it") as refused:
         decode_frame(text)
@@ -131,6 +131,6 @@ def test_events_of_a_later_format_are_refused_whatever_they_look_like(events):
         '{"frame": "events", "conversation": "c", "n": 1, "prev": 0, "v": "2"}',
     ],
 )
-def test_what_is_no_frame_of_ours_is_no_later_format(text):
+def test_an_invalid_frame_is_not_mistaken_for_a_later_format(text):
     with pytest.raises(msgspec.ValidationError):
         decode_frame(text)

@@ -79,7 +79,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize(("token", "sids"), UNREADABLE.items(), ids=repr)
 @pytest.mark.parametrize("kind", ["markdown", "text", "html"])
-def test_what_cannot_be_read_is_left_out_and_counted(token: str, sids: tuple[int, ...], kind: str) -> None:
+def test_unreadable_citations_are_left_out_and_counted(token: str, sids: tuple[int, ...], kind: str) -> None:
     shown, stream = fed([f"so {token}."], kind)
     assert (stream.used, stream.unresolved, stream.unreadable) == (sids, (), 1)
     assert kind == "html" or shown == f"so {link(*sids)}."
@@ -89,12 +89,12 @@ def test_what_cannot_be_read_is_left_out_and_counted(token: str, sids: tuple[int
 
 
 @pytest.mark.parametrize("text", ["`[[S:1 2]]`", "```\n[[S:x]]\n```"])
-def test_in_code_nothing_is_unreadable(text: str) -> None:
+def test_a_token_in_code_is_never_unreadable(text: str) -> None:
     shown, stream = fed([text])
     assert (shown, stream.unreadable) == (text, 0)
 
 
-def test_without_sources_nothing_is_left_out() -> None:
+def test_citations_are_kept_if_there_are_no_sources() -> None:
     assert render_citations("[[S:1 2]]", {}, "markdown") == "[[S:1 2]]"
     assert cite({}, ["[[S:x]]"]) == ((), ())
 

@@ -134,7 +134,7 @@ def test_a_token_becomes_its_links(token, shown):
     ],
 )
 @pytest.mark.parametrize("kind", ["markdown", "text", "html"])
-def test_what_is_no_token_is_text(text, kind):
+def test_text_that_only_looks_like_a_token_is_unchanged(text, kind):
     assert render_citations(text, SOURCES, kind) == text
 
 
@@ -145,7 +145,7 @@ def test_a_document_is_linked_by_its_path():
 
 
 @pytest.mark.parametrize("kind", ["json", "yaml", "xml", "mermaid", "python", ""])
-def test_a_format_without_links_goes_through(kind):
+def test_a_format_without_links_passes_unchanged(kind):
     assert render_citations('{"a": "[[S:1]]"}', SOURCES, kind) == '{"a": "[[S:1]]"}'
 
 
@@ -171,7 +171,7 @@ def test_no_tail_is_lost(tail, kind, rest):
 
 # The whole text was normalised as soon as there were sources.
 @pytest.mark.parametrize("kind", ["markdown", "html"])
-def test_nothing_but_tokens_is_changed(kind):
+def test_only_citation_tokens_are_changed(kind):
     text = "em\u2014dash en\u2013dash \uff1a \uff3bx\uff3d \u200bzero \U0001f468\u200d\U0001f469\u200d\U0001f467 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645\r\n"
     one = sup(1) if kind == "html" else ONE
     assert render_citations(f"{text}[[S:1]]{text}", SOURCES, kind) == f"{text}{one}{text}"
@@ -219,7 +219,7 @@ def test_a_raised_citation_that_never_ends_keeps_its_text_and_its_links():
     assert html(f"{opening}{long}[[S:2]]</sup>") == f"{opening}{long}{link(2)}</sup>"
 
 
-def test_a_raised_citation_of_nothing_known_goes():
+def test_a_raised_citation_of_unknown_sources_is_removed():
     assert html('a<sup class="cite" data-sids="9">[[S:9]]</sup>b') == "ab"
 
 
@@ -259,7 +259,7 @@ def test_an_unknown_sid_is_left_out_and_reported(kind, one):
         "~~~\n[[S:1]]\n```\n[[S:2]]\n~~~",
     ],
 )
-def test_nothing_is_replaced_in_markdown_code(text):
+def test_tokens_in_markdown_code_are_unchanged(text):
     assert markdown(text) == text
     pieces, stream = fed(list(text))
     assert "".join(pieces) == text
@@ -290,7 +290,7 @@ def test_code_that_is_over_hides_nothing():
         '<code><sup class="cite" data-sids="1">[[S:1]]</sup></code>',
     ],
 )
-def test_nothing_is_replaced_in_html_code_or_markup(text):
+def test_tokens_in_html_code_and_markup_are_unchanged(text):
     assert html(text) == text
     assert html(f"{text}[[S:1]]") == f"{text}{sup(1)}"
     assert "".join(fed(list(text), "html")[0]) == text
@@ -305,25 +305,25 @@ def test_signs_of_a_tag_in_ordinary_text_hide_no_citation():
     assert markdown("see <X a='[[S:1]]'>") == "see <X a='[[S:1]]'>"
 
 
-def test_a_title_that_spells_a_character_is_shown_as_it_was_written():
+def test_an_entity_in_a_title_is_shown_literally():
     title = {1: Citation(sid=1, title="a &lt; b & c", url="https://one.example/a")}
     shown = render_citations("[[S:1]]", title, "markdown")
     assert shown == '[a &amp;lt; b & c](https://one.example/a "S:1")'
 
 
-def test_what_stands_before_a_link_makes_nothing_else_of_it():
+def test_the_character_before_a_link_does_not_change_its_meaning():
     assert markdown("![[S:1]] \\[[S:1]]") == f"! {ONE} \\ {ONE}"
     assert markdown("![[S:9]][[S:1]]") == f"! {ONE}"
 
 
 @pytest.mark.parametrize("picture", ["![x](", "![](", "![a [b] c](", "![x](<", "[![x](", f"![{'x' * 2000}]("])
-def test_a_citation_is_no_address_that_a_reader_would_load(picture):
+def test_a_citation_never_becomes_the_url_of_an_image(picture):
     assert markdown(f"{picture}[[S:1]])") == f"{picture})"
     assert "".join(fed(list(f"{picture}[[S:1]])"), "markdown")[0]) == f"{picture})"
 
 
 @pytest.mark.parametrize("link", ["[x](", "[![a](b.png)](", "! [x](", "![a](b.png) [x]("])
-def test_a_citation_as_the_address_of_a_link_is_told_from_a_link(link):
+def test_a_citation_used_as_a_url_gets_a_title_that_marks_it(link):
     assert markdown(f"{link}[[S:1]])") == f'{link}https://one.example/a "S:1")'
     assert markdown(f"{link}[[S:9,2]] \t)") == f'{link}https://two.example/ "S:2" \t)'
     assert markdown(f"{link}[[S:5]])") == f'{link}fi:turn_1.files/a.csv "S:5")'
@@ -345,14 +345,14 @@ def test_a_citation_as_the_address_of_a_link_is_told_from_a_link(link):
         ("[x]: ", " )"),
     ],
 )
-def test_where_no_title_fits_a_citation_is_the_address_alone(before, after):
+def test_a_citation_is_only_the_url_if_no_title_fits(before, after):
     assert markdown(f"{before}[[S:1]]{after}") == f"{before}https://one.example/a{after}"
     assert markdown(f"{before}[[S:5]]{after}") == f"{before}{after}"
     assert "".join(fed(list(f"{before}[[S:1]]{after}"))[0]) == f"{before}https://one.example/a{after}"
 
 
 @pytest.mark.parametrize("after", ["", "\n", " \t\nmore"])
-def test_a_citation_that_defines_a_link_is_told_from_a_link(after):
+def test_a_citation_in_a_link_definition_gets_a_title_that_marks_it(after):
     assert markdown(f"[x]: [[S:1]]{after}") == f'[x]: https://one.example/a "S:1"{after}'
 
 
@@ -381,7 +381,7 @@ def test_text_is_shown_as_soon_as_it_can_be_no_token():
     assert pieces == ["plain", "a ", "[x", "", "", "", "", "[[S:99] ]", "`", ""]
 
 
-def test_what_is_held_back_is_bounded():
+def test_the_text_held_back_is_bounded():
     stream = CitationStream(SOURCES, "markdown")
     given = shown = most = 0
     for piece in ["[[S:", *["1"] * 1_000]:
@@ -421,7 +421,7 @@ def test_a_long_paragraph_is_the_same_however_it_was_cut(size, chars, between):
 
 
 @given(st.text(alphabet="[]S:,-19x \n`", max_size=80))
-def test_without_a_whole_token_a_text_comes_back_as_it_was(text):
+def test_a_text_without_a_whole_token_is_returned_unchanged(text):
     stream = CitationStream(SOURCES, "markdown")
     shown = stream.feed(text) + stream.close()
     assert stream.used or stream.unresolved or shown == text
@@ -460,7 +460,7 @@ def test_the_citations_of_texts_are_known_rows_in_their_order():
     assert cite({}, ["[[S:1]]"], pooled=True) == ((), (1,))
 
 
-def test_without_any_of_the_sources_that_there_are_every_number_is_unknown():
+def test_every_number_is_unknown_if_the_stream_gets_none_of_the_pools_sources():
     stream = CitationStream({}, "markdown", pooled=True)
     assert stream.feed("a [[S:1]] `[[S:2]]`") + stream.close() == "a  `[[S:2]]`"
     assert stream.unresolved == (1,)

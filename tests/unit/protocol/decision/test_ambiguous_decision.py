@@ -47,7 +47,7 @@ def play_alike(text: str, rules: Any = RULES, **ends: Any) -> Played:
 
 @pytest.mark.parametrize("rules", [RULES, SINGLE, TOLERANT])
 @pytest.mark.parametrize("second", [READ, WRITE, PLAN, OTHER])
-def test_an_answer_in_the_prose_stands_and_the_call_in_the_fence_does_not_run(second, rules) -> None:
+def test_an_answer_in_the_prose_counts_and_the_call_in_the_fence_does_not_run(second, rules) -> None:
     played = play_alike(generation(two(ANSWER, second)), rules)
     assert played.texts == {"thinking.0": "Hm.", "answer.0": "Shown."}
     assert played.verdict.decision.final_answer == "Shown."
@@ -64,21 +64,21 @@ def test_an_answer_in_the_prose_stands_and_the_call_in_the_fence_does_not_run(se
         ({"action": "wait", "notes": "never"}, "invalid_action"),
     ],
 )
-def test_a_call_in_the_prose_and_something_else_in_the_fence_count_as_neither(second, code) -> None:
+def test_a_call_in_the_prose_and_another_object_in_the_fence_are_both_refused(second, code) -> None:
     played = play_alike(generation(two(READ, second)))
     assert not played.verdict.accepted
     assert played.codes == [code]
     assert played.texts == {"thinking.0": "Hm.", "notes.0": "n"}
 
 
-def test_the_same_holds_beside_another_action() -> None:
+def test_an_ambiguous_decision_next_to_another_action_is_treated_the_same() -> None:
     played = play_alike(generation(json.dumps(PLAN), two(READ, ANSWER)))
     assert [action.tool_id for action in played.verdict.actions] == ["react.plan"]
     assert played.codes == ["multi_decision_in_one_channel"]
     assert "answer.1" not in played.texts
 
 
-def test_of_two_objects_that_are_the_same_decision_the_one_that_is_recorded_is_shown_in_the_end() -> None:
+def test_the_recorded_one_of_two_equal_decisions_is_shown_in_the_end() -> None:
     played = play_alike(generation(two(ANSWER, {**ANSWER, "final_answer": "Recorded."})))
     assert played.verdict.decision.final_answer == "Recorded."
     assert played.texts == {"thinking.0": "Hm.", "answer.0.r1": "Recorded."}
@@ -91,7 +91,7 @@ def test_prose_that_holds_an_object_without_an_action_is_prose() -> None:
     assert all("never" not in lane.text for lane in played.lanes.values())
 
 
-def test_a_whole_answer_stands_though_its_decision_was_refused_and_the_generation_was_cut_behind_it() -> None:
+def test_a_whole_answer_counts_despite_a_refusal_and_a_cut_after_it() -> None:
     refused = json.dumps({**ANSWER, "tool_call": {"tool_id": "react.read", "params": {}}})
     played = play_alike(generation(json.dumps(PLAN), refused), stop_reason="max_tokens")
     assert played.verdict.decision.final_answer == "Shown."
@@ -99,21 +99,21 @@ def test_a_whole_answer_stands_though_its_decision_was_refused_and_the_generatio
     assert played.verdict.salvaged
 
 
-def test_of_an_answers_notes_only_plan_marks_are_shown_as_only_they_are_recorded() -> None:
+def test_only_plan_marks_of_an_answers_notes_are_shown_and_recorded() -> None:
     notes = "prose\n✓ [1] done\n\n  … [2] next"
     played = play_alike(generation(json.dumps({"action": "complete", "notes": notes, "final_answer": "A."})))
     assert played.texts["notes.0"] == played.verdict.notes == "✓ [1] done\n  … [2] next"
     assert played.codes == ["final_answer_with_notes"]
 
 
-def test_of_decisions_without_end_a_few_are_told_and_the_call_is_ended() -> None:
+def test_endless_decisions_are_reported_in_part_and_the_call_ends() -> None:
     played = play_alike(generation(json.dumps(PLAN), *["{"] * 500, json.dumps(ANSWER)))
     assert played.cut == TOO_MANY
     assert [action.tool_id for action in played.verdict.actions] == ["react.plan"]
     assert played.codes == [INVALID_ITEM] * (ASKED_MAX - 1) + [TOO_MANY]
 
 
-def test_behind_the_first_decision_too_many_none_is_told_of_however_the_generation_was_cut() -> None:
+def test_decisions_after_the_first_over_the_limit_are_not_reported() -> None:
     played = play_alike(generation(*[json.dumps(READ)] * 5), SINGLE)
     assert played.codes == [TOO_MANY]
 
@@ -126,12 +126,12 @@ def test_an_answer_that_another_channel_closed_was_not_cut_with_what_follows() -
     assert played.verdict.decision.final_answer == "Shown."
 
 
-def test_a_decision_too_many_is_that_also_where_the_output_limit_met_it() -> None:
+def test_a_cut_decision_over_the_limit_is_reported_as_over_the_limit() -> None:
     text = generation(json.dumps(READ)) + start_tag("action") + json.dumps(WRITE)[:-4]
     assert play_alike(text, SINGLE, stop_reason="max_tokens").codes == [TOO_MANY]
 
 
-def test_a_whole_answer_stands_also_where_its_channel_was_not_closed_any_more() -> None:
+def test_a_whole_answer_counts_even_if_its_channel_was_not_closed() -> None:
     refused = json.dumps({**ANSWER, "tool_call": {"tool_id": "react.read", "params": {}}})
     text = generation() + start_tag("action") + refused
     for reason, stop in (("provider_error", "cut"), ("eof", "max_tokens")):

@@ -84,7 +84,7 @@ def test_a_neutral_action_runs_beside_an_answer_on_either_side() -> None:
     )
 
 
-def test_the_cap_of_a_round_is_the_deployments() -> None:
+def test_the_deployment_limits_the_actions_of_a_round() -> None:
     text = generation(*[write(path=f"{i}.md", content="x") for i in range(10)])
     assert len(judge(text, fanout=FANOUT).actions) == 8
     assert len(judge(text, fanout=FanoutRule(mode="safe_fanout", max_actions=3)).actions) == 3
@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[str, Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("code", "case"), REFUSED.items(), ids=REFUSED)
-def test_what_does_not_fit_costs_one_notice_and_nothing_else(
+def test_an_incompatible_action_costs_only_a_notice(
     code: str, case: tuple[str, FanoutRule, list[str]]
 ) -> None:
     text, rule, runs = case
@@ -142,7 +142,7 @@ def test_what_does_not_fit_costs_one_notice_and_nothing_else(
     assert notice.extra["parent_tool_call_id"] == f"tc_{index - 1}"
 
 
-def test_an_action_whose_parameters_are_bad_counts_for_those_behind_it() -> None:
+def test_an_action_with_invalid_parameters_counts_for_later_ones() -> None:
     verdict = judge(generation(write(path="a.md"), complete("I wrote a.md.")), fanout=FANOUT)
     assert not verdict.accepted
     assert codes(verdict) == ["bad_params", f"{MANY}final_answer_after_non_neutral"]
@@ -151,26 +151,26 @@ def test_an_action_whose_parameters_are_bad_counts_for_those_behind_it() -> None
 @pytest.mark.parametrize(
     "odd", ['{"notes": ""}', "no JSON", {"action": "guess"}, call({"tool_id": "x", "params": {}}), call(None)]
 )
-def test_an_answer_behind_what_could_not_even_be_read_does_not_stand(odd: Any) -> None:
+def test_an_answer_after_an_unreadable_decision_is_refused(odd: Any) -> None:
     verdict = judge(generation(odd, complete("I did it.")), fanout=FANOUT)
     assert not verdict.accepted
     assert codes(verdict)[-1] == f"{MANY}final_answer_after_non_neutral"
 
 
-def test_in_the_last_round_an_answer_stands_beside_a_neutral_action_that_no_longer_runs() -> None:
+def test_an_answer_counts_in_the_last_round_and_its_neutral_action_does_not_run() -> None:
     verdict = judge(generation(plan("a"), complete()), fanout=FANOUT, last_round=True)
     assert (verdict.accepted, ran(verdict), codes(verdict)) == (True, [], ["last_round_requires_answer"])
     assert not judge(generation(ONE, complete()), fanout=FANOUT, last_round=True).accepted
 
 
-def test_what_is_tolerated_of_one_decision_of_several_says_of_which() -> None:
+def test_a_tolerated_error_names_its_decision_if_there_are_several() -> None:
     slip = {"tool_call": ONE["tool_call"], "action": "call_tool"}
     (notice,) = judge(generation(TWO, slip), fanout=FANOUT).notices
     assert (notice.code, notice.extra) == ("identity_not_first", {"decision": 2})
     assert "index" not in notice.extra  # that is for those that did not run
 
 
-def test_if_nothing_is_left_the_round_is_refused_with_a_notice_for_each() -> None:
+def test_a_round_without_a_valid_decision_is_refused_with_a_notice_for_each() -> None:
     verdict = judge(generation(write(path="a"), write(content="b")), fanout=FANOUT)
     assert (verdict.accepted, verdict.actions, codes(verdict)) == (False, (), ["bad_params", "bad_params"])
 
@@ -187,7 +187,7 @@ def test_a_tool_of_unknown_kind_runs_alone() -> None:
 LOGBOOK = write(path="logbook.md", content="We met at nine.")
 
 
-def test_a_write_behind_two_searches_runs_where_nothing_in_it_can_come_from_them() -> None:
+def test_a_write_that_is_independent_of_two_searches_runs_after_them() -> None:
     verdict = judge(generation(search("heron"), search("reed bed"), LOGBOOK, search("tern")), fanout=FANOUT)
     assert ran(verdict) == [*["web_tools.web_search"] * 2, "react.write", "web_tools.web_search"]
     assert verdict.notices == ()
@@ -203,7 +203,7 @@ def test_a_write_behind_two_searches_runs_where_nothing_in_it_can_come_from_them
         write(path="notes.md", content=["Seen [[S:1-7]]."]),
     ],
 )
-def test_a_write_that_speaks_of_what_is_searched_or_cites_what_is_not_there_waits(made: Any) -> None:
+def test_a_write_about_a_search_or_with_an_unknown_citation_is_refused(made: Any) -> None:
     known = {1: Citation(sid=1, title="Known", url="https://example.com")}
     looks = search("reed bed"), search("grey herons", objective="How herons fish")
     verdict = judge(generation(*looks, made, LOGBOOK), fanout=FANOUT, sources=known)
@@ -212,14 +212,14 @@ def test_a_write_that_speaks_of_what_is_searched_or_cites_what_is_not_there_wait
     assert (notice.code, notice.extra["index"]) == (f"{MANY}strategy_incompatible", 3)
 
 
-def test_a_write_that_cites_what_is_known_already_runs_behind_a_search() -> None:
+def test_a_write_that_cites_known_sources_runs_after_a_search() -> None:
     known = {7: Citation(sid=7, title="Known", url="https://example.com")}
     text = generation(search("tern"), write(path="notes.md", content="They fish [[S:7]]."))
     assert judge(text, fanout=FANOUT, sources=known).notices == ()
 
 
 @pytest.mark.parametrize("first", [read("x"), call({"tool_id": "mcp.other", "params": {}})])
-def test_behind_what_may_read_anything_or_is_unknown_nothing_is_independent_for_certain(first: Any) -> None:
+def test_no_action_is_independent_of_an_unknown_or_unrestricted_tool(first: Any) -> None:
     assert codes(judge(generation(first, LOGBOOK), fanout=FANOUT)) == [f"{MANY}strategy_incompatible"]
 
 
@@ -231,18 +231,18 @@ def test_a_tool_that_may_read_anything_is_not_independent_of_a_search() -> None:
 # --- off
 
 
-def test_off_runs_the_first_action_and_refuses_the_second_with_a_notice() -> None:
+def test_mode_off_runs_the_first_action_and_refuses_the_second() -> None:
     verdict = judge(generation(ONE, TWO))
     assert (ran(verdict), codes(verdict)) == (["react.write"], [f"{MANY}too_many_actions"])
     assert Admission(FanoutRule(), TOOLS, ALLOWED).full is False
 
 
-def test_off_takes_nothing_behind_a_first_action_that_is_refused() -> None:
+def test_mode_off_runs_nothing_after_a_refused_first_action() -> None:
     verdict = judge(generation(call({"tool_id": "x.y", "params": {}}), complete("All done.")))
     assert (verdict.accepted, codes(verdict)) == (False, ["unknown_tool_id", f"{MANY}too_many_actions"])
 
 
-def test_off_lets_an_answer_stand_and_drops_the_action_behind_it() -> None:
+def test_mode_off_keeps_an_answer_and_drops_the_action_after_it() -> None:
     verdict = judge(generation(complete("Done."), ONE), streamed_answer="Done.")
     assert (verdict.accepted, verdict.salvaged, verdict.actions) == (True, False, ())
 
@@ -261,7 +261,7 @@ def test_a_program_belongs_to_the_decision_right_before_it() -> None:
     assert verdict.notices == ()
 
 
-def test_a_program_behind_another_decision_does_not_run_and_that_decision_counts() -> None:
+def test_a_program_after_another_decision_does_not_run() -> None:
     text = think() + decide(read("x")) + program("print(1)") + decide(plan("a")) + program(" ")
     verdict = judge(text, fanout=FANOUT)
     assert (ran(verdict), codes(verdict)) == (
@@ -270,20 +270,20 @@ def test_a_program_behind_another_decision_does_not_run_and_that_decision_counts
     )
 
 
-def test_two_programs_behind_one_decision_are_one_too_many() -> None:
+def test_two_programs_after_one_decision_are_refused() -> None:
     text = think() + decide(run(contract=CONTRACT)) + program("a") + program("b") + decide(TWO)
     verdict = judge(text, fanout=FANOUT)
     assert (ran(verdict), codes(verdict)) == (["react.write"], ["code_channel_without_single_exec"])
 
 
-def test_a_round_takes_one_program() -> None:
+def test_a_round_runs_at_most_one_program() -> None:
     other = run(contract=[{"filename": "b.csv", "description": "b"}])
     text = think() + decide(run(contract=CONTRACT)) + program("a") + decide(other) + program("b")
     verdict = judge(text, fanout=FANOUT)
     assert (ran(verdict), codes(verdict)) == ([EXEC], [f"{MANY}unsafe_tool"])
 
 
-def test_a_decision_alone_takes_its_program_from_wherever_it_stands() -> None:
+def test_a_single_decision_owns_the_program_in_any_position() -> None:
     text = think() + program("print(1)") + decide(run(contract=CONTRACT))
     assert judge(text, fanout=FANOUT).actions[0].code == "print(1)"
 
@@ -313,7 +313,7 @@ def test_a_file_that_is_used_where_it_was_written_before_the_round_is_no_collisi
 # --- answers that were seen
 
 
-def test_an_answer_that_was_seen_stands_with_the_neutral_actions_though_its_decision_is_refused() -> None:
+def test_a_shown_answer_counts_with_its_neutral_actions_if_it_is_refused() -> None:
     broken = '{"action": "complete", "final_answer": "Done.", oops'
     verdict = judge(
         generation(plan("a"), broken, call({"tool_id": "react.plan", "params": {}})),
@@ -327,12 +327,12 @@ def test_an_answer_that_was_seen_stands_with_the_neutral_actions_though_its_deci
     assert verdict.notices[0].extra["reason"] == "json_decode_error"
 
 
-def test_an_answer_that_was_seen_stands_though_a_sibling_is_refused() -> None:
+def test_a_shown_answer_counts_even_if_a_sibling_is_refused() -> None:
     verdict = judge(generation(complete("Done."), ONE), fanout=FANOUT, streamed_answer="Done.")
     assert (verdict.salvaged, verdict.accepted, verdict.actions) == (False, True, ())
 
 
-def test_an_answer_with_quotes_nobody_escaped_counts_whole() -> None:
+def test_an_answer_with_unescaped_quotes_counts_in_full() -> None:
     body = '{"action": "complete", "final_answer": "he said "yes", then left"}'
     verdict = judge(generation(body), streamed_answer="he said ")
     assert verdict.decision is not None
@@ -340,7 +340,7 @@ def test_an_answer_with_quotes_nobody_escaped_counts_whole() -> None:
     assert (verdict.salvaged, codes(verdict)) == (False, ["decision_repaired"])
 
 
-def test_a_call_that_had_to_be_mended_runs_only_where_that_is_tolerated() -> None:
+def test_a_repaired_call_runs_only_in_tolerant_mode() -> None:
     broken = generation(
         '{"action": "call_tool", "tool_call": {"tool_id": "react.read", "params": {"paths": ["a "b" c"]}}}'
     )
@@ -349,7 +349,7 @@ def test_a_call_that_had_to_be_mended_runs_only_where_that_is_tolerated() -> Non
     assert (verdict.actions[0].params, codes(verdict)) == ({"paths": ['a "b" c']}, ["decision_repaired"])
 
 
-def test_a_comma_too_many_is_no_guess() -> None:
+def test_an_extra_comma_is_not_a_guess() -> None:
     assert judge(generation(json.dumps(read("x"))[:-1] + ",}")).notices == ()
 
 
@@ -375,7 +375,7 @@ def test_a_program_that_was_broken_off_does_not_run(reason: Any) -> None:
     assert codes(verdict) == ["generation_truncated"]
 
 
-def test_a_decision_that_the_output_limit_cut_is_told_so_and_those_before_it_run() -> None:
+def test_a_decision_cut_by_the_output_limit_is_reported_and_earlier_ones_run() -> None:
     text = generation(ONE, TWO)
     verdict = judge(text[: text.rindex('"b"')], fanout=FANOUT, stop_reason="max_tokens")
     assert (ran(verdict), codes(verdict)) == (["react.write"], ["generation_truncated"])
@@ -432,7 +432,7 @@ DECISIONS = st.sampled_from(
 
 
 @given(RULES, st.lists(DECISIONS, min_size=2, max_size=6), st.booleans())
-def test_whoever_shows_admits_what_the_judge_admits(
+def test_the_stream_and_the_judge_admit_the_same_decisions(
     rule: FanoutRule, decisions: list[Any], last: bool
 ) -> None:
     text = think() + "".join(decide(one) + program("print(1)") for one in decisions)

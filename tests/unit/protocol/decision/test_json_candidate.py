@@ -27,7 +27,7 @@ TEXT = json.dumps(OBJECT)
         f"{TEXT}}}",
     ],
 )
-def test_what_stands_around_the_object_does_not_matter(body: str) -> None:
+def test_text_around_the_object_is_ignored(body: str) -> None:
     assert read_object(body) == ParsedObject(OBJECT)
 
 
@@ -65,7 +65,7 @@ def test_keys_keep_their_order() -> None:
         ('{"a":' * 100 + "1" + "}" * 100, "json_decode_error"),
     ],
 )
-def test_what_is_not_one_object_is_refused(body: str, code: str) -> None:
+def test_a_body_without_exactly_one_object_is_refused(body: str, code: str) -> None:
     with pytest.raises(DecisionError) as refused:
         read_object(body)
     assert refused.value.reason == code
@@ -85,13 +85,13 @@ def test_what_is_not_one_object_is_refused(body: str, code: str) -> None:
     fence=st.booleans(),
     ascii_only=st.booleans(),
 )
-def test_every_object_comes_back(value: dict[str, Any], fence: bool, ascii_only: bool) -> None:
+def test_every_valid_object_is_read_unchanged(value: dict[str, Any], fence: bool, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     assert read_object(f"\n```json\n{text}\n```\n" if fence else text).fields == value
 
 
 @given(st.text(alphabet='{}[]",:\\ \n`ajson1\ud83d', max_size=40))
-def test_anything_else_is_refused_with_a_code(body: str) -> None:
+def test_any_other_body_is_refused_with_a_code(body: str) -> None:
     try:
         reason = "read" if isinstance(read_object(body).fields, dict) else "no object"
     except DecisionError as refused:

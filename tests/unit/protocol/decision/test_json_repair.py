@@ -39,7 +39,7 @@ MENDED = {body: fields for body, fields in MENDED.items() if fields is not None}
 
 
 @pytest.mark.parametrize(("body", "fields"), MENDED.items(), ids=str)
-def test_what_can_only_have_meant_one_thing_is_mended(body: str, fields: dict[str, Any]) -> None:
+def test_an_unambiguous_error_is_repaired(body: str, fields: dict[str, Any]) -> None:
     assert repair_object(body) == fields
 
 
@@ -65,14 +65,14 @@ def test_what_can_only_have_meant_one_thing_is_mended(body: str, fields: dict[st
         '{"a": [1, 2)}',
     ],
 )
-def test_where_something_is_missing_nothing_is_made_up(body: str) -> None:
+def test_a_missing_value_is_not_invented(body: str) -> None:
     assert repair_object(body) is None
 
 
 @pytest.mark.parametrize(
     ("body", "guessed"), [('{"a": 1}', False), ('{"a": [1,],}', False), ('{"a": [1', False)]
 )
-def test_to_drop_a_comma_is_no_guess(body: str, guessed: bool) -> None:
+def test_dropping_a_comma_is_not_a_guess(body: str, guessed: bool) -> None:
     found = repair(body)
     assert found is None if body.endswith("1") else found is not None and found.guessed is guessed
 
@@ -100,7 +100,7 @@ OBJECTS = st.dictionaries(
 
 
 @given(OBJECTS)
-def test_what_is_whole_is_taken_as_it_is(value: dict[str, Any]) -> None:
+def test_valid_json_is_read_unchanged(value: dict[str, Any]) -> None:
     assert repair(json.dumps(value)) == (value, False)
 
 
@@ -120,7 +120,7 @@ def test_quotes_around_words_are_kept_in_the_text(words: list[str]) -> None:
 
 
 @given(st.text(alphabet='{}[]",:\\ \n`ajson1\ud83d', max_size=40))
-def test_any_text_is_mended_or_is_not(body: str) -> None:
+def test_any_text_is_repaired_or_refused(body: str) -> None:
     found = repair_object(body)
     assert found is None or isinstance(found, dict)
     json.dumps(found).encode()
@@ -130,7 +130,7 @@ def test_any_text_is_mended_or_is_not(body: str) -> None:
     "piece",
     ['"x", ', '\\"', '"}} ', '"a": "b", ', "{", '{"a": ', "[", "\\", '", \n', "```", '"k": [{'],
 )
-def test_twice_the_text_takes_twice_the_steps(piece: str) -> None:
+def test_json_repair_takes_linear_time(piece: str) -> None:
     def steps(times: int) -> int:
         return steps_of(lambda: repair('{"action": "complete", "final_answer": "' + piece * times))
 
@@ -138,13 +138,13 @@ def test_twice_the_text_takes_twice_the_steps(piece: str) -> None:
 
 
 @pytest.mark.parametrize("closing", ["],", "]],", "},", "}},", "],}],"])
-def test_brackets_without_end_are_no_program_to_run(closing: str) -> None:
+def test_endless_brackets_do_not_crash_the_repair(closing: str) -> None:
     body = '{"action": "complete", "a": [["x"' + closing * 20_000 + '"final_answer": "A"}'
     assert repair(body) is None or isinstance(repair(body), tuple)
 
 
 @pytest.mark.parametrize("piece", ["],", "},", '"],', '"},'])
-def test_twice_the_brackets_take_twice_the_steps(piece: str) -> None:
+def test_many_brackets_are_repaired_in_linear_time(piece: str) -> None:
     def steps(times: int) -> int:
         return steps_of(lambda: repair('{"action": "complete", "a": [["x"' + piece * times + "]}"))
 

@@ -50,7 +50,7 @@ CERTAIN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("body", "fields"), CERTAIN.items(), ids=str)
-def test_what_means_one_thing_in_another_notation_is_no_guess(body: str, fields: dict[str, Any]) -> None:
+def test_an_unambiguous_notation_is_not_a_guess(body: str, fields: dict[str, Any]) -> None:
     assert repair(body) == Repaired(fields, guessed=False)
 
 
@@ -88,12 +88,12 @@ def test_what_means_one_thing_in_another_notation_is_no_guess(body: str, fields:
         "{'a': 'b' /* no end",
     ],
 )
-def test_what_may_mean_several_things_is_a_guess_at_best(body: str) -> None:
+def test_an_ambiguous_notation_is_a_guess_or_an_error(body: str) -> None:
     found = repair(body)
     assert found is None or found.guessed
 
 
-def test_an_object_in_prose_is_none_where_a_plain_one_follows() -> None:
+def test_a_plain_object_is_preferred_over_one_in_prose() -> None:
     assert repair("Like {'x': 1}: {\"a\": 1,}") == Repaired({"a": 1}, guessed=False)
 
 
@@ -125,7 +125,7 @@ def test_valid_json_is_never_changed(value: dict[str, Any], is_ascii: bool) -> N
 
 
 @given(OBJECTS)
-def test_a_python_literal_is_read_as_it_was_or_is_a_guess(value: dict[str, Any]) -> None:
+def test_a_python_literal_is_read_exactly_or_is_a_guess(value: dict[str, Any]) -> None:
     found = repair(repr(value))
     assert found is None or found.guessed or found.fields == value
 
@@ -174,7 +174,7 @@ def test_other_quotes_change_nothing(value: dict[str, Any], quotes: str) -> None
         '{ //\n"',
     ],
 )
-def test_twice_the_text_takes_twice_the_steps(piece: str) -> None:
+def test_lenient_json_takes_linear_time(piece: str) -> None:
     def steps(times: int) -> int:
         bodies = (
             head + piece * times for head in ('{"action": "exit", "a": "', "{'action': 'exit', 'a': '", "")

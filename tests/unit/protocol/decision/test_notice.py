@@ -37,7 +37,7 @@ ELSEWHERE = {
 """Codes that a test of their own meets."""
 
 
-def test_every_code_is_listed_and_was_met() -> None:
+def test_every_notice_code_is_listed_and_covered() -> None:
     met = {*test_decision.REFUSED.values(), *test_decision.TOLERATED.values(), *test_several.REFUSED}
     assert met | ELSEWHERE == set(NOTICES)
 
@@ -57,7 +57,7 @@ def test_a_parameter_that_no_tool_has_is_refused(tool_id: str) -> None:
             assert "unknown_key" in json.dumps(verdict.notices[0].extra)
 
 
-def test_a_fence_that_nobody_closed_does_not_swallow_the_program() -> None:
+def test_an_unclosed_fence_does_not_swallow_the_program() -> None:
     decision = json.dumps(test_several.run(contract=test_several.CONTRACT))
     text = think("The ` char.") + (tagged("action", f"\n```json\n{decision}\n") + "\n") + program("print(1)")
     verdict = judge(text)
@@ -78,7 +78,7 @@ MENTIONS = "Write `<channel:action>…</channel:action>` and `<channel:code>` in
         lambda n: '{"a": 1} ' * n,
     ],
 )
-def test_twice_the_text_takes_twice_the_steps_to_judge(body: object) -> None:
+def test_judging_a_generation_takes_linear_time(body: object) -> None:
     def steps(n: int) -> int:
         text = think() + decide(body(n))  # type: ignore[operator]  # each is a function of n
         return steps_of(lambda: judge(text))

@@ -59,7 +59,7 @@ def test_a_violation_is_known_as_soon_as_it_is_certain_and_stays() -> None:
     assert guard.feed(think()) == guard.violation == PREAMBLE
 
 
-def test_nothing_is_kept_of_what_stands_behind_the_first_tag() -> None:
+def test_the_guard_keeps_no_text_after_the_first_tag() -> None:
     class Piece(str):
         __slots__ = ()
 
@@ -81,7 +81,7 @@ def test_guard_and_judge_agree_however_the_stream_was_cut(head: str, size: int) 
     )
 
 
-def test_what_a_violation_was_is_told_with_its_facts() -> None:
+def test_a_violation_is_reported_with_its_facts() -> None:
     (notice,) = judge("Sure, " + generation(complete())).notices
     assert notice.extra == {"preamble_chars": 5, "preamble_preview": "Sure,", "first_channel": "thinking"}
     (notice,) = judge("\n" + decide(complete())).notices
@@ -93,7 +93,7 @@ def test_a_leading_word_costs_nothing_where_it_is_tolerated() -> None:
     assert (verdict.accepted, codes(verdict)) == (True, [PREAMBLE])
 
 
-def test_a_first_tag_that_the_parser_takes_is_a_first_tag() -> None:
+def test_the_guard_accepts_every_first_tag_that_the_parser_accepts() -> None:
     for text in ("<channel:thinking>", "< channel:thinking>", "<\tchannel:\tTHINKING  >"):
         assert check_prefix(text) == ""
         assert read_channels(text + "x").first_channel == "thinking"

@@ -57,7 +57,7 @@ def test_an_answer_carries_its_followups_and_summary(action: str) -> None:
     assert (verdict.summary, verdict.actions, verdict.notices) == ("Goal: x", (), ())
 
 
-def test_a_call_that_runs_code_takes_the_program_as_it_was_written() -> None:
+def test_a_call_that_runs_code_gets_the_exact_program() -> None:
     verdict = judge(generation(call(RUN), code="\nprint('</channel:thinking>')\n"))
     assert verdict.actions[0].code == verdict.code == "\nprint('</channel:thinking>')\n"
 
@@ -157,7 +157,7 @@ TOLERATED = {
 
 
 @pytest.mark.parametrize(("text", "code"), TOLERATED.items(), ids=lambda value: value[-60:])
-def test_what_can_be_put_right_is_put_right_and_told(text: str, code: str) -> None:
+def test_a_correctable_error_is_corrected_and_reported(text: str, code: str) -> None:
     verdict = judge(text, strict=False)
     assert verdict.accepted
     assert codes(verdict) == [code]
@@ -185,7 +185,7 @@ def test_an_empty_call_beside_an_answer_is_none() -> None:
     assert judge(generation(complete(tool_call={"tool_id": "", "params": {}}))).notices == ()
 
 
-def test_keys_nobody_asked_for_are_read_over() -> None:
+def test_unknown_keys_are_ignored() -> None:
     assert judge(generation(complete(reasoning="because"))).notices == ()
 
 
@@ -196,24 +196,24 @@ def test_a_tolerant_judge_drops_a_short_preamble_and_no_long_one() -> None:
         assert verdict.notices[0].extra["preamble_chars"] == chars
 
 
-def test_a_tolerant_judge_says_of_a_text_without_channels_that_it_has_none() -> None:
+def test_a_text_without_channels_is_refused_in_tolerant_mode_too() -> None:
     assert codes(judge("Hello.", strict=False)) == ["decision_missing_protocol_channels"]
 
 
-def test_the_last_round_takes_an_answer_only() -> None:
+def test_the_last_round_accepts_only_an_answer() -> None:
     assert codes(judge(generation(call()), last_round=True)) == ["last_round_requires_answer"]
     assert judge(generation(complete()), last_round=True).accepted
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded", "cut", "too_long"])
-def test_a_cut_decision_is_told_as_cut_and_not_as_broken_json(reason: str) -> None:
+def test_a_cut_decision_is_reported_as_cut_and_not_as_invalid_json(reason: str) -> None:
     text = generation(write(path="p", channel="canvas", content="long"))
     verdict = judge(text[: text.index("long")], stop_reason=reason)
     assert (verdict.accepted, codes(verdict)) == (False, ["generation_truncated"])
     assert verdict.notices[0].extra["parser_error"].startswith("json_decode_error")
 
 
-def test_a_cut_behind_the_decision_does_no_harm() -> None:
+def test_a_cut_after_the_decision_does_no_harm() -> None:
     text = generation(complete(), summary="Goal: a long summary")
     verdict = judge(text[: text.index("a long")], stop_reason="max_tokens")
     assert (verdict.accepted, codes(verdict)) == (True, ["generation_truncated"])
@@ -225,7 +225,7 @@ def test_a_cut_program_does_not_run() -> None:
     assert (verdict.accepted, codes(verdict)) == (False, ["generation_truncated"])
 
 
-def test_an_answer_the_user_has_seen_stands_though_its_decision_is_refused() -> None:
+def test_a_shown_answer_counts_even_if_its_decision_is_refused() -> None:
     verdict = judge(
         generation('{"action": "complete", "final_answer": "Done.", oops'), streamed_answer="Done."
     )
@@ -235,7 +235,7 @@ def test_an_answer_the_user_has_seen_stands_though_its_decision_is_refused() -> 
     assert verdict.notices[0].extra["reason"] == "json_decode_error"
 
 
-def test_half_an_answer_stands_in_the_last_round_only() -> None:
+def test_a_partial_answer_counts_only_in_the_last_round() -> None:
     text = generation(complete("half an answer"))
     text = text[: text.index(" an answer")]
     for last_round in (False, True):
@@ -243,18 +243,18 @@ def test_half_an_answer_stands_in_the_last_round_only() -> None:
         assert verdict.accepted is verdict.salvaged is last_round
 
 
-def test_a_code_that_nobody_listed_is_no_notice() -> None:
+def test_a_notice_with_an_unknown_code_is_an_error() -> None:
     with pytest.raises(ValueError, match="unlisted"):
         make_notice("no_such_code", "x")
 
 
-def test_an_order_without_a_code_of_its_own_has_the_general_one() -> None:
+def test_a_wrong_order_without_a_specific_code_has_the_general_one() -> None:
     spec = Spec(("a", "b"), frozenset({"a", "b"}))
     text = generation(call({"tool_id": "x.y", "params": {"b": 1, "a": 2}}))
     assert codes(judge(text, tools={"x.y": spec}, allowed={"x.y"})) == ["params_out_of_order"]
 
 
-def test_a_notice_stays_small_whatever_the_model_wrote() -> None:
+def test_a_notice_has_a_bounded_size() -> None:
     huge = "ü" * 100_000
     for text in (
         huge,

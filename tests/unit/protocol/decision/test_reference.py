@@ -63,12 +63,12 @@ def verdict(tool_id: str, **params: Any) -> Any:
 
 
 @pytest.mark.parametrize("tool_id", ["react.write", "mail.send", "rendering_tools.write_pdf"])
-def test_a_reference_stands_for_a_content_that_its_schema_has_not_seen_yet(tool_id: str) -> None:
+def test_a_reference_is_not_checked_against_the_schema_before_it_is_bound(tool_id: str) -> None:
     found = verdict(tool_id, content=f"ref:{FILE}", sources_list=f"ref:{POOL}", of={"in": [f"ref:{FILE}"]})
     assert (found.accepted, codes(found)) == (True, [])
 
 
-def test_what_is_no_reference_is_checked_beside_one() -> None:
+def test_parameters_next_to_a_reference_are_checked() -> None:
     assert codes(verdict("mail.send", content="far too long")) == ["bad_params"]
     assert codes(verdict("mail.send", content=f"ref:{FILE}", of="no object")) == ["bad_params"]
     assert codes(verdict("mail.send", sources_list=f"ref:{POOL}")) == ["bad_params"]
@@ -107,12 +107,12 @@ def test_a_reference_that_cannot_be_bound_refuses_the_decision(
     assert violation.startswith(f"{code}: ")
 
 
-def test_an_internal_file_feeds_what_is_not_rendered() -> None:
+def test_a_tool_that_renders_nothing_may_use_an_internal_file() -> None:
     assert verdict("mail.send", content="ref:fi:turn_1.outputs/own.md").accepted
 
 
 @pytest.mark.parametrize("written", ["outputs/a.md", "turn_1/outputs/a.md"])
-def test_a_path_of_another_form_is_put_right_and_told(written: str) -> None:
+def test_a_reference_in_another_form_is_corrected_and_reported(written: str) -> None:
     found = verdict("mail.send", content=f"ref:{written}", of={"x": [f"ref:{FILE}"]})
     assert found.actions[0].params == {"content": f"ref:{FILE}", "of": {"x": [f"ref:{FILE}"]}}
     (notice,) = found.notices

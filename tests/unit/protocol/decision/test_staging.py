@@ -56,7 +56,7 @@ def test_an_empty_field_stages_nothing(value: Any):
 @pytest.mark.parametrize(
     "bad", ["../../etc/passwd", "nowhere", "fi:", 7, {"path": CHART}, ["x"], "x" * 5_000]
 )
-def test_what_is_no_path_costs_a_notice_and_the_rest_counts(bad: Any):
+def test_an_invalid_path_costs_a_notice_and_the_rest_counts(bad: Any):
     verdict = staged(read("a", show_artifacts=[CHART, bad]))
     assert (verdict.show_artifacts, ran(verdict)) == ((CHART,), ["react.read"])
     (notice,) = verdict.notices
@@ -65,7 +65,7 @@ def test_what_is_no_path_costs_a_notice_and_the_rest_counts(bad: Any):
 
 
 @pytest.mark.parametrize("bad", ["", "a b", "sk:", 7, "fi:x"])
-def test_what_is_no_skill_costs_a_notice(bad: Any):
+def test_an_invalid_skill_costs_a_notice(bad: Any):
     verdict = staged(read("a", show_skills=["lab.charts", bad]))
     assert (verdict.show_skills, codes(verdict)) == (("lab.charts",), ["staging_invalid"])
 
@@ -74,20 +74,20 @@ def test_a_path_that_is_not_in_a_list_counts_as_one():
     assert staged(read("a", show_artifacts=CHART)).show_artifacts == (CHART,)
 
 
-def test_a_round_stages_so_many_and_says_that_there_were_more():
+def test_a_round_stages_a_limited_number_and_reports_the_rest():
     many = [f"fi:{TURN}.outputs/{n}.csv" for n in range(STAGED_MAX + 2)]
     verdict = staged(read("a", show_artifacts=many))
     assert verdict.show_artifacts == tuple(many[:STAGED_MAX])
     assert [(one.code, one.extra["dropped"]) for one in verdict.notices] == [("staging_too_many", 2)]
 
 
-def test_beside_an_answer_nothing_is_staged_and_the_answer_stands():
+def test_an_answer_stages_nothing_and_still_counts():
     verdict = staged(complete("Done.", show_artifacts=[CHART], show_skills=["lab.charts"]))
     assert (verdict.accepted, verdict.show_artifacts, verdict.show_skills) == (True, (), ())
     assert codes(verdict) == ["staging_with_answer"]
 
 
-def test_without_a_call_nothing_is_staged_because_nothing_runs():
+def test_a_round_without_a_call_stages_nothing():
     verdict = staged({"action": "call_tool", "show_artifacts": [CHART]})
     assert (verdict.accepted, verdict.show_artifacts) == (False, ())
     assert codes(verdict) == ["missing_tool_id"]

@@ -123,7 +123,7 @@ BODIES: dict[str, dict[str, list[str]]] = {
 }
 
 
-def test_a_channel_within_thinking_outside_of_channels_is_none() -> None:
+def test_a_channel_within_a_bare_thinking_tag_is_ignored() -> None:
     parser = ChannelParser()
     assert parser.feed(f"<thinking>a <channel:{DECISION}>{EXIT}</channel:{DECISION}></thinking>") == []
     assert parser.feed(f"<channel:{THINKING}>Go.") == [ChannelOpened(THINKING, 0), Text(THINKING, 0, "Go.")]
@@ -171,7 +171,7 @@ def test_a_close_in_an_open_string_is_marked_as_malformed() -> None:
     assert (decision.malformed, decision.forced_close) == (True, False)
 
 
-def test_a_close_in_a_string_that_goes_on_is_text() -> None:
+def test_a_closing_tag_in_an_unfinished_string_is_text() -> None:
     text = '<channel:action>{"final_answer": "</channel:action> ends it"}</channel:action>'
     assert read_channels(text).bodies(DECISION) == ('{"final_answer": "</channel:action> ends it"}',)
 
@@ -198,7 +198,7 @@ def test_a_tag_named_in_a_code_span_between_channels_opens_none(prose: str, open
         assert parser.transcript() == expected
 
 
-def test_what_is_outside_is_counted_without_blanks() -> None:
+def test_text_outside_of_channels_is_counted_without_blanks() -> None:
     transcript = read_channels(
         "Sure!\n\n<channel:thinking>a</channel:thinking>\n ok \n<channel:code></channel:code>"
     )
@@ -212,7 +212,7 @@ def test_unknown_channels_and_missing_closes_are_reported() -> None:
 
 
 @pytest.mark.parametrize("reason", ["eof", "cancelled", "policy", "provider_error"])
-def test_what_is_open_at_the_end_is_closed_once_with_the_reason(reason: str) -> None:
+def test_an_open_channel_is_closed_once_with_the_reason_at_the_end(reason: str) -> None:
     parser = ChannelParser()
     parser.feed("<channel:thinking>half a thought <chan")
     assert parser.close(reason) == [
@@ -222,7 +222,7 @@ def test_what_is_open_at_the_end_is_closed_once_with_the_reason(reason: str) -> 
     assert parser.close(reason) == []
 
 
-def test_only_what_may_become_a_tag_is_held_back() -> None:
+def test_the_parser_holds_back_only_a_possible_tag() -> None:
     parser = ChannelParser()
     parser.feed("<channel:thinking>")
     assert parser.feed("a < b") == [Text(THINKING, 0, "a < b")]
@@ -232,7 +232,7 @@ def test_only_what_may_become_a_tag_is_held_back() -> None:
     assert parser.feed("g>") == [ChannelClosed(THINKING, 0, "normal")]
 
 
-def test_program_text_behind_a_tag_at_a_line_start_waits_until_it_is_certain() -> None:
+def test_program_text_after_a_tag_at_a_line_start_is_held_back_until_certain() -> None:
     parser = ChannelParser()
     parser.feed("<channel:code>a\n")
     assert parser.feed("<channel:thinking>b") == []
@@ -242,7 +242,7 @@ def test_program_text_behind_a_tag_at_a_line_start_waits_until_it_is_certain() -
     ]
 
 
-def test_an_alias_opens_and_closes_the_channel_it_stands_for() -> None:
+def test_an_alias_opens_and_closes_its_channel() -> None:
     parser = ChannelParser()
     assert parser.feed("<channel:action>{}</channel:REACTdecisionoutv2>") == [
         ChannelOpened(DECISION, 0),
@@ -256,7 +256,7 @@ def test_a_name_too_long_for_a_tag_is_text() -> None:
     assert read_channels(text).bodies(THINKING) == (f"a<channel:{'x' * 49}>b",)
 
 
-def test_an_empty_piece_says_nothing() -> None:
+def test_an_empty_piece_produces_no_event() -> None:
     parser = ChannelParser()
     parser.feed("<channel:thinking>")
     assert parser.feed("") == []

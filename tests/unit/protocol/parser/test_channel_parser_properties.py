@@ -69,7 +69,7 @@ def test_a_stream_cut_anywhere_gives_the_same_events(text: str, cuts: list[int])
 
 @settings(max_examples=budget(50, 5000))
 @given(text=TEXTS, cuts=CUTS)
-def test_no_character_is_lost_and_none_is_made_up(text: str, cuts: list[int]) -> None:
+def test_the_parser_loses_and_adds_no_character(text: str, cuts: list[int]) -> None:
     parser, events = run(pieces_of(text, cuts))
     assert "".join(one.text for one in parser.slices) == parser.raw == text
     streamed: dict[tuple[str, int], str] = {}

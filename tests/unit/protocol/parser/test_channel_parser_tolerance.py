@@ -114,7 +114,7 @@ PLAIN = st.sampled_from(
 
 
 @given(pieces=st.lists(PLAIN, max_size=20))
-def test_nothing_is_held_back_but_the_beginning_of_a_tag(pieces):
+def test_only_the_beginning_of_a_tag_is_held_back(pieces):
     parser = ChannelParser()
     handed_out, fed = [], ""
     for char in "<channel:thinking>" + "".join(pieces):
@@ -173,7 +173,7 @@ class Counting:
         ("code", "x = '</channel:thinking>'\n"),
     ],
 )
-def test_mentions_of_tags_cost_one_look_at_each_character(channel, mention):
+def test_mentions_of_tags_are_read_in_linear_time(channel, mention):
     text = mention * 2_000
     parser = ChannelParser()
     parser.feed(f"<channel:{channel}>")
@@ -185,7 +185,7 @@ def test_mentions_of_tags_cost_one_look_at_each_character(channel, mention):
     assert len(text) * 0.9 < counting.chars <= len(text) + 1
 
 
-def test_a_channels_format_says_where_a_tag_is_only_text_unless_it_says_so_itself():
+def test_a_channels_format_or_its_escape_decides_where_a_tag_is_text():
     escapes = {kind: ChannelSpec("x", kind).escaping for kind in ("markdown", "text", "html")}
     assert set(escapes.values()) == {"markdown"}
     assert ChannelSpec("x", "json").escaping == "json"

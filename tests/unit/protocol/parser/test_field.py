@@ -131,23 +131,21 @@ def test_the_pieces_of_a_value_are_that_value_however_the_text_is_cut(
 
 
 @given(decision=DECISIONS, cuts=CUTS)
-def test_a_value_that_nobody_takes_disturbs_none_that_somebody_does(
-    decision: dict[str, Any], cuts: list[int]
-) -> None:
+def test_an_ignored_value_does_not_affect_accepted_ones(decision: dict[str, Any], cuts: list[int]) -> None:
     decision = json.loads(json.dumps(decision))
     expected = {p: mend_surrogates(t) for p, t in strings(decision).items() if p in TOP}
     assert run(json.dumps(decision), cuts).values == expected
 
 
 @given(text=st.text(alphabet='{}[]":,\\ud83d0 \nabnotes', max_size=60), cuts=CUTS)
-def test_what_is_no_json_tells_the_same_at_every_cut(text: str, cuts: list[int]) -> None:
+def test_invalid_json_gives_the_same_result_at_every_cut(text: str, cuts: list[int]) -> None:
     one, other = run("{" + text, cuts, paths=None), run("{" + text, paths=None)
     assert one.values == other.values
     assert one.ended == other.ended
     assert (one.stream.broken, one.stream.over) == (other.stream.broken, other.stream.over)
 
 
-def test_a_value_is_offered_by_the_keys_that_lead_to_it_and_told_before_what_follows() -> None:
+def test_a_value_is_offered_by_its_keys_and_ends_before_the_next_one() -> None:
     reader = Reader(paths=None)
     head = '{"action": "call_tool", "tool_call": {"tool_id": "react.write", "params": {"path": "a", "x": {"deep":'
     reader.feed(head)
@@ -174,7 +172,7 @@ def test_a_lone_half_of_a_pair_becomes_a_replacement_character() -> None:
 @pytest.mark.parametrize(
     "text", ['{"notes": "a[{b', '{"notes": "say <i>', r'{"notes": "\u00e4', r'{"notes": "1\n']
 )
-def test_nothing_is_held_back_but_an_escape_that_is_cut(text: str) -> None:
+def test_only_an_incomplete_escape_is_held_back(text: str) -> None:
     whole = json.loads(text + '"}')["notes"]
     reader = Reader()
     reader.feed(text)
@@ -190,7 +188,7 @@ def test_text_without_quotes_passes_in_one_piece() -> None:
     assert reader.feed("one, two } three") == [(("final_answer",), "one, two } three")]
 
 
-def test_a_quote_ends_a_string_and_what_is_no_json_ends_the_stream() -> None:
+def test_a_quote_ends_a_string_and_invalid_json_ends_the_stream() -> None:
     reader = run('{"final_answer": "he said "yes", then", "notes": "n\\x"}')
     assert reader.values == {("final_answer",): "he said "}
     assert reader.ended == [("final_answer",)]
@@ -209,7 +207,7 @@ def test_a_quote_ends_a_string_and_what_is_no_json_ends_the_stream() -> None:
         '{"x": ["y": "z"], "notes": "b"}',
     ],
 )
-def test_a_value_cannot_follow_a_value_nor_a_key_stand_alone(text: str) -> None:
+def test_two_values_in_a_row_or_a_key_alone_end_the_stream(text: str) -> None:
     reader = run(text)
     assert reader.stream.broken
     assert "b" not in reader.values.values()
@@ -222,19 +220,19 @@ def test_brackets_that_do_not_match_end_the_stream() -> None:
     assert reader.received == []
 
 
-def test_of_a_key_that_comes_twice_the_first_counts_here_and_in_the_record() -> None:
+def test_the_first_of_two_equal_keys_counts_in_the_stream_and_in_the_record() -> None:
     text = '{"notes": "one", "notes": "two", "final_answer": null, "final_answer": "x"}'
     assert run(text).values == {("notes",): "one"}
     assert read_object(text).fields == {"notes": "one", "final_answer": None}
 
 
-def test_nothing_below_a_key_that_came_before_is_offered() -> None:
+def test_values_below_a_repeated_key_are_not_offered() -> None:
     text = '{"tool_call": null, "tool_call": {"tool_id": "late", "params": {"path": "late"}}}'
     assert run(text, paths=(("tool_call", "tool_id"), ("tool_call", "params", "path"))).received == []
 
 
 @pytest.mark.parametrize("tail", ["", "\n```", '{"notes": "second"}'])
-def test_nothing_follows_the_first_object(tail: str) -> None:
+def test_text_after_the_first_object_is_skipped(tail: str) -> None:
     assert run('{"notes": "first"}' + tail).values == {("notes",): "first"}
 
 
@@ -255,7 +253,7 @@ def test_raw_line_breaks_in_a_string_are_let_through() -> None:
         '{"notes": true {"b": "b"}, "final_answer": "b"}',
     ],
 )
-def test_what_is_neither_a_string_nor_a_bracket_stands_alone_between_marks(text: str) -> None:
+def test_a_bare_value_must_be_alone_between_marks(text: str) -> None:
     for cuts in (None, []):
         reader = run(text, cuts)
         assert reader.stream.broken
@@ -265,7 +263,7 @@ def test_what_is_neither_a_string_nor_a_bracket_stands_alone_between_marks(text:
 @given(decision=DECISIONS, cuts=CUTS, ascii_only=st.booleans(), indent=st.none() | st.integers(0, 2))
 @example(decision={"a": {"b": "\\"}, "notes": [[{"c": "]"}], 1]}, cuts=[], ascii_only=True, indent=None)
 @example(decision={"a": -1.5e-3, "notes": None, "action": False}, cuts=[], ascii_only=True, indent=1)
-def test_a_value_that_is_no_string_is_its_json_however_the_text_is_cut(
+def test_a_value_other_than_a_string_is_passed_as_json_at_every_cut(
     decision: dict[str, Any], cuts: list[int], ascii_only: bool, indent: int | None
 ) -> None:
     text = json.dumps(decision, ensure_ascii=ascii_only, indent=indent)
@@ -278,7 +276,7 @@ def test_a_value_that_is_no_string_is_its_json_however_the_text_is_cut(
 
 
 @pytest.mark.parametrize("text", ['{"a": tru, "b": [1]}', '{"a": 01, "b": [1]}', '{"a": 1 2, "b": [1]}'])
-def test_a_word_that_is_no_json_ends_the_stream_of_what_is_offered_as_json(text: str) -> None:
+def test_an_invalid_word_ends_the_stream_of_a_json_value(text: str) -> None:
     reader = Reader((), json_paths=(("a",), ("b",)))
     reader.feed(text)
     assert (reader.received, reader.stream.broken) == ([], True)

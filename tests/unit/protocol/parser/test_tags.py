@@ -56,7 +56,7 @@ def test_spans_of_markdown_are_followed(pieces: list[str], span: str) -> None:
         ("`~~~` b", ""),
     ],
 )
-def test_fences_of_tildes_are_followed_if_asked_for(text: str, span: str) -> None:
+def test_fences_of_tildes_are_followed_on_request(text: str, span: str) -> None:
     assert MarkdownScanner(tildes=True).read(text) == span
 
 

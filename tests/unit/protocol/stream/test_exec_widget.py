@@ -65,7 +65,7 @@ def test_a_program_is_shown_by_its_status_objective_name_contract_and_code():
     assert shown.facts["exec.0.name"].artifact_name == f"react.exec.{ID}.program_name"
 
 
-def test_the_status_comes_as_soon_as_the_tool_is_known():
+def test_the_status_is_shown_as_soon_as_the_tool_is_known():
     text = run()
     assert list(show_so_far(text[: text.index("params")]).texts) == ["exec.0.status"]
 
@@ -86,7 +86,7 @@ def test_code_belongs_to_the_decision_before_it():
     assert "code.0" not in shown.texts
 
 
-def test_code_behind_a_decision_that_runs_none_is_not_shown():
+def test_code_after_a_decision_that_runs_none_is_not_shown():
     assert "code" not in str(list(show_alike(READ + code("print(1)")).texts))
     shown = show_alike(run() + READ + code("print(1)"))
     assert "code.0" not in shown.texts
@@ -102,7 +102,7 @@ def test_code_before_the_only_decision_is_kept_until_it_is_known_to_be_the_only_
     assert list(show_alike(code("print(1)") + answer("Yes.")).texts) == ["answer.0"]
 
 
-def test_a_blank_code_channel_is_no_program_and_takes_no_place():
+def test_a_blank_code_channel_is_ignored():
     shown = show_alike(run() + code(" \n") + code("print(1)"))
     assert shown.texts["code.0"] == "print(1)"
     assert "exec.0.status.1" not in shown.texts
@@ -115,7 +115,7 @@ def test_two_programs_for_one_call_end_in_an_error(text):
     assert failure(shown) == "code_channel_without_single_exec"
 
 
-def test_a_program_that_never_comes_ends_in_an_error():
+def test_a_missing_program_ends_in_an_error():
     for text in (run(), run() + code("")):
         shown = show_alike(text)
         assert failure(shown) == "code_channel_missing"
@@ -128,7 +128,7 @@ def test_a_program_that_is_cut_ends_in_an_error():
     assert failure(shown) == "generation_eof"
 
 
-def test_nothing_of_a_program_is_shown_whose_decision_is_refused():
+def test_a_program_of_a_refused_decision_is_not_shown():
     text = run(notes="one") + code("a") + run(notes="two") + code("b")
     shown = show_alike(text)
     assert [lane for lane in shown.texts if lane.endswith(".1")] == []
@@ -160,7 +160,7 @@ def test_a_call_whose_json_has_to_be_guessed_gets_no_program():
         (None, None),
     ],
 )
-def test_the_contract_is_told_as_far_as_it_can_be_read(contract, shown_contract):
+def test_the_readable_part_of_a_contract_is_shown(contract, shown_contract):
     shown = show_alike(run(contract=contract) + code("a")).texts.get("exec.0.contract")
     assert (json.loads(shown)["contract"] if shown else None) == shown_contract
 
@@ -171,11 +171,11 @@ def test_a_program_beside_an_allowed_file_keeps_its_own_lanes():
     assert {"canvas.0", "exec.1.status", "code.1"} <= set(shown.texts)
 
 
-def test_a_body_that_is_no_decision_begins_no_program():
+def test_an_invalid_decision_starts_no_program():
     assert show_alike(raw("{") + code("a")).texts == {}
 
 
-def test_a_program_that_stood_before_its_decision_is_shown_once_though_the_end_is_told_twice():
+def test_a_program_before_its_decision_is_shown_once():
     shown: list[LaneEvent] = []
     parser, shower = ChannelParser(), Show(rules(), shown.append)
     shower.show(parser.feed(code("print(1)") + run()))
@@ -196,7 +196,7 @@ def test_a_program_that_stood_before_its_decision_is_shown_once_though_the_end_i
         ({"oops": 1}, "bad_params"),
     ],
 )
-def test_of_a_call_that_breaks_its_contract_no_program_is_shown(params, code_):
+def test_an_invalid_call_shows_no_program(params, code_):
     shown = show_alike(run(notes="add up", **params) + code("print('never')"))
     assert list(shown.texts) == ["exec.0.status", "notes.0", "exec.0.status.1"]
     assert failure(shown) == code_

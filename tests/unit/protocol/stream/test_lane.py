@@ -44,6 +44,6 @@ def test_the_reference_names_every_lane_with_its_marker():
         ),
     ],
 )
-def test_a_line_of_the_control_lane_says_what_the_reference_says(event, line):
+def test_a_line_of_the_control_lane_matches_the_reference(event, line):
     assert msgspec.json.encode(event) == line
     assert msgspec.json.decode(line, type=LaneOpened | LaneClosed) == event

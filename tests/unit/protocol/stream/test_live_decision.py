@@ -24,7 +24,7 @@ class Sink:
         self.got.append(None)
 
 
-def test_a_pending_gate_keeps_everything_and_lets_it_go_in_its_order():
+def test_a_pending_gate_keeps_all_text_and_releases_it_in_order():
     gate, one, two = OutputGate(), Sink(), Sink()
     order = []
     one.on_take = two.on_take = order.append
@@ -41,7 +41,7 @@ def test_a_pending_gate_keeps_everything_and_lets_it_go_in_its_order():
 
 
 # What was written while a gate let go what it had kept came out before that.
-def test_nothing_overtakes_what_waits_not_even_what_is_written_while_it_is_let_go():
+def test_text_written_during_the_release_does_not_overtake_waiting_text():
     gate = OutputGate()
     sink = Sink(lambda text: text == "b0" and gate.push(sink, "late"))
     for text in ("b0", "b1", "b2"):
@@ -51,7 +51,7 @@ def test_nothing_overtakes_what_waits_not_even_what_is_written_while_it_is_let_g
     assert sink.got == ["b0", "b1", "b2", "late", "after"]
 
 
-def test_a_denied_gate_drops_what_waits_and_what_comes():
+def test_a_denied_gate_drops_kept_and_later_text():
     gate, sink = OutputGate(), Sink()
     waiting = gate.guard(sink)
     waiting.take("a")
@@ -63,13 +63,13 @@ def test_a_denied_gate_drops_what_waits_and_what_comes():
     assert gate.guard(sink) is None
 
 
-def test_an_open_gate_stands_in_nobodys_way():
+def test_an_open_gate_passes_text_directly():
     gate, sink = OutputGate(), Sink()
     gate.allow()
     assert gate.guard(sink) is sink
 
 
-def test_what_is_forgotten_never_comes_and_what_follows_does():
+def test_forgotten_text_is_dropped_and_later_text_passes():
     gate, sink = OutputGate(), Sink()
     gate.push(sink, "a")
     gate.forget()
@@ -79,7 +79,7 @@ def test_what_is_forgotten_never_comes_and_what_follows_does():
 
 
 @given(st.lists(st.sampled_from(["push", "allow", "deny"]), max_size=20))
-def test_what_comes_out_is_everything_or_nothing_of_what_went_in(steps):
+def test_a_gate_passes_all_of_its_input_or_nothing(steps):
     gate, sink = OutputGate(), Sink()
     pushed, ruled = [], ""
     for number, step in enumerate(steps):

@@ -36,7 +36,7 @@ def test_a_file_is_a_canvas_lane_under_its_path_unless_it_says_otherwise():
 
 
 @pytest.mark.parametrize("channel", ["internal", "nowhere"])
-def test_a_file_that_is_for_no_user_is_not_shown(channel):
+def test_an_internal_file_is_not_shown(channel):
     assert lanes(write("outputs/a.md", "secret", channel=channel)) == {}
 
 
@@ -70,7 +70,7 @@ def test_a_format_that_is_given_counts_more_than_the_name():
     assert facts(text, "canvas.0").format == "html"
 
 
-def test_content_that_comes_before_its_path_and_channel_waits_for_them():
+def test_content_before_its_path_and_channel_waits_for_them():
     late = call("react.write", content="a file", path="outputs/a.md", channel="timeline_text")
     shown = show_alike(late)
     assert shown.texts == {"timeline.0": "a file"}
@@ -85,7 +85,7 @@ def test_content_without_a_channel_is_shown_on_the_canvas_when_the_call_is_compl
     assert lanes(call("react.write", path="outputs/a.md", content="a file", channel="internal")) == {}
 
 
-def test_content_that_comes_before_the_tool_is_known_is_shown_only_for_one_that_writes():
+def test_content_before_the_tool_is_shown_only_if_the_tool_writes():
     for tool_id, shown in (("react.write", {"canvas.0": "early"}), ("react.read", {}), ("no.such", {})):
         params = {"path": "a.md", "channel": "canvas", "content": "early"}
         body = json.dumps({"action": "call_tool", "tool_call": {"params": params, "tool_id": tool_id}})
@@ -104,7 +104,7 @@ def test_a_patch_is_markdown_on_the_canvas():
     assert shown.facts["canvas.0"].format == "markdown"
 
 
-def test_what_a_renderer_draws_is_shown_unless_it_only_names_another_file():
+def test_a_renderers_content_is_shown_unless_it_is_a_reference():
     assert lanes(call(PDF, path="a.pdf", channel="canvas", content="# Text")) == {"canvas.0": "# Text"}
     assert lanes(call(PDF, path="a.pdf", channel="canvas", content="ref:fi:turn_1.outputs/a.md")) == {}
     assert lanes(call(PDF, path="a.pdf", channel="canvas", content="re")) == {"canvas.0": "re"}
@@ -135,7 +135,7 @@ def test_a_renderer_needs_no_channel():
     assert lanes(call(PDF, content="ref:outputs/a.md")) == {}
 
 
-def test_whether_it_names_another_file_is_known_after_four_characters():
+def test_a_reference_is_recognized_after_four_characters():
     head = call(PDF, path="a.pdf", channel="canvas", content="@").partition("@")[0]
     assert show_so_far(head + "ref").texts == {}
     assert show_so_far(head + "refs").texts == {"canvas.0": "refs"}
@@ -154,5 +154,5 @@ def test_whether_it_names_another_file_is_known_after_four_characters():
         ("", ""),
     ],
 )
-def test_a_file_is_named_by_its_place_in_its_turn(path, name):
+def test_a_file_is_named_by_its_path_in_the_turn(path, name):
     assert turn_path(TURN, path) == name

@@ -50,7 +50,7 @@ def test_an_empty_channel_and_a_summary_show_nothing():
     assert list(shown.texts) == ["answer.0"]
 
 
-def test_a_decision_is_held_until_it_says_what_it_is_and_streams_from_then_on():
+def test_a_decision_is_held_back_until_its_action_is_known():
     text = thinking("Hm.") + answer("A long answer.")
     known = text.index('"complete"') + len('"complete"')
     assert list(show(text[:known], 1, reason="cancelled").texts) == ["thinking.0"]
@@ -62,7 +62,7 @@ def test_a_decision_is_held_until_it_says_what_it_is_and_streams_from_then_on():
 PLAIN = "Every word, é and 🙂 too; (1) {2} 3 > 2 & so on."
 
 
-def test_every_character_is_shown_as_it_comes():
+def test_every_character_is_shown_as_it_arrives():
     begun = {
         "thinking.0": start_tag("thinking"),
         "answer.0": (start_tag("action") + '{"action": "exit", "final_answer": "'),
@@ -88,7 +88,7 @@ def test_every_character_is_shown_as_it_comes():
         ("a [[S:1", "a [[S:1"),
     ],
 )
-def test_only_what_may_become_a_tag_is_held_back(written, shown):
+def test_the_view_holds_back_only_a_possible_tag(written, shown):
     assert show_so_far((start_tag("thinking") + written), 1).texts == {"thinking.0": shown}
 
 
@@ -107,7 +107,7 @@ def test_only_what_may_become_a_tag_is_held_back(written, shown):
         ("a \\ud83d\\ude00", "a 😀"),
     ],
 )
-def test_only_what_may_become_a_token_or_an_escape_is_held_back(written, shown):
+def test_the_view_holds_back_only_a_possible_token_or_escape(written, shown):
     head = start_tag("action") + '{"action": "exit", "final_answer": "'
     assert show_so_far(head + written, 1, sources=SOURCES).texts == {"answer.0": shown}
 
@@ -127,7 +127,7 @@ def test_the_answer_of_a_decision_that_does_not_answer_is_never_shown(body):
     assert show_alike(raw(body)).texts == {}
 
 
-def test_an_answer_that_comes_before_the_action_is_shown_once_it_is_one():
+def test_an_answer_before_the_action_is_shown_once_the_action_is_known():
     body = '{"final_answer": "Kept.", "notes": "n\\n✓ [1] done", "action": "complete"}'
     assert show_alike(raw(body)).texts == {"answer.0": "Kept.", "notes.0": "✓ [1] done"}
 
@@ -136,7 +136,7 @@ def test_an_answer_that_comes_before_the_action_is_shown_once_it_is_one():
     ("tool_id", "fields"),
     [("no.such_tool", {}), ("ctx_tools.fetch_ctx", {}), ("react.write", {"last_round": True})],
 )
-def test_nothing_of_a_call_that_may_not_run_is_shown(tool_id, fields):
+def test_a_call_that_is_not_admitted_is_not_shown(tool_id, fields):
     text = call(tool_id, notes="never", path="outputs/a.md", channel="canvas", content="never")
     assert show_alike(thinking("Hm.") + text, **fields).texts == {"thinking.0": "Hm."}
 
@@ -144,14 +144,14 @@ def test_nothing_of_a_call_that_may_not_run_is_shown(tool_id, fields):
 # --- several actions
 
 
-def test_with_several_actions_off_nothing_of_a_second_one_is_shown_and_the_call_is_ended():
+def test_mode_off_shows_no_second_action_and_ends_the_call():
     text = write("outputs/a.md", "one", notes="first") + write("outputs/b.md", "two", notes="second") + READ
     shown = show_alike(text, fanout=OFF)
     assert shown.texts == {"notes.0": "first", "canvas.0": "one"}
     assert shown.cut == "multi_action_bundle_too_many_actions"
 
 
-def test_with_several_actions_off_a_program_keeps_its_code_before_the_cut():
+def test_mode_off_keeps_the_code_of_a_program_before_the_cut():
     shown = show_alike(run() + code("print(1)") + READ, fanout=OFF)
     assert shown.texts["code.0"] == "print(1)"
     assert shown.ends["code.0"] == ""
@@ -190,7 +190,7 @@ def test_an_answer_is_shown_beside_neutral_actions_and_nothing_else():
     assert list(show_alike(answer("Yes.") + answer("No.")).texts) == ["answer.0"]
 
 
-def test_a_blank_decision_counts_for_nothing():
+def test_a_blank_decision_is_ignored():
     assert show_alike(raw(" \n") + answer("Yes."), fanout=OFF).answer == "Yes."
 
 
@@ -240,12 +240,12 @@ def test_an_answer_with_bare_quotes_is_shown_to_the_quote_and_then_replaced_by_t
     assert shown.answer == 'he said "yes", then left'
 
 
-def test_a_broken_decision_whose_action_comes_last_is_shown_once_and_whole():
+def test_an_invalid_decision_with_a_late_action_is_shown_once_and_whole():
     shown = show_alike(raw('{"final_answer": "he said "yes", then left", "action": "complete"}'))
     assert shown.texts == {"answer.0": 'he said "yes", then left'}
 
 
-def test_a_broken_call_shows_no_more_than_came_before_it_broke_unless_guesses_count():
+def test_an_invalid_call_is_shown_up_to_its_error_unless_guesses_count():
     broken = raw(
         '{"action": "call_tool", "notes": "n", "tool_call": {"tool_id": "react.write", '
         '"params": {"path": "outputs/a.md", "channel": "canvas", "content": "a "b", c"}}}'
@@ -257,7 +257,7 @@ def test_a_broken_call_shows_no_more_than_came_before_it_broke_unless_guesses_co
     assert shown.facts["canvas.0.r1"].replaces == "canvas.0"
 
 
-def test_a_comma_too_many_changes_nothing_that_is_shown():
+def test_an_extra_comma_does_not_change_the_shown_text():
     shown = show_alike(raw('{"action": "complete", "final_answer": "Yes.",}'))
     assert (shown.texts, shown.answer) == ({"answer.0": "Yes."}, "Yes.")
 
@@ -265,7 +265,7 @@ def test_a_comma_too_many_changes_nothing_that_is_shown():
 # --- text
 
 
-def test_escaped_pairs_of_surrogates_come_as_characters_at_every_cut():
+def test_escaped_surrogate_pairs_are_shown_as_characters_at_every_cut():
     body = '{"action": "complete", "final_answer": "a \\ud83d\\ude00 b \\ud83d c"}'
     shown = show_alike(raw(body))
     assert shown.texts["answer.0"] == "a 😀 b \ufffd c"
@@ -280,7 +280,7 @@ def test_no_tail_of_a_text_is_ever_lost(tail):
     assert show_alike(start_tag("thinking") + tail).texts["thinking.0"] == tail
 
 
-def test_text_around_citations_stays_as_it_was_written():
+def test_text_around_citations_is_unchanged():
     text = "pages 1\u20133 \u2014 \uff3bnote\uff3d\uff1a [[S:1]] \u201cquoted\u201d"
     shown = show_alike(answer(text), sources=SOURCES)
     assert shown.texts["answer.0"] == text.replace("[[S:1]]", '[One](https://example.com/1 "S:1")')
@@ -378,7 +378,7 @@ def test_any_generation_looks_the_same_at_every_cut(parts, cuts, mode, strict, l
 
 
 @given(parts=st.lists(PARTS, max_size=6), upto=st.integers(0, 400), size=st.integers(1, 30))
-def test_what_is_shown_so_far_is_the_beginning_of_what_will_be_shown(parts, upto, size):
+def test_a_partial_view_is_a_prefix_of_the_final_view(parts, upto, size):
     text = "".join(parts)
     whole = show(text, size).texts
     for lane, shown in show_so_far(text[:upto], size).texts.items():
@@ -401,7 +401,7 @@ def test_several_decisions_in_one_channel_show_the_first_alone():
     }
 
 
-def test_an_object_in_the_prose_before_the_decision_takes_nothing_from_it():
+def test_an_object_in_the_prose_does_not_affect_the_decision():
     body = (
         "As {this} shows:\n```json\n" + json.dumps({"action": "complete", "final_answer": "Yes."}) + "\n```"
     )

@@ -56,7 +56,7 @@ def test_six_kinds_are_there_for_rounds_and_programs_where_programs_run():
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.tool_id)
-def test_a_card_is_small_its_example_is_valid_and_its_content_is_streamed_behind_the_path(spec):
+def test_a_renderers_card_is_small_and_its_content_streams_after_the_path(spec):
     assert len(render_tool_card(spec)) < 1_000
     assert all(spec.validate(example) == [] and spec.misplaced(example) == [] for example in spec.examples)
     assert spec.misplaced({"content": "x", "path": "a"}) == ["path_not_first", "content_not_second"]
@@ -66,7 +66,7 @@ def test_a_card_is_small_its_example_is_valid_and_its_content_is_streamed_behind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_call_is_granted_its_file_and_what_it_cites(rendering, kind):
+def test_a_call_is_granted_its_file_and_its_cited_sources(rendering, kind):
     content = "Herons wade [[S:1]], some [[s: 2 , 3]] and others [[S:1-9]], [[S:1 2]]."
     assert granted(rendering, kind, content=content) == {
         "path": f"{TURN}/outputs/a.{kind}",
@@ -107,7 +107,7 @@ def test_a_call_is_granted_its_file_and_what_it_cites(rendering, kind):
         ({"unknown": True}, "bad_params"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_by_its_code(rendering, params, code):
+def test_an_invalid_document_call_is_refused_by_its_code(rendering, params, code):
     assert granted(rendering, **params) == code
 
 
@@ -123,7 +123,7 @@ def test_files_that_the_user_does_not_see_are_named_and_one_written_again_for_hi
     assert granted(rendering)["internal"] == [f"{TURN}/outputs/a.png"]
 
 
-def test_a_name_that_another_system_takes_for_another_files_is_refused(rendering):
+def test_a_name_that_clashes_on_another_system_is_refused(rendering):
     rendering.groups.append((file_block("A.PDF", "external"),))
     assert granted(rendering, path="outputs/a.pdf") == "path_clash"
 
@@ -153,7 +153,7 @@ PDF, PNG, EXEC = "rendering_tools.write_pdf", "rendering_tools.write_png", "exec
         ((PDF, EXEC, EXEC), "unsafe_tool", "unsafe_tool"),
     ],
 )
-def test_a_document_shares_a_round_as_what_makes_something(names, by_kind, by_name):
+def test_a_document_shares_a_round_as_exploitation(names, by_kind, by_name):
     assert (admitted("safe_fanout", *names), admitted("read_write_search", *names)) == (by_kind, by_name)
 
 

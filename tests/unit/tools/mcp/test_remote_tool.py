@@ -64,7 +64,7 @@ def status(output):
     return json.loads(block.text)
 
 
-def test_texts_stand_behind_the_status(call):
+def test_texts_follow_the_status(call):
     parts = (ReplyPart(kind="text", text="one"), ReplyPart(kind="text", text="two"))
     output = call(McpReply(parts=parts))
     assert status(output) == {"status": "ok", "server": "crm"}
@@ -72,7 +72,7 @@ def test_texts_stand_behind_the_status(call):
     assert output.blocks[1].path == output.blocks[0].path
 
 
-def test_structured_content_stands_in_the_status(call):
+def test_structured_content_is_in_the_status(call):
     assert status(call(McpReply(structured={"a": [1]})))["structured"] == {"a": [1]}
 
 
@@ -97,7 +97,7 @@ def test_a_link_is_named_and_not_followed(call):
     assert len(link["name"]) <= 200
 
 
-def test_an_answer_is_cut_where_it_is_too_long(call):
+def test_a_long_answer_is_cut(call):
     files = (ReplyPart(kind="file", data=b"x", mime="text/plain"),) * (FILES_MAX + 2)
     links = (ReplyPart(kind="link", uri="a:b"),) * (LINKS_MAX + 3)
     text = ReplyPart(kind="text", text="x" * (TEXT_CHARS + 5))
@@ -119,7 +119,7 @@ def test_a_server_that_cannot_be_asked_is_an_error_with_a_code(call):
     assert call(McpReply(), servers=MemoryMcpServers()).error["code"] == "mcp_unreachable"
 
 
-def test_a_secret_that_a_server_says_back_stands_in_no_result(call):
+def test_a_secret_that_a_server_repeats_is_in_no_result(call):
     row = McpServer(alias="crm", url="https://crm.example/mcp", headers={"X": "a ${secret:b:token}"})
     word = "s3cret-word"
     answer = McpReply(
@@ -157,7 +157,7 @@ def test_a_row_says_when_the_calls_of_its_tools_need_a_person(rule):
         ({"*": "pure", "fi*": "keyed"}, "keyed", False),
     ],
 )
-def test_the_operators_word_on_an_effect_counts_before_the_servers(effects, effect, claimed):
+def test_the_operators_effect_overrides_the_servers(effects, effect, claimed):
     row = McpServer(alias="crm", url="https://crm.example/mcp", effects=effects)
     (known,) = check_tools(row, [RemoteTool(name="find", read_only=True)]).tools
     spec = remote_tool(row, known, 60).spec
@@ -197,14 +197,14 @@ def texts(*said):
         ((), [1], [], [1]),
     ],
 )
-def test_what_an_answer_says_as_text_and_as_structure_is_shown_once(call, said, structured, shown, kept):
+def test_content_sent_as_text_and_as_structure_is_shown_once(call, said, structured, shown, kept):
     output = call(McpReply(parts=texts(*said), structured=structured))
     assert [block.text for block in output.blocks[1:]] == shown
     assert status(output).get("structured") == kept
     assert "structured_cut" not in status(output)
 
 
-def test_a_number_that_is_none_costs_no_answer(call):
+def test_an_invalid_number_does_not_lose_the_answer(call):
     output = call(McpReply(parts=texts("seen"), structured={"n": 10**400, "x": float("nan")}))
     assert (output.blocks[1].text, status(output)["structured"]) == ("seen", {"n": 10**400, "x": None})
 

@@ -85,13 +85,15 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
 
 
 @given(documents(CHECKED | LEFT), PARAMS)
-def test_what_the_whole_schema_accepts_is_never_refused(schema: dict[str, Any], value: Any) -> None:
+def test_parameters_that_the_whole_schema_accepts_are_never_refused(
+    schema: dict[str, Any], value: Any
+) -> None:
     if accepts(schema, value):
         assert find_problems(read_schema(schema), value) == []
 
 
 @given(documents(CHECKED), PARAMS)
-def test_what_breaks_a_schema_that_is_known_whole_is_refused(schema: dict[str, Any], value: Any) -> None:
+def test_parameters_that_break_a_fully_known_schema_are_refused(schema: dict[str, Any], value: Any) -> None:
     read = read_schema(schema)
     if not accepts(schema, value) and MORE not in repr(read) and "(?=a)" not in repr(read):
         assert find_problems(read, value) or not all(name.isascii() for name in _names(value))

@@ -36,7 +36,7 @@ def test_a_row_names_an_address_or_a_command():
     assert resolve_server(stdio, Secrets(), 5).address.command == ("python", "-m", "mcp_server_time")
 
 
-def test_the_rest_of_a_row_may_stand_in_the_properties():
+def test_the_rest_of_a_row_may_be_in_the_properties():
     (server,) = read(
         {"alias": "crm", "server_id": "main", "tools": ["get_*"]},
         main={"transport": "streamable-http", "url": "https://crm.example/mcp", "timeout_s": 5},
@@ -77,7 +77,7 @@ def test_a_wrong_row_is_an_error_with_a_code(row):
 @pytest.mark.parametrize(
     "rows", [[HTTP, HTTP], [{**HTTP, "alias": f"s{at}"} for at in range(SERVERS_MAX + 1)]]
 )
-def test_servers_have_aliases_of_their_own_and_are_not_too_many(rows):
+def test_servers_have_unique_aliases_and_a_limited_number(rows):
     with pytest.raises(InputError) as refused:
         read(*rows)
     assert refused.value.reason == "mcp_server_invalid"

@@ -58,7 +58,7 @@ def test_an_index_names_paths_that_are_read_from_here(conversation):
     assert '"missing"' not in read.blocks[0].text
 
 
-def test_a_conversation_of_another_user_project_or_tenant_is_not_there(conversation):
+def test_a_conversation_of_another_user_project_or_tenant_is_not_found(conversation):
     conversation.turn("hello", "good day")
     theirs = conversation.turn("secret", "noted", lane=elsewhere("c-3"), user="eve")
     sales = conversation.turn("secret", "noted", lane=elsewhere("c-4", project="sales"))
@@ -73,7 +73,7 @@ def test_a_conversation_of_another_user_project_or_tenant_is_not_there(conversat
     assert [(row["missing"], row["reason"]) for row in rows] == [(True, "not_found")] * 4
 
 
-def test_the_name_of_this_conversation_may_stand_in_a_path(conversation):
+def test_a_path_may_name_this_conversation(conversation):
     turn = conversation.turn("hello", "good day")
     content = load_content(parse_path(f"ar:conv_c-1.{turn}.user.prompt"), conversation.context())
     assert (content.path, content.text) == (f"ar:{turn}.user.prompt", "hello")
@@ -91,7 +91,7 @@ def test_a_program_reads_its_own_conversation_only(conversation):
 @pytest.mark.parametrize(
     ("name", "mime", "data"), [("a.png", "image/png", picture()), ("a.pdf", "application/pdf", pdf())]
 )
-def test_what_is_attached_from_another_conversation_is_kept_in_this_one(conversation, name, mime, data):
+def test_a_file_attached_from_another_conversation_is_kept_in_this_one(conversation, name, mime, data):
     conversation.turn("hello", "good day")
     sha256 = hashlib.sha256(data).hexdigest()
     conversation.ports.artifacts.put(attachment_key(OTHER, sha256), data, mime=mime)
@@ -107,7 +107,7 @@ def test_what_is_attached_from_another_conversation_is_kept_in_this_one(conversa
     assert conversation.ports.artifacts.get(body.key) == data
 
 
-def test_what_was_read_stays_in_the_log_whatever_becomes_of_the_other_conversation(conversation):
+def test_read_content_stays_in_the_log_if_the_other_conversation_is_deleted(conversation):
     turn = conversation.turn("the parcel number is 4711", "noted", lane=OTHER)
     path = f"ar:conv_c-2.{turn}.user.prompt"
     conversation.model.add(

@@ -50,7 +50,7 @@ class Away:
 # --- semantic
 
 
-def test_a_turn_is_found_by_what_it_said_and_its_paths_are_read(conversation):
+def test_a_turn_is_found_by_its_text_and_its_paths_can_be_read(conversation):
     turn = conversation.turn("Which database shall we take?", "We take the blue elephant.")
     conversation.turn("And now lunch.", "Soup it is.")
     (hit,) = conversation.search(query="blue elephant")["hits"]
@@ -72,7 +72,7 @@ def test_a_turn_is_one_hit_and_its_paths_are_named_once(conversation):
     assert sorted(named) == [f"ar:{turn}.assistant.completion", path]
 
 
-def test_only_the_targets_are_searched_and_notes_only_if_they_are_asked_for(conversation):
+def test_only_the_targets_are_searched_and_notes_only_on_request(conversation):
     turn = conversation.turn("hello", "good day")
     path = f"ar:{turn}.react.notes.tc_1"
     conversation.add(conversation.row(turn, path, "the customer prefers tea", kind="note"))
@@ -82,7 +82,7 @@ def test_only_the_targets_are_searched_and_notes_only_if_they_are_asked_for(conv
     assert conversation.search(query="hello", targets=["assistant"])["hits"] == []
 
 
-def test_a_preview_is_short_and_shows_the_words_that_were_asked_for(conversation):
+def test_a_preview_is_short_and_shows_the_words_of_the_query(conversation):
     turn = conversation.turn("tell me all", "yes")
     long = "filler " * 200 + "the launch code is 4711 " + "filler " * 50
     conversation.add(conversation.row(turn, f"tc:{turn}.tc_1.result", long, kind="answer"))
@@ -92,7 +92,7 @@ def test_a_preview_is_short_and_shows_the_words_that_were_asked_for(conversation
     assert "4711" in snippet["text"]
 
 
-def test_what_was_found_in_one_text_is_one_snippet_in_the_order_of_the_text(conversation):
+def test_hits_in_one_text_are_one_snippet_in_the_order_of_the_text(conversation):
     turn = conversation.turn("tell me", "yes")
     path = f"ar:{turn}.react.notes.tc_1"
     texts = ["The heron is grey.", "It eats.", "A grey heron stands still."]
@@ -116,7 +116,7 @@ def test_a_turn_that_runs_in_another_conversation_has_no_summary_to_read(convers
     assert "working_summary_path" not in hit
 
 
-def test_what_the_model_sees_already_is_not_shown_again(conversation):
+def test_a_hit_that_the_model_sees_already_is_not_shown_again(conversation):
     turn = conversation.turn("otters", "they swim")
     (hit,) = conversation.search(query="swim otters", targets=["user"])["hits"]
     assert hit["snippets"] == [
@@ -129,7 +129,7 @@ def test_what_the_model_sees_already_is_not_shown_again(conversation):
     ]
 
 
-def test_of_two_equals_the_newer_one_comes_first_and_its_score_says_why(conversation):
+def test_the_newer_of_two_equal_hits_has_the_higher_score(conversation):
     old = conversation.turn("otters", "yes")
     conversation.clock.pause(14 * DAY)
     new = conversation.turn("otters", "yes")
@@ -147,7 +147,7 @@ def test_recency_halves_in_its_half_life():
     assert recency("2026-11-20T10:00:00.000Z", now, 1.0) == pytest.approx(0.5)
 
 
-def test_a_search_looks_back_a_year_unless_it_is_told_how_far(conversation):
+def test_a_search_covers_a_year_by_default(conversation):
     turn = conversation.turn("otters", "yes")
     conversation.clock.pause(400 * DAY)
     assert conversation.search(query="otters")["hits"] == []
@@ -165,7 +165,7 @@ def test_bounds_narrow_a_search_and_have_other_names(conversation):
         assert (result["mode"], turns_of(result)) == ("semantic", [first])
 
 
-def test_the_query_is_cut_before_the_index_is_asked(conversation):
+def test_the_query_is_cut_before_it_is_sent_to_the_index(conversation):
     conversation.turn("otters", "yes")
     conversation.memory = index = Answering()
     conversation.search(query="x" * 300, top_k=3)
@@ -176,7 +176,7 @@ def test_the_query_is_cut_before_the_index_is_asked(conversation):
     assert set(asked.kinds) == {"answer", "prompt", "event", "attachment", "summary", "range"}
 
 
-def test_an_index_that_is_behind_is_a_warning(conversation):
+def test_an_index_without_the_newest_turns_is_a_warning(conversation):
     conversation.turn("otters", "yes")
     conversation.memory = Answering(behind=True)
     result = conversation.search(query="otters")
@@ -192,7 +192,7 @@ def test_an_index_that_does_not_answer_is_an_error_that_the_model_reads(conversa
     assert conversation.search(mode="timeline")["hits"]
 
 
-def test_a_search_without_a_query_is_an_error_that_can_be_mended(conversation):
+def test_a_search_without_a_query_is_a_correctable_error(conversation):
     conversation.turn("otters", "yes")
     for params in ({}, {"query": " "}, {"mode": "semantic"}, {"mode": "best"}):
         assert conversation.refused(**params) == "missing_query"

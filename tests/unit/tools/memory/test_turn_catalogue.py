@@ -26,7 +26,7 @@ def three(conversation: RememberedConversation) -> list[str]:
     return turns
 
 
-def test_a_timeline_lists_closed_turns_in_order_each_with_its_number_and_what_it_was_about(conversation):
+def test_a_timeline_lists_closed_turns_in_order_with_number_and_subject(conversation):
     turns = three(conversation)
     result = conversation.search(mode="timeline")
     assert (result["mode"], result["total_turns"], turns_of(result)) == ("timeline", 3, turns)
@@ -41,7 +41,7 @@ def test_a_timeline_lists_closed_turns_in_order_each_with_its_number_and_what_it
     ]
 
 
-def test_the_newest_are_listed_first_if_that_is_asked_and_no_more_than_that(conversation):
+def test_the_newest_turns_are_listed_first_on_request_up_to_the_limit(conversation):
     turns = three(conversation)
     result = conversation.search(mode="catalog", order="desc", top_k=2, targets=["user"])
     assert (result["mode"], turns_of(result)) == ("catalog", [turns[2], turns[1]])
@@ -56,7 +56,7 @@ def test_a_turn_is_found_by_its_number(conversation):
     assert (result["hits"], result["message"]) == ([], "nothing was found")
 
 
-def test_bounds_without_a_query_list_what_began_between_them_and_number_that(conversation):
+def test_bounds_without_a_query_list_and_number_the_turns_between_them(conversation):
     turns = three(conversation)
     begun = [turn.started_at for turn in conversation.folded().history]
     result = conversation.search(**{"from": begun[1], "to": begun[2]})
@@ -67,29 +67,29 @@ def test_bounds_without_a_query_list_what_began_between_them_and_number_that(con
 
 
 @pytest.mark.parametrize("written", ["yesterday", "2026-13-01", "20261"])
-def test_a_bound_that_is_no_time_is_refused(conversation, written):
+def test_an_invalid_time_bound_is_refused(conversation, written):
     three(conversation)
     assert conversation.refused(**{"from": written}) == "bad_time"
 
 
-def test_a_query_beside_a_list_is_told_to_be_unused(conversation):
+def test_an_unused_query_of_a_list_is_reported(conversation):
     turns = three(conversation)
     result = conversation.search(query="voles", ordinal=1)
     assert (turns_of(result), codes_of(result)) == ([turns[0]], ["query_ignored"])
 
 
-def test_a_mode_that_is_none_is_told_and_the_other_parameters_decide(conversation):
+def test_an_invalid_mode_is_reported_and_the_other_parameters_decide(conversation):
     turns = three(conversation)
     result = conversation.search(mode="latest", ordinal=3)
     assert (result["mode"], turns_of(result), codes_of(result)) == ("ordinal", [turns[2]], ["mode_unknown"])
 
 
-def test_a_turn_without_what_was_asked_for_is_left_out(conversation):
+def test_a_turn_without_the_requested_targets_is_left_out(conversation):
     three(conversation)
     assert conversation.search(mode="timeline", targets=["attachment"])["hits"] == []
 
 
-def test_the_notes_of_a_turn_are_those_that_it_wrote_for_later_as_a_search_has_them(conversation):
+def test_a_listed_turn_has_the_same_notes_as_a_search(conversation):
     note = {"path": "outputs/note.md", "channel": "internal", "content": "[P] tea", "scratchpad": True}
     conversation.model.add(called("react.write", note, notes="I write it down"), answered("noted"))
     conversation.send("I drink tea", id="m1")
@@ -109,7 +109,7 @@ def test_a_turn_that_runs_is_not_listed(conversation):
     assert turns_of(conversation.search(mode="timeline")) == turns
 
 
-def test_all_of_a_users_conversations_are_listed_together_and_nobody_elses(conversation):
+def test_only_the_users_conversations_are_listed_together(conversation):
     first = conversation.turn("one", "yes")
     conversation.clock.pause(60)
     second = conversation.turn("two", "yes", lane=elsewhere("c-2"))
@@ -127,7 +127,7 @@ def test_all_of_a_users_conversations_are_listed_together_and_nobody_elses(conve
     assert '"missing"' not in read.blocks[0].text
 
 
-def test_older_conversations_are_not_looked_at_and_that_is_told(conversation, monkeypatch):
+def test_older_conversations_are_skipped_and_that_is_reported(conversation, monkeypatch):
     monkeypatch.setattr(memsearch, "OTHERS_MAX", 2)
     mine = conversation.turn("here", "yes")
     others = []

@@ -34,7 +34,7 @@ def sent(conversation: ToolConversation, output: ToolOutput) -> list[bytes]:
 
 
 @pytest.mark.parametrize("mime", [PNG, JPEG, WEBP])
-def test_a_plain_picture_is_attached_as_it_is_and_the_row_has_its_size(
+def test_a_plain_picture_is_attached_unchanged_and_the_row_has_its_size(
     conversation: ToolConversation, mime: str
 ) -> None:
     data = picture(mime)
@@ -47,7 +47,7 @@ def test_a_plain_picture_is_attached_as_it_is_and_the_row_has_its_size(
     assert (row["image_view"], row["visible_tokens"]) == ({"original": size, "visible": size}, 6)
 
 
-def test_a_picture_with_facts_is_attached_without_them_and_nothing_is_missing(
+def test_a_picture_is_attached_without_its_metadata(
     conversation: ToolConversation,
 ) -> None:
     data = picture(JPEG, comment=b"at home")
@@ -59,7 +59,7 @@ def test_a_picture_with_facts_is_attached_without_them_and_nothing_is_missing(
     assert row["image_view"]["visible"] == {"bytes": len(made), "width": 64, "height": 48}
 
 
-def test_a_pdf_is_attached_as_it_is_and_the_row_has_its_pages(conversation: ToolConversation) -> None:
+def test_a_pdf_is_attached_unchanged_and_the_row_has_its_pages(conversation: ToolConversation) -> None:
     data = pdf(3)
     output = read(conversation, kept(conversation, "a.pdf", data, PDF))
     (row,) = rows(output)
@@ -90,7 +90,7 @@ def test_a_picture_is_never_sent_with_more_bytes_in_base64_than_the_setting(
     assert [len(data) <= 60_000 for data in sent(conversation, output)] == [True]
 
 
-def test_of_a_film_the_row_says_that_the_first_frame_is_seen(conversation: ToolConversation) -> None:
+def test_the_row_of_an_animation_reports_the_first_frame(conversation: ToolConversation) -> None:
     (row,) = rows(read(conversation, kept(conversation, "a.gif", film(GIF), GIF)))
     assert (row["image_view"]["animated"], row["image_view"]["visible_frame"]) == (True, 1)
 
@@ -112,7 +112,7 @@ def test_of_a_film_the_row_says_that_the_first_frame_is_seen(conversation: ToolC
         (b"<svg/>\xff", "image/svg+xml", "metadata_only", ""),
     ],
 )
-def test_what_is_not_attached_is_no_success_and_the_row_says_why(
+def test_a_file_that_is_not_attached_is_an_error_and_the_row_says_why(
     conversation: ToolConversation, data: bytes, mime: str, status: str, flaw: str
 ) -> None:
     output = read(conversation, kept(conversation, "a", data, mime))
@@ -152,7 +152,7 @@ def test_a_picture_that_the_next_request_has_anyway_is_not_attached_a_second_tim
     assert sent(conversation, again) == []
 
 
-def test_a_picture_is_attached_again_beside_another_that_would_take_its_place(
+def test_a_picture_is_attached_again_if_another_one_would_replace_it(
     conversation: ToolConversation,
 ) -> None:
     paths = [kept(conversation, f"{n}.png", picture(PNG, color=(n, n, n)), PNG) for n in range(3)]

@@ -27,7 +27,7 @@ def refused(data: bytes, mime: str, *, max_bytes: int = MIB) -> str:
 
 
 @pytest.mark.parametrize("mime", [PNG, JPEG, WEBP])
-def test_a_plain_picture_within_the_limits_is_sent_as_it_is(mime: str) -> None:
+def test_a_plain_picture_within_the_limits_is_sent_unchanged(mime: str) -> None:
     data = picture(mime)
     fitted = fit_picture(data, mime, max_bytes=MIB)
     assert (fitted.data, fitted.mime, fitted.width, fitted.height) == (data, mime, 64, 48)
@@ -62,7 +62,7 @@ def test_a_picture_in_any_colours_can_be_scaled_down(mode: str) -> None:
     assert fit_picture(out.getvalue(), PNG, max_bytes=MIB).width == EDGE_PX
 
 
-def test_a_picture_taken_sideways_is_turned_before_its_facts_are_lost() -> None:
+def test_a_sideways_picture_is_turned_before_its_metadata_is_dropped() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     fitted = fit_picture(picture(JPEG, (3_000, 1_500), exif=exif), JPEG, max_bytes=MIB)
@@ -70,7 +70,7 @@ def test_a_picture_taken_sideways_is_turned_before_its_facts_are_lost() -> None:
 
 
 @pytest.mark.parametrize("mime", [GIF, WEBP, PNG])
-def test_of_a_film_the_first_frame_is_sent(mime: str) -> None:
+def test_the_first_frame_of_an_animation_is_sent(mime: str) -> None:
     fitted = fit_picture(film(mime), mime, max_bytes=MIB)
     assert fitted.animated
     assert not getattr(opened(fitted.data), "is_animated", False)

@@ -77,7 +77,7 @@ RED_AT = {
     [(JPEG, SIZES["small"]), (JPEG, SIZES["large"]), (PNG, SIZES["small"]), (WEBP, SIZES["small"])],
 )
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_a_picture_is_upright_and_says_nothing_about_where_it_was_taken(
+def test_a_picture_is_upright_and_loses_its_location(
     mime: str, orientation: int, size: tuple[int, int]
 ) -> None:
     data = saved(halves(size), mime, exif=facts(orientation), quality=95)
@@ -102,14 +102,14 @@ SAYING = {
 
 
 @pytest.mark.parametrize(("mime", "how"), SAYING.values(), ids=SAYING)
-def test_what_a_file_says_beside_its_pixels_is_gone(mime: str, how: dict[str, object]) -> None:
+def test_a_file_keeps_only_its_pixels(mime: str, how: dict[str, object]) -> None:
     fitted = fit_picture(saved(halves((120, 80)), mime, **how), mime, max_bytes=MIB)
     image = check_clean(fitted.data)
     assert near(colour(image, 0.1, 0.5), RED)
     assert (image.size, fitted.scaled) == ((120, 80), False)
 
 
-def test_words_of_a_png_and_what_is_behind_a_jpeg_are_gone() -> None:
+def test_text_of_a_png_and_bytes_after_a_jpeg_are_removed() -> None:
     words = PngImagePlugin.PngInfo()
     words.add_text("Comment", "secret words")
     words.add_itxt("XML:com.adobe.xmp", "<x:xmpmeta>secret</x:xmpmeta>", zip=False)
@@ -125,7 +125,7 @@ def test_words_of_a_png_and_what_is_behind_a_jpeg_are_gone() -> None:
     ("mime", "mode"),
     [(JPEG, "CMYK"), (JPEG, "L"), (PNG, "P"), (PNG, "L"), (PNG, "1"), (PNG, "LA"), (GIF, "P")],
 )
-def test_every_kind_of_colours_is_brought_to_rgb(mime: str, mode: str, size: tuple[int, int]) -> None:
+def test_every_colour_mode_is_converted_to_rgb(mime: str, mode: str, size: tuple[int, int]) -> None:
     fitted = fit_picture(saved(halves(size, mode), mime), mime, max_bytes=MIB)
     image = opened(fitted.data)
     wanted = halves((120, 80), mode).convert("RGB")
@@ -142,7 +142,7 @@ def test_sixteen_bits_of_grey_keep_their_shades(size: tuple[int, int]) -> None:
         assert near(colour(image, 0.5, part), (int(255 * part),) * 3, by=12)
 
 
-def test_a_profile_is_applied_and_gone() -> None:
+def test_a_colour_profile_is_applied_and_removed() -> None:
     wide = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB")).tobytes()
     srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     swapped = srgb.replace(b"rXYZ", b"tXYZ").replace(b"bXYZ", b"rXYZ").replace(b"tXYZ", b"bXYZ")

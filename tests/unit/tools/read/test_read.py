@@ -37,7 +37,7 @@ def numbered(count: int) -> str:
     return "".join(f"line {n}\n" for n in range(1, count + 1))
 
 
-def test_a_file_that_was_written_is_read_back_as_it_is(conversation):
+def test_a_written_file_is_read_back_unchanged(conversation):
     conversation.call("react.write", {"path": "report.md", "content": "Grüße\n"})
     output = read(conversation, paths=[FILE])
     status, view = output.blocks
@@ -80,7 +80,7 @@ def test_every_family_of_the_log_is_read(conversation, path):
     assert views(read(conversation, paths=[path])) == ["text"]
 
 
-def test_an_alias_is_answered_with_the_path_it_stands_for(conversation):
+def test_an_alias_is_answered_with_its_target_path(conversation):
     conversation.say(f"ws:{TURN}.conv.working.summary.attempt.1", "sum")
     conversation.visible = lambda _: None
     answer = row(read(conversation, paths=[f"ws:{TURN}.conv.working.summary"]))
@@ -88,7 +88,7 @@ def test_an_alias_is_answered_with_the_path_it_stands_for(conversation):
     assert answer["requested"] == f"ws:{TURN}.conv.working.summary"
 
 
-def test_a_view_never_stands_in_for_its_source(conversation):
+def test_a_view_never_replaces_its_source(conversation):
     conversation.say(RESULT, numbered(4000))
     read(conversation, items=[{"path": RESULT, "line_start": 5, "line_count": 8}])
     answer = row(read(conversation, paths=[RESULT], stats_only=True))
@@ -115,7 +115,7 @@ def test_several_ranges_of_one_path_are_served_in_order(conversation):
     ]
 
 
-def test_a_range_says_where_it_stands(conversation):
+def test_a_range_reports_its_position(conversation):
     conversation.say(RESULT, numbered(9))
     (view,) = views(read(conversation, items=[{"path": RESULT, "line_start": 2, "line_count": 2}]))
     assert view == (
@@ -137,7 +137,7 @@ def test_an_offset_of_zero_is_an_offset(conversation):
     assert "status" not in row(output)
 
 
-def test_what_is_longer_than_the_cap_is_a_preview_that_says_how_to_go_on(conversation):
+def test_a_text_over_the_cap_is_a_preview_that_names_the_next_read(conversation):
     conversation.caps = SMALL
     conversation.say(RESULT, numbered(40))
     conversation.visible = lambda _: None
@@ -152,7 +152,7 @@ def test_what_is_longer_than_the_cap_is_a_preview_that_says_how_to_go_on(convers
     assert json.dumps({"items": [answer["next"]]}, separators=(",", ":")) in view
 
 
-def test_a_smaller_preview_may_be_asked_for_but_never_a_larger_one(conversation):
+def test_a_smaller_preview_may_be_requested_but_never_a_larger_one(conversation):
     conversation.caps = SMALL
     conversation.say(RESULT, "x" * 500)
     conversation.visible = lambda _: None
@@ -160,7 +160,7 @@ def test_a_smaller_preview_may_be_asked_for_but_never_a_larger_one(conversation)
     assert row(read(conversation, paths=[RESULT], max_text_symbols=700))["read_range"]["text_symbols"] == 100
 
 
-def test_tokens_and_bytes_cap_what_characters_do_not(conversation):
+def test_tokens_and_bytes_cap_a_text_with_few_characters(conversation):
     conversation.caps = ReadCaps(max_chars=48_000, max_tokens=100, max_bytes=1_000_000)
     conversation.say(RESULT, "語" * 5000)
     conversation.visible = lambda _: None
@@ -172,7 +172,7 @@ def test_tokens_and_bytes_cap_what_characters_do_not(conversation):
     )
 
 
-def test_where_nothing_fits_a_marker_stands(conversation):
+def test_a_marker_replaces_a_content_that_does_not_fit(conversation):
     conversation.caps = ReadCaps(max_chars=100, max_tokens=1, max_bytes=100)
     conversation.say(RESULT, "x" * 500)
     output = read(conversation, items=[{"path": RESULT, "line_start": 1}])
@@ -180,7 +180,7 @@ def test_where_nothing_fits_a_marker_stands(conversation):
     assert read_status(output)["large_paths"] == [RESULT]
 
 
-def test_what_the_model_sees_already_is_not_repeated(conversation):
+def test_content_that_the_model_sees_already_is_not_repeated(conversation):
     conversation.say(RESULT, "short")
     output = read(conversation, paths=[RESULT])
     assert views(output) == []
@@ -255,7 +255,7 @@ def test_a_path_without_content_is_a_row_with_a_reason(conversation, path, flaw,
 
 
 @pytest.mark.parametrize("text", ["report.md", "outputs/report.md", f"{TURN}/outputs/report.md"])
-def test_a_files_place_is_answered_with_its_logical_path(conversation, text):
+def test_a_physical_path_is_answered_with_the_files_logical_path(conversation, text):
     answer = row(read(conversation, paths=[text]))
     assert (answer["reason"], answer["suggested_path"]) == ("path_not_logical", FILE)
 
@@ -282,7 +282,7 @@ def test_a_call_that_names_nothing_is_refused_with_a_status(conversation, params
     assert read_status(output)["status"] == "error"
 
 
-def test_a_read_that_shows_some_of_what_it_was_asked_is_ok_and_each_row_says_which(conversation):
+def test_a_partly_served_read_is_ok_and_each_row_has_its_status(conversation):
     png = conversation.keep(f"fi:{TURN}.user.attachments/a.png", b"\x89PNG\r\n\x1a\n...", "image/png")
     conversation.call("react.write", {"path": "report.md", "content": "x"})
     output = read(conversation, paths=[png.path, FILE, f"fi:{TURN}.outputs/gone.md"])
@@ -294,18 +294,18 @@ def test_a_read_that_shows_some_of_what_it_was_asked_is_ok_and_each_row_says_whi
     ]
 
 
-def test_a_read_of_which_nothing_is_there_is_no_success(conversation):
+def test_a_read_without_any_content_is_an_error(conversation):
     output = read(conversation, paths=[FILE, "nonsense"])
     assert (output.status, output.error["code"]) == ("error", "read_nothing_attached")
 
 
-def test_what_is_in_view_already_and_mere_statistics_are_a_success(conversation):
+def test_content_already_in_view_and_statistics_are_a_success(conversation):
     conversation.call("react.write", {"path": "report.md", "content": "x"})
     assert read(conversation, paths=[FILE], stats_only=True).status == "ok"
     assert [read(conversation, paths=[FILE]).status for _ in range(2)] == ["ok", "ok"]
 
 
-def test_a_picture_that_is_none_is_not_shown_and_says_so(conversation):
+def test_an_invalid_picture_is_not_shown_and_reported(conversation):
     page = conversation.keep(f"fi:{TURN}.user.attachments/a.png", b"<html><script>", "image/png")
     output = read(conversation, paths=[page.path])
     assert row(output)["status"] == "metadata_only"
@@ -340,7 +340,7 @@ def test_blocks_at_one_path_are_read_in_order(conversation):
     st.integers(1, 60),
     st.sampled_from(["disabled", "lines"]),
 )
-def test_following_what_comes_next_reads_the_whole_text(text, max_chars, numbers):
+def test_following_the_next_items_reads_the_whole_text(text, max_chars, numbers):
     conversation = ToolConversation(caps=ReadCaps(max_chars=max_chars, max_tokens=4_000, max_bytes=10_000))
     conversation.say(RESULT, text)
     item: dict[str, Any] | None = {"path": RESULT, "line_start": 1, "line_numbers": numbers}
@@ -393,7 +393,7 @@ def test_caps_shrink_with_the_models_window_but_never_below_a_floor():
     assert (caps(1_000).max_tokens, caps(1_000).max_chars) == (4_000, 16_000)
 
 
-def test_the_default_caps_are_what_the_model_can_take(conversation):
+def test_the_default_caps_limit_the_shown_tokens(conversation):
     conversation.say(RESULT, "word " * 40_000)
     conversation.visible = lambda _: None
     shown = row(read(conversation, paths=[RESULT]))

@@ -70,7 +70,7 @@ def test_a_read_of_100_mib_of_short_lines_needs_little_memory(large, item, lines
     assert peak < 16 * MIB
 
 
-def test_what_is_asked_for_whole_and_is_too_large_is_refused_before_it_is_read(large):
+def test_a_whole_content_that_is_too_large_is_refused_before_it_is_read(large):
     result = f"tc:{TURN}.tc_000000000001.result"
     large.say(result, "", mime="text/plain", body=body())
     output = run_fetch({"path": result}, large.context("tc_000000000009"))

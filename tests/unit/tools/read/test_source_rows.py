@@ -34,7 +34,7 @@ def read(conversation: ToolConversation, path: str, **params: Any) -> tuple[dict
     return row, shown[0].text if shown else ""
 
 
-def test_rows_come_as_json_with_what_they_hold(conversation):
+def test_rows_are_shown_as_json_with_their_fields(conversation):
     row, text = read(conversation, "so:sources_pool[2,1]")
     assert json.loads(text) == [
         {"sid": 1, "title": "One", "url": "https://one.example", "content": "0123456789", "text": "abc"},
@@ -88,7 +88,7 @@ def test_one_budget_is_spent_row_by_row(conversation):
     assert five["title"] == "Five"
 
 
-def test_rows_are_cut_until_they_fit_what_a_read_may_show(conversation):
+def test_rows_are_cut_until_they_fit_the_read_caps(conversation):
     conversation.caps = ReadCaps(max_chars=2_000, max_tokens=400, max_bytes=10**6)
     conversation.sources[6] = Source(sid=6, title="Six", url="https://six.example", content="\u00fc" * 5_000)
     row, text = read(conversation, "so:sources_pool")
@@ -116,7 +116,7 @@ def test_a_long_row_is_read_on_by_its_characters(conversation):
     assert row["read_range"]["offset_text_symbols"] == 10
 
 
-def test_what_is_seen_whole_is_not_shown_again_until_it_changes(conversation):
+def test_a_row_seen_whole_is_not_shown_again_until_it_changes(conversation):
     read(conversation, "so:sources_pool[1]")
     row, text = read(conversation, "so:sources_pool[1]")
     assert (row["status"], text) == ("exists_in_visible_context", "")
@@ -125,7 +125,7 @@ def test_what_is_seen_whole_is_not_shown_again_until_it_changes(conversation):
     assert "more than before" in text
 
 
-def test_sizes_can_be_asked_for_alone(conversation):
+def test_sizes_can_be_requested_alone(conversation):
     row, text = read(conversation, "so:sources_pool[1]", stats_only=True)
     assert (row["status"], text) == ("stats_only", "")
     assert row["text_symbols"] > 0
@@ -137,7 +137,7 @@ def test_sizes_can_be_asked_for_alone(conversation):
     ),
     st.integers(0, 40),
 )
-def test_no_more_text_than_the_budget_is_shown_and_what_is_cut_says_so(rows, budget):
+def test_shown_text_stays_within_the_budget_and_cuts_are_marked(rows, budget):
     rows = [{"sid": sid, **row} for sid, row in enumerate(rows, start=1)]
     shown, cut = fit_rows(rows, budget)
     assert sum(len(row[name]) for row in shown for name in TEXT_FIELDS if name in row) <= budget

@@ -119,7 +119,7 @@ def test_no_page_at_all_is_an_error_with_the_first_code():
     assert fetch(ToolConversation(), "a").error["code"] == "fetch_unavailable"
 
 
-def test_clients_are_told_what_came_of_each_address_also_if_nothing_did():
+def test_clients_get_the_result_of_each_address_even_if_all_fail():
     context = ToolConversation(pages=Pages(a=GONE, b="text " * 200)).context("tc_000000000001")
     run_web_fetch({"urls": [at("a"), at("b")], "objective": "birds"}, context)
     (event,) = context.events
@@ -135,7 +135,7 @@ def test_clients_are_told_what_came_of_each_address_also_if_nothing_did():
     assert len(context.events) == 2
 
 
-def test_an_address_is_asked_once_however_it_is_spelt():
+def test_two_spellings_of_an_address_are_fetched_once():
     pages = Pages(a="text")
     output = ToolConversation(pages=pages).call(
         "web_tools.web_fetch", {"urls": [at("a"), " HTTPS://E.example:443/a "]}

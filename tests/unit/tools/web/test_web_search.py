@@ -55,7 +55,7 @@ def search(conversation: ToolConversation, **params: object):
     return conversation.call("web_tools.web_search", params)
 
 
-def test_what_is_found_has_numbers_that_a_text_can_cite(conversation):
+def test_search_results_have_numbers_that_a_text_can_cite(conversation):
     output = search(conversation, queries="prompt caching", n=3)
     status = read_status(output)
     first = status["results"][0]
@@ -97,7 +97,7 @@ def test_queries_are_answered_in_turn_and_a_page_once():
     assert [query.text for query in engine.asked] == ["one", "two"]
 
 
-def test_what_the_model_asks_for_reaches_the_engine():
+def test_the_models_parameters_reach_the_engine():
     engine = Engine({"q": []})
     search(
         ToolConversation(search=engine),
@@ -133,7 +133,7 @@ def test_a_page_is_judged_by_the_objective_where_the_engine_can(conversation):
         ("search_malformed", "search_unavailable"),
     ],
 )
-def test_the_model_is_told_which_refusal_only_a_person_can_mend(reason, code):
+def test_the_model_sees_which_refusal_needs_a_person(reason, code):
     class Refusing:
         about = "nothing"
 
@@ -144,7 +144,7 @@ def test_the_model_is_told_which_refusal_only_a_person_can_mend(reason, code):
     assert output.error["code"] == code
 
 
-def test_nothing_found_is_said(conversation):
+def test_an_empty_search_result_is_reported(conversation):
     output = search(conversation, queries="xyzzy quux")
     assert output.status == "ok"
     assert read_status(output) == {
@@ -165,7 +165,7 @@ def test_an_engine_that_does_not_answer_is_an_error_the_model_reads(engine):
     assert [block.type for block in output.blocks] == ["react.notice", "react.tool.result"]
 
 
-def test_clients_are_told_what_was_found(conversation):
+def test_clients_get_the_search_results(conversation):
     context = conversation.context("tc_000000000001")
     output = run_search({"queries": "prompt caching", "n": 1, "objective": "bills"}, context)
     (event,) = context.events
@@ -177,7 +177,7 @@ def test_clients_are_told_what_was_found(conversation):
     assert "content" not in event.data["results"][0]
 
 
-def test_an_address_that_nobody_can_visit_is_no_source():
+def test_an_address_that_is_not_public_is_no_source():
     engine = Engine({"q": [hit("a", url="javascript:alert(1)"), hit("b", url="/b"), hit("c")]})
     output = search(ToolConversation(search=engine), queries="q")
     assert [row["title"] for row in read_status(output)["results"]] == ["c"]
@@ -193,7 +193,7 @@ def test_twenty_rows_are_short_enough_to_be_seen_whole():
     assert block.meta["sources_used"] == list(range(1, 21))
 
 
-def test_what_an_engine_says_at_length_is_cut_wherever_it_goes():
+def test_long_fields_of_an_engine_are_cut_everywhere():
     long = dict.fromkeys(("title", "text", "author", "mime", "published_time_iso"), "x" * 50000)
     rows = [
         hit(f"{'p' * 1_900}{i}", favicon_url="https://e.example/" + "f" * 9_000, **long) for i in range(20)
@@ -215,7 +215,7 @@ def test_an_address_that_cannot_be_linked_to_is_left_out_and_the_others_stay(url
     assert [row.title for row in output.sources] == ["b"]
 
 
-def test_the_model_is_told_what_was_searched(conversation):
+def test_the_result_names_the_searched_engine_to_the_model(conversation):
     assert "not the web" in read_status(search(conversation, queries="bm25"))["searched"]
     assert (
         read_status(search(ToolConversation(search=Engine({"q": []})), queries="q"))["searched"]
@@ -296,7 +296,7 @@ def steered(after: int) -> tuple[ToolConversation, Engine]:
 
 
 @pytest.mark.parametrize("after", [1, 2])
-def test_a_search_that_is_to_end_early_keeps_what_it_has_found(after):
+def test_a_steered_search_keeps_its_results_so_far(after):
     conversation, engine = steered(after)
     output = search(conversation, queries=["a", "b", "c"])
     status = read_status(output)
@@ -306,12 +306,12 @@ def test_a_search_that_is_to_end_early_keeps_what_it_has_found(after):
     assert len(output.sources) == after
 
 
-def test_a_search_that_asked_everything_was_not_cut_short():
+def test_a_search_with_all_queries_sent_is_not_cut_short():
     conversation, _ = steered(after=3)
     assert "message" not in read_status(search(conversation, queries=["a", "b", "c"]))
 
 
-def test_a_search_that_has_asked_nothing_yet_is_cancelled():
+def test_a_search_without_any_sent_query_is_cancelled():
     conversation, engine = steered(after=0)
     output = search(conversation, queries=["a"])
     assert output.error is not None

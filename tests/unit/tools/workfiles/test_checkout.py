@@ -55,7 +55,7 @@ def test_a_checkout_stores_no_byte(tools):
     assert tools.artifacts.objects == kept
 
 
-def test_what_was_checked_out_is_read_patched_and_checked_out_again(tools):
+def test_checked_out_files_can_be_read_patched_and_checked_out_again(tools):
     first = project(tools, "files/a.md")
     tools.ok("react.checkout", {"version": first})
     path = f"fi:{tools.turn}.files/a.md"
@@ -67,7 +67,7 @@ def test_what_was_checked_out_is_read_patched_and_checked_out_again(tools):
     assert tools.ok("react.pull", {"paths": [f"fi:{first}.files/a.md"]})["pulled"][0]["file_count"] == 1
 
 
-def test_replace_leaves_nothing_else_and_overlay_the_rest(tools):
+def test_replace_removes_other_files_and_overlay_keeps_them(tools):
     first = project(tools, "files/a.py", "files/b.py")
     tools.put("files/b.py", "another b")
     tools.put("files/c.py", "c")
@@ -83,7 +83,7 @@ def test_replace_leaves_nothing_else_and_overlay_the_rest(tools):
     assert result["checked_out_from"] == [f"fi:{second}.files/c.py"]
 
 
-def test_the_record_names_where_the_files_came_from(tools):
+def test_the_record_names_the_sources_of_the_files(tools):
     first = project(tools, "files/a.py")
     tools.ok("react.checkout", {"version": first})
     path = f"ar:{tools.turn}.react.workspace.checkout"
@@ -92,7 +92,7 @@ def test_the_record_names_where_the_files_came_from(tools):
     assert json.loads(block.text) == {"mode": "replace", "checked_out_from": [f"fi:{first}.files/"]}
 
 
-def test_of_paths_that_overlap_the_later_one_wins(tools):
+def test_the_later_of_two_overlapping_paths_wins(tools):
     first = project(tools, "files/a.py", "files/lib/b.py")
     tools.put("files/a.py", "newer")
     second = tools.next_turn()
@@ -102,7 +102,7 @@ def test_of_paths_that_overlap_the_later_one_wins(tools):
     assert tools.files()["files/a.py"] == "newer"
 
 
-def test_what_this_turn_wrote_is_not_replaced_unless_it_is_forced(tools):
+def test_files_of_this_turn_are_replaced_only_by_force(tools):
     first = project(tools, "files/a.py")
     tools.put("files/a.py", "mine")
     tools.put("files/b.py", "mine, too")
@@ -125,7 +125,7 @@ def test_a_checkout_may_be_done_again(tools):
     assert tools.files() == {"files/a.py": "this is files/a.py"}
 
 
-def test_a_path_is_a_file_or_a_folder_and_what_comes_wins(tools):
+def test_a_new_file_or_folder_replaces_the_other_kind_at_its_path(tools):
     first = project(tools, "files/a")
     second = project(tools, "files/a/b")
     tools.ok("react.checkout", {"version": first})
@@ -151,7 +151,7 @@ def test_a_name_that_was_removed_is_free_again(tools):
     tools.ok("react.write", {"path": "files/readme.md", "content": "x"})
 
 
-def test_files_that_a_checkout_brings_are_not_offered_to_the_user_and_take_no_room(tools):
+def test_checked_out_files_are_silent_and_not_offered_to_the_user(tools):
     first = project(tools, "files/a.py")
     output = tools.call("react.checkout", {"version": first})
     assert all(block.meta.get("silent") for block in output.blocks[1:])
@@ -180,7 +180,7 @@ def test_a_path_that_is_no_part_of_an_earlier_project_is_invalid(tools, path, re
     assert [row["reason"] for row in notice["invalid"]] == [reason]
 
 
-def test_of_paths_that_are_there_and_paths_that_are_not_none_is_checked_out(tools):
+def test_a_missing_path_refuses_the_whole_checkout(tools):
     first = project(tools, "files/a.py")
     code, notice = tools.fails(
         "react.checkout",

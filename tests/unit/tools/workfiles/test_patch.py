@@ -45,7 +45,7 @@ def test_any_other_text_is_the_whole_new_file(tools):
     assert result["format"] == "whole"
 
 
-def test_front_matter_is_no_diff_and_the_format_can_be_said(tools):
+def test_front_matter_is_no_diff_and_the_format_can_be_given(tools):
     tools.put("outputs/a.md", "# A\n")
     matter = "---\ntitle: A\n---\n# A\n"
     tools.ok("react.patch", {"path": "outputs/a.md", "patch": matter})
@@ -73,13 +73,13 @@ def test_the_result_is_the_status_then_the_file_then_the_diff_as_applied(tools):
     assert json.loads(status.text)["moved"] == [1]
 
 
-def test_the_file_stays_what_its_path_leads_to(tools):
+def test_the_path_of_a_patched_file_still_leads_to_the_file(tools):
     patch(tools, DIFF)
     output = tools.call("react.read", {"paths": [f"fi:{tools.turn}.files/app/main.py"]})
     assert output.blocks[-1].text.endswith(NEW)
 
 
-def test_white_space_that_was_set_aside_is_told(tools):
+def test_ignored_white_space_is_reported(tools):
     result = tools.ok(
         "react.patch", {"path": "files/app/main.py", "patch": DIFF.replace("-    return", "-\treturn")}
     )
@@ -100,7 +100,7 @@ def test_channel_and_kind_are_those_of_a_write(tools, channel, kind, visibility,
     assert (result["visibility"], result["kind"]) == (visibility, kept_kind)
 
 
-def test_a_file_of_a_program_is_patched_whatever_its_ending(tools):
+def test_a_file_of_a_program_is_patched_with_any_extension(tools):
     key = "out/makefile"
     tools.artifacts.put(key, b"all:\n\techo a\n", mime="application/octet-stream")
     body = Body(key=key, sha256="ab" * 32, size_bytes=13, mime="application/octet-stream")
@@ -134,14 +134,14 @@ def test_a_hunk_that_does_not_fit_names_its_first_wrong_line_and_the_read_that_s
     assert CODE in tools.call("react.read", {"items": [item]}).blocks[-1].text
 
 
-def test_a_hunk_that_fits_in_several_places_names_them(tools):
+def test_an_ambiguous_hunk_names_its_possible_lines(tools):
     tools.put("files/a.txt", "x\ny\nx\ny\n")
     _, notice = tools.fails("react.patch", {"path": "files/a.txt", "patch": "@@ -9 +9 @@\n-x\n+z\n"})
     assert notice["mismatch_diagnostic"]["places"] == [1, 3]
     assert "first_mismatch" not in notice["mismatch_diagnostic"]
 
 
-def test_of_two_hunks_both_apply_or_none(tools):
+def test_either_both_hunks_apply_or_none(tools):
     wrong = "@@ -9 +9 @@\n-nothing of this\n+x\n"
     assert (
         tools.fails("react.patch", {"path": "files/app/main.py", "patch": DIFF + wrong})[0] == "hunk_mismatch"
@@ -161,7 +161,7 @@ READ = "".join(f"{number:>6}\t{line}\n" for number, line in enumerate(CODE.split
         CODE * 9 + "\n".join(f"{n:>6}\tx" for n in range(5)),
     ],
 )
-def test_what_was_copied_with_its_line_numbers_is_refused(tools, pasted):
+def test_text_copied_with_its_line_numbers_is_refused(tools, pasted):
     code, _ = tools.fails("react.patch", {"path": "files/app/main.py", "patch": pasted})
     assert code == "patch_contains_preview_line_numbers"
 
@@ -178,7 +178,7 @@ def test_a_file_that_is_numbered_itself_may_be_patched_so(tools):
 
 
 @pytest.mark.parametrize("name", ["a.py", "a.json", "a.js", "a.jsx", "a.ts", "a.tsx", "a.html"])
-def test_a_patched_file_that_is_no_longer_valid_stays_and_is_told(tools, name):
+def test_an_invalid_patched_file_is_kept_and_reported(tools, name):
     bad = "<p><b></p>" if name.endswith("html") else "(1,\n2]]\n"
     tools.put(f"files/{name}", "1\n")
     output = patch(tools, bad, f"files/{name}")

@@ -187,17 +187,17 @@ def test_a_root_that_was_not_pulled_is_answered_with_the_pull_if_there_is_one(to
     "text", ["(", "a**", r"(?=a)", r"(a)\1", "[", r"\p{Nope}", "a{1001}", "((a{100}){100}){100}", "*"]
 )
 @pytest.mark.parametrize("param", ["pattern", "name_regex"])
-def test_what_is_no_expression_of_re2_is_refused(tools, param, text):
+def test_an_invalid_re2_expression_is_refused(tools, param, text):
     assert tools.fails("react.rg", {param: text})[0] == "rg_invalid_regex"
 
 
 @pytest.mark.parametrize("text", ["(a+)+$", "(a|aa)+$", "(a*)*b", "(.*a){20}", "(x+x+)+y", "((a|b)*c){8}"])
-def test_an_expression_that_others_are_caught_by_costs_what_any_other_does(tools, text):
+def test_a_catastrophic_expression_is_as_cheap_as_any_other(tools, text):
     keep(tools, "files/long.txt", b"a" * 200_000 + b"\n" + b"x" * 200_000)
     assert search(tools, root="files/long.txt", pattern=text)["scanned_files"] == 1
 
 
-def test_a_search_reads_so_much_and_with_a_large_expression_less(tools, monkeypatch):
+def test_a_search_reads_a_limited_size_and_less_for_a_large_expression(tools, monkeypatch):
     for n in range(4):
         keep(tools, f"outputs/{n}.txt", b"heron\n" * 10)
     monkeypatch.setattr(rg, "TOTAL_MAX_BYTES", 130)
@@ -210,13 +210,13 @@ def test_a_search_reads_so_much_and_with_a_large_expression_less(tools, monkeypa
     assert search(tools, root="outputs", name_regex="[0-9]", pattern=larger)["scanned_files"] == 0
 
 
-def test_of_too_many_files_only_the_first_are_looked_at(tools, monkeypatch):
+def test_only_the_first_files_are_searched_if_there_are_too_many(tools, monkeypatch):
     monkeypatch.setattr(rg, "FILES_MAX", 2)
     result = search(tools)
     assert (result["hit_count"], result["files_scan_truncated"]) == (2, True)
 
 
-def test_what_was_cut_is_said(tools):
+def test_a_cut_search_is_reported(tools):
     for n in range(3):
         keep(tools, f"outputs/x{n}.txt", b"crane\ncrane\n")
     result = search(tools, pattern="crane", max_matches=3)
@@ -233,7 +233,7 @@ def test_what_was_cut_is_said(tools):
     assert "scan_truncated" not in search(tools, pattern="crane")
 
 
-def test_previews_have_room_for_so_much(tools, monkeypatch):
+def test_previews_have_a_size_limit(tools, monkeypatch):
     keep(tools, "outputs/x.txt", b"crane\n" * 50)
     monkeypatch.setattr(rg, "RESULT_CHARS", 100)
     result = search(tools, pattern="crane")
@@ -268,7 +268,7 @@ def test_bytes_that_are_gone_are_an_error(tools):
     assert tools.call("react.rg", {"pattern": "x"}).error["code"] == "body_missing"
 
 
-def test_there_are_no_more_reads_than_a_read_takes(tools):
+def test_a_search_suggests_no_more_items_than_a_read_accepts(tools):
     keep(tools, "outputs/x.txt", b"crane\n\n" * 90)
     assert len(search(tools, pattern="crane")["read_items"]) == REQUESTS_MAX
 
@@ -313,7 +313,7 @@ lines = st.lists(st.text(st.sampled_from("ab \r"), max_size=4), max_size=8)
     st.booleans(),
     st.sampled_from(["a", "^a", "b$", "^$", "a b", "(a|b)+", r"\s", "[^a]", "x*", r"a\nb"]),
 )
-def test_each_line_is_searched_by_itself(found, whole, pattern):
+def test_each_line_is_searched_separately(found, whole, pattern):
     text = "\n".join(found) + ("\n" if whole else "")
     data = text.encode()
     query, kept = rg.Query(pattern=pattern, max_matches=1_000), rg.Found()

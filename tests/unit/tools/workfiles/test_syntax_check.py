@@ -45,7 +45,7 @@ def test_a_good_text_has_no_flaw(name):
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_flaw_is_told_with_its_line(name):
+def test_a_syntax_error_is_reported_with_its_line(name):
     text, line = BAD[name]
     found = find_syntax_flaw(name, text)
     assert found is not None

@@ -80,34 +80,34 @@ def test_counts_in_a_header_do_not_matter(old, new, less, more):
 LINES = "".join(f"line {n}\n" for n in range(1, 21))
 
 
-def test_a_hunk_applies_where_its_lines_are_if_that_is_one_place():
+def test_a_hunk_applies_at_the_only_position_of_its_lines():
     found = applied(LINES, "@@ -2,2 +2,2 @@\n line 11\n-line 12\n+twelve\n")
     assert "line 11\ntwelve\nline 13\n" in found.text
     assert [change.moved for change in found.changes] == [True]
     assert found.changes[0].span == (12, 1)
 
 
-def test_hunks_behind_one_that_moved_move_with_it():
+def test_hunks_after_a_moved_one_move_with_it():
     found = applied(LINES, "@@ -1 +1 @@\n-line 5\n+five\n@@ -3 +3 @@\n-line 7\n+seven\n")
     assert [change.moved for change in found.changes] == [True, False]
     assert "five\nline 6\nseven\n" in found.text
 
 
-def test_lines_that_stand_in_several_places_are_not_guessed_at():
+def test_lines_with_several_matches_are_ambiguous():
     old = "a\nx\nb\nx\nc\nx\n"
     found = misfit(old, "@@ -9 +9 @@\n-x\n+y\n")
     assert found.places == (2, 4, 6)
     assert applied(old, "@@ -4 +4 @@\n-x\n+y\n").text == "a\nx\nb\ny\nc\nx\n"
 
 
-def test_a_hunk_never_lands_beside_its_context():
+def test_a_hunk_never_applies_without_its_context():
     old = "def g():\n    return 1\n"
     found = misfit(old, "@@ -1,2 +1,2 @@\n def h():\n-    return 1\n+    return 2\n")
     assert (found.patch_line, found.target_line) == (2, 1)
     assert (found.expected, found.actual) == ("def h():\n", "def g():\n")
 
 
-def test_white_space_is_set_aside_if_there_is_one_place_without_it():
+def test_white_space_is_ignored_if_that_leaves_one_position():
     found = applied("if a:\n\treturn 1  \n", "@@ -1,2 +1,2 @@\n if a:\n-    return 1\n+    return 2\n")
     assert found.text == "if a:\n    return 2\n"
     assert [change.loose for change in found.changes] == [True]
@@ -129,7 +129,7 @@ def test_lines_are_added_to_an_empty_file():
     assert applied("", "--- a\n+++ b\n@@ -0,0 +1,2 @@\n+a\n+b\n").text == "a\nb\n"
 
 
-def test_lines_without_context_stand_where_the_header_says_or_nowhere():
+def test_lines_without_context_apply_only_at_the_stated_position():
     assert applied("a\nb\n", "@@ -1,0 +2 @@\n+x\n").text == "a\nx\nb\n"
     assert misfit("a\nb\n", "@@ -7,0 +8 @@\n+x\n").target_line == 8
 
@@ -138,7 +138,7 @@ def test_an_empty_line_is_one_of_context():
     assert applied("a\n\nb\n", "@@ -1,3 +1,3 @@\n a\n\n-b\n+c\n").text == "a\n\nc\n"
 
 
-def test_a_mismatch_behind_the_end_has_nothing_there():
+def test_a_mismatch_after_the_end_has_no_actual_line():
     found = misfit("a\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n")
     assert (found.target_line, found.expected, found.actual) == (2, "b\n", None)
 
@@ -182,11 +182,11 @@ def test_a_text_that_is_no_diff_of_one_file_is_refused(patch, code):
         ("text\n@@ -1 +1 @@\n", False),
     ],
 )
-def test_a_diff_is_told_from_a_whole_text(text, expected):
+def test_a_diff_is_distinguished_from_a_whole_text(text, expected):
     assert is_diff(text) is expected
 
 
-def test_a_fence_around_a_diff_is_taken_off_and_no_other_one():
+def test_only_a_fence_around_a_diff_is_removed():
     assert unfence("```diff\n@@ -1 +1 @@\n-a\n+b\n```\n") == "@@ -1 +1 @@\n-a\n+b\n"
     fenced = "```python\nx = 1\n```\n"
     assert unfence(fenced) == fenced

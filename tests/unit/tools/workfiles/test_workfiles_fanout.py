@@ -34,7 +34,7 @@ TOOLS = {spec.tool_id: spec for spec in default_registry(executes=True).specs}
         ("react.checkout", "react.checkout", False),
     ],
 )
-def test_a_tool_of_the_project_shares_a_round_with_what_it_cannot_need(earlier, later, fits):
+def test_a_project_tool_shares_a_round_with_independent_actions(earlier, later, fits):
     rule = FanoutRule(mode="safe_fanout")
     first, second = (make_candidate("call_tool", tool, TOOLS) for tool in (earlier, later))
     assert find_refusal(rule, [first], second) == ("" if fits else INCOMPATIBLE)
@@ -54,7 +54,7 @@ def test_a_patch_names_its_file_so_that_no_other_action_of_the_round_writes_it()
         (("path", "channel", "patch", "format", "kind"), "kind_not_fourth"),
     ],
 )
-def test_a_patch_streams_so_its_parameters_stand_in_their_order(written, code):
+def test_a_streamed_patch_needs_its_parameters_in_order(written, code):
     values = {"path": "a.py", "channel": "canvas", "patch": "x", "kind": "file", "format": "whole"}
     call = ToolCall(tool_id="react.patch", params={name: values[name] for name in written})
     with pytest.raises(DecisionError) as refused:
@@ -62,7 +62,7 @@ def test_a_patch_streams_so_its_parameters_stand_in_their_order(written, code):
     assert refused.value.reason == code
 
 
-def test_a_decision_with_the_older_name_of_the_search_hears_the_new_one():
+def test_a_decision_with_the_old_name_of_the_search_gets_the_new_one():
     with pytest.raises(DecisionError) as refused:
         check_call(ToolCall(tool_id="react.search_files", params={"root": ""}), TOOLS, TOOLS)
     assert refused.value.reason == "unknown_tool_id"

@@ -26,7 +26,9 @@ def parse_document(name: str, text: str) -> Mapping[str, Any]:
         what = "duplicate key" if isinstance(error, _TwiceError) else "unsupported YAML"
         raise InputError(f"{name}{where}: {what}", code="bad_descriptor") from None
     except (yaml.YAMLError, RecursionError, ValueError):
-        raise InputError(f"{name} is not valid YAML, or uses an unsupported feature", code="bad_descriptor") from None
+        raise InputError(
+            f"{name} is not valid YAML, or uses an unsupported feature", code="bad_descriptor"
+        ) from None
     if read is None:
         return {}
     if not isinstance(read, Mapping):
