@@ -8,7 +8,7 @@ from stepline.model.source import Source
 from stepline.programs.blocks import IMAGES_MAX, run_sources
 from stepline.programs.outcome import Envelope, OutputFile
 from stepline.tools.context import ReadCaps, ToolContext
-from stepline.tools.sources import BROUGHT_MAX, SourcePool
+from stepline.tools.sources import NEW_SOURCES_MAX, SourcePool
 from tests.unit.programs.program_run import AT, CALL, LANE, TURN, at
 from tests.unit.programs.tool_host import Conversation
 
@@ -75,8 +75,8 @@ def test_tool_sources_keep_their_numbers_and_known_ones_are_left_out():
 
 
 def test_a_run_with_all_allowed_sources_still_has_its_images():
-    pages = tuple(page(sid) for sid in range(1, BROUGHT_MAX + 1))
+    pages = tuple(page(sid) for sid in range(1, NEW_SOURCES_MAX + 1))
     images = (file(f"outputs/{i:02}.png", "image/png") for i in range(IMAGES_MAX + 5))
     rows = run_sources(envelope(*images, sources=pages), context())
-    assert [row.sid for row in rows] == list(range(1, BROUGHT_MAX + IMAGES_MAX + 1))
-    assert rows[BROUGHT_MAX].title == "00.png"
+    assert [row.sid for row in rows] == list(range(1, NEW_SOURCES_MAX + IMAGES_MAX + 1))
+    assert rows[NEW_SOURCES_MAX].title == "00.png"

@@ -72,7 +72,7 @@ export class HttpApi extends ApiTransport {
     return this.ask("GET", "/v1/openapi.json", call);
   }
 
-  /** Make a ticket, which opens a websocket once within its seconds. */
+  /** Make a ticket, which opens one websocket within its lifetime. */
   async makeTicket(call: KeyedCall = {}): Promise<Grant> {
     return this.ask("POST", "/v1/socket-tickets", call);
   }
@@ -92,12 +92,12 @@ export class HttpApi extends ApiTransport {
     return this.tell("PATCH", `/v1/conversations/${part(conversation)}`, { body, ...call });
   }
 
-  /** Read the newest turns in front of an event, as the frames that `resume` sends. */
+  /** Read the newest turns before an event, as the frames that `resume` sends. */
   async readEvents(conversation: string, query: EventsQuery = {}, call: Call = {}): Promise<EventPage> {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/events`, { query, ...call });
   }
 
-  /** Record how far the user has read; a smaller number than before changes nothing. */
+  /** Record the event up to which the user has read; a smaller number than before has no effect. */
   async markRead(conversation: string, body: Mark, call: Call = {}): Promise<void> {
     return this.tell("PUT", `/v1/conversations/${part(conversation)}/read`, { body, ...call });
   }
@@ -112,12 +112,12 @@ export class HttpApi extends ApiTransport {
     return this.ask("POST", `/conversations/${part(tenant)}/${part(project)}/fetch`, { body, ...call });
   }
 
-  /** Read how a conversation stands. */
+  /** Read the state of a conversation. */
   async readStatus(tenant: string, project: string, conversation: string, call: Call = {}): Promise<Standing> {
     return this.ask("GET", `/conversations/${part(tenant)}/${part(project)}/${part(conversation)}/status`, call);
   }
 
-  /** Read what a conversation consists of, without its texts. */
+  /** Read the parts of a conversation, without their texts. */
   async readDetails(tenant: string, project: string, conversation: string, call: Call = {}): Promise<Details> {
     return this.ask("GET", `/conversations/${part(tenant)}/${part(project)}/${part(conversation)}/details`, call);
   }
@@ -166,7 +166,7 @@ export class HttpApi extends ApiTransport {
     return this.ask("POST", `/conversations/${part(tenant)}/${part(project)}/search`, { body, ...call });
   }
 
-  /** List the turns and rounds of a conversation: when they ran, what they used, and what a cache missed. */
+  /** List the turns and rounds of a conversation: their times, their usage, and their cache misses. */
   async listConversationRounds(conversation: string, call: Call = {}): Promise<Rounds> {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/timeline`, call);
   }
@@ -191,12 +191,12 @@ export class HttpApi extends ApiTransport {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/log`, { query, ...call });
   }
 
-  /** Get the newest blocks at a logical path of the conversation, none if there is nothing. */
+  /** Get the newest blocks at a logical path of the conversation; none if the path is empty. */
   async getBlocks(conversation: string, query: BlockQuery, call: Call = {}): Promise<BlocksView> {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/blocks`, { query, ...call });
   }
 
-  /** Get what each turn and each round took in tokens, time, services and, where prices are known, dollars. */
+  /** Get the tokens, time, services and, where prices are known, dollars of each turn and each round. */
   async getReceipts(conversation: string, call: Call = {}): Promise<Receipts> {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/receipts`, call);
   }
@@ -206,12 +206,12 @@ export class HttpApi extends ApiTransport {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/export`, call);
   }
 
-  /** Rate a turn that has ended, in place of what the user said before. */
+  /** Rate a turn that has ended, replacing the user's earlier feedback. */
   async rateTurn(conversation: string, turn: string, body: UserFeedback, call: Call = {}): Promise<StandingFeedback> {
     return this.ask("PUT", `/v1/conversations/${part(conversation)}/turns/${part(turn)}/feedback`, { body, ...call });
   }
 
-  /** Rate a turn of anybody in the project as a machine, which signs in as an admin. */
+  /** Rate a turn of any user in the project as a machine, which signs in as an admin. */
   async rateTurnByMachine(
     conversation: string,
     turn: string,
@@ -258,7 +258,7 @@ export class HttpApi extends ApiTransport {
     });
   }
 
-  /** Begin an upload: the grant is the address and the fields of a form that takes one file. */
+  /** Begin an upload: the grant is the address and the fields of a form for one file. */
   async beginUpload(conversation: string, body: UploadRequest, call: KeyedCall = {}): Promise<UploadGrant> {
     return this.ask("POST", `/v1/conversations/${part(conversation)}/uploads`, { body, ...call });
   }
@@ -268,12 +268,12 @@ export class HttpApi extends ApiTransport {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/uploads/${part(upload)}`, call);
   }
 
-  /** Import a conversation: its documents become its log. While the answer is `unfinished`, the same is sent again. */
+  /** Import a conversation: its documents become its log. While the answer is `unfinished`, send the same again. */
   async moveIn(conversation: string, body: ImportRequest, call: KeyedCall = {}): Promise<ImportStatus> {
     return this.ask("POST", `/v1/conversations/${part(conversation)}/import`, { body, ...call });
   }
 
-  /** List the files of the conversation that its user may have, newest turn first. */
+  /** List the files of the conversation that its user may read, newest turn first. */
   async listFiles(conversation: string, query: FileQuery = {}, call: Call = {}): Promise<FileList> {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/files`, { query, ...call });
   }
@@ -288,7 +288,7 @@ export class HttpApi extends ApiTransport {
     return this.ask("POST", "/resources/by-rn", { body, ...call });
   }
 
-  /** Read the limits of the caller, of the project and of the tenant, and what is used of them. */
+  /** Read the limits of the caller, of the project and of the tenant, and their usage. */
   async readLimits(call: Call = {}): Promise<OwnStanding> {
     return this.ask("GET", "/v1/limits", call);
   }
@@ -298,7 +298,7 @@ export class HttpApi extends ApiTransport {
     return this.ask("GET", `/v1/tenants/${part(tenant)}/limits`, call);
   }
 
-  /** Set the limits of the tenant, as an admin of it; with `stopped`, nothing of it runs any more. */
+  /** Set the limits of the tenant, as an admin of it; with `stopped`, all its work stops. */
   async writeTenantLimits(tenant: string, body: NewLimits, call: Call = {}): Promise<ScopeStanding> {
     return this.ask("PUT", `/v1/tenants/${part(tenant)}/limits`, { body, ...call });
   }
@@ -332,37 +332,37 @@ export class HttpApi extends ApiTransport {
     });
   }
 
-  /** Delete a conversation for good, with the turn that runs; the same answer again for one that is deleted. */
+  /** Delete a conversation permanently, with its running turn; deleting it again gives the same answer. */
   async deleteConversation(conversation: string, call: Call = {}): Promise<ConversationErasure> {
     return this.ask("DELETE", `/v1/conversations/${part(conversation)}`, call);
   }
 
-  /** Read how far the erasure of a conversation is. */
+  /** Read the progress of a conversation's erasure. */
   async readErasure(conversation: string, call: Call = {}): Promise<ConversationErasure> {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/erasure`, call);
   }
 
-  /** Erase the caller: all conversations that have begun, and whatever else is kept of them here. */
+  /** Erase the caller: all conversations that have begun, and all other data that is stored about them. */
   async eraseMe(call: KeyedCall = {}): Promise<PersonErasure> {
     return this.ask("POST", "/v1/me/erasure", call);
   }
 
-  /** Read how far the caller's erasure is. */
+  /** Read the progress of the caller's erasure. */
   async readMyErasure(call: Call = {}): Promise<PersonErasure> {
     return this.ask("GET", "/v1/me/erasure", call);
   }
 
-  /** Erase a user of the project, as an admin of it or of the tenant, with what was counted for them. */
+  /** Erase a user of the project and the counts of their usage, as an admin of the project or of the tenant. */
   async eraseUser(tenant: string, project: string, user: string, call: KeyedCall = {}): Promise<PersonErasure> {
     return this.ask("POST", `/v1/tenants/${part(tenant)}/projects/${part(project)}/users/${part(user)}/erasure`, call);
   }
 
-  /** Read how far the erasure of a user is, as an admin. */
+  /** Read the progress of a user's erasure, as an admin. */
   async readUserErasure(tenant: string, project: string, user: string, call: Call = {}): Promise<PersonErasure> {
     return this.ask("GET", `/v1/tenants/${part(tenant)}/projects/${part(project)}/users/${part(user)}/erasure`, call);
   }
 
-  /** Export what is kept of the caller: each page has some turns of one conversation, with all that belongs to them. */
+  /** Export the data stored about the caller: each page has some turns of one conversation, with all related data. */
   async exportMe(query: ExportQuery = {}, call: Call = {}): Promise<UserData> {
     return this.ask("GET", "/v1/me/export", { query, ...call });
   }

@@ -7,7 +7,7 @@
 /**
  * A reference to bytes stored before the event was sent; `sha256` is 64 hex digits in lower case.
  *
- * The type of a text that is not UTF-8 has the parameter `charset`, as its judge found it.
+ * The type of a text that is not UTF-8 has the parameter `charset`, as detected.
  */
 export interface Attachment {
   readonly filename: string;
@@ -62,7 +62,7 @@ export interface ClientEvent {
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
-/** How far the erasure of a conversation is; `done_at` is "" until nothing but its tombstone is left. */
+/** The progress of a conversation's erasure; `done_at` is "" until only its tombstone is left. */
 export interface ConversationErasure {
   readonly conversation: string;
   readonly state: "done" | "pending";
@@ -75,18 +75,18 @@ export interface ConversationExport {
   readonly documents: readonly Export[];
 }
 
-/** Rows, newest activity first; `next` is the cursor of the page behind them, "" for the last one. */
+/** Rows, newest activity first; `next` is the cursor of the next page, "" on the last one. */
 export interface ConversationList {
   readonly items: readonly ConversationRow[];
   readonly next: string;
 }
 
 /**
- * A conversation in the list. `unread_n` is the number of the first batch that the user has not read, 0 if there is none.
+ * A conversation in the list. `unread_n` is the number of the first batch that the user has not read, or 0.
  *
- * Times are ISO-8601 in UTC; `started_at` is "" where it was not recorded. The row tells everything up to batch `n`; of
- * those, `active_n` is the newest one with something to read. `waits_for` says what an open turn waits for: a person's
- * `approval`, or "" for nothing.
+ * Times are ISO-8601 in UTC; `started_at` is "" if it was not recorded. The row reflects all batches up to `n`; of
+ * those, `active_n` is the newest one with something to read. `waits_for` names the reason why an open turn waits: a
+ * person's `approval`, or "" for none.
  */
 export interface ConversationRow {
   readonly conversation: string;
@@ -160,8 +160,8 @@ export interface EventFrame {
 /**
  * The frames of a page, oldest first, exactly as `resume` sends them.
  *
- * `first_n` is the number of its first batch, 0 for an empty page: the page before it ends `before` that number. `more`:
- * there is one. `turns_before` counts the turns that opened before its first batch.
+ * `first_n` is the number of its first batch, 0 for an empty page: the previous page ends `before` that number.
+ * `more`: a previous page exists. `turns_before` counts the turns that opened before its first batch.
  */
 export interface EventPage {
   readonly events: readonly EventFrame[];
@@ -170,7 +170,7 @@ export interface EventPage {
   readonly turns_before: number;
 }
 
-/** The last `turns` turns in front of event `before`; 0 is the end. */
+/** The last `turns` turns before event `before`; 0 is the end. */
 export interface EventsQuery {
   readonly before?: number;
   readonly turns?: number;
@@ -190,7 +190,7 @@ export interface Export {
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** The page behind the cursor `after`. */
+/** The page after the cursor `after`. */
 export interface ExportQuery {
   readonly after?: string;
 }
@@ -201,7 +201,7 @@ export interface ExportedFile {
   readonly url: string;
 }
 
-/** A conversation with feedback of the period; `turns` are null unless they were asked for. */
+/** A conversation with feedback of the period; `turns` are null unless they were requested. */
 export interface FeedbackConversation {
   readonly conversation_id: string;
   readonly last_activity_at: string;
@@ -210,7 +210,7 @@ export interface FeedbackConversation {
   readonly turns: readonly FeedbackTurn[] | null;
 }
 
-/** Counts of a conversation: by origin, and by reaction of both together. */
+/** Counts of a conversation: by origin, and by reaction for both origins together. */
 export interface FeedbackCounts {
   readonly total: number;
   readonly user: number;
@@ -220,7 +220,7 @@ export interface FeedbackCounts {
   readonly neutral: number;
 }
 
-/** Conversations, newest feedback first; `next_cursor` leads to those behind them, "" behind the last. */
+/** Conversations, newest feedback first; `next_cursor` leads to the next page, "" on the last one. */
 export interface FeedbackPeriod {
   readonly tenant: string;
   readonly project: string;
@@ -229,7 +229,7 @@ export interface FeedbackPeriod {
   readonly next_cursor: string;
 }
 
-/** The feedback that was taken; `cleared`: there is none any more. */
+/** The feedback that was accepted; `cleared`: there is none any more. */
 export interface FeedbackTaken {
   readonly success: "True";
   readonly turn_id: string;
@@ -238,7 +238,7 @@ export interface FeedbackTaken {
   readonly cleared: boolean;
 }
 
-/** A turn, when it began, and the feedback on it. */
+/** A turn, its start time, and the feedback on it. */
 export interface FeedbackTurn {
   readonly turn_id: string;
   readonly ts: string;
@@ -263,7 +263,7 @@ export interface FetchedTurn {
   readonly artifacts: readonly MessageArtifact[];
 }
 
-/** An address at which whoever has it gets the file, from a host that is not ours. Secret. */
+/** An address on another host that gives the file to any client that has it. Secret. */
 export interface FileLink {
   readonly url: string;
   readonly expires_in_s: number;
@@ -272,13 +272,13 @@ export interface FileLink {
   readonly sha256: string;
 }
 
-/** Files, newest turn first; `next` is the cursor of the page behind them, "" for the last one. */
+/** Files, newest turn first; `next` is the cursor of the next page, "" on the last one. */
 export interface FileList {
   readonly items: readonly FileRow[];
   readonly next: string;
 }
 
-/** The files of one turn, or a page: at least `limit` of them, behind the cursor `after`. */
+/** The files of one turn, or a page: at least `limit` of them, after the cursor `after`. */
 export interface FileQuery {
   readonly turn?: string;
   readonly after?: string;
@@ -286,9 +286,9 @@ export interface FileQuery {
 }
 
 /**
- * A file at its newest version, which came `at` (ISO-8601, UTC). `versions` of this path were written in its turn.
+ * A file at its newest version, from `at` (ISO-8601, UTC). `versions` of this path were written in its turn.
  *
- * `rn` is its resource name, `call_id` is "" for what a user or a bundle brought.
+ * `rn` is its resource name; `call_id` is "" for a file from a user or a bundle.
  */
 export interface FileRow {
   readonly logical_path: string;
@@ -323,7 +323,7 @@ export interface FoundConversation {
   readonly last_activity_at: string;
 }
 
-/** Feedback on a turn; a user is sure. `given_at`, in the answer about a period alone, is the time that the client named, or "". */
+/** Feedback on a turn; a user's counts as certain. `given_at`, in answers about a period, is the client's time. */
 export interface GivenFeedback {
   readonly turn_id: string;
   readonly ts: string;
@@ -334,7 +334,7 @@ export interface GivenFeedback {
   readonly given_at?: string;
 }
 
-/** A ticket, its lifetime, and the websocket it opens. Secret. */
+/** A ticket, its lifetime, and the websocket that it opens. Secret. */
 export interface Grant {
   readonly ticket: string;
   readonly expires_in_s: number;
@@ -342,10 +342,10 @@ export interface Grant {
 }
 
 /**
- * The report of an import, which is the same each time.
+ * The report of an import: the same each time for the same documents.
  *
  * `kept`, `changed` and `left_out` count by kind of block or by reason. `files` have their bytes, `files_missing` do not.
- * `origin` is `stepline` for documents of an export of ours, `foreign` for others.
+ * `origin` is `stepline` for documents that Stepline exported, `foreign` for others.
  */
 export interface ImportReport {
   readonly digest: string;
@@ -362,10 +362,10 @@ export interface ImportReport {
 }
 
 /**
- * Documents of one conversation: as they are, or `packed`, which is their JSON array in gzip and Base64.
+ * Documents of one conversation: plain, or `packed`, which is their JSON array in gzip and Base64.
  *
- * `uploads` are ids of uploads to this conversation, which have the bytes of its files. `bundle` is the one that goes on with it.
- * `remembered` is that of the last answer, if the same import is sent again.
+ * `uploads` are ids of uploads to this conversation, which hold the bytes of its files. `bundle` is the one that
+ * continues it. If the same import is sent again, `remembered` is that of the last answer.
  */
 export interface ImportRequest {
   readonly documents?: readonly Readonly<Record<string, unknown>>[];
@@ -376,9 +376,9 @@ export interface ImportRequest {
 }
 
 /**
- * The standing of an import: `written` of its `batches`, and `remembered` of its `turns`; `unfinished` asks for the same again.
+ * The state of an import: `written` of its `batches`, `remembered` of its `turns`; if `unfinished`, send it again.
  *
- * The report says what was kept, changed and left out; it is the same each time.
+ * The report lists the values that were kept, changed and left out; it is the same each time.
  */
 export interface ImportStatus {
   readonly state: "unfinished" | "whole";
@@ -392,8 +392,8 @@ export interface ImportStatus {
 /**
  * Limits of an account; a field that is None leaves it to the default, and without one there is no limit.
  *
- * Of a budget or a number of turns 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason for which
- * nothing may run, "" if it may. Dollars are US dollars; days and months are those of UTC.
+ * Of a budget or a number of turns 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason why
+ * nothing may run; "" if it may. Dollars are US dollars; days and months are those of UTC.
  */
 export interface Limits {
   readonly messages_per_minute?: number | null;
@@ -406,13 +406,13 @@ export interface Limits {
   readonly stopped?: string | null;
 }
 
-/** The logical path of a file, `fi:…`; what a browser must not show is saved, whatever is asked for. */
+/** The logical path of a file, `fi:…`; a file that a browser must not show is always downloaded. */
 export interface LinkRequest {
   readonly path: string;
   readonly disposition?: "download" | "preview";
 }
 
-/** A page of the list: `limit` rows behind the cursor `after`, with the words of `q` in their titles. */
+/** A page of the list: `limit` rows after the cursor `after`, with the words of `q` in their titles. */
 export interface ListQuery {
   readonly after?: string;
   readonly limit?: number;
@@ -425,13 +425,13 @@ export interface LogPage {
   readonly next: number | null;
 }
 
-/** The batches after a number, at most so many. */
+/** The batches after the number `after`, at most `limit` of them. */
 export interface LogQuery {
   readonly after?: number;
   readonly limit?: number;
 }
 
-/** A finding of a machine about a turn, and how sure it is, 0.7 at least; without reaction and words it withdraws that. */
+/** A machine's finding about a turn, with a confidence of at least 0.7; without reaction and words, a withdrawal. */
 export interface MachineFeedback {
   readonly reaction?: "neutral" | "not_ok" | "ok" | null;
   readonly text?: string;
@@ -463,7 +463,7 @@ export interface MemoryRow {
   readonly covers?: readonly string[];
 }
 
-/** A message. `data` has its text, if it was asked for. */
+/** A message. `data` has its text, if it was requested. */
 export interface MessageArtifact {
   readonly message_id: string;
   readonly type: string;
@@ -494,10 +494,10 @@ export interface NamedResource {
 }
 
 /**
- * All limits of an account, in the place of those it has; a field that is absent or null leaves it to the default.
+ * All limits of an account, which replace its current ones; a field that is absent or null means the default.
  *
- * `version` is that of the limits which were read: they are replaced only if nobody has changed them since. Without it they
- * are replaced in any case.
+ * `version` is that of the limits that were read: they are replaced only if they have not changed since. Without it
+ * they are replaced in any case.
  */
 export interface NewLimits {
   readonly messages_per_minute?: number | null;
@@ -512,9 +512,9 @@ export interface NewLimits {
 }
 
 /**
- * Counts of one origin. `satisfaction` is ok / (ok + not_ok + neutral), null where there are none of these.
+ * Counts of one origin. `satisfaction` is ok / (ok + not_ok + neutral), null if there are none of these.
  *
- * A machine may say something without a reaction: that is in `total` alone.
+ * Feedback of a machine may have no reaction: it is in `total` alone.
  */
 export interface OriginRates {
   readonly total: number;
@@ -542,7 +542,7 @@ export interface OtherRound {
   readonly to: number;
 }
 
-/** The caller, and the accounts for which their work counts: the user's, the project's, the tenant's. */
+/** The caller, and the accounts to which their work is charged: the user's, the project's, the tenant's. */
 export interface OwnStanding {
   readonly tenant: string;
   readonly project: string;
@@ -561,7 +561,7 @@ export interface PartView {
   readonly pieces: readonly PieceView[];
 }
 
-/** The conversations rated between `start` and `end` (ISO-8601, both included), behind a cursor. */
+/** The conversations rated between `start` and `end` (ISO-8601, both included), after a cursor. */
 export interface PeriodFilter {
   readonly start: string;
   readonly end: string;
@@ -570,7 +570,7 @@ export interface PeriodFilter {
   readonly cursor?: string;
 }
 
-/** The period from `from` to `to`, both included; a day is meant to its end. `after` goes on behind a cursor. */
+/** The period from `from` to `to`, both included; a day means until its end. `after` is the cursor of the page. */
 export interface PeriodQuery {
   readonly from: string;
   readonly to: string;
@@ -580,7 +580,7 @@ export interface PeriodQuery {
 /**
  * The rates of a period: of the `project`, or of the caller's `own` conversations.
  *
- * With a cursor `next` they are those of the newest feedback, and the next page has older ones: counts add up.
+ * If there is a cursor `next`, they cover the newest feedback, and the next page covers older ones: counts add up.
  */
 export interface PeriodRates {
   readonly from: string;
@@ -592,10 +592,10 @@ export interface PeriodRates {
 }
 
 /**
- * How far the erasure of a user is, who asked at `asked_at` or for whom an admin did.
+ * The progress of a user's erasure, which the user or an admin requested at `asked_at`.
  *
- * `conversations` counts those deleted so far. Done means that nothing of the user can be read; what was kept of each
- * conversation goes with its own erasure.
+ * `conversations` counts those deleted so far. Done means that nothing of the user can be read; the stored data of
+ * each conversation is removed by its own erasure.
  */
 export interface PersonErasure {
   readonly user: string;
@@ -624,7 +624,7 @@ export interface PieceView {
   readonly hidden: boolean;
 }
 
-/** A refusal. `code` is stable; `detail` is a sentence for people; `retryable`: the same request may be taken later. */
+/** A refusal. `code` is stable; `detail` is a sentence for people; `retryable`: it may be accepted later. */
 export interface Problem {
   readonly title: string;
   readonly status: number;
@@ -649,7 +649,7 @@ export interface Rated {
   readonly turns: readonly RatedTurn[];
 }
 
-/** A turn with feedback, what its user said and was answered. */
+/** A turn with feedback, its user's message and the answer. */
 export interface RatedTurn {
   readonly turn_id: string;
   readonly bundle_id: string;
@@ -775,7 +775,7 @@ export interface Resource {
   readonly metadata: ResourceFacts;
 }
 
-/** Facts of a file. `uri` is its address here, which leads to a new link each time; the links live `expires_in_s`. Secret. */
+/** Facts of a file. `uri` is its address here, which leads to a new link each time, valid `expires_in_s`. Secret. */
 export interface ResourceFacts {
   readonly uri: string;
   readonly filename: string;
@@ -825,11 +825,11 @@ export interface Rounds {
 }
 
 /**
- * Limits of an account and what it has used of them.
+ * Limits of an account and its usage.
  *
- * `limits` hold: they are those `given` to it, in this `version`, and the stage's defaults of what is not given. Counts begin
- * again when the minute, the day or the month ends. Of a project and a tenant, who is no admin of it sees what is used of a
- * limit that there is, and nothing else.
+ * `limits` are in effect: those `given` to the account, in this `version`, and the stage's defaults for the others.
+ * Counts restart when the minute, the day or the month ends. For a project and a tenant, a caller who is not its admin
+ * sees only the usage of limits that are set.
  */
 export interface ScopeStanding {
   readonly scope: "project" | "tenant" | "user";
@@ -851,7 +851,7 @@ export interface SearchAnswer {
   readonly conversations: Readonly<Record<string, FoundConversation>>;
 }
 
-/** A text that was found; `similarity` is null for one found by its words alone. */
+/** A found text; `similarity` is null for one found only by its words. */
 export interface SearchHit {
   readonly conversation_id: string;
   readonly turn_id: string;
@@ -862,7 +862,7 @@ export interface SearchHit {
   readonly similarity: number | null;
 }
 
-/** A text that was found. `n` is the batch that ended its turn, or made the summary; `at` is ISO-8601 in UTC. */
+/** A found text. `n` is the batch that ended its turn, or made the summary; `at` is ISO-8601 in UTC. */
 export interface SearchItem {
   readonly conversation: string;
   readonly turn_id: string;
@@ -872,7 +872,7 @@ export interface SearchItem {
   readonly excerpt: readonly Excerpt[];
 }
 
-/** Items, best first; `next` is "" for the last page. `behind`: some newer turns were not searched. */
+/** Items, best first; `next` is "" on the last page. `behind`: some newer turns were not searched. */
 export interface SearchPage {
   readonly items: readonly SearchItem[];
   readonly next: string;
@@ -880,9 +880,9 @@ export interface SearchPage {
 }
 
 /**
- * The words of `q`: in one `conversation` or in all, of one `kind` or of those that are said, from `since` to `before`.
+ * The words of `q`: in one `conversation` or in all, of one `kind` or of `TARGETS`, from `since` to `before`.
  *
- * Times are ISO-8601; `after` is the cursor of the page before.
+ * Times are ISO-8601; `after` is the cursor of the previous page.
  */
 export interface SearchQuery {
   readonly q: string;
@@ -907,7 +907,7 @@ export interface SearchRequest {
   readonly weights?: Weights;
 }
 
-/** How a conversation stands; `meta` names its open turn. */
+/** The state of a conversation; `meta` names its open turn. */
 export interface Standing {
   readonly conversation_id: string;
   readonly state: "error" | "idle" | "in_progress";
@@ -915,7 +915,7 @@ export interface Standing {
   readonly meta: Readonly<Record<string, string>>;
 }
 
-/** The feedback that stands, since `at`. */
+/** The current feedback, which was given `at`. */
 export interface StandingFeedback {
   readonly reaction: "neutral" | "not_ok" | "ok" | null;
   readonly text: string;
@@ -929,7 +929,7 @@ export interface Thought {
   readonly end_ms: number;
 }
 
-/** A title; white space in it becomes single blanks. */
+/** A title; each run of white space becomes one space. */
 export interface Title {
   readonly title: string;
 }
@@ -983,7 +983,7 @@ export interface TurnRounds {
   readonly rounds: readonly RoundView[];
 }
 
-/** A slot: the address of a form, its fields, and how long it can be posted. The file is the form's last field. Secret. */
+/** A slot: the address of a form, its fields, and its lifetime. The file is the form's last field. Secret. */
 export interface UploadGrant {
   readonly upload: string;
   readonly url: string;
@@ -991,7 +991,7 @@ export interface UploadGrant {
   readonly expires_in_s: number;
 }
 
-/** One file, as the client describes it; without a type it is that of its name. */
+/** One file, as the client describes it; without a type, its name determines the type. */
 export interface UploadRequest {
   readonly filename: string;
   readonly size_bytes: number;
@@ -999,7 +999,7 @@ export interface UploadRequest {
   readonly mime?: string;
 }
 
-/** The state of an upload, which a message may name once it is `ready`. `file` is then what it attaches. */
+/** The state of an upload, which a message may name once it is `ready`. `file` is then the attachment. */
 export interface UploadStatus {
   readonly state: "checking" | "ready" | "refused" | "waiting";
   readonly file?: Attachment | null;
@@ -1026,8 +1026,8 @@ export interface UsageLine {
 /**
  * The use of an account: today, this month and of its storage, and the turns that it has at once.
  *
- * `held_tokens` and `held_usd` are what the rounds that run now may use at most, `held_bytes` what uploads that have begun
- * may store; the others do not count them.
+ * `held_tokens` and `held_usd` are the most that the running rounds may use, `held_bytes` the most that running
+ * uploads may store; the other fields do not count them.
  */
 export interface Used {
   readonly tokens_day?: number;
@@ -1042,9 +1042,9 @@ export interface Used {
 }
 
 /**
- * A part of what is kept of a user. `next` is the cursor of the next page, "" for the last one.
+ * A part of the data stored about a user. `next` is the cursor of the next page, "" on the last one.
  *
- * `conversation` is the one that this page tells of, null where the user has none. The first page of a conversation has its
+ * `conversation` is the subject of this page, null if the user has none. The first page of a conversation has its
  * sources among the documents.
  */
 export interface UserData {
@@ -1061,9 +1061,9 @@ export interface UserData {
 }
 
 /**
- * A reaction to a turn, with words; null withdraws what was said before, and keeps no words.
+ * A reaction to a turn, with words; null withdraws the earlier feedback, and keeps no words.
  *
- * `ts` is the client's time (ISO-8601): it is kept and orders nothing.
+ * `ts` is the client's time (ISO-8601): it is stored, but not used for ordering.
  */
 export interface UserFeedback {
   readonly reaction: "neutral" | "not_ok" | "ok" | null;
@@ -1071,7 +1071,7 @@ export interface UserFeedback {
   readonly ts?: string;
 }
 
-/** How much each part of a score counts; the index itself fixes how words and meaning count against each other. */
+/** The weight of each part of a score; the index itself fixes the weights of words and meaning. */
 export interface Weights {
   readonly semantic?: number;
   readonly lexical?: number;

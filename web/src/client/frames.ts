@@ -75,7 +75,7 @@ export interface EventFrame {
 /**
  * Text of the running generation or program, from character `off` of lane `lane` of the stream `claim`.
  *
- * Text of the lane before character `start` is kept nowhere: a client that lacks it goes on from there.
+ * Text of the lane before character `start` is kept nowhere: a client that lacks it continues from there.
  */
 export interface DeltaFrame {
   readonly frame: "delta";
@@ -90,9 +90,9 @@ export interface DeltaFrame {
 /**
  * The end of a replay: the client now has every event up to `n`; `open` says whether a turn is running.
  *
- * `approval` is the number of the `approval.requested` that the turn waits for an answer to, 0 if it waits for none: a client
- * that has not seen it resumes after the number before it. `place` is the place at which the turn waits to begin, 1 if it
- * is the next; 0 if it does not wait.
+ * `approval` is the number of the unanswered `approval.requested` of the turn, 0 if there is none: a client that has
+ * not seen it resumes after the number before it. `place` is the position of the turn in the queue, 1 if it is the
+ * next; 0 if it is not queued.
  */
 export interface SyncFrame {
   readonly frame: "sync";
@@ -106,9 +106,10 @@ export interface SyncFrame {
 }
 
 /**
- * The answer to one message: its place in the log.
+ * The answer to one message: its position in the log.
  *
- * For a duplicate, `newest` is the newest event number: what was sent before this connection was subscribed is missing.
+ * For a duplicate, `newest` is the newest event number: the client lacks events sent before this connection was
+ * subscribed.
  */
 export interface AckFrame {
   readonly frame: "ack";
@@ -122,10 +123,10 @@ export interface AckFrame {
 }
 
 /**
- * The answer to a message we could not take. `code` is stable; `message` is a sentence for people.
+ * The answer to a message that was not accepted. `code` is stable; `message` is a sentence for people.
  *
- * `message_id` and `conversation` are those of the message whenever they could be read in it, whatever else is wrong.
- * `retryable`: the same message, under the same id, may be taken later; `retry_after_s` is there where the server
+ * `message_id` and `conversation` are those of the message if they could be read, even in an invalid one.
+ * `retryable`: the same message, under the same id, may be accepted later; `retry_after_s` is set if the server
  * knows when.
  */
 export interface ErrorFrame {
@@ -150,7 +151,7 @@ export interface PongFrame {
   readonly place: number;
 }
 
-/** The answer to a renewal: messages are taken until `expires_at`, in epoch seconds. */
+/** The answer to a renewal: messages are accepted until `expires_at`, in epoch seconds. */
 export interface AuthFrame {
   readonly frame: "auth";
   readonly expires_at: number;
@@ -159,7 +160,7 @@ export interface AuthFrame {
 /**
  * An event about a conversation that is not in its log, so it has no number and is never replayed.
  *
- * It is sent once or more: what it tells can be asked for over HTTP.
+ * It is sent once or more; its content can also be requested over HTTP.
  */
 export interface NoticeFrame {
   readonly frame: "notice";
@@ -167,7 +168,7 @@ export interface NoticeFrame {
   readonly event: ClientEvent;
 }
 
-/** The answer to `watch`: the feed comes from here on until `expires_at`, in epoch seconds. */
+/** The answer to `watch`: the feed follows until `expires_at`, in epoch seconds. */
 export interface WatchingFrame {
   readonly frame: "watching";
   readonly expires_at: number;
@@ -176,7 +177,7 @@ export interface WatchingFrame {
 /**
  * A change of one of the user's conversations, for a connection that watches all of them.
  *
- * `events` are the `conv.status` and `chat.conversation.title` of batch `n`. A frame without events says instead that the
+ * `events` are the `conv.status` and `chat.conversation.title` of batch `n`. A frame without events reports that the
  * user has read up to `read_n`, on any device.
  */
 export interface FeedFrame {

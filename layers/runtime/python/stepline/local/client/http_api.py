@@ -58,7 +58,7 @@ class HttpApi(ApiTransport):
         return self._ask("GET", "/v1/openapi.json", dict[str, Any])
 
     def make_ticket(self, *, idempotency_key: str = "") -> Grant:
-        """Make a ticket, which opens a websocket once within its seconds."""
+        """Make a ticket, which opens one websocket within its lifetime."""
         return self._ask("POST", "/v1/socket-tickets", Grant, key=idempotency_key)
 
     def list_all(self, *, after: str = "", limit: int = 50, q: str = "") -> ConversationList:
@@ -76,7 +76,7 @@ class HttpApi(ApiTransport):
         self._tell("PATCH", f"/v1/conversations/{part(conversation)}", body=body)
 
     def read_events(self, conversation: str, *, before: int = 0, turns: int = 20) -> EventPage:
-        """Read the newest turns in front of an event, as the frames that `resume` sends."""
+        """Read the newest turns before an event, as the frames that `resume` sends."""
         return self._ask(
             "GET",
             f"/v1/conversations/{part(conversation)}/events",
@@ -85,7 +85,7 @@ class HttpApi(ApiTransport):
         )
 
     def mark_read(self, conversation: str, body: Mark) -> None:
-        """Record how far the user has read; a smaller number than before changes nothing."""
+        """Record the event up to which the user has read; a smaller number than before has no effect."""
         self._tell("PUT", f"/v1/conversations/{part(conversation)}/read", body=body)
 
     def list_recent(
@@ -121,13 +121,13 @@ class HttpApi(ApiTransport):
         )
 
     def read_status(self, tenant: str, project: str, conversation: str) -> Standing:
-        """Read how a conversation stands."""
+        """Read the state of a conversation."""
         return self._ask(
             "GET", f"/conversations/{part(tenant)}/{part(project)}/{part(conversation)}/status", Standing
         )
 
     def read_details(self, tenant: str, project: str, conversation: str) -> Details:
-        """Read what a conversation consists of, without its texts."""
+        """Read the parts of a conversation, without their texts."""
         return self._ask(
             "GET", f"/conversations/{part(tenant)}/{part(project)}/{part(conversation)}/details", Details
         )
@@ -196,7 +196,7 @@ class HttpApi(ApiTransport):
         )
 
     def list_conversation_rounds(self, conversation: str) -> Rounds:
-        """List the turns and rounds of a conversation: when they ran, what they used, and what a cache missed."""
+        """List the turns and rounds of a conversation: their times, their usage, and their cache misses."""
         return self._ask("GET", f"/v1/conversations/{part(conversation)}/timeline", Rounds)
 
     def get_request(self, conversation: str, n: int) -> RequestView:
@@ -226,13 +226,13 @@ class HttpApi(ApiTransport):
         )
 
     def get_blocks(self, conversation: str, *, path: str) -> BlocksView:
-        """Get the newest blocks at a logical path of the conversation, none if there is nothing."""
+        """Get the newest blocks at a logical path of the conversation; none if the path is empty."""
         return self._ask(
             "GET", f"/v1/conversations/{part(conversation)}/blocks", BlocksView, query=BlockQuery(path=path)
         )
 
     def get_receipts(self, conversation: str) -> Receipts:
-        """Get what each turn and each round took in tokens, time, services and, where prices are known, dollars."""
+        """Get the tokens, time, services and, where prices are known, dollars of each turn and each round."""
         return self._ask("GET", f"/v1/conversations/{part(conversation)}/receipts", Receipts)
 
     def export(self, conversation: str) -> ConversationExport:
@@ -240,7 +240,7 @@ class HttpApi(ApiTransport):
         return self._ask("GET", f"/v1/conversations/{part(conversation)}/export", ConversationExport)
 
     def rate_turn(self, conversation: str, turn: str, body: UserFeedback) -> StandingFeedback:
-        """Rate a turn that has ended, in place of what the user said before."""
+        """Rate a turn that has ended, replacing the user's earlier feedback."""
         return self._ask(
             "PUT",
             f"/v1/conversations/{part(conversation)}/turns/{part(turn)}/feedback",
@@ -249,7 +249,7 @@ class HttpApi(ApiTransport):
         )
 
     def rate_turn_by_machine(self, conversation: str, turn: str, body: MachineFeedback) -> StandingFeedback:
-        """Rate a turn of anybody in the project as a machine, which signs in as an admin."""
+        """Rate a turn of any user in the project as a machine, which signs in as an admin."""
         return self._ask(
             "PUT",
             f"/v1/conversations/{part(conversation)}/turns/{part(turn)}/machine-feedback",
@@ -297,7 +297,7 @@ class HttpApi(ApiTransport):
     def begin_upload(
         self, conversation: str, body: UploadRequest, *, idempotency_key: str = ""
     ) -> UploadGrant:
-        """Begin an upload: the grant is the address and the fields of a form that takes one file."""
+        """Begin an upload: the grant is the address and the fields of a form for one file."""
         return self._ask(
             "POST",
             f"/v1/conversations/{part(conversation)}/uploads",
@@ -313,7 +313,7 @@ class HttpApi(ApiTransport):
         )
 
     def move_in(self, conversation: str, body: ImportRequest, *, idempotency_key: str = "") -> ImportStatus:
-        """Import a conversation: its documents become its log. While the answer is `unfinished`, the same is sent again."""
+        """Import a conversation: its documents become its log. While the answer is `unfinished`, send the same again."""
         return self._ask(
             "POST",
             f"/v1/conversations/{part(conversation)}/import",
@@ -323,7 +323,7 @@ class HttpApi(ApiTransport):
         )
 
     def list_files(self, conversation: str, *, turn: str = "", after: str = "", limit: int = 50) -> FileList:
-        """List the files of the conversation that its user may have, newest turn first."""
+        """List the files of the conversation that its user may read, newest turn first."""
         return self._ask(
             "GET",
             f"/v1/conversations/{part(conversation)}/files",
@@ -356,7 +356,7 @@ class HttpApi(ApiTransport):
         path: str,
         disposition: str,
     ) -> str:
-        """Lead to a file that came: `path` is its name, or `external/<kind>/attachments/<message>/<name>`."""
+        """Redirect to a received file: `path` is its name, or `external/<kind>/attachments/<message>/<name>`."""
         return self._locate(
             "GET",
             f"/resources/{part(tenant)}/{part(project)}/conv/{part(owner)}/{part(conversation)}/turn/{part(turn)}/attachment/{rest(path)}/{part(disposition)}",
@@ -374,14 +374,14 @@ class HttpApi(ApiTransport):
         path: str,
         disposition: str,
     ) -> str:
-        """Lead to a file that the agent offered: `kind` is `files` or `outputs`, `path` goes on from there."""
+        """Redirect to a file that the agent offered: `kind` is `files` or `outputs`, `path` is below it."""
         return self._locate(
             "GET",
             f"/resources/{part(tenant)}/{part(project)}/conv/{part(owner)}/{part(conversation)}/turn/{part(turn)}/exec/{part(kind)}/{rest(path)}/{part(disposition)}",
         )
 
     def read_limits(self) -> OwnStanding:
-        """Read the limits of the caller, of the project and of the tenant, and what is used of them."""
+        """Read the limits of the caller, of the project and of the tenant, and their usage."""
         return self._ask("GET", "/v1/limits", OwnStanding)
 
     def read_tenant_limits(self, tenant: str) -> ScopeStanding:
@@ -389,7 +389,7 @@ class HttpApi(ApiTransport):
         return self._ask("GET", f"/v1/tenants/{part(tenant)}/limits", ScopeStanding)
 
     def write_tenant_limits(self, tenant: str, body: NewLimits) -> ScopeStanding:
-        """Set the limits of the tenant, as an admin of it; with `stopped`, nothing of it runs any more."""
+        """Set the limits of the tenant, as an admin of it; with `stopped`, all its work stops."""
         return self._ask("PUT", f"/v1/tenants/{part(tenant)}/limits", ScopeStanding, body=body)
 
     def read_project_limits(self, tenant: str, project: str) -> ScopeStanding:
@@ -420,23 +420,23 @@ class HttpApi(ApiTransport):
         )
 
     def delete_conversation(self, conversation: str) -> ConversationErasure:
-        """Delete a conversation for good, with the turn that runs; the same answer again for one that is deleted."""
+        """Delete a conversation permanently, with its running turn; deleting it again gives the same answer."""
         return self._ask("DELETE", f"/v1/conversations/{part(conversation)}", ConversationErasure)
 
     def read_erasure(self, conversation: str) -> ConversationErasure:
-        """Read how far the erasure of a conversation is."""
+        """Read the progress of a conversation's erasure."""
         return self._ask("GET", f"/v1/conversations/{part(conversation)}/erasure", ConversationErasure)
 
     def erase_me(self, *, idempotency_key: str = "") -> PersonErasure:
-        """Erase the caller: all conversations that have begun, and whatever else is kept of them here."""
+        """Erase the caller: all conversations that have begun, and all other data that is stored about them."""
         return self._ask("POST", "/v1/me/erasure", PersonErasure, key=idempotency_key)
 
     def read_my_erasure(self) -> PersonErasure:
-        """Read how far the caller's erasure is."""
+        """Read the progress of the caller's erasure."""
         return self._ask("GET", "/v1/me/erasure", PersonErasure)
 
     def erase_user(self, tenant: str, project: str, user: str, *, idempotency_key: str = "") -> PersonErasure:
-        """Erase a user of the project, as an admin of it or of the tenant, with what was counted for them."""
+        """Erase a user of the project and the counts of their usage, as an admin of the project or of the tenant."""
         return self._ask(
             "POST",
             f"/v1/tenants/{part(tenant)}/projects/{part(project)}/users/{rest(user)}/erasure",
@@ -445,7 +445,7 @@ class HttpApi(ApiTransport):
         )
 
     def read_user_erasure(self, tenant: str, project: str, user: str) -> PersonErasure:
-        """Read how far the erasure of a user is, as an admin."""
+        """Read the progress of a user's erasure, as an admin."""
         return self._ask(
             "GET",
             f"/v1/tenants/{part(tenant)}/projects/{part(project)}/users/{rest(user)}/erasure",
@@ -453,5 +453,5 @@ class HttpApi(ApiTransport):
         )
 
     def export_me(self, *, after: str = "") -> UserData:
-        """Export what is kept of the caller: each page has some turns of one conversation, with all that belongs to them."""
+        """Export the data stored about the caller: each page has some turns of one conversation, with all related data."""
         return self._ask("GET", "/v1/me/export", UserData, query=ExportQuery(after=after))
