@@ -1,1 +1,1 @@
-"""The local stage: emulator, token issuer, scripted model, and the command that talks to them. Not deployed."""
+"""The local stage: emulator, token issuer, scripted model, and the command line. Not deployed."""

@@ -34,11 +34,12 @@ CONNECT_S: Final = 5.0
 class Caller:
     """A stage's websocket and the user to connect as.
 
-    `home` stores the last conversation. `token` makes a token for each connection. `api_url` is the HTTP API's; if
-    `renews`, it exchanges tokens for tickets that keep a connection open. `local` is true for this machine's stage. `bundle` is
-    the one that every message names, "" for none. `page_address` opens the chat page, "" if that is not known; it is secret.
-    `agents` are the modules of this stage's bundles by their names, the default's by "", empty if they are not known.
-    `requests` are what a new conversation offers to begin with. `options` name this caller on a command line.
+    `home` stores the last conversation. `token` makes a token for each connection. `api_url` is the HTTP API's address;
+    if `renews` is set, the API exchanges tokens for tickets that keep a connection open. `local` is true for this
+    machine's stage. `bundle` is the bundle that every message names, or "". `page_address` opens the chat page, or is
+    "" if unknown; it is secret. `agents` maps the names of this stage's bundles to their modules, with "" for the
+    default bundle; it is empty if they are unknown. `requests` are the suggestions of a new conversation. `options`
+    identify this caller on a command line.
     """
 
     url: str
@@ -81,9 +82,9 @@ def check_running(stage: LocalStage) -> None:
 def find_caller(
     stage: str, user: str, *, token: str, token_command: str, bundle: str = "", role: Role = "user"
 ) -> Caller:
-    """Return the caller for a stage; without a name, for this machine's stage, whose tokens are minted here.
+    """Return the caller for a stage; without a stage name, for this machine's stage, whose tokens are minted here.
 
-    `user` and `role` are those of a token that is minted here.
+    `user` and `role` apply to a token that is minted here.
 
     Raises:
         InputError: `not_deployed`, or `bad_stage`.
@@ -138,20 +139,20 @@ def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> 
 
 
 def _command(*words: str) -> str:
-    """Return a command of ours as it can be typed in the user's shell."""
+    """Return the `stepline` command as the user can type it in their shell."""
     return shlex.join([*own_command(), *words])
 
 
 def run_token_command(command: str) -> str:
     """Run the command and return the token that it prints. Raises AuthError `no_token`.
 
-    Its stderr goes to ours. It gets no standard input, which belongs to the agent.
+    Its stderr goes to our stderr. It gets no standard input, which belongs to the agent.
     """
     try:
         done = subprocess.run(
             shlex.split(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False
         )
-    except (OSError, ValueError, IndexError) as error:  # no such program; quotes that do not end
+    except (OSError, ValueError, IndexError) as error:  # the program does not exist, or a quote is not closed
         raise AuthError(f"the token command cannot be run: {error}", code="no_token") from error
     token = done.stdout.strip()
     if done.returncode != 0 or not token:
@@ -185,7 +186,7 @@ def open_api(caller: Caller) -> HttpApi:
 
 
 def upload_to(caller: Caller, tell: Callable[[str], None], conversation: str) -> Uploader:
-    """Return the uploader of a conversation; `tell` gets lines of progress. Raises InputError `not_deployed`."""
+    """Return the uploader of a conversation; `report` gets lines of progress. Raises InputError `not_deployed`."""
     from stepline.adapters.system import SystemClock
     from stepline.local.client.uploader import Uploader
 
@@ -195,11 +196,11 @@ def upload_to(caller: Caller, tell: Callable[[str], None], conversation: str) ->
 def find_timezone(*, named: str | None = None, folder: Path = Path("/etc")) -> str:
     """Return the name of this machine's time zone in the IANA database, or "" if it cannot be found.
 
-    `named` is the value of TZ, by default our environment's; without one, the files of `folder` say it. Source: man pages
-    tzset(3), localtime(5); timezone(5) of Debian.
+    `named` is the value of TZ, by default from our environment; without it, the files in `folder` are read. Source: man
+    pages tzset(3), localtime(5); timezone(5) of Debian.
     """
     if named is None:
-        named = os.environ.get("TZ", "")  # noqa: TID251 - the user's own, no setting of ours
+        named = os.environ.get("TZ", "")  # noqa: TID251 - the user's variable, not a setting of Stepline
     if named:
         names = [named.removeprefix(":")]
     else:

@@ -1,4 +1,4 @@
-"""Findings of `stepline doctor`."""
+"""Results of `stepline doctor`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from stepline.model.base import Value
 
 
 class Check(Value):
-    """The result of one check; `remedy` is a command or a sentence, empty when all is well.
+    """The result of one check; `remedy` is a command or a sentence, empty if the check passed.
 
-    `note` marks a result that is no failure: `off` is not set up and not needed, `warn` may fail later,
-    `unknown` could not be checked.
+    `note` marks a result that is no failure: `off` is not set up and not needed, `warn` may fail later, `unknown` could
+    not be checked.
     """
 
     name: str
@@ -37,20 +37,20 @@ class Check(Value):
 
 
 def passed(name: str, detail: str) -> Check:
-    """Return the finding that all is well."""
+    """Return the result of a check that passed."""
     return Check(name=name, ok=True, detail=detail)
 
 
 def failed(name: str, detail: str, remedy: str) -> Check:
-    """Return the finding that something must be mended first."""
+    """Return the result of a check that failed, with its remedy."""
     return Check(name=name, ok=False, detail=detail, remedy=remedy)
 
 
 def judged(name: str, ok: bool, detail: str, remedy: str) -> Check:
-    """Return a finding whose remedy counts only if it is not `ok`."""
+    """Return a result from `ok`; the remedy is used only if it is false."""
     return Check(name=name, ok=ok, detail=detail, remedy="" if ok else remedy)
 
 
 def warned(name: str, detail: str, remedy: str) -> Check:
-    """Return the finding that something will hurt some day."""
+    """Return a result that is no failure now but may become one."""
     return Check(name=name, ok=True, note="warn", detail=detail, remedy=remedy)

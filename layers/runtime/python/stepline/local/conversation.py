@@ -23,10 +23,10 @@ WITHDRAWN: Final = "none"
 
 
 class Bookmark(Value):
-    """The conversation a user was last in, and the last event shown.
+    """The user's last conversation, and the last event shown.
 
-    `bundle` is the name that it was begun with, "" for the stage's default, and `agent` that bundle's module, "" if it is not
-    known.
+    `bundle` is the name of its first bundle, "" for the stage's default, and `agent` that bundle's module, "" if
+    unknown.
     """
 
     user: str
@@ -67,9 +67,9 @@ def send_and_settle(session: Session, effects: Iterator[Effect], text: str, show
 def settle(session: Session, effects: Iterator[Effect], message_id: str, show: Show) -> bool:
     """Show everything until a message, and all sent after it, is settled and the conversation is idle.
 
-    A message that opens or joins a turn is settled when that turn or the next ends, or when it is handed
-    back; any other as soon as it is in the log. Return True if the last turn to end completed, and False if a turn waits
-    for a person's answer: it may take days.
+    A message that opens or joins a turn is settled when that turn or the next ends, or when it is handed back; any
+    other as soon as it is in the log. Return True if the last turn to end completed, and False if a turn waits for an
+    approval, which may take days.
     """
     admitted, settled, completed = 0, 0, True
     for effect in effects:
@@ -95,7 +95,7 @@ def settle(session: Session, effects: Iterator[Effect], message_id: str, show: S
 
 
 def pending_call(session: Session, effects: Iterator[Effect]) -> str:
-    """Return the call about which a joined conversation waits for an answer; "" if it waits for none."""
+    """Return the call for which a joined conversation waits for an approval; "" if it waits for none."""
     synced = False
     for effect in effects:
         synced = synced or isinstance(effect, Synced)
@@ -105,7 +105,7 @@ def pending_call(session: Session, effects: Iterator[Effect]) -> str:
 
 
 def parse_reaction(word: str) -> Reaction | None:
-    """Return a reaction by its word, None for `none`. Raises InputError `bad_message`."""
+    """Return the reaction for a word, None for `none`. Raises InputError `bad_message`."""
     for known in REACTIONS:
         if word == known:
             return known
@@ -131,8 +131,7 @@ def wait_for_ack(effects: Iterator[Effect], message_id: str, show: Show) -> bool
 def watch_conversation(session: Session, effects: Iterator[Effect], show: Show) -> bool | None:
     """Show missed events, then new ones, until no turn is open.
 
-    Return True if the last turn that ended completed (also if none did), None if there is no such
-    conversation.
+    Return True if the last turn that ended completed (also if none did), None if the conversation does not exist.
     """
     if not session.listening:
         session.listen()
@@ -154,7 +153,7 @@ def watch_conversation(session: Session, effects: Iterator[Effect], show: Show) 
 
 
 def _rests(session: Session) -> bool:
-    """Return True if nothing is running, missing or unanswered, and everything was shown; a parked turn does not run."""
+    """Return True if nothing is running, missing, unanswered or not yet shown; a parked turn does not run."""
     state = session.state
     running = state.open and not state.approval
     return session.whole and not (state.unacked or running or state.behind())

@@ -1,4 +1,4 @@
-"""The desktop of this machine, if somebody sits at one: it opens addresses in a browser."""
+"""The desktop of this machine, if there is one: it opens addresses in a browser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ELSEWHERE: Final = ("CI", "SSH_CONNECTION")
 
 
 def find_opener(variables: Mapping[str, str], *, platform: str, on_terminal: bool) -> str:
-    """Return the command that opens an address, "" where nobody would see it: in a pipe, in CI, or over SSH."""
+    """Return the command that opens an address, "" without a visible desktop: in a pipe, in CI, or over SSH."""
     if not on_terminal or any(variables.get(name) for name in _ELSEWHERE):
         return ""
     if platform == "darwin":
@@ -28,7 +28,7 @@ def find_opener(variables: Mapping[str, str], *, platform: str, on_terminal: boo
 
 
 def open_address(url: str) -> bool:
-    """Open an address in the browser if there is a desktop; return False without one. Nobody waits for the browser."""
+    """Open an address in the browser if there is a desktop; return False without one. Does not wait for the browser."""
     opener = _find_opener()
     if not opener:
         return False
@@ -43,7 +43,7 @@ def open_address(url: str) -> bool:
 
 
 def open_secret(address: str, folder: Path) -> bool:
-    """Open an address that has a secret, by a file in `folder` that leads there: every user sees a command's arguments."""
+    """Open a secret address by a file in `folder` that redirects to it: every user can read a command's arguments."""
     if not _find_opener():
         return False
     leads = f"0; url={escape(address)}"
@@ -53,5 +53,5 @@ def open_secret(address: str, folder: Path) -> bool:
 
 
 def _find_opener() -> str:
-    here = os.environ  # noqa: TID251 - the desktop's variables, no settings of ours
+    here = os.environ  # noqa: TID251 - the desktop's variables, not settings of Stepline
     return find_opener(here, platform=sys.platform, on_terminal=sys.stdout.isatty())

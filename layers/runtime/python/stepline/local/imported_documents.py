@@ -1,9 +1,9 @@
-"""Documents to import, as they lie on this machine: a folder or a zip that an export wrote, or one file of JSON.
+"""Documents to import from this machine: a folder or a zip that an export wrote, or one JSON file.
 
     *.json, *.jsonl             documents, one or several in a file; with a folder `documents`, those in one alone
-    files/…                     bytes of files, by whatever name: they are found by their hash
+    files/…                     bytes of files, by any name: they are found by their hash
 
-Bytes that a document has in it, in Base64, become files beside it. Source: docs/how-to/move-conversations-in.md.
+Base64 bytes inside a document become separate files. Source: docs/how-to/move-conversations-in.md.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from stepline.log.importing.import_document import Document, decode_document, re
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
 
 DOCUMENT_BYTES: Final = 64 * 1024 * 1024
-"""The most that one file of documents has."""
+"""The maximum size of one file of documents."""
 FILES: Final = "files"
 DOCUMENTS: Final = "documents"
 CONVERSATIONS: Final = "conversations"
 KINDS: Final = (".json", ".jsonl")
 
 DAMAGED: Final = (OSError, BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeError, struct.error)
-"""What reading raises of a file that is not there, and of a zip that is damaged."""
+"""Exceptions that reading raises for a missing file and for a damaged zip."""
 
 Bytes = Callable[[], bytes]
 """Reads the bytes of a file. Raises InputError."""
 
 
 class _Member(NamedTuple):
-    """A file of a folder or a zip: its path there, its size, and how it is read."""
+    """A file of a folder or a zip: its path there, its size, and its reader."""
 
     path: PurePosixPath
     size_bytes: int
@@ -58,7 +58,7 @@ class ImportedDocuments:
 
 
 def read_imported_documents(path: Path, *, conversation: str = "") -> ImportedDocuments:
-    """Return the documents and files at a path; of the archive of a user, those of `conversation`.
+    """Return the documents and files at a path; from the archive of a user, those of `conversation`.
 
     Raises:
         InputError: `file_unreadable`; `import_nothing`, there are no documents; `import_several`, the archive has several
@@ -116,7 +116,7 @@ def _read_zipped(path: Path, name: str) -> bytes:
 
 
 def _choose(members: Sequence[_Member], conversation: str) -> list[_Member]:
-    """Return the members of one conversation; without folders of conversations, and of documents, all of them.
+    """Return the members of one conversation; without folders of conversations and documents, all of them.
 
     Raises InputError `import_several`, `import_nothing`.
     """
@@ -135,7 +135,7 @@ def _choose(members: Sequence[_Member], conversation: str) -> list[_Member]:
 
 
 def _folder(member: _Member) -> str:
-    """Return `documents` or `files`, the first of them above a member, or ""; folders below belong to a file's own name."""
+    """Return the first of `documents` and `files` above a member, or ""; folders below it are part of a file's name."""
     above = member.path.parts[2 if _is_in_archive(member) else 0 : -1]
     return next((name for name in above if name in (DOCUMENTS, FILES)), "")
 
@@ -145,7 +145,7 @@ def _is_in_archive(member: _Member) -> bool:
 
 
 def _read_documents(member: _Member, files: dict[str, Bytes]) -> Iterator[Document]:
-    """Yield the documents of a file, and add the bytes that they have in them to `files`."""
+    """Yield the documents of a file, and add the bytes inside them to `files`."""
     name = str(member.path)
     if member.size_bytes > DOCUMENT_BYTES:
         raise LimitError(
@@ -160,7 +160,7 @@ def _read_documents(member: _Member, files: dict[str, Bytes]) -> Iterator[Docume
 
 
 def _decode(body: bytes, name: str) -> list[Any]:
-    """Return the JSON values of a file: one, those of an array, or one a line. Raises InputError `import_not_json`."""
+    """Return the JSON values of a file: one, an array's, or one per line. Raises InputError `import_not_json`."""
     try:
         found = decode_document(body, name)
     except InputError:
@@ -172,7 +172,7 @@ def _decode(body: bytes, name: str) -> list[Any]:
 
 
 def _take_out(block: Any, files: dict[str, Bytes]) -> None:
-    """Name the bytes that a block of the existing system has in it, and keep them as a file."""
+    """Store the bytes inside a block of the existing system as a file, and refer to them by name."""
     if not isinstance(block, dict) or not isinstance(block.get("base64"), str):
         return
     try:

@@ -19,7 +19,7 @@ from stepline.model.traversal import Names, check_relative, clean_text
 
 FILE: Final = "fi"
 SHOWN: Final = 3
-"""The existing files that an error lists."""
+"""The number of existing files that an error lists."""
 
 Read = Callable[[], bytes | None]
 """Returns the content of a file, None if it is lost."""
@@ -32,9 +32,10 @@ class FileNames:
         self._names = Names()
 
     def choose(self, path: str, sha256: str) -> str:
-        """Return the name of a file by its logical path, with a number if another file has it already.
+        """Return the name of a file by its logical path, with a number if another file already has it.
 
-        A leading dot becomes `_`. A file whose path is not a valid name, or is below another file, is named by its hash.
+        A leading dot becomes `_`. A file whose path is not a valid name, or is below another file, is named by its
+        hash.
         """
         name = PurePosixPath(_name(path, sha256))
         if (taken := self._names.take(str(name))) is None:
@@ -57,7 +58,7 @@ def _name(path: str, sha256: str) -> str:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise InputError `not_writable` if there is something else than a folder at this path."""
+    """Raise InputError `not_writable` if this path exists and is not a folder."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file, and --out needs a folder", code="not_writable")
 

@@ -1,4 +1,4 @@
-"""Names on this machine: the user's, and the command's as their shell finds it."""
+"""Names on this machine: the user's, and the command's in their shell."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def name_user(given: str) -> str:
     except (
         KeyError,
         OSError,
-    ):  # a user id without an account, as in a container; the error of Python 3.12 and of 3.13
+    ):  # a user id without an account, as in a container; the errors of Python 3.12 and 3.13
         return "me"
     return re.sub(r"[^A-Za-z0-9_-]", "-", account).lstrip("_-")[:64] or "me"
 
 
 def own_command() -> list[str]:
-    """Return the words that run this command in the user's shell: `stepline` where its environment is active, else a path.
+    """Return the words that run this command in the user's shell: `stepline` if its environment is active, else a path.
 
     `make` adds the environment to the PATH of the commands that it runs, not to the shell's.
     """
-    here = os.environ  # noqa: TID251 - the shell's own variables, no settings of ours
+    here = os.environ  # noqa: TID251 - the shell's own variables, not settings of Stepline
     script = Path(sys.prefix) / "bin/stepline"
     found = shutil.which("stepline")
     ours = found is not None and script.exists() and Path(found).samefile(script)

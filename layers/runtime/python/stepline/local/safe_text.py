@@ -1,4 +1,4 @@
-"""Make foreign text safe for a terminal: control and hidden characters are shown as symbols, credentials not at all. Pure."""
+"""Make foreign text safe for a terminal: show control and hidden characters as symbols, and hide credentials. Pure."""
 
 from __future__ import annotations
 

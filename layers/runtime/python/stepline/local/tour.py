@@ -20,4 +20,4 @@ TOUR: Final = {
 }
 """Each request by its label."""
 ANY_MODEL: Final = 3
-"""The number of them that any model can follow; the others need the scripted one."""
+"""The number of requests that any model can follow; the others need the scripted one."""

@@ -1,4 +1,4 @@
-"""The data of a user as one zip: every conversation with its turns, files, feedback, memory and receipts, and the limits.
+"""The data of a user as one zip: conversations with turns, files, feedback, memory and receipts, and the limits.
 
     index.json                                      the user, the time, and the files that could not be fetched
     limits.json                                     the limits and their usage
@@ -38,7 +38,7 @@ TIMEOUT_S: Final = 60.0
 
 
 class Archive(Value):
-    """A zip that was written: how many conversations and files it has, and the paths of files that it lacks."""
+    """A written zip: the number of its conversations and files, and the paths of missing files."""
 
     path: str
     conversations: int
@@ -49,7 +49,7 @@ class Archive(Value):
 def write_archive(api: HttpApi, path: Path) -> Archive:
     """Write the data of the API's caller into a new file.
 
-    Raises InputError `not_writable`: there is one, or it cannot be written. Raises ApiError, DependencyError.
+    Raises InputError `not_writable`: the file exists, or cannot be written. Raises ApiError, DependencyError.
     """
     try:
         with ZipFile(path, "x", ZIP_DEFLATED) as archive:

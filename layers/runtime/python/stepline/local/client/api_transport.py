@@ -1,4 +1,4 @@
-"""The transport of the HTTP API's client: one request with a fresh token, its answer decoded, or its refusal raised.
+"""The transport of the HTTP API's client: sends a request with a fresh token, and returns its answer or an error.
 
 Source: docs/concepts/http-api.md#a-client.
 """
@@ -25,35 +25,35 @@ from stepline.model.base import Value
 Answer = TypeVar("Answer")
 
 _TIMEOUT: Final = urllib3.Timeout(30.0)
-"""A cold authorizer and a cold function start one after the other."""
+"""Covers a cold start of the authorizer followed by one of the function."""
 _CODE: Final = re.compile(rb"<Code>(\w{1,64})</Code>")
-"""The reason of a refusal by S3. Source: docs.aws.amazon.com/AmazonS3, "REST error responses"."""
+"""The code of a refusal by S3. Source: docs.aws.amazon.com/AmazonS3, "REST error responses"."""
 
 
 class ApiError(SteplineError):
-    """A refusal: `reason` is its stable code, the message its detail, and `problem` everything that was answered.
+    """A refusal: `reason` is its stable code, the message its detail, and `problem` the full answer.
 
-    A refusal by the gateway itself has the code `unauthorized` or `gateway`, one by the bucket of uploads `form_refused`.
+    A refusal by the gateway itself has the code `unauthorized` or `gateway`, one by the upload bucket `form_refused`.
     """
 
     def __init__(self, problem: Problem) -> None:
-        """Make the error of a problem."""
+        """Create the error from a problem."""
         super().__init__(problem.detail, code=problem.code)
         self.problem = problem
 
     @property
     def status(self) -> int:
-        """The status of the answer."""
+        """The HTTP status of the answer."""
         return self.problem.status
 
     @property
     def retry_after_s(self) -> int:
-        """The seconds after which the same request may be taken; 0 if that was not said."""
+        """The seconds after which the request may be repeated; 0 if the answer does not say."""
         return self.problem.retry_after_s
 
 
 class _More(TypedDict, total=False):
-    """The parts of a request beside its path: query, body, and idempotency key."""
+    """The parts of a request besides its path: query, body, and idempotency key."""
 
     query: Value
     body: Value
@@ -61,23 +61,23 @@ class _More(TypedDict, total=False):
 
 
 class ApiTransport:
-    """Asks one HTTP API as one user; threads may share it. Nothing is sent twice, and no redirect is followed."""
+    """Calls one HTTP API as one user; threads may share it. It never repeats a request and follows no redirect."""
 
     def __init__(self, api_url: str, token: Callable[[], str]) -> None:
-        """Ask the API at `api_url`; `token` is called for each request, since tokens expire."""
+        """Call the API at `api_url`; `token` is called for each request, since tokens expire."""
         self._url, self._token = api_url.rstrip("/"), token
         self._pools: dict[str, urllib3.PoolManager] = {}
 
     def close(self) -> None:
-        """Close the kept connections; the next request opens new ones."""
+        """Close the open connections; the next request opens new ones."""
         for pool in self._pools.values():
             pool.clear()
 
     def post_form(self, url: str, fields: Mapping[str, str], file: bytes) -> None:
-        """Post the form of an upload with its file to the bucket, which gets no token.
+        """Post an upload form with its file to the bucket; no token is sent.
 
         Raises:
-            ApiError: `form_refused`, the bucket does not take the form, or no file of this size or type.
+            ApiError: `form_refused`, the bucket rejects the form, or the file's size or type.
             DependencyError: `api_unreachable`.
         """
         body, mime = urllib3.encode_multipart_formdata([*fields.items(), ("file", ("file", file))])
@@ -88,7 +88,7 @@ class ApiTransport:
             raise ApiError(make_refusal(answer.status, "form_refused", f"the bucket said {said}"))
 
     def _ask(self, method: str, path: str, answer: type[Answer], **more: Unpack[_More]) -> Answer:
-        """Return the answer of an endpoint. Raises ApiError; DependencyError `api_unreachable`."""
+        """Call an endpoint and return its answer. Raises ApiError; DependencyError `api_unreachable`."""
         good = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
         found = self._exchange(method, path, *good, **more)
         try:
@@ -97,11 +97,11 @@ class ApiTransport:
             raise DependencyError("the API answers something else", code="api_unreachable") from error
 
     def _locate(self, method: str, path: str) -> str:
-        """Return the address to which an endpoint redirects; nothing is asked there. Raises like `_ask`."""
+        """Return the address to which an endpoint redirects, without following it. Raises like `_ask`."""
         return self._exchange(method, path, HTTPStatus.FOUND).headers["Location"]
 
     def _tell(self, method: str, path: str, **more: Unpack[_More]) -> None:
-        """Ask an endpoint whose answer is empty. Raises like `_ask`."""
+        """Call an endpoint whose answer is empty. Raises like `_ask`."""
         self._exchange(method, path, HTTPStatus.NO_CONTENT, **more)
 
     def _exchange(
@@ -140,28 +140,28 @@ class ApiTransport:
 
 
 def part(text: str) -> str:
-    """Return a name as one part of a path. Raises InputError `bad_path` if it is none: the gateway decodes slashes."""
+    """Return a name as one segment of a path. Raises InputError `bad_path` for a slash: the gateway decodes slashes."""
     if "/" in text:
         raise InputError(f"`{text}` is no part of a path", code="bad_path")
     return rest(text)
 
 
 def rest(text: str) -> str:
-    """Return a name that is the rest of a path, whose slashes stay. Raises InputError `bad_path`, as above."""
+    """Return a name as the rest of a path, with its slashes. Raises InputError `bad_path` as `part` does."""
     if "?" in text or {"", ".", ".."} & set(text.split("/")):
         raise InputError(f"`{text}` is no part of a path", code="bad_path")
     return quote(text, safe="/")
 
 
 def encode_query(query: Value | None) -> str:
-    """Return a query with its `?`, without what is as by default; "" if nothing is left."""
+    """Return a query with its `?`, without default values; "" if nothing is left."""
     given = {} if query is None else msgspec.to_builtins(query)
     texts = {name: value if isinstance(value, str) else _spell(value) for name, value in given.items()}
     return f"?{urlencode(texts)}" if texts else ""
 
 
 def make_refusal(status: int, code: str, detail: str) -> Problem:
-    """Return the problem of a refusal by somebody other than the API."""
+    """Return the problem for a refusal that does not come from the API itself."""
     again = status in (429, 502, 503, 504)
     title = responses.get(status, "Unknown")
     return Problem(title=title, status=status, code=code, detail=detail, retryable=again)

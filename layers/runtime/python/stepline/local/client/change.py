@@ -1,4 +1,4 @@
-"""Effects of a frame on the client's state, to be displayed or printed."""
+"""Effects of a frame on the client's state, for display or output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepline.protocol.stream.lane import AbortReason, LaneFacts
 
 
 class EventsApplied(Value):
-    """The durable events of batch `n`, now the client's cursor. Each batch is applied once, in order."""
+    """The durable events of batch `n`, which is now the client's cursor. Each batch is applied once, in order."""
 
     n: int
     prev: int
@@ -18,9 +18,9 @@ class EventsApplied(Value):
 
 
 class TextAppended(Value):
-    """`text` goes on at character `off` of lane `lane`, without repeating anything.
+    """`text` continues lane `lane` at character `off`, without repetition.
 
-    Nothing before it is missing, but for the log of a program, of which the end alone is kept.
+    Nothing before it is missing, except in the log of a program, of which only the end is kept.
     """
 
     claim: int
@@ -30,7 +30,7 @@ class TextAppended(Value):
 
 
 class LaneKnown(Value):
-    """The facts of a lane of stream `claim`. Lane `facts.replaces`, if set, is void."""
+    """The facts about a lane of stream `claim`. If `facts.replaces` is set, that lane is void."""
 
     claim: int
     lane: str
@@ -38,7 +38,7 @@ class LaneKnown(Value):
 
 
 class LaneEnded(Value):
-    """A lane of stream `claim` is complete; `aborted` says why its text stops early, `at` when its program ended."""
+    """A lane of stream `claim` is complete. `aborted` says why its text stops early, `at` when its program ended."""
 
     claim: int
     lane: str
@@ -48,7 +48,7 @@ class LaneEnded(Value):
 
 
 class StreamReset(Value):
-    """The text shown of stream `claim` is void: another attempt begins, or the round ended without it."""
+    """The displayed text of stream `claim` is void: another attempt begins, or the round ended without it."""
 
     claim: int
 
@@ -62,8 +62,8 @@ class StreamSettled(Value):
 class Steered(Value):
     """The turn was interrupted by event `n`; `text` is empty for a stop.
 
-    `phase` is the phase that was cancelled: `decision`, `tools` or empty. `finalize_rounds` are left to come
-    to an end, 0 for a stop.
+    `phase` is the phase that was cancelled: `decision`, `tools` or empty. The turn may use `finalize_rounds` more
+    rounds to finish, 0 for a stop.
     """
 
     n: int
@@ -77,7 +77,7 @@ class Steered(Value):
 class HandedBack(Value):
     """A message was handed back: the model never saw it, and it may be sent again.
 
-    `text` is empty if it is not known here.
+    `text` is empty if this client does not know it.
     """
 
     n: int
@@ -90,8 +90,8 @@ class HandedBack(Value):
 class TurnEnded(Value):
     """The end of the turn, in batch `n`. `answer` is the recorded one and replaces the streamed text.
 
-    A turn that failed may succeed if it is `retryable`: when its message is sent again, under a new id and no
-    sooner than in `retry_after_s` seconds. That is for the user to decide, since its tools may have had effects.
+    A `retryable` failed turn may succeed if its message is sent again under a new id, after `retry_after_s` seconds at
+    the earliest. The user decides, since the turn's tools may have had effects.
     """
 
     n: int
@@ -106,12 +106,12 @@ class TurnEnded(Value):
 
     @property
     def answered(self) -> bool:
-        """True if the turn came to an answer of the model's."""
+        """True if the turn ended with an answer of the model."""
         return self.outcome == "completed" and self.reason not in ("violations", "token_limit")
 
 
 class Waiting(Value):
-    """The turn waits in line to begin, at this place: 1 is the next. At place 0 it waits no longer."""
+    """The turn is queued at this position: 1 is the next. At position 0 it is no longer queued."""
 
     turn_id: str
     place: int
@@ -124,13 +124,13 @@ class Acknowledged(Value):
 
 
 class Refused(Value):
-    """The server refused a request; the connection stays usable."""
+    """The server refused a request; the connection remains usable."""
 
     frame: ErrorFrame
 
 
 class PutOff(Value):
-    """The server asks for a pause: the message is sent again in `frame.retry_after_s` seconds, under its id."""
+    """The server asks for a pause: the message is sent again, under its id, in `frame.retry_after_s` seconds."""
 
     frame: ErrorFrame
 

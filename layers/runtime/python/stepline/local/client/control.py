@@ -1,8 +1,8 @@
 """Fold the control lane of a stream into facts about its lanes: pure, and exact for any order of frames.
 
-The control lane grows like every other, so each of its lines is read once. The end of a lane is reported when
-its text is complete here. Text may arrive before the line that describes its lane, if frames overtake each
-other. Lines of a later release are skipped.
+The control lane is append-only, so each of its lines is read once. The end of a lane is reported when its text is
+complete here. Text may arrive before the line that describes its lane, if frames overtake each other. Lines of a later
+release are skipped.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _DECODER: msgspec.json.Decoder[LaneOpened | LaneClosed] = msgspec.json.Decoder(L
 class Control(Value):
     """The known facts about a stream's lanes.
 
-    `read` is the character offset in the control lane after the last line read. `due` are ends of lanes whose
-    text is not complete yet.
+    `read` is the character offset in the control lane after the last line read. `due` are ends of lanes whose text is
+    not complete yet.
     """
 
     read: int = 0
@@ -32,7 +32,7 @@ class Control(Value):
 
     @property
     def void(self) -> frozenset[str]:
-        """The lanes that were replaced by others."""
+        """The lanes that other lanes replaced."""
         return frozenset(facts.replaces for facts in self.facts.values() if facts.replaces)
 
 
@@ -57,9 +57,9 @@ def fold_control(control: Control, claim: int, text: str, base: int) -> tuple[Co
 def fold_ends(
     control: Control, claim: int, ends: Iterable[tuple[str, int]]
 ) -> tuple[Control, tuple[Effect, ...]]:
-    """Report the lanes that are complete; `ends` are the lanes with the number of characters received.
+    """Report the lanes that are complete; `ends` maps each lane to the number of characters received.
 
-    A program that prints nothing has a lane without any.
+    A program that prints nothing has an empty lane.
     """
     have = dict(ends) if control.due else {}
     whole = [closed for lane, closed in control.due.items() if have.get(lane, 0) >= closed.chars]

@@ -11,7 +11,7 @@ from stepline.errors import AuthError, DependencyError
 
 
 class Credential:
-    """Tokens of one user. `expires_at` is the expiry of the last one, in epoch seconds."""
+    """Tokens of one user. `expires_at` is the expiry of the last token, in epoch seconds."""
 
     def __init__(self, fresh_token: Callable[[], str], api_url: str = "") -> None:
         """Get tokens from `fresh_token`, and tickets from the HTTP API at `api_url`, if set."""
@@ -31,12 +31,12 @@ class Credential:
         return token
 
     def ticket(self) -> str:
-        """Return a ticket of a fresh token. Raises AuthError, DependencyError."""
+        """Return a ticket for a fresh token. Raises AuthError, DependencyError."""
         return fetch_ticket(self._api_url, self.token())
 
 
 def read_expiry(token: str) -> float:
-    """Return a token's expiry in epoch seconds; infinity if unreadable, since the server checks it anyway."""
+    """Return a token's expiry in epoch seconds; infinity if it is unreadable, since the server checks it anyway."""
     try:
         claims = jwt.decode(token, options={"verify_signature": False})
         return float(claims["exp"])
@@ -51,7 +51,7 @@ def fetch_ticket(api_url: str, token: str) -> str:
         AuthError: the token was refused.
         DependencyError: `api_unreachable`.
     """
-    # The client of all endpoints loads their types, which nobody waits for who chats for less than a token's life.
+    # The full API client loads the types of all endpoints, which a chat shorter than a token's lifetime does not need.
     from stepline.local.client.api_transport import ApiError
     from stepline.local.client.http_api import HttpApi
 

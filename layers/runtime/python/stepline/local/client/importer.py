@@ -1,7 +1,7 @@
-"""A conversation moves in: its files are uploaded, and its documents sent until all of them are written.
+"""Import a conversation: upload its files, then send its documents until all of them are written.
 
-Killed anywhere, it goes on when it is begun again: files go to a conversation that is still to begin, and what has begun knows
-the files that it began with. Source: docs/how-to/move-conversations-in.md.
+An interrupted import continues when it is started again: files go to a conversation that has not begun yet, and a
+conversation that has begun knows its initial files. Source: docs/how-to/move-conversations-in.md.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TRIES: Final = 8
-"""How often the same is asked of a service that has a bad moment, or of a limit of a minute."""
+"""How often a request is repeated after a temporary failure, or a limit per minute."""
 PAUSE_S: Final = 2.0
 FRAME_BYTES: Final = 64 * 1024
-"""What is beside the packed documents in a body."""
+"""The size of a body without the packed documents."""
 REFUSALS: Final = frozenset(
     {"type_not_allowed", "content_type_mismatch", "empty", "size_limit", "bad_attachment"}
 )
-"""Codes of files that no upload takes: they come in without their bytes."""
+"""Codes of files that no upload accepts: they are imported without their bytes."""
 
 
 class Importer:
-    """Imports into one conversation, which is still to begin, or was begun by the same import; `tell` gets lines of progress."""
+    """Imports into one conversation, which is new or was begun by the same import; `report` gets lines of progress."""
 
     def __init__(self, api: HttpApi, clock: Clock, conversation: str, *, tell: Callable[[str], None]) -> None:
         """Import into `conversation` through the HTTP API."""
@@ -51,12 +51,12 @@ class Importer:
         self._tell = tell
 
     def bring(self, brought: ImportedDocuments, *, bundle: str = "") -> ImportStatus:
-        """Import documents and the files that they name, whose bytes are there; return how it ended.
+        """Import documents and the available files that they name; return the final status.
 
         Raises:
             InputError: `file_unreadable`.
             LimitError: `import_too_large`.
-            ApiError: it is refused, or the API failed too often.
+            ApiError: the import is refused, or the API failed too often.
             DependencyError: `api_unreachable`, `upload_pending`.
         """
         from stepline.log.importing.plan_import import named_files
@@ -88,7 +88,7 @@ class Importer:
         return True
 
     def _upload(self, file: ReferencedFile, brought: ImportedDocuments) -> list[str]:
-        """Return the id of a file's upload; none for a file whose bytes are not there, or not taken."""
+        """Return the id of a file's upload; none for a file whose bytes are missing or not accepted."""
         if file.sha256 not in brought.files:
             self._tell(f"{file.path}: without its bytes, which are not there")
             return []
@@ -106,7 +106,7 @@ class Importer:
         return []
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask again what could not be done just now: each request may be repeated."""
+        """Repeat a request after a temporary failure; every request is safe to repeat."""
         for left in reversed(range(TRIES)):
             try:
                 return ask()
@@ -123,7 +123,7 @@ class Importer:
 
 
 def _pack_documents(documents: Sequence[Document]) -> str:
-    """Return documents as a body has them. Raises LimitError `import_too_large`."""
+    """Return documents in the format of a request body. Raises LimitError `import_too_large`."""
     rows = [{"kind": one.kind, "payload": one.payload} for one in documents]
     packed = b64encode(gzip.compress(msgspec.json.encode(rows), mtime=0)).decode()
     if len(packed) > BODY_BYTES - FRAME_BYTES:

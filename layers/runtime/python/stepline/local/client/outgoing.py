@@ -1,4 +1,4 @@
-"""Outgoing messages: what a client sends, and its request on the websocket."""
+"""Outgoing messages: the content that a client sends, and its request on the websocket."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stepline.model.decision import Reaction
 class Said(Value):
     """A message or event, sent under one message id until it is answered.
 
-    Without a `kind` it is a message. `payload` are an event's fields beside its text, `uploads` the ids of
-    files that come with it. `reactive` is None for the default of the kind. `timezone` is the user's, a name
-    of the IANA database, if it is known. `bundle` is the one that the conversation is to have. With a `verdict` it answers
-    whether the call `call_id` may run: `payload` are the parameters of an edited call, `text` the words of a denial. If it
-    `rates`, it says `reaction` and `text` about a turn, "" for the newest that has ended.
+    Without a `kind` it is a message. `payload` holds an event's fields besides its text, `uploads` the ids of its
+    files. `reactive` is None for the default of the kind. `timezone` is the user's, a name of the IANA database, if
+    known. `bundle` is the requested bundle of the conversation. With a `verdict`, it answers whether the call `call_id`
+    may run: `payload` holds the parameters of an edited call, `text` the reason of a denial. If `rates` is set, it
+    rates the turn `turn` with `reaction` and `text`; "" is the newest turn that has ended.
     """
 
     text: str = ""
@@ -37,9 +37,9 @@ class Said(Value):
 
 
 def well_formed(said: Said) -> Said:
-    """Return the message with a question mark for each half of a character: JSON cannot carry it.
+    """Return the message with each lone surrogate replaced by a question mark: JSON cannot carry surrogates.
 
-    Raises InputError `bad_message` if its payload is nested beyond all measure.
+    Raises InputError `bad_message` if its payload is nested too deeply.
     """
     try:
         return replace(said, text=_well_formed(said.text), payload=_well_formed(said.payload))

@@ -1,8 +1,8 @@
 """The client as a pure fold: state and frame in, state and effects out. Frames may be lost, repeated or late.
 
-Durable events are applied exactly once and in the order of the log: each frame names the previous batch with
-events, so a gap is detected. Running text is addressed by character: for any order of frames, the text is a
-prefix of what the model wrote. The fold never touches a socket, a clock or a terminal.
+Durable events are applied exactly once and in the order of the log: each frame names the previous batch with events, so
+a gap is detected. Streamed text is addressed by character: for any order of frames, the text is a prefix of the model's
+output. The fold never uses a socket, a clock or a terminal.
 
 Source: docs/concepts/log.md.
 """
@@ -50,22 +50,22 @@ from stepline.model.wire.live_event import FOLLOWUP, STEER
 from stepline.protocol.stream.lane import CONTROL_LANE
 
 EXPIRED: Final = frozenset({"auth_expired", "unauthorized"})
-"""Refusals after which the same message is sent again, with a fresh token."""
+"""Refusals after which the client sends the same message again with a fresh token."""
 
 UNREADABLE: Final = frozenset({"bad_json", "bad_message", "unknown_action", "message_too_large"})
-"""Refusals of a message whose id the server may not have been able to read."""
+"""Refusals of a message whose id the server may have been unable to read."""
 
 BEYOND_END: Final = "resume_beyond_end"
 """The refusal for a conversation shorter than the client's cursor: another conversation has this name now."""
 
 DELETED: Final = "conversation_deleted"
-"""The refusal for a conversation that was deleted. The fold tells it, too, when the log says so."""
+"""The refusal for a deleted conversation. The fold also reports it when the log contains the deletion."""
 
 Folded = tuple[ClientState, tuple[Effect, ...]]
 
 
 def is_passing(refusal: ErrorFrame) -> bool:
-    """Return True if the same message, under the same id, may be taken later or with a fresh token."""
+    """Return True if the same message, under the same id, may be accepted later or with a fresh token."""
     return refusal.retryable or refusal.code in EXPIRED
 
 
@@ -81,7 +81,7 @@ def resume_request(state: ClientState) -> dict[str, Any]:
 def fold_frame(state: ClientState, frame: Frame) -> Folded:
     """Apply one frame. A frame of another conversation changes nothing.
 
-    That the turn moves up in line, begins or ends is told last.
+    A turn's start, its end and its new queue position are reported last.
     """
     after, effects = _fold(state, frame)
     if after.place == state.place:
@@ -104,7 +104,7 @@ def _fold(state: ClientState, frame: Frame) -> Folded:
 
 
 def _fold_ack(state: ClientState, frame: AckFrame) -> Folded:
-    """Forget the answered message; its batch has events, so a client that lacks them has missed them."""
+    """Forget the answered message; its batch has events, so a client without them has missed them."""
     state = forget_message(state, frame.message_id)
     if frame.conversation == state.conversation:
         state = replace(state, newest=max(state.newest, frame.n, frame.newest))
@@ -114,7 +114,7 @@ def _fold_ack(state: ClientState, frame: AckFrame) -> Folded:
 def _fold_refusal(state: ClientState, frame: ErrorFrame) -> Folded:
     """Forget a message that is refused for good.
 
-    A refusal without a readable id means the only unanswered one.
+    A refusal without a readable id refers to the only unanswered message.
     """
     if not frame.message_id and frame.code in UNREADABLE and len(state.unacked) == 1:
         frame = replace(frame, message_id=next(iter(state.unacked)))
@@ -156,8 +156,7 @@ def _fold_events(state: ClientState, frame: EventFrame) -> Folded:
     try:
         whole = join_pieces([pieces[part] for part in range(1, frame.parts + 1)])
     except (KeyError, msgspec.DecodeError):
-        # The parts were cut before and after a release that filters differently: request the whole batch
-        # again.
+        # The parts were cut before and after a release that filters differently: request the whole batch again.
         return replace(state, parts={}), ()
     return _apply_batch(state, frame, whole)
 
@@ -169,12 +168,12 @@ def _apply_batch(state: ClientState, frame: EventFrame, events: tuple[ClientEven
         state, more = _apply_event(state, frame.n, event)
         effects += more
     if any(event.type in TERMINAL for event in events):
-        state = replace(state, queued={})  # each was seen, handed back, or opens the next turn
+        state = replace(state, queued={})  # each was read, handed back, or opens the next turn
     state, more = _follow(state, frame.claim)
     return state, (*effects, *more)
 
 
-def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # noqa: C901, PLR0911, PLR0912 - one branch a type of event
+def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # noqa: C901, PLR0911, PLR0912 - one branch per type of event
     match event.type:
         case "chat.start":
             return replace(state, open=True, turn_id=event.turn_id), ()
@@ -210,7 +209,7 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
 
 
 def _hand_back(state: ClientState, event: ClientEvent) -> Folded:
-    """Report a message that was handed back, with its text if this client has seen it."""
+    """Report a message that was handed back, with its text if this client knows it."""
     message_id = str(event.data.get("message_id", ""))
     handed = HandedBack(
         n=int(event.data.get("n", 0)),
@@ -255,7 +254,7 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
 
 
 def _bury(state: ClientState, upto: int) -> Folded:
-    """End the turn and everything that runs: the conversation was deleted. Unanswered messages are refused one by one."""
+    """End the turn and everything that runs: the conversation was deleted. Each unanswered message is refused."""
     state, effects = _settle(state, max(state.claim, state.settled, upto))
     return (
         replace(
@@ -276,12 +275,12 @@ def _bury(state: ClientState, upto: int) -> Folded:
 
 
 def deletion(conversation: str) -> ErrorFrame:
-    """Return the error frame for a conversation of which the log says that it was deleted."""
+    """Return the error frame for a conversation that is deleted according to its log."""
     return ErrorFrame(code=DELETED, message="the conversation was deleted", conversation=conversation)
 
 
 def _settle(state: ClientState, upto: int) -> Folded:
-    """Settle all streams up to `upto`: they grow no further."""
+    """Settle all streams up to `upto`: they no longer grow."""
     if upto <= state.settled:
         return state, ()
     running = state.streaming() and state.claim <= upto
@@ -329,7 +328,7 @@ def _tell_growth(state: ClientState, name: str, before: int) -> Folded:
 
 
 def _forget(lane: LaneText, start: int) -> LaneText:
-    """Forget the text before character `start`, which is kept nowhere."""
+    """Forget the text before character `start`; it is kept nowhere."""
     if start <= lane.base:
         return lane
     return replace(lane, base=start, text=lane.text[start - lane.base :])
@@ -351,10 +350,10 @@ def _fold_sync(state: ClientState, frame: SyncFrame) -> Folded:
     state, effects = _follow(state, frame.claim)
     state = replace(state, newest=max(state.newest, frame.n))
     if frame.n == state.cursor:
-        # Otherwise events are missing, or have arrived since; those say whether the turn is open, and waits.
+        # Otherwise events are missing, or have arrived since; those events say whether the turn is open and queued.
         turn_id, place = (frame.turn_id, frame.place) if frame.open else ("", 0)
         state = replace(state, open=frame.open, turn_id=turn_id, place=place)
     if frame.approval and not state.approval and state.cursor >= frame.approval:
-        # This client began behind the request: it asks for the events from there on.
+        # This client started after the request: it asks for the events from there on.
         state = replace(state, cursor=frame.approval - 1)
     return state, (*effects, Synced(frame=frame))

@@ -1,8 +1,8 @@
 """A session of one conversation over a websocket that may break.
 
-It feeds the fold, reconnects and resumes by itself, and sends a message again under the same id until the
-server has answered it. `Catchup` schedules resumes, `Outbox` schedules unanswered messages. All due times are
-checked between frames; the session starts no thread.
+It feeds the fold, reconnects and resumes automatically, and repeats a message under the same id until the server has
+answered it. `Catchup` schedules resumes, `Outbox` schedules unanswered messages. All due times are checked between
+frames; the session starts no thread.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Catchup:
         self.tries = 0
 
     def note(self) -> None:
-        """Record that a resume is sent now."""
+        """Record that a resume is being sent."""
         self.synced = False
         self.tries += 1
         self._due_s = self._clock.monotonic_s() + self._pace.resume_answer_s
 
     def is_due(self, state: ClientState) -> bool:
-        """Return True if a resume is due. A new gap first gets time to close by itself."""
+        """Return True if a resume is due. A new gap first gets time to close on its own."""
         now_s, behind = self._clock.monotonic_s(), state.behind()
         if behind and not self._was_behind:
             self._due_s = max(self._due_s, now_s + self._pace.gap_s)
@@ -66,7 +66,7 @@ class Catchup:
 
     @property
     def is_spent(self) -> bool:
-        """Return True if too many resumes in a row brought nothing."""
+        """Return True if too many resumes in a row made no progress."""
         return self.tries >= self._pace.resumes
 
     def put_off(self) -> None:
@@ -84,7 +84,7 @@ class Outbox:
     """Due times, tries and refusals of unanswered messages, by message id."""
 
     def __init__(self, clock: Clock, pace: Pace) -> None:
-        """Start with no messages."""
+        """Start without messages."""
         self._clock = clock
         self._pace = pace
         self._due_s: dict[str, float] = {}
@@ -94,22 +94,22 @@ class Outbox:
         self._refusals: dict[str, ErrorFrame] = {}
 
     def due(self) -> list[str]:
-        """Return the ids of messages to send again or to give up now."""
+        """Return the ids of messages to repeat or to give up now."""
         now_s = self._clock.monotonic_s()
         return [known for known, due_s in self._due_s.items() if now_s >= due_s]
 
     def is_spent(self, message_id: str) -> bool:
-        """Return True if a message is out of tries on this connection, or out of connections."""
+        """Return True if a message has used up its tries on this connection, or its connections."""
         said, broken = self._tries.get(message_id, 0), self._connections.get(message_id, 0)
         return said >= self._pace.tries or broken >= self._pace.connections
 
     def note(self, message_id: str) -> None:
-        """Record that a message is sent now."""
+        """Record that a message is being sent."""
         self._tries[message_id] = self._tries.get(message_id, 0) + 1
         self._due_s[message_id] = self._clock.monotonic_s() + self._pace.answer_s
 
     def refuse(self, frame: ErrorFrame) -> None:
-        """Delay a message that the server refuses for now, for as long as it asks at least."""
+        """Delay a message that the server refuses for now, at least for the time that it asks for."""
         known = frame.message_id
         self._refusals[known] = frame
         self._not_before_s[known] = self._clock.monotonic_s() + frame.retry_after_s
@@ -125,14 +125,14 @@ class Outbox:
         self._plan(message_id, self._clock.monotonic_s() + wait_s)
 
     def put_off_all(self) -> None:
-        """Delay every message: an error did not say which one it is about."""
+        """Delay every message: the error did not name one."""
         for message_id in self._due_s:
             self.put_off(message_id)
 
     def say_all_again(self) -> None:
-        """Make every message due now, or when the server asked for it.
+        """Make every message due now, or at the time that the server asked for.
 
-        A break of the connection counts, the tries on the broken one do not.
+        A lost connection counts against the message; the tries on that connection do not.
         """
         self._tries.clear()
         for message_id in self._due_s:
@@ -166,10 +166,10 @@ _RANDOM: Final = secrets.SystemRandom()
 class Session:
     """Send messages, and iterate over `effects`; `state` is the client's current state.
 
-    `whole` is true once all effects of that state have been yielded. `listening` is true once this connection
-    has asked for events. With a `credential` that renews, the connection outlives the token it was opened
-    with; without one, it is replaced when the token has expired. Every message names the user's `timezone`,
-    if there is one and the server knows it, and the `bundle`, if one is given. `on_connection` gets False for a lost connection, then True.
+    `whole` is true once all effects of that state have been yielded. `listening` is true once this connection has
+    requested events. With a `credential` that renews, the connection outlives the token it was opened with; without
+    one, it is replaced when the token has expired. Every message names the user's `timezone`, if it is set and the
+    server knows it, and the `bundle`, if it is set. `on_connection` gets False for a lost connection, then True.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class Session:
         self._link.close()
 
     def join(self) -> bool:
-        """Move to the newest event of the conversation without its history; return whether it exists.
+        """Move to the newest event of the conversation without its history; return whether the conversation exists.
 
         Raises DependencyError `no_answer`.
         """
@@ -241,7 +241,7 @@ class Session:
         self._resume()
 
     def say(self, text: str, *, message_id: str = "", uploads: tuple[str, ...] = ()) -> str:
-        """Send a message and return its id; it comes with the files of `uploads`.
+        """Send a message with the files of `uploads`, and return its id.
 
         Raises LimitError `message_too_large` before anything is sent.
         """
@@ -255,7 +255,7 @@ class Session:
         return self._tell(Said(kind=kind, payload=payload or {}, **fields))
 
     def steer(self, text: str) -> str:
-        """Interrupt the open turn, have it finish by this text, and return the id.
+        """Interrupt the open turn, have it finish according to this text, and return the message's id.
 
         Raises LimitError as `say` does.
         """
@@ -270,7 +270,7 @@ class Session:
         return self._tell(Said(verdict=verdict, call_id=call_id, **fields))
 
     def rate(self, reaction: Reaction | None, text: str = "", *, turn: str = "") -> str:
-        """Rate a turn, by default the newest that has ended, or take that back; return the message's id."""
+        """Rate a turn, by default the newest that has ended, or withdraw a rating; return the message's id."""
         return self._tell(Said(rates=True, reaction=reaction, text=text, turn=turn))
 
     def effects(self, meanwhile: Callable[[], None] | None = None) -> Iterator[Effect]:
@@ -287,7 +287,7 @@ class Session:
             yield from self.step(self._pace.tick_s)
 
     def step(self, wait_s: float = 0.0) -> Iterator[Effect]:
-        """Do what is due, receive one frame, at most so long, and yield its effects. Raises as `effects` does."""
+        """Do what is due, receive one frame within `wait_s`, and yield its effects. Raises as `effects` does."""
         yield from self._do_what_is_due()
         frame = self._receive(wait_s)
         if frame is None or self._has_dropped_zone(frame):
@@ -300,7 +300,7 @@ class Session:
 
     def _tell(self, said: Said, message_id: str = "") -> str:
         message_id = message_id or f"m_{secrets.token_hex(8)}"
-        # An argument or a pipe that is not UTF-8 has halves of characters.
+        # An argument or a pipe that is not UTF-8 contains lone surrogates.
         said = replace(well_formed(said), timezone=said.timezone or self._timezone, bundle=self._bundle)
         noted = note_message(self.state, message_id, said)
         encode_request(send_request(noted, message_id))
@@ -309,7 +309,7 @@ class Session:
         return message_id
 
     def _has_dropped_zone(self, frame: Frame) -> bool:
-        """Send a message again without its time zone if the server knows no such zone; True if it was.
+        """Send a message again without its time zone if the server does not know the zone; return True if so.
 
         The server's database may be older than ours, or missing. Later messages name no zone either.
         """
@@ -335,7 +335,7 @@ class Session:
             self._plan_renewal(frame.expires_at)
 
     def _note(self, effect: Effect) -> Effect | None:
-        """Update the session by an effect; return what the caller is told of it."""
+        """Update the session by an effect; return the effects that the caller gets."""
         match effect:
             case Synced():
                 self._catchup.synced = True
@@ -373,11 +373,11 @@ class Session:
         if frame.code == BEYOND_END:
             self.listen()  # from the beginning
         if self.state.deleted:
-            self._known = False  # there is nothing to ask for
+            self._known = False  # there is nothing to request
         return Refused(frame=frame)
 
     def _may_be_taken(self, refusal: ErrorFrame) -> bool:
-        """Return True if the refused message is to be sent again after a while."""
+        """Return True if the refused message should be sent again later."""
         soon = refusal.retry_after_s <= self._pace.retry_after_max_s
         return refusal.retryable and soon and not self._outbox.is_spent(refusal.message_id)
 
@@ -417,7 +417,7 @@ class Session:
         return self._pinged_s + (self._pace.answer_s if self._unheard else every_s)
 
     def _ping(self, now_s: float) -> None:
-        """Ask for the newest event number; after several pings without any answer, reconnect."""
+        """Request the newest event number; after several pings without any answer, reconnect."""
         self._pinged_s = now_s
         if self._unheard >= self._pace.pings:
             self._link.broken = True
@@ -437,7 +437,7 @@ class Session:
 
     def _plan_renewal(self, expires_at: float) -> None:
         left_s = expires_at - self._clock.now().timestamp()
-        # The clock of this machine may be wrong: it must not ask without a pause.
+        # The clock of this machine may be wrong, which must not cause requests without a pause.
         wait_s = max(self._pace.renew_after * left_s, self._pace.answer_s)
         self._renew_due_s = self._clock.monotonic_s() + wait_s
 
@@ -466,7 +466,7 @@ class Session:
         return frame
 
     def _mend(self) -> None:
-        """Connect again; a connection that was given up for a fresh token was not lost."""
+        """Connect again; a connection that was closed for a fresh token does not count as lost."""
         expired, self._expired = self._expired, False
         if not expired:
             self.on_connection(False)
@@ -480,7 +480,7 @@ class Session:
         self.listening = self._renewing = False
         if self._credential:
             self._plan_renewal(self._credential.expires_at)
-        # The silence of a connection that was gone says nothing about the turn.
+        # The silence of a lost connection says nothing about the turn.
         self._pinged_s = self._heard_s = self._clock.monotonic_s()
         self._unheard = 0
         self._outbox.say_all_again()
@@ -489,14 +489,14 @@ class Session:
 
 
 Uniform = Callable[[float, float], float]
-"""Draws a number between two."""
+"""Draws a random number between two bounds."""
 
 
 class Link:
     """One connection at a time. `broken` is true once it can no longer be used."""
 
     def __init__(self, dial: Dial, clock: Clock, pace: Pace, uniform: Uniform) -> None:
-        """Create the link without connecting; `uniform` draws the jitter that keeps clients out of step."""
+        """Create the link without connecting; `uniform` draws the jitter that spreads the clients' reconnects."""
         self._dial = dial
         self._clock = clock
         self._pace = pace
@@ -516,7 +516,7 @@ class Link:
         self._replace_due_s = self._clock.monotonic_s() + self._uniform(*self._pace.replace_s)
 
     def replace(self) -> bool:
-        """Replace a connection that is due; return True if it was.
+        """Replace a connection that is due; return True if it was replaced.
 
         If no new one can be opened, keep the old one for now.
         """
@@ -530,7 +530,7 @@ class Link:
         return True
 
     def reopen(self) -> None:
-        """Reconnect, with delays that grow until a connection has brought a frame.
+        """Reconnect, with delays that grow until a connection has delivered a frame.
 
         Raises:
             AuthError: the gateway refuses our token.

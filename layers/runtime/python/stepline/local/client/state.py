@@ -18,9 +18,9 @@ T = TypeVar("T")
 class LaneText(Value):
     """One lane of the running stream, from character `base` on.
 
-    Another client state holds the text before it, or it is kept nowhere.
+    The text before it is in another client state, or kept nowhere.
 
-    `early` holds pieces that arrived before the ones they continue.
+    `early` holds pieces that arrived before the pieces they continue.
     """
 
     base: int = 0
@@ -36,14 +36,13 @@ class LaneText(Value):
 class ClientState(Value):
     """The client's state of one conversation.
 
-    `cursor` is the newest batch applied, `newest` the newest one heard of. `claim` names the running stream,
-    0 if none is known; `settled` is the newest stream that can no longer grow. `parts` collects the pieces of
-    a batch that came in several frames, by batch and part. `control` holds the facts about the running
-    stream's lanes. `unacked` maps ids of our unanswered messages to their content; `queued` maps ids of all
-    messages beside the open turn to their texts. `approval` is the call about which the turn waits for a person's answer.
-    `place` is where the turn waits in line to begin, 1 if it is the next; 0 if it does not.
-    `ended` is the newest turn that has ended, as far as this client has heard.
-    `deleted`: nothing of the conversation is left, and nothing more comes.
+    `cursor` is the newest batch applied, `newest` the newest one known. `claim` names the running stream, 0 if none is
+    known; `settled` is the newest stream that can no longer grow. `parts` collects the pieces of a batch that came in
+    several frames, by batch and part. `control` holds the facts about the running stream's lanes. `unacked` maps ids of
+    our unanswered messages to their content; `queued` maps ids of all messages besides the open turn to their texts.
+    `approval` is the call for which the turn waits for an approval. `place` is the position of a queued turn, 1 if it
+    is the next; 0 if the turn is not queued. `ended` is the newest ended turn that this client knows. `deleted`:
+    nothing of the conversation is left, and nothing more arrives.
     """
 
     conversation: str
@@ -72,13 +71,13 @@ class ClientState(Value):
         return self.claim > self.settled
 
     def behind(self) -> bool:
-        """Return True if something is missing: a batch, or a piece of text before one that arrived."""
+        """Return True if something is missing: a batch, or the text before a piece that arrived."""
         missing = self.newest > self.cursor or any(lane.early for lane in self.lanes.values())
         return missing and not self.deleted
 
 
 def send_request(state: ClientState, message_id: str) -> dict[str, Any]:
-    """Return the request for the message noted under `message_id`."""
+    """Return the request for the message stored under `message_id`."""
     return render_request(state.conversation, message_id, state.unacked[message_id])
 
 

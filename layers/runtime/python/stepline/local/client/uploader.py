@@ -1,6 +1,6 @@
-"""Files of a message: each is uploaded to the conversation before it, and named by it once it is taken.
+"""Files of a message: each is uploaded to the conversation first; the message names it once it is accepted.
 
-A text that is too long for a message goes the same way: the message says how it begins, and names the whole.
+A text that is too long for a message is uploaded the same way: the message has its beginning, and names the file.
 Source: docs/how-to/uploads.md.
 """
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from stepline.ports.clock import Clock
 
 WAIT_S: Final = 180.0
-"""How long a verdict is waited for."""
+"""The longest wait for a verdict."""
 POLLS_S: Final = (0.2, 0.3, 0.5, 1.0, 2.0)
-"""Pauses between two looks at it; the last one goes on."""
+"""Pauses between two polls; the last one repeats."""
 LONG_TEXT: Final = "message.txt"
 BEGINNING_CHARS: Final = 1_000
-"""How much of a long text the message itself says."""
+"""The number of characters of a long text that the message itself contains."""
 REST: Final = "[This is only the beginning. The whole message is the attached file {}.]"
 
 
 class Composed(Value):
-    """A message as it can be sent: its text, and the ids of uploads."""
+    """A message that is ready to send: its text, and the ids of uploads."""
 
     text: str
     uploads: tuple[str, ...] = ()
 
 
 class Uploader:
-    """Uploads to one conversation, which may be still to begin; `tell` gets a line of progress."""
+    """Uploads to one conversation, which may not have begun yet; `report` gets a line of progress."""
 
     def __init__(self, api: HttpApi, clock: Clock, conversation: str, *, tell: Callable[[str], None]) -> None:
         """Upload to `conversation` through the HTTP API."""
@@ -48,7 +48,7 @@ class Uploader:
         self._tell = tell
 
     def compose(self, text: str, uploads: tuple[str, ...] = ()) -> Composed:
-        """Return the message of a text of any length, which comes with files. Raises as `upload`."""
+        """Return the message for a text of any length with its files. Raises as `upload` does."""
         if len(text) <= TEXT_MAX_CHARS:
             return Composed(text=text, uploads=uploads)
         whole = self.upload(LONG_TEXT, text.encode(errors="replace"))
@@ -58,7 +58,7 @@ class Uploader:
     def upload_file(self, path: Path) -> str:
         """Upload a file of this machine; return the id by which a message names it.
 
-        Raises InputError `file_unreadable`; LimitError `size_limit`; and as `upload`.
+        Raises InputError `file_unreadable`; LimitError `size_limit`; and as `upload` does.
         """
         try:
             if path.stat().st_size > ATTACHMENT_MAX_BYTES:
@@ -75,13 +75,13 @@ class Uploader:
 
         Raises:
             InputError: the file is refused, with the verdict's code.
-            ApiError: no slot is given for it, or the bucket does not take it.
+            ApiError: the API grants no upload, or the bucket rejects the file.
             DependencyError: `api_unreachable`; `upload_pending`, there is no verdict yet.
         """
         name = name.encode(errors="replace").decode()
         asked = UploadRequest(
             filename=name, size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest()
-        )  # without a type: the name says it, and the judge looks at the bytes
+        )  # without a type: the name implies it, and the server checks the bytes
         self._tell(f"{name}: uploading {len(data):,} bytes")
         grant = self._api.begin_upload(self._conversation, asked)
         self._api.post_form(grant.url, grant.fields, data)

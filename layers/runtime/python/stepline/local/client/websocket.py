@@ -1,4 +1,4 @@
-"""The websocket below the session: dialling with a token, requests split into frames the gateway accepts."""
+"""The websocket below the session: dials with a token, and splits requests into frames that the gateway accepts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from stepline.model.wire.client_message import MESSAGE_MAX_BYTES
 from stepline.model.wire.event import ErrorFrame, Frame, decode_frame, is_unknown_kind
 
 FRAME_MAX_BYTES = 32 * 1024
-"""API Gateway refuses larger frames; a larger message is sent in several."""
+"""API Gateway refuses larger frames; a larger message is split."""
 
 OPEN_TIMEOUT_S = 45.0
-"""A cold authorizer and a cold socket function start one after the other."""
+"""Covers a cold start of the authorizer followed by one of the socket function."""
 
 
 class WebsocketConnection(Protocol):
@@ -71,8 +71,8 @@ def dial_gateway(url: str, token: Callable[[], str], *, origin: str = "") -> Dia
 def read_frame(text: str | bytes) -> Frame | None:
     """Decode a frame; return None for a kind that this release does not know.
 
-    Text that is no frame is an error of the gateway itself, sent when a function behind it fails: its code is
-    `gateway`, and it may be about any message. Raises DependencyError `format_newer`.
+    Text that is no frame is an error of the gateway itself, sent when the function that it calls fails: its code is
+    `gateway`, and it may concern any message. Raises DependencyError `format_newer`.
     """
     try:
         return decode_frame(text)

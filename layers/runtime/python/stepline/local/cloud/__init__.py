@@ -1,1 +1,1 @@
-"""Deploy, check and destroy stages in an AWS account. The local stage is not part of it."""
+"""Deploy, check and destroy stages in an AWS account. The local stage is separate."""

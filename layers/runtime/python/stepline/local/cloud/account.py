@@ -1,4 +1,4 @@
-"""An AWS account under the current credentials, and checks for which a refusal is a result too."""
+"""An AWS account under the current credentials, and checks that report a refusal as a result."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class AwsAccount:
     """One identity in one region."""
 
     def __init__(self, session: Any, profile: str = "") -> None:
-        """Use a boto3 session; no request is made yet."""
+        """Use a boto3 session; no request is sent yet."""
         self.session = session
         self.profile = profile
         self.region: str = session.region_name
         self._clients: dict[str, Any] = {}
 
     def client(self, service: str) -> Any:
-        """Return the client of a service, with short timeouts; created once."""
+        """Return the client of a service, with short timeouts; clients are cached."""
         if service not in self._clients:
             config = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard"})
             self._clients[service] = self.session.client(service, config=config)
@@ -47,13 +47,13 @@ def open_account(profile: str = "", region: str = "") -> AwsAccount:
     """Return the account of a profile, or of the ambient credentials.
 
     Raises:
-        AuthError: `cloud_account`, there is no such profile.
+        AuthError: `cloud_account`, the profile does not exist.
         InputError: `cloud_account`, no region is configured.
     """
     import boto3
 
     # The CDK reads the first variable, boto3 the second: both must see the same region.
-    region = region or os.environ.get("AWS_REGION", "")  # noqa: TID251 - AWS's own variable, no setting of ours
+    region = region or os.environ.get("AWS_REGION", "")  # noqa: TID251 - AWS's own variable, not a setting of Stepline
     try:
         session = boto3.Session(profile_name=profile or None, region_name=region or None)
     except ProfileNotFound as error:
@@ -89,5 +89,5 @@ def look(name: str, action: str, question: Callable[[], Check], *, vital: bool =
 
 
 def aws_error_code(error: Any) -> str:
-    """Return AWS's error code, "" for an error without an answer."""
+    """Return AWS's error code, "" for an error without a response."""
     return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))

@@ -28,7 +28,7 @@ _ASK: Final = (
 
 
 class Capacity(Value):
-    """The executions at once of an account and region: all, those that no function reserved, and those that the stage did."""
+    """The concurrent executions of an account and region: all, the unreserved ones, and those reserved by the stage."""
 
     executions: int
     unreserved: int
@@ -36,26 +36,26 @@ class Capacity(Value):
 
     @property
     def concurrency(self) -> int:
-        """The executions that the stage may count on."""
+        """The executions that the stage can rely on."""
         return self.unreserved + self.own
 
     @property
     def turns(self) -> int:
-        """The turns that run at once."""
+        """The number of turns that run at once."""
         return divide(self.concurrency).open_turns
 
     def render(self) -> str:
-        """Return the numbers of the account in words."""
+        """Return the account's numbers as a sentence."""
         own = f", {self.own} reserved for this stage" if self.own else ""
         return f"{counted(self.executions, 'concurrent execution')} in this account and region, {self.unreserved:,} unreserved{own}"
 
     def render_request(self) -> str:
-        """Return the command that asks for enough to reserve from."""
+        """Return the command that requests a quota high enough for reservations."""
         return _ASK.format(USUAL if self.executions < USUAL else self.executions + USUAL)
 
 
 def read_capacity(account: AwsAccount, stage: str) -> Capacity:
-    """Read what an account has; `stage` may be empty, or not deployed yet. Raises botocore's errors."""
+    """Read the account's capacity; `stage` may be empty, or not deployed yet. Raises botocore's errors."""
     limit = account.client("lambda").get_account_settings()["AccountLimit"]
     return Capacity(
         executions=limit["ConcurrentExecutions"],
@@ -65,7 +65,7 @@ def read_capacity(account: AwsAccount, stage: str) -> Capacity:
 
 
 def find_concurrency(account: AwsAccount, stage: str) -> Capacity | None:
-    """Return the executions of an account, None if they cannot be read."""
+    """Return the concurrent executions of an account, None if they cannot be read."""
     try:
         return read_capacity(account, stage)
     except (BotoCoreError, ClientError):
@@ -73,7 +73,7 @@ def find_concurrency(account: AwsAccount, stage: str) -> Capacity | None:
 
 
 def check_concurrency(account: AwsAccount, stage: str, context: Mapping[str, str]) -> Check:
-    """Check how many turns the account lets a stage run at once, and that its doors can be kept open by reservations."""
+    """Check how many turns a stage can run at once, and that capacity can be reserved for its entry functions."""
 
     def question() -> Check:
         found = read_capacity(account, stage)
@@ -98,9 +98,9 @@ def check_concurrency(account: AwsAccount, stage: str, context: Mapping[str, str
 
 
 def check_turns(account: AwsAccount, stage: str, table: str) -> Check:
-    """Compare the turns that a deployed stage runs at once with those that the account has room for now.
+    """Compare the turns that a deployed stage may run at once with the account's current capacity.
 
-    `table` is the one of its log, with the queue; empty if it is not known.
+    `table` is the stage's log table, with the queue; empty if it is unknown.
     """
 
     def question() -> Check:

@@ -26,7 +26,7 @@ class Done(Value):
 
 
 class RunCommand(Protocol):
-    """Start a program, by default in the checkout, and wait for its end."""
+    """Start a program, by default in the checkout, and wait for it to end."""
 
     def __call__(
         self,

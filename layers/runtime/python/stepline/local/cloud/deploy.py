@@ -1,7 +1,7 @@
 """`stepline deploy`: check, show the plan, ask, deploy, save, run the first turn.
 
-The first turn is a smoke test over the deployed websocket, with a temporary user. Of the functions' versions the previous one is
-kept for a rollback, older ones are deleted.
+The first turn is a smoke test over the deployed websocket, with a temporary user. The previous version of each function
+is kept for a rollback, older versions are deleted.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ QUESTION: Final = "Answer with one word."
 TENANT: Final = "smoke"
 PROJECT: Final = "smoke"
 PATIENCE_S: Final = 300.0
-"""Long enough for a cold start of everything, a turn of one round, and retries of an overloaded model."""
+"""Long enough for a cold start of all functions, a turn of one round, and retries of an overloaded model."""
 
 
 class DeadlineClock(SystemClock):
@@ -140,7 +140,7 @@ def lent_token(account: AwsAccount, outputs: Mapping[str, str], say: Progress) -
             cognito.admin_delete_user(UserPoolId=pool, Username=name)
         except (BotoCoreError, ClientError) as error:
             if aws_error_code(error) != "UserNotFoundException":
-                # Raising would hide the reason why the turn failed.
+                # An exception here would hide the reason why the turn failed.
                 say(
                     f"the temporary user was not deleted ({error}): delete it with"
                     f" aws cognito-idp admin-delete-user --region {account.region} --user-pool-id {pool}"
@@ -195,7 +195,7 @@ def find_functions(assembly: Path) -> list[str]:
 
 
 def delete_former_versions(account: AwsAccount, functions: Iterable[str], say: Progress) -> None:
-    """Delete all versions but those that the alias names and the one before. A refusal of AWS is reported."""
+    """Delete all versions except those that the alias names and the one before. A refusal by AWS is reported."""
     client = account.client("lambda")
     for function in functions:
         try:
@@ -218,14 +218,14 @@ def _versions(client: Any, function: str) -> list[int]:
 
 
 def _named(client: Any, function: str) -> list[int]:
-    """Return the versions behind the alias: two while it moves."""
+    """Return the versions that the alias points to: two while it moves."""
     alias = client.get_alias(FunctionName=function, Name=ALIAS)
     weights = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
     return [int(version) for version in (alias["FunctionVersion"], *weights)]
 
 
 POOL: Final = "UserPoolId"
-"""The output of a stage that has a user pool of its own."""
+"""The output of a stage that has its own user pool."""
 
 PAGE: Final = "PageUrl"
 """The output with the address of the chat page."""
@@ -269,11 +269,11 @@ class Desk:
 
 
 def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
-    """Deploy a stage as this checkout and its choices say; return the deployment and the exit code.
+    """Deploy a stage as this checkout and its choices define it; return the deployment and the exit code.
 
     Raises:
         AuthError, InputError: `cloud_account`, the credentials or the region are not those of the stage.
-        InputError: `bad_choice`, there is no such choice; the errors of building the bundle's index.
+        InputError: `bad_choice`, the choice does not exist; the errors of building the bundle's index.
         DependencyError: `cloud_deploy`, a step failed; no later step was run.
     """
     account, deployment = find_deployment(order, desk)
@@ -291,7 +291,7 @@ def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
     _show(folder / "cdk.out", deployment, desk)
     if not desk.confirm(f"deploy stage {order.stage} to account {deployment.account}, {deployment.region}?"):
         raise DependencyError("nothing was deployed", code="cloud_deploy")
-    # Saved before the deployment, so that the choices need not be repeated after a failure.
+    # Saved before the deployment, so that a retry after a failure need not repeat the choices.
     save_deployment(desk.home, deployment)
     deployment = replace(
         deployment,
@@ -306,7 +306,7 @@ def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
 
 
 def _modules(deployment: Deployment) -> dict[str, None]:
-    """Return the packages of the stage's bundles, each once. Raises InputError `bad_setting`."""
+    """Return the packages of the stage's bundles, without duplicates. Raises InputError `bad_setting`."""
     further = TABLE["bundles"].parse(deployment.context.get("bundles", ""))
     return dict.fromkeys(
         [deployment.context.get("bundle", DEFAULT), *(choice.module for choice in further.values())]
@@ -372,7 +372,7 @@ def synthesize(deployment: Deployment, account: AwsAccount, desk: Desk) -> Path:
     desk.install(desk.home, desk.say)
     desk.build_page(desk.say)
     folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
-    shutil.rmtree(folder, ignore_errors=True)  # templates of removed stacks would stay there
+    shutil.rmtree(folder, ignore_errors=True)  # templates of removed stacks would remain there
     desk.say("writing the templates (cdk synth; the first time, packages are fetched too)")
     must(
         desk,
@@ -386,7 +386,7 @@ def synthesize(deployment: Deployment, account: AwsAccount, desk: Desk) -> Path:
 
 
 def _with_zones(deployment: Deployment) -> dict[str, str]:
-    """Return the choices, with the zones of tasks in a region whose first two may have no Fargate."""
+    """Return the choices, with the zones of tasks in a region whose first two zones may lack Fargate."""
     context, region = deployment.context, deployment.region
     if region not in ZONES or {"exec_zones", "exec_vpc"} & context.keys():
         return context
@@ -394,7 +394,7 @@ def _with_zones(deployment: Deployment) -> dict[str, str]:
 
 
 def _with_concurrency(deployment: Deployment, account: AwsAccount, desk: Desk) -> dict[str, str]:
-    """Return the choices and the zones, with the executions that the account has for the stage now, unless they are chosen."""
+    """Return the choices and the zones, with the account's current executions for the stage unless they are chosen."""
     context = _with_zones(deployment)
     if CHOICE in context:
         return context
@@ -429,7 +429,7 @@ def _prepare_account(account: AwsAccount, deployment: Deployment, desk: Desk) ->
     stage, context = deployment.stage, deployment.context
     _heed(check_region(account, stage, context), desk)
     _heed(check_model(account, stage, context), desk)
-    if CHOICE in context:  # otherwise the account's own number is taken
+    if CHOICE in context:  # otherwise the account's own number is used
         _heed(check_concurrency(account, stage, context), desk)
     if context.get("exec_image") == "asset":
         _heed(_check_docker(desk), desk)
@@ -498,7 +498,7 @@ def is_watched(deployment: Deployment) -> bool:
 def _smoke(order: Order, deployment: Deployment, account: AwsAccount, desk: Desk) -> int:
     """Check the page, run one turn, and return the exit code.
 
-    docs/how-to/deploy.md#the-first-turn says whose token is used.
+    docs/how-to/deploy.md#the-first-turn describes the token that is used.
     """
     page = desk.check_page(order.stage, deployment.outputs)
     if not page.ok:

@@ -1,4 +1,4 @@
-"""Saved state of a deployed stage: its place, its choices, its outputs."""
+"""Saved state of a deployed stage: its location, its choices, its outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stepline.model.base import Value
 _STAGE: Final = re.compile(r"[a-z][a-z0-9-]{0,15}")
 _KEY: Final = re.compile(r"[\w@][\w@/:.-]*")
 _OWN: Final = {"stage": "--stage NAME", "endpoint": "stepline up"}
-"""Context keys that are not set with `-c`, and the option that sets them."""
+"""Context keys that cannot be set with `-c`, and the option that sets each."""
 
 
 class Deployment(Value):

@@ -15,9 +15,9 @@ from stepline.local.cloud.health import DeployedResource, Stack, find_resources,
 from stepline.local.cloud.toolkit import kept_resources, read_stacks, render_destroy
 
 KEEPERS: Final = ("state", "edge")
-"""The stacks with buckets, by the ends of their names; all others write to them, or need them."""
+"""The suffixes of the stacks with buckets; all other stacks write to them, or need them."""
 PAGE: Final = "-edge"
-"""The end of the name of the stack whose bucket holds the chat page."""
+"""The suffix of the stack whose bucket holds the chat page."""
 BUCKET: Final = "AWS::S3::Bucket"
 VECTOR_BUCKET: Final = "AWS::S3Vectors::VectorBucket"
 DELETE_COMMANDS: Final = {

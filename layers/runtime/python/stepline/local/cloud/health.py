@@ -63,7 +63,7 @@ def stands(account: AwsAccount, stage: str) -> bool:
     """Return True if the stage is deployed; False if its stacks cannot be read."""
     try:
         return bool(find_stacks(account, stage))
-    except (BotoCoreError, ClientError):  # callers ask before a deployment, which reports the error itself
+    except (BotoCoreError, ClientError):  # a deployment follows, which reports the error itself
         return False
 
 
@@ -145,7 +145,7 @@ def check_outputs(stage: str, outputs: dict[str, str]) -> Check:
 
 
 def check_table(account: AwsAccount, table: str) -> Check:
-    """Check that the log's table is writable, and has what a restored table may lack."""
+    """Check that the log's table is writable, and has the settings that a restored table may lack."""
 
     def question() -> Check:
         client = account.client("dynamodb")

@@ -18,7 +18,7 @@ KEPT_OUT: Final = ("default-src 'none'", "frame-ancestors 'none'", "trusted-type
 
 
 class PageResponse(Value):
-    """An answer; the names of its headers are in small letters."""
+    """A response; header names are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -26,7 +26,7 @@ class PageResponse(Value):
 
 
 def fetch_page(url: str) -> PageResponse:
-    """Return the answer of an address, without following it elsewhere. Raises DependencyError `smoke_failed`."""
+    """Return the response of an address; redirects are not followed. Raises DependencyError `smoke_failed`."""
     import urllib3
 
     try:
@@ -40,7 +40,7 @@ def fetch_page(url: str) -> PageResponse:
 def check_page(
     stage: str, outputs: Mapping[str, str], ask: Callable[[str], PageResponse] = fetch_page
 ) -> Check:
-    """Check the page at the distribution's own address, then whether a domain of its own leads there."""
+    """Check the page at the distribution's address, then whether a custom domain leads there."""
     again = f"stepline deploy --stage {stage}"
     host, url = outputs.get("PageHost", ""), outputs.get("PageUrl", "")
     if not host:

@@ -1,9 +1,9 @@
-"""The isolation that a program reaches in a task of a deployed stage: a jail closed there, and its report.
+"""The isolation that a program has in a task of a deployed stage: the task closes a jail and prints its report.
 
-One task of the stage's own definition is started, in the stage's own network, with another command for each
-container: the executor's closes its jail with the payload of every program and prints the report; the
-supervisor's waits. So it shows the host's kernel, what its profile refuses, and that a task starts and logs,
-without a turn, a handover or a model.
+The probe starts one task of the stage's own definition, in the stage's own network, with another command for each
+container: the executor's closes its jail with the payload of every program and prints the report; the supervisor's
+waits. So it shows the host's kernel, the calls that its profile refuses, and that a task starts and logs, without a
+turn, a handover or a model.
 
 Source: docs/concepts/execution.md#the-jail; API reference of ECS, RunTask.
 """
@@ -123,11 +123,11 @@ class _Probe:
         return _judge_isolation(found)
 
     def _wait(self, cluster: str, task: str, container: dict[str, Any]) -> Isolation | str:
-        """Return the report, or why there is none."""
+        """Return the report, or the reason why there is none."""
         until_s = self._clock.monotonic_s() + PATIENCE_S
         while True:
             (state,) = self._ecs.describe_tasks(cluster=cluster, tasks=[task])["tasks"]
-            # After the state: a task that has stopped has logged all that it ever will.
+            # After the state: a stopped task has written all its log lines.
             for line in self._lines(task, container):
                 if line.startswith(_WORD):
                     return read_report(line)
@@ -147,12 +147,12 @@ class _Probe:
         except ClientError as error:
             if aws_error_code(error) != "ResourceNotFoundException":
                 raise
-            return []  # the container has not said anything yet
+            return []  # the container has not logged anything yet
         return [event["message"] for event in found["events"]]
 
 
 def _judge_isolation(found: Isolation | str) -> Check:
-    """Return the finding about what a probe reported."""
+    """Return the result of the check for a probe's report."""
     if isinstance(found, str):
         return failed("programs", f"programs cannot run: {found}", f"report this line; {REMAINS}")
     words = [

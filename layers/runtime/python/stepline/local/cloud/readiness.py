@@ -28,7 +28,7 @@ NO_SNAP_START: Final = frozenset({"ap-east-2", "ap-southeast-6"})
 """Taipei and New Zealand."""
 
 ROLES: Final = frozenset({DEFAULT_ROLE, DECISION_ROLE, SUMMARY_ROLE, PREFIX_ROLE, GATE_ROLE})
-"""The roles that Stepline itself asks as; a bundle may have more."""
+"""The roles whose models Stepline itself calls; a bundle may have more."""
 ROLES_REMEDY: Final = "docs/reference/models.md lists what each model accepts; set it with -c model_roles=…"
 UNKNOWN_REMEDY: Final = "ignore this if the bundle uses these roles; docs/reference/models.md has the names"
 
@@ -40,8 +40,8 @@ def readiness(
 ) -> list[Check]:
     """Return all checks, ordered as problems should be fixed; only the first without valid credentials.
 
-    `context` are the stage's choices, None if they are not known here; `expected` is the account's number, if
-    the stage has one already.
+    `context` are the stage's choices, None if they are unknown here; `expected` is the account's number, if the stage
+    already has one.
     """
     identity = check_identity(account, expected)
     if not identity.ok:
@@ -181,7 +181,7 @@ def _unknown_model(stage: str) -> Check:
 
 
 def _secret(account: AwsAccount, arn: str) -> Check:
-    """Check the secret of the provider's key; its text is never shown."""
+    """Check the secret of the provider's key; its value is never shown."""
     put = f'aws secretsmanager put-secret-value --secret-id {arn} --secret-string "$ANTHROPIC_API_KEY"'
     try:
         text = account.client("secretsmanager").get_secret_value(SecretId=arn).get("SecretString", "")
@@ -209,7 +209,7 @@ def _bedrock(account: AwsAccount, context: Mapping[str, str]) -> Check:
     offered |= {model["modelId"] for model in models}
     roles = _roles(context).values()
     wanted = {model for role in roles for model in (role.model, role.fallback) if model}
-    # An ARN may name a profile of the account's own, which is not in the list above.
+    # An ARN may name a custom profile of the account, which is not in the list above.
     missing = sorted({model for model in wanted if not model.startswith("arn:")} - offered)
     if missing:
         return failed(
@@ -229,7 +229,7 @@ def _quota(account: AwsAccount, service: str, code: str) -> float:
 
 
 def _enough(name: str, enough: bool, detail: str, quota: str, desired: int) -> Check:
-    """Return the finding about a quota: `quota` is its service and code as the AWS CLI takes them."""
+    """Return the result for a quota: `quota` is its service and code, as the AWS CLI expects them."""
     more = (
         f"aws service-quotas request-service-quota-increase --service-code {quota} --desired-value {desired}"
     )

@@ -1,10 +1,10 @@
-"""`stepline restore`: a stage as it was, on a new table, and deployed again.
+"""`stepline restore`: restore an earlier state of a stage on a new table, and deploy it again.
 
-DynamoDB makes a new table, with the data and the indexes, and without other settings. In the bucket each object that changed since
-then gets back the version that it had. Bodies are named by their content and are only undeleted. Objects of turns that the table
-has lost are deleted: they would be mistaken for those of a new turn's calls, and would never be erased. Objects that changed after
-`until` are not touched, nor are tombstones: they list the later deletions.
-Source: docs/how-to/restore.md; DynamoDB API reference, RestoreTableToPointInTime.
+DynamoDB creates a new table with the data and the indexes, but without other settings. In the bucket, each object that
+changed since then gets its former version back. Bodies are named by their content and are only undeleted. Objects of
+turns that the table has lost are deleted: they would be mistaken for those of a new turn's calls, and would never be
+erased. Objects that changed after `until` are not touched, nor are tombstones: they list the later deletions. Source:
+docs/how-to/restore.md; DynamoDB API reference, RestoreTableToPointInTime.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RIGHTS: Final = (
 
 
 class RestoredTable:
-    """The restore of one table of an account; every step may be taken again."""
+    """The restore of one table of an account; every step may be repeated."""
 
     def __init__(self, account: AwsAccount, source: str, clock: Clock, say: Progress) -> None:
         self._client = account.client("dynamodb")
@@ -53,7 +53,7 @@ class RestoredTable:
         """Return the time to restore to in whole seconds, the latest possible one without `at`.
 
         Raises:
-            InputError: `bad_choice`, it is no time, or not in the table's window.
+            InputError: `bad_choice`, it is not a time, or is outside the table's window.
             DependencyError: `cloud_deploy`, the table has no point-in-time recovery, or AWS refuses.
         """
         with _asked():
@@ -73,7 +73,7 @@ class RestoredTable:
         return point
 
     def begin(self, target: str, point: datetime) -> None:
-        """Let DynamoDB make the table; one that an earlier call began is used."""
+        """Have DynamoDB create the table; a table that an earlier call began is used."""
         with _asked():
             try:
                 self._client.restore_table_to_point_in_time(
@@ -83,7 +83,7 @@ class RestoredTable:
                 self._say(f"{target} exists already: continuing")
 
     def wait(self, target: str) -> None:
-        """Wait until the table and its indexes can be used. Raises DependencyError `cloud_deploy` after half a day."""
+        """Wait until the table and its indexes are usable. Raises DependencyError `cloud_deploy` after half a day."""
         until_s = self._clock.monotonic_s() + PATIENCE_S
         while True:
             with _asked():
@@ -99,7 +99,7 @@ class RestoredTable:
             self._clock.pause(PAUSE_S)
 
     def settle(self, target: str) -> None:
-        """Set what a restored table does not have: expiry, recovery of its own, and the protection of its source."""
+        """Set what a restored table lacks: expiry, its own recovery, and its source's deletion protection."""
         with _asked():
             expiry = self._client.describe_time_to_live(TableName=target)["TimeToLiveDescription"]
             if expiry["TimeToLiveStatus"] not in ("ENABLED", "ENABLING"):
@@ -130,7 +130,7 @@ def _text(at: datetime) -> str:
 
 @contextmanager
 def _asked() -> Iterator[None]:
-    """Let a refusal of AWS be an error of ours that names the permissions."""
+    """Convert a refusal by AWS to an error that names the permissions."""
     try:
         yield
     except (BotoCoreError, ClientError) as error:
@@ -156,7 +156,7 @@ class Seen(Value):
 
 
 class ObjectChange(Value):
-    """A change to one object: versions to delete, `""` for a delete marker on top, or the version to put on top."""
+    """A change to one object: versions to delete, `""` to put a delete marker on top, or the version to put on top."""
 
     key: str
     deleted: tuple[str, ...] = ()
@@ -164,7 +164,7 @@ class ObjectChange(Value):
 
 
 def bring_back(account: AwsAccount, bucket: str, *, at: datetime, until: datetime) -> Counter[str]:
-    """Restore the bucket as it was `at`, but for writes after `until`; return the number of objects by their change.
+    """Restore the bucket to its state `at`, but not writes after `until`; return the number of objects by change.
 
     Raises DependencyError `cloud_deploy`.
     """
@@ -186,7 +186,7 @@ def bring_back(account: AwsAccount, bucket: str, *, at: datetime, until: datetim
 
 
 def plan_change(versions: Iterable[Seen], *, at: datetime, until: datetime) -> ObjectChange | None:
-    """Return how an object becomes what it was, from all its versions; None if it is that, or was written since."""
+    """Return the change that restores an object, from all its versions; None if it is unchanged, or written since."""
     newest, *_ = ordered = sorted(versions, key=attrgetter("at"), reverse=True)
     if not at < newest.at <= until:
         return None
@@ -200,7 +200,7 @@ def plan_change(versions: Iterable[Seen], *, at: datetime, until: datetime) -> O
 
 
 def _read(s3: Any, bucket: str, prefix: str) -> Iterator[Seen]:
-    """Yield versions and markers, those of one object behind each other."""
+    """Yield versions and markers, grouped by object."""
     for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
         found = [
             *(_seen(one) for one in page.get("Versions", [])),
@@ -245,10 +245,10 @@ TABLE: Final = "table_name"
 def restore_deployment(
     order: Order, at: str, source: str, desk: Desk, clock: Clock
 ) -> tuple[Deployment, int]:
-    """Restore the table and the objects of a stage, and deploy the stage on them; return what `deploy` does.
+    """Restore the table and the objects of a stage, and deploy the stage on them; return the result of `deploy`.
 
-    `at` is a time, "" for the latest that can be restored; `source` another table of the stage than the one that it uses. It
-    may be run again: it continues.
+    `at` is a time, "" for the latest that can be restored; `source` another table of the stage than the current one.
+    After a failure, the same call continues.
 
     Raises:
         AuthError, InputError: `cloud_account`, as for a deployment; InputError `bad_choice`, the time.
@@ -273,12 +273,12 @@ def restore_deployment(
     desk.say("waiting for DynamoDB; this takes minutes, for a large table hours")
     restored.wait(target)
     restored.settle(target)
-    # Before anybody reads the table.
+    # Before any function reads the table.
     _count(bring_back(account, bucket, at=point, until=clock.now()), desk)
     _erase_again(account, target, bucket, desk)
     began = clock.now()
     deployment, code = deploy_stage(replace(order, choices={**order.choices, TABLE: target}), desk)
-    # What functions of the former deployment wrote in between, and what was deleted.
+    # Functions of the former deployment wrote objects in between, and deletions happened.
     _count(bring_back(account, bucket, at=point, until=began), desk)
     _erase_again(account, target, bucket, desk)
     desk.say(f"the stage is restored to {point:%Y-%m-%dT%H:%M:%SZ}; {table} is kept until you delete it")
@@ -286,7 +286,7 @@ def restore_deployment(
 
 
 def name_table(stage: str, point: datetime) -> str:
-    """Return the name of a stage's table as of a time: the same for the same time, so that a restore can be gone on with."""
+    """Return the name of a stage's table as of a time: the same time gives the same name, so a restore can continue."""
     return f"stepline-{stage}-{point:%Y%m%d%H%M%S}"
 
 

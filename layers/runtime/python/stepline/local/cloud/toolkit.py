@@ -17,7 +17,7 @@ _CHOICES: Final = (
     "import json; from dataclasses import fields; from stacks.stage import Stage;"
     " print(json.dumps([field.name for field in fields(Stage)]))"
 )
-# The library may not import the app's modules, so they run in a process of their own.
+# The library may not import the app's modules, so they run in their own process.
 _COST: Final = """
 import json, pathlib, sys
 from stacks.cost import price_idle
@@ -29,7 +29,7 @@ print(f"{sum(line.usd for line in lines):8.2f}  USD a month without turns (list 
 """
 KEPT: Final = ("Retain", "RetainExceptOnCreate")
 VERSION: Final = "AWS::Lambda::Version"
-"""A version is retained when the next one takes its place; it goes with its function all the same."""
+"""A version is retained when the next one replaces it, but is deleted with its function."""
 
 
 class Planned(Value):
@@ -63,7 +63,7 @@ def render_synth(stage: str, context: Mapping[str, str], folder: Path, profile: 
 
 
 def render_deploy(folder: Path, outputs: Path, profile: str, *, only: tuple[str, ...] = ()) -> list[str]:
-    """Return the command that deploys the stacks in `folder` as they are, or `only` some of them."""
+    """Return the command that deploys the stacks in `folder` unchanged, or `only` some of them."""
     stacks = (*only, "--exclusively") if only else ("--all",)
     return [
         *(str(CDK), "deploy", *stacks, "--app", str(folder), "--outputs-file", str(outputs)),
@@ -72,7 +72,7 @@ def render_deploy(folder: Path, outputs: Path, profile: str, *, only: tuple[str,
 
 
 def render_destroy(folder: Path, stacks: Sequence[str], profile: str) -> list[str]:
-    """Return the command that deletes these stacks, without stacks that depend on them."""
+    """Return the command that deletes these stacks, but no stacks that depend on them."""
     return [
         *(str(CDK), "destroy", *stacks, "--exclusively", "--force", "--app", str(folder)),
         *(*_profile(profile), *_QUIET),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 CURSOR = click.IntRange(min=0)
-"""The number of an event or batch to start after."""
+"""The number of the event or batch to start after."""
 
 
 class Have(NamedTuple):
@@ -39,7 +39,7 @@ class Have(NamedTuple):
 def check_text(context: click.Context, parameter: click.Parameter, text: str | None) -> str:
     """Return the text of an option, "" if the option is not given.
 
-    Refuses an empty text, and an option in its place: both come of a shell variable that is not set. Raises
+    Refuses an empty text, and an option in its place: both result from an unset shell variable. Raises
     click.BadParameter.
     """
     if text is None:
@@ -51,8 +51,8 @@ def check_text(context: click.Context, parameter: click.Parameter, text: str | N
     return text
 
 
-def text_option(*names: str, metavar: str, help: str) -> Callable[[Decorated], Decorated]:  # noqa: A002 - as click's
-    """Return an option with a text, which `check_text` checks; its parameter is "" if it is not given."""
+def text_option(*names: str, metavar: str, help: str) -> Callable[[Decorated], Decorated]:  # noqa: A002 - the names are click's
+    """Return an option with a text, which `check_text` checks; its parameter is "" if the option is not given."""
     return click.option(*names, default=None, callback=check_text, metavar=metavar, help=help)
 
 
@@ -142,18 +142,18 @@ def ask_user(question: str) -> str:
 
 
 def confirm(question: str) -> bool:
-    """Return True if a person says yes. Raises as `ask` does."""
+    """Return True if the user confirms. Raises as `ask_user` does."""
     return ask_user(f"{question} (y/n)").lower() in ("y", "yes")
 
 
 def no_conversation(name: str, remedy: str = "") -> NotFoundError:
-    """Return the error `not_found` of every command on a conversation that the stage does not have."""
+    """Return the error `not_found`, common to all commands on a conversation that the stage does not have."""
     return NotFoundError(f"there is no conversation {name}{remedy}")
 
 
 @contextmanager
 def naming(conversation: str) -> Iterator[None]:
-    """Let the API's error `not_found` name the conversation. Raises NotFoundError."""
+    """Add the conversation's name to the API's error `not_found`. Raises NotFoundError."""
     from stepline.local.client.api_transport import ApiError
 
     try:
@@ -208,7 +208,7 @@ def environment_token() -> str:
 
     from stepline.local.cloud.child import CALLER_TOKEN_VARIABLE
 
-    return os.environ.get(CALLER_TOKEN_VARIABLE, "")  # noqa: TID251 - the caller's, not a setting; in argv all could read it
+    return os.environ.get(CALLER_TOKEN_VARIABLE, "")  # noqa: TID251 - the caller's variable, not a setting; every process could read it in argv
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +227,7 @@ class Login:
         return caller.find_caller(self.stage, self.user, bundle=bundle, role=role, **given)
 
     def api(self) -> HttpApi:
-        """Return the HTTP API of the caller. Raises InputError `not_deployed`, too."""
+        """Return the HTTP API of the caller. Also raises InputError `not_deployed`."""
         from stepline.local.caller import open_api
 
         return open_api(self.caller())

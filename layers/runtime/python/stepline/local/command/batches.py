@@ -1,4 +1,4 @@
-"""Read and print the log of a conversation: as JSON, or in one or two lines for each entry."""
+"""Read and print the log of a conversation: as JSON, or in one or two lines per entry."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ from stepline.timeline.fold import Timeline
 
 
 def open_log(stage: LocalStage) -> tuple[StageLog, Artifacts]:
-    """Return the stage's log and artifacts, through the same adapters as the functions use."""
+    """Return the stage's log and artifacts, through the same adapters that the functions use."""
     # As inside a function, botocore finds the emulator by the process's environment.
     place = {"AWS_ENDPOINT_URL": stage.endpoint, "AWS_DEFAULT_REGION": stage.region}
-    os.environ.update(credentials(Path(stage.home)) | place)  # noqa: TID251 - botocore's own variables, no setting of ours
-    os.environ.pop("AWS_PROFILE", None)  # noqa: TID251 - as above; a profile would outweigh the credentials
+    os.environ.update(credentials(Path(stage.home)) | place)  # noqa: TID251 - botocore's own variables, not settings of Stepline
+    os.environ.pop("AWS_PROFILE", None)  # noqa: TID251 - as above; a profile would override the credentials
     return DynamoLog(Table(stage.table)), S3Artifacts(stage.bucket)
 
 
@@ -86,7 +86,7 @@ def render_summary(batch: Batch) -> Iterator[str]:
             label = " " * 5
 
 
-def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kind of entry
+def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return per kind of entry
     """Return an entry as lines."""
     match entry:
         case Owner(user=user, bundle=bundle):
@@ -196,7 +196,7 @@ def _waiting(entry: ApprovalRequested | ApprovalAnswered | Queued | Begun) -> st
     return f"{entry.call_id} {entry.verdict}{instead}{said}"
 
 
-def _protocol(  # noqa: PLR0911 - one return a kind of entry
+def _protocol(  # noqa: PLR0911 - one return per kind of entry
     entry: Reopened | Started | Deferred | Dropped | SteeredEntry | TakenOver | Deleted,
 ) -> list[str]:
     match entry:

@@ -48,7 +48,7 @@ def check(bundle: str, *, as_json: bool) -> None:
 def find_bundle(named: str, here: Path) -> tuple[str, Path]:
     """Return the module of a bundle and the folder that contains its top package.
 
-    Raises InputError: `bundle_not_found`, a folder without a bundle; `bundle_ambiguous`, one with several.
+    Raises InputError: `bundle_not_found`, a folder without a bundle; `bundle_ambiguous`, a folder with several.
     """
     folder = here / named
     if not folder.is_dir():
@@ -68,7 +68,7 @@ def find_bundle(named: str, here: Path) -> tuple[str, Path]:
 
 
 def _above(package: Path) -> tuple[str, Path]:
-    """Return a package's module, and the folder of its top package; `bundles` is one without a file, too."""
+    """Return a package's module, and the folder of its top package; `bundles` is a package even without a file."""
     names = [package.name]
     above = package.parent
     while (above / "__init__.py").is_file() or above.name == "bundles":

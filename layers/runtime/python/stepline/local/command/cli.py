@@ -1,6 +1,6 @@
 """The `stepline` command: the local stage, stages in AWS, and their conversations.
 
-Each command imports what it needs when it runs, so that `--help` and `status` answer at once.
+Each command imports its modules when it runs, so that `--help` and `status` answer at once.
 """
 
 from __future__ import annotations
@@ -76,14 +76,13 @@ def main() -> None:
 def up(*, bundles: tuple[str, ...], as_json: bool) -> None:
     """Start the local stage, or update it.
 
-    Each bundle is checked before anything is deployed. The default is the bundle of the runtime. --bundle NAME=MODULE, which
-    may be repeated, adds a bundle that `send --bundle NAME` starts a conversation with; a checkout has `docs`, which answers
-    from its documents.
+    Each bundle is checked before the deployment. The default is the bundle of the runtime. --bundle NAME=MODULE adds a
+    bundle for `send --bundle NAME` and may be repeated; a checkout has `docs`, which answers from its documents.
     """
     from stepline.local.install.extra import check_extra
 
     module, further = parse_bundles(bundles)
-    check_extra()  # before the imports of the stage, and before anything is started
+    check_extra()  # before the imports of the stage, and before any service starts
     from stepline.local.stage import lifecycle
     from stepline.local.stage.program_environment import requested_mode
 
@@ -142,8 +141,8 @@ def status(as_json: bool) -> None:
 def page(as_json: bool) -> None:
     """Print the address that opens the chat page, and open it.
 
-    The address has the key of the stage, which signs in there: keep it secret. It is opened on a
-    desktop, but not from a pipe, in CI, or over SSH.
+    The address contains the key that signs in to the stage: keep it secret. The page is opened on a desktop, but not
+    from a pipe, in CI, or over SSH.
     """
     from stepline.local.caller import find_stage
     from stepline.local.desktop import open_secret

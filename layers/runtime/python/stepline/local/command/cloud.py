@@ -39,7 +39,7 @@ smoke_option = click.option("--no-smoke", is_flag=True, help="Do not run a turn 
 
 
 def order_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command on a stage in AWS its `order`, which its options name, and whether `yes` answers its questions."""
+    """Give a command on a stage in AWS its `order` from its options, and `yes` to skip its questions."""
 
     @wraps(command)
     def wrapped(*, stage: str, profile: str, region: str, yes: bool, **given: Any) -> None:
@@ -64,8 +64,8 @@ def deploy(*, order: Order, choices: tuple[str, ...], yes: bool, no_smoke: bool,
     """Deploy a stage to an AWS account, or update it.
 
     Settings are saved, so the next time `--stage NAME` is enough; docs/how-to/deploy.md lists them. The turn at the end
-    uses STEPLINE_TOKEN if it is set, else a temporary user of the stage's pool. The exit code is 0 on success, 3 if the stage
-    is deployed but its first turn failed, else 1.
+    uses STEPLINE_TOKEN if it is set, else a temporary user of the stage's pool. The exit code is 0 on success, 3 if the
+    stage is deployed but its first turn failed, else 1.
     """
     from msgspec.structs import replace
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from stepline.local.client.state import ClientState
 
 NEW: Final = ": --new creates it"
-"""What to do about a conversation that does not exist, for commands with that option."""
+"""The remedy for a missing conversation, for commands with that option."""
 
 
 @click.command()
@@ -110,9 +110,9 @@ def event(
 ) -> None:
     """Send an event to a conversation, and wait for its turn.
 
-    KIND is form, wizard, alert, steer, stop, or a kind of your own. steer and followup need a `text` in --payload; steer and
-    stop need a --conversation. The command waits until no turn is running; Ctrl-C ends the wait, not the turn. The exit code
-    is 0 if the event was accepted and the turn, if there was one, completed, else 1.
+    KIND is form, wizard, alert, steer, stop, or a custom kind. steer and followup need a `text` in --payload; steer and
+    stop need a --conversation. The command waits until no turn is running; Ctrl-C ends the wait, not the turn. The exit
+    code is 0 if the event was accepted and the turn, if there was one, completed, else 1.
     """
     content = parse_payload(payload)
     check_event(kind, content, conversation)
@@ -130,7 +130,7 @@ _call_option = text_option("--call", metavar="ID", help="Answer only if this cal
 def _verdict(
     name: Literal["approve", "deny", "edit"], about: str, *options: Callable[[Any], Any]
 ) -> click.Command:
-    """Return the command for one answer to a request for an approval."""
+    """Return the command for one answer to an approval request."""
 
     def command(
         *, conversation: str, call: str, login: Login, as_json: bool, text: str = "", params: str = "{}"
@@ -276,10 +276,11 @@ def conversations(user: str, as_json: bool) -> None:
 @token_option
 @json_option
 def token(*, user: str, role: Role, stage: str, token_command: str, as_json: bool) -> None:
-    """Print a token for a client of your own.
+    """Print a token for your own client.
 
-    A token of the local stage is new and valid for an hour. With --stage it is the one of STEPLINE_TOKEN or --token-command.
-    --json adds the addresses: the `url` of the websocket and, if the token can be renewed, the `api_url`.
+    A token of the local stage is new and valid for an hour. With --stage it is the one of STEPLINE_TOKEN or
+    --token-command. --json adds the addresses: the `url` of the websocket and, if the token can be renewed, the
+    `api_url`.
     """
     from stepline.local.terminal.json_lines import render_json_line
 
@@ -312,7 +313,7 @@ def check_event(kind: str, content: Mapping[str, Any], conversation: str) -> Non
 def _send(
     say: Callable[[Session], str], caller: Caller, *, conversation: str, new: bool, as_json: bool
 ) -> None:
-    """Send something to a conversation, show its effects, and exit."""
+    """Send a message or an event to a conversation, show its effects, and exit."""
     from stepline.local.client.state import ClientState
     from stepline.local.conversation import new_conversation, settle
 
@@ -351,7 +352,7 @@ def _answer(
     call: str,
     as_json: bool,
 ) -> None:
-    """Answer the request of a conversation, show what follows, and exit."""
+    """Answer the approval request of a conversation, show its effects, and exit."""
     from stepline.local.client.state import ClientState
     from stepline.local.conversation import pending_call, settle
 
@@ -395,7 +396,7 @@ def _render_row(listing: Listing) -> str:
 
 
 def render_listing(listing: Listing) -> dict[str, Any]:
-    """Return a conversation as a JSON object; `n` is the newest batch that the listing has seen."""
+    """Return a conversation as a JSON object; `n` is the newest batch in the listing."""
     return {
         "conversation": listing.lane.conversation,
         "title": listing.title,

@@ -102,7 +102,7 @@ def _stage(home: Path) -> Iterator[Check]:
 
 
 def _ask(name: str, question: Callable[[], str]) -> Check:
-    """Turn an answer, or an error of the emulator, into a check."""
+    """Convert an answer, or an error of the emulator, to a check."""
     try:
         return passed(name, question())
     except (BotoCoreError, ClientError) as error:

@@ -18,7 +18,7 @@ INTERRUPTED: Final = 130
 
 
 class Edge(click.Group):
-    """Turns errors into `error: code: sentence`, or with --json into the object of an `error` frame."""
+    """Converts errors to `error: code: sentence`, or with --json to the object of an `error` frame."""
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> NoReturn:
         """Run a command and exit."""
@@ -54,7 +54,7 @@ class Edge(click.Group):
 
 
 def misuse(message: str, command: str, *, as_json: bool) -> NoReturn:
-    """Print the error of a command that was called wrongly, and exit."""
+    """Print the error of a wrong call of a command, and exit."""
     sentence = f"{message[:1].lower()}{message[1:].rstrip('.')}"
     fail("usage", f"{sentence} ({command} --help)", MISUSED, as_json=as_json)
 

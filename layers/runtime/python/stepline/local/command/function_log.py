@@ -18,7 +18,7 @@ SHOWN: Final = 200
 TRACE_LINES: Final = 8
 POLL_S: Final = 1.0
 OVERLAP_MS: Final = 60_000
-"""How far each query overlaps the previous one; lines already shown are skipped."""
+"""The overlap of consecutive queries; lines already shown are skipped."""
 
 _OF_PLATFORM: Final = ("START RequestId: ", "END RequestId: ", "REPORT RequestId: ")
 _SHOWN: Final = frozenset({"message", "level", "timestamp", "exception", "exception_name", "stack_trace"})
@@ -98,10 +98,10 @@ def follow_lines(cloud: Any, groups: Sequence[str]) -> Iterator[Line]:
 
 
 def parse_events(function: str, events: Sequence[Line]) -> list[Line]:
-    """Parse log events into records: JSON lines as they are, other text as lines of level PRINT.
+    """Parse log events into records: JSON lines unchanged, other text as lines of level PRINT.
 
-    Metrics, the platform's START, END and REPORT lines, and the runtime's copy of an exception that already
-    has a line are left out.
+    Metrics, the platform's START, END and REPORT lines, and the runtime's copy of an exception that already has a line
+    are left out.
     """
     found: list[Line] = []
     reported: set[str] = set()

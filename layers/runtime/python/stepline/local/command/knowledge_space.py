@@ -27,9 +27,9 @@ def knowledge() -> None:
 def build(folder: Path, *, as_json: bool) -> None:
     """Build the index of the documents in DIR/knowledge.yaml.
 
-    DIR is the folder of a bundle, or one in it. The file names a repository and folders of it; without the file, all of DIR is
-    indexed. The index is written to DIR/.knowledge and deployed with the bundle. Nothing is done if nothing has changed. `up`
-    and `deploy` build the index, too.
+    DIR is the folder of a bundle, or one in it. The file names a repository and folders of it; without the file, all of
+    DIR is indexed. The index is written to DIR/.knowledge and deployed with the bundle. If nothing has changed, the
+    command does nothing. `up` and `deploy` build the index, too.
 
     References to files that do not exist are counted, and the first 20 are listed; they are not a failure.
     """
@@ -47,7 +47,7 @@ def build(folder: Path, *, as_json: bool) -> None:
 
 
 def render_built(built: Built) -> list[str]:
-    """Return the lines for a person about an index: its size, the files left out, its references."""
+    """Return an index as lines of text: its size, the files left out, its references."""
     return [
         f"{counted(built.documents, 'document')}, {counted(built.sections, 'section')}: {built.path}",
         f"{counted(built.left_out, 'file')} left out: empty, too large, or not text",

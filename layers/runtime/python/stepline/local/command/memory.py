@@ -47,7 +47,7 @@ def rebuild(user: str, *, as_json: bool) -> None:
 
 
 def rebuilt(log: StageLog, artifacts: Artifacts, scope: MemoryScope) -> Iterable[tuple[int, int]]:
-    """Rebuild an index; yield how many conversations and rows it has so far. Raises DependencyError."""
+    """Rebuild an index; yield the number of conversations and rows so far. Raises DependencyError."""
     from dataclasses import replace
 
     from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex

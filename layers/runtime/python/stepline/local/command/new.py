@@ -1,4 +1,4 @@
-"""`stepline new`: a bundle to begin with, as a folder of files that work."""
+"""`stepline new`: a starter bundle, as a folder of working files."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _TAKEN: Final = ("bundles", "lambdas", "stepline", "bootstrap", "exec_task", "stacks")
 _PLACEHOLDER: Final = "NAME"
 _SUFFIX: Final = ".txt"
-"""The templates' own: a linter would take them for modules of this library."""
+"""The templates' own suffix: without it, a linter would check them as modules of this library."""
 
 
 @click.command()
 @click.argument("name", metavar="NAME")
 @json_option
 def new(name: str, *, as_json: bool) -> None:
-    """Write a bundle of your own into the new folder NAME.
+    """Write a new bundle into the new folder NAME.
 
-    NAME is also the name of its package: small letters, digits and _. The folder has a tool, a skill, a
-    document, a test, and a page that explains them; `make test` and `make chat` work there at once.
+    NAME is also the name of its package: small letters, digits and _. The folder has a tool, a skill, a document, a
+    test, and a page that explains them; `make test` and `make chat` work there at once.
     """
     written = write_bundle(name, Path.cwd())
     made = {"bundle": name, "path": str(Path.cwd() / name), "files": written}
@@ -60,7 +60,7 @@ def write_bundle(name: str, parent: Path) -> list[str]:
 
 
 def check_package_name(name: str) -> None:
-    """Refuse what cannot name a package, or names another one. Raises InputError `bad_bundle_name`."""
+    """Refuse a text that cannot name a package, or is the name of another one. Raises InputError `bad_bundle_name`."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         why = "it is at most 32 small letters, digits and _, begins with a letter and is no word of Python"
     elif name in _TAKEN:

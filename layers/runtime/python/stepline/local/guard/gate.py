@@ -1,12 +1,11 @@
 """The guard as an ASGI application: it answers refused requests itself; the emulator never sees them.
 
-It also limits the nesting of websocket messages: to choose a route the emulator parses each one, and its
-parser ends the connection at a message that nests too deep. API Gateway passes such a message to the
-function, which answers it.
+It also limits the nesting of websocket messages: the emulator parses each message to choose a route, and its parser
+closes the connection if a message nests too deep. API Gateway passes such a message to the function, which answers it.
 
-And it provides credentials for tasks: the emulator tells each container where to ask for some, but would give
-useless ones to any caller. A container is identified by the values it was started with: the address that it
-asks, and its authorization token.
+It also provides credentials for tasks: the emulator gives each container an address for credentials, but would return
+useless ones to any caller. The guard identifies a container by the values it was started with: the address that it
+calls, and its authorization token.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ NESTING_MAX: Final = 500
 """Half of the depth that Python's parser accepts."""
 
 NO_JSON: Final = "["
-"""Replaces a message that nests too deep: it is no JSON, and the function answers it as such."""
+"""Replaces a message that nests too deep: it is not JSON, and the function answers it as such."""
 
 _BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 """A JSON string, possibly cut off, or a bracket outside of one."""
@@ -71,9 +70,9 @@ _WORD: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
 
 
 def lend(request: ReceivedRequest, address: str, key: Mapping[str, str]) -> bytes | None:
-    """Return `key` as a container reads it.
+    """Return `key` in the format that a container reads.
 
-    None unless the container of a running task asks at its own address.
+    Returns None unless the container of a running task calls its own address.
     """
     word = "".join(request.values("authorization"))
     if not any(_is_asking(variables, address, word) for variables in _running()):
@@ -137,7 +136,7 @@ class Gate:
         identity: str = "",
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        """Wrap `app`; `identity` answers requests for its health."""
+        """Wrap `app`; `identity` is the answer to health requests."""
         self._app, self._rules, self._lend, self._now_s = app, rules, lend, now_s
         self._identity = identity.encode()
 
@@ -172,7 +171,7 @@ class Gate:
     async def _check(
         self, found: RequestRefusal | Signature | Passage, request: ReceivedRequest, receive: Receive
     ) -> tuple[RequestRefusal | Passage, Receive]:
-        """Return the handling of a request whose signature, if it has one, was checked; and its body, if that was read."""
+        """Return the handling of a request after checking its signature, if any; and its body, if that was read."""
         if isinstance(found, Signature):
             payload = found.payload
             if not payload:
@@ -189,7 +188,7 @@ class Gate:
 
 
 def make_gate(app: App, environ: Mapping[str, str]) -> Gate:
-    """Return the emulator's application behind the guard, configured by the emulator's own variables."""
+    """Return the guarded application of the emulator, configured by the emulator's own variables."""
     account, secret = environ["MINISTACK_ACCOUNT_ID"], environ["AWS_SECRET_ACCESS_KEY"]
     # The emulator gives functions the account number as their key id.
     own = (environ["AWS_ACCESS_KEY_ID"], account)
@@ -217,9 +216,9 @@ def _issued_secret(key_id: str, account: str) -> str | None:
 
 
 def _is_socket(api_id: str) -> bool:
-    """Return True if the emulator has an API of websockets with this id."""
+    """Return True if the emulator has a websocket API with this id."""
     gateway = importlib.import_module("ministack.services.apigateway")
-    owner = gateway._api_owner(api_id)  # noqa: SLF001 - the emulator's version is pinned, and it has no other way
+    owner = gateway._api_owner(api_id)  # noqa: SLF001 - the emulator's version is pinned, and it offers no other way
     return owner is not None and owner[0] == "WEBSOCKET"
 
 
@@ -264,9 +263,9 @@ def _readable(receive: Receive) -> Receive:
 
 
 def _tight_lipped(send: Send) -> Send:
-    """Return a `send` for callers without a key, which says of a failure what API Gateway says: nothing.
+    """Return a `send` for callers without a key that hides a failure's details, as API Gateway does.
 
-    The emulator answers with the traceback of a function that failed. A problem of the API has words of ours.
+    The emulator answers with the traceback of a failed function. A problem of the API has our own text.
     """
     is_hidden = False
 
@@ -329,7 +328,7 @@ def _render_refusal(refusal: RequestRefusal, *, as_xml: bool) -> tuple[bytes, st
 def _preflight(request: ReceivedRequest) -> list[tuple[str, str]]:
     """Return the CORS headers of a preflight.
 
-    All that the page asks for is allowed, since the request itself is checked again.
+    Everything that the page requests is allowed, since the request itself is checked again.
     """
     asked = ", ".join(request.values("access-control-request-headers"))
     methods = ", ".join(request.values("access-control-request-method"))

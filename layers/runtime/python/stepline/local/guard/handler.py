@@ -27,4 +27,4 @@ def refuse_pages(handlers: type[BaseHTTPRequestHandler]) -> None:
         self.send_error(HTTPStatus.FORBIDDEN)
         return False
 
-    handlers.parse_request = parse_request  # type: ignore[method-assign]  # servers that we do not write
+    handlers.parse_request = parse_request  # type: ignore[method-assign]  # servers that are not our code

@@ -8,8 +8,8 @@
     open routes     deployed APIs and sign-in, which check for themselves; presigned URLs are for S3 only
     tasks           a container gets the key at the address the emulator gave it; no other caller does
 
-Open routes are exact methods and paths, without the headers by which the emulator would choose another
-service. The emulator checks what the policy of a form asks for, such as key, type, size and time; here its signature is checked.
+Open routes are exact methods and paths, without the headers by which the emulator would choose another service. The
+emulator checks the conditions of a form's policy, such as key, type, size and time; the guard checks its signature.
 Source: https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-authentication-HTTPPOST.html.
 """
 
@@ -61,10 +61,10 @@ def _boundary(request: ReceivedRequest) -> bytes | None:
 
 
 def read_form(request: ReceivedRequest, body: bytes) -> dict[str, str]:
-    """Return the fields by their names in small letters.
+    """Return the fields by their lower-case names.
 
-    Raises IncompleteSignatureError unless the last part is the file and no name occurs twice: a form that two readers
-    could understand in two ways.
+    Raises IncompleteSignatureError unless the last part is the file and no name occurs twice: two readers could
+    interpret the form differently.
     """
     boundary = _boundary(request)
     if boundary is None:
@@ -86,7 +86,7 @@ def read_form(request: ReceivedRequest, body: bytes) -> dict[str, str]:
 def is_genuine_form(
     fields: Mapping[str, str], bucket: str | None, secret_of: Callable[[str], str | None]
 ) -> bool:
-    """Return True if a key of the stage signed the form's policy, and the policy is one for this bucket.
+    """Return True if a key of the stage signed the form's policy, and the policy is for this bucket.
 
     Raises IncompleteSignatureError.
     """
@@ -130,7 +130,8 @@ _HOW: Final = "sign with the key in .stepline/access_key.json"
 class Rules:
     """The served port, the allowed pages, and two functions.
 
-    One returns a key's secret, None if unknown; one says of a deployed API's id that it is one of websockets.
+    `secret_of` returns a key's secret, None if unknown; `is_socket` returns whether the id of a deployed API is a
+    websocket API's.
     """
 
     port: int
@@ -141,7 +142,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class RequestRefusal:
-    """The reason for refusing a request: AWS's error code where there is one, and a sentence."""
+    """The reason for refusing a request: AWS's error code if it has one, and a sentence."""
 
     code: str
     message: str
@@ -153,7 +154,7 @@ NO_KEY: Final = RequestRefusal("MissingAuthenticationToken", f"no key: {_HOW}")
 
 
 class Passage(Enum):
-    """The handling of a request without a signature of its own."""
+    """The handling of a request without its own signature."""
 
     HEALTH = "the guard says who it is; so an emulator without the guard never counts as started"
     PREFLIGHT = "the guard tells a page of the stage that it may ask"
@@ -209,7 +210,7 @@ def _consider_place(request: ReceivedRequest, rules: Rules) -> RequestRefusal | 
 
 
 def _is_followed(request: ReceivedRequest) -> bool:
-    """Return True if the browser follows a link of a page on this machine, to show or to save what it leads to."""
+    """Return True if the browser follows a link of a page on this machine, to show or save its target."""
     fetch = {name: request.values(f"sec-fetch-{name}") for name in ("site", "mode")}
     followed = {"site": ["same-site"], "mode": ["navigate"]}
     return request.method == "GET" and not request.values("origin") and fetch == followed
@@ -238,7 +239,7 @@ def check_signature(
 
 
 def check_form(request: ReceivedRequest, rules: Rules, *, body: bytes) -> RequestRefusal | None:
-    """Return the refusal of a posted form whose policy no key of the stage has signed, else None."""
+    """Return the refusal of a posted form whose policy is not signed by a key of the stage, else None."""
     try:
         if is_genuine_form(read_form(request, body), bucket_of(request), rules.secret_of):
             return None
@@ -250,7 +251,7 @@ def check_form(request: ReceivedRequest, rules: Rules, *, body: bytes) -> Reques
 
 
 def is_for_sockets(request: ReceivedRequest, rules: Rules) -> bool:
-    """Return True if the address is one of an API of websockets, which takes handshakes alone."""
+    """Return True if the address is a websocket API's, which accepts handshakes only."""
     found = _API.fullmatch(request.path)
     return found is not None and rules.is_socket(found[1])
 
@@ -267,7 +268,7 @@ def is_open(request: ReceivedRequest) -> bool:
 
 
 def is_shared(signature: Signature) -> bool:
-    """Return True if the signature belongs to a presigned S3 URL, which may be passed on."""
+    """Return True if the signature belongs to a presigned S3 URL, which may be shared."""
     return signature.presigned and signature.scope.service == "s3"
 
 

@@ -52,7 +52,7 @@ class ReceivedRequest:
 
 @dataclass(frozen=True)
 class CredentialScope:
-    """A credential as a signature names it: the key, and the day, region and service that it signs for."""
+    """The credential in a signature: the key, and the day, region and service that it signs for."""
 
     key_id: str
     day: str

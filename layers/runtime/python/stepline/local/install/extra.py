@@ -23,7 +23,7 @@ def check_extra() -> None:
 
 
 def find_missing() -> list[str]:
-    """Return the packages of the extra that are not installed; none where the library is used without metadata."""
+    """Return the packages of the extra that are not installed; none if the library is used without metadata."""
     try:
         required = metadata.requires("stepline") or []
     except metadata.PackageNotFoundError:

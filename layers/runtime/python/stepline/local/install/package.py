@@ -1,7 +1,7 @@
 """Install locked packages with uv, from the indexes that pip is configured for.
 
-uv takes a fraction of pip's time, but reads no pip.conf, so pip's settings are translated. This module uses
-the standard library and uv only, since `make` runs it before anything else is installed.
+uv takes a fraction of pip's time, but reads no pip.conf, so pip's settings are translated. This module uses the
+standard library and uv only, since `make` runs it before anything else is installed.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def make_environment(
 ) -> Path:
     """Create an environment from a lock file unless it exists; return its interpreter.
 
-    `say` is called if it takes time. The environment has no pip, and no tests and C sources of packages; files that this interpreter's
-    own environment has, too, are stored once. Only the modules in `preload` are compiled, by importing them once: compiling
-    all would take more time and space than the rest of the installation.
+    `say` is called if it takes time. The environment has no pip, and no tests and C sources of packages; files that are
+    also in this interpreter's own environment are stored once. Only the modules in `preload` are compiled, by importing
+    them once: compiling all would take more time and space than the rest of the installation.
 
     Raises:
         DependencyError: `local_install`.
@@ -59,7 +59,7 @@ def make_environment(
     if stamp.exists() and stamp.read_text() == wanted:
         return folder / "bin/python"
     say()
-    # Built beside the old environment, which may be in use.
+    # Built next to the old environment, which may be in use.
     fresh, old = (folder.with_name(f"{folder.name}.{word}") for word in ("new", "old"))
     shutil.rmtree(fresh, ignore_errors=True)
     _run([sys.executable, "-m", "venv", "--without-pip", str(fresh)])
@@ -67,7 +67,7 @@ def make_environment(
     _install(python, "--no-build", *from_lock(lock))
     for path in list(fresh.glob("lib/*/site-packages/*/**/tests")):
         shutil.rmtree(path, ignore_errors=True)
-    for path in fresh.glob("lib/*/site-packages/*/**/*.[ch]"):  # sources of what is compiled
+    for path in fresh.glob("lib/*/site-packages/*/**/*.[ch]"):  # sources of compiled modules
         path.unlink()
     if preload:
         with tempfile.TemporaryDirectory() as scratch:
@@ -84,7 +84,7 @@ def make_environment(
 
 
 def link_same(folder: Path, other: Path) -> None:
-    """Replace each file of a folder that is the same in another one by a link to it, if their file system has links."""
+    """Replace each file of a folder that also exists in another one by a link, if their file system supports links."""
     for path in folder.rglob("*"):
         twin, link = other / path.relative_to(folder), path.with_name(f"{path.name}.link")
         if not (path.is_file() and twin.is_file()) or path.is_symlink() or path.samefile(twin):
@@ -102,13 +102,13 @@ def _install(python: Path, *what: str) -> None:
 
     On the environment's file system, files are linked from the cache, not copied.
     """
-    # Everything is pinned by hash or without dependencies, so it does not matter which index has a file.
+    # Everything is pinned by hash or has no dependencies, so any index may provide a file.
     flags = ("--quiet", "--python", str(python), "--index-strategy", "unsafe-best-match")
     _check(run_uv("install", *flags, *what, scratch=python.parents[1]))
 
 
 def run_uv(command: str, *arguments: str, scratch: Path) -> subprocess.CompletedProcess[str]:
-    """Run `uv pip COMMAND` with pip's configuration; no cache is kept in `scratch` unless `UV_CACHE_DIR` names another."""
+    """Run `uv pip COMMAND` with pip's configuration; the cache in `scratch` is not kept, unlike one in `UV_CACHE_DIR`."""
     configuration = pip_configuration()
     # uv has no variable for this.
     flags = ("--no-index",) if configuration.get("no-index", "").lower() in _YES else ()
@@ -120,7 +120,7 @@ def run_uv(command: str, *arguments: str, scratch: Path) -> subprocess.Completed
 
 
 def from_lock(lock: Path) -> tuple[str, ...]:
-    """Return uv's arguments for a lock file, with hashes required; it names all that is needed."""
+    """Return uv's arguments for a lock file, with hashes required; the file names all packages."""
     return "--no-deps", "--require-hashes", "--requirement", str(lock)
 
 
@@ -154,7 +154,7 @@ def pip_configuration() -> dict[str, str]:
 
 
 def _environment() -> dict[str, str]:
-    return dict(os.environ)  # noqa: TID251 - no settings of ours: a package client may need a proxy, or certificates
+    return dict(os.environ)  # noqa: TID251 - not settings of Stepline: a package client may need a proxy, or certificates
 
 
 def _run(command: list[str], **variables: str) -> None:

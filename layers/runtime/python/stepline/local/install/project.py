@@ -20,7 +20,7 @@ _LIBRARY: Final = "layers/runtime/python/stepline"
 
 def find_home() -> Path:
     """Return the home folder: `STEPLINE_HOME`, else the checkout's `.stepline`, else the user's data folder."""
-    here = os.environ  # noqa: TID251 - where a program of a person puts things is theirs to say
+    here = os.environ  # noqa: TID251 - the user chooses where a program stores its files
     if named := here.get("STEPLINE_HOME"):
         return Path(named).absolute()
     if not _CARRIED.exists():
@@ -39,7 +39,7 @@ def find_app(home: Path) -> Path:
 
 
 def lay_out(app: Path) -> None:
-    """Copy the app of an installed wheel unless that was done; delete copies of other versions."""
+    """Copy the app of an installed wheel unless the copy exists; delete copies of other versions."""
     if app.exists() or not _CARRIED.exists():
         return
     home = app.parent
@@ -63,7 +63,7 @@ def lay_out(app: Path) -> None:
 
 
 def delete_once(folder: Path) -> None:
-    """Delete a folder, unless another command has moved it away, and deletes it."""
+    """Delete a folder, unless another command has moved it away and deletes it."""
     with tempfile.TemporaryDirectory(prefix="app.old-", dir=folder.parent) as away:
         try:
             folder.rename(Path(away) / folder.name)

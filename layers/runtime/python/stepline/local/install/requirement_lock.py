@@ -1,8 +1,8 @@
-"""The packages that bundles require, resolved once for the functions in AWS: the lock that their layer is built from.
+"""The packages that bundles require, resolved once for the functions in AWS: the lock from which their layer is built.
 
-All bundles of a stage are resolved together, for one process imports them. What the functions have anyway keeps its
-version and is left out. The lock is made once for the same requirements, so that versions which appear later change no
-deployment.
+All bundles of a stage are resolved together, since one process imports them. Packages that the functions already have
+keep their version and are left out. The lock is made once for the same requirements, so that versions which appear
+later change no deployment.
 
 Source: docs/how-to/write-a-bundle.md#packages; docs.astral.sh/uv, "uv pip compile".
 """
@@ -20,15 +20,15 @@ from stepline.errors import DependencyError, InputError
 from stepline.local.install.package import run_uv
 
 FILES: Final = ("requirements.lock", "requirements.txt")
-"""The file of a bundle's package that names its packages: the first that is there."""
+"""The files that name the packages of a bundle; the first one that exists is used."""
 
 PYTHON: Final = "3.14"
 PLATFORM: Final = "aarch64-manylinux_2_28"
-"""The functions' Python, unless a stage chooses another one, and their platform as uv names it."""
+"""The functions' Python, unless a stage chooses another one, and their platform in uv's notation."""
 
 MEBIBYTE: Final = 1024 * 1024
 LIMIT_BYTES: Final = 250 * MEBIBYTE
-"""The bytes that Lambda takes of a function and its layers, unzipped. Source: docs.aws.amazon.com/lambda, "Lambda quotas"."""
+"""The maximum size of a function with its layers, unzipped. Source: docs.aws.amazon.com/lambda, "Lambda quotas"."""
 
 LAYER: Final = "bundle"
 RUNTIME: Final = "layers/deps/requirements.txt"
@@ -48,11 +48,11 @@ _UNRESOLVED: Final = 1
 """uv's exit code if no set of versions fits; after any other failure it is 2."""
 
 REQUIREMENT_PARSE_ERROR: Final = "parse requirement"
-"""uv's words for a line whose versions or marker are none."""
+"""uv's message for a line with an invalid version or marker."""
 
 
 class Requirement(NamedTuple):
-    """A package that a file names: its name as indexes compare it, its hashes, and the number of its line.
+    """A package that a file names: its normalized name, its hashes, and its line number.
 
     A conditional one has a marker: it is for some platforms only.
     """
@@ -64,9 +64,9 @@ class Requirement(NamedTuple):
 
 
 class Packages(NamedTuple):
-    """The packages of bundles: the folder with their lock, if there are any, and the `shared` layers that have some of them.
+    """The packages of bundles: the folder with their lock, if any, and the `shared` layers that provide some of them.
 
-    Those are not in the lock, for Lambda counts the bytes of every layer that a function has.
+    Those are not in the lock, since Lambda counts the bytes of every layer that a function has.
     """
 
     lock: Path | None = None
@@ -99,7 +99,7 @@ def read_requirements(file: Path) -> Iterator[Requirement]:
         plain = " ".join(word for word in words if not word.startswith(_HASH))
         found = _REQUIREMENT.fullmatch(plain)
         if found is None or " -" in plain:
-            # The line may hold a password, so the message does not.
+            # The line may contain a password, so the message does not quote it.
             raise InputError(
                 f"{file.name}, line {number}, is no package with its versions, like pandas==3.1.1: "
                 "options and addresses belong into the configuration of pip",
@@ -109,14 +109,14 @@ def read_requirements(file: Path) -> Iterator[Requirement]:
 
 
 def lock_requirements(files: Sequence[Path], home: Path, *, root: Path, version: str = PYTHON) -> Packages:
-    """Return the packages of these files, with their lock in a folder below `home`, resolved if it is not there yet.
+    """Return the packages of these files, with their lock in a folder below `home`, resolved if it does not exist yet.
 
     `root` holds the locks of the functions' own layers, `version` is the functions' Python.
 
     Raises:
         InputError: `requirements_invalid`; `requirements_conflict`, the runtime has a package in another version;
             `requirement_without_wheel`, a package cannot be installed without being built; `requirements_unresolved`, the
-            files contradict each other, name what does not exist, or hashes that no file has.
+            files contradict each other, or name a missing package or hashes that no file has.
         DependencyError: `local_install`, the index does not answer.
     """
     named = [one for file in files for one in read_requirements(file)]
@@ -142,7 +142,7 @@ def lock_requirements(files: Sequence[Path], home: Path, *, root: Path, version:
 
 
 def check_size(own_bytes: int, other_bytes: int, files: Sequence[Path]) -> None:
-    """Refuse packages of these files that do not fit into a function beside its other bytes.
+    """Refuse packages of these files that do not fit into a function with its other bytes.
 
     Raises InputError `requirements_too_large`.
     """
@@ -160,7 +160,8 @@ def _resolve(files: Sequence[Path], lock: Path, *, root: Path, version: str) -> 
     left_out = [flag for one in read_requirements(own[0]) for flag in ("--no-emit-package", one.name)]
     flags = (
         *("--python", sys.executable, "--python-version", version, "--python-platform", PLATFORM),
-        # As pip, which installs the lock, take what fits from any index that it knows, but from the first one that has it.
+        # Like pip, which installs the lock, use what fits from any configured index, preferring the first one that has
+        # it.
         *("--index-strategy", "unsafe-first-match"),
         *("--no-build", "--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url"),
         *("--output-file", str(lock), *map(str, files)),
@@ -191,9 +192,9 @@ def _resolve(files: Sequence[Path], lock: Path, *, root: Path, version: str) -> 
 
 
 def _pin(lock: str, named: Sequence[Requirement]) -> dict[str, str]:
-    """Return the packages of a lock by name, each with those hashes only that a file names for it, if one names any.
+    """Return the packages of a lock by name, each limited to the hashes that a file names for it, if any.
 
-    Raises InputError `requirements_unresolved`: none of them is one of the index.
+    Raises InputError `requirements_unresolved`: the index has none of the hashes.
     """
     wanted: dict[str, frozenset[str]] = {}
     for one in named:

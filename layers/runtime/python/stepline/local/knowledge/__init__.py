@@ -1,1 +1,1 @@
-"""Build the index of a knowledge space: files of a folder or a git repository, cut into sections, in one file."""
+"""Build the index of a knowledge space: files of a folder or a git repository, split into sections, in one file."""

@@ -1,8 +1,8 @@
-"""Build the index of a knowledge space, once for a content.
+"""Build the index of a knowledge space, once per content.
 
-The index is an object that never changes, `.knowledge/<signature>.sqlite`. The signature is that of the configuration
-and of every file, so an equal one is not built again. `.knowledge/current` names it and is replaced in one step:
-whoever reads has the index before or the one after.
+The index is an immutable object, `.knowledge/<signature>.sqlite`. The signature covers the configuration and every
+file, so an equal index is not built again. `.knowledge/current` names it and is replaced atomically: a reader gets the
+previous index or the new one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from stepline.model.base import Value
 from stepline.model.visible_text import shorten_line
 
 FOLDERS: Final = (*KINDS, "deployment", "ui")
-"""First folders of what is taken for a reference, beside the roots."""
+"""First path segments that mark a reference, besides the roots."""
 
 _QUOTED: Final = re.compile(r"`([^`\s]{1,300})`")
 _PLACEHOLDER: Final = re.compile(r"[<>*{}…$?]|\.\.\.")
@@ -46,7 +46,7 @@ _LINE: Final = re.compile(r":\d+(?:-\d+)?$")
 
 
 class _BrokenReference(NamedTuple):
-    """A reference to nothing, and the document that has it."""
+    """A reference whose target does not exist, and its document."""
 
     path: str
     reference: str
@@ -58,7 +58,7 @@ def _check_references(
     known: Collection[str],
     has: Callable[[str], bool],
 ) -> tuple[int, list[_BrokenReference]]:
-    """Return the number of references in Markdown, and those that lead to nothing.
+    """Return the number of references in Markdown, and the broken ones.
 
     A reference is the path of a file or folder in the source, or of a document (`known`) without its `ks:`.
     """
@@ -80,7 +80,7 @@ def _check_references(
 
 
 def strip_reference(reference: str) -> str:
-    """Return the path in a reference, without what it names in the file: `#L10`, `::test`, `:123`."""
+    """Return the path in a reference, without its position in the file: `#L10`, `::test`, `:123`."""
     path = reference.removeprefix("ks:").partition("#")[0].partition("::")[0]
     return _LINE.sub("", path).rstrip("/.,;:")
 
@@ -90,7 +90,7 @@ def _is_folder(path: str, known: Collection[str]) -> bool:
 
 
 VERSION: Final = 1
-"""The version of the index's format; another one is another signature."""
+"""The version of the index's format; another version gives another signature."""
 
 MISSING_SHOWN: Final = 20
 PROGRESS_EVERY: Final = 500
@@ -99,7 +99,7 @@ PROGRESS_EVERY: Final = 500
 class Built(Value, omit_defaults=False):
     """An index: its file, the documents and sections in it, the files left out, and the references of documents.
 
-    `fresh` is false if an equal one was there. `missing` are the first references that lead to nothing.
+    `fresh` is false if an equal index existed. `missing` are the first broken references.
     """
 
     path: str
@@ -114,7 +114,7 @@ class Built(Value, omit_defaults=False):
 
 
 def build_index(folder: Path, progress: IndexProgress) -> Built:
-    """Build the index of the knowledge space of `folder`, unless there is an equal one.
+    """Build the index of the knowledge space of `folder`, unless an equal one exists.
 
     Raises:
         InputError: `knowledge_config_invalid`, and the errors of the source and of its roots; `knowledge_unreadable`;
@@ -133,7 +133,7 @@ def build_index(folder: Path, progress: IndexProgress) -> Built:
 
 
 def build_bundle(module: str, project: Path, progress: IndexProgress) -> None:
-    """Build every index of the bundle `module`, a package of the folder `project`. Raises the errors of `build_index`."""
+    """Build every index of the bundle `module`, a package of the folder `project`. Raises as `build_index` does."""
     package = project.joinpath(*module.split("."))
     for config in sorted(package.rglob(KNOWLEDGE_FILE)):
         progress(f"building the index of {config.parent.relative_to(project)}")
@@ -168,7 +168,7 @@ def _build(home: Path, config: KnowledgeConfig, source: SourceFiles, progress: I
 
 @contextmanager
 def _alone(home: Path, progress: IndexProgress) -> Iterator[None]:
-    """Let one build run at a time; another one waits, and says for which process."""
+    """Run one build at a time; another one waits, and reports the process that it waits for."""
     with (home / "lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -182,11 +182,11 @@ def _alone(home: Path, progress: IndexProgress) -> Iterator[None]:
         try:
             yield
         finally:
-            lock.truncate(0)  # the folder is copied with the bundle, and is the same for the same content
+            lock.truncate(0)  # the folder is copied with the bundle: same content, same folder
 
 
 def _read(readers: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the bytes of files by their paths; those of too large files are empty. Raises InputError `knowledge_too_large`."""
+    """Return the bytes of files by path, none for too large files. Raises InputError `knowledge_too_large`."""
     contents: dict[str, bytes] = {}
     left = KNOWLEDGE_BYTES_MAX
     for path in sorted(readers):
@@ -212,7 +212,7 @@ def _sign(config: KnowledgeConfig, contents: Mapping[str, bytes]) -> str:
 def _scan(
     kinds: Mapping[str, str], contents: Mapping[str, bytes], progress: IndexProgress
 ) -> list[KnowledgeDocument]:
-    """Return the files that are texts, as documents."""
+    """Return the text files as documents."""
     scanned = []
     for n, (path, data) in enumerate(contents.items(), 1):
         document = scan_document(path, kinds[path], data) if data.strip() else None
@@ -223,7 +223,7 @@ def _scan(
 
 
 def _write(file: Path, documents: Sequence[KnowledgeDocument], facts: Mapping[str, Any]) -> None:
-    """Write an index beside its place and move it there."""
+    """Write an index to a temporary file and move it into place."""
     fresh = file.with_name(f"{file.name}.new")
     fresh.unlink(missing_ok=True)
     with closing(sqlite3.connect(fresh)) as index:
@@ -257,7 +257,7 @@ def _add(index: sqlite3.Connection, document: KnowledgeDocument) -> None:
         *lists,
         document.text,
     )
-    row = index.execute(f"INSERT INTO document VALUES (NULL{', ?' * len(about)})", about).lastrowid  # noqa: S608 - of marks
+    row = index.execute(f"INSERT INTO document VALUES (NULL{', ?' * len(about)})", about).lastrowid  # noqa: S608 - placeholders
     for section in document.sections:
         body = document.text[section.start : section.end]
         place = (row, section.heading, section.line, section.start, section.end - section.start)
@@ -275,13 +275,13 @@ def _add(index: sqlite3.Connection, document: KnowledgeDocument) -> None:
         }
         marks = ", ?" * len(COLUMN_WEIGHTS)
         index.execute(
-            f"INSERT INTO words (rowid, {', '.join(COLUMN_WEIGHTS)}) VALUES (?{marks})",  # noqa: S608 - names of our columns
+            f"INSERT INTO words (rowid, {', '.join(COLUMN_WEIGHTS)}) VALUES (?{marks})",  # noqa: S608 - the names of our columns
             (at, *(words[name] for name in COLUMN_WEIGHTS)),
         )
 
 
 def _point(home: Path, file: Path) -> None:
-    """Let the pointer name an index, and delete the others."""
+    """Point `current` at an index, and delete the others."""
     pointer = home / POINTER
     fresh = pointer.with_name(f"{POINTER}.new")
     fresh.write_text(f"{file.name}\n", encoding="ascii")

@@ -1,4 +1,4 @@
-"""`knowledge.yaml`: the place of a bundle's documents, and the folders of it that are indexed.
+"""`knowledge.yaml`: the location of a bundle's documents, and the folders of it that are indexed.
 
 Source: docs/how-to/knowledge.md.
 """
@@ -27,8 +27,9 @@ Roots: TypeAlias = str | tuple[str, ...]
 class KnowledgeConfig(Value, forbid_unknown_fields=True):
     """The fields of `knowledge.yaml`.
 
-    `repo` is a folder beside the file, a git repository there, or the address of one; empty means the folder of the
-    file. With `ref`, a branch, a tag or a commit, it is read as git has it. A root is a folder or a file in it, or several.
+    `repo` is a folder next to the file, a git repository there, or the address of one; empty means the folder of the
+    file. With `ref`, a branch, a tag or a commit, the files are read from git. A root is a folder or a file in it, or
+    several.
     """
 
     repo: str = ""
@@ -41,7 +42,7 @@ class KnowledgeConfig(Value, forbid_unknown_fields=True):
 
     @property
     def roots(self) -> tuple[tuple[str, str], ...]:
-        """Every root with its kind. Without any root all of it is documentation."""
+        """Every root with its kind. Without any root, everything is documentation."""
         given = (self.docs_root, self.src_root, self.deploy_root, self.tests_root)
         named = [
             (kind, root)
@@ -53,7 +54,7 @@ class KnowledgeConfig(Value, forbid_unknown_fields=True):
 
 
 def read_config(folder: Path) -> KnowledgeConfig:
-    """Return the configuration of a folder; without the file the defaults. Raises InputError `knowledge_config_invalid`."""
+    """Return the configuration of a folder, or the defaults. Raises InputError `knowledge_config_invalid`."""
     try:
         written = yaml.safe_load((folder / KNOWLEDGE_FILE).read_text(encoding="utf-8")) or {}
         config = msgspec.convert(written, KnowledgeConfig)
@@ -61,13 +62,13 @@ def read_config(folder: Path) -> KnowledgeConfig:
             _ = root == "." or check_relative(root)
     except FileNotFoundError:
         return KnowledgeConfig()
-    except (yaml.YAMLError, PathError, ValueError, RecursionError) as error:  # ValueError: msgspec's, too
+    except (yaml.YAMLError, PathError, ValueError, RecursionError) as error:  # includes msgspec's errors
         raise InputError(f"{folder / KNOWLEDGE_FILE}: {_say(error)}", code=INVALID) from error
     return config
 
 
 def _say(error: Exception) -> str:
-    """Return an error without the excerpt that YAML adds to its own, which may begin in the middle of an address."""
+    """Return an error without the excerpt that YAML appends, which may begin in the middle of an address."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
         return f"line {error.problem_mark.line + 1}: {error.problem}"
     return without_credentials(str(error))

@@ -1,7 +1,7 @@
-"""The files of a knowledge space: in a folder as they stand, or in a git repository as a commit has them.
+"""The files of a knowledge space: of a folder in its current state, or of a commit in a git repository.
 
-Links are not followed, and hidden files and folders, those of keys and what tools generate are left out.
-Source: dulwich.io, "Object store" and "Git server and client"; no git program and no shell is run.
+Links are not followed; hidden files and folders, keys and generated files are left out. Source: dulwich.io, "Object
+store" and "Git server and client"; no git program and no shell is run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KNOWLEDGE_BYTES_MAX: Final = 64 << 20
 
 _URL: Final = re.compile(r"(?:https?|git)://")
 _REMOTE: Final = re.compile(r"[a-z][a-z0-9+.-]{1,20}:/|[^/\s@]{1,200}@[^/\s@:]{1,200}:", re.IGNORECASE)
-"""An address of any kind, so that none is taken for a folder."""
+"""An address of any kind, so that none is mistaken for a folder."""
 _LEFT_OUT: Final = re.compile(
     r"^\.|^__pycache__$|^node_modules$|\.(?:pyc|lock|svg|pem|key|p12|pfx|jks|keystore|kdbx|env)$",
     re.IGNORECASE,
@@ -45,7 +45,7 @@ IndexProgress: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class SourceFiles:
-    """Files by their paths in the source, each with a function that reads it; `has` knows folders, too."""
+    """Files by their paths in the source, each with its reader; `has` also knows folders."""
 
     files: Mapping[str, Reader]
     has: Callable[[str], bool]
@@ -53,7 +53,7 @@ class SourceFiles:
 
 @contextmanager
 def reading(place: str | Path) -> Iterator[None]:
-    """Tell that a place cannot be read: InputError `knowledge_unreadable` for the OSError of a body that only reads."""
+    """Convert the OSError of a body that only reads to InputError `knowledge_unreadable`."""
     try:
         yield
     except OSError as error:
@@ -96,9 +96,9 @@ def open_source(folder: Path, config: KnowledgeConfig, progress: IndexProgress) 
 
 
 def choose_files(source: SourceFiles, config: KnowledgeConfig) -> dict[str, tuple[str, Reader]]:
-    """Return the files of the roots by their paths (`ks:…`), each with its kind and a function that reads it.
+    """Return the files of the roots by their paths (`ks:…`), each with its kind and its reader.
 
-    A file of a root has the path of its kind and its place below the root; a root that is a file has its name.
+    The path of a file is its kind and its path below the root; a root that is a file has its own name.
 
     Raises InputError `knowledge_root_missing`, `knowledge_path_taken`, or `knowledge_too_large`.
     """
@@ -119,7 +119,7 @@ def choose_files(source: SourceFiles, config: KnowledgeConfig) -> dict[str, tupl
 
 
 def _below(path: str, root: str) -> str | None:
-    """Return a path from its root on, "" for the root itself; None if it is elsewhere."""
+    """Return a path relative to the root, "" for the root itself; None if it is elsewhere."""
     if root == ".":
         return path
     if path == root:
@@ -128,7 +128,7 @@ def _below(path: str, root: str) -> str | None:
 
 
 def _logical(rel: str) -> str:
-    """Return the path of a document; "" for a name that no path can have."""
+    """Return the path of a document; "" for a name that no path can contain."""
     try:
         return str(parse_path(str(KnowledgePath(rel=rel))))
     except PathError:
@@ -146,13 +146,13 @@ def _walk(base: Path) -> dict[str, Reader]:
 
 
 def _unreadable(error: OSError) -> None:
-    """Refuse a folder that cannot be listed, which a walk would pass over."""
+    """Refuse a folder that cannot be listed, which a walk would silently skip."""
     with reading(error.filename):
         raise error
 
 
 def _is_there(path: Path) -> bool:
-    """Return True if a file or a folder stands at a path; no file can have some of them."""
+    """Return True if a file or a folder exists at a path; some paths are invalid for the file system."""
     try:
         return path.exists()
     except OSError:
@@ -160,7 +160,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _tree(repo: BaseRepo, commit: Commit, within: str = ".") -> SourceFiles:
-    """Return the regular files that a commit has in a folder of the repository, by their paths from there."""
+    """Return the regular files of a commit in a folder of the repository, by their paths relative to it."""
     from dulwich.object_store import iter_tree_contents
 
     entries = [
@@ -215,7 +215,7 @@ def _fetch(url: str, ref: str, repo: Repo) -> Commit:
     picked: list[ObjectID] = []
     shown = without_credentials(url)
 
-    def want(refs: Mapping[Ref, ObjectID], depth: int | None = None) -> list[ObjectID]:  # noqa: ARG001 - given by name
+    def want(refs: Mapping[Ref, ObjectID], depth: int | None = None) -> list[ObjectID]:  # noqa: ARG001 - requested by name
         names = (ref, f"refs/heads/{ref}", f"refs/tags/{ref}") if ref else ("HEAD",)
         by_name = {name.decode("utf-8", "replace"): sha for name, sha in refs.items()}
         picked[:] = [by_name[name] for name in names if name in by_name][:1]

@@ -1,4 +1,4 @@
-"""A file of the knowledge space as a document: its title, what describes it, and its sections.
+"""A file of the knowledge space as a document: its title, its description, and its sections.
 
 Markdown has front matter and headings; any other text is one section, described by its first lines.
 """
@@ -17,14 +17,14 @@ from stepline.model.visible_text import shorten_line
 
 MARKDOWN: Final = (".md", ".markdown")
 PROSE: Final = (*MARKDOWN, ".rst", ".adoc", ".txt")
-"""Endings of documents; a root of documentation has no other ones."""
+"""Extensions of documents; a root of documentation has no other ones."""
 TITLE_CHARS, SUMMARY_CHARS = 120, 300
 FIRST_LINES: Final = 3
 WORDS_MAX: Final = 50
 
 
 class Section(Value):
-    """A section: its heading with those above it, its first line from 1, and its place in the text."""
+    """A section: its heading with those above it, its first line counted from 1, and its range in the text."""
 
     heading: str
     line: int
@@ -33,7 +33,7 @@ class Section(Value):
 
 
 class KnowledgeDocument(Value):
-    """A file with what describes it. `path` is its logical one, `kind` that of its root."""
+    """A file with its description. `path` is its logical path, `kind` that of its root."""
 
     path: str
     kind: str
@@ -53,7 +53,7 @@ class KnowledgeDocument(Value):
 
 
 def scan_document(path: str, kind: str, data: bytes) -> KnowledgeDocument | None:
-    """Return a file as a document; None for one that is no text, or no documentation where its root is."""
+    """Return a file as a document; None if it is not text, or not documentation in a documentation root."""
     name = PurePosixPath(path.removeprefix("ks:"))
     if kind == "docs" and name.suffix.lower() not in PROSE:
         return None
@@ -98,7 +98,7 @@ def _markdown(path: str, kind: str, text: str, stem: str) -> KnowledgeDocument:
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], int]:
-    """Return the fields between two lines `---` at the beginning, and where the text behind them starts."""
+    """Return the fields between two lines `---` at the beginning, and the offset of the text after them."""
     if not text.startswith("---\n"):
         return {}, 0
     end = text.find("\n---\n", 3)
@@ -106,7 +106,7 @@ def _front_matter(text: str) -> tuple[dict[str, Any], int]:
         return {}, 0
     try:
         facts = yaml.safe_load(text[4 : end + 1])
-    except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: a date or a number that is none
+    except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: an invalid date or number
         return {}, 0  # a text between two rules
     return (facts, end + 5) if isinstance(facts, dict) else ({}, 0)
 
@@ -114,18 +114,18 @@ def _front_matter(text: str) -> tuple[dict[str, Any], int]:
 def _text(value: Any) -> str:
     try:
         return str(value).strip() if isinstance(value, str | int | float) else ""
-    except ValueError:  # a number with more digits than Python writes
+    except ValueError:  # a number with more digits than Python prints
         return ""
 
 
 def _words(value: Any) -> tuple[str, ...]:
-    """Return the words of a list, or of a text with commas."""
+    """Return the words of a list, or of a text separated by commas."""
     listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else []
     return tuple(filter(None, map(_text, listed)))[:WORDS_MAX]
 
 
 def _lines(text: str, begin: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the lines outside fences: where each starts, its number from 1, and its text."""
+    """Yield the lines outside fences: each line's offset, its number from 1, and its text."""
     at, fence = 0, ""
     for number, line in enumerate(text.split("\n"), 1):
         start, at = at, at + len(line) + 1
@@ -144,7 +144,7 @@ def _lines(text: str, begin: int) -> Iterator[tuple[int, int, str]]:
 
 
 def _headings(text: str, begin: int) -> Iterator[tuple[int, int, str, int]]:
-    """Yield the headings: where each starts, its level, its text, and its line's number."""
+    """Yield the headings: each one's offset, its level, its text, and its line number."""
     for start, number, line in _lines(text, begin):
         bare = line.lstrip(" ")
         level = len(bare) - len(bare.lstrip("#"))

@@ -1,1 +1,1 @@
-"""The chat page on loopback: built when somebody opens it, and served with the headers that it has in AWS."""
+"""The chat page on loopback: built when it is first opened, and served with the same headers as in AWS."""

@@ -1,7 +1,7 @@
-"""The build of the chat page: `python -m stepline.local.page.page_build` builds it unless it is built of these sources.
+"""The build of the chat page: `python -m stepline.local.page.page_build` builds it if its sources have changed.
 
-The packages come by their lock file, and none of their scripts runs. What was built is kept beside a digest of its sources.
-An installed package has what was built, and no sources: then nothing is built.
+The packages are installed from their lock file, and none of their scripts runs. The result is kept next to a digest of
+its sources. An installed package contains the result and no sources: then nothing is built.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DIGEST: Final = ".sources"
 
 
 def digest_sources(web: Path = WEB) -> str:
-    """Return a digest of everything that the page is made of, "" without sources."""
+    """Return a digest of all sources of the page, "" without sources."""
     if not (web / "src").is_dir():
         return ""
     total = hashlib.sha256()
@@ -50,7 +50,7 @@ def digest_sources(web: Path = WEB) -> str:
 
 
 def built_of(web: Path = WEB) -> str | None:
-    """Return the digest of the sources of what was built, None if nothing was."""
+    """Return the digest of the sources of the existing build, None without a build."""
     if not (web / "dist/index.html").exists():
         return None
     kept = web / "dist" / _DIGEST
@@ -58,7 +58,7 @@ def built_of(web: Path = WEB) -> str | None:
 
 
 def is_built(digest: str, web: Path = WEB) -> bool:
-    """Return True if the page was built of these sources, or came without any."""
+    """Return True if the page was built from these sources, or was installed without sources."""
     built = built_of(web)
     return built is not None and (not digest or built == digest)
 
@@ -74,9 +74,9 @@ def install_page_packages(progress: Callable[[str], None], web: Path = WEB) -> N
 
 
 def build_page(progress: Callable[[str], None], web: Path = WEB) -> None:
-    """Build the page, unless that was done: another process may do it at this moment.
+    """Build the page, unless it is built: another process may be building it at this moment.
 
-    Raises DependencyError `page_build` with the last words of what failed.
+    Raises DependencyError `page_build` with the end of the failed command's output.
     """
     with _alone(web):
         digest = digest_sources(web)
@@ -125,7 +125,7 @@ def _run(command: str, *arguments: str, web: Path) -> None:
 
 @contextmanager
 def _alone(web: Path) -> Iterator[None]:
-    """Hold the folder: one process at a time builds in it."""
+    """Lock the folder: one process at a time builds in it."""
     folder = os.open(web, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

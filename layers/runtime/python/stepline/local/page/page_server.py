@@ -1,7 +1,8 @@
 """The server of the chat page on loopback: files of the build, the stage's addresses, and the pages of bundles.
 
-It builds the page when somebody asks for it, in a thread, and says so meanwhile. Files are looked up in a table of what is there,
-so no address leads out of it; their headers are those of `web/headers.json`, which a deployed site has too.
+It builds the page on the first request, in a thread, and answers with the progress meanwhile. Files are looked up in a
+table of the existing ones, so no address leads outside; their headers are those of `web/headers.json`, which a deployed
+site also uses.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _PACKED_MIN_BYTES: Final = 1024
 
 @dataclass(frozen=True)
 class SiteFile:
-    """A file as it is answered."""
+    """A file in the form of its response."""
 
     body: bytes
     mime: str
@@ -65,7 +66,7 @@ class SiteFile:
 
     @cached_property
     def packed(self) -> bytes | None:
-        """The body in gzip, None where that is of no use."""
+        """The body in gzip, None if compression would not help."""
         is_text = self.mime.startswith(_PACKED)
         return gzip.compress(self.body, mtime=0) if is_text and len(self.body) >= _PACKED_MIN_BYTES else None
 
@@ -80,12 +81,12 @@ class _SiteBuild:
         }
 
     def find(self, path: str) -> SiteFile | None:
-        """Return the file at an address, else the page itself, which knows its routes. None for a missing part of it."""
+        """Return the file at an address, else the page itself, which knows its routes. None for a missing asset."""
         return self._files.get(path) or (None if path.startswith(ASSETS) else self._files.get("/index.html"))
 
 
 def _list_page_files(folder: Path) -> dict[str, Path]:
-    """Return the files of a folder by their names in it, without hidden ones and without links that lead out."""
+    """Return the files of a folder by their relative names, without hidden ones and without links that lead outside."""
     inside = folder.resolve()
     found = {}
     for path in sorted(folder.rglob("*")):
@@ -164,7 +165,7 @@ _AGAIN_S: Final = 1
 
 
 class PageBuild:
-    """The newest build of the page, made in a thread when one is missing or older than its sources."""
+    """The newest build of the page, made in a thread when it is missing or older than its sources."""
 
     def __init__(
         self, web: Path = WEB, make: Callable[[Callable[[str], None], Path], None] = build_page
@@ -172,11 +173,11 @@ class PageBuild:
         self._web, self._make = web, make
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._failed: tuple[str, str] = ("", "")  # the sources that could not be built, and why
+        self._failed: tuple[str, str] = ("", "")  # the sources that failed to build, and the reason
         self._site: tuple[str | None, _SiteBuild] | None = None
 
     def site(self) -> _SiteBuild | str | None:
-        """Return the built page, why it cannot be built, or None while it is built."""
+        """Return the built page, the reason why it cannot be built, or None while it is being built."""
         with self._lock:
             digest = digest_sources(self._web)
             if is_built(digest, self._web):
@@ -190,7 +191,7 @@ class PageBuild:
             return None
 
     def built(self) -> _SiteBuild | None:
-        """Return the page as it was built last, None if it never was: a file of it is no reason to build another."""
+        """Return the page as last built, None if it never was: a request for one of its files triggers no build."""
         with self._lock:
             return None if built_of(self._web) is None else self._read()
 
@@ -209,17 +210,17 @@ class PageBuild:
 
 
 class StageFacts:
-    """Facts that the page is told of its stage, as `stepline up` left it in the stage's folder."""
+    """Facts about the stage that the page receives, from the stage's folder, where `stepline up` saved them."""
 
     def __init__(self, home: Path, web: Path = WEB) -> None:
         """Read nothing yet: the stage may be deployed later, and again."""
         self._home, self._web = home, web
 
     def config(self) -> dict[str, Any] | None:
-        """Return the document that leads the page to its stage, None before the first deployment.
+        """Return the document that connects the page to its stage, None before the first deployment.
 
-        The pages of bundles are those that there are here: the functions' code is deployed without looking for them. The
-        suggestions are the stage's.
+        It lists the pages of the bundles on this machine, since the functions' code is deployed without looking for
+        them. The suggestions are the stage's.
         """
         outputs = read_json(self._home / "outputs.json")
         configured = [stack[_CONFIG_OUTPUT] for stack in outputs.values() if _CONFIG_OUTPUT in stack]
@@ -246,7 +247,7 @@ class PageHandler(BaseHTTPRequestHandler):
     """One request; a subclass sets the rest."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are written apart, and the body would wait for an answer
+    disable_nagle_algorithm = True  # head and body are sent separately; the body would wait for an ACK
     timeout = 30
     build: ClassVar[PageBuild]
     facts: ClassVar[StageFacts]
@@ -270,7 +271,7 @@ class PageHandler(BaseHTTPRequestHandler):
         elif path.startswith(BUNDLES):
             self._say_file(find_bundle_file(path, self.facts.bundles()))
         elif path.startswith(ASSETS):
-            # Never a reason to build: an open page loads its parts from the build that it is of.
+            # Never triggers a build: an open page loads its parts from its own build.
             found = self.build.built()
             self._say_file(found.find(path) if found else None)
         else:
@@ -280,7 +281,7 @@ class PageHandler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Log a request without its query, which may hold a code of a sign-in."""
+        """Log a request without its query, which may contain a code of a sign-in."""
         self.log_message("%s %s %s", self.command, self.path.partition("?")[0][:100], str(code))
 
     def _say_page(self, path: str) -> None:
@@ -319,7 +320,7 @@ class PageHandler(BaseHTTPRequestHandler):
         self._say(HTTPStatus.OK, json.dumps(config).encode(), headers)
 
     def _say_state(self, title: str, words: str, said: str) -> None:
-        """Answer with a page that says how far the build is, and asks again by itself while it goes on."""
+        """Answer with a page that shows the progress of the build, and reloads itself until it is done."""
         again = "" if said else f'<meta http-equiv="refresh" content="{_AGAIN_S}">'
         shown = f"<pre>{escape(said)}</pre>" if said else ""
         text = f"""<!doctype html>

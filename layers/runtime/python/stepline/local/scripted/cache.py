@@ -4,10 +4,10 @@
 - A read looks, from each mark backwards, at no more than 20 positions with the mark's own as the first, for an
   entry that an earlier request wrote. It finds prior writes, never mere equality.
 - A prefix below the model's minimum is neither written nor an error.
-- An entry lives 5 minutes or, if asked, an hour; each use starts its life anew.
+- An entry lives 5 minutes or, on request, an hour; each use restarts its lifetime.
 - An entry exists once the first response has begun, not before.
-- A is the highest hit, B the highest one-hour mark behind A, C the last mark: read A, write B-A for an hour and
-  C-B for five minutes, and everything behind C is plain input.
+- A is the highest hit, B the highest one-hour mark after A, C the last mark: read A, write B-A for an hour and
+  C-B for five minutes, and everything after C is plain input.
 - Workspaces and models never share an entry.
 Source: platform.claude.com, "Prompt caching".
 """

@@ -1,7 +1,7 @@
-"""Parse an operational digest: what the server knows of the layout `journal`.
+"""Parse an operational digest: the server's knowledge of the layout `journal`.
 
-Messages, calls and results are spelled as in a timeline; contents of results stand in a section of their own, and turns before
-are presentations. Whatever is staged stands behind the session log, below its path.
+Messages, calls and results have the format of a timeline; contents of results are in a separate section, and earlier
+turns are presentations. Staged content follows the session log, below its path.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SECTIONS: Final = (
 
 
 def parse_digest(text: str, system: str = "") -> PromptView:
-    """Parse a message of this layout; `system` may have skills that are staged."""
+    """Parse a message of this layout; `system` may contain staged skills."""
     begun = _CURRENT.search(text)
     head = text[: begun.start()] if begun else text
     prior = tuple(map(_prior, _split(head, _PRIOR)))
@@ -75,14 +75,14 @@ def _split(text: str, head: re.Pattern[str]) -> Iterator[str]:
 
 
 def _by_title(text: str) -> Mapping[str, str]:
-    """Return the sections that the server looks at, and those behind them, by title."""
+    """Return the sections that the server reads, and those after them, by title."""
     found = [match for match in _SECTION.finditer(text) if match["title"] in _SECTIONS]
     ends = [*(match.start() for match in found), len(text)][1:]
     return {match["title"]: text[match.end() + 1 : end] for match, end in zip(found, ends, strict=False)}
 
 
 def _prior(text: str) -> TurnView:
-    """Return a turn that is over: what was said, and its files; those it delivered stand as those of one call."""
+    """Return an ended turn: its messages and its files; delivered files appear as those of one call."""
     named, said = _PRIOR.match(text), _SAID.search(text)
     files = tuple(match["path"] for match in _ATTACHMENT.finditer(text))
     slots = tuple(match["path"] for match in _SLOT.finditer(text))
@@ -94,7 +94,7 @@ def _prior(text: str) -> TurnView:
 
 
 def _filled(calls: tuple[ToolCallView, ...], artifacts: str) -> Iterator[ToolCallView]:
-    """Yield the calls with the contents of their results, as far as the digest shows them."""
+    """Yield the calls with the contents of their results, if the digest shows them."""
     rows: dict[str, list[tuple[str, str]]] = {}
     for row in _ROW.finditer(artifacts):
         rows.setdefault(row["call"], []).append((row["path"], _plain(row["text"])))

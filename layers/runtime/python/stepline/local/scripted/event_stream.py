@@ -47,12 +47,12 @@ class Stop(Value):
     details: dict[str, str | None] | None = None
 
     def fields(self) -> Event:
-        """Return it as the fields of a message or of its last delta."""
+        """Return the fields for a message or its last delta."""
         return {"stop_reason": self.reason, "stop_sequence": self.sequence, "stop_details": self.details}
 
 
 def refusal(category: str, explanation: str) -> Stop:
-    """Return the end of a refused answer, with what the provider says of it."""
+    """Return the end of a refused answer, with the provider's explanation."""
     details = {"type": "refusal", "category": category or None, "explanation": explanation or None}
     return Stop(reason="refusal", details=details)
 
@@ -77,7 +77,7 @@ def opening(*, ident: str, model: str, use: CacheUse) -> Iterator[Event]:
 
 
 def thinking_block(text: str) -> Event:
-    """Return a block of thinking: a text, empty where it is not shown, and what proves it to be the model's."""
+    """Return a block of thinking: a text, empty if hidden, and the signature that proves that the model wrote it."""
     return {"type": "thinking", "thinking": text, "signature": SIGNATURE}
 
 
@@ -91,7 +91,7 @@ def thinking(text: str) -> Iterator[Event]:
 
 
 def block_start(index: int, block: Event) -> Event:
-    """Return the beginning of a block."""
+    """Return the start event of a block."""
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
@@ -145,7 +145,7 @@ def encode_frame(event: Event) -> bytes:
 
 
 def _json(event: Event) -> bytes:
-    """Return compact JSON; half a surrogate pair, which UTF-8 cannot carry, as an escape."""
+    """Return compact JSON; a lone surrogate, which UTF-8 cannot encode, is escaped."""
     try:
         return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:

@@ -71,7 +71,7 @@ def count_tokens(text: str) -> int:
 
 
 def parse_prompt(body: Any) -> Prompt:
-    """Parse a request's JSON. Raises BadRequestError in the provider's words."""
+    """Parse a request's JSON. Raises BadRequestError with the provider's message."""
     if not isinstance(body, dict):
         raise BadRequestError("Input should be a valid dictionary")
     model = _required(body, "model", str)
@@ -154,7 +154,7 @@ def _block(block: Any, where: str, n: int) -> PromptBlock:
 
 
 def _check_source(source: Any, kind: str, where: str) -> None:
-    """Refuse what the provider refuses of a picture or a document that is sent with a request."""
+    """Refuse a picture or a document in a request that the provider would refuse."""
     if not isinstance(source, dict) or source.get("type") != "base64":
         raise BadRequestError(f"{where}: Input should be of type 'base64'")
     mime, data = source.get("media_type"), source.get("data")
@@ -179,7 +179,7 @@ def _check_source(source: Any, kind: str, where: str) -> None:
 
 
 def summed_up(body: Any) -> Any:
-    """Return a request with the hash and the size of each file in the place of its bytes: a record of it is small."""
+    """Return a request with the hash and the size of each file instead of its bytes, for a small record."""
     if isinstance(body, list):
         return [summed_up(one) for one in body]
     if not isinstance(body, dict):

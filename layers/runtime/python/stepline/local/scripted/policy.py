@@ -1,8 +1,7 @@
 """Answer a request: the next round of a turn, a summary, a title, or plain text.
 
-Deterministic: the same prompt gets the same answer. Requests outside a round (a summary of a conversation, a
-title for a new one) are recognised by the first line of their instructions, and answered with words of the
-request.
+Deterministic: the same prompt gets the same answer. Requests outside a round (a summary of a conversation, a title for
+a new one) are recognised by the first line of their instructions, and answered with words of the request.
 """
 
 from __future__ import annotations
@@ -142,9 +141,9 @@ def play(
 ) -> tuple[list[ScriptedText], Round | None]:
     """Replay a script over the calls already made; return its remarks, and the round to do next.
 
-    The next round is the rest of a partly done one, or None at the end of the script. Calls that are matched
-    are removed from `left`. Of a partly done round only one call is returned at a time: calls that were
-    refused together are made alone.
+    The next round is the rest of a partly done one, or None at the end of the script. Matched calls are removed from
+    `left`. Of a partly done round only one call is returned at a time: calls that were refused together are made one by
+    one.
     """
     said: list[ScriptedText] = []
     try:
@@ -187,7 +186,7 @@ def _end(
 
 
 def _report_event(event: ViewMessage) -> str:
-    """Report that an event was seen, with its text."""
+    """Report that an event arrived, with its text."""
     text = event.text or event.payload
     said = f": “{quote_line(text)}”" if text else ""
     files = "".join(f", with `{path}`" for path in event.files)
@@ -195,6 +194,6 @@ def _report_event(event: ViewMessage) -> str:
 
 
 def _report_steer(heard: Sequence[ViewMessage]) -> str:
-    """Report that the turn ends, with the words of its last steer."""
+    """Report that the turn ends, with the text of its last steer."""
     said = next((message.text for message in reversed(heard) if message.kind == "steer"), "")
     return f"I stopped, as you asked: “{quote_line(said)}”."

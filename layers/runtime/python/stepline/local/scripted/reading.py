@@ -1,7 +1,7 @@
 """Parse a rendered timeline and a catalogue of tools: the only module of the server that knows the formats.
 
-A line of structure begins in the first column, data is indented; so no text of a user or a file is ever taken
-for a header. Unknown sections are ignored.
+A line of structure begins in the first column, data is indented; so the text of a user or a file is never mistaken for
+a header. Unknown sections are ignored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _MESSAGES: Final[dict[str, Kind]] = {
 
 
 class ViewMessage(Value):
-    """A user message, or an event of kind `event`. If it is not `reactive`, it asks for no answer.
+    """A user message, or an event of kind `event`. If it is not `reactive`, it requests no answer.
 
     `files` are the paths of its attachments.
     """
@@ -72,9 +72,9 @@ class ViewMessage(Value):
 class ToolCallView(Value):
     """A tool call of the current view with its id and its result; `result` is empty while there is none.
 
-    `blocks` are the result's, each a path and its data; `paths` also has those named in the status; `content`
-    is the newest block that is neither status nor notice, without the lines that describe it. A call that is
-    `unverified`, since its effect is not known, counts as failed.
+    `blocks` are the result's, each a path and its data; `paths` also has those named in the status; `content` is the
+    newest block that is neither status nor notice, without the lines that describe it. An `unverified` call, whose
+    effect is unknown, counts as failed.
     """
 
     tool: str
@@ -103,7 +103,7 @@ class ToolCallView(Value):
 
 
 class TurnView(Value):
-    """One turn as rendered. `violations` counts corrections since the last tool result, `codes` are programs by path."""
+    """A rendered turn. `violations` counts corrections since the last tool result, `codes` are programs by path."""
 
     turn_id: str = ""
     messages: tuple[ViewMessage, ...] = ()
@@ -113,7 +113,7 @@ class TurnView(Value):
 
 
 class ExampleRequest(Value):
-    """A sentence that a user may say, from the card of a tool, and the parameters that answer it."""
+    """A sentence that a user may send, from the card of a tool, and the parameters that answer it."""
 
     text: str
     tool: str
@@ -121,7 +121,7 @@ class ExampleRequest(Value):
 
 
 class Roster(Value):
-    """The tools of a request and the requests on their cards; without `tools` it is not known which there are."""
+    """The tools of a request and the requests on their cards; without `tools`, the available tools are unknown."""
 
     tools: frozenset[str] | None = None
     requests: tuple[ExampleRequest, ...] = ()
@@ -134,8 +134,8 @@ class Roster(Value):
 class PromptView(Value):
     """A parsed prompt. The last turn is the current one.
 
-    `finalize` is true if a steer asks the turn to end. `staged` are contents that the journal shows in full, by path, and
-    `attached` the paths of pictures and documents behind it.
+    `finalize` is true if a steer asks the turn to end. `staged` are contents that the journal shows in full, by path,
+    and `attached` the paths of pictures and documents after it.
     """
 
     turns: tuple[TurnView, ...]
@@ -212,7 +212,7 @@ def parse_view(text: str) -> PromptView:
 
 
 def fold_sections(turn: TurnView, text: str) -> TurnView:
-    """Return a turn with what a text of its sections says."""
+    """Return a turn extended by the sections in a text."""
     calls: dict[str, ToolCallView] = {}
     for section in _sections(text):
         turn = _fold(turn, section, calls)

@@ -30,7 +30,7 @@ _BROKEN_EVENT: Final = b'event: content_block_delta\ndata: {"type": "content_blo
 class ScriptedReply(Value):
     """The reply to send. For a status other than 200, `text` is the error's message.
 
-    The stream breaks after character `break_at`, in the way `broken` names.
+    The stream breaks after character `break_at`, in the way that `broken` names.
     """
 
     text: str
@@ -54,7 +54,7 @@ class ScriptedReply(Value):
 
     @property
     def thoughts(self) -> str:
-        """The text of the thinking; empty where it is not shown."""
+        """The text of the thinking; empty if hidden."""
         return (THOUGHT * self.thought.tokens)[: self.thought.tokens * 4] if self.thought.shown else ""
 
     def message(self, prompt: Prompt) -> wire.Event:

@@ -23,7 +23,7 @@ LOOK_UP: Final = "react.search_knowledge"
 EXEC: Final = "exec_tools.execute_code_python"
 RENDER: Final = "rendering_tools.write_"
 SILENT: Final = frozenset({PULL, LOOK_UP, READ})
-"""Tools whose results are reported by the script that calls them, or not at all."""
+"""Tools whose results the calling script reports, or no one does."""
 LOG_LINES: Final = 20
 
 _WORD: Final = re.compile(r"^Word: (?P<word>\S+)$", re.MULTILINE)
@@ -36,7 +36,7 @@ def report(saying: Saying, call: ToolCallView, view: PromptView) -> str:
     """Report one call; "" if there is nothing to report."""
     if saying.tool == EXEC:
         return report_run(call)
-    if not call.done and saying.tool != READ:  # a read that shows nothing names its path
+    if not call.done and saying.tool != READ:  # a read without content names its path
         return f"`{saying.tool}` did not succeed: {quote_line(call.result)}."
     match saying.tool:
         case "react.plan":
@@ -77,7 +77,7 @@ def report_plan(saying: Saying) -> str:
 
 
 def report_read(path: str, call: ToolCallView, view: PromptView) -> str:
-    """Return the word that a file names, or the start of its text; of a picture or a PDF its size."""
+    """Return the secret word of a file, or the start of its text; of a picture or a PDF its size."""
     text = text_read(call, view)
     if attached := _ATTACHED.search(call.result):
         return f"I see `{path}`: {attached['extent']}."
@@ -91,7 +91,7 @@ def report_read(path: str, call: ToolCallView, view: PromptView) -> str:
 
 def text_read(call: ToolCallView, view: PromptView) -> str:
     """Return the text that a read showed."""
-    # Content that is already visible is not shown again; the status names its place.
+    # Content that is already visible is not shown again; the status names its path.
     places = (at for at in call.paths if not at.endswith((".result", ".notice", ".call")))
     return call.content or next((seen for at in places if (seen := view.text_at(at))), "")
 
@@ -116,11 +116,11 @@ def search_rows(call: ToolCallView) -> list[dict[str, Any]]:
 
 
 def quote_best(call: ToolCallView, query: str) -> str:
-    """Quote what was read, from the line on that has most words of the query."""
+    """Quote the text read, starting at the line with most words of the query."""
     words = [word for word in query.lower().split() if len(word) > 2]
     lines = call.content.split("\n")
     at = max(range(len(lines)), key=lambda at: (sum(word in lines[at].lower() for word in words), -at))
-    # A code span or a tag that the cut leaves open would hide the citation behind it.
+    # A code span or a tag that the cut leaves open would hide the citation after it.
     return f"“{plain(' '.join(lines[at:]).lstrip('# '))}”"
 
 
@@ -135,7 +135,7 @@ def report_search(query: str, call: ToolCallView) -> str:
 
 
 def report_memory(query: str, call: ToolCallView) -> str:
-    """Return the earlier turns that were found, each by the best of its snippets."""
+    """Return the earlier turns found, each with the best of its snippets."""
     try:
         hits: list[dict[str, Any]] = json.loads(call.report)["hits"]
     except ValueError:  # truncated JSON

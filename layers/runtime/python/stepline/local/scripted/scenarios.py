@@ -1,8 +1,8 @@
-"""The table of requests that the scripted model understands, and the suggestions that it makes of them.
+"""The table of requests that the scripted model understands, and its suggestions.
 
-A message picks the first row whose pattern matches its beginning; the last row matches everything. To support
-another request, write a script and add a row. A suggestion is the text of a row, or a request on the card of a
-tool. Source: docs/reference/scripted-model.md.
+A message picks the first row whose pattern matches its beginning; the last row matches everything. To support another
+request, write a script and add a row. A suggestion is the text of a row, or a request on the card of a tool. Source:
+docs/reference/scripted-model.md.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ RECALL: Final = "What did I say before?"
 class Scenario(NamedTuple):
     """One row: an example request, the pattern that picks the row, and the script that answers.
 
-    Without a pattern the example is the whole request. `tools` are those that the script needs, and `file` is the name of
-    a file that it reads. `then` are requests that follow it.
+    Without a pattern the example is the whole request. `tools` are those that the script needs, and `file` is the name
+    of a file that it reads. `then` are follow-up requests.
     """
 
     example: str
@@ -64,7 +64,7 @@ class Scenario(NamedTuple):
 
 
 def anything_else(asked: MatchedMessage) -> Script:
-    """Say that there is no rule for the request."""
+    """Answer that there is no rule for the request."""
     said = (
         f"`{plain(quote_line(asked.text, limit_chars=QUOTE_CHARS))}`"
         if asked.text
@@ -217,7 +217,7 @@ def find_scenario(text: str) -> tuple[Scenario, dict[str, str]]:
 
 
 def find_request(text: str, roster: Roster) -> ExampleRequest | None:
-    """Return the request on a tool's card that a message is."""
+    """Return the request on a tool's card that equals a message."""
     said = _fold(text)
     return next((one for one in roster.requests if _fold(one.text) == said), None)
 
@@ -235,9 +235,9 @@ def pick(text: str, view: PromptView, roster: Roster) -> Script:
 
 
 def suggest(text: str, view: PromptView, roster: Roster) -> tuple[str, ...]:
-    """Return the suggestions after a message: the requests that follow from it, then the rest of the start.
+    """Return the suggestions after a message: its follow-up requests, then the remaining first ones.
 
-    Each is answered by a row of its own or by a tool's card, with tools that there are and files in sight.
+    Each is answered by its own row or by a tool's card, with available tools and visible files.
     """
     now = {_fold(message.text) for message in view.current.messages}
     said = {_fold(message.text) for turn in view.turns for message in turn.messages}
@@ -248,14 +248,14 @@ def suggest(text: str, view: PromptView, roster: Roster) -> tuple[str, ...]:
 
 
 def _first_requests(roster: Roster) -> tuple[str, ...]:
-    """Return the requests that a person is offered first: those of the agent's own tools, then the tour's."""
+    """Return the first suggestions for a user: those of the agent's own tools, then the tour's."""
     own = [one.text for one in roster.requests]
     tour = [text for text in TOUR.values() if roster.has(find_scenario(text)[0].tools)]
     return (*own, *tour)
 
 
 def _follow(text: str, view: PromptView, roster: Roster) -> Iterator[str]:
-    """Yield the requests that follow from a message and can be answered now."""
+    """Yield the follow-up requests of a message that can be answered now."""
     files = [path for call in view.current.calls for path in call.files]
     newest = [f"Read {path.rpartition('/')[2]}." for path in files[-1:]]
     for one in find_scenario(text)[0].then or newest:

@@ -1,10 +1,10 @@
-"""The scripts of the scenarios: which tools answer a request, in sequence or several in one round.
+"""The scripts of the scenarios: the tools that answer a request, in sequence or several in one round.
 
-A script is a generator. It yields rounds, and is sent the calls of each with their results. Every call is
-reported in the answer; other text for the answer is yielded as a remark. A script is run from its beginning
-for every request of the turn, so it keeps no state and has no effects.
+A script is a generator. It yields rounds, and is sent the calls of each with their results. Every call is reported in
+the answer; other text for the answer is yielded as a remark. A script restarts for every request of the turn, so it
+keeps no state and has no effects.
 
-It also makes the sample data: a table of sales, and the program that sums up a table by month.
+This module also makes the sample data: a table of sales, and the program that sums up a table by month.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def totals_program(source: str, turn: str) -> str:
 
 
 def _quoted_place(path: str) -> str:
-    """Return where a program finds a logical path, as a string of its source."""
+    """Return the path where a program finds a logical path, as a string literal of its source."""
     return json.dumps(physical(parse_path(path)))
 
 
@@ -149,7 +149,7 @@ LINES_READ: Final = 30
 _OUTPUT: Final = re.compile(r"(?<![\w./-])(?:outputs|files)/[\w./-]*[\w-]\.\w{1,8}\b")
 _OF_TURN: Final = re.compile(r"\b(turn_[A-Za-z0-9_-]{1,64}/(?:files|outputs)/[^\s\"'`]+)")
 _TOTAL: Final = re.compile(r"^(\d{4}-\d{2}),(\d{1,15}\.\d{2})$", re.MULTILINE)
-# Protocol tags in a program would end its channel, or have it refused as contaminated.
+# Protocol tags in a program would end its channel, or get it refused as contaminated.
 _TAGS: Final = re.compile(r"</?\s*(?:channel\s*:|thinking\b)", re.IGNORECASE)
 
 
@@ -166,7 +166,7 @@ class MatchedMessage(Value):
         return next((n for n, name in enumerate(NUMBERS, 1) if word in (name, str(n))), 3)
 
     def path(self, name: str) -> str:
-        """Return the logical path of the newest file of this name, or of the folder `files/`; a path is returned unchanged."""
+        """Return the logical path of the newest file or `files/` folder of this name; a path is returned unchanged."""
         name = name.rstrip(".,;!?")
         if name == FILES:
             heads = [path.partition(f".{FILES}") for path in self.view.files if f".{FILES}" in path]
@@ -175,15 +175,15 @@ class MatchedMessage(Value):
         return name if ":" in name else [f"fi:{self.view.current.turn_id}.outputs/{name}", *known][-1]
 
     def sees(self, name: str) -> bool:
-        """Return True if a file of this name or path is in sight."""
+        """Return True if a file of this name or path is visible."""
         return self.path(name) in self.view.files
 
 
 class Round(Value):
     """The calls of a round.
 
-    Several are made at once where the instructions allow it or if the round `insists`; otherwise one by one.
-    The answer may come in the same round, `beside` calls whose results it does not need.
+    Several are made at once if the instructions allow it or if the round `insists`; otherwise one by one. With
+    `beside`, the answer is in the same round as the calls, whose results it does not need.
     """
 
     calls: tuple[Saying, ...]
@@ -212,7 +212,7 @@ def two_plans(_: MatchedMessage) -> Script:
 
 
 def plan_and_file(asked: MatchedMessage) -> Script:
-    """Plan, write a file, and read it back: the answer has the word that was read."""
+    """Plan, write a file, and read it back: the answer contains the word read from the file."""
     planned, word = make_plan(asked.number("steps")), asked.words["word"]
     steps = planned.params["steps"]
     done = (steps[0], "plan.md is written", "read back and reported")
@@ -283,7 +283,7 @@ def search(asked: MatchedMessage) -> Script:
 
 
 def document(asked: MatchedMessage) -> Script:
-    """Search, and make a document of the results; its kind is that of its name."""
+    """Search, and make a document of the results; the file extension decides its kind."""
     query, name = asked.words["query"], asked.words["name"]
     (found,) = yield Round(calls=(search_for(query),))
     params = {"path": name, "content": f"{report_search(query, found)}\n", "title": query}
@@ -294,7 +294,7 @@ def document(asked: MatchedMessage) -> Script:
 
 
 def sent(asked: MatchedMessage) -> Script:
-    """Do what the script in a message says: a round a line."""
+    """Run the script in a message: one round per line."""
     try:
         lines = [line for line in asked.words["rounds"].split("\n") if line.strip()]
         rounds = [msgspec.json.decode(line, type=Round) for line in lines]
@@ -306,7 +306,7 @@ def sent(asked: MatchedMessage) -> Script:
 
 
 def _filled(value: Any, asked: MatchedMessage) -> Any:
-    """Return a value of a script with the paths and contents that its texts stand for."""
+    """Return a value of a script with its references replaced by paths and contents."""
     match value:
         case Saying():
             filled = {name: _filled(getattr(value, name), asked) for name in ("params", "artifacts")}
@@ -324,13 +324,13 @@ def _filled(value: Any, asked: MatchedMessage) -> Any:
 
 
 def _seen(view: PromptView) -> str:
-    """Return a row for each thing that the journal stages: the beginning of a text, or the name of a file."""
+    """Return a row for each staged item of the journal: the beginning of a text, or the name of a file."""
     rows = [f"{path}: {quote_line(text, limit_chars=160)}" for path, text in view.staged if text]
     return "\n".join([*rows, *(f"{path}: attached" for path in view.attached), "Word: looked", ""])
 
 
 def call_tool(request: ExampleRequest) -> Script:
-    """Call a tool as its card says."""
+    """Call a tool with the parameters on its card."""
     yield Round(calls=(Saying(tool=request.tool, params=request.params, thinking=f"I call {request.tool}."),))
 
 
@@ -365,7 +365,7 @@ def best_month(asked: MatchedMessage) -> Script:
 
 
 def steps(_: MatchedMessage) -> Script:
-    """Write a file that grows by a line each round: a turn that takes long enough to type into."""
+    """Write a file that grows by a line each round: a turn long enough to type into."""
     yield Round(calls=(make_plan(STEP_COUNT, [f"Write line {n}" for n in range(1, STEP_COUNT + 1)]),))
     for n in range(1, STEP_COUNT + 1):
         marks = f"✓ [{n}] Line {n} is written"
@@ -373,7 +373,7 @@ def steps(_: MatchedMessage) -> Script:
 
 
 def approvals(_: MatchedMessage) -> Script:
-    """Say how to see an approval."""
+    """Explain how to see an approval."""
     yield ScriptedText(
         text="A call waits for you where a rule of its tool, its bundle or the stage says so. Start the stage with "
         f'`STEPLINE_APPROVALS=\'{{"{WRITE}": "always"}}\' stepline up`, and each file that I write waits for your answer.'
@@ -382,9 +382,9 @@ def approvals(_: MatchedMessage) -> Script:
 
 
 def look_up(asked: MatchedMessage) -> Script:
-    """Search the agent's documents, read one where the words stand, and cite what it says.
+    """Search the agent's documents, read the one that has the words, and cite it.
 
-    If the message names a document, that is looked for first: the best one whose path or title has its words.
+    If the message names a document, the script first looks for it: the best one whose path or title has its words.
     """
     place, query = asked.words["place"], asked.words["query"].rstrip(" .")
     root: dict[str, str] = {}
@@ -408,14 +408,14 @@ def look_up(asked: MatchedMessage) -> Script:
 
 
 def recall(asked: MatchedMessage) -> Script:
-    """Quote what the user said in earlier turns."""
+    """Quote the user's messages in earlier turns."""
     said = [message.text for turn in asked.view.turns[:-1] for message in turn.messages if message.text]
     rows = "\n".join(f"- “{quote_line(text, limit_chars=160)}”" for text in said[-5:])
     yield ScriptedText(text=f"Before this you said:\n{rows}" if said else "Nothing before this is in sight.")
 
 
 def remember(asked: MatchedMessage) -> Script:
-    """Search the memory of earlier turns, in all of the user's conversations if that is said."""
+    """Search the memory of earlier turns, in all of the user's conversations if the message says so."""
     params = {"query": asked.words["query"], **({"scope": "user"} if asked.words["anywhere"] else {})}
     yield Round(calls=(Saying(tool=MEMSEARCH, params=params, thinking="I look for it in earlier turns."),))
 

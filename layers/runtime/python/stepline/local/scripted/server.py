@@ -8,8 +8,7 @@
                                                            of pictures and documents the hash
     GET    /control/sizes     DELETE                       tokens of requests, for many more of them
 
-It listens on loopback, under this machine's own names, and refuses requests with an Origin: web pages have no
-business here.
+It listens on loopback, under this machine's own names, and refuses requests with an Origin, which web pages send.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _BEDROCK_SUFFIX: Final = "/invoke-with-response-stream"
 class ScriptedServer(OwnServer):
     """A running server and its state. `with ScriptedServer(port=0) as server:` serves on a free port.
 
-    `key` is the one API key that it takes; any if it is empty.
+    `key` is the only API key that it accepts; if empty, it accepts any.
     """
 
     daemon_threads = True
@@ -105,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
-        """Do not log: /control/requests has all that an access log would."""
+        """Do not log: /control/requests has everything that an access log would have."""
 
     def do_GET(self) -> None:
         """Return health, faults, requests or sizes."""
@@ -217,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
         if prompt.stream:
             self._stream(prompt, reply, encode, record)
         else:
-            record["sent_chars"] = len(reply.text)  # before the bytes: a client that has them may ask at once
+            record["sent_chars"] = len(reply.text)  # before the bytes: a client may query at once
             self._send(200, reply.message(prompt))
 
     def _stream(

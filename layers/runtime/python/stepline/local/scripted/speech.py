@@ -16,7 +16,7 @@ TITLE_CHARS: Final = 60
 class Saying(Value):
     """One tool call in a round; `code` is the program that the tool runs.
 
-    `artifacts` and `skills` are what the next round shows in full, in the layout `journal`.
+    The next round shows `artifacts` and `skills` in full, in the layout `journal`.
     """
 
     tool: str
@@ -67,7 +67,7 @@ def quote_line(text: str, *, limit_chars: int = 300) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text on one line, at most 400 characters, without anything that a parser might take for a tag."""
+    """Return text on one line, at most 400 characters, without anything that a parser might mistake for a tag."""
     return quote_line(text, limit_chars=400).replace("<", "(").replace(">", ")").replace("`", "'")
 
 
@@ -90,5 +90,5 @@ def _render(calls: Sequence[Saying]) -> str:
 
 def _decision(decision: dict[str, Any]) -> str:
     body = json.dumps(decision, ensure_ascii=False, indent=2)
-    # Quoted text may hold protocol tags; written as escapes they stay data in any parser.
+    # Quoted text may contain protocol tags; as escapes they stay data in any parser.
     return channel("ReactDecisionOutV2", f"```json\n{body.replace('<', chr(92) + 'u003c')}\n```")

@@ -1,7 +1,7 @@
-"""The fields of a request that a model may not take: thinking, effort, and sampling parameters.
+"""The fields of a request that a model may reject: thinking, effort, and sampling parameters.
 
-The table of families decides, as for the requests themselves; a model of no family takes everything.
-Source: platform.claude.com, "Thinking", "Effort" and "Versions".
+The table of families decides, as for the requests themselves; a model of no family accepts everything. Source:
+platform.claude.com, "Thinking", "Effort" and "Versions".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ScriptedThought(Value):
 def read_thought(body: dict[str, Any], version: str) -> ScriptedThought:
     """Return how the model of a request thinks, under an API version.
 
-    Raises BadRequestError, in the provider's words, for what its family does not take.
+    Raises BadRequestError, with the provider's message, for a field that its family rejects.
     """
     family = family_of(str(body.get("model")))
     for name in SAMPLING:
@@ -49,7 +49,7 @@ def read_thought(body: dict[str, Any], version: str) -> ScriptedThought:
 def bedrock_version(body: dict[str, Any]) -> str:
     """Return the API version of a request to Bedrock.
 
-    Raises BadRequestError for one that a model of Bedrock is not served under.
+    Raises BadRequestError for a version that Bedrock does not serve.
     """
     version = str(body.get("anthropic_version") or "").removeprefix("bedrock-")
     if family_of(str(body.get("model"))).older and version >= CURRENT:

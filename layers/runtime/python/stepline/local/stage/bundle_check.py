@@ -1,7 +1,7 @@
-"""The check of a bundle: everything that would fail once it is deployed, each with the way to mend it.
+"""The check of a bundle: everything that would fail once it is deployed, each with its remedy.
 
-`python -m stepline.local.stage.bundle_check MODULE` is the check. It runs in a process of its own that sees what
-functions see, in the folder that holds the bundle, and prints a `BundleReport` as JSON.
+`python -m stepline.local.stage.bundle_check MODULE` runs the check. It runs in its own process, which sees the same
+modules as functions, in the folder that holds the bundle, and prints a `BundleReport` as JSON.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ FORBIDDEN: Final = (
     *("lambdas", "stacks", "exec_task", "anthropic", "aws_cdk", "aws_lambda_powertools", "boto3", "botocore"),
     *("redis", "urllib3"),
 )
-"""Packages that a bundle does not import: its functions may not reach them, or do not have them."""
+"""Packages that a bundle must not import: its functions may not reach them, or do not have them."""
 
 TOOL_ID: Final = re.compile(r"[A-Za-z_]\w{0,63}(\.[A-Za-z_]\w{0,63}){1,3}", re.ASCII)
 _MET: Final = "Would make no changes"
-"""uv's words for a dry run if the environment has everything."""
+"""uv's message for a dry run if the environment has everything."""
 _REMEDIES: Final = {
     "bundle_not_found": "Run it in the folder that contains the package; the name of bundles/shop is bundles.shop.",
     "bundle_invalid": "See docs/how-to/write-a-bundle.md#the-workflow.",
@@ -74,7 +74,7 @@ def _examine(module: str, folder: Path) -> BundleReport:
         from stepline.bundle.workflow import load_workflow
 
         workflow = load_workflow(module)
-    except BaseException as error:  # noqa: BLE001 - whatever a bundle raises is reported
+    except BaseException as error:  # noqa: BLE001 - every exception of a bundle is reported
         return BundleReport(problems=(_told(error, folder),))
     problems = [
         *_parts(workflow, folder),
@@ -93,7 +93,7 @@ def _examine(module: str, folder: Path) -> BundleReport:
     )
 
 
-# --- what the agent is made of
+# --- the parts of the agent
 
 
 def _parts(workflow: type[BaseWorkflow], folder: Path) -> Iterator[BundleProblem]:
@@ -104,12 +104,12 @@ def _parts(workflow: type[BaseWorkflow], folder: Path) -> Iterator[BundleProblem
     specs: list[ToolSpec] = []
     try:
         specs = [tool.spec for tool in parts.tools]
-    except BaseException as error:  # noqa: BLE001 - as in `examine`
+    except BaseException as error:  # noqa: BLE001 - as in `_examine`
         yield _told(error, folder)
     yield from check_contracts(specs)
     try:
         parts.skills({spec.tool_id for spec in (*specs, *agent_registry(()).specs)})
-    except BaseException as error:  # noqa: BLE001 - as in `examine`
+    except BaseException as error:  # noqa: BLE001 - as in `_examine`
         yield _told(error, folder)
     try:
         check_resolvers(parts.resolvers)
@@ -118,7 +118,7 @@ def _parts(workflow: type[BaseWorkflow], folder: Path) -> Iterator[BundleProblem
 
 
 def check_contracts(specs: Sequence[ToolSpec]) -> Iterator[BundleProblem]:
-    """Yield what is wrong with the contracts of a bundle's tools."""
+    """Yield the faults in the contracts of a bundle's tools."""
     from stepline.tools.catalogue import agent_registry
 
     count = Counter(spec.tool_id for spec in (*specs, *agent_registry((), executes=True).specs))
@@ -218,13 +218,13 @@ def _deployable(workflow: type[BaseWorkflow], module: str) -> Iterator[BundlePro
         yield BundleProblem(code=NOT_DEPLOYABLE, message=message, remedy=remedy)
 
 
-# --- what it imports
+# --- the imports of the bundle
 
 
 def _imports(folder: Path, modules: Sequence[str]) -> Iterator[BundleProblem]:
     try:
         imports = list(find_imports(folder, modules))
-    except SyntaxError as error:  # of a module that is imported when it is used
+    except SyntaxError as error:  # a module that is imported at its first use
         yield _told(error, folder)
         return
     for one in imports:
@@ -253,9 +253,9 @@ def _is_there(name: str, folder: Path) -> bool:
 
 
 def find_imports(folder: Path, modules: Sequence[str]) -> Iterator[Import]:
-    """Yield the imports of these modules and of all modules of `folder` that they lead to, each once in a module.
+    """Yield the imports of these modules and of all modules of `folder` that they lead to, each once per module.
 
-    Those for type checkers alone are left out, and those whose absence is caught. Raises SyntaxError.
+    Imports for type checkers only are left out, and those with a fallback. Raises SyntaxError.
     """
     waiting = [name for module in modules for name in accumulate(module.split("."), "{}.{}".format)]
     seen: set[Path] = set()
@@ -281,7 +281,7 @@ def _file_of(module: str, folder: Path) -> Path | None:
 
 
 def _imported(node: ast.AST, package: str) -> Iterator[tuple[str, int]]:
-    """Yield what a module of `package` imports, with the lines."""
+    """Yield the imports of a module of `package`, with their lines."""
     for child in ast.iter_child_nodes(node):
         match child:
             case ast.Import(names=names):
@@ -331,7 +331,7 @@ def _requirements(module: str, folder: Path) -> Iterator[BundleProblem]:
 
 
 def _find_unmet(file: Path) -> str:
-    """Return why this environment does not have the packages of a file in their versions; "" if it has."""
+    """Return why this environment lacks the packages of a file in their versions; "" if it has them all."""
     flags = ("--dry-run", "--offline", "--python", sys.executable, "--requirement", str(file))
     done = run_uv("install", *flags, scratch=Path(tempfile.gettempdir()))
     if not done.returncode and _MET in done.stderr:
@@ -344,7 +344,7 @@ def _told(error: BaseException, folder: Path) -> BundleProblem:
 
 
 def remedy_of(error: BaseException) -> str:
-    """Return the way to mend an error of a bundle."""
+    """Return the remedy for an error of a bundle."""
     code = error.reason if isinstance(error, SteplineError) else "bundle_failed"
     return _REMEDIES.get(code, "docs/reference/errors.md says what the code means.")
 

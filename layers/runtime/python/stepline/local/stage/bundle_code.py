@@ -1,7 +1,7 @@
 """Find, copy and check the bundles of the local stage.
 
-They are found in the caller's folder, copied for the functions, and checked before they are deployed, by
-`bundle_check` in a process of its own that sees what functions see.
+They are found in the caller's folder, copied for the functions, and checked before the deployment by `bundle_check`, in
+a separate process that sees the same modules as functions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHECKOUT_BUNDLES: Final = {"docs": "bundles.docs"}
 
 CHECK_S: Final = 60
 _SHARED: Final = "bundles"
-"""A package name that a project may use too; its modules are then placed beside ours."""
+"""A package name that a project may use too; its modules are then placed next to ours."""
 
 _TAKEN: Final = ("lambdas", "stepline", "bootstrap")
 _LEFT_OUT: Final = ("__pycache__", "*.pyc", ".git", ".venv", "node_modules", ".stepline")
@@ -44,8 +44,8 @@ _LEFT_OUT: Final = ("__pycache__", "*.pyc", ".git", ".venv", "node_modules", ".s
 class BundleCode(Value):
     """The bundles of a stage: the default one by its module, further ones by their names.
 
-    `folder` holds copies of their top packages, or is empty if the functions include all of them already. `requirements`
-    are the files of that folder with the packages that they require. `requests` are those that tools of the default one
+    `folder` holds copies of their top packages, or is empty if the functions already include all of them.
+    `requirements` are the requirement files of that folder. `requests` are those that tools of the default bundle
     answer.
     """
 
@@ -66,7 +66,7 @@ class BundleCode(Value):
 
 
 class BundleProblem(Value):
-    """One thing that would fail. `where` is its place in the bundle, `remedy` the way to mend it."""
+    """One thing that would fail. `where` is its location in the bundle, `remedy` the way to fix it."""
 
     code: str
     message: str
@@ -75,7 +75,7 @@ class BundleProblem(Value):
 
 
 class BundleReport(Value):
-    """The problems that the check of a bundle found; without one, the requests of users that its tools answer."""
+    """The problems that the check of a bundle found; without any, the user requests that its tools answer."""
 
     problems: tuple[BundleProblem, ...] = ()
     requests: tuple[str, ...] = ()
@@ -91,8 +91,8 @@ def take_bundle(
 ) -> BundleCode:
     """Copy the parts of `project` that bundles need, with their indexes, and check each as the functions will load it.
 
-    Raises InputError that names the problem and its place: `bundle_not_found`, `bundle_invalid`,
-    `bundle_failed` if code of a bundle raises, and the errors of building an index and an agent.
+    Raises InputError that names the problem and its location: `bundle_not_found`, `bundle_invalid`, `bundle_failed` if
+    code of a bundle raises, and the errors of building an index and an agent.
     """
     copies = home / "bundle"
     found = {one: _find(one, project) for one in (module, *further.values())}
@@ -122,7 +122,7 @@ def take_bundle(
 def checkout_bundles(project: Path, progress: Progress) -> dict[str, str]:
     """Return the bundles of a checkout that need no option, by name, and build their indexes; its tests check them.
 
-    One whose index cannot be built is left out, with a word about it.
+    A bundle whose index cannot be built is left out, with a message.
     """
     there = {}
     for name, module in CHECKOUT_BUNDLES.items() if (REPOSITORY / "docs").is_dir() else ():
@@ -138,7 +138,7 @@ def checkout_bundles(project: Path, progress: Progress) -> dict[str, str]:
 
 
 def _find(module: str, project: Path) -> Path | None:
-    """Return the bundle's top package or module in the project's folder; None if it is not there."""
+    """Return the bundle's top package or module in the project's folder; None if it does not exist."""
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
         raise InputError(
@@ -190,9 +190,9 @@ def _copy(sources: Sequence[Path], copies: Path) -> Path:
 
 
 def check_bundle(module: str, *, project: Path, locks: Path = HOME / "packages") -> BundleReport:
-    """Check a bundle of the folder `project`, or an installed one, as `take_bundle` does, and its packages as a deployment.
+    """Check a bundle of the folder `project`, or an installed one, like `take_bundle`, and its packages.
 
-    Nothing is kept but the versions of those packages, in `locks`.
+    Nothing is kept except the versions of those packages, in `locks`.
 
     Raises DependencyError `local_install`: the index of packages does not answer.
     """
@@ -214,7 +214,7 @@ def check_bundle(module: str, *, project: Path, locks: Path = HOME / "packages")
 
 
 def _check_packages(module: str, folder: Path, locks: Path) -> Iterator[BundleProblem]:
-    """Yield why the packages of a bundle cannot be a layer of functions in AWS. Raises DependencyError."""
+    """Yield the reasons why the packages of a bundle cannot be a layer of functions in AWS. Raises DependencyError."""
     try:
         lock_requirements(find_requirements(folder, [module]), locks, root=REPOSITORY)
     except InputError as error:
@@ -257,7 +257,7 @@ def _ended(message: str) -> BundleReport:
 
 
 def _check(module: str, folder: Path, home: Path, project: Path) -> BundleReport:
-    """Return the report of a bundle without a problem. Raises InputError with the first one."""
+    """Return the report of a bundle without a problem. Raises InputError with the first problem."""
     report = _run_bundle_check(module, folder, home, project)
     if report.problems:
         first, *others = report.problems
@@ -286,7 +286,7 @@ def load_bundle(module: str) -> None:
 
 
 def explain(error: BaseException, folder: Path) -> dict[str, str]:
-    """Return an error for the parent process: one of ours unchanged, another with its place in the bundle."""
+    """Return an error for the parent process: one of ours unchanged, another with its location in the bundle."""
     if isinstance(error, SteplineError):
         return {"code": error.reason, "message": str(error), "where": ""}
     places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]

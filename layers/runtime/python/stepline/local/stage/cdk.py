@@ -108,7 +108,7 @@ def deploy_to_emulator(
 
 
 def _say_why(home: Path, context: Mapping[str, str], progress: Progress) -> dict[str, str]:
-    """Report why this deployment differs from the last; return all its inputs by name."""
+    """Report why this deployment differs from the last one; return all its inputs by name."""
     inputs = {**context, "python": PYTHON, "code": digest_inputs({})}
     file = home / _INPUTS_FILE
     why = "; the first time about a minute"
@@ -203,7 +203,8 @@ def _cdk(home: Path, endpoint: str, arguments: list[str], *, cwd: Path, log: Pat
         CDK_HOME=str(home / "cdk"),
         CI="true",
     )
-    # The CDK asks first who it is, and takes an answer that is late for missing credentials; the emulator's first one may be.
+    # The CDK first calls STS, and reports missing credentials if the answer is late; the emulator's first answer may
+    # be.
     client("sts", _probe(endpoint, home)).get_caller_identity()
     _run([str(CDK), *arguments, "--no-notices", "--no-version-reporting"], environment, cwd=cwd, log=log)
 
@@ -239,8 +240,8 @@ _STACK_TYPE: Final = "aws:cloudformation:stack"
 def drop_stale(formation: Any, assembly: Path) -> list[str]:
     """Delete the emulator's stacks that the app no longer has; return their names.
 
-    Done before the deployment, since a function that moved to another stack keeps its name, and after it, for
-    stacks whose exports were in use until then. `formation` is a CloudFormation client.
+    Done before the deployment, since a function that moved to another stack keeps its name, and after it, for stacks
+    whose exports were in use until then. `formation` is a CloudFormation client.
     """
     found = formation.list_stacks(StackStatusFilter=list(STANDING))["StackSummaries"]
     names = plan_stale(found, {name for name, _ in read_templates(assembly)})
@@ -307,7 +308,7 @@ def read_origins(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _delete_old_versions(functions: Any, name: str) -> None:
-    """Delete all versions but the alias's.
+    """Delete all versions except the alias's.
 
     Each version's worker would otherwise live as long as the emulator.
     """

@@ -1,12 +1,13 @@
-"""Cold starts of functions in turn. `launch.py` runs this in the emulator's process.
+"""Queue the cold starts of functions. `launch.py` runs this in the emulator's process.
 
-The emulator starts a process for each call that finds no idle one. A hundred calls at once are a hundred interpreters on
-the few cores of this machine: none of them is up within the ten seconds of an initialisation, so it ends and
-starts each again, and one that fails takes all the others of its function with it. Nothing is ever up.
-Here a call takes an idle process, or starts one while few others start; else it waits, which ends with the first that is up.
+The emulator starts a process for each call that finds no idle one. A hundred simultaneous calls start a hundred
+interpreters on the few cores of this machine: none is ready within the ten seconds of an initialisation, so the
+emulator ends and restarts each one, and one that fails ends all the others of its function. No process ever becomes
+ready. With this module, a call uses an idle process, or starts one while few others are starting; otherwise it waits
+until the first process is ready.
 
-Standard library only. It uses names inside the emulator, whose version is pinned by `emulator.lock`: a
-missing name is an error at start.
+Standard library only. It uses names inside the emulator, whose version is pinned by `emulator.lock`: a missing name is
+an error at start.
 
 Source: docs/adr/0002-emulator.md.
 """
@@ -20,35 +21,35 @@ from collections.abc import Callable
 from typing import Any, Final
 
 AT_ONCE: Final = max(2, os.cpu_count() or 1)
-"""So many processes start at a time; each keeps a core busy until it is up."""
+"""The number of processes that may start at a time; each keeps a core busy until it is ready."""
 
 _LOOK_S: Final = 1.0
 
 
 class Turnstile:
-    """Lets calls take what is idle, and start more while `starting` says that fewer than `at_once` do."""
+    """Lets calls use idle processes, and start more while `starting` returns less than `at_once`."""
 
     def __init__(self, at_once: int, starting: Callable[[], int]) -> None:
-        """Set the bound, and the function that counts."""
+        """Set the limit, and the function that counts starting processes."""
         self._at_once, self._starting = at_once, starting
         self._changed = threading.Condition()
 
     def enter(self, is_idle: Callable[[], bool], take: Callable[[], Any]) -> Any:
-        """Return the process that `take` takes, as soon as one is idle or may be started."""
+        """Return the process from `take`, as soon as one is idle or may be started."""
         with self._changed:
             while not is_idle() and self._starting() >= self._at_once:
-                # A process that died says nothing, so it is looked for now and then, too.
+                # A process that died sends no notification, so the waiting calls also look from time to time.
                 self._changed.wait(_LOOK_S)
             return take()
 
     def tell(self) -> None:
-        """Have those who wait look again: a process is up, gone, or idle."""
+        """Wake the waiting calls: a process is ready, gone, or idle."""
         with self._changed:
             self._changed.notify_all()
 
 
 def install() -> None:
-    """Have every later call of this process's emulator pass a turnstile. Call it before the emulator starts."""
+    """Route every later call of this process's emulator through a turnstile. Call it before the emulator starts."""
     runtime: Any = importlib.import_module("ministack.core.lambda_runtime")
     service: Any = importlib.import_module("ministack.services.lambda_svc")
     acquire, release, spawn = service.acquire_worker, service.release_worker, runtime.ProvidedWorker._spawn
@@ -83,5 +84,5 @@ def install() -> None:
 
 
 def is_starting(worker: Any) -> bool:
-    """Return True if a call has taken this process and it is not up yet."""
+    """Return True if a call uses this process and it is not ready yet."""
     return bool(worker.in_use) and hasattr(worker, "_init_settled") and not worker._init_settled.is_set()

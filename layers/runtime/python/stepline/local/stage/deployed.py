@@ -26,7 +26,7 @@ ACCOUNT: Final = "000000000000"
 LOCAL_STAGE: Final = "local"
 _LINK: Final = Path(sys.prefix) / "bin/python"
 PYTHON: Final = str(_LINK if _LINK.exists() else Path(sys.executable))
-"""This interpreter by one name: `stepline` runs it as `python3`, `python -m stepline` as `python`."""
+"""This interpreter under one name: `stepline` runs it as `python3`, `python -m stepline` as `python`."""
 
 _FUNCTION_PATH: Final = os.pathsep.join(
     [
@@ -50,8 +50,8 @@ _KEY_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 class LocalStage(Value):
     """The local stage as deployed by `stepline up`, with its addresses.
 
-    `home` is the folder of its keys, `exec_mode` the mode in which programs run, and `requests` what a new conversation with
-    its default bundle offers to begin with.
+    `home` is the folder of its keys, `exec_mode` the mode in which programs run, and `requests` the suggestions of a
+    new conversation with its default bundle.
     """
 
     endpoint: str
@@ -88,7 +88,7 @@ def load(home: Path = HOME) -> LocalStage | None:
 def credentials(home: Path = HOME) -> dict[str, str]:
     """Return the access key of the stage's account as variables, created on first use.
 
-    It is valid nowhere else.
+    It is not valid anywhere else.
     """
     path = make_home(home) / "access_key.json"
     if not path.exists():
@@ -133,7 +133,7 @@ def tool_environment(**extra: str) -> dict[str, str]:
 
 
 def build_environment() -> dict[str, str]:
-    """Return the environment of a process that installs packages: that of tools, and the way to their registry."""
+    """Return the environment of a process that installs packages: that of tools, plus the access to their registry."""
     here = install_environment()
     kept = {name: value for name, value in here.items() if name.lower().startswith(_REGISTRY)}
     return kept | tool_environment()
@@ -149,7 +149,7 @@ def function_environment(home: Path, **extra: str) -> dict[str, str]:
 
 
 def path_to(command: str) -> dict[str, str]:
-    """Return a PATH on which a function finds a command of this machine; nothing if its own path has it."""
+    """Return a PATH on which a function finds a command of this machine; "" if the function's own path has it."""
     found = shutil.which(command, path=install_environment()["PATH"])
     if found is None or (folder := str(Path(found).parent)) in _FUNCTION_PATH.split(os.pathsep):
         return {}
@@ -161,14 +161,14 @@ def install_environment() -> dict[str, str]:
 
     Programs of the project's Python environment, such as Node, come first on the path.
     """
-    here = dict(os.environ)  # noqa: TID251 - no settings of ours, only what a child process needs
+    here = dict(os.environ)  # noqa: TID251 - not settings of Stepline, only the variables that a child process needs
     path = os.pathsep.join([str(Path(sys.executable).parent), here.get("PATH", os.defpath)])
     return {**here, "PATH": path}
 
 
 def client(service: str, stage: LocalStage) -> Any:
     """Return a boto3 client that reaches only the emulator."""
-    import boto3  # takes 0.3 s, which `stepline status` need not wait
+    import boto3  # takes 0.3 s, which `stepline status` does not need
 
     make: Any = boto3.client  # its overloads expect a literal name
     key = credentials(Path(stage.home))

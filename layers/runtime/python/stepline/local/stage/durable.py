@@ -1,14 +1,14 @@
 """Durability for the emulator: acknowledged writes survive it. `launch.py` runs this in its process.
 
-The emulator writes its state to files only when it is told to stop. Here each change of a table's items and
-of an execution's status is written to a file before it is acknowledged, and applied again at the next start.
-A signal has the whole state written, for the results of a deployment: they change seldom, and `stepline up`
-waits for it. So is the state of the tables some seconds after rows of a log were removed, so that what was deleted
-is in no file any more, neither in the changes nor in an older state.
+The emulator writes its state to files only when it is stopped cleanly. With this module, each change of a table's items
+and of an execution's status is written to a file before it is acknowledged, and applied again at the next start. A
+signal makes the emulator write its whole state, for the results of a deployment: they change seldom, and `stepline up`
+waits for it. The state of the tables is also written some seconds after rows of a log were removed, so that deleted
+data is in no file any more, neither in the changes nor in an older state.
 
-Standard library only. It uses names inside the emulator, whose version is pinned by `emulator.lock`: a
-missing name is an error at start. Not kept: operations that replace all items of a table at once (an import,
-a restore, a PartiQL transaction taken back), which nothing here does.
+Standard library only. It uses names inside the emulator, whose version is pinned by `emulator.lock`: a missing name is
+an error at start. Not kept: operations that replace all items of a table at once (an import, a restore, a PartiQL
+transaction that is rolled back), which nothing here uses.
 
 Source: docs/adr/0002-emulator.md.
 """
@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any
 
 KEEP = signal.SIGUSR1
-"""Tells the emulator to write its whole state, then the file `kept` beside the folder of its state."""
+"""The signal to write the emulator's whole state, then the file `kept` next to the folder of its state."""
 
 _TEXTS = "LOG#"
-"""The beginning of the partition keys whose rows are removed only when somebody deletes what they said."""
+"""The prefix of the partition keys whose rows are removed only when a user deletes their data."""
 
 _FORGET_S = 10.0
-"""How long after such a removal the state is written: those of one deletion come one after another."""
+"""The delay between such a removal and the write of the state: one deletion removes many rows in succession."""
 
 _TRIES = 20
 
@@ -68,11 +68,11 @@ class ChangeFile:
         os.ftruncate(self._fd, 0)
 
     def size(self) -> int:
-        """Return the place behind the newest change."""
+        """Return the offset after the newest change."""
         return os.fstat(self._fd).st_size
 
     def forget(self, before: int) -> None:
-        """Delete the changes in front of a place; those that follow stay, whenever the process is killed."""
+        """Delete the changes before an offset; later changes stay, whenever the process is killed."""
         with self._lock:
             rest = self._path.read_bytes()[before:]
             fresh = self._path.with_name(f"{self._path.name}.new")
@@ -88,7 +88,7 @@ class ChangeFile:
 def merge_items(state: dict[str, Any], changes: Iterable[Any]) -> bool:
     """Apply `changes` of [table id, partition key, sort key, item or null] to DynamoDB's state.
 
-    Return True if it was behind.
+    Return True if the state lacked a change.
     """
     tables = {table.get("TableId"): table for table in state["tables"].all_values()}
     last = {(table, pk, sk): item for table, pk, sk, item in changes if table in tables}
@@ -111,7 +111,7 @@ def merge_items(state: dict[str, Any], changes: Iterable[Any]) -> bool:
 
 
 def merge_executions(state: dict[str, Any], changes: Iterable[Any]) -> bool:
-    """Apply `changes`, each an execution's status, to Step Functions' state; return True if it was behind."""
+    """Apply `changes`, each an execution's status, to Step Functions' state; return True if the state lacked one."""
     last: dict[str, dict[str, Any]] = {}
     for change in changes:
         last[change["executionArn"]] = {**last.get(change["executionArn"], {}), **change}
@@ -138,7 +138,7 @@ def install() -> None:
 
 
 def _keep_items(file: ChangeFile) -> None:
-    """Write the changes of a request before its answer. Changes DynamoDB makes by itself are written at once."""
+    """Write the changes of a request before its answer. DynamoDB's own background changes are written at once."""
     dynamodb: Any = importlib.import_module("ministack.services.dynamodb")
     forget = _forgetting(dynamodb, "dynamodb", file)
     set_item, remove_item, handle = dynamodb._set_item, dynamodb._remove_item, dynamodb.handle_request
@@ -181,7 +181,7 @@ def _keep_items(file: ChangeFile) -> None:
 
 
 def _forgetting(service: Any, name: str, file: ChangeFile) -> Callable[[], None]:
-    """Return a function that has the service's state written soon, and the changes deleted that it includes."""
+    """Return a function that schedules a write of the service's state and deletes the changes that it includes."""
     is_due = False
 
     def forget() -> None:
@@ -201,7 +201,7 @@ def _forgetting(service: Any, name: str, file: ChangeFile) -> Callable[[], None]
 
 
 def _write(name: str, state: Any) -> bool:
-    """Write a service's state; return False if that failed, which the emulator has logged then."""
+    """Write a service's state; return False if that failed, in which case the emulator has logged the error."""
     persistence: Any = importlib.import_module("ministack.core.persistence")
     path = Path(persistence.STATE_DIR, f"{name}.json")
     before = path.stat().st_mtime_ns if path.exists() else 0
@@ -234,7 +234,7 @@ def _merge_on_load(service: Any, name: str, merge: Callable[..., bool], file: Ch
         try:
             behind = merge(state, file.read())
         except (ValueError, LookupError, TypeError) as error:
-            # As an Exception the emulator would log it, continue without any state, and finally save that.
+            # The emulator would log an Exception, continue without any state, and finally save that.
             raise SystemExit(f"the kept changes of {name} cannot be read: {error!r}") from error
         load(state)
         if behind and not _write(name, service.get_state()):

@@ -58,7 +58,7 @@ class Emulator:
     def start(self, model: Mapping[str, str], progress: Progress, *, page: str = "") -> str:
         """Start the emulator with the `model` variables for functions; return its endpoint.
 
-        Restart one with other variables. `page` is the origin of the one web page that may ask it.
+        An emulator with other variables is restarted. `page` is the origin of the only web page that may call it.
         """
         model = {**model, PAGES: page}
         self.install(progress)
@@ -80,7 +80,7 @@ class Emulator:
 
     @property
     def endpoint(self) -> str:
-        """The address of the port that it claimed last; that of the last deployment may be older."""
+        """The address at the port that it claimed last, which may be newer than the last deployment."""
         return _endpoint(claimed_port("emulator", self._home))
 
     @property

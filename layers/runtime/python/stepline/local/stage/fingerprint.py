@@ -1,4 +1,4 @@
-"""Digests of the values a process was started with, to tell which of them another start would change."""
+"""Digests of the values that a process was started with, to find those that another start would change."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
 
 
 def start_page(home: Path, progress: Progress) -> str:
-    """Start the server of the chat page unless it runs; return the page's origin. It builds the page when somebody opens it."""
+    """Start the server of the chat page unless it runs; return its origin. The page is built when first opened."""
     return _keep(
         *("page", "chat page", PAGE_PORT, home, ["stepline.local.page", "--home", str(home)]),
         code=_LOCAL / "page",
@@ -82,8 +82,8 @@ def start_issuer(home: Path, page_url: str, progress: Progress) -> str:
 def model_variables(home: Path, progress: Progress) -> dict[str, str]:
     """Return the model's variables for functions: the caller's own, or those of the scripted model.
 
-    The scripted model is started here. The variables are passed through the emulator's environment, so that a
-    key is never written to a file.
+    This also starts the scripted model. The variables are passed through the emulator's environment, so that a key is
+    never written to a file.
     """
     if own := given(_MODEL_VARIABLES):
         return own
@@ -101,12 +101,12 @@ def model_variables(home: Path, progress: Progress) -> dict[str, str]:
 
 
 def choose_model(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the app's context for these variables: the scripted model has a name of its own, at which it costs nothing."""
+    """Return the app's context for these variables: the scripted model has its own name, which costs nothing."""
     return {"model_roles": json.dumps({DEFAULT_ROLE: SCRIPTED})} if _is_scripted(variables) else {}
 
 
 def first_requests(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the requests of the tour that the model with these variables can follow."""
+    """Return the tour's requests that the model with these variables can follow."""
     return tuple(TOUR.values())[: None if _is_scripted(variables) else ANY_MODEL]
 
 
@@ -116,7 +116,7 @@ def _is_scripted(variables: Mapping[str, str]) -> bool:
 
 def given(names: Sequence[str]) -> dict[str, str]:
     """Return the variables that are set, for a child in which `Settings` reads them."""
-    return {name: os.environ[name] for name in names if os.environ.get(name)}  # noqa: TID251 - handed on, as above
+    return {name: os.environ[name] for name in names if os.environ.get(name)}  # noqa: TID251 - passed on, as above
 
 
 def _keep(
@@ -131,7 +131,7 @@ def _keep(
     progress: Progress,
     why: str = "",
 ) -> str:
-    """Start a service of ours unless it runs; start it anew if it runs older code, or with other words; return its address.
+    """Start a service unless it runs; restart it if its code or its arguments changed; return its address.
 
     `title` and `why` are for `progress`.
     """
@@ -168,7 +168,7 @@ DRAIN_S: Final = 10
 SWEEPER: Final = "stepline-local-sweeper"
 RESTARTED: Final = "States.ServiceRestart"
 RESTART: Final = timedelta(minutes=1)
-"""The longest start of the emulator; executions it ends, it ends while it starts."""
+"""The longest start of the emulator; it ends the affected executions during its start."""
 
 ENDED: Final = "Step Functions Execution Status Change"
 _SECRET_VARIABLES: Final = ("STEPLINE_REDIS_URL", "STEPLINE_SEARCH_API_KEY", "OTEL_EXPORTER_OTLP_HEADERS")
@@ -202,7 +202,7 @@ _STAGE_VARIABLES: Final = {
     "STEPLINE_PRICES": "prices",
     "STEPLINE_RESTORED_TABLE": "table_name",
 }
-"""Settings that the local stage takes from the caller's environment, and their names in the app's context."""
+"""Settings that the local stage reads from the caller's environment, and their names in the app's context."""
 
 
 class StageStatus(Value):
@@ -224,15 +224,15 @@ def start_stage(
     further: Mapping[str, str] = MappingProxyType({}),
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> LocalStage:
-    """Start the missing services, deploy changes, and take over all interrupted turns.
+    """Start the missing services, deploy changes, and resume all interrupted turns.
 
     `bundle` is a module of the caller's folder, or one that the functions include; `further` are those that a
-    conversation may choose, by their names. `settings` are additional ones for the emulator.
+    conversation may choose, by name. `settings` are additional ones for the emulator.
     """
     with exclusive(make_home(home)), _undone_on_failure(home):
         beside = checkout_bundles(
             Path.cwd(), progress
-        )  # first: a copy of the project's bundles has theirs in it
+        )  # first: a copy of the project's bundles includes theirs
         agent = take_bundle(bundle, home, progress, project=Path.cwd(), further=further)
         agent = replace(agent, further={**beside, **agent.further})
         page_url = start_page(home, progress)
@@ -279,7 +279,7 @@ def start_stage(
 
 @contextmanager
 def _undone_on_failure(home: Path) -> Iterator[None]:
-    """Stop the services that were started inside if it fails; a half-started stage is easily left running."""
+    """Stop the services started inside this block if it fails, so that no half-started stage remains."""
     ran = {name for name, runs in stage_status(home).services.items() if runs}
     try:
         yield
@@ -296,7 +296,7 @@ def _undone_on_failure(home: Path) -> Iterator[None]:
 def down(progress: Progress, home: Path = HOME) -> bool:
     """Wait a while for running turns, then stop everything; return True if the emulator saved its data.
 
-    A turn that still runs is taken over by the next `up`.
+    The next `up` resumes a turn that still runs.
     """
     with exclusive(make_home(home)):
         emulator = Emulator(home)
@@ -314,7 +314,8 @@ def down(progress: Progress, home: Path = HOME) -> bool:
 
 def stage_status(home: Path = HOME) -> StageStatus:
     """Return the state of all services, without starting or calling any."""
-    # Each is there but where the model is somebody's own; a stage of an earlier release has no page.
+    # Every service exists, except that a custom model has no scripted one and a stage of an earlier release has no
+    # page.
     names = [
         "emulator",
         *(name for name in COMPANIONS if name == "issuer" or (home / f"{name}.pid").exists()),
@@ -342,8 +343,8 @@ def mint(
 def recover(stage: LocalStage, since: datetime, progress: Progress) -> None:
     """Sweep, and check each lane whose execution was ended by a restart after `since`.
 
-    AWS would have reported it at once; the emulator fails executions that were running when it stopped or was
-    killed, but sends no event.
+    AWS reports it at once; the emulator fails executions that were running when it stopped or was killed, but sends no
+    event.
     """
     states = client("stepfunctions", stage)
     pages = states.get_paginator("list_executions").paginate(

@@ -29,14 +29,14 @@ DOCKER_VARIABLES: Final = (
     "DOCKER_TLS_VERIFY",
     "XDG_RUNTIME_DIR",
 )
-"""Read by the `docker` command; functions that run programs need them too."""
+"""The variables that the `docker` command reads; functions that run programs need them too."""
 
 _LEADING: Final = ("DOCKER_CONTEXT", "XDG_RUNTIME_DIR")
 LOCK_FILE: Final = REPOSITORY / "exec_task/requirements.lock"
 EXECUTOR_HOME: Final = REPOSITORY / "exec_task"
 _SOCKET: Final = "unix://"
 RETRY_S: Final = 3600
-"""A failed build is tried again after this time, or when Docker is requested by name."""
+"""A failed build is retried after this time, or when Docker is requested by name."""
 
 _MODES: Final[dict[str, ExecMode]] = {mode: mode for mode in get_args(ExecMode)}
 _NAMESPACES: Final = 0x20000000 | 0x40000000 | 0x00020000  # CLONE_NEW{PID,NET,NS}
@@ -49,7 +49,7 @@ raise SystemExit(ctypes.get_errno() if libc.unshare({flags}) else 0)
 
 
 class Backend(Value):
-    """A mode, and the reason why it cannot be used, or "". `failed` is true if its image was tried to be built just now."""
+    """A mode, and the reason why it cannot be used, or "". `failed` is true if its image has just failed to build."""
 
     mode: ExecMode
     obstacle: str = ""
@@ -60,9 +60,9 @@ class Backend(Value):
 def prepare(home: Path, progress: Progress) -> dict[str, str]:
     """Build the environments of the modes and return the deployment's settings for them.
 
-    Keys: `exec_mode` (none, process, docker or fargate), `exec_image`, `exec_python` and `exec_home` (the
-    interpreter of mode process, and the folder that holds the package `executor`), empty where a mode is not
-    possible here; and `exec_tasks`, whether mode fargate is possible beside the mode.
+    Keys: `exec_mode` (none, process, docker or fargate), `exec_image`, `exec_python` and `exec_home` (the interpreter
+    of mode process, and the folder that holds the package `executor`), empty where a mode is not possible here; and
+    `exec_tasks`, whether mode fargate is possible in addition.
 
     Raises InputError for an unknown mode, DependencyError if the requested one is not possible.
     """
@@ -93,8 +93,8 @@ def prepare(home: Path, progress: Progress) -> dict[str, str]:
 def docker_variables() -> dict[str, str]:
     """Return the variables by which a function's `docker` command finds its daemon, and its PATH if needed.
 
-    A socket found by the command's own configuration is named as well: the emulator, which runs the tasks of
-    mode fargate, reads the variable only. Other variables differ from shell to shell, and are left out.
+    A socket found by the command's own configuration is named as well: the emulator, which runs the tasks of mode
+    fargate, reads the variable only. Other variables differ from shell to shell, and are left out.
     """
     here = install_environment()
     found = {name: here[name] for name in DOCKER_VARIABLES if here.get(name)}

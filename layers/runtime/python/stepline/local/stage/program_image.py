@@ -1,7 +1,7 @@
-"""The image of modes `docker` and `fargate`, built when its inputs have changed, by any daemon that answers.
+"""The image of modes `docker` and `fargate`, built when its inputs have changed, by any available daemon.
 
-The build's context goes to the daemon as a stream, so it may be on another machine. An index behind a proxy
-or custom certificates works as it does for pip here: its variables and pip's own configuration are passed on.
+The build's context is streamed to the daemon, so it may be on another machine. An index with a proxy or custom
+certificates works as it does for pip here: its variables and pip's own configuration are passed on.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def find_daemon() -> str:
 
 
 def build_image(image: str, home: Path, progress: Progress) -> None:
-    """Build the image; other images stay, since other stages may use them. Docker's output goes to `image.log` in `home`.
+    """Build the image; other images stay, since other stages may use them.
 
-    Raises DependencyError `local_image`.
+    Docker's output goes to `image.log` in `home`. Raises DependencyError `local_image`.
     """
     progress("building the image of the executor (the first time takes about a minute)")
     log = home / "image.log"
@@ -89,7 +89,7 @@ def build_image(image: str, home: Path, progress: Progress) -> None:
 
 
 def _find_base(root: Path) -> str:
-    """Return the image that ours is built from: the one that the environment names, else the Dockerfile's."""
+    """Return the base of our image: the one that the environment names, else the Dockerfile's."""
     named = re.search(r"^ARG BASE=(\S+)", (root / DOCKERFILE).read_text(), re.MULTILINE)
     return install_environment().get(BASE_VARIABLE) or (named[1] if named else "")
 
@@ -99,7 +99,7 @@ _UNPULLED: Final = re.compile(
     r"|pull access denied|manifest (?:unknown|for )|Get \"?https?://[^ ]+/v2/)",
     re.MULTILINE,
 )
-"""The words of both of Docker's builders for an image that a registry does not give."""
+"""The messages of both Docker builders for an image that a registry does not provide."""
 
 _EXTENDED: Final = """\
 FROM {image}{packages}
@@ -120,13 +120,13 @@ RUN python3 -m venv tool \
 
 FROM {image}
 COPY --from=packages /opt/supervisor /opt/supervisor"""
-"""The supervisor's environment with the packages of the bundle, made apart, as in exec_task/Dockerfile."""
+"""The supervisor's environment with the packages of the bundle, made separately, as in exec_task/Dockerfile."""
 
 
 def add_bundle(image: str, folder: Path, progress: Progress, *, requirements: Sequence[str] = ()) -> str:
     """Return the image with the packages in `folder` added, named by its content.
 
-    `requirements` are files of `folder`, whose packages the supervisor gets.
+    `requirements` are files of `folder`; their packages are installed for the supervisor.
 
     Raises DependencyError `local_image`.
     """

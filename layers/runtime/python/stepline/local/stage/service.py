@@ -1,7 +1,8 @@
 """A background process of the local stage: started once, found again, stopped cleanly.
 
-The child inherits a lock on its file and keeps it as long as it lives. The lock therefore tells if it runs; a
-process id may be reused. Its answer tells that it serves: it returns the identity that it was started with, and nobody else can.
+The child inherits a lock on its file and keeps it for its lifetime. The lock therefore shows whether it runs; a process
+id may be reused. Its answer shows that it serves: it returns the identity that it was started with, which no other
+process knows.
 
 A stage has its ports from its first claim until it is taken down, also while a service of it restarts or was killed.
 """
@@ -37,7 +38,7 @@ _PLACES: Final = 100
 _TRIES: Final = 20
 _PORTS: Final = "ports.json"
 _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Asks this machine itself, where a proxy would give an answer of its own."""
+"""Connects to this machine directly, where a proxy would give its own answer."""
 
 
 class Service:
@@ -64,7 +65,7 @@ class Service:
     def start(
         self, command: Sequence[str], environment: Mapping[str, str], *, port: int, timeout_s: float
     ) -> None:
-        """Start the child unless it runs, and wait until it answers at `port`, it and nobody else.
+        """Start the child unless it runs, and wait until this child answers at `port`.
 
         Raises DependencyError with the end of its log.
         """
@@ -96,7 +97,7 @@ class Service:
         while self.running and not done() and time.monotonic() < deadline:
             _reap(pid)
             time.sleep(_POLL_S)
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # an empty group, as it should be
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # an empty group, as expected
             os.killpg(pid, signal.SIGKILL)
         while self.running:
             _reap(pid)
@@ -104,7 +105,7 @@ class Service:
         _reap(pid)
 
     def _known(self) -> tuple[str, str]:
-        """Return the process id and the identity of the last child, "0" and "" where they are not known."""
+        """Return the process id and the identity of the last child, "0" and "" if they are unknown."""
         pid, _, identity = self._pid_file.read_text().partition(" ")
         return pid or "0", identity
 
@@ -170,20 +171,20 @@ def release_ports(home: Path) -> None:
 
 
 def _places(preferred: int) -> Iterable[int]:
-    """Return the ports to try, the preferred one first; for 0 any that the system gives.
+    """Return the ports to try, the preferred one first; for 0 any that the system assigns.
 
-    The others are not among those that the system gives away, which could be a connection's while a service restarts.
+    The others are outside the system's ephemeral range, whose ports a connection could occupy while a service restarts.
     """
     return range(preferred, preferred + _PLACES * _STEP, _STEP) if preferred else [0] * _TRIES
 
 
 @contextlib.contextmanager
 def _stages() -> Iterator[set[Path]]:
-    """Yield the homes of this user's stages that are up, to be changed; nobody else sees or changes them meanwhile.
+    """Yield the homes of this user's stages that are up, for changes; no other process reads or changes them meanwhile.
 
     Their ports are in their homes; a home that is gone has none. Not in TMPDIR: it differs between shells.
     """
-    path = Path(f"/tmp/stepline-ports-{os.getuid()}")  # noqa: S108 - opened as nobody else's link, for its owner alone
+    path = Path(f"/tmp/stepline-ports-{os.getuid()}")  # noqa: S108 - not opened through another user's link; readable by its owner only
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "r+", errors="surrogateescape") as file:
         if os.fstat(fd).st_uid != os.getuid():

@@ -1,7 +1,7 @@
-"""The parser of answers as models write it: emphasis beside scripts without blanks, and formulas that keep their marks.
+"""The parser of answers as models write them: emphasis next to scripts without blanks, and formulas with their marks.
 
-Source: https://github.com/tats-u/markdown-cjk-friendly (specification.md); a twin of `executor/documents/parser.py`, which
-imports nothing of ours; markdown-it-py, "Parser plugins".
+Source: https://github.com/tats-u/markdown-cjk-friendly (specification.md); a twin of `executor/documents/parser.py`,
+which imports no package of ours; markdown-it-py, "Parser plugins".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _UNSPACED: Final = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff]")
-"""Thai, Lao, Tibetan, Burmese, Khmer and the parts of Hangul; the others are known by their width."""
+"""Thai, Lao, Tibetan, Burmese, Khmer and the parts of Hangul; the others are recognised by their width."""
 _FORMULA: Final = re.compile(
     r"\\\((?:[^\\`]|\\(?![()\[\]]).)+?\\\)|\\\[(?:[^\\`]|\\(?![()\[\]]).)+?\\\]", re.DOTALL
 )
@@ -81,7 +81,7 @@ def _is_formula(tex: str) -> bool:
 
 
 def _flanks(near: str, far: str) -> bool:
-    """Return whether marks between the two belong to what is beyond `near`."""
+    """Return whether marks between the two belong to the text on the far side of `near`."""
     if near.isspace():
         return False
     if _is_unspaced(near) or not _is_punctuation(near):

@@ -76,7 +76,7 @@ _WITH_TEXT: Final = {f"/{verb}": verb for verb in _VERBS_WITH_TEXT}
 
 
 class Command(Value):
-    """A parsed line. `text` is the message or the steer's text; of verb `usage`, why the line is no command."""
+    """A parsed line. `text` is the message or the steer's text; for verb `usage`, why the line is no command."""
 
     verb: Verb
     text: str = ""
@@ -115,25 +115,25 @@ UNKNOWN: Final = "{0} is not a command and was not sent: /help lists the command
 LOST: Final = "connection lost, reconnecting… Events are kept and shown once it is back."
 CONNECTED: Final = "connected again"
 LOOK_S: Final = 0.25
-"""The time between two looks at the connection while the prompt is empty: a break is reported within it."""
+"""The interval between two checks of the connection while the prompt is empty: a break is reported within it."""
 
 NOTHING_TO_STEER: Final = "nothing_to_steer"
-"""Why a steer is handed back that came between two turns; its text is no message, and does not come back."""
+"""Why a steer is handed back that arrived between two turns; its text is not a message, and is not restored."""
 
 OF_FILES: Final = frozenset({"attachment_rejected", "upload_expired", "upload_missing"})
-"""Refusals of a message by its files, which do not come back with its text."""
+"""Refusals of a message because of its files; the files are not restored with its text."""
 
 OpenSession = Callable[[ClientState], Session]
 OpenUploader = Callable[[str], "Uploader"]
 Known = Literal["new", "last", "named"]
 
 
-class _UserLeft(Exception):  # noqa: N818 - it ends a chat, and is no error
+class _UserLeft(Exception):  # noqa: N818 - it ends a chat, and is not an error
     """Raised when the user leaves while the agent works."""
 
 
 class Chat:
-    """A user's chat, in one conversation at a time; the place is saved."""
+    """A user's chat, in one conversation at a time; the position is saved."""
 
     def __init__(
         self,
@@ -149,11 +149,11 @@ class Chat:
         requests: Sequence[str] = (),
         command: str = "stepline chat",
     ) -> None:
-        """Chat as `user`: read from `keyboard`, show on `view`, save the place in `home`.
+        """Chat as `user`: read from `keyboard`, show on `view`, save the position in `home`.
 
-        Files go through the uploader of their conversation. A new conversation has this `bundle`, and so has the last one, if it
-        is continued; `agents` are the modules of the stage's bundles by name, if they are known. On a terminal a new conversation
-        offers these `requests`. `command` begins such a chat.
+        Files go through the uploader of their conversation. A new conversation gets this `bundle`, and the last one is
+        continued only if it has it; `agents` are the modules of the stage's bundles by name, if known. On a terminal a
+        new conversation offers these `requests`. `command` begins such a chat.
         """
         self._open_session = open_session
         self._open_uploader = open_uploader
@@ -171,9 +171,9 @@ class Chat:
         self._here = self._leaving = False
 
     def run(self, conversation: str = "") -> int:
-        """Send each line as a message; return the exit code: that of the last turn, and 0 for a user who has left a prompt."""
+        """Send each line as a message; return the exit code of the last turn, or 0 for a user who left a prompt."""
         try:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the prompt keeps it back until here
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the prompt holds it back until here
             known = self._choose(conversation)
             while not self._talk(known):
                 known = self._begin()
@@ -211,7 +211,7 @@ class Chat:
         return self._begin()
 
     def _goes_on_in(self, last: Bookmark) -> bool:
-        """Return True unless another bundle than the requested one, or than one of this stage, answers in that conversation."""
+        """Return True unless another bundle than the requested one, or than one of this stage, answers there."""
         if self._bundle not in ("", last.bundle):
             return False
         return not (last.agent and self._agents) or self._agents.get(last.bundle) == last.agent
@@ -250,7 +250,7 @@ class Chat:
         return True
 
     def _next(self, session: Session, effects: Iterator[Effect]) -> Typed | None:
-        """Return the next piece of input; until there is one, show what happens in the conversation."""
+        """Return the next piece of input; until there is one, show the events of the conversation."""
         show = self._show(session)
         while (piece := self._keyboard.line(LOOK_S)) is None:
             try:
@@ -350,7 +350,7 @@ class Chat:
         return message_id
 
     def _tell(self, session: Session, text: str) -> str:
-        """Send a message with the files that were attached before; a long text goes as one of them. Raises InputError."""
+        """Send a message with the attached files; a long text is sent as one of them. Raises InputError."""
         uploads, whole = tuple(self._attached), text
         if len(text) > TEXT_MAX_CHARS:
             try:
@@ -366,13 +366,13 @@ class Chat:
         self._view.say(render_error(code, message, local=False))
 
     def _take_back(self, message_id: str, text: str) -> None:
-        """Give back what was typed of a message, with its files; `text` if it was none."""
+        """Restore the typed text of a message, with its files; `text` if it has none."""
         said, files = self._sent.pop(message_id, (text, {}))
         self._attached |= files
         self._returned.append(render_message(said))
 
     def _attach(self, name: str) -> None:
-        """Upload a file for the next message, and say what became of it."""
+        """Upload a file for the next message, and report the result."""
         path = Path(name).expanduser()
         try:
             upload = self._open_uploader(self._place.conversation).upload_file(path)
@@ -383,7 +383,7 @@ class Chat:
         self._view.say(f"{path.name} goes with your next message")
 
     def _answer(self, session: Session, verdict: Literal["approve", "deny", "edit"], text: str) -> str:
-        """Answer the request that waits. Raises InputError `approval_not_pending`, `bad_json`."""
+        """Answer the pending approval request. Raises InputError `approval_not_pending`, `bad_json`."""
         if not session.state.approval:
             raise InputError("no call waits for your answer", code="approval_not_pending")
         if verdict != "edit":
@@ -428,7 +428,7 @@ class Chat:
 
 
 def rate(session: Session, said: str) -> str:
-    """Rate the newest turn that has ended by a reaction and words; return the message's id. Raises InputError."""
+    """Rate the newest turn that has ended by a reaction and a comment; return the message's id. Raises InputError."""
     word, _, text = said.partition(" ")
     return session.rate(parse_reaction(word), text.strip(), turn=session.state.ended)
 

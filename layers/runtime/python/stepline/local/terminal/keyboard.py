@@ -18,7 +18,7 @@ Typed: TypeAlias = str | Key
 
 
 class Keyboard(Protocol):
-    """A source of typed input, in order; a `with` block spans the time in which the agent works."""
+    """A source of typed input, in order; a `with` block covers the time in which the agent works."""
 
     commands: bool
     """True if lines may be commands."""
@@ -32,7 +32,7 @@ class Keyboard(Protocol):
     def __exit__(self, *_exc: object) -> None: ...
 
     def line(self, wait_s: float | None = None) -> Typed | None:
-        """Return the next piece of input; None if there is none within this time, without a time never."""
+        """Return the next piece of input; None if there is none within this time, or never None if no time is given."""
 
     def typed(self) -> list[Typed]:
         """Return pending input without waiting."""

@@ -1,7 +1,7 @@
-"""A line editor below a running turn's output, by prompt_toolkit, in a thread and event loop of its own.
+"""A line editor below a running turn's output, by prompt_toolkit, in its own thread and event loop.
 
-It stays on the screen for the whole chat, so that no key is lost between two prompts: the terminal stays in
-raw mode, and its input is never flushed. Submitted lines wait here, shown dimmed, until they are taken.
+It stays on the screen for the whole chat, so that no key is lost between two prompts: the terminal stays in raw mode,
+and its input is never flushed. Submitted lines are queued here, shown dimmed, until the chat reads them.
 
 Drawing is batched into single writes, and text is shown in a width that all terminals agree on.
 """
@@ -65,7 +65,7 @@ class _Output(Vt100_Output):
             super().flush()
 
     def disable_bracketed_paste(self) -> None:
-        """Do nothing, but in `close`: the renderer calls this on every print, which would cut a paste in two."""
+        """Do nothing, except in `close`: the renderer calls this on every print, which would cut a paste in two."""
 
     def close(self) -> None:
         super().disable_bracketed_paste()
@@ -73,10 +73,10 @@ class _Output(Vt100_Output):
 
 
 class Apart(Processor):
-    """Shows joined emoji apart and plain.
+    """Shows joined emoji separately and without modifiers.
 
-    Terminals disagree on the width of joined ones, which would misplace the cursor. A hidden character is
-    shown as a symbol, so a pasted direction mark does not reverse the line.
+    Terminals disagree on the width of joined ones, which would misplace the cursor. A hidden character is shown as a
+    symbol, so a pasted direction mark does not reverse the line.
     """
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
@@ -262,7 +262,7 @@ class _Prompt:
     def _interrupt(self) -> None:
         """Clear the line on Ctrl-C.
 
-        On an empty line the first one goes to the chat, the second leaves it at any point.
+        On an empty line the first one goes to the chat, the second leaves at any point.
         """
         if self._buffer.text:
             self._buffer.reset()
@@ -335,7 +335,8 @@ def _size_of(terminal: TextIO) -> Size:
 def open_prompt(stdin: TextIO, stdout: TextIO) -> Iterator[_Prompt]:
     """Open a prompt for a chat; the terminal is also restored if the chat is terminated.
 
-    Keys are read from here on. A Ctrl-C that leaves waits until the chat, which says what was not sent, lets it in.
+    Keys are read from here on. A Ctrl-C that leaves is held back until the chat, which reports unsent messages, allows
+    it.
     """
     prompt = _Prompt(stdin, stdout)
     before = signal.signal(signal.SIGTERM, _terminate)

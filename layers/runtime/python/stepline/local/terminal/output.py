@@ -21,7 +21,7 @@ def progress(text: str) -> None:
 
 
 def make_plain_view(*, usage: bool = False, local: bool = False) -> TerminalView:
-    """Return the view for a pipe, with `usage` of turns if asked; `local` as for `PlainView`."""
+    """Return the view for a pipe, with `usage` of turns on request; `local` as for `PlainView`."""
     from stepline.local.terminal.turn_view import PlainView
 
     return PlainView(click.echo, progress, usage=usage, local=local)
@@ -50,12 +50,12 @@ class JsonView:
 
 
 def shower(as_json: bool, *, usage: bool = False, local: bool = False) -> Callable[[Effect], None]:
-    """Return a function that prints an effect, for people with the turn's `usage` if asked."""
+    """Return a function that prints an effect, as text with the turn's `usage` on request, or as JSON."""
     return JsonView().show if as_json else make_plain_view(usage=usage, local=local).show
 
 
 def print_result(value: Any, text: str, *, as_json: bool) -> None:
-    """Print a result: the value as a line of JSON, or the line for people."""
+    """Print a result: the value as a line of JSON, or the line of text."""
     import msgspec
 
     from stepline.local.safe_text import clean_line

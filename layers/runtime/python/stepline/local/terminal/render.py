@@ -17,10 +17,10 @@ from stepline.model.wire.live_event import STEER
 
 LOG_LINES: Final = 5
 LONG_MS: Final = 10_000
-"""A turn that took so long says where its time went."""
+"""A turn of this duration or more shows where its time went."""
 ADVICE: Final = "`stepline logs` has the cause"
 EXPLAINED: Final = frozenset({"step_failed", "step_timeout", "execution_lost", "model_refused", "internal"})
-"""Codes that say less than the functions' logs do."""
+"""Codes that explain less than the functions' logs do."""
 
 
 def advise(code: str) -> str:
@@ -29,7 +29,7 @@ def advise(code: str) -> str:
 
 
 def render_error(code: str, message: str, *, local: bool) -> str:
-    """Return an error on one line, with a hint below it where this machine has more information."""
+    """Return an error on one line, with a hint below it if this machine has more information."""
     line = f"error: {one_line(f'{code}: {message}')}"
     return f"{line}\n{advice}" if local and (advice := advise(code)) else line
 
@@ -51,7 +51,7 @@ def render_refusal(frame: ErrorFrame, *, local: bool) -> str:
 
 
 def render_wait(wait_s: int) -> str:
-    """Return a time to wait, rounded up to what one would say of it."""
+    """Return a time to wait, rounded up to a readable number."""
     for unit, unit_s, until_s in (("s", 1, 120), ("min", 60, 7_200), ("h", 3_600, 172_800)):
         if wait_s <= until_s:
             return f"{math.ceil(wait_s / unit_s)} {unit}"
@@ -59,7 +59,7 @@ def render_wait(wait_s: int) -> str:
 
 
 def render_duration(ms: float) -> str:
-    """Return a time that is over: `142 ms`, `5 s`, `3.2 s`, `2 min 5 s`."""
+    """Return an elapsed time: `142 ms`, `5 s`, `3.2 s`, `2 min 5 s`."""
     if ms < 1_000:
         return f"{round(ms)} ms"
     if ms < 59_950:
@@ -74,10 +74,9 @@ def render_client_event(event: ClientEvent) -> list[str]:
 
 
 def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
-    """Return the lines below an answer: its citations, its suggestions, the time of a long turn and, if asked for, the usage.
+    """Return the lines below an answer: citations, suggestions, the time of a long turn and, on request, the usage.
 
-    These events come before the terminal one; a view that shows the answer at its end keeps their lines until
-    then.
+    These events precede the terminal one; a view that shows the answer at its end keeps their lines until then.
     """
     match event.type:
         case "chat.citations":
@@ -145,7 +144,7 @@ def render_program(effect: LaneKnown | LaneEnded) -> str:
 
 
 def render_outcome(effect: Steered | HandedBack | PutOff | Waiting) -> str:
-    """Return the effect of a steer, why a message was handed back or waits, or the position of a queued turn, on one line."""
+    """Return the effect of a steer, the reason for a returned or delayed message, or a queue position, on one line."""
     if isinstance(effect, Waiting):
         return _PLACES.get(effect.place, f"… queued at position {effect.place}")
     if isinstance(effect, PutOff):
@@ -197,7 +196,7 @@ def _call(event: ClientEvent) -> list[str]:
 
 
 def _result(event: ClientEvent) -> list[str]:
-    """Return how a call ended; one that never ran, or of which that is not known, has no duration."""
+    """Return how a call ended; one that never ran, or may not have run, has no duration."""
     data = event.data
     status, code = data.get("status"), one_line(str(data.get("code") or ""))
     if status == "unverified":
@@ -222,7 +221,7 @@ _NOT_RUN: Final[Mapping[str, str]] = {
 
 
 def _rejected(event: ClientEvent) -> list[str]:
-    """Return that the model's reply, or one action in it, was not usable; the code is for the model, which reads it next."""
+    """Return that the model's reply, or an action in it, was unusable; the model reads the code next."""
     index = event.data.get("action_index")
     if isinstance(index, int) and index:
         return [f"… action {index} of the model's reply was not usable and did not run"]
@@ -263,7 +262,7 @@ def _restarted(_: ClientEvent) -> list[str]:
 
 
 def _waiting(event: ClientEvent) -> list[str]:
-    """Return when a busy model is asked again; an event of an earlier release does not say which attempt that is."""
+    """Return when the request to a busy model is retried; an event of an earlier release lacks the attempt."""
     attempt, attempts = (_number(event, name) for name in ("attempt", "attempts"))
     which = f" (attempt {attempt} of {attempts})" if attempts else ""
     wait_s = _seconds_between(event.ts, str(event.data.get("until") or ""))
@@ -291,7 +290,7 @@ def _log(event: ClientEvent) -> list[str]:
 
 
 def _status(event: ClientEvent) -> list[str]:
-    """Return that a program is started, or what became of its time."""
+    """Return that a program is starting, or how long its phases took."""
     if event.data.get("status") == "exec":
         return ["  … starting"]
     timings = event.data.get("timings")
@@ -324,7 +323,7 @@ def _pages(event: ClientEvent) -> list[str]:
 
 
 def _asked(event: ClientEvent) -> list[str]:
-    """Return a request for an approval with the whole call: a person has to see all that they allow."""
+    """Return an approval request with the whole call: the user must see everything that they allow."""
     data = event.data
     params = json.dumps(data.get("params", {}), ensure_ascii=False, indent=2)
     whole = [*params.splitlines(), *str(data.get("code") or "").splitlines()]

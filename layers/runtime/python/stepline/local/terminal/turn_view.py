@@ -64,7 +64,7 @@ class TerminalView(Protocol):
         """Show a message of the program itself."""
 
     def echo(self, line: str) -> None:
-        """Show a typed line once it is taken."""
+        """Show a typed line once the chat has read it."""
 
 
 class PlainView:
@@ -80,9 +80,7 @@ class PlainView:
     ) -> None:
         """Write results with `write`, everything else with `complain`.
 
-        With `usage` the turns' consumption, too.
-
-        `local` is true if this machine has the functions' logs.
+        `usage` adds the turns' consumption. `local` is true if this machine has the functions' logs.
         """
         self._write, self._complain = _cleaned(write), _cleaned(complain)
         self._usage = usage
@@ -306,12 +304,12 @@ def _cleaned(write: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def render_typed(line: str) -> str:
-    """Return a typed line as shown behind the prompt."""
+    """Return a typed line as shown after the prompt."""
     return "> " + line.replace("\n", "\n  ")
 
 
 def _markdown(text: str) -> Markdown:
-    # Without hyperlinks a link's address is printed, and not carried by an escape sequence.
+    # Without hyperlinks a link's address is printed, not hidden in an escape sequence.
     shown = Markdown("", hyperlinks=False)
     shown.markup = clean(text)
     shown.parsed = make_parser(enable=("strikethrough", "table")).parse(shown.markup)

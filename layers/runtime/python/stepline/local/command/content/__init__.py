@@ -1,1 +1,1 @@
-"""Commands that write what a conversation holds: documents, files, and its project."""
+"""Commands that write the content of a conversation: documents, files, and its project."""

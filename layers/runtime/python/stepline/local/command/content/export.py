@@ -86,14 +86,14 @@ def name_document(document: Export) -> str:
 
 
 def plan_files(documents: Sequence[Export], artifacts: Artifacts, lane: Lane) -> dict[str, Read]:
-    """Return how each file of an export is read, by its name: the documents, and the files that they name.
+    """Return the readers of an export's files by name: the documents, and the files that they name.
 
-    Of several files at one path the newest has the plain name.
+    If several files have the same path, the newest has the plain name.
     """
     blocks = [block for document in documents for block in document.payload.get("blocks", ())]
     blocks.sort(
         key=lambda block: block["path"].startswith("fi:")
-    )  # a result may have the body of a file, too
+    )  # a result may also contain the body of a file
     bodies = {one["body"]["sha256"]: (one["body"]["key"], one["path"]) for one in blocks if one.get("body")}
     names = FileNames()
     return {name_document(document): partial(_encode, document) for document in documents} | {
@@ -108,7 +108,7 @@ def _encode(document: Export) -> bytes:
 
 
 def _fetch(artifacts: Artifacts, key: str, sha256: str) -> bytes | None:
-    """Return the body of a block, None if it is deleted, or is not the one that the log names."""
+    """Return the body of a block, None if it is deleted, or its hash is not the one in the log."""
     from stepline.errors import DependencyError
     from stepline.log.spill import LOST_BODY_CODES, fetch_body
 

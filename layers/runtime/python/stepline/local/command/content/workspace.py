@@ -33,8 +33,9 @@ def workspace() -> None:
 def clone(conversation: str, folder: Path, *, as_json: bool) -> None:
     """Write the project of a conversation of the local stage into DIR, a git repository.
 
-    DIR is a new or empty folder. Each completed turn that changed the conversation's files/ is a commit, with a ref that ends
-    in the turn's id. Turns that are not saved yet are saved first; with AI_REACT_WORKSPACE=git the stage saves each turn.
+    DIR is a new or empty folder. Each completed turn that changed the conversation's files/ is a commit, with a ref
+    that ends in the turn's id. Turns that are not saved yet are saved first; with AI_REACT_WORKSPACE=git the stage
+    saves each turn.
     """
     from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.command.batches import open_log
@@ -51,7 +52,7 @@ def clone(conversation: str, folder: Path, *, as_json: bool) -> None:
 
 
 def load_history(log: Log, artifacts: Artifacts, lane: Lane) -> GitHistory:
-    """Save what is not saved yet and return the history of a conversation.
+    """Save the unsaved turns and return the history of a conversation.
 
     Raises NotFoundError: `not_found`, or `workspace_empty`.
     """
@@ -67,7 +68,7 @@ def load_history(log: Log, artifacts: Artifacts, lane: Lane) -> GitHistory:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise InputError `folder_not_empty` if there is anything at this path but an empty folder."""
+    """Raise InputError `folder_not_empty` if this path exists and is not an empty folder."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise InputError(f"{folder} is not a folder", code="folder_not_empty")
     if folder.is_dir() and any(folder.iterdir()):
@@ -75,7 +76,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def write_repository(history: GitHistory, lane: Lane, folder: Path) -> None:
-    """Write a history into a new or empty folder, and the files of its newest commit beside it.
+    """Write a history into a new or empty folder, with the files of its newest commit.
 
     Raises InputError `not_writable`, DependencyError `commit_mismatch`.
     """

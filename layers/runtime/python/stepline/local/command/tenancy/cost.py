@@ -22,7 +22,7 @@ CLASSES: Final = {
     "cache_write_1h_tokens": "written to the cache for 1 h",
     "output_tokens": "out",
 }
-"""The classes of tokens of a line, in the order in which they are shown."""
+"""The classes of tokens in a line, in display order."""
 
 
 @click.command()
@@ -61,7 +61,7 @@ def read_receipts(caller: Caller, conversation: str) -> dict[str, Any]:
 
 
 def render_receipts(receipts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the receipts as lines: each turn with its calls and its part of AWS, and the sum."""
+    """Yield the receipts as lines: each turn with its calls and its share of AWS, and the sum."""
     for turn in receipts["turns"]:
         yield clean_line(f"{one_line(turn['turn_id'])}  {_sums(turn)}")
         yield from _lines(turn["lines"])

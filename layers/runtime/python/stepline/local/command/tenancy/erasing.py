@@ -1,4 +1,4 @@
-"""`stepline delete`, `stepline export-user` and `stepline erasures`: deletion by users, and by the operator of a stage."""
+"""`stepline delete`, `stepline export-user` and `stepline erasures`: deletion by users and by a stage's operator."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def delete(*, conversation: str, everything: bool, yes: bool, login: Login, as_j
 
 
 def check_deletable(api: HttpApi, conversation: str) -> None:
-    """Raise NotFoundError `not_found` unless there is such a conversation, or was one that is deleted already."""
+    """Raise NotFoundError `not_found` unless the conversation exists, or existed and is already deleted."""
     from stepline.local.client.api_transport import ApiError
 
     try:
@@ -160,7 +160,7 @@ def _open(table: str, bucket: str, profile: str, region: str) -> tuple[Ports, Er
 
 
 def open_erasure(table: str, bucket: str) -> tuple[Ports, Erasure]:
-    """Return the ports over a table and a bucket, as the function that erases has them."""
+    """Return the ports over a table and a bucket, as the erasing function has them."""
     from stepline.adapters.memory.clock import MemoryMeter
     from stepline.bootstrap.app import App
     from stepline.bootstrap.aws_wiring import on_aws

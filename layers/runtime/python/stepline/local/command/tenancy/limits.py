@@ -1,4 +1,4 @@
-"""`stepline limits`: what holds and what is used of it, and for admins, setting limits and stopping work."""
+"""`stepline limits`: show limits and their usage; for admins, set limits and stop work."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ COUNTED: Final[Mapping[str, str]] = {
     "usd_month": "month_ends_at",
     "storage_bytes": "",
 }
-"""Each limit, and the field that says when its count begins again."""
+"""Each limit, and the field with the time when its count restarts."""
 USED: Final[Mapping[str, str]] = {"turns_at_once": "turns"}
-"""The field of what is used, where it is not named like its limit."""
+"""The usage fields that are not named like their limit."""
 
 
 @click.command()
@@ -51,9 +51,10 @@ def limits(
 ) -> None:
     """Show the limits and their usage; admins set them.
 
-    Without an option these are the limits of you, your project and your tenant. --tenant, --project and --of choose an account
-    of which you are an admin; on the local stage you are. NAME=VALUE sets a limit of it (usd_day=5), NAME= resets it to the
-    stage's default; the others do not change. --stop and --resume are the kill switch: a running turn ends after its round.
+    Without an option these are the limits of you, your project and your tenant. --tenant, --project and --of choose an
+    account of which you are an admin; on the local stage you are. NAME=VALUE sets a limit (usd_day=5), NAME= resets it
+    to the stage's default; the others do not change. --stop and --resume are the kill switch: a running turn ends after
+    its round.
     """
     from contextlib import closing
 
@@ -78,7 +79,7 @@ def limits(
 
 
 def parse_changes(texts: Sequence[str], *, stop: str, resume: bool) -> dict[str, Any]:
-    """Return the limits that change, each with its value or None for the default. Raises click.BadParameter."""
+    """Return the limits to change, each with its value or None for the default. Raises click.BadParameter."""
     changes: dict[str, Any] = {}
     for text in texts:
         name, found, value = text.partition("=")
@@ -115,9 +116,9 @@ def check_changes(changes: Mapping[str, Any]) -> None:
 
 
 def administer(api: HttpApi, project: str, user: str, changes: Mapping[str, Any]) -> ScopeStanding:
-    """Return the standing of an account, its limits changed: a user's, a project's, or without both the tenant's.
+    """Change the limits of an account and return its status: a user's, a project's, or without both the tenant's.
 
-    Raises ApiError: `limits_changed`, or the caller is no admin of it.
+    Raises ApiError: `limits_changed`, or the caller is no admin of the account.
     """
     here = api.read_limits()
     project = project or (here.project if user else "")
@@ -147,7 +148,7 @@ def _changed(standing: ScopeStanding, changes: Mapping[str, Any]) -> NewLimits:
 
 
 def render_limit(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yield an account as lines: whether it is stopped, and each limit with what is used and when that begins again."""
+    """Yield an account as lines: whether it is stopped, and each limit with its usage and the time of its reset."""
     limits, used = row["limits"], row["used"]
     yield f"{row['scope']}{', stopped: ' if limits.get('stopped') else ''}{one_line(limits.get('stopped') or '')}"
     for name, end in COUNTED.items():

@@ -1,4 +1,4 @@
-"""`stepline import`: an exported conversation becomes one of the user."""
+"""`stepline import`: import an exported conversation as one of the user's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The state of sign-ins: forms that wait, codes, sessions and refresh tokens. All of it is in memory alone.
+"""The state of sign-ins: pending forms, codes, sessions and refresh tokens, in memory only.
 
-Everything is named by a random text that only one browser has. A code and a form can be used once.
-Source: RFC 6749 (OAuth 2.0), RFC 7636 (PKCE), RFC 9700 (security best current practice).
+Everything is named by a random text that only one browser has. A code and a form can be used once. Source: RFC 6749
+(OAuth 2.0), RFC 7636 (PKCE), RFC 9700 (security best current practice).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Authorization:
-    """A request to sign in, of a client and to an address that were found to be registered."""
+    """A sign-in request whose client and redirect address are registered."""
 
     client_id: str
     redirect_uri: str
@@ -40,7 +40,7 @@ class Authorization:
 
 @dataclass(frozen=True)
 class AuthorizationGrant:
-    """The sign-in that a code or a refresh token was given for: `session` names a session that must not have ended."""
+    """The sign-in that issued a code or a refresh token: `session` names a session that must not have ended."""
 
     session: str
     user: str
@@ -48,11 +48,11 @@ class AuthorizationGrant:
 
 
 class RefusedGrantError(Exception):
-    """A code or a refresh token that is worth nothing."""
+    """A code or a refresh token that is invalid."""
 
 
 class ExpiringStore(Generic[Kept]):
-    """Values under random names, each for some seconds; the oldest goes when there are too many."""
+    """Values under random names, each for a limited time; if there are too many, the oldest is dropped."""
 
     def __init__(self, ttl_s: float, clock: Clock) -> None:
         self._ttl_s, self._clock = ttl_s, clock
@@ -69,20 +69,20 @@ class ExpiringStore(Generic[Kept]):
         return name
 
     def get(self, name: str) -> Kept | None:
-        """Return a value, None if it is not there or no longer valid."""
+        """Return a value, None if it does not exist or is no longer valid."""
         with self._lock:
             until, value = self._kept.get(name, (0.0, None))
         return value if until > self._clock() else None
 
     def take(self, name: str) -> Kept | None:
-        """Return a value, as `get` does, and keep it no longer: two threads never get the same one."""
+        """Return a value, as `get` does, and remove it: two threads never get the same one."""
         with self._lock:
             until, value = self._kept.pop(name, (0.0, None))
         return value if until > self._clock() else None
 
 
 class SignIns:
-    """Everything that the issuer remembers of sign-ins."""
+    """The issuer's memory of sign-ins."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.forms: ExpiringStore[Authorization] = ExpiringStore(FORM_S, clock)
@@ -91,11 +91,11 @@ class SignIns:
         self._codes: ExpiringStore[tuple[Authorization, AuthorizationGrant]] = ExpiringStore(CODE_S, clock)
         self._spent: ExpiringStore[str] = ExpiringStore(
             SESSION_S, clock
-        )  # the session that a used code was given for
+        )  # the session for which a used code was issued
         self._refreshes: ExpiringStore[AuthorizationGrant] = ExpiringStore(SESSION_S, clock)
 
     def admit_owner(self) -> str:
-        """Return the random name of a browser that has shown the owner's key."""
+        """Return the random name of a browser that has presented the owner's key."""
         return self._owners.put(True)
 
     def is_owner(self, name: str) -> bool:
@@ -122,8 +122,8 @@ class SignIns:
     def redeem(self, code: str, *, client_id: str, redirect_uri: str, verifier: str) -> AuthorizationGrant:
         """Return the grant of a code; it is used up, also by a request that is refused.
 
-        A code that comes twice was stolen, at one time or the other: the session that it belongs to is ended.
-        Raises RefusedGrantError.
+        A code that is used twice was stolen at some point: the session that it belongs to is ended. Raises
+        RefusedGrantError.
         """
         found = self._codes.take(code)
         if found is None:
@@ -160,7 +160,7 @@ class SignIns:
 
 
 def _answers(challenge: str, verifier: str) -> bool:
-    """Return True if the challenge was made of this verifier. Source: RFC 7636 §4.6."""
+    """Return True if the challenge was made from this verifier. Source: RFC 7636 §4.6."""
     if not _VERIFIER.fullmatch(verifier):
         return False
     made = urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=")

@@ -1,7 +1,7 @@
-"""The issuer over HTTP: documents and tokens for everybody on this machine, and sign-in pages for the chat page alone.
+"""The issuer over HTTP: documents and tokens for all programs on this machine, sign-in pages for the chat page only.
 
-What leads elsewhere leads to registered addresses only, compared letter by letter. Pages answer a browser that shows them, not
-one that embeds or fetches them, and take a form only from themselves.
+Redirects go to registered addresses only, compared character by character. The pages answer a browser that displays
+them, not one that embeds or fetches them, and accept a form only from themselves.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _DIGEST: Final = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
 
 def render_policy(page: str) -> str:
-    """Return the policy of the pages: a style, and a form that leads here, and from here to `page`."""
+    """Return the policy of the pages: a style, and a form that posts here and redirects to `page`."""
     return (
         f"default-src 'none'; style-src 'sha256-{_DIGEST}'; form-action 'self' {page}; base-uri 'none'; "
         "frame-ancestors 'none'"
@@ -76,7 +76,7 @@ def render_policy(page: str) -> str:
 
 
 def render_form(form: str, name: str, *, asks_key: bool, wrong: str = "") -> str:
-    """Return the form. `form` is its secret value, `name` the one in the field; it `asks_key` of a browser without it."""
+    """Return the form. `form` is its secret value, `name` the suggested name; `asks_key` adds a field for the key."""
     note = f'<p class="wrong" role="alert">{escape(wrong)}</p>' if wrong else ""
     return _render(
         "Sign in to Stepline",
@@ -92,7 +92,7 @@ def render_form(form: str, name: str, *, asks_key: bool, wrong: str = "") -> str
 
 
 def _render_message(title: str, words: str) -> str:
-    """Return a page that only says something."""
+    """Return a page that only shows a message."""
     return _render(title, f"<h1>{escape(title)}</h1>\n<p>{escape(words)}</p>")
 
 
@@ -122,7 +122,7 @@ _HTML: Final = "text/html; charset=utf-8"
 
 @dataclass(frozen=True)
 class _IssuerSite:
-    """The issuer's address, the one page that may sign in here, "" for none, and the name that its form offers."""
+    """The issuer's address, the page that may sign in here, "" for none, and the name that its form suggests."""
 
     url: str
     page: str
@@ -141,12 +141,12 @@ class _IssuerSite:
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie of sessions: cookies do not know ports, and a machine may have several issuers."""
+        """The name of the session cookie: cookies ignore ports, and a machine may have several issuers."""
         return f"stepline_{urlsplit(self.url).port}"
 
     @property
     def owner_cookie(self) -> str:
-        """The name of the cookie of a browser that has shown the owner's key."""
+        """The name of the cookie of a browser that has presented the owner's key."""
         return f"{self.cookie}_owner"
 
 
@@ -154,7 +154,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
     """One request; a subclass sets `site`."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are written apart, and the body would wait for an answer
+    disable_nagle_algorithm = True  # head and body are sent separately; the body would wait for an ACK
     timeout = 30
     site: ClassVar[_IssuerSite]
 
@@ -199,11 +199,11 @@ class IssuerHandler(BaseHTTPRequestHandler):
                 self._say_json(HTTPStatus.NOT_FOUND, {"error": "not_found"})
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Log a request without its query, which may hold a token."""
+        """Log a request without its query, which may contain a token."""
         self.log_message("%s %s %s", self.command, self.path.partition("?")[0][:100], str(code))
 
     def _is_placed(self) -> bool:
-        """Return True for our own name, and a page that may ask: the registered one, and for forms our own.
+        """Return True for our own name, and a page that may call: the registered one, and for forms our own.
 
         A foreign page that resolves its name to this machine has another `Host`.
         """
@@ -220,7 +220,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         self._say_json(HTTPStatus.OK, body)
 
     def _open(self, asked: Mapping[str, str]) -> None:
-        """Let this browser sign in: it came by the address that has the owner's key."""
+        """Let this browser sign in: it used the address with the owner's key."""
         site = self.site
         if not site.page or not self._is_key(asked.get("key", "")):
             words = "`stepline page` prints the address that opens this stage."
@@ -230,7 +230,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         self._redirect(f"{site.page}/", cookie)
 
     def _authorize(self, asked: Mapping[str, str]) -> None:
-        """Answer a sign-in's first request: by a code for the session that there is, or by the form."""
+        """Answer the first request of a sign-in: with a code for the existing session, or with the form."""
         site = self.site
         if not site.page or (asked.get("client_id"), asked.get("redirect_uri")) != (AUDIENCE, site.callback):
             # Nothing is sent to an address that is not registered.
@@ -257,7 +257,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
             self._ask_name(wanted)
 
     def _sign_in(self, fields: Mapping[str, str]) -> None:
-        """Take the form: begin a session and lead back with a code."""
+        """Accept the form: begin a session and redirect with a code."""
         site = self.site
         wanted, user = site.sign_ins.forms.take(fields.get("form", "")), fields.get("user", "").strip()
         if wanted is None:
@@ -280,7 +280,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         )
 
     def _ask_name(self, wanted: Authorization, *, wrong: str = "") -> None:
-        """Show the form, which asks for the key where this browser has not shown it."""
+        """Show the form, which asks for the key unless this browser has presented it."""
         site = self.site
         form = render_form(
             site.sign_ins.forms.put(wanted), site.name, asks_key=not self._is_owner(), wrong=wrong
@@ -294,7 +294,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         return bool(self.site.key) and hmac.compare_digest(text.encode(), self.site.key.encode())
 
     def _end_session(self, asked: Mapping[str, str]) -> None:
-        """End the session of the user whom the token names: another site has no token, and signs nobody out."""
+        """End the session of the user whom the token names: another site has no token, so it can sign out no user."""
         site = self.site
         user = subject_of(asked.get("id_token_hint", ""), site.url, site.home)
         if not user:
@@ -366,7 +366,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         return f"{name}={value}; Path={SESSION}; Max-Age={ttl_s}; HttpOnly; SameSite=Lax"
 
     def _read_form(self) -> dict[str, str] | None:
-        """Return the fields of a posted form, None if it is none, or too long."""
+        """Return the fields of a posted form, None if it is invalid or too long."""
         size = self.headers.get("content-length", "")
         if not size.isdecimal() or int(size) > BODY_MAX_BYTES:
             self.close_connection = True
@@ -376,7 +376,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         return _read_fields(body.decode("latin-1")) if is_form else None
 
     def _lead(self, answer: Mapping[str, str], *, cookie: str = "") -> None:
-        """Lead back to the page. `iss` tells it whose answer this is (RFC 9207)."""
+        """Redirect to the page. `iss` names the issuer of the answer (RFC 9207)."""
         told = {name: value for name, value in answer.items() if value}
         self._redirect(f"{self.site.callback}?{urlencode({**told, 'iss': self.site.url})}", cookie)
 
@@ -398,7 +398,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
 
     def _say(self, status: HTTPStatus, body: bytes, headers: Mapping[str, str], cookie: str = "") -> None:
         self.send_response(status)
-        # Not `no-referrer`: a browser would then send the form without saying which page it is of.
+        # Not `no-referrer`: a browser would then send the form without naming its page.
         fixed = {
             "Content-Length": str(len(body)),
             "Cache-Control": "no-store",
@@ -414,7 +414,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
 def make_issuer_server(
     port: int, home: Path = HOME, *, page: str = "", name: str = "", sign_ins: SignIns | None = None
 ) -> OwnServer:
-    """Return the issuer's server; port 0 picks a free one. `page` is the origin of the one client that may sign in."""
+    """Return the issuer's server; port 0 picks a free one. `page` is the origin of the only client that may sign in."""
 
     class Handler(IssuerHandler):
         pass
@@ -429,7 +429,7 @@ def make_issuer_server(
 
 
 def _read_fields(text: str) -> dict[str, str] | None:
-    """Return the fields of a query or a form, None if one comes twice or there are too many."""
+    """Return the fields of a query or a form, None if one occurs twice or there are too many."""
     try:
         found = parse_qs(text, keep_blank_values=True, max_num_fields=_FIELDS_MAX)
     except ValueError:
@@ -440,7 +440,7 @@ def _read_fields(text: str) -> dict[str, str] | None:
 
 
 def _judge(asked: Mapping[str, str]) -> str:
-    """Return the error of a request to sign in, "" if it has none. Source: RFC 6749 §4.1.2.1, RFC 7636 §4.4.1."""
+    """Return the error of a sign-in request, "" if it has none. Source: RFC 6749 §4.1.2.1, RFC 7636 §4.4.1."""
     if asked.get("response_type") != "code":
         return "unsupported_response_type"
     if "openid" not in asked.get("scope", "").split():

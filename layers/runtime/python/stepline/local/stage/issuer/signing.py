@@ -1,4 +1,4 @@
-"""The local issuer's key, its tokens, and the documents by which they are verified."""
+"""The local issuer's key, its tokens, and the documents that verify them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JWKS: Final = "/jwks.json"
 AUTHORIZE: Final = "/session/authorize"
 END_SESSION: Final = "/session/end"
 SESSION: Final = "/session"
-"""Cookies do not know ports: one of this path goes to no other server of this machine that has no such path."""
+"""Cookies ignore ports: with this path they go to no other server of this machine, unless it has the same path."""
 TOKEN_PATH: Final = "/token"  # noqa: S105 - a path
 REVOKE: Final = "/revoke"
 _ALGORITHM: Final = "RS256"
@@ -58,7 +58,7 @@ def sign_token(
 ) -> str:
     """Return a signed token for this user, tenant and project; an admin's names the role as a group.
 
-    `nonce` is the one of the sign-in that it answers.
+    `nonce` is that of the sign-in request.
     """
     now = int(time.time())
     claims = {
@@ -78,7 +78,7 @@ def sign_token(
 
 
 def subject_of(token: str, issuer_url: str, home: Path = HOME) -> str:
-    """Return the user whom a token of this issuer names, also after its end; "" for any other text."""
+    """Return the user whom a token of this issuer names, even after its expiry; "" for any other text."""
     try:
         claims = jwt.decode(
             token,
