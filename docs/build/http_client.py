@@ -79,7 +79,7 @@ def _verb(row: Endpoint, imports: set[tuple[str, str]]) -> tuple[str, str]:
     if row.redirects:
         return "return self._locate", "str"
     if row.answer is None:
-        return "self._tell", "None"
+        return "self._call", "None"
     return "return self._ask", _spell(row.answer, imports)
 
 

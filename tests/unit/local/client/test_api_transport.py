@@ -96,7 +96,7 @@ def test_words_of_the_gateway_are_a_refusal_too(
 ) -> None:
     peer.status, peer.body = status, b'{"message":"No"}'
     with pytest.raises(ApiError) as error:
-        transport._tell("PUT", "/a")
+        transport._call("PUT", "/a")
     assert (error.value.reason, error.value.problem.retryable) == (code, again)
     assert len(peer.seen) == 1
 

@@ -25,7 +25,7 @@ class Client:
         self.server, self.conversation, self.told = server, conversation, []
         self.api = HttpApi(server.url, lambda: TOKEN)
         clock = conversation.ports.clock
-        self.uploader = Uploader(self.api, clock, LANE.conversation, tell=self.told.append)
+        self.uploader = Uploader(self.api, clock, LANE.conversation, report=self.told.append)
 
     def send(self, message):
         arrival = Arrival(message_id="m1", user=USER, text=message.text, uploads=message.uploads)
@@ -51,7 +51,7 @@ def test_a_file_is_uploaded_judged_and_named_by_the_message(client, tmp_path):
     (file,) = event.attachments
     assert (event.text, file.filename, file.mime) == ("see this", "a.png", "image/png")
     assert client.conversation.ports.artifacts.get(attachment_key(LANE, file.sha256)) == data
-    assert client.told == [f"a.png: uploading {len(data):,} bytes", "a.png: taken"]
+    assert client.told == [f"a.png: uploading {len(data):,} bytes", "a.png: accepted"]
 
 
 def test_a_refused_file_is_an_error_with_its_code_its_sentence_and_its_rules(client):
@@ -90,7 +90,7 @@ def test_a_verdict_that_comes_later_is_heard(client):
         def monotonic_s(self):
             return clock.monotonic_s()
 
-    uploader = Uploader(client.api, Judge(), LANE.conversation, tell=client.told.append)
+    uploader = Uploader(client.api, Judge(), LANE.conversation, report=client.told.append)
     assert client.send(client.uploader.compose("so", (uploader.upload("a.csv", b"a,b"),))).attachments
 
 

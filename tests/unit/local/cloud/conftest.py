@@ -47,7 +47,7 @@ def context(tmp_path, prompts, programs, account):
         open_account=lambda profile, region: AwsAccount(session(region or REGION), profile=profile),
         install=lambda _home, _say: None,
         build_page=lambda _say: None,
-        stands=lambda _account, _stage: False,
+        is_deployed=lambda _account, _stage: False,
         check_page=lambda _stage, _outputs: passed("page", "https://chat.example/"),
         try_turn=lambda _url, _token: "Yes.",
     )

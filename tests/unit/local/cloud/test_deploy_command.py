@@ -198,11 +198,11 @@ def test_a_misspelt_choice_is_refused_before_anything_is_done(context, programs)
 
 @pytest.mark.usefixtures("bootstrapped")
 def test_a_stage_that_another_checkout_deployed_is_told_apart(context, prompts):
-    standing = replace(context, stands=lambda _account, stage: stage == "dev")
-    deploy_stage(order(smoke=False), standing)
+    deployed = replace(context, is_deployed=lambda _account, stage: stage == "dev")
+    deploy_stage(order(smoke=False), deployed)
     assert "was deployed from another checkout" in prompts.text
     prompts.lines.clear()
-    deploy_stage(order(smoke=False), standing)
+    deploy_stage(order(smoke=False), deployed)
     assert "was deployed from another checkout" not in prompts.text
 
 

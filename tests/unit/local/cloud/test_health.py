@@ -23,7 +23,7 @@ from stepline.local.cloud.health import (
     check_table,
     find_stacks,
     health,
-    stands,
+    is_deployed,
 )
 from tests.unit.local.cloud.recorded_programs import TEMPLATES, order, refused
 
@@ -88,13 +88,13 @@ def test_only_the_stages_own_stacks_are_its(account, cloud):
 @pytest.mark.parametrize(("names", "found"), [(["stepline-dev-loop"], True), (["other"], False)])
 def test_a_stage_is_known_to_stand_by_its_stacks(account, cloud, names, found):
     cloud(*(described(name) for name in names))
-    assert stands(account, "dev") is found
+    assert is_deployed(account, "dev") is found
 
 
 def test_what_may_not_be_seen_does_not_stand(account):
     with Stubber(account.client("cloudformation")) as stub:
         stub.add_client_error("describe_stacks", "AccessDenied")
-        assert not stands(account, "dev")
+        assert not is_deployed(account, "dev")
 
 
 def test_a_stage_that_is_not_there_has_one_line(account, cloud):

@@ -5,7 +5,7 @@ import pytest
 from botocore.stub import Stubber
 
 from stepline.errors import DependencyError
-from stepline.local.stage.cdk import STANDING, drop_stale, plan_stale, read_origins, read_templates
+from stepline.local.stage.cdk import SETTLED_STATES, drop_stale, plan_stale, read_origins, read_templates
 
 TOPIC = {"Type": "AWS::SNS::Topic"}
 CORS = {"AllowOrigins": ["https://chat.example"], "AllowMethods": ["POST"], "MaxAge": 600}
@@ -53,7 +53,9 @@ def formation():
     made = boto3.client("cloudformation", region_name="us-east-1", **keys)
     stale = {"StackName": "stepline-local-exec", "CreationTime": 1, "StackStatus": "CREATE_COMPLETE"}
     with Stubber(made) as stub:
-        stub.add_response("list_stacks", {"StackSummaries": [stale]}, {"StackStatusFilter": list(STANDING)})
+        stub.add_response(
+            "list_stacks", {"StackSummaries": [stale]}, {"StackStatusFilter": list(SETTLED_STATES)}
+        )
         yield made, stub
         stub.assert_no_pending_responses()
 

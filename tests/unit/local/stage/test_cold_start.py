@@ -32,11 +32,11 @@ class Pool:
 
     def settle(self, worker):
         worker._init_settled.set()
-        self.turnstile.tell()
+        self.turnstile.wake()
 
     def release(self, worker):
         worker.in_use = False
-        self.turnstile.tell()
+        self.turnstile.wake()
 
     def _take(self):
         idle = next((worker for worker in self.workers if not worker.in_use), None)
@@ -86,7 +86,7 @@ def test_a_process_that_is_gone_lets_another_start():
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(pool.call)
         pool.workers.clear()
-        pool.turnstile.tell()
+        pool.turnstile.wake()
         assert waiting.result() in pool.workers
 
 

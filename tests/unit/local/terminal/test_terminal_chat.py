@@ -294,7 +294,7 @@ def files(tmp_path):
     conversation = Conversation()
     with upload_server(conversation.ports) as server:
         api = HttpApi(server.url, lambda: TOKEN)
-        yield tmp_path, partial(Uploader, api, conversation.ports.clock, tell=lambda _: None)
+        yield tmp_path, partial(Uploader, api, conversation.ports.clock, report=lambda _: None)
         api.close()
 
 

@@ -185,12 +185,12 @@ def open_api(caller: Caller) -> HttpApi:
     return HttpApi(caller.api_url, caller.token)
 
 
-def upload_to(caller: Caller, tell: Callable[[str], None], conversation: str) -> Uploader:
+def upload_to(caller: Caller, report: Callable[[str], None], conversation: str) -> Uploader:
     """Return the uploader of a conversation; `report` gets lines of progress. Raises InputError `not_deployed`."""
     from stepline.adapters.system import SystemClock
     from stepline.local.client.uploader import Uploader
 
-    return Uploader(open_api(caller), SystemClock(), conversation, tell=tell)
+    return Uploader(open_api(caller), SystemClock(), conversation, report=report)
 
 
 def find_timezone(*, named: str | None = None, folder: Path = Path("/etc")) -> str:

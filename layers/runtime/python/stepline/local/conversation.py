@@ -87,9 +87,9 @@ def settle(session: Session, effects: Iterator[Effect], message_id: str, show: S
                 return False
             case _:
                 pass
-        if admitted and min(settled, session.state.cursor) >= admitted and _rests(session):
+        if admitted and min(settled, session.state.cursor) >= admitted and _is_idle(session):
             return completed
-        if admitted and session.state.cursor >= admitted and session.state.approval and _rests(session):
+        if admitted and session.state.cursor >= admitted and session.state.approval and _is_idle(session):
             return False
     raise AssertionError("a session's effects do not end")
 
@@ -147,12 +147,12 @@ def watch_conversation(session: Session, effects: Iterator[Effect], show: Show) 
                 synced = True
             case _:
                 continue
-        if synced and _rests(session):
+        if synced and _is_idle(session):
             return completed
     raise AssertionError("a session's effects do not end")
 
 
-def _rests(session: Session) -> bool:
+def _is_idle(session: Session) -> bool:
     """Return True if nothing is running, missing, unanswered or not yet shown; a parked turn does not run."""
     state = session.state
     running = state.open and not state.approval

@@ -155,7 +155,7 @@ def _read_documents(member: _Member, files: dict[str, Bytes]) -> Iterator[Docume
         payload = found.get("payload", found) if isinstance(found, dict) else found
         if isinstance(payload, dict) and isinstance(payload.get("blocks"), list):
             for block in payload["blocks"]:
-                _take_out(block, files)
+                _store_bytes(block, files)
         yield read_document(msgspec.json.encode(found), f"{name}:{number + 1}" if number else name)
 
 
@@ -171,7 +171,7 @@ def _decode(body: bytes, name: str) -> list[Any]:
     return found if isinstance(found, list) else [found]
 
 
-def _take_out(block: Any, files: dict[str, Bytes]) -> None:
+def _store_bytes(block: Any, files: dict[str, Bytes]) -> None:
     """Store the bytes inside a block of the existing system as a file, and refer to them by name."""
     if not isinstance(block, dict) or not isinstance(block.get("base64"), str):
         return

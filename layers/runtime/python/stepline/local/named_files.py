@@ -87,7 +87,7 @@ def _write(path: Path, folder: Path, body: bytes) -> None:
     """Write a new file, never through a link."""
     try:
         if not path.parent.resolve().is_relative_to(folder.resolve()):
-            raise InputError(f"{path} is behind a link to another folder", code="not_writable")
+            raise InputError(f"{path} is below a link to another folder", code="not_writable")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         with path.open("xb") as file:

@@ -100,7 +100,7 @@ class ApiTransport:
         """Return the address to which an endpoint redirects, without following it. Raises like `_ask`."""
         return self._exchange(method, path, HTTPStatus.FOUND).headers["Location"]
 
-    def _tell(self, method: str, path: str, **more: Unpack[_More]) -> None:
+    def _call(self, method: str, path: str, **more: Unpack[_More]) -> None:
         """Call an endpoint whose answer is empty. Raises like `_ask`."""
         self._exchange(method, path, HTTPStatus.NO_CONTENT, **more)
 

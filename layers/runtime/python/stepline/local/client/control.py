@@ -67,11 +67,11 @@ def fold_ends(
         return control, ()
     gone = {closed.lane for closed in whole}
     left = {lane: closed for lane, closed in control.due.items() if lane not in gone}
-    told = (
+    reported = (
         LaneEnded(claim=claim, lane=one.lane, chars=one.chars, aborted=one.aborted, at=one.at)
         for one in whole
     )
-    return replace(control, due=left), tuple(told)
+    return replace(control, due=left), tuple(reported)
 
 
 def _decoded(line: str) -> LaneOpened | LaneClosed | None:

@@ -43,14 +43,16 @@ REFUSALS: Final = frozenset(
 class Importer:
     """Imports into one conversation, which is new or was begun by the same import; `report` gets lines of progress."""
 
-    def __init__(self, api: HttpApi, clock: Clock, conversation: str, *, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, api: HttpApi, clock: Clock, conversation: str, *, report: Callable[[str], None]
+    ) -> None:
         """Import into `conversation` through the HTTP API."""
         self._api = api
         self._clock = clock
         self._conversation = conversation
-        self._tell = tell
+        self._report = report
 
-    def bring(self, brought: ImportedDocuments, *, bundle: str = "") -> ImportStatus:
+    def import_documents(self, imported: ImportedDocuments, *, bundle: str = "") -> ImportStatus:
         """Import documents and the available files that they name; return the final status.
 
         Raises:
@@ -61,25 +63,25 @@ class Importer:
         """
         from stepline.log.importing.plan_import import named_files
 
-        packed = _pack_documents(brought.documents)
+        packed = _pack_documents(imported.documents)
         uploads: list[str] = []
         if not self._has_begun():
-            for file in named_files(brought.documents):
-                uploads += self._upload(file, brought)
-        told = 0
+            for file in named_files(imported.documents):
+                uploads += self._upload(file, imported)
+        remembered = 0
         while True:
-            body = ImportRequest(packed=packed, uploads=tuple(uploads), bundle=bundle, remembered=told)
-            status = self._patiently(partial(self._api.move_in, self._conversation, body))
+            body = ImportRequest(packed=packed, uploads=tuple(uploads), bundle=bundle, remembered=remembered)
+            status = self._retrying(partial(self._api.move_in, self._conversation, body))
             if status.state == "whole":
                 return status
-            told = status.remembered
-            self._tell(
-                f"{status.written} of {status.batches} batches, {told} of {status.turns} turns remembered"
+            remembered = status.remembered
+            self._report(
+                f"{status.written} of {status.batches} batches, {remembered} of {status.turns} turns remembered"
             )
 
     def _has_begun(self) -> bool:
         try:
-            self._patiently(lambda: self._api.read_conversation(self._conversation))
+            self._retrying(lambda: self._api.read_conversation(self._conversation))
         except ApiError as error:
             if error.reason == "not_found":
                 return False
@@ -87,25 +89,25 @@ class Importer:
                 raise
         return True
 
-    def _upload(self, file: ReferencedFile, brought: ImportedDocuments) -> list[str]:
+    def _upload(self, file: ReferencedFile, imported: ImportedDocuments) -> list[str]:
         """Return the id of a file's upload; none for a file whose bytes are missing or not accepted."""
-        if file.sha256 not in brought.files:
-            self._tell(f"{file.path}: without its bytes, which are not there")
+        if file.sha256 not in imported.files:
+            self._report(f"{file.path}: without its bytes, which are missing")
             return []
-        data = brought.files[file.sha256]()
-        uploader = Uploader(self._api, self._clock, self._conversation, tell=self._tell)
+        data = imported.files[file.sha256]()
+        uploader = Uploader(self._api, self._clock, self._conversation, report=self._report)
         try:
-            return [self._patiently(lambda: uploader.upload(file.path.rpartition("/")[2], data))]
+            return [self._retrying(lambda: uploader.upload(file.path.rpartition("/")[2], data))]
         except ApiError as error:
             if error.reason not in REFUSALS:
                 raise
             refused = str(error)
         except InputError as error:
             refused = str(error)
-        self._tell(f"{file.path}: without its bytes, {refused}")
+        self._report(f"{file.path}: without its bytes, {refused}")
         return []
 
-    def _patiently(self, ask: Callable[[], T]) -> T:
+    def _retrying(self, ask: Callable[[], T]) -> T:
         """Repeat a request after a temporary failure; every request is safe to repeat."""
         for left in reversed(range(TRIES)):
             try:

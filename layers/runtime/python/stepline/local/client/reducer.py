@@ -123,7 +123,7 @@ def _fold_refusal(state: ClientState, frame: ErrorFrame) -> Folded:
     elif not is_passing(frame):
         state = forget_message(state, frame.message_id)
     if frame.code == DELETED and frame.conversation:
-        state, effects = _bury(state, state.cursor)
+        state, effects = _fold_deletion(state, state.cursor)
         return state, (*effects, Refused(frame=frame))
     return state, (Refused(frame=frame),)
 
@@ -190,17 +190,17 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
             queued = {**state.queued, str(event.data.get("message_id")): str(event.data.get("text", ""))}
             return replace(state, queued=queued), ()
         case "chat.step" if event.step == "dropped":
-            return _hand_back(state, event)
+            return _fold_handed_back(state, event)
         case "approval.requested":
             return replace(state, approval=str(event.data.get("call_id", ""))), ()
         case "approval.answered":
             return replace(state, approval=""), ()
         case "timeline.external.steer.interrupted":
-            return state, (_heeded(event),)
+            return state, (_fold_steer(event),)
         case "code_exec.status" if event.data.get("status") in ("done", "error"):
             return _settle(state, n - 1)  # the program's log
         case "conv.status" if event.data.get("state") == "deleted":
-            state, effects = _bury(state, n)
+            state, effects = _fold_deletion(state, n)
             return state, (*effects, Refused(frame=deletion(state.conversation)))
         case kind if kind in TERMINAL:
             return _end(state, n, event)
@@ -208,7 +208,7 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
             return state, ()
 
 
-def _hand_back(state: ClientState, event: ClientEvent) -> Folded:
+def _fold_handed_back(state: ClientState, event: ClientEvent) -> Folded:
     """Report a message that was handed back, with its text if this client knows it."""
     message_id = str(event.data.get("message_id", ""))
     handed = HandedBack(
@@ -221,7 +221,7 @@ def _hand_back(state: ClientState, event: ClientEvent) -> Folded:
     return replace(state, queued=without(state.queued, message_id)), (handed,)
 
 
-def _heeded(event: ClientEvent) -> Steered:
+def _fold_steer(event: ClientEvent) -> Steered:
     return Steered(
         n=int(event.data.get("sequence", 0)),
         turn_id=event.turn_id,
@@ -253,7 +253,7 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
     return state, (*effects, ended)
 
 
-def _bury(state: ClientState, upto: int) -> Folded:
+def _fold_deletion(state: ClientState, upto: int) -> Folded:
     """End the turn and everything that runs: the conversation was deleted. Each unanswered message is refused."""
     state, effects = _settle(state, max(state.claim, state.settled, upto))
     return (
@@ -307,24 +307,24 @@ def _fold_delta(state: ClientState, frame: DeltaFrame) -> Folded:
     grown = _grow(_forget(lane, frame.start), frame.off, frame.text)
     state = replace(state, lanes={**state.lanes, frame.lane: grown})
     if grown.end > lane.end:
-        state, more = _tell_growth(state, frame.lane, lane.end)
+        state, more = _fold_growth(state, frame.lane, lane.end)
         effects = (*effects, *more)
     return state, effects
 
 
-def _tell_growth(state: ClientState, name: str, before: int) -> Folded:
+def _fold_growth(state: ClientState, name: str, before: int) -> Folded:
     """Report the text of lane `name` beyond character `before`."""
     claim, lane = state.claim, state.lanes[name]
-    told: tuple[Effect, ...]
+    effects: tuple[Effect, ...]
     if name == CONTROL_LANE:
-        control, told = fold_control(state.control, claim, lane.text, lane.base)
+        control, effects = fold_control(state.control, claim, lane.text, lane.base)
         heard = [(known, other.end) for known, other in state.lanes.items()]
     else:
         off = max(before, lane.base)
-        told = (TextAppended(claim=claim, lane=name, off=off, text=lane.text[off - lane.base :]),)
+        effects = (TextAppended(claim=claim, lane=name, off=off, text=lane.text[off - lane.base :]),)
         control, heard = state.control, [(name, lane.end)]
     control, ended = fold_ends(control, claim, heard)
-    return replace(state, control=control), (*told, *ended)
+    return replace(state, control=control), (*effects, *ended)
 
 
 def _forget(lane: LaneText, start: int) -> LaneText:

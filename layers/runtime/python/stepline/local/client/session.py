@@ -43,7 +43,7 @@ class Catchup:
         self._clock = clock
         self._pace = pace
         self._due_s = 0.0
-        self._was_behind = False
+        self._was_incomplete = False
         self._cursor = cursor
         self.synced = True
         self.tries = 0
@@ -56,13 +56,13 @@ class Catchup:
 
     def is_due(self, state: ClientState) -> bool:
         """Return True if a resume is due. A new gap first gets time to close on its own."""
-        now_s, behind = self._clock.monotonic_s(), state.behind()
-        if behind and not self._was_behind:
+        now_s, incomplete = self._clock.monotonic_s(), state.behind()
+        if incomplete and not self._was_incomplete:
             self._due_s = max(self._due_s, now_s + self._pace.gap_s)
-        self._was_behind = behind
-        if state.cursor != self._cursor or (not behind and self.synced):
+        self._was_incomplete = incomplete
+        if state.cursor != self._cursor or (not incomplete and self.synced):
             self._cursor, self.tries = state.cursor, 0
-        return (behind or not self.synced) and now_s >= self._due_s
+        return (incomplete or not self.synced) and now_s >= self._due_s
 
     @property
     def is_spent(self) -> bool:
@@ -203,7 +203,7 @@ class Session:
     def __enter__(self) -> Self:
         """Connect; resume the conversation if it is known."""
         self._link.open()
-        self._greet()
+        self._start_connection()
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -220,7 +220,7 @@ class Session:
         until = self._clock.monotonic_s() + self._pace.answer_s
         while self._clock.monotonic_s() < until:
             if self._link.broken:
-                self._mend()
+                self._reconnect()
                 self._ask(ping)
             match self._receive(self._pace.tick_s):
                 case PongFrame(n=n):
@@ -245,33 +245,33 @@ class Session:
 
         Raises LimitError `message_too_large` before anything is sent.
         """
-        return self._tell(Said(text=text, uploads=uploads), message_id)
+        return self._send(Said(text=text, uploads=uploads), message_id)
 
     def tell(self, kind: str, payload: dict[str, Any] | None = None, **fields: Any) -> str:
         """Send an event of this kind and return its id; `fields` are those of `Said`.
 
         Raises LimitError as `say` does.
         """
-        return self._tell(Said(kind=kind, payload=payload or {}, **fields))
+        return self._send(Said(kind=kind, payload=payload or {}, **fields))
 
     def steer(self, text: str) -> str:
         """Interrupt the open turn, have it finish according to this text, and return the message's id.
 
         Raises LimitError as `say` does.
         """
-        return self._tell(Said(kind=STEER, text=text))
+        return self._send(Said(kind=STEER, text=text))
 
     def stop(self) -> str:
         """End the open turn, and return the message's id."""
-        return self._tell(Said(kind=STOP))
+        return self._send(Said(kind=STOP))
 
     def answer(self, verdict: Literal["approve", "deny", "edit"], call_id: str, **fields: Any) -> str:
         """Answer whether a call may run, and return the message's id; `fields` are those of `Said`."""
-        return self._tell(Said(verdict=verdict, call_id=call_id, **fields))
+        return self._send(Said(verdict=verdict, call_id=call_id, **fields))
 
     def rate(self, reaction: Reaction | None, text: str = "", *, turn: str = "") -> str:
         """Rate a turn, by default the newest that has ended, or withdraw a rating; return the message's id."""
-        return self._tell(Said(rates=True, reaction=reaction, text=text, turn=turn))
+        return self._send(Said(rates=True, reaction=reaction, text=text, turn=turn))
 
     def effects(self, meanwhile: Callable[[], None] | None = None) -> Iterator[Effect]:
         """Yield effects for as long as the caller iterates; call `meanwhile` between frames.
@@ -288,7 +288,7 @@ class Session:
 
     def step(self, wait_s: float = 0.0) -> Iterator[Effect]:
         """Do what is due, receive one frame within `wait_s`, and yield its effects. Raises as `effects` does."""
-        yield from self._do_what_is_due()
+        yield from self._run_due_tasks()
         frame = self._receive(wait_s)
         if frame is None or self._has_dropped_zone(frame):
             return
@@ -298,14 +298,14 @@ class Session:
             if noted := self._note(effect):
                 yield noted
 
-    def _tell(self, said: Said, message_id: str = "") -> str:
+    def _send(self, said: Said, message_id: str = "") -> str:
         message_id = message_id or f"m_{secrets.token_hex(8)}"
         # An argument or a pipe that is not UTF-8 contains lone surrogates.
         said = replace(well_formed(said), timezone=said.timezone or self._timezone, bundle=self._bundle)
         noted = note_message(self.state, message_id, said)
         encode_request(send_request(noted, message_id))
         self.state = noted
-        self._say_again(message_id)
+        self._send_again(message_id)
         return message_id
 
     def _has_dropped_zone(self, frame: Frame) -> bool:
@@ -320,7 +320,7 @@ class Session:
             return False
         self._timezone = ""
         self.state = note_message(self.state, frame.message_id, replace(said, timezone=""))
-        self._say_again(frame.message_id)
+        self._send_again(frame.message_id)
         return True
 
     def _note_answer(self, frame: Frame) -> None:
@@ -357,7 +357,7 @@ class Session:
             self._trusted = False
             self._link.broken = self._expired = True
             return None
-        if frame.message_id in self.state.unacked and self._may_be_taken(frame):
+        if frame.message_id in self.state.unacked and self._may_be_accepted(frame):
             self._outbox.refuse(frame)
             return PutOff(frame=frame) if frame.retry_after_s else None
         if self._renewing and is_passing(frame) and not frame.conversation:
@@ -376,26 +376,26 @@ class Session:
             self._known = False  # there is nothing to request
         return Refused(frame=frame)
 
-    def _may_be_taken(self, refusal: ErrorFrame) -> bool:
+    def _may_be_accepted(self, refusal: ErrorFrame) -> bool:
         """Return True if the refused message should be sent again later."""
         soon = refusal.retry_after_s <= self._pace.retry_after_max_s
         return refusal.retryable and soon and not self._outbox.is_spent(refusal.message_id)
 
-    def _do_what_is_due(self) -> Iterator[Effect]:
+    def _run_due_tasks(self) -> Iterator[Effect]:
         if self._link.broken:
-            self._mend()
+            self._reconnect()
         if self._link.replace():
-            self._greet()
+            self._start_connection()
         now_s = self._clock.monotonic_s()
         if self._credential and now_s >= self._renew_due_s:
             self._renew(self._credential)
         if self._known and now_s >= self._ping_due_s():
             self._ping(now_s)
         if self._catchup.is_due(self.state):
-            yield from self._ask_for_what_is_missing()
+            yield from self._request_missing()
         for message_id in self._outbox.due():
             if not self._outbox.is_spent(message_id):
-                self._say_again(message_id)
+                self._send_again(message_id)
                 continue
             last_word = self._outbox.last_word(self.state.conversation, message_id)
             self._give_up(message_id)
@@ -405,7 +405,7 @@ class Session:
             self._heard_s = now_s
             yield Refused(frame=silent(self.state.conversation))
 
-    def _ask_for_what_is_missing(self) -> Iterator[Effect]:
+    def _request_missing(self) -> Iterator[Effect]:
         if not self._catchup.is_spent:
             self._resume()
             return
@@ -441,7 +441,7 @@ class Session:
         wait_s = max(self._pace.renew_after * left_s, self._pace.answer_s)
         self._renew_due_s = self._clock.monotonic_s() + wait_s
 
-    def _say_again(self, message_id: str) -> None:
+    def _send_again(self, message_id: str) -> None:
         self._outbox.note(message_id)
         self._ask(send_request(self.state, message_id))
 
@@ -465,7 +465,7 @@ class Session:
             self._note_answer(frame)
         return frame
 
-    def _mend(self) -> None:
+    def _reconnect(self) -> None:
         """Connect again; a connection that was closed for a fresh token does not count as lost."""
         expired, self._expired = self._expired, False
         if not expired:
@@ -473,9 +473,9 @@ class Session:
         self._link.reopen()
         if not expired:
             self.on_connection(True)
-        self._greet()
+        self._start_connection()
 
-    def _greet(self) -> None:
+    def _start_connection(self) -> None:
         """Start on a new connection: resume, and send all unanswered messages again."""
         self.listening = self._renewing = False
         if self._credential:

@@ -40,12 +40,14 @@ class Composed(Value):
 class Uploader:
     """Uploads to one conversation, which may not have begun yet; `report` gets a line of progress."""
 
-    def __init__(self, api: HttpApi, clock: Clock, conversation: str, *, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, api: HttpApi, clock: Clock, conversation: str, *, report: Callable[[str], None]
+    ) -> None:
         """Upload to `conversation` through the HTTP API."""
         self._api = api
         self._clock = clock
         self._conversation = conversation
-        self._tell = tell
+        self._report = report
 
     def compose(self, text: str, uploads: tuple[str, ...] = ()) -> Composed:
         """Return the message for a text of any length with its files. Raises as `upload` does."""
@@ -82,11 +84,11 @@ class Uploader:
         asked = UploadRequest(
             filename=name, size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest()
         )  # without a type: the name implies it, and the server checks the bytes
-        self._tell(f"{name}: uploading {len(data):,} bytes")
+        self._report(f"{name}: uploading {len(data):,} bytes")
         grant = self._api.begin_upload(self._conversation, asked)
         self._api.post_form(grant.url, grant.fields, data)
         self._await_verdict(name, grant.upload)
-        self._tell(f"{name}: taken")
+        self._report(f"{name}: accepted")
         return grant.upload
 
     def _await_verdict(self, name: str, upload: str) -> None:

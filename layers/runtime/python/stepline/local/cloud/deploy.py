@@ -38,7 +38,7 @@ from stepline.local.cloud.deployment import (
     save_deployment,
     stage_folder,
 )
-from stepline.local.cloud.health import NAME_A_TOPIC, stands
+from stepline.local.cloud.health import NAME_A_TOPIC, is_deployed
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.readiness import (
     QUALIFIER_KEY,
@@ -199,7 +199,7 @@ def delete_former_versions(account: AwsAccount, functions: Iterable[str], say: P
     client = account.client("lambda")
     for function in functions:
         try:
-            for version in plan_deletions(_versions(client, function), _named(client, function)):
+            for version in plan_deletions(_versions(client, function), _aliased_versions(client, function)):
                 client.delete_function(FunctionName=function, Qualifier=str(version))
         except (BotoCoreError, ClientError) as error:
             say(f"warn: older versions of {function} were not deleted, each has a snapshot: {error}")
@@ -217,7 +217,7 @@ def _versions(client: Any, function: str) -> list[int]:
     return [int(one["Version"]) for page in pages for one in page["Versions"] if one["Version"] != NEWEST]
 
 
-def _named(client: Any, function: str) -> list[int]:
+def _aliased_versions(client: Any, function: str) -> list[int]:
     """Return the versions that the alias points to: two while it moves."""
     alias = client.get_alias(FunctionName=function, Name=ALIAS)
     weights = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
@@ -263,7 +263,7 @@ class Desk:
     open_account: Callable[[str, str], AwsAccount] = open_account
     install: Callable[[Path, Progress], None] = install_cdk
     build_page: Callable[[Progress], None] = page_build.build_page
-    stands: Callable[[AwsAccount, str], bool] = stands
+    is_deployed: Callable[[AwsAccount, str], bool] = is_deployed
     check_page: Callable[[str, Mapping[str, str]], Check] = check_page
     try_turn: Callable[[str, str], str] = try_turn
 
@@ -279,33 +279,33 @@ def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
     account, deployment = find_deployment(order, desk)
     _check_choices(order, desk)
     _prepare_account(account, deployment, desk)
-    if load_deployment(desk.home, order.stage) is None and desk.stands(account, order.stage):
+    if load_deployment(desk.home, order.stage) is None and desk.is_deployed(account, order.stage):
         desk.say(
             f"warn: stage {order.stage} was deployed from another checkout: every setting that is not given with -c"
             " is reset to its default, also the issuer"
         )
     folder = stage_folder(desk.home, order.stage)
-    for module in _modules(deployment):
+    for module in _bundle_packages(deployment):
         build_bundle(module, REPOSITORY, desk.say)
     synthesize(deployment, account, desk)
-    _show(folder / "cdk.out", deployment, desk)
+    _show_plan(folder / "cdk.out", deployment, desk)
     if not desk.confirm(f"deploy stage {order.stage} to account {deployment.account}, {deployment.region}?"):
         raise DependencyError("nothing was deployed", code="cloud_deploy")
     # Saved before the deployment, so that a retry after a failure need not repeat the choices.
     save_deployment(desk.home, deployment)
     deployment = replace(
         deployment,
-        outputs=_put_there(folder, deployment, account, desk),
+        outputs=_deploy_stacks(folder, deployment, account, desk),
         deployed_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     save_deployment(desk.home, deployment)
     delete_former_versions(account, find_functions(folder / "cdk.out"), desk.say)
     for name, value in sorted(deployment.outputs.items(), key=lambda output: (output[0] != PAGE, output)):
         desk.say(f"{name:20} {value}")
-    return deployment, _smoke(order, deployment, account, desk) if order.smoke else 0
+    return deployment, _run_smoke_test(order, deployment, account, desk) if order.smoke else 0
 
 
-def _modules(deployment: Deployment) -> dict[str, None]:
+def _bundle_packages(deployment: Deployment) -> dict[str, None]:
     """Return the packages of the stage's bundles, without duplicates. Raises InputError `bad_setting`."""
     further = TABLE["bundles"].parse(deployment.context.get("bundles", ""))
     return dict.fromkeys(
@@ -313,7 +313,7 @@ def _modules(deployment: Deployment) -> dict[str, None]:
     )
 
 
-def _put_there(folder: Path, deployment: Deployment, account: AwsAccount, desk: Desk) -> dict[str, str]:
+def _deploy_stacks(folder: Path, deployment: Deployment, account: AwsAccount, desk: Desk) -> dict[str, str]:
     """Deploy the synthesized stacks and return their outputs. Raises DependencyError `cloud_deploy`."""
     assembly, outputs = folder / "cdk.out", folder / "outputs.json"
     stage, profile = deployment.stage, deployment.profile
@@ -427,12 +427,12 @@ def _check_choices(order: Order, desk: Desk) -> None:
 def _prepare_account(account: AwsAccount, deployment: Deployment, desk: Desk) -> None:
     """Stop if a check shows that the deployment would fail; bootstrap the account if confirmed."""
     stage, context = deployment.stage, deployment.context
-    _heed(check_region(account, stage, context), desk)
-    _heed(check_model(account, stage, context), desk)
+    _require(check_region(account, stage, context), desk)
+    _require(check_model(account, stage, context), desk)
     if CHOICE in context:  # otherwise the account's own number is used
-        _heed(check_concurrency(account, stage, context), desk)
+        _require(check_concurrency(account, stage, context), desk)
     if context.get("exec_image") == "asset":
-        _heed(_check_docker(desk), desk)
+        _require(_check_docker(desk), desk)
     bootstrap = check_bootstrap(account, context)
     if not bootstrap.ok and desk.confirm(f"{bootstrap.detail}; run `{bootstrap.remedy}`?"):
         command = render_bootstrap(
@@ -445,7 +445,7 @@ def _prepare_account(account: AwsAccount, deployment: Deployment, desk: Desk) ->
         remedy = "an administrator of the account may have to bootstrap it once"
         must(desk, command, account, remedy, cwd=stage_folder(desk.home, stage))
         bootstrap = check_bootstrap(account, context)
-    _heed(bootstrap, desk)
+    _require(bootstrap, desk)
 
 
 def _check_docker(desk: Desk) -> Check:
@@ -461,14 +461,14 @@ def _check_docker(desk: Desk) -> Check:
     )
 
 
-def _heed(check: Check, desk: Desk) -> None:
+def _require(check: Check, desk: Desk) -> None:
     if not check.ok:
         raise DependencyError(f"{check.name}: {check.detail}; {check.remedy}", code="cloud_deploy")
     if check.note:
         desk.say(f"{check.note}: {check.name}: {check.detail}; {check.remedy}")
 
 
-def _show(folder: Path, deployment: Deployment, desk: Desk) -> None:
+def _show_plan(folder: Path, deployment: Deployment, desk: Desk) -> None:
     """Print the stacks to be deployed, the choices, and the cost at rest."""
     for key, value in sorted(deployment.context.items()):
         desk.say(f"  -c {key}={value}")
@@ -495,7 +495,7 @@ def is_watched(deployment: Deployment) -> bool:
     return deployment.context.get("alarms", "true" if deployment.stage == "prod" else "") == "true"
 
 
-def _smoke(order: Order, deployment: Deployment, account: AwsAccount, desk: Desk) -> int:
+def _run_smoke_test(order: Order, deployment: Deployment, account: AwsAccount, desk: Desk) -> int:
     """Check the page, run one turn, and return the exit code.
 
     docs/how-to/deploy.md#the-first-turn describes the token that is used.

@@ -61,7 +61,7 @@ def destroy(order: Order, desk: Desk, confirm_name: Callable[[str], bool]) -> li
         DependencyError: `cloud_deploy`, nothing to destroy, not confirmed, or refused by AWS.
     """
     account, deployment = find_deployment(order, desk)
-    stacks, kept = _survey(account, order.stage)
+    stacks, kept = _read_stacks_and_kept(account, order.stage)
     desk.say(f"these stacks will be deleted: {', '.join(stack.name for stack in stacks)}")
     desk.say("running turns end at once")
     for resource in kept:
@@ -88,7 +88,7 @@ def render_deletion(resource: DeployedResource, region: str) -> list[str]:
     ]
 
 
-def _survey(account: AwsAccount, stage: str) -> tuple[list[Stack], list[DeployedResource]]:
+def _read_stacks_and_kept(account: AwsAccount, stage: str) -> tuple[list[Stack], list[DeployedResource]]:
     """Return the deployed stacks, and the resources that they retain. Raises DependencyError."""
     try:
         stacks = find_stacks(account, stage)
@@ -129,16 +129,16 @@ def _emptied(
 def _delete(
     account: AwsAccount,
     deployment: Deployment,
-    standing: set[str],
+    deployed: set[str],
     emptied: list[DeployedResource],
     desk: Desk,
 ) -> None:
     """Delete the writers first, then the contents of the buckets, then the stacks that hold them."""
     folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
-    if {stack.name for stack in read_stacks(folder)} != standing:
+    if {stack.name for stack in read_stacks(folder)} != deployed:
         synthesize(deployment, account, desk)
-    order = [stack.name for stack in reversed(read_stacks(folder)) if stack.name in standing]
-    if foreign := sorted(standing - set(order)):
+    order = [stack.name for stack in reversed(read_stacks(folder)) if stack.name in deployed]
+    if foreign := sorted(deployed - set(order)):
         desk.say(
             f"kept, because the app of this checkout does not have them: {', '.join(foreign)}; delete them with"
             " aws cloudformation delete-stack --stack-name NAME"

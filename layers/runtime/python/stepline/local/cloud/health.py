@@ -59,7 +59,7 @@ def find_stacks(account: AwsAccount, stage: str) -> list[Stack]:
     ]
 
 
-def stands(account: AwsAccount, stage: str) -> bool:
+def is_deployed(account: AwsAccount, stage: str) -> bool:
     """Return True if the stage is deployed; False if its stacks cannot be read."""
     try:
         return bool(find_stacks(account, stage))

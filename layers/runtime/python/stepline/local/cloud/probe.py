@@ -33,7 +33,7 @@ PAUSE_S: Final = 2.0
 
 _PYTHON: Final = ("/opt/exec/bin/python", "-I", "-B", "-c")
 _IDLE: Final = ("/opt/exec/bin/python", "-I", "-c", f"import time; time.sleep({PATIENCE_S})")
-_WORD: Final = "stepline isolation: "
+_MARKER: Final = "stepline isolation: "
 _PROGRAM: Final = f"""
 import json, sys
 sys.path.insert(0, "/opt/executor")
@@ -42,7 +42,7 @@ try:
     found = {{"isolation": jail.confine(json.loads(sys.argv[1]))}}
 except jail.JailError as error:
     found = {{"failed": str(error)}}
-print({_WORD!r} + json.dumps(found), flush=True)
+print({_MARKER!r} + json.dumps(found), flush=True)
 """
 
 
@@ -66,7 +66,7 @@ def probe_command(*, combined: bool = False) -> list[str]:
 
 def read_report(line: str) -> Isolation | str:
     """Return the isolation in the line that a probe printed, or the reason why the jail did not close."""
-    found = json.loads(line.removeprefix(_WORD))
+    found = json.loads(line.removeprefix(_MARKER))
     return found.get("failed") or msgspec.convert(found["isolation"], Isolation)
 
 
@@ -129,7 +129,7 @@ class _Probe:
             (state,) = self._ecs.describe_tasks(cluster=cluster, tasks=[task])["tasks"]
             # After the state: a stopped task has written all its log lines.
             for line in self._lines(task, container):
-                if line.startswith(_WORD):
+                if line.startswith(_MARKER):
                     return read_report(line)
             if state["lastStatus"] == "STOPPED":
                 return f"the task stopped without a report: {state.get('stoppedReason', 'no reason given')}"

@@ -56,7 +56,7 @@ class RestoredTable:
             InputError: `bad_choice`, it is not a time, or is outside the table's window.
             DependencyError: `cloud_deploy`, the table has no point-in-time recovery, or AWS refuses.
         """
-        with _asked():
+        with _explain_refusal():
             found = self._client.describe_continuous_backups(TableName=self._source)
         recovery = found["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
         if recovery.get("PointInTimeRecoveryStatus") != "ENABLED":
@@ -74,7 +74,7 @@ class RestoredTable:
 
     def begin(self, target: str, point: datetime) -> None:
         """Have DynamoDB create the table; a table that an earlier call began is used."""
-        with _asked():
+        with _explain_refusal():
             try:
                 self._client.restore_table_to_point_in_time(
                     SourceTableName=self._source, TargetTableName=target, RestoreDateTime=point
@@ -86,7 +86,7 @@ class RestoredTable:
         """Wait until the table and its indexes are usable. Raises DependencyError `cloud_deploy` after half a day."""
         until_s = self._clock.monotonic_s() + PATIENCE_S
         while True:
-            with _asked():
+            with _explain_refusal():
                 table = self._client.describe_table(TableName=target)["Table"]
             indexes = [index["IndexStatus"] for index in table.get("GlobalSecondaryIndexes", [])]
             if {table["TableStatus"], *indexes} == {"ACTIVE"}:
@@ -100,7 +100,7 @@ class RestoredTable:
 
     def settle(self, target: str) -> None:
         """Set what a restored table lacks: expiry, its own recovery, and its source's deletion protection."""
-        with _asked():
+        with _explain_refusal():
             expiry = self._client.describe_time_to_live(TableName=target)["TimeToLiveDescription"]
             if expiry["TimeToLiveStatus"] not in ("ENABLED", "ENABLING"):
                 self._client.update_time_to_live(
@@ -129,7 +129,7 @@ def _text(at: datetime) -> str:
 
 
 @contextmanager
-def _asked() -> Iterator[None]:
+def _explain_refusal() -> Iterator[None]:
     """Convert a refusal by AWS to an error that names the permissions."""
     try:
         yield
@@ -203,13 +203,13 @@ def _read(s3: Any, bucket: str, prefix: str) -> Iterator[Seen]:
     """Yield versions and markers, grouped by object."""
     for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
         found = [
-            *(_seen(one) for one in page.get("Versions", [])),
-            *(_seen(one, is_marker=True) for one in page.get("DeleteMarkers", [])),
+            *(_to_seen(one) for one in page.get("Versions", [])),
+            *(_to_seen(one, is_marker=True) for one in page.get("DeleteMarkers", [])),
         ]
         yield from sorted(found, key=attrgetter("key"))
 
 
-def _seen(one: Mapping[str, Any], *, is_marker: bool = False) -> Seen:
+def _to_seen(one: Mapping[str, Any], *, is_marker: bool = False) -> Seen:
     return Seen(key=one["Key"], version=one["VersionId"], at=one["LastModified"], is_marker=is_marker)
 
 

@@ -127,18 +127,20 @@ def parse_events(function: str, events: Sequence[Line]) -> list[Line]:
     return found
 
 
-def render_line(line: Line) -> list[str]:
+def render_line(record: Line) -> list[str]:
     """Return a record as terminal lines: time, function, level, message and fields, then the traceback's end."""
     from stepline.local.safe_text import clean, clean_line
 
     fields = " ".join(
         f"{name}={value}"
-        for name, value in line.items()
+        for name, value in record.items()
         if name not in _SHOWN | _OF_EVERY_LINE and not name.startswith("function") and value not in ("", None)
     )
-    clock = str(line.get("timestamp", ""))[11:23]
-    head = f"{clock} {line['function']:10} {line.get('level', ''):7} {line.get('message', '')}  {fields}"
-    trace = str(line.get("exception") or "").splitlines()[-TRACE_LINES:]
+    clock = str(record.get("timestamp", ""))[11:23]
+    head = (
+        f"{clock} {record['function']:10} {record.get('level', ''):7} {record.get('message', '')}  {fields}"
+    )
+    trace = str(record.get("exception") or "").splitlines()[-TRACE_LINES:]
     return [clean_line(head.rstrip()), *(f"    {clean(text)}" for text in trace)]
 
 

@@ -18,7 +18,7 @@ from stepline.local.command.argument import json_option
 from stepline.local.terminal.output import print_result
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_TAKEN: Final = ("bundles", "lambdas", "stepline", "bootstrap", "exec_task", "stacks")
+_RESERVED: Final = ("bundles", "lambdas", "stepline", "bootstrap", "exec_task", "stacks")
 _PLACEHOLDER: Final = "NAME"
 _SUFFIX: Final = ".txt"
 """The templates' own suffix: without it, a linter would check them as modules of this library."""
@@ -63,7 +63,7 @@ def check_package_name(name: str) -> None:
     """Refuse a text that cannot name a package, or is the name of another one. Raises InputError `bad_bundle_name`."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         why = "it is at most 32 small letters, digits and _, begins with a letter and is no word of Python"
-    elif name in _TAKEN:
+    elif name in _RESERVED:
         why = "the runtime has a package of this name"
     elif name in sys.stdlib_module_names or importlib.util.find_spec(name):
         why = "Python has or you have installed a package of this name"

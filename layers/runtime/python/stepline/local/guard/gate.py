@@ -75,7 +75,7 @@ def lend(request: ReceivedRequest, address: str, key: Mapping[str, str]) -> byte
     Returns None unless the container of a running task calls its own address.
     """
     word = "".join(request.values("authorization"))
-    if not any(_is_asking(variables, address, word) for variables in _running()):
+    if not any(_is_container(variables, address, word) for variables in _running()):
         return None
     until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + LIFETIME_S))
     lent = {
@@ -87,7 +87,7 @@ def lend(request: ReceivedRequest, address: str, key: Mapping[str, str]) -> byte
     return json.dumps(lent).encode()
 
 
-def _is_asking(variables: Mapping[str, str], address: str, word: str) -> bool:
+def _is_container(variables: Mapping[str, str], address: str, word: str) -> bool:
     own = variables.get(_WORD, "")
     is_word = hmac.compare_digest(own.encode(), word.encode())
     return bool(own) and is_word and variables.get(_ADDRESS) == address
@@ -146,10 +146,10 @@ class Gate:
             return
         request = _read_request(scope)
         origin = "".join(request.values("origin"))
-        answer = _unshared(_sharing(send, origin) if origin in self._rules.pages else send)
+        answer = _without_cors(_with_cors(send, origin) if origin in self._rules.pages else send)
         found = consider(request, self._rules)
         if scope["type"] == "http" and not (isinstance(found, Signature) and not found.presigned):
-            answer = _tight_lipped(answer)
+            answer = _hiding_failures(answer)
             if found is Passage.OPEN and is_for_sockets(request, self._rules):
                 found = NO_HANDSHAKE
         found, receive = await self._check(found, request, receive)
@@ -164,7 +164,7 @@ class Gate:
         elif lent is not None:
             await _say(answer, HTTPStatus.OK, lent, ("content-type", "application/json"))
         elif found is Passage.PREFLIGHT:
-            await _say(_sharing(send, origin), HTTPStatus.OK, b"", *_preflight(request))
+            await _say(_with_cors(send, origin), HTTPStatus.OK, b"", *_preflight(request))
         else:
             await self._app(scope, _readable(receive), answer)
 
@@ -175,14 +175,14 @@ class Gate:
         if isinstance(found, Signature):
             payload = found.payload
             if not payload:
-                body, receive = await _take_body(receive)
+                body, receive = await _read_body(receive)
                 payload = hashlib.sha256(body).hexdigest()
             found = (
                 check_signature(found, request, self._rules, payload=payload, now_s=self._now_s())
                 or Passage.OPEN
             )
         if found is Passage.FORM:
-            body, receive = await _take_body(receive)
+            body, receive = await _read_body(receive)
             found = check_form(request, self._rules, body=body) or Passage.OPEN
         return found, receive
 
@@ -237,7 +237,7 @@ def _read_request(scope: Scope) -> ReceivedRequest:
     )
 
 
-async def _take_body(receive: Receive) -> tuple[bytes, Receive]:
+async def _read_body(receive: Receive) -> tuple[bytes, Receive]:
     """Return the whole body, and a `receive` that delivers it again."""
     messages = [await receive()]
     while messages[-1].get("more_body"):
@@ -262,7 +262,7 @@ def _readable(receive: Receive) -> Receive:
     return receive_on
 
 
-def _tight_lipped(send: Send) -> Send:
+def _hiding_failures(send: Send) -> Send:
     """Return a `send` for callers without a key that hides a failure's details, as API Gateway does.
 
     The emulator answers with the traceback of a failed function. A problem of the API has our own text.
@@ -282,7 +282,7 @@ def _tight_lipped(send: Send) -> Send:
     return send_on
 
 
-def _unshared(send: Send) -> Send:
+def _without_cors(send: Send) -> Send:
     """Return a `send` that strips CORS headers."""
 
     async def send_on(message: Message) -> None:
@@ -294,7 +294,7 @@ def _unshared(send: Send) -> Send:
     return send_on
 
 
-def _sharing(send: Send, page: str) -> Send:
+def _with_cors(send: Send, page: str) -> Send:
     """Return a `send` that adds CORS headers for this page."""
     shared = [(b"access-control-allow-origin", page.encode()), (b"vary", b"Origin")]
 

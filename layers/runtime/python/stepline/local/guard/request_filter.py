@@ -123,7 +123,7 @@ _SIGN_IN: Final = frozenset(
         ("GET", "/logout"),
     }
 )
-_HOW: Final = "sign with the key in .stepline/access_key.json"
+_HANDLING: Final = "sign with the key in .stepline/access_key.json"
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,14 @@ class RequestRefusal:
 
 FOREIGN: Final = RequestRefusal("ForeignOrigin", "not for web pages")
 NO_HANDSHAKE: Final = RequestRefusal("ForbiddenException", "only websockets are opened here")
-NO_KEY: Final = RequestRefusal("MissingAuthenticationToken", f"no key: {_HOW}")
+NO_KEY: Final = RequestRefusal("MissingAuthenticationToken", f"no key: {_HANDLING}")
 
 
 class Passage(Enum):
     """The handling of a request without its own signature."""
 
     HEALTH = "the guard says who it is; so an emulator without the guard never counts as started"
-    PREFLIGHT = "the guard tells a page of the stage that it may ask"
+    PREFLIGHT = "answered with the CORS headers for a page of the stage"
     TASK = "the guard lends the key, if a container asks for it that runs for a task"
     FORM = "the emulator gets it, if the policy of the form is signed"
     OPEN = "the emulator gets it"
@@ -165,7 +165,7 @@ class Passage(Enum):
 
 def consider(request: ReceivedRequest, rules: Rules) -> RequestRefusal | Signature | Passage:
     """Return a refusal, a signature to be checked against the body, or the handling of an unsigned request."""
-    if refusal := _consider_place(request, rules):
+    if refusal := _consider_origin(request, rules):
         return refusal
     if request.values("origin") and request.method == "OPTIONS":
         return Passage.PREFLIGHT
@@ -188,7 +188,7 @@ def _consider_signed(signature: Signature, request: ReceivedRequest, rules: Rule
     if signature.presigned and _has_unsigned(request, signature):
         return RequestRefusal("AccessDenied", "a header of AWS is not signed")
     if rules.secret_of(signature.scope.key_id) is None:
-        return RequestRefusal("InvalidClientTokenId", f"this is not the stage's key: {_HOW}")
+        return RequestRefusal("InvalidClientTokenId", f"this is not the stage's key: {_HANDLING}")
     return None
 
 
@@ -197,7 +197,7 @@ def is_own_name(hosts: Sequence[str], port: int) -> bool:
     return len(hosts) == 1 and hosts[0].lower() in {f"{name}:{port}" for name in NAMES}
 
 
-def _consider_place(request: ReceivedRequest, rules: Rules) -> RequestRefusal | None:
+def _consider_origin(request: ReceivedRequest, rules: Rules) -> RequestRefusal | None:
     if not is_own_name(request.values("host"), rules.port):
         return RequestRefusal("ForeignHost", f"ask for 127.0.0.1:{rules.port}")
     origins = request.values("origin")
@@ -232,7 +232,7 @@ def check_signature(
     """Return the refusal of an invalid signature, else None. `payload` is the body's digest in hex."""
     secret = rules.secret_of(signature.scope.key_id)
     if secret is None or not is_genuine(signature, request, secret, payload):
-        return RequestRefusal("SignatureDoesNotMatch", f"the signature does not hold: {_HOW}")
+        return RequestRefusal("SignatureDoesNotMatch", f"the signature does not hold: {_HANDLING}")
     if not is_current(signature, now_s):
         return RequestRefusal("RequestExpired", "the signature is not valid any more, or not yet")
     return None

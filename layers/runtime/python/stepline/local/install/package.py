@@ -25,8 +25,8 @@ STAMP: Final = ".lock.sha256"
 _RANKS: Final = ("global", "install", ":env:")
 """Sections of pip's configuration; a later one overrides an earlier one."""
 
-_PLACES: Final = ("extra-index-url", "find-links", "index-url")
-_WORDS: Final = {
+_LOCATIONS: Final = ("extra-index-url", "find-links", "index-url")
+_UV_VARIABLES: Final = {
     "cert": "SSL_CERT_FILE",
     "client-cert": "SSL_CLIENT_CERT",
     "default-timeout": "UV_HTTP_TIMEOUT",
@@ -127,7 +127,7 @@ def from_lock(lock: Path) -> tuple[str, ...]:
 def translate(configuration: Mapping[str, str]) -> dict[str, str]:
     """Translate pip's configuration to variables for uv. Missing local folders are ignored, as pip does."""
     found = {}
-    for name, variable in _WORDS.items():
+    for name, variable in _UV_VARIABLES.items():
         if words := [word for word in configuration.get(name, "").split() if not _is_missing(name, word)]:
             found[variable] = ("," if name == "find-links" else " ").join(words)
     return found
@@ -135,7 +135,7 @@ def translate(configuration: Mapping[str, str]) -> dict[str, str]:
 
 def _is_missing(name: str, place: str) -> bool:
     path = place.removeprefix("file://")
-    return name in _PLACES and path.startswith("/") and not Path(path).exists()
+    return name in _LOCATIONS and path.startswith("/") and not Path(path).exists()
 
 
 def pip_configuration() -> dict[str, str]:

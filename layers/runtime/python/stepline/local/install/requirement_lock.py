@@ -89,9 +89,9 @@ def read_requirements(file: Path) -> Iterator[Requirement]:
     """
     lines = iter(enumerate(file.read_text(encoding="utf-8").splitlines(), 1))
     for number, line in lines:
-        text = _uncommented(line)
+        text = _without_comment(line)
         while text.endswith("\\"):
-            text = f"{text[:-1]} {_uncommented(next(lines, (0, ''))[1])}"
+            text = f"{text[:-1]} {_without_comment(next(lines, (0, ''))[1])}"
         if not text.strip():
             continue
         words = text.split()
@@ -105,7 +105,7 @@ def read_requirements(file: Path) -> Iterator[Requirement]:
                 "options and addresses belong into the configuration of pip",
                 code="requirements_invalid",
             )
-        yield Requirement(_normal(found[1]), hashes, number, ";" in plain)
+        yield Requirement(_normalize(found[1]), hashes, number, ";" in plain)
 
 
 def lock_requirements(files: Sequence[Path], home: Path, *, root: Path, version: str = PYTHON) -> Packages:
@@ -202,7 +202,7 @@ def _pin(lock: str, named: Sequence[Requirement]) -> dict[str, str]:
             wanted[one.name] = wanted.get(one.name, one.hashes) & one.hashes
     blocks = {}
     for block in filter(None, re.split(r"\n(?=[A-Za-z0-9])", lock.strip())):
-        name, hashes = _normal(block.partition("==")[0]), re.findall(r"--hash=(\S+)", block)
+        name, hashes = _normalize(block.partition("==")[0]), re.findall(r"--hash=(\S+)", block)
         kept = [one for one in hashes if one in wanted.get(name, hashes)]
         if hashes and not kept:
             raise InputError(f"no file of {name} has a hash that is named", code="requirements_unresolved")
@@ -211,10 +211,10 @@ def _pin(lock: str, named: Sequence[Requirement]) -> dict[str, str]:
     return blocks
 
 
-def _uncommented(line: str) -> str:
+def _without_comment(line: str) -> str:
     """Return a line without its comment, which begins the line or follows a space."""
     return re.split(r"(?:^|\s)#", line, maxsplit=1)[0].rstrip()
 
 
-def _normal(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -126,7 +126,7 @@ def build_index(folder: Path, progress: IndexProgress) -> Built:
     home = folder / FOLDER
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with _alone(home, progress), open_source(folder, config, progress) as source:
+        with _locked(home, progress), open_source(folder, config, progress) as source:
             return _build(home, config, source, progress)
     except OSError as error:
         raise InputError(f"{home} cannot be written: {error}", code="not_writable") from error
@@ -162,12 +162,12 @@ def _build(home: Path, config: KnowledgeConfig, source: SourceFiles, progress: I
         "missing": missing[:MISSING_SHOWN],
     }
     _write(file, scanned, facts)
-    _point(home, file)
+    _set_current(home, file)
     return _facts(file, fresh=True)
 
 
 @contextmanager
-def _alone(home: Path, progress: IndexProgress) -> Iterator[None]:
+def _locked(home: Path, progress: IndexProgress) -> Iterator[None]:
     """Run one build at a time; another one waits, and reports the process that it waits for."""
     with (home / "lock").open("a+") as lock:
         try:
@@ -280,7 +280,7 @@ def _add(index: sqlite3.Connection, document: KnowledgeDocument) -> None:
         )
 
 
-def _point(home: Path, file: Path) -> None:
+def _set_current(home: Path, file: Path) -> None:
     """Point `current` at an index, and delete the others."""
     pointer = home / POINTER
     fresh = pointer.with_name(f"{POINTER}.new")

@@ -84,7 +84,7 @@ def open_source(folder: Path, config: KnowledgeConfig, progress: IndexProgress) 
     if not base.is_dir():
         raise InputError(f"there is no folder {base}", code="repo_not_found")
     if not config.ref:
-        yield SourceFiles(files=_walk(base), has=lambda path: _is_there(base / path))
+        yield SourceFiles(files=_walk(base), has=lambda path: _exists(base / path))
         return
     with reading(base):
         repo = _open(base)
@@ -110,7 +110,7 @@ def choose_files(source: SourceFiles, config: KnowledgeConfig) -> dict[str, tupl
         for path, rel in found.items():
             name = _logical(f"{kind}/{rel}" if rel else PurePosixPath(path).name)
             if name in chosen:
-                raise InputError(f"{name} stands in two roots of {kind}", code="knowledge_path_taken")
+                raise InputError(f"{name} is in two roots of {kind}", code="knowledge_path_taken")
             if name:
                 chosen[name] = (kind, source.files[path])
     if len(chosen) > FILES_MAX:
@@ -151,7 +151,7 @@ def _unreadable(error: OSError) -> None:
         raise error
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     """Return True if a file or a folder exists at a path; some paths are invalid for the file system."""
     try:
         return path.exists()

@@ -78,7 +78,7 @@ def build_page(progress: Callable[[str], None], web: Path = WEB) -> None:
 
     Raises DependencyError `page_build` with the end of the failed command's output.
     """
-    with _alone(web):
+    with _locked(web):
         digest = digest_sources(web)
         if is_built(digest, web):
             return
@@ -124,7 +124,7 @@ def _run(command: str, *arguments: str, web: Path) -> None:
 
 
 @contextmanager
-def _alone(web: Path) -> Iterator[None]:
+def _locked(web: Path) -> Iterator[None]:
     """Lock the folder: one process at a time builds in it."""
     folder = os.open(web, os.O_RDONLY)
     try:

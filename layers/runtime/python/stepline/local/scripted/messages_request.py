@@ -186,8 +186,8 @@ def summed_up(body: Any) -> Any:
         return body
     if body.get("type") == "base64" and isinstance(body.get("data"), str):
         data = base64.b64decode(body["data"])
-        told = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
-        return {**{name: value for name, value in body.items() if name != "data"}, **told}
+        facts = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
+        return {**{name: value for name, value in body.items() if name != "data"}, **facts}
     return {name: summed_up(value) for name, value in body.items()}
 
 

@@ -68,7 +68,7 @@ def _summarise(text: str) -> str:
         "## Goals",
         *(f"- {line}" for line in said or ["none that I can see"]),
         "## Progress",
-        f"- Done: {len(said)} of the newest messages are listed above; their results stand at the paths.",
+        f"- Done: {len(said)} of the newest messages are listed above; their results are at the paths.",
         "## Critical Context",
         f"- {NOT_AN_AI}. This summary lists words of the conversation, and understands none.",
     ]
@@ -111,29 +111,31 @@ def answer_view(view: PromptView, roster: Roster = ALL, *, several: bool = False
     """Return the next round of a turn: the first one not yet done, or the answer to all messages of the turn."""
     turn, left = view.current, list(view.current.calls)
     heard = [message for message in turn.messages if message.reactive]
-    told = [ScriptedText(text=_report_event(message)) for message in turn.messages if message.kind == "event"]
+    answer = [
+        ScriptedText(text=_report_event(message)) for message in turn.messages if message.kind == "event"
+    ]
     asked = [one.text for one in heard if one.kind != "steer" and (one.text or one.kind != "event")]
     chips = suggest(asked[-1] if asked else "", view, roster)
     if view.finalize or (heard and heard[-1].kind == "steer"):
-        return _end(turn, [ScriptedText(text=_report_steer(heard)), *told], chips)
-    for n, text in enumerate(asked or ([] if told else [""]), 1):
+        return _end(turn, [ScriptedText(text=_report_steer(heard)), *answer], chips)
+    for n, text in enumerate(asked or ([] if answer else [""]), 1):
         remarks, following = play(pick(text, view, roster), left, view)
-        told += remarks
+        answer += remarks
         if following is None:
             continue
         tool = following.calls[0].tool
         if not roster.has([tool]):
-            told.append(ScriptedText(text=f"I cannot do that here: there is no tool `{tool}`."))
+            answer.append(ScriptedText(text=f"I cannot do that here: there is no tool `{tool}`."))
         elif view.last_round:
-            told.append(ScriptedText(text=LAST_ROUND))
+            answer.append(ScriptedText(text=LAST_ROUND))
         elif turn.violations or not (several or following.insists):
             return render_calls(following.calls[:1])
         elif following.beside and n == len(asked):
             plans = [ScriptedText(text=report_plan(call)) for call in following.calls]
-            return _end(turn, told + plans, chips, calls=following.calls)
+            return _end(turn, answer + plans, chips, calls=following.calls)
         else:
             return render_calls(following.calls)
-    return _end(turn, told, chips)
+    return _end(turn, answer, chips)
 
 
 def play(
@@ -172,12 +174,12 @@ def _take(tool: str, left: list[ToolCallView]) -> ToolCallView | None:
 
 
 def _end(
-    turn: TurnView, told: Sequence[ScriptedText], chips: Sequence[str], *, calls: Sequence[Saying] = ()
+    turn: TurnView, answer: Sequence[ScriptedText], chips: Sequence[str], *, calls: Sequence[Saying] = ()
 ) -> str:
     """Return the round that completes a turn."""
     return render_answer(
-        "\n\n".join([*dict.fromkeys(one.text for one in told if one.text), f"*{WHO_I_AM}*"]),
-        notes=next((one.notes for one in told if one.notes), ""),
+        "\n\n".join([*dict.fromkeys(one.text for one in answer if one.text), f"*{WHO_I_AM}*"]),
+        notes=next((one.notes for one in answer if one.notes), ""),
         calls=calls,
         asked="; ".join(message.text for message in turn.messages if message.text) or "none stated",
         files=tuple(dict.fromkeys(path for call in turn.calls for path in call.files)),

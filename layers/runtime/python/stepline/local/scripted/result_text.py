@@ -40,23 +40,23 @@ def report(saying: Saying, call: ToolCallView, view: PromptView) -> str:
         return f"`{saying.tool}` did not succeed: {quote_line(call.result)}."
     match saying.tool:
         case "react.plan":
-            told = report_plan(saying)
+            answer = report_plan(saying)
         case tool if tool.startswith((WRITE, RENDER, PATCH)):
             done = "patched" if tool == PATCH else "wrote"
-            told = f"I {done} `{next(iter(call.files), saying.params['path'])}`."
+            answer = f"I {done} `{next(iter(call.files), saying.params['path'])}`."
         case "react.read" if "paths" in saying.params:
-            told = report_read(saying.params["paths"][0], call, view)
+            answer = report_read(saying.params["paths"][0], call, view)
         case "react.rg":
-            told = report_found(saying.params["pattern"], call)
+            answer = report_found(saying.params["pattern"], call)
         case "react.checkout":
-            told = f"I took over `{saying.params['paths'][0]}`."
+            answer = f"I took over `{saying.params['paths'][0]}`."
         case "web_tools.web_search":
-            told = report_search(saying.params["queries"][0], call)
+            answer = report_search(saying.params["queries"][0], call)
         case "react.memsearch":
-            told = report_memory(saying.params["query"], call)
+            answer = report_memory(saying.params["query"], call)
         case tool:
-            told = "" if tool in SILENT else report_facts(tool, call)
-    return told
+            answer = "" if tool in SILENT else report_facts(tool, call)
+    return answer
 
 
 def report_facts(tool: str, call: ToolCallView) -> str:
@@ -103,7 +103,7 @@ def report_found(pattern: str, call: ToolCallView) -> str:
     except ValueError:  # truncated JSON
         hits = []
     rows = [f"- `{hit['logical_path']}`, {match['preview']}" for hit in hits for match in hit["matches"]]
-    return "\n".join([f"`{pattern}` stands in {len(rows)} lines:", *rows])
+    return "\n".join([f"`{pattern}` is in {len(rows)} lines:", *rows])
 
 
 def search_rows(call: ToolCallView) -> list[dict[str, Any]]:

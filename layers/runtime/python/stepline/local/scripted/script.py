@@ -127,11 +127,11 @@ def sales_table(*, seed: str, months: int) -> str:
 def totals_program(source: str, turn: str) -> str:
     """Return the program that sums up the table at a logical path for the given turn."""
     return _TOTALS_PROGRAM.substitute(
-        source=_quoted_place(source), turn=json.dumps(turn), totals=TOTALS, chart=CHART
+        source=_quoted_path(source), turn=json.dumps(turn), totals=TOTALS, chart=CHART
     )
 
 
-def _quoted_place(path: str) -> str:
+def _quoted_path(path: str) -> str:
     """Return the path where a program finds a logical path, as a string literal of its source."""
     return json.dumps(physical(parse_path(path)))
 
@@ -140,7 +140,7 @@ STEPS: Final = "steps.md"
 STEP_COUNT: Final = 8
 STEP_TEXT: Final = "Type while I write: add something, redirect me, or stop me."
 FILE_STEPS: Final = ("Choose what the file says", "Write the file", "Read the file back and report the word")
-MORE_STEPS: Final = ("Look at what is there now", "Choose what comes next", "Tell what is left to do")
+MORE_STEPS: Final = ("Look at what is there now", "Choose what comes next", "Name what is left to do")
 NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 HITS: Final = 3
 DOCUMENTS: Final = 10
@@ -347,7 +347,7 @@ def in_euros(asked: MatchedMessage) -> Script:
         return
     source, turn = asked.path(TOTALS), asked.view.current.turn_id
     code = _EUROS_PROGRAM.substitute(
-        source=_quoted_place(source), turn=json.dumps(turn), euros=EUROS, rate=EURO_RATE
+        source=_quoted_path(source), turn=json.dumps(turn), euros=EUROS, rate=EURO_RATE
     )
     yield ScriptedText(text=f"The rate is made up: 1.00 is {EURO_RATE} euros.")
     yield from run_program(asked, (source,), code, {f"outputs/{EUROS}": "Monthly totals in euros, too"})

@@ -75,7 +75,7 @@ def _examine(module: str, folder: Path) -> BundleReport:
 
         workflow = load_workflow(module)
     except BaseException as error:  # noqa: BLE001 - every exception of a bundle is reported
-        return BundleReport(problems=(_told(error, folder),))
+        return BundleReport(problems=(_problem_of(error, folder),))
     problems = [
         *_parts(workflow, folder),
         *_deployable(workflow, module),
@@ -87,7 +87,7 @@ def _examine(module: str, folder: Path) -> BundleReport:
     try:
         load_bundle(module)
     except BaseException as error:  # noqa: BLE001 - as above
-        return BundleReport(problems=(_told(error, folder),))
+        return BundleReport(problems=(_problem_of(error, folder),))
     return BundleReport(
         requests=tuple(said for tool in workflow.parts().tools for said in tool.spec.requests)
     )
@@ -105,16 +105,16 @@ def _parts(workflow: type[BaseWorkflow], folder: Path) -> Iterator[BundleProblem
     try:
         specs = [tool.spec for tool in parts.tools]
     except BaseException as error:  # noqa: BLE001 - as in `_examine`
-        yield _told(error, folder)
+        yield _problem_of(error, folder)
     yield from check_contracts(specs)
     try:
         parts.skills({spec.tool_id for spec in (*specs, *agent_registry(()).specs)})
     except BaseException as error:  # noqa: BLE001 - as in `_examine`
-        yield _told(error, folder)
+        yield _problem_of(error, folder)
     try:
         check_resolvers(parts.resolvers)
     except InputError as error:
-        yield _told(error, folder)
+        yield _problem_of(error, folder)
 
 
 def check_contracts(specs: Sequence[ToolSpec]) -> Iterator[BundleProblem]:
@@ -225,7 +225,7 @@ def _imports(folder: Path, modules: Sequence[str]) -> Iterator[BundleProblem]:
     try:
         imports = list(find_imports(folder, modules))
     except SyntaxError as error:  # a module that is imported at its first use
-        yield _told(error, folder)
+        yield _problem_of(error, folder)
         return
     for one in imports:
         where = f" ({one.file.relative_to(folder)}, line {one.line})"
@@ -236,7 +236,7 @@ def _imports(folder: Path, modules: Sequence[str]) -> Iterator[BundleProblem]:
                 where=where,
                 remedy="Take it from `stepline` (docs/reference/public-face.md), or ask a service of your own.",
             )
-        elif not _is_there(one.name, folder):
+        elif not _is_installed(one.name, folder):
             yield BundleProblem(
                 code="import_missing",
                 message=f"{one.name} is neither installed nor a module of the bundle",
@@ -245,7 +245,7 @@ def _imports(folder: Path, modules: Sequence[str]) -> Iterator[BundleProblem]:
             )
 
 
-def _is_there(name: str, folder: Path) -> bool:
+def _is_installed(name: str, folder: Path) -> bool:
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names or _file_of(top, folder):
         return True
@@ -313,7 +313,7 @@ def _requirements(module: str, folder: Path) -> Iterator[BundleProblem]:
         try:
             named = list(read_requirements(file))
         except InputError as error:
-            yield _told(error, folder)
+            yield _problem_of(error, folder)
             continue
         missing = [one for one in named if not (one.conditional or is_installed(one.name))]
         for one in missing:
@@ -339,7 +339,7 @@ def _find_unmet(file: Path) -> str:
     return f"the environment does not have what is required: {' '.join(done.stderr.split())[:600]}"
 
 
-def _told(error: BaseException, folder: Path) -> BundleProblem:
+def _problem_of(error: BaseException, folder: Path) -> BundleProblem:
     return BundleProblem(**{**explain(error, folder), "remedy": remedy_of(error)})
 
 

@@ -37,7 +37,7 @@ CHECK_S: Final = 60
 _SHARED: Final = "bundles"
 """A package name that a project may use too; its modules are then placed next to ours."""
 
-_TAKEN: Final = ("lambdas", "stepline", "bootstrap")
+_RESERVED: Final = ("lambdas", "stepline", "bootstrap")
 _LEFT_OUT: Final = ("__pycache__", "*.pyc", ".git", ".venv", "node_modules", ".stepline")
 
 
@@ -145,7 +145,7 @@ def _find(module: str, project: Path) -> Path | None:
             f"{module[:80]!r} is not the name of a module: that of the folder bundles/shop is bundles.shop",
             code="bundle_not_found",
         )
-    if parts[0] in _TAKEN:
+    if parts[0] in _RESERVED:
         raise InputError(f"{parts[0]} is a package of the runtime", code="bundle_invalid")
     package = project / parts[0]
     if parts[0] == _SHARED:
@@ -236,10 +236,10 @@ def _run_bundle_check(module: str, folder: Path, home: Path, project: Path) -> B
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _ended(f"{module} is not loaded after {CHECK_S} s")
+        return _process_problem(f"{module} is not loaded after {CHECK_S} s")
     if done.returncode or not done.stdout:
         last = "".join(f": {line}" for line in done.stderr.splitlines()[-1:])
-        return _ended(f"{module} ends the process that loads it{last}")
+        return _process_problem(f"{module} ends the process that loads it{last}")
     report = msgspec.json.decode(done.stdout, type=BundleReport)
     looked = f"; looked in {project}, and among the packages of {sys.prefix}"
     problems = (
@@ -251,7 +251,7 @@ def _run_bundle_check(module: str, folder: Path, home: Path, project: Path) -> B
     return replace(report, problems=tuple(problems))
 
 
-def _ended(message: str) -> BundleReport:
+def _process_problem(message: str) -> BundleReport:
     remedy = "Load nothing that waits, and end nothing, when the package is imported."
     return BundleReport(problems=(BundleProblem(code="bundle_failed", message=message, remedy=remedy),))
 

@@ -80,7 +80,7 @@ def deploy_to_emulator(
         progress("preparing the emulated account (cdk bootstrap, some seconds)")
         # Away from cdk.json, or the CDK would synthesize the app first.
         cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}"], cwd=home, log=home / "bootstrap.log")
-    inputs = _say_why(home, {**context, "model_url": model_url}, progress)
+    inputs = _report_changes(home, {**context, "model_url": model_url}, progress)
     assembly, outputs = home / "cdk.out", home / "outputs.json"
     flags = [flag for key, value in context.items() for flag in ("--context", f"{key}={value}")]
     cdk(
@@ -107,7 +107,7 @@ def deploy_to_emulator(
     return stage
 
 
-def _say_why(home: Path, context: Mapping[str, str], progress: Progress) -> dict[str, str]:
+def _report_changes(home: Path, context: Mapping[str, str], progress: Progress) -> dict[str, str]:
     """Report why this deployment differs from the last one; return all its inputs by name."""
     inputs = {**context, "python": PYTHON, "code": digest_inputs({})}
     file = home / _INPUTS_FILE
@@ -172,7 +172,9 @@ def _deployed(stage: LocalStage) -> bool:
 
 
 def _bootstrapped(endpoint: str, home: Path) -> bool:
-    stacks = client("cloudformation", _probe(endpoint, home)).list_stacks(StackStatusFilter=list(STANDING))
+    stacks = client("cloudformation", _probe(endpoint, home)).list_stacks(
+        StackStatusFilter=list(SETTLED_STATES)
+    )
     return "CDKToolkit" in [stack["StackName"] for stack in stacks["StackSummaries"]]
 
 
@@ -231,7 +233,12 @@ def _tool(name: str) -> str:
 
 
 PREFIX: Final = f"stepline-{LOCAL_STAGE}-"
-STANDING: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+SETTLED_STATES: Final = (
+    "CREATE_COMPLETE",
+    "UPDATE_COMPLETE",
+    "ROLLBACK_COMPLETE",
+    "UPDATE_ROLLBACK_COMPLETE",
+)
 _IMPORTED: Final = "is imported by stack"
 _HTTP_API: Final = "AWS::ApiGatewayV2::Api"
 _STACK_TYPE: Final = "aws:cloudformation:stack"
@@ -243,7 +250,7 @@ def drop_stale(formation: Any, assembly: Path) -> list[str]:
     Done before the deployment, since a function that moved to another stack keeps its name, and after it, for stacks
     whose exports were in use until then. `formation` is a CloudFormation client.
     """
-    found = formation.list_stacks(StackStatusFilter=list(STANDING))["StackSummaries"]
+    found = formation.list_stacks(StackStatusFilter=list(SETTLED_STATES))["StackSummaries"]
     names = plan_stale(found, {name for name, _ in read_templates(assembly)})
     return [name for name in names if _drop(formation, name)]
 

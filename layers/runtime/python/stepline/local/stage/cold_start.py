@@ -42,7 +42,7 @@ class Turnstile:
                 self._changed.wait(_LOOK_S)
             return take()
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         """Wake the waiting calls: a process is ready, gone, or idle."""
         with self._changed:
             self._changed.notify_all()
@@ -69,18 +69,18 @@ def install() -> None:
 
         return turnstile.enter(is_idle, lambda: acquire(name, config, *rest, qualifier=qualifier, **more))
 
-    def release_and_tell(worker: Any) -> None:
+    def release_and_wake(worker: Any) -> None:
         release(worker)
-        turnstile.tell()
+        turnstile.wake()
 
-    def spawn_and_tell(worker: Any, *rest: Any, **more: Any) -> None:
+    def spawn_and_wake(worker: Any, *rest: Any, **more: Any) -> None:
         try:
             spawn(worker, *rest, **more)
         finally:
-            turnstile.tell()
+            turnstile.wake()
 
-    service.acquire_worker, service.release_worker = acquire_in_turn, release_and_tell
-    runtime.ProvidedWorker._spawn = spawn_and_tell
+    service.acquire_worker, service.release_worker = acquire_in_turn, release_and_wake
+    runtime.ProvidedWorker._spawn = spawn_and_wake
 
 
 def is_starting(worker: Any) -> bool:

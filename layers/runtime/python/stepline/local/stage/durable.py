@@ -92,22 +92,22 @@ def merge_items(state: dict[str, Any], changes: Iterable[Any]) -> bool:
     """
     tables = {table.get("TableId"): table for table in state["tables"].all_values()}
     last = {(table, pk, sk): item for table, pk, sk, item in changes if table in tables}
-    behind = False
+    changed = False
     for (table_id, pk, sk), item in last.items():
         items = tables[table_id]["items"]
         if items.get(pk, {}).get(sk) == item:
             continue
-        behind = True
+        changed = True
         if item is not None:
             items.setdefault(pk, {})[sk] = item
         else:
             del items[pk][sk]
             if not items[pk]:
                 del items[pk]
-    if behind:
+    if changed:
         for table in tables.values():
             table["ItemCount"] = sum(len(sorted_items) for sorted_items in table["items"].values())
-    return behind
+    return changed
 
 
 def merge_executions(state: dict[str, Any], changes: Iterable[Any]) -> bool:
@@ -115,15 +115,15 @@ def merge_executions(state: dict[str, Any], changes: Iterable[Any]) -> bool:
     last: dict[str, dict[str, Any]] = {}
     for change in changes:
         last[change["executionArn"]] = {**last.get(change["executionArn"], {}), **change}
-    behind = False
+    changed = False
     for arn, change in last.items():
         _, _, _, region, account, _ = arn.split(":", 5)
         known = state["executions"].get_scoped(account, region, arn, {})
         merged = {"events": [], **known, **change}
         merged["events"] = known.get("events", merged["events"])
-        behind = behind or merged["status"] != known.get("status")
+        changed = changed or merged["status"] != known.get("status")
         state["executions"].set_scoped(account, region, arn, merged)
-    return behind
+    return changed
 
 
 def install() -> None:
@@ -187,9 +187,9 @@ def _forgetting(service: Any, name: str, file: ChangeFile) -> Callable[[], None]
     def forget() -> None:
         nonlocal is_due
         is_due = False
-        behind = file.size()
+        size = file.size()
         if _write(name, _settled(service.get_state)()):
-            file.forget(behind)
+            file.forget(size)
 
     def forget_soon() -> None:
         nonlocal is_due
@@ -232,12 +232,12 @@ def _merge_on_load(service: Any, name: str, merge: Callable[..., bool], file: Ch
 
     def load_all(state: dict[str, Any]) -> None:
         try:
-            behind = merge(state, file.read())
+            changed = merge(state, file.read())
         except (ValueError, LookupError, TypeError) as error:
             # The emulator would log an Exception, continue without any state, and finally save that.
             raise SystemExit(f"the kept changes of {name} cannot be read: {error!r}") from error
         load(state)
-        if behind and not _write(name, service.get_state()):
+        if changed and not _write(name, service.get_state()):
             return  # the changes stay
         file.clear()
 

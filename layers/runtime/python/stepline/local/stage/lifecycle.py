@@ -385,12 +385,12 @@ def _chosen() -> dict[str, str]:
 def _drain(stage: LocalStage, progress: Progress) -> None:
     states = client("stepfunctions", stage)
     deadline = time.monotonic() + DRAIN_S
-    told = False
+    reported = False
     while states.list_executions(stateMachineArn=stage.machine_arn, statusFilter="RUNNING")["executions"]:
         if time.monotonic() > deadline:
             progress("a turn still runs; the next start takes it over")
             return
-        if not told:
+        if not reported:
             progress("waiting for running turns")
-            told = True
+            reported = True
         time.sleep(0.2)

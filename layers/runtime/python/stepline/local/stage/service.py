@@ -34,7 +34,7 @@ _LAST_LINES: Final = 15
 _ANSWER_S: Final = 2
 _ANSWER_BYTES: Final = 1000
 _STEP: Final = 10
-_PLACES: Final = 100
+_CANDIDATES: Final = 100
 _TRIES: Final = 20
 _PORTS: Final = "ports.json"
 _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -149,7 +149,7 @@ def claim_port(name: str, preferred: int, home: Path) -> int:
         ports = read_json(path)
         claimed = {port for stage in others for port in read_json(stage / _PORTS).values()}
         claimed |= {port for service, port in ports.items() if service != name}
-        for port in (ports.get(name, preferred), *_places(preferred)):
+        for port in (ports.get(name, preferred), *_candidate_ports(preferred)):
             if (free := _bindable(port)) is not None and free not in claimed:
                 break
         else:
@@ -170,12 +170,12 @@ def release_ports(home: Path) -> None:
         stages.discard(home.resolve())
 
 
-def _places(preferred: int) -> Iterable[int]:
+def _candidate_ports(preferred: int) -> Iterable[int]:
     """Return the ports to try, the preferred one first; for 0 any that the system assigns.
 
     The others are outside the system's ephemeral range, whose ports a connection could occupy while a service restarts.
     """
-    return range(preferred, preferred + _PLACES * _STEP, _STEP) if preferred else [0] * _TRIES
+    return range(preferred, preferred + _CANDIDATES * _STEP, _STEP) if preferred else [0] * _TRIES
 
 
 @contextlib.contextmanager

@@ -82,21 +82,21 @@ class Command(Value):
     text: str = ""
 
 
-def parse_line(line: str) -> Command:
+def parse_line(typed: str) -> Command:
     """Parse a line. Text of several lines is a message unchanged, unless it begins with a command that takes a text."""
-    word, _, rest = line.partition(" ")
+    word, _, rest = typed.partition(" ")
     if word in _WITH_TEXT and rest.strip():
         return Command(verb=_WITH_TEXT[word], text=rest.strip())
-    if "\n" in line or not line.startswith("/"):
-        return Command(verb="say", text=line)
-    if line.startswith("//"):
-        return Command(verb="say", text=line[1:])
-    if verb := _ALONE.get(line.strip()):
+    if "\n" in typed or not typed.startswith("/"):
+        return Command(verb="say", text=typed)
+    if typed.startswith("//"):
+        return Command(verb="say", text=typed[1:])
+    if verb := _ALONE.get(typed.strip()):
         return Command(verb=verb)
-    if line.strip() in _WITH_TEXT:
-        wanted = next(usage for usage in ABOUT if usage.startswith(f"{line.strip()} "))
-        return Command(verb="usage", text=f"{line.strip()} needs an argument: {wanted}")
-    return Command(verb="usage", text=UNKNOWN.format(line.split(maxsplit=1)[0]))
+    if typed.strip() in _WITH_TEXT:
+        wanted = next(usage for usage in ABOUT if usage.startswith(f"{typed.strip()} "))
+        return Command(verb="usage", text=f"{typed.strip()} needs an argument: {wanted}")
+    return Command(verb="usage", text=UNKNOWN.format(typed.split(maxsplit=1)[0]))
 
 
 def render_message(text: str) -> str:
@@ -175,21 +175,21 @@ class Chat:
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the prompt holds it back until here
             known = self._choose(conversation)
-            while not self._talk(known):
+            while not self._chat_in(known):
                 known = self._begin()
         except KeyboardInterrupt:
-            self._say_where()
+            self._show_position()
             return 0 if self._keyboard.commands else INTERRUPTED
         except _UserLeft:
-            self._say_where()
+            self._show_position()
         finally:
-            self._name_unsent()
+            self._report_unsent()
         return 0 if self._completed or self._keyboard.commands else 1
 
-    def _say_where(self) -> None:
+    def _show_position(self) -> None:
         self._view.say(f"left; come back with: {self._command} --conversation {self._place.conversation}")
 
-    def _name_unsent(self) -> None:
+    def _report_unsent(self) -> None:
         """Report messages that did not, or perhaps not, arrive, so that nothing is lost silently."""
         waiting = [piece for piece in self._keyboard.typed() if isinstance(piece, str)]
         for text in filter(None, self._unconfirmed.values()):
@@ -200,7 +200,7 @@ class Chat:
     def _choose(self, conversation: str) -> Known:
         """Enter the requested conversation, else the last one, else a new one."""
         last = load_bookmark(self._home, self._place.user)
-        if last is not None and not conversation and not self._goes_on_in(last):
+        if last is not None and not conversation and not self._can_continue(last):
             return self._begin()
         if last is not None and conversation in ("", last.conversation):
             self._place = last
@@ -210,7 +210,7 @@ class Chat:
             return "named"
         return self._begin()
 
-    def _goes_on_in(self, last: Bookmark) -> bool:
+    def _can_continue(self, last: Bookmark) -> bool:
         """Return True unless another bundle than the requested one, or than one of this stage, answers there."""
         if self._bundle not in ("", last.bundle):
             return False
@@ -224,17 +224,17 @@ class Chat:
         )
         return "new"
 
-    def _talk(self, known: Known) -> bool:
+    def _chat_in(self, known: Known) -> bool:
         """Chat in one conversation; return True at the end of input, False to begin a new one."""
         self._here = False
         state = ClientState(conversation=self._place.conversation, cursor=self._place.cursor)
         with self._open_session(state) as session:
             session.on_connection = lambda connected: self._view.say(CONNECTED if connected else LOST)
-            effects = session.effects(lambda: self._hear(session))
+            effects = session.effects(lambda: self._read_input(session))
             if known != "new" and not self._catch_up(session, effects, known):
                 return False
             self._here = True
-            self._view.say(f"conversation {session.state.conversation}, {_standing(session.state)}")
+            self._view.say(f"conversation {session.state.conversation}, {_render_state(session.state)}")
             if self._keyboard.commands:
                 self._view.say(HINT)
                 for text in self._requests if known == "new" else ():
@@ -257,7 +257,7 @@ class Chat:
                 for effect in session.step():
                     show(effect)
             except DependencyError as error:
-                self._complain(error.reason, f"{error}; your next message tries again")
+                self._report_error(error.reason, f"{error}; your next message tries again")
                 return self._keyboard.line()
             if session.state.open and not session.state.approval:
                 self._follow(session, effects, show)
@@ -268,7 +268,7 @@ class Chat:
         session.listen()
         with self._view, self._keyboard:
             watch_conversation(session, effects, show)
-        self._give_back()
+        self._restore_handed_back()
 
     def _catch_up(self, session: Session, effects: Iterator[Effect], known: Known) -> bool:
         """Show missed events and a running turn; return False if the conversation no longer exists."""
@@ -276,7 +276,7 @@ class Chat:
             return True
         with self._view, self._keyboard:
             found = watch_conversation(session, effects, self._show(session))
-        self._give_back()
+        self._restore_handed_back()
         if found is None and session.state.cursor:
             self._view.say(f"conversation {session.state.conversation} no longer exists; a new one begins")
             return False
@@ -289,9 +289,9 @@ class Chat:
                 self._completed = settle(session, effects, message_id, self._show(session))
             else:
                 self._completed = False
-        self._give_back()
+        self._restore_handed_back()
 
-    def _hear(self, session: Session) -> None:
+    def _read_input(self, session: Session) -> None:
         """Process input that was typed while the agent works, once the conversation is known to exist."""
         for piece in self._keyboard.typed() if self._here else ():
             if piece is Key.INTERRUPT:
@@ -299,7 +299,7 @@ class Chat:
             elif piece is Key.END:
                 self._leaving = True
             elif (command := self._read(piece)) and command.verb == "new":
-                self._complain(USAGE, LATER)
+                self._report_error(USAGE, LATER)
             elif command and command.verb == "attach":
                 self._attach(command.text)
             elif command and command.verb != "quit":
@@ -320,7 +320,7 @@ class Chat:
                 self._view.say(HELP)
                 return None
             case "usage":
-                self._complain(USAGE, command.text)
+                self._report_error(USAGE, command.text)
                 return None
             case "quit":
                 self._leaving = True
@@ -339,9 +339,9 @@ class Chat:
                 case "feedback":
                     message_id = rate(session, command.text)
                 case _:
-                    message_id = self._tell(session, command.text)
+                    message_id = self._send(session, command.text)
         except (InputError, LimitError) as error:
-            self._complain(error.reason, str(error))
+            self._report_error(error.reason, str(error))
             if command.verb == "say":
                 self._returned.append(render_message(command.text))
             return ""
@@ -349,7 +349,7 @@ class Chat:
         self._unconfirmed[message_id] = command.text
         return message_id
 
-    def _tell(self, session: Session, text: str) -> str:
+    def _send(self, session: Session, text: str) -> str:
         """Send a message with the attached files; a long text is sent as one of them. Raises InputError."""
         uploads, whole = tuple(self._attached), text
         if len(text) > TEXT_MAX_CHARS:
@@ -362,10 +362,10 @@ class Chat:
         self._sent[message_id], self._attached = (whole, self._attached), {}
         return message_id
 
-    def _complain(self, code: str, message: str) -> None:
+    def _report_error(self, code: str, message: str) -> None:
         self._view.say(render_error(code, message, local=False))
 
-    def _take_back(self, message_id: str, text: str) -> None:
+    def _restore_typed(self, message_id: str, text: str) -> None:
         """Restore the typed text of a message, with its files; `text` if it has none."""
         said, files = self._sent.pop(message_id, (text, {}))
         self._attached |= files
@@ -377,7 +377,7 @@ class Chat:
         try:
             upload = self._open_uploader(self._place.conversation).upload_file(path)
         except SteplineError as error:
-            self._complain(error.reason, str(error))
+            self._report_error(error.reason, str(error))
             return
         self._attached[upload] = f"/attach {name}"
         self._view.say(f"{path.name} goes with your next message")
@@ -405,13 +405,13 @@ class Chat:
                 case HandedBack(message_id=message_id, reason=reason) if (
                     message_id in self._own and reason != NOTHING_TO_STEER
                 ):
-                    self._take_back(message_id, effect.text)
+                    self._restore_typed(message_id, effect.text)
                 case Acknowledged(frame=frame):
                     self._unconfirmed.pop(frame.message_id, None)
                 case Refused(frame=frame):
                     if frame.code in OF_FILES:
                         self._sent.pop(frame.message_id, None)
-                    self._take_back(frame.message_id, self._unconfirmed.pop(frame.message_id, ""))
+                    self._restore_typed(frame.message_id, self._unconfirmed.pop(frame.message_id, ""))
                 case Synced():
                     self._here = True
             if session.state.cursor != self._place.cursor:
@@ -420,7 +420,7 @@ class Chat:
 
         return show
 
-    def _give_back(self) -> None:
+    def _restore_handed_back(self) -> None:
         """Return handed-back messages to the editor."""
         if text := "\n".join(filter(None, self._returned)):
             self._keyboard.give_back(text)
@@ -463,5 +463,5 @@ def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int
         return talk(RichView(prompt, local=caller.local), prompt)
 
 
-def _standing(state: ClientState) -> str:
+def _render_state(state: ClientState) -> str:
     return f"event {state.cursor}" if state.cursor else "new"

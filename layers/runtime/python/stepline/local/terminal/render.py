@@ -146,7 +146,7 @@ def render_program(effect: LaneKnown | LaneEnded) -> str:
 def render_outcome(effect: Steered | HandedBack | PutOff | Waiting) -> str:
     """Return the effect of a steer, the reason for a returned or delayed message, or a queue position, on one line."""
     if isinstance(effect, Waiting):
-        return _PLACES.get(effect.place, f"… queued at position {effect.place}")
+        return _POSITIONS.get(effect.place, f"… queued at position {effect.place}")
     if isinstance(effect, PutOff):
         frame = effect.frame
         return one_line(f"… {frame.code}: {frame.message} Sent again in {frame.retry_after_s} s.")
@@ -160,7 +160,7 @@ def render_outcome(effect: Steered | HandedBack | PutOff | Waiting) -> str:
     return f"■ interrupted: {one_line(effect.text)} (at most {left} to finish)"
 
 
-_PLACES: Final[Mapping[int, str]] = {0: "… no longer queued", 1: "… queued: next to begin"}
+_POSITIONS: Final[Mapping[int, str]] = {0: "… no longer queued", 1: "… queued: next to begin"}
 _HANDED_BACK: Final[Mapping[str, str]] = {
     "nothing_to_steer": "no turn is running",
     "turn_closed": "the turn had ended",

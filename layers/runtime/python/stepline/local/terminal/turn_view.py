@@ -164,7 +164,7 @@ class RichView:
                 self._settle()
             case EventsApplied(events=events):
                 for event in events:
-                    self._tell(event)
+                    self._print_event(event)
             case Steered():
                 self._interrupt(effect)
             case HandedBack() | PutOff() | Waiting():
@@ -208,7 +208,7 @@ class RichView:
         if not isinstance(effect, TextAppended):
             self._program = render_program(effect) or self._program
 
-    def _tell(self, event: ClientEvent) -> None:
+    def _print_event(self, event: ClientEvent) -> None:
         if event.type == "solver.react.decision":
             self._decide(event)
         self._footer += render_footer(event)

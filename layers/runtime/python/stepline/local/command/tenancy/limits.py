@@ -72,8 +72,8 @@ def limits(
     caller = login.caller(role="tenant_admin" if named else "user")
     with closing(open_api(caller)) as api:
         found = [administer(api, project, of, changes)] if named else list(api.read_limits().scopes)
-    for standing in found:
-        row = msgspec.to_builtins(standing)
+    for scope in found:
+        row = msgspec.to_builtins(scope)
         for line in [render_json_line(row)] if as_json else render_limit(row):
             click.echo(line)
 
@@ -138,12 +138,12 @@ def administer(api: HttpApi, project: str, user: str, changes: Mapping[str, Any]
     return api.write_tenant_limits(here.tenant, new)
 
 
-def _changed(standing: ScopeStanding, changes: Mapping[str, Any]) -> NewLimits:
+def _changed(scope: ScopeStanding, changes: Mapping[str, Any]) -> NewLimits:
     import msgspec
 
     from stepline.api.tenancy.limit_endpoints import NewLimits
 
-    given = {**msgspec.to_builtins(standing.given), **changes, "version": standing.version}
+    given = {**msgspec.to_builtins(scope.given), **changes, "version": scope.version}
     return msgspec.convert(given, NewLimits)
 
 

@@ -59,11 +59,11 @@ def move_in(*, path: Path, conversation: str, of: str, bundle: str, login: Login
     from stepline.local.terminal.json_lines import render_json_line
     from stepline.local.terminal.output import progress
 
-    brought = read_imported_documents(path, conversation=of)
-    name = conversation or name_import(brought.documents)
+    imported = read_imported_documents(path, conversation=of)
+    name = conversation or name_import(imported.documents)
     with closing(login.api()) as api:
-        importer = Importer(api, SystemClock(), name, tell=lambda text: progress(clean_line(text)))
-        status = importer.bring(brought, bundle=bundle)
+        importer = Importer(api, SystemClock(), name, report=lambda text: progress(clean_line(text)))
+        status = importer.import_documents(imported, bundle=bundle)
     report = status.report
     if as_json:
         click.echo(render_json_line({"conversation": name, **msgspec.to_builtins(status)}))

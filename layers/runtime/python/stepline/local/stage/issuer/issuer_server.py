@@ -161,7 +161,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
         match path:
-            case _ if not self._is_placed():
+            case _ if not self._is_allowed():
                 self._refuse(HTTPStatus.FORBIDDEN, "Not here", f"Ask for {self.site.url}.")
             case _ if path == HEALTH:
                 self._say(HTTPStatus.OK, own_identity().encode(), {"Content-Type": "text/plain"})
@@ -184,7 +184,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         fields = self._read_form()
         match path:
-            case _ if not self._is_placed():
+            case _ if not self._is_allowed():
                 self._refuse(HTTPStatus.FORBIDDEN, "Not here", f"Ask for {self.site.url}.")
             case _ if fields is None:
                 self._say_json(HTTPStatus.BAD_REQUEST, {"error": "invalid_request"})
@@ -202,7 +202,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         """Log a request without its query, which may contain a token."""
         self.log_message("%s %s %s", self.command, self.path.partition("?")[0][:100], str(code))
 
-    def _is_placed(self) -> bool:
+    def _is_allowed(self) -> bool:
         """Return True for our own name, and a page that may call: the registered one, and for forms our own.
 
         A foreign page that resolves its name to this machine has another `Host`.
@@ -235,11 +235,11 @@ class IssuerHandler(BaseHTTPRequestHandler):
         if not site.page or (asked.get("client_id"), asked.get("redirect_uri")) != (AUDIENCE, site.callback):
             # Nothing is sent to an address that is not registered.
             self._refuse(
-                HTTPStatus.BAD_REQUEST, "Nobody to sign in for", "This is not the address of the chat page."
+                HTTPStatus.BAD_REQUEST, "Unknown client", "This is not the address of the chat page."
             )
             return
-        if error := _judge(asked):
-            self._lead({"error": error, "state": asked.get("state", "")})
+        if error := _check_request(asked):
+            self._redirect_back({"error": error, "state": asked.get("state", "")})
             return
         wanted = Authorization(
             client_id=AUDIENCE,
@@ -250,11 +250,11 @@ class IssuerHandler(BaseHTTPRequestHandler):
         )
         session, prompt = self._session(), asked.get("prompt", "")
         if site.sign_ins.user_of(session) and prompt != "login":
-            self._lead({"code": site.sign_ins.grant_code(wanted, session), "state": wanted.state})
+            self._redirect_back({"code": site.sign_ins.grant_code(wanted, session), "state": wanted.state})
         elif prompt == "none":
-            self._lead({"error": "login_required", "state": wanted.state})
+            self._redirect_back({"error": "login_required", "state": wanted.state})
         else:
-            self._ask_name(wanted)
+            self._show_form(wanted)
 
     def _sign_in(self, fields: Mapping[str, str]) -> None:
         """Accept the form: begin a session and redirect with a code."""
@@ -265,21 +265,21 @@ class IssuerHandler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.BAD_REQUEST, "This form is not valid any more", words)
             return
         if not (self._is_owner() or self._is_key(fields.get("key", ""))):
-            self._ask_name(
+            self._show_form(
                 wanted, wrong="This is not the stage's key: `stepline page` prints an address with it."
             )
             return
         if not is_user(user):
-            self._ask_name(wanted, wrong="A name has letters, digits and signs of ASCII.")
+            self._show_form(wanted, wrong="A name has letters, digits and signs of ASCII.")
             return
         site.sign_ins.end(self._session())
         session = site.sign_ins.begin(user)
-        self._lead(
+        self._redirect_back(
             {"code": site.sign_ins.grant_code(wanted, session), "state": wanted.state},
             cookie=self._cookie(site.cookie, session, SESSION_S),
         )
 
-    def _ask_name(self, wanted: Authorization, *, wrong: str = "") -> None:
+    def _show_form(self, wanted: Authorization, *, wrong: str = "") -> None:
         """Show the form, which asks for the key unless this browser has presented it."""
         site = self.site
         form = render_form(
@@ -299,7 +299,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         user = subject_of(asked.get("id_token_hint", ""), site.url, site.home)
         if not user:
             words = "A sign-out needs the user's token, which the chat page has."
-            self._refuse(HTTPStatus.BAD_REQUEST, "Nobody is signed out", words)
+            self._refuse(HTTPStatus.BAD_REQUEST, "No user is signed out", words)
             return
         session = self._session()
         ours = site.sign_ins.user_of(session) in (user, "")
@@ -375,10 +375,10 @@ class IssuerHandler(BaseHTTPRequestHandler):
         is_form = self.headers.get_content_type() == _FORM
         return _read_fields(body.decode("latin-1")) if is_form else None
 
-    def _lead(self, answer: Mapping[str, str], *, cookie: str = "") -> None:
+    def _redirect_back(self, answer: Mapping[str, str], *, cookie: str = "") -> None:
         """Redirect to the page. `iss` names the issuer of the answer (RFC 9207)."""
-        told = {name: value for name, value in answer.items() if value}
-        self._redirect(f"{self.site.callback}?{urlencode({**told, 'iss': self.site.url})}", cookie)
+        query = {name: value for name, value in answer.items() if value}
+        self._redirect(f"{self.site.callback}?{urlencode({**query, 'iss': self.site.url})}", cookie)
 
     def _redirect(self, url: str, cookie: str) -> None:
         self._say(HTTPStatus.SEE_OTHER, b"", {"Location": url}, cookie)
@@ -439,7 +439,7 @@ def _read_fields(text: str) -> dict[str, str] | None:
     return {name: values[0] for name, values in found.items()}
 
 
-def _judge(asked: Mapping[str, str]) -> str:
+def _check_request(asked: Mapping[str, str]) -> str:
     """Return the error of a sign-in request, "" if it has none. Source: RFC 6749 §4.1.2.1, RFC 7636 §4.4.1."""
     if asked.get("response_type") != "code":
         return "unsupported_response_type"
