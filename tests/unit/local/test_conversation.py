@@ -399,5 +399,5 @@ def test_ctrl_c_leaves_and_says_how_to_come_back(talk):
     assert chat.run() == INTERRUPTED
     conversation = load_bookmark(talk.home, "ann").conversation
     assert (
-        talk.noted[-1] == f"left; come back with: bin/stepline chat --user ann --conversation {conversation}"
+        talk.noted[-1] == f"left; continue with: bin/stepline chat --user ann --conversation {conversation}"
     )

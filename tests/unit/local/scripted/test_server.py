@@ -467,4 +467,4 @@ def test_a_port_that_is_taken_is_said_in_one_line(server: ScriptedServer) -> Non
     command = [sys.executable, "-m", "stepline.local.scripted", "--port", port]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: local_service: port {port} cannot be had (")
+    assert done.stderr.startswith(f"error: local_service: port {port} is not available (")

@@ -114,9 +114,9 @@ def test_a_long_turn_says_below_its_answer_where_its_time_went():
 
 def test_a_notice_for_the_model_is_a_sentence_for_a_person_without_its_code():
     one = event("react.tool.rejected", code="multi_action_bundle_duplicate", action_index=2)
-    assert render_client_event(one) == ["… action 2 of the model's reply was not usable and did not run"]
+    assert render_client_event(one) == ["… action 2 of the model's reply was unusable and did not run"]
     whole = event("react.tool.rejected", code="no_json_candidate")
-    assert render_client_event(whole) == ["… the model's reply was not usable; it is asked again"]
+    assert render_client_event(whole) == ["… the model's reply was unusable; asking again"]
     assert render_client_event(event("react.notice", code="stray_channel_text")) == []
 
 

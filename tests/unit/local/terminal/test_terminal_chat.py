@@ -305,7 +305,7 @@ def test_a_file_that_is_attached_comes_with_the_next_message_and_with_no_later_o
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "see this"), ("prompt", "and now?")]
     assert [len(uploads) for uploads in here.agent.uploads] == [1, 0]
-    assert "a.csv goes with your next message" in here.noted
+    assert "a.csv is sent with your next message" in here.noted
 
 
 def test_a_file_can_be_attached_while_the_agent_works(talk, files):

@@ -85,7 +85,7 @@ class ApiTransport:
         if not 200 <= answer.status < 300:
             found = _CODE.search(answer.data)
             said = found[1].decode() if found else "nothing"
-            raise ApiError(make_refusal(answer.status, "form_refused", f"the bucket said {said}"))
+            raise ApiError(make_refusal(answer.status, "form_refused", f"the bucket answered {said}"))
 
     def _ask(self, method: str, path: str, answer: type[Answer], **more: Unpack[_More]) -> Answer:
         """Call an endpoint and return its answer. Raises ApiError; DependencyError `api_unreachable`."""
@@ -94,7 +94,9 @@ class ApiTransport:
         try:
             return msgspec.json.decode(found.data, type=answer)
         except msgspec.MsgspecError as error:
-            raise DependencyError("the API answers something else", code="api_unreachable") from error
+            raise DependencyError(
+                "the API's answer has an unexpected format", code="api_unreachable"
+            ) from error
 
     def _locate(self, method: str, path: str) -> str:
         """Return the address to which an endpoint redirects, without following it. Raises like `_ask`."""
@@ -142,14 +144,14 @@ class ApiTransport:
 def part(text: str) -> str:
     """Return a name as one segment of a path. Raises InputError `bad_path` for a slash: the gateway decodes slashes."""
     if "/" in text:
-        raise InputError(f"`{text}` is no part of a path", code="bad_path")
+        raise InputError(f"`{text}` cannot be part of a path", code="bad_path")
     return rest(text)
 
 
 def rest(text: str) -> str:
     """Return a name as the rest of a path, with its slashes. Raises InputError `bad_path` as `part` does."""
     if "?" in text or {"", ".", ".."} & set(text.split("/")):
-        raise InputError(f"`{text}` is no part of a path", code="bad_path")
+        raise InputError(f"`{text}` cannot be part of a path", code="bad_path")
     return quote(text, safe="/")
 
 

@@ -130,7 +130,7 @@ def _pack_documents(documents: Sequence[Document]) -> str:
     packed = b64encode(gzip.compress(msgspec.json.encode(rows), mtime=0)).decode()
     if len(packed) > BODY_BYTES - FRAME_BYTES:
         raise LimitError(
-            f"packed, the documents have more than {BODY_BYTES - FRAME_BYTES} bytes",
+            f"the packed documents have more than {BODY_BYTES - FRAME_BYTES} bytes",
             code="import_too_large",
             limit=BODY_BYTES - FRAME_BYTES,
         )

@@ -44,7 +44,7 @@ def well_formed(said: Said) -> Said:
     try:
         return replace(said, text=_well_formed(said.text), payload=_well_formed(said.payload))
     except RecursionError as error:
-        raise InputError("the fields are nested too deep", code="bad_message") from error
+        raise InputError("the fields are nested too deeply", code="bad_message") from error
 
 
 def _well_formed(value: Any) -> Any:

@@ -99,5 +99,7 @@ class Uploader:
                 rules = f" ({', '.join(status.reasons)})" if status.reasons else ""
                 raise InputError(f"{name} is refused: {status.message}{rules}", code=status.reason)
             if self._clock.monotonic_s() >= until_s:
-                raise DependencyError(f"{name} is not judged yet; try again later", code="upload_pending")
+                raise DependencyError(
+                    f"{name} has not been checked yet; try again later", code="upload_pending"
+                )
             self._clock.pause(next(pauses, POLLS_S[-1]))

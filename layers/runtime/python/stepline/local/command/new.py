@@ -46,7 +46,7 @@ def write_bundle(name: str, parent: Path) -> list[str]:
     """
     folder = parent / name
     if _NAME.fullmatch(name) and folder.exists():
-        raise InputError(f"{folder} is there already; take another name", code="folder_exists")
+        raise InputError(f"{folder} already exists; choose another name", code="folder_exists")
     check_package_name(name)
     texts = render_template(name)
     try:
@@ -62,14 +62,14 @@ def write_bundle(name: str, parent: Path) -> list[str]:
 def check_package_name(name: str) -> None:
     """Refuse a text that cannot name a package, or is the name of another one. Raises InputError `bad_bundle_name`."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        why = "it is at most 32 small letters, digits and _, begins with a letter and is no word of Python"
+        why = "it is at most 32 small letters, digits and _, begins with a letter and is not a Python keyword"
     elif name in _RESERVED:
         why = "the runtime has a package of this name"
     elif name in sys.stdlib_module_names or importlib.util.find_spec(name):
-        why = "Python has or you have installed a package of this name"
+        why = "a package of this name is part of Python or installed"
     else:
         return
-    raise InputError(f"no bundle can be called {name[:80]!r}: {why}", code="bad_bundle_name")
+    raise InputError(f"a bundle cannot be named {name[:80]!r}: {why}", code="bad_bundle_name")
 
 
 def render_template(name: str) -> dict[str, str]:

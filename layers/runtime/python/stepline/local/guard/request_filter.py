@@ -156,9 +156,9 @@ NO_KEY: Final = RequestRefusal("MissingAuthenticationToken", f"no key: {_HANDLIN
 class Passage(Enum):
     """The handling of a request without its own signature."""
 
-    HEALTH = "the guard says who it is; so an emulator without the guard never counts as started"
+    HEALTH = "the guard returns its identity, so an emulator without it never counts as started"
     PREFLIGHT = "answered with the CORS headers for a page of the stage"
-    TASK = "the guard lends the key, if a container asks for it that runs for a task"
+    TASK = "the guard returns the key to the container of a running task"
     FORM = "the emulator gets it, if the policy of the form is signed"
     OPEN = "the emulator gets it"
 
@@ -172,7 +172,7 @@ def consider(request: ReceivedRequest, rules: Rules) -> RequestRefusal | Signatu
     try:
         signature = read_signature(request)
     except IncompleteSignatureError:
-        return RequestRefusal("IncompleteSignature", "the request's signature is not complete")
+        return RequestRefusal("IncompleteSignature", "the request's signature is incomplete")
     if _is_followed(request) and not (signature and is_shared(signature)):
         return FOREIGN
     if signature is None:
@@ -186,7 +186,7 @@ def _consider_signed(signature: Signature, request: ReceivedRequest, rules: Rule
     if signature.presigned and not is_shared(signature):
         return RequestRefusal("IncompleteSignature", "signed addresses are for S3 only")
     if signature.presigned and _has_unsigned(request, signature):
-        return RequestRefusal("AccessDenied", "a header of AWS is not signed")
+        return RequestRefusal("AccessDenied", "an AWS header is not signed")
     if rules.secret_of(signature.scope.key_id) is None:
         return RequestRefusal("InvalidClientTokenId", f"this is not the stage's key: {_HANDLING}")
     return None
@@ -232,9 +232,9 @@ def check_signature(
     """Return the refusal of an invalid signature, else None. `payload` is the body's digest in hex."""
     secret = rules.secret_of(signature.scope.key_id)
     if secret is None or not is_genuine(signature, request, secret, payload):
-        return RequestRefusal("SignatureDoesNotMatch", f"the signature does not hold: {_HANDLING}")
+        return RequestRefusal("SignatureDoesNotMatch", f"the signature does not match: {_HANDLING}")
     if not is_current(signature, now_s):
-        return RequestRefusal("RequestExpired", "the signature is not valid any more, or not yet")
+        return RequestRefusal("RequestExpired", "the signature has expired, or is not valid yet")
     return None
 
 
@@ -245,7 +245,7 @@ def check_form(request: ReceivedRequest, rules: Rules, *, body: bytes) -> Reques
             return None
     except IncompleteSignatureError:
         return RequestRefusal(
-            "IncompleteSignature", "the form has no whole signature in front of its one file"
+            "IncompleteSignature", "the form has no complete signature before its only file"
         )
     return RequestRefusal("SignatureDoesNotMatch", "the form's policy is not signed for this bucket")
 

@@ -293,7 +293,7 @@ class PageHandler(BaseHTTPRequestHandler):
                     "",
                 )
             case str(why):
-                self._say_state("The page could not be built", "This is how the build ended:", why)
+                self._say_state("The page could not be built", "The end of the build's output:", why)
             case site:
                 self._say_file(site.find(path))
 

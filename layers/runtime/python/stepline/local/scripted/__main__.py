@@ -11,7 +11,7 @@ from stepline.local.scripted.server import DEFAULT_TOKEN_DELAY_MS, DEFAULT_WINDO
 
 
 @click.command()
-@click.option("--port", default=0, show_default=True, help="Port on loopback; 0 takes a free one.")
+@click.option("--port", default=0, show_default=True, help="Port on loopback; 0 picks a free one.")
 @click.option(
     "--token-delay-ms",
     default=DEFAULT_TOKEN_DELAY_MS,
@@ -32,7 +32,7 @@ def main(port: int, token_delay_ms: float, window_tokens: int, fixtures: Path | 
             port=port, token_delay_ms=token_delay_ms, window_tokens=window_tokens, fixtures=fixtures
         )
     except OSError as error:
-        fail("local_service", f"port {port} cannot be had ({error.strerror}); --port 0 takes a free one")
+        fail("local_service", f"port {port} is not available ({error.strerror}); --port 0 picks a free one")
     click.echo(f"scripted model (not an AI) on {server.url}")
     try:
         server.serve_forever()

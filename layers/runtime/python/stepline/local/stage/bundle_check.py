@@ -47,7 +47,7 @@ _MET: Final = "Would make no changes"
 _REMEDIES: Final = {
     "bundle_not_found": "Run it in the folder that contains the package; the name of bundles/shop is bundles.shop.",
     "bundle_invalid": "See docs/how-to/write-a-bundle.md#the-workflow.",
-    "bundle_failed": "Fix the line that is named: functions load the package with no variable of your shell.",
+    "bundle_failed": "Fix the named line: functions load the package with no variable of your shell.",
     "tools_module_not_found": "Name the module in `tools_module` as Python imports it, with the package before it.",
     "tools_module_invalid": "Put `TOOLS = (Tool(spec=…, run=…),)` into the module.",
     "tool_id_taken": "Give one of the tools another `tool_id`.",
@@ -55,7 +55,7 @@ _REMEDIES: Final = {
     "skills_module_invalid": "Put `SKILLS = (Skill(…),)` into the module.",
     "knowledge_not_built": "Run `stepline knowledge build` with the bundle's folder.",
     "resolver_invalid": "A namespace has 3 to 32 small letters, digits, _ and -: docs/how-to/write-a-bundle.md#paths-of-its-own.",
-    "requirements_invalid": "Name packages of an index, one a line: docs/how-to/write-a-bundle.md#packages.",
+    "requirements_invalid": "Name packages of an index, one per line: docs/how-to/write-a-bundle.md#packages.",
     "skill_invalid": "An id is `<namespace>.<name>` or `<name>`: small letters, digits, _ and -.",
 }
 
@@ -201,7 +201,7 @@ def _schema_flaws(spec: ToolSpec) -> Iterator[str]:
     except fastjsonschema.JsonSchemaDefinitionException as error:
         yield f"its schema is not valid: {error}"
     except (KeyError, TypeError, AttributeError) as error:
-        yield f"its card cannot be written, for lack of {error}"
+        yield f"its card cannot be written: {error} is missing"
 
 
 def _says(rule: Mapping[str, Any]) -> bool:
@@ -232,9 +232,9 @@ def _imports(folder: Path, modules: Sequence[str]) -> Iterator[BundleProblem]:
         if any(f"{one.name}.".startswith(f"{name}.") for name in FORBIDDEN):
             yield BundleProblem(
                 code="import_forbidden",
-                message=f"a bundle does not import {one.name}",
+                message=f"a bundle must not import {one.name}",
                 where=where,
-                remedy="Take it from `stepline` (docs/reference/public-face.md), or ask a service of your own.",
+                remedy="Take it from `stepline` (docs/reference/public-face.md), or call your own service.",
             )
         elif not _is_installed(one.name, folder):
             yield BundleProblem(

@@ -236,7 +236,7 @@ def _run_bundle_check(module: str, folder: Path, home: Path, project: Path) -> B
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _process_problem(f"{module} is not loaded after {CHECK_S} s")
+        return _process_problem(f"{module} did not finish loading within {CHECK_S} s")
     if done.returncode or not done.stdout:
         last = "".join(f": {line}" for line in done.stderr.splitlines()[-1:])
         return _process_problem(f"{module} ends the process that loads it{last}")
@@ -252,7 +252,7 @@ def _run_bundle_check(module: str, folder: Path, home: Path, project: Path) -> B
 
 
 def _process_problem(message: str) -> BundleReport:
-    remedy = "Load nothing that waits, and end nothing, when the package is imported."
+    remedy = "Do not wait for anything and do not end the process when the package is imported."
     return BundleReport(problems=(BundleProblem(code="bundle_failed", message=message, remedy=remedy),))
 
 

@@ -359,10 +359,10 @@ def recover(stage: LocalStage, since: datetime, progress: Progress) -> None:
                     stage, {"detail-type": ENDED, "detail": {"status": "FAILED", "input": found["input"]}}
                 )
     counts += _sweep(stage, {})
-    if taken := counts["taken_over"] + counts["started"]:
-        progress(f"took over {taken} {'turn' if taken == 1 else 'turns'} that had stopped")
+    if resumed := counts["taken_over"] + counts["started"]:
+        progress(f"resumed {resumed} interrupted {'turn' if resumed == 1 else 'turns'}")
     if counts["failed"]:
-        progress("a stopped turn cannot be taken over yet; the sweeper tries again in a few minutes")
+        progress("a stopped turn cannot be resumed yet; the sweeper tries again in a few minutes")
 
 
 def _sweep(stage: LocalStage, event: dict[str, object]) -> Counter[str]:
@@ -388,7 +388,7 @@ def _drain(stage: LocalStage, progress: Progress) -> None:
     reported = False
     while states.list_executions(stateMachineArn=stage.machine_arn, statusFilter="RUNNING")["executions"]:
         if time.monotonic() > deadline:
-            progress("a turn still runs; the next start takes it over")
+            progress("a turn still runs; the next start resumes it")
             return
         if not reported:
             progress("waiting for running turns")

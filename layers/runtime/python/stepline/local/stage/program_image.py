@@ -50,7 +50,7 @@ def find_image(image: str) -> str:
     if "no such image" in done.stderr.lower():
         return f"{image} is not built"
     raise DependencyError(
-        _last(done.stderr) or "the docker command failed without a word", code="docker_unavailable"
+        _last(done.stderr) or "the docker command failed without output", code="docker_unavailable"
     )
 
 

@@ -48,15 +48,15 @@ Verb: TypeAlias = Literal[
 
 NEW: Final = "/new"
 ABOUT: Final[Mapping[str, str]] = {
-    "/steer TEXT": "interrupt the agent; it finishes as TEXT says",
+    "/steer TEXT": "interrupt the agent; it finishes according to TEXT",
     "/stop": "end the turn; the answer so far stays",
-    "/approve": "allow the call that waits for you",
-    "/deny [REASON]": "refuse it; the agent reads the reason",
-    "/edit JSON": "allow it with these parameters instead",
+    "/approve": "approve the pending call",
+    "/deny [REASON]": "deny it; the agent reads the reason",
+    "/edit JSON": "approve it with these parameters instead",
     "/attach FILE": "upload a file for your next message",
     "/feedback REACTION [TEXT]": "rate the last answer: ok, not_ok, neutral or none",
     NEW: "start a new conversation",
-    "/quit": "leave; a running turn goes on",
+    "/quit": "leave; a running turn continues",
     "/help": "print this list",
     "//TEXT": "send /TEXT as a message",
 }
@@ -187,7 +187,7 @@ class Chat:
         return 0 if self._completed or self._keyboard.commands else 1
 
     def _show_position(self) -> None:
-        self._view.say(f"left; come back with: {self._command} --conversation {self._place.conversation}")
+        self._view.say(f"left; continue with: {self._command} --conversation {self._place.conversation}")
 
     def _report_unsent(self) -> None:
         """Report messages that did not, or perhaps not, arrive, so that nothing is lost silently."""
@@ -380,12 +380,12 @@ class Chat:
             self._report_error(error.reason, str(error))
             return
         self._attached[upload] = f"/attach {name}"
-        self._view.say(f"{path.name} goes with your next message")
+        self._view.say(f"{path.name} is sent with your next message")
 
     def _answer(self, session: Session, verdict: Literal["approve", "deny", "edit"], text: str) -> str:
         """Answer the pending approval request. Raises InputError `approval_not_pending`, `bad_json`."""
         if not session.state.approval:
-            raise InputError("no call waits for your answer", code="approval_not_pending")
+            raise InputError("no call is waiting for your approval", code="approval_not_pending")
         if verdict != "edit":
             return session.answer(verdict, session.state.approval, text=text)
         try:

@@ -224,8 +224,8 @@ def _rejected(event: ClientEvent) -> list[str]:
     """Return that the model's reply, or an action in it, was unusable; the model reads the code next."""
     index = event.data.get("action_index")
     if isinstance(index, int) and index:
-        return [f"… action {index} of the model's reply was not usable and did not run"]
-    return ["… the model's reply was not usable; it is asked again"]
+        return [f"… action {index} of the model's reply was unusable and did not run"]
+    return ["… the model's reply was unusable; asking again"]
 
 
 def render_rejection(index: object, code: object) -> str:

@@ -170,9 +170,9 @@ class IssuerHandler(BaseHTTPRequestHandler):
             case _ if path not in (AUTHORIZE, END_SESSION, OPEN_SESSION):
                 self._say_json(HTTPStatus.NOT_FOUND, {"error": "not_found"})
             case _ if (asked := _read_fields(query)) is None:
-                self._refuse(HTTPStatus.BAD_REQUEST, "Not understood", "The address names something twice.")
+                self._refuse(HTTPStatus.BAD_REQUEST, "Not understood", "The address repeats a parameter.")
             case _ if self.headers.get("sec-fetch-dest", "document") != "document":
-                self._refuse(HTTPStatus.FORBIDDEN, "Not here", "This page is shown by itself only.")
+                self._refuse(HTTPStatus.FORBIDDEN, "Not here", "This page cannot be embedded.")
             case _ if path == AUTHORIZE:
                 self._authorize(asked)
             case _ if path == OPEN_SESSION:
@@ -262,7 +262,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         wanted, user = site.sign_ins.forms.take(fields.get("form", "")), fields.get("user", "").strip()
         if wanted is None:
             words = "It was sent before, or it was open for too long. Open the chat page again."
-            self._refuse(HTTPStatus.BAD_REQUEST, "This form is not valid any more", words)
+            self._refuse(HTTPStatus.BAD_REQUEST, "This form is no longer valid", words)
             return
         if not (self._is_owner() or self._is_key(fields.get("key", ""))):
             self._show_form(
