@@ -360,7 +360,7 @@ def recover(stage: LocalStage, since: datetime, progress: Progress) -> None:
                 )
     counts += _sweep(stage, {})
     if resumed := counts["taken_over"] + counts["started"]:
-        progress(f"resumed {resumed} interrupted {'turn' if resumed == 1 else 'turns'}")
+        progress(f"took over {resumed} {'turn' if resumed == 1 else 'turns'} that had stopped")
     if counts["failed"]:
         progress("a stopped turn cannot be resumed yet; the sweeper tries again in a few minutes")
 
