@@ -1,4 +1,4 @@
-"""Fixtures of several packages. What needs an extra of ours is imported where it is used."""
+"""Fixtures of several packages. Modules that need an extra are imported where they are used."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def aws(monkeypatch):
 
 @pytest.fixture(scope="session")
 def checking_python():
-    """A Python in which bundles are checked: it has what the check imports, and nothing of a bundle."""
+    """A Python in which bundles are checked: it has the imports of the check, and nothing of a bundle."""
     from tests.support.warm_python import WarmPython
 
     there = WarmPython(
@@ -48,7 +48,7 @@ def installing_python():
 
 @pytest.fixture
 def installs(installing_python, monkeypatch):
-    """Start no Python each time that pip's settings are asked for, and uv."""
+    """Start no Python and no uv for each read of pip's settings."""
     from stepline.local.install import package
     from stepline.local.stage import program_image
 

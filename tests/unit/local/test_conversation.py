@@ -1,4 +1,4 @@
-"""Asking, watching and chatting, against a far end with a script."""
+"""Asking, watching and chatting, with a remote end that has a script."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_watching_what_does_not_exist_finds_nothing(gateway):
 
 
 class RemoteEnd:
-    """A far end that answers every message with its own text, and knows a conversation once it was spoken in."""
+    """A remote end that answers every message with its own text, and knows a conversation after its first message."""
 
     def __init__(self):
         self.spoken = {}
@@ -280,7 +280,7 @@ def far(gateway):
 
 
 class Talk:
-    """A chat whose words are kept."""
+    """A chat whose texts are kept."""
 
     def __init__(self, gateway, home):
         self.said = []

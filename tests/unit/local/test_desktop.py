@@ -1,4 +1,4 @@
-"""When an address is opened in a browser."""
+"""The conditions under which an address is opened in a browser."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Documents to import, wherever they lie: a folder, a zip, the archive of a user, one file; and nothing else of what is there."""
+"""Documents to import from a folder, a zip, the archive of a user or one file; other content is ignored."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def code_of(path: Path, **fields: str) -> str:
 
 
 def test_an_export_brings_its_documents_and_the_bytes_of_its_files_by_hash(folder: Path) -> None:
-    brought = read_imported_documents(folder)
-    kinds = [one.kind for one in brought.documents]
+    imported = read_imported_documents(folder)
+    kinds = [one.kind for one in imported.documents]
     assert sorted(set(kinds)) == [
         "artifact:conv.timeline.v1",
         "artifact:conv:sources_pool",
         "artifact:turn.log",
     ]
     assert len(kinds) == 4
-    assert {sha256: read() for sha256, read in brought.files.items()} == {SENT.sha256: CSV, FILE: b"# Ulm"}
+    assert {sha256: read() for sha256, read in imported.files.items()} == {SENT.sha256: CSV, FILE: b"# Ulm"}
 
 
 def test_an_export_has_its_files_by_their_names(folder: Path) -> None:
@@ -70,9 +70,9 @@ def test_a_file_in_a_folder_documents_of_its_own_is_no_document(folder: Path) ->
     below = folder / "files/turn_9/files/documents"
     below.mkdir(parents=True)
     (below / "plan.json").write_bytes(b"[1]")
-    brought = read_imported_documents(folder)
-    assert len(brought.documents) == 4
-    assert hashlib.sha256(b"[1]").hexdigest() in brought.files
+    imported = read_imported_documents(folder)
+    assert len(imported.documents) == 4
+    assert hashlib.sha256(b"[1]").hexdigest() in imported.files
 
 
 def test_a_zip_is_the_same_as_its_folder(folder: Path) -> None:
@@ -115,21 +115,21 @@ def test_one_file_may_have_one_document_or_an_array_of_them_or_one_a_line(
         "lines.jsonl": f"{json.dumps(document)}\n{json.dumps(document)}\n",
     }.items():
         (tmp_path / name).write_text(text)
-        brought = read_imported_documents(tmp_path / name)
-        assert {one.kind for one in brought.documents} == {"artifact:turn.log"}
-        assert len(brought.documents) == (1 if name == "one.json" else 2)
+        imported = read_imported_documents(tmp_path / name)
+        assert {one.kind for one in imported.documents} == {"artifact:turn.log"}
+        assert len(imported.documents) == (1 if name == "one.json" else 2)
 
 
 def test_bytes_that_stand_in_a_block_become_a_file_beside_it(tmp_path: Path) -> None:
     block = {"type": "user.attachment", "mime": "image/png", "base64": b64encode(CSV).decode()}
     path = tmp_path / "turn.json"
     path.write_text(json.dumps({"turn_id": "turn_1", "ts": "2026-01-01T00:00:00Z", "blocks": [block]}))
-    brought = read_imported_documents(path)
-    (taken,) = brought.documents[0].payload["blocks"]
+    imported = read_imported_documents(path)
+    (taken,) = imported.documents[0].payload["blocks"]
     digest = hashlib.sha256(CSV).hexdigest()
     assert taken["base64"] is None
     assert taken["body"] == {"key": "", "sha256": digest, "size_bytes": len(CSV), "mime": "image/png"}
-    assert brought.files[digest]() == CSV
+    assert imported.files[digest]() == CSV
 
 
 def test_half_a_surrogate_which_some_programs_write_becomes_a_question_mark(tmp_path: Path) -> None:

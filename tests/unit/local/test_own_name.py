@@ -12,7 +12,7 @@ BIN = Path(sys.prefix) / "bin"
 
 @pytest.fixture(autouse=True)
 def shell(monkeypatch):
-    """Be in a shell whose environment is not active, in another folder than the project's."""
+    """Simulate a shell whose environment is not active, in another folder than the project's."""
     for name in ("VIRTUAL_ENV", "MAKELEVEL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")

@@ -1,4 +1,4 @@
-"""A far end that answers like an agent: a script for a simulated or a real gateway."""
+"""A remote end that answers like an agent: a script for a simulated or a real gateway."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from stepline.model.wire.event import AckFrame, ClientEvent, EventFrame
 
 
 def no_uploader(_conversation):
-    """Be the way of files of a client that has none."""
+    """Replace the uploader of a client without files."""
     raise InputError("nothing is uploaded here", code="not_deployed")
 
 
 class Agent:
-    """A far end whose turn goes on until it is stopped, or until `patience` messages came beside its first one."""
+    """A remote end whose turn runs until a stop, or until `patience` more messages arrived."""
 
     def __init__(self, patience=1):
         self.patience = patience

@@ -1,4 +1,4 @@
-"""What the client makes of frames, as files that the client in TypeScript reads, too: `web/src/client`.
+"""The client's fold of frames, as files that the client in TypeScript (`web/src/client`) also reads.
 
 `make docs` writes them anew, below tests/data/client.
 """
@@ -59,7 +59,7 @@ TEXTS: Final = (
 
 
 def wire() -> Iterator[dict[str, Any]]:
-    """Yield texts with what a client reads in them: a frame, null for one of a later release, or why it gives up."""
+    """Yield texts with the client's reading of them: a frame, null for one of a later release, or the error."""
     for text in TEXTS:
         try:
             yield {"text": text, "frame": plain(read_frame(text))}
@@ -75,7 +75,7 @@ FILES: Final[dict[str, Callable[[], Iterator[dict[str, Any]]]]] = {
 
 
 def render(vectors: Iterable[dict[str, Any]]) -> str:
-    """Return a file of vectors as JSON, with a step a line."""
+    """Return a file of vectors as JSON, with one step per line."""
     return "[\n" + ",\n".join(_render_vector(one) for one in vectors) + "\n]\n"
 
 

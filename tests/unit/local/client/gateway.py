@@ -1,4 +1,4 @@
-"""A far end for session tests: a real websocket server on loopback, with a script of answers."""
+"""A remote end for session tests: a real websocket server on loopback, with a script of answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUICK = Pace(
 class Gateway:
     """Answers each message by `script(request)`, a list of frames, plain texts, and perhaps HANG_UP.
 
-    Nobody is let in while `accepting` is not set.
+    No client is accepted while `accepting` is not set.
     """
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""A far end without a network, on a clock that waiting moves on: hours of a session take milliseconds."""
+"""A remote end without a network, on a simulated clock: hours of a session take milliseconds."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ C = "c1"
 PACE = Pace(tick_s=1.0)
 
 
-class Over(Exception):  # noqa: N818 - it ends a test's drive, and is no error
+class Over(Exception):  # noqa: N818 - it ends a test's drive, and is not an error
     """The time is up."""
 
 
 class Wire:
-    """One connection: what it brings, and what went over it with the time."""
+    """One connection: the frames to deliver, and the messages sent with their times."""
 
     def __init__(self, far):
         self._far = far
@@ -56,7 +56,7 @@ class Wire:
 
 
 class RemoteEnd:
-    """Answers each message by `script(request)`, a list of frames; `wires` are the connections there were."""
+    """Answers each message by `script(request)`, a list of frames; `wires` are all connections so far."""
 
     def __init__(self, script=lambda _: [], clock=None):
         self.clock = clock or MemoryClock()
@@ -81,16 +81,16 @@ class RemoteEnd:
         return Session(self.dial, state, self.clock, pace, uniform=uniform, timezone=timezone)
 
     def actions(self):
-        """Return what was asked for, in order: of every connection, when and what."""
+        """Return the requests of every connection in order, each with its time."""
         return [(at_s, request["action"]) for wire in self.wires for at_s, request in wire.sent]
 
     def of(self, action):
-        """Return when something was asked for."""
+        """Return the times of the requests."""
         return [at_s for at_s, asked in self.actions() if asked == action]
 
 
 def drive(session, seconds, *, each=None):
-    """Iterate over the session's effects for so long, and call `each` between frames; return the effects."""
+    """Iterate over the session's effects for that long, and call `each` between frames; return the effects."""
     clock, seen = session._clock, []
     until_s = clock.monotonic_s() + seconds
 
@@ -102,7 +102,7 @@ def drive(session, seconds, *, each=None):
 
     try:
         for effect in session.effects(between):
-            seen.append(effect)  # noqa: PERF402 - what came before the time was up counts
+            seen.append(effect)  # noqa: PERF402 - effects from before the time was up count
     except Over:
         return seen
     raise AssertionError("a session's effects do not end")

@@ -1,4 +1,4 @@
-"""The transport below the client of the HTTP API: tokens, redirects, refusals of others, and forms of uploads."""
+"""The transport below the client of the HTTP API: tokens, redirects, foreign refusals, and upload forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.api_server import served
 
 
 class Peer:
-    """Answers everything with one status, its headers and its body; keeps what it was sent."""
+    """Answers every request with one status, its headers and its body; keeps the requests."""
 
     def __init__(self) -> None:
         self.status, self.headers, self.body = "200 OK", [], b"{}"

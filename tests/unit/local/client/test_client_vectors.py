@@ -1,4 +1,4 @@
-"""The files that both clients are held to say what the one in Python does. Vitest runs them in web/tests/client."""
+"""The files of both clients equal the behaviour of the Python client. Vitest runs them in web/tests/client."""
 
 from __future__ import annotations
 

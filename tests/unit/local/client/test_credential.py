@@ -1,4 +1,4 @@
-"""Tokens that run out while a connection is open, and the API that gives tickets for fresh ones."""
+"""Tokens that expire while a connection is open, and the API that gives tickets for fresh ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECRET = "a secret of thirty-two letters, or so"
 
 
 class Api:
-    """Answers every POST with `status` and `body`; keeps what it was asked."""
+    """Answers every POST with `status` and `body`; keeps the requests."""
 
     def __init__(self):
         self.status, self.body = 201, b'{"ticket": "t-1", "expires_in_s": 60, "url": ""}'
@@ -96,7 +96,7 @@ def test_a_token_that_does_not_say_when_it_expires_is_left_to_the_server(text):
 
 @contextmanager
 def renewing(api_url, clock, ttl_s, script):
-    """Yield a gateway with this script, a session on it whose tokens live so long, and the tokens it used."""
+    """Yield a gateway with this script, a session on it with tokens of this lifetime, and the tokens it used."""
     used = []
 
     def fresh():
@@ -185,12 +185,12 @@ def test_a_renewal_that_cannot_be_done_now_is_tried_again_and_told_to_nobody(api
 
     with renewing(api.url, clock, 1000, script) as (gateway, session, _):
         effects = session.effects()
-        told = []
+        shown = []
         for pause_s in (800, 20, 800):
             clock.pause(pause_s)
             session.say("hi")
-            told.append(next(effects))
-        assert [type(effect) for effect in told] == [Acknowledged] * 3
+            shown.append(next(effects))
+        assert [type(effect) for effect in shown] == [Acknowledged] * 3
         assert sorted(gateway.heard()["action"] for _ in range(5)) == ["auth"] * 2 + ["send"] * 3
     assert len(gateway.headers) == 1
 

@@ -1,4 +1,4 @@
-"""The fold in TypeScript makes the same of any frames as the one in Python: one process of Node, any number of walks."""
+"""The fold in TypeScript equals the one in Python for any frames: one process of Node, any number of walks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Peer:
         self._process = process
 
     def play(self, asked: dict[str, Any]) -> Any:
-        """Return the steps of a vector as the other side has them."""
+        """Return the steps of a vector in the format of the other side."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(asked) + "\n")

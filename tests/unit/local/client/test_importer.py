@@ -1,4 +1,4 @@
-"""The client of an import: files first, then the documents, patiently, and again from wherever it was cut off."""
+"""The client of an import: files first, then the documents, with retries, and resumable at any point."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.unit.ingress.test_allow import set_limits
 
 class Client:
     def __init__(self, url, home):
-        self.home, self.told = home, []
+        self.home, self.progress = home, []
         self.api = HttpApi(url, lambda: TOKEN)
-        self.importer = Importer(self.api, home.ports.clock, MOVED.conversation, report=self.told.append)
+        self.importer = Importer(self.api, home.ports.clock, MOVED.conversation, report=self.progress.append)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def documents():
 
 
 @pytest.fixture
-def brought(documents):
+def imported(documents):
     files = {SENT.sha256: lambda: CSV, FILE: lambda: b"# Ulm"}
     return ImportedDocuments(documents=documents, files=files)
 
@@ -46,22 +46,22 @@ def client():
         found.api.close()
 
 
-def test_files_and_documents_come_in(client, brought):
-    status = client.importer.import_documents(brought)
+def test_files_and_documents_come_in(client, imported):
+    status = client.importer.import_documents(imported)
     assert (status.state, status.report.files, status.report.files_missing) == ("whole", 2, 0)
     stored = client.home.ports.artifacts
     assert [stored.get(attachment_key(MOVED, sha256)) for sha256 in (SENT.sha256, FILE)] == [CSV, b"# Ulm"]
-    assert "cities.csv: accepted" in client.told
+    assert "cities.csv: accepted" in client.progress
 
 
-def test_it_sends_the_same_until_it_is_whole(client, brought, monkeypatch):
+def test_it_sends_the_same_until_it_is_whole(client, imported, monkeypatch):
     monkeypatch.setattr(imports, "PASS_S", 0.0)
-    status = client.importer.import_documents(brought)
+    status = client.importer.import_documents(imported)
     assert status.state == "whole"
-    assert f"1 of {status.batches} batches, 0 of 2 turns remembered" in client.told
+    assert f"1 of {status.batches} batches, 0 of 2 turns remembered" in client.progress
 
 
-def test_begun_again_it_goes_on_with_the_files_that_it_began_with(client, brought, monkeypatch):
+def test_begun_again_it_goes_on_with_the_files_that_it_began_with(client, imported, monkeypatch):
     monkeypatch.setattr(imports, "PASS_S", 0.0)
     asked = []
 
@@ -71,17 +71,17 @@ def test_begun_again_it_goes_on_with_the_files_that_it_began_with(client, brough
 
     api = HttpApi(client.api._url, lambda: TOKEN)
     monkeypatch.setattr(api, "move_in", cut_off)
-    first = Importer(api, client.home.ports.clock, MOVED.conversation, report=client.told.append)
+    first = Importer(api, client.home.ports.clock, MOVED.conversation, report=client.progress.append)
     monkeypatch.setattr(importer, "TRIES", 1)
     with pytest.raises(DependencyError):
-        first.import_documents(brought)
+        first.import_documents(imported)
     assert asked[0].written == 1
-    told = len(client.told)
-    status = client.importer.import_documents(brought)
+    before = len(client.progress)
+    status = client.importer.import_documents(imported)
     assert (status.state, status.report.files) == ("whole", 2)
-    assert not [line for line in client.told[told:] if "uploading" in line]
+    assert not [text for text in client.progress[before:] if "uploading" in text]
     before = hydrated(client.home.ports, MOVED)
-    assert client.importer.import_documents(brought) == status
+    assert client.importer.import_documents(imported) == status
     assert hydrated(client.home.ports, MOVED) == before
 
 
@@ -89,31 +89,31 @@ def test_a_file_that_is_not_there_or_not_taken_comes_in_without_its_bytes(client
     files = {SENT.sha256: lambda: b"a\0b"}
     status = client.importer.import_documents(ImportedDocuments(documents=documents, files=files))
     assert (status.state, status.report.files, status.report.files_missing) == ("whole", 0, 2)
-    told = "\n".join(client.told)
-    assert "which are missing" in told
-    assert "cities.csv: without its bytes" in told
+    progress = "\n".join(client.progress)
+    assert "which are missing" in progress
+    assert "cities.csv: without its bytes" in progress
 
 
-def test_it_waits_for_a_limit_of_a_minute(client, brought):
+def test_it_waits_for_a_limit_of_a_minute(client, imported):
     set_limits(client.home, messages_per_minute=1)
     began = client.home.clock.now()
-    assert client.importer.import_documents(brought).state == "whole"
+    assert client.importer.import_documents(imported).state == "whole"
     assert (client.home.clock.now() - began).total_seconds() >= 60
 
 
-def test_a_name_that_is_taken_and_a_deleted_one_are_told_at_once(client, brought):
+def test_a_name_that_is_taken_and_a_deleted_one_are_told_at_once(client, imported):
     client.home.send("hello", lane=MOVED)
     with pytest.raises(ApiError) as taken:
-        client.importer.import_documents(brought)
+        client.importer.import_documents(imported)
     client.api.delete_conversation(MOVED.conversation)
     with pytest.raises(ApiError) as gone:
-        client.importer.import_documents(brought)
+        client.importer.import_documents(imported)
     assert (taken.value.reason, gone.value.reason) == ("conversation_exists", "conversation_deleted")
-    assert client.told == []
+    assert client.progress == []
 
 
-def test_documents_that_no_body_holds_are_refused_before_anything_is_sent(client, brought, monkeypatch):
+def test_documents_that_no_body_holds_are_refused_before_anything_is_sent(client, imported, monkeypatch):
     monkeypatch.setattr(importer, "BODY_BYTES", importer.FRAME_BYTES + 10)
     with pytest.raises(LimitError) as caught:
-        client.importer.import_documents(brought)
+        client.importer.import_documents(imported)
     assert caught.value.reason == "import_too_large"

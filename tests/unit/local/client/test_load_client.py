@@ -1,4 +1,4 @@
-"""The load's own client, which shares nothing with ours: it heals what a connection loses, and says what is wrong."""
+"""The load test's own client, which shares no code with ours: it recovers losses, and reports what is wrong."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def frame(which, **fields):
 
 
 def events(n, prev, *types):
-    told = [{"type": kind, "turn_id": "turn_1", "data": {"place": 2}} for kind in types]
-    return frame("events", n=n, prev=prev, events=told)
+    rows = [{"type": kind, "turn_id": "turn_1", "data": {"place": 2}} for kind in types]
+    return frame("events", n=n, prev=prev, events=rows)
 
 
 ACK = frame("ack", message_id=f"m_{CONVERSATION}", n=1, kind="prompt")
@@ -30,7 +30,7 @@ WHOLE = (events(1, 0, START), events(2, 1, TEXT), events(4, 2, END))
 
 @pytest.fixture
 def play():
-    """Return a function that plays a turn before a gateway with this script, and returns the client and what it said."""
+    """Return a function that plays a turn on a gateway with this script, and returns the client and its messages."""
     with running_gateway() as gateway:
 
         def play_with(script):

@@ -1,4 +1,4 @@
-"""What a session does as time goes by, on a clock of its own: pings, repeats, new connections."""
+"""A session's behaviour over time, on a simulated clock: pings, repeats, new connections."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def batch(n, prev, kind="chat.step"):
     return EventFrame(conversation=C, n=n, prev=prev, claim=0, events=(event,))
 
 
-def at_event(n, *, open=False, place=0):  # noqa: A002 - as the frame has it
-    """Return a far end's script: the conversation stands at event n."""
+def at_event(n, *, open=False, place=0):  # noqa: A002 - as in the frame
+    """Return a remote end's script: the conversation is at event n."""
 
     def script(request):
         match request["action"]:
@@ -237,14 +237,14 @@ def form(session):
 
 
 @pytest.mark.parametrize(
-    ("tell", "kind", "payload", "reactive"),
+    ("send", "kind", "payload", "reactive"),
     [
         (steer, "steer", {"text": "shorter"}, None),
         (stop, "stop", {}, None),
         (form, "form", {"field": 1, "text": "done"}, False),
     ],
 )
-def test_what_is_told_goes_out_again_under_the_same_id_until_it_is_answered(tell, kind, payload, reactive):
+def test_what_is_told_goes_out_again_under_the_same_id_until_it_is_answered(send, kind, payload, reactive):
     answers = iter([[], []])
 
     def script(request):
@@ -253,7 +253,7 @@ def test_what_is_told_goes_out_again_under_the_same_id_until_it_is_answered(tell
 
     far = RemoteEnd(script)
     with far.session() as session:
-        message_id = tell(session)
+        message_id = send(session)
         assert session.state.unacked.keys() == {message_id}
         drive(session, 100)
         assert session.state.unacked == {}
@@ -309,7 +309,7 @@ def test_a_message_that_fails_again_and_again_is_given_up_with_the_servers_own_w
 
 
 def asks_for_a_pause(seconds, times=99, code="rate_limited"):
-    """Return a far end that takes a message after so many refusals, each with the wait it asks for."""
+    """Return a remote end that accepts a message after this many refusals, each with the wait that it requests."""
     left = iter(range(times))
 
     def script(request):
@@ -424,8 +424,8 @@ def test_a_gap_that_no_resume_closes_is_told():
     far = RemoteEnd(at_event(5))
     with far.session(cursor=3) as session:
         effects = drive(session, 600)
-    told = [effect for effect in effects if isinstance(effect, Refused)]
-    assert {effect.frame.code for effect in told} == {"no_answer"}
+    reported = [effect for effect in effects if isinstance(effect, Refused)]
+    assert {effect.frame.code for effect in reported} == {"no_answer"}
 
 
 @pytest.mark.parametrize(
@@ -437,5 +437,5 @@ def test_an_open_turn_that_says_nothing_for_longer_than_one_may_take_is_told_unl
     far = RemoteEnd(at_event(3, open=is_open, place=place))
     with far.session(cursor=3) as session:
         effects = drive(session, PACE.silent_s + 10)
-    told = [effect.frame.code for effect in effects if isinstance(effect, Refused)]
-    assert told == codes
+    reported = [effect.frame.code for effect in effects if isinstance(effect, Refused)]
+    assert reported == codes

@@ -384,10 +384,14 @@ def test_what_is_told_is_what_the_server_reads():
     upload = f"up_{'0' * 32}"
     said = Said(kind="form", text="done", payload={"field": 1}, reactive=False, uploads=(upload,))
     state = note_message(EMPTY, "m1", said)
-    told = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
-    assert isinstance(told, Event)
-    assert (told.kind, told.payload, told.reactive) == ("form", {"field": 1, "text": "done"}, False)
-    assert told.uploads == [upload]
+    received = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
+    assert isinstance(received, Event)
+    assert (received.kind, received.payload, received.reactive) == (
+        "form",
+        {"field": 1, "text": "done"},
+        False,
+    )
+    assert received.uploads == [upload]
 
 
 def test_the_newest_turn_that_has_ended_is_known_while_another_one_runs():
@@ -399,8 +403,8 @@ def test_the_newest_turn_that_has_ended_is_known_while_another_one_runs():
 
 def test_what_is_rated_is_what_the_server_reads():
     state = note_message(EMPTY, "m1", Said(rates=True, reaction=None, text="", turn="turn_1"))
-    told = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
-    assert told == Rate(conversation=C, message_id="m1", reaction=None, turn="turn_1")
+    received = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
+    assert received == Rate(conversation=C, message_id="m1", reaction=None, turn="turn_1")
 
 
 REQUEST = event("approval.requested", call_id="tc_0123456789ab", tool_id="mail.send", params={})
@@ -428,14 +432,14 @@ def test_a_place_in_line_is_told_when_it_changes_and_only_by_what_is_not_older()
     queued = batch(1, 0, event("chat.start"), event("turn.queued", place=3))
     moves = (*(PongFrame(conversation=C, n=n, place=place) for n, place in ((1, 3), (1, 2), (0, 9), (2, 1))),)
     state, effects = fold_frames(EMPTY, (queued, *moves))
-    assert [told for told in effects if isinstance(told, Waiting)] == [
+    assert [effect for effect in effects if isinstance(effect, Waiting)] == [
         Waiting(turn_id="turn_1", place=3),
         Waiting(turn_id="turn_1", place=2),
     ]
-    begun, told = fold_frame(state, batch(2, 1, event("turn.begun", waited_ms=5)))
-    assert (begun.place, told[-1]) == (0, Waiting(turn_id="turn_1", place=0))
-    ended, told = fold_frame(state, batch(2, 1, event("chat.complete")))
-    assert (ended.place, told[-1]) == (0, Waiting(turn_id="turn_1", place=0))
+    begun, effects = fold_frame(state, batch(2, 1, event("turn.begun", waited_ms=5)))
+    assert (begun.place, effects[-1]) == (0, Waiting(turn_id="turn_1", place=0))
+    ended, effects = fold_frame(state, batch(2, 1, event("chat.complete")))
+    assert (ended.place, effects[-1]) == (0, Waiting(turn_id="turn_1", place=0))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Any loss, repetition and reordering, and a break at any point: the client ends with exactly what the server wrote.
+"""Any loss, repetition and reordering, and a break at any point: the client ends with exactly the server's data.
 
-The server of this test keeps a log whose batches mostly have events, and a running stream that is posted in
-fine pieces and stored in coarse ones. Everything it posts may be lost, repeated, late, or cut by a break.
+The server of this test keeps a log whose batches mostly have events, and a running stream that is posted in fine pieces
+and stored in coarse ones. Everything it posts may be lost, repeated, late, or cut by a break.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def event(kind, **data):
 
 
 class Server:
-    """The far end, without a network."""
+    """The remote end, without a network."""
 
     def __init__(self):
-        self.batches = []  # (n, prev, claim, events), those without events too
+        self.batches = []  # (n, prev, claim, events), including batches without events
         self.claim = 0
         self.open = False
         self.full = dict.fromkeys(LANES, "")
         self.stored = dict.fromkeys(LANES, 0)
-        self.told = []  # what the stream told of its lanes
+        self.lane_events = []  # the posted events of its lanes
 
     @property
     def prev(self):
@@ -55,7 +55,7 @@ class Server:
             self.claim = n
             self.full = dict.fromkeys(LANES, "")
             self.stored = dict.fromkeys(LANES, 0)
-            self.told = []
+            self.lane_events = []
         self.batches.append((n, self.prev, self.claim, events))
         return self.frames(n)
 
@@ -67,13 +67,13 @@ class Server:
         off = len(self.full[lane])
         return self.push(lane, "".join(ALPHABET[(off + i) % len(ALPHABET)] for i in range(chars)))
 
-    def tell(self, lane, number, *, close):
-        """Tell of a lane that begins, or ends; there is one behind the texts, too, that never has any."""
+    def post_lane_event(self, lane, number, *, close):
+        """Post the beginning or the end of a lane; after the texts there is one that never has any."""
         name = f"{lane}.{number}" if number else lane
         facts = LaneFacts(marker="canvas", artifact_name=f"a\u2028{number}.md")
         chars = len(self.full.get(name, ""))
         event = LaneClosed(lane=name, chars=chars) if close else LaneOpened(lane=name, facts=facts)
-        self.told.append(event)
+        self.lane_events.append(event)
         line = msgspec.json.encode(event).decode() + "\n"
         return [self.push(CONTROL_LANE, line[:20]), self.push(CONTROL_LANE, line[20:])]
 
@@ -143,9 +143,9 @@ class Replay(RuleBasedStateMachine):
             self.flight.append(self.server.post(lane, chars))
 
     @rule(lane=st.sampled_from(TEXTS), number=st.integers(0, 2), close=st.booleans())
-    def the_stream_tells_of_a_lane(self, lane, number, close):
+    def the_stream_reports_a_lane(self, lane, number, close):
         if self.server.claim:
-            self.flight += self.server.tell(lane, number, close=close)
+            self.flight += self.server.post_lane_event(lane, number, close=close)
 
     @rule(lane=st.sampled_from(LANES))
     def the_stream_is_stored(self, lane):
@@ -210,9 +210,9 @@ class Replay(RuleBasedStateMachine):
                 assert shown == ("" if lane == CONTROL_LANE else self.client.text(lane))
 
     @invariant()
-    def what_is_known_of_lanes_was_told_and_in_that_order(self):
+    def known_lanes_were_reported_in_order(self):
         if self.client.streaming() and self.client.claim == self.server.claim:
-            opened = [(e.lane, e.facts) for e in self.server.told if isinstance(e, LaneOpened)]
+            opened = [(e.lane, e.facts) for e in self.server.lane_events if isinstance(e, LaneOpened)]
             known = [(lane, facts) for claim, lane, facts in self.known if claim == self.server.claim]
             assert known == opened[: len(known)]
 
@@ -232,11 +232,11 @@ class Replay(RuleBasedStateMachine):
         assert self.client.open == self.server.open
         if self.server.claim:
             assert {lane: self.client.text(lane) for lane in LANES} == self.server.full
-            opened = [(e.lane, e.facts) for e in self.server.told if isinstance(e, LaneOpened)]
+            opened = [(e.lane, e.facts) for e in self.server.lane_events if isinstance(e, LaneOpened)]
             assert [
                 (lane, facts) for claim, lane, facts in self.known if claim == self.server.claim
             ] == opened
-            last = {e.lane: e.chars for e in self.server.told if isinstance(e, LaneClosed)}
+            last = {e.lane: e.chars for e in self.server.lane_events if isinstance(e, LaneClosed)}
             ended = [(lane, chars) for claim, lane, chars in self.ended if claim == self.server.claim]
             assert {(lane, chars) for lane, chars in last.items() if chars} <= set(ended)
 

@@ -1,4 +1,4 @@
-"""The session over a real websocket: what goes out, and what survives a broken connection."""
+"""The session over a real websocket: the sent requests, and recovery from a broken connection."""
 
 from __future__ import annotations
 

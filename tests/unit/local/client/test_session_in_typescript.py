@@ -38,7 +38,7 @@ class Far:
         return [self.delta(have, len(ANSWER)), sync, self.batch(2, "chat.complete", answer=ANSWER)]
 
     def ack(self, message_id: str) -> AckFrame:
-        """Answer a message that is in the log already."""
+        """Answer a message that is already in the log."""
         place = {"conversation": self.conversation, "n": 1, "newest": 1}
         return AckFrame(message_id=message_id, kind="prompt", duplicate=True, **place)
 

@@ -1,5 +1,7 @@
-"""Several devices of one user in one conversation, before the real loop: whatever gets lost, repeated or out of order on
-the way, all of them end with the same state, and every message was admitted once.
+"""Several devices of one user in one conversation, on the real loop.
+
+Whatever is lost, repeated or reordered on the way, all devices end with the same state, and every message is admitted
+once.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ HUGE = Say(text=answered("A huge answer, " * 3_000), piece_chars=4_000)
 
 
 class Device:
-    """One client: what it knows, what is on the way to it, and what it told its user."""
+    """One client: its state, the frames on the way to it, and the effects it showed its user."""
 
     def __init__(self, conversation, name):
         self.conversation = conversation
@@ -42,7 +44,7 @@ class Device:
         self.lives = 0
         self.state = ClientState(conversation=LANE.conversation)
         self.flight = []
-        self.told = []
+        self.shown = []
         self.connect()
 
     @property
@@ -58,13 +60,13 @@ class Device:
         receive(self.conversation.ports, self.connection, json.dumps(request))
 
     def take(self):
-        """See what the gateway has sent since."""
+        """Read the gateway's messages since the last call."""
         self.flight += [decode_frame(body) for body in self.inbox]
         self.inbox.clear()
 
     def fold(self, frame):
         self.state, effects = fold_frame(self.state, frame)
-        self.told += [
+        self.shown += [
             effect
             for effect in effects
             if isinstance(effect, EventsApplied | TurnEnded | Steered | HandedBack)
@@ -76,7 +78,7 @@ class Device:
             self.fold(self.flight.pop(0))
 
     def known(self):
-        """Return the state without what two devices may know differently: text that is settled, and what was heard of."""
+        """Return the state without facts that may differ between devices: settled text, and the newest known batch."""
         live = self.state.streaming()
         return replace(
             self.state,
@@ -103,15 +105,15 @@ class Devices(RuleBasedStateMachine):
         device.ask(send_request(device.state, message_id))
 
     @rule(who=st.sampled_from(range(3)))
-    def somebody_speaks(self, who):
+    def a_device_speaks(self, who):
         self.say(self.devices[who], Said(text=f"message {self.said}"))
 
     @rule(who=st.sampled_from(range(3)), stops=st.booleans())
-    def somebody_steers(self, who, stops):
+    def a_device_steers(self, who, stops):
         self.say(self.devices[who], Said(kind=STOP) if stops else Said(kind=STEER, text="shorter"))
 
     @rule(who=st.sampled_from(range(3)))
-    def somebody_says_everything_again(self, who):
+    def a_device_repeats_everything(self, who):
         device = self.devices[who]
         for message_id in list(device.state.unacked):
             device.ask(send_request(device.state, message_id))
@@ -155,17 +157,17 @@ class Devices(RuleBasedStateMachine):
     @rule(who=st.sampled_from(range(3)), closes=st.booleans())
     def a_connection_breaks(self, who, closes):
         device = self.devices[who]
-        if closes:  # else nobody tells the server, which posts to it for a while
+        if closes:  # else the server does not know, and posts to it for a while
             self.conversation.ports.publisher.close(device.connection)
         device.connect()
         device.ask(resume_request(device.state))
 
     @invariant()
-    def every_device_was_told_a_prefix_of_the_log(self):
+    def every_device_showed_a_prefix_of_the_log(self):
         log = [batch.n for batch in self.conversation.batches() if derive(batch)]
         for device in self.devices:
-            told = [effect.n for effect in device.told if isinstance(effect, EventsApplied)]
-            assert told == log[: len(told)]
+            shown = [effect.n for effect in device.shown if isinstance(effect, EventsApplied)]
+            assert shown == log[: len(shown)]
 
     def teardown(self):
         for device in self.devices:
@@ -182,18 +184,18 @@ class Devices(RuleBasedStateMachine):
             assert device.state.queued == {}
         first, *others = (device.known() for device in self.devices)
         assert others == [first, first]
-        told = [device.told for device in self.devices]
-        assert told[0] == told[1] == told[2]
-        handed = [(e.message_id, e.n) for e in told[0] if isinstance(e, HandedBack)]
+        shown = [device.shown for device in self.devices]
+        assert shown[0] == shown[1] == shown[2]
+        handed = [(e.message_id, e.n) for e in shown[0] if isinstance(e, HandedBack)]
         assert handed == [(entry.message_id, entry.n) for entry in self.conversation.entries(Dropped)]
-        assert sum(isinstance(effect, Steered) for effect in told[0]) == len(
+        assert sum(isinstance(effect, Steered) for effect in shown[0]) == len(
             self.conversation.entries(SteeredEntry)
         )
-        assert sum(isinstance(effect, TurnEnded) for effect in told[0]) == len(
+        assert sum(isinstance(effect, TurnEnded) for effect in shown[0]) == len(
             self.conversation.entries(Closed)
         )
         texts = {entry.message_id: entry.text for entry in self.conversation.entries(Inbound)}
-        assert all(e.text == texts[e.message_id] for e in told[0] if isinstance(e, HandedBack))
+        assert all(e.text == texts[e.message_id] for e in shown[0] if isinstance(e, HandedBack))
         admitted = [entry.message_id for entry in self.conversation.entries(Inbound)]
         assert sorted(admitted) == sorted(f"m{number}" for number in range(1, self.said + 1))
 

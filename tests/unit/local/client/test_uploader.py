@@ -1,4 +1,4 @@
-"""Files that a client attaches: uploaded one by one, and named once they are taken."""
+"""Files that a client attaches: uploaded one by one, and named once they are accepted."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.support.upload_server import upload_server
 
 class Client:
     def __init__(self, server, conversation):
-        self.server, self.conversation, self.told = server, conversation, []
+        self.server, self.conversation, self.progress = server, conversation, []
         self.api = HttpApi(server.url, lambda: TOKEN)
         clock = conversation.ports.clock
-        self.uploader = Uploader(self.api, clock, LANE.conversation, report=self.told.append)
+        self.uploader = Uploader(self.api, clock, LANE.conversation, report=self.progress.append)
 
     def send(self, message):
         arrival = Arrival(message_id="m1", user=USER, text=message.text, uploads=message.uploads)
@@ -51,7 +51,7 @@ def test_a_file_is_uploaded_judged_and_named_by_the_message(client, tmp_path):
     (file,) = event.attachments
     assert (event.text, file.filename, file.mime) == ("see this", "a.png", "image/png")
     assert client.conversation.ports.artifacts.get(attachment_key(LANE, file.sha256)) == data
-    assert client.told == [f"a.png: uploading {len(data):,} bytes", "a.png: accepted"]
+    assert client.progress == [f"a.png: uploading {len(data):,} bytes", "a.png: accepted"]
 
 
 def test_a_refused_file_is_an_error_with_its_code_its_sentence_and_its_rules(client):
@@ -90,7 +90,7 @@ def test_a_verdict_that_comes_later_is_heard(client):
         def monotonic_s(self):
             return clock.monotonic_s()
 
-    uploader = Uploader(client.api, Judge(), LANE.conversation, report=client.told.append)
+    uploader = Uploader(client.api, Judge(), LANE.conversation, report=client.progress.append)
     assert client.send(client.uploader.compose("so", (uploader.upload("a.csv", b"a,b"),))).attachments
 
 
@@ -128,4 +128,4 @@ def test_a_file_that_cannot_be_read_and_one_that_nobody_takes_are_never_begun(cl
     with pytest.raises(LimitError) as too_large:
         client.uploader.upload_file(tmp_path / "large.txt")
     assert (missing.value.reason, too_large.value.reason) == ("file_unreadable", "size_limit")
-    assert client.told == []
+    assert client.progress == []

@@ -1,4 +1,4 @@
-"""The rules of the fold as vectors: short runs of frames, one for each thing that a frame may do."""
+"""The rules of the fold as vectors: short sequences of frames, one for each possible effect of a frame."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def rules() -> Iterator[dict[str, Any]]:
     for name, frames in ANSWERS.items():
         state = note_message(ClientState(conversation=C), "m1", Said(text="hi"))
         yield vector(name, fold_all(frames, state), noted={"m1": "hi"})
-    behind = SyncFrame(conversation=C, n=9, open=True, turn_id="turn_1", approval=7)
-    frames = [behind, batch(7, 6, REQUEST), batch(9, 7), behind]
+    later = SyncFrame(conversation=C, n=9, open=True, turn_id="turn_1", approval=7)
+    frames = [later, batch(7, 6, REQUEST), batch(9, 7), later]
     steps = fold_all(frames, ClientState(conversation=C, cursor=9))
     yield vector("a client that began behind a request for an approval asks for it", steps, cursor=9)

@@ -1,8 +1,8 @@
-"""Sessions as vectors: what happens at which second, and what is dialled, sent and told then.
+"""Sessions as vectors: the steps of each second, and the connections, requests and effects that follow.
 
-A step is one call (`call`), frame (`frame`), break of the connection (`cut`), or number of dials that fail (`refuse`). Ids
-that the session draws are `$1`, `$2`, … in the order in which they are drawn. All intervals are whole seconds, and nothing
-happens while a client waits for its next try: Python's then stands still.
+A step is one call (`call`), frame (`frame`), break of the connection (`cut`), or number of dials that fail (`refuse`).
+Ids that the session draws are `$1`, `$2`, … in the order in which they are drawn. All intervals are whole seconds, and
+nothing happens while a client waits for its next try: Python's client is blocked then.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ SCRIPTS: Final[dict[str, dict[str, Any]]] = {
 
 
 class _Credential:
-    """Tokens that live for so long, and a ticket for each renewal."""
+    """Tokens of this lifetime, and a ticket for each renewal."""
 
     renews = True
 
@@ -284,7 +284,7 @@ class _Credential:
 
 
 class _Stage(RemoteEnd):
-    """A far end that does what a script says, and keeps what happens."""
+    """A remote end that runs a script, and records what happens."""
 
     def __init__(self, script: dict[str, Any]) -> None:
         super().__init__(self._take, MemoryClock())
@@ -295,10 +295,10 @@ class _Stage(RemoteEnd):
         self.begins_s = self.clock.now().timestamp()
 
     def say(self, kind: str, *what: Any) -> None:
-        told = json.dumps([round(self.clock.monotonic_s()), kind, *what])
+        text = json.dumps([round(self.clock.monotonic_s()), kind, *what])
         for number, drawn in enumerate(self.ids, start=1):
-            told = told.replace(drawn, f"${number}")
-        self.happened.append(json.loads(told))
+            text = text.replace(drawn, f"${number}")
+        self.happened.append(json.loads(text))
 
     def _take(self, request: dict[str, Any]) -> list[Any]:
         drawn = request.get("message_id", "")
@@ -314,7 +314,7 @@ class _Stage(RemoteEnd):
             yield wire
 
     def go_on(self, session: Session) -> None:
-        """Do every step whose time has come."""
+        """Run every step that is due."""
         while self.left and self.left[0]["at"] <= self.clock.monotonic_s():
             self.do(session, self.left.pop(0))
 
@@ -381,7 +381,7 @@ def run(name: str, script: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drive(session: Session, seconds: int, stage: _Stage) -> None:
-    """Let a session run for so long, and keep what it tells."""
+    """Run a session for this long, and record its effects."""
 
     def between() -> None:
         if stage.clock.monotonic_s() >= seconds:

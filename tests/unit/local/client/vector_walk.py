@@ -1,6 +1,6 @@
-"""Random walks of the replay machine, recorded frame by frame: what came in, and what the fold made of it.
+"""Random walks of the replay machine, recorded frame by frame: the frames, and the fold's results.
 
-The fold in TypeScript, `web/src/client`, plays the same frames and has to make the same of them.
+The fold in TypeScript, `web/src/client`, plays the same frames and must give the same results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BIG_CHARS: Final = 500
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it, with its defaults and its tag."""
+    """Return a value as JSON, with its defaults and its tag."""
     match value:
         case msgspec.Struct():
             config = value.__struct_config__
@@ -39,10 +39,10 @@ def plain(value: Any) -> Any:
 
 
 def plain_effect(effect: Effect) -> dict[str, Any]:
-    """Return an effect as TypeScript has it: camel case, but for what is as on the wire."""
+    """Return an effect as in TypeScript: camel case, except for wire formats."""
     kind = type(effect).__name__
-    told = {RENAMED.get(f.name, camel(f.name)): plain(getattr(effect, f.name)) for f in fields(effect)}
-    return {"kind": kind[0].lower() + kind[1:], **told}
+    values = {RENAMED.get(f.name, camel(f.name)): plain(getattr(effect, f.name)) for f in fields(effect)}
+    return {"kind": kind[0].lower() + kind[1:], **values}
 
 
 def plain_state(state: ClientState) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def plain_state(state: ClientState) -> dict[str, Any]:
 
 
 def play(state: ClientState, frame: Frame) -> tuple[ClientState, tuple[Effect, ...], dict[str, Any]]:
-    """Fold one frame; return the state, the effects, and the step as a vector has it."""
+    """Fold one frame; return the state, the effects, and the step in the vector's format."""
     state, effects = fold_frame(state, frame)
     step = {
         "frame": msgspec.to_builtins(frame),
@@ -75,7 +75,7 @@ def play(state: ClientState, frame: Frame) -> tuple[ClientState, tuple[Effect, .
 
 
 class _InSmallParts(Server):
-    """A server whose frames are small, so that vectors are."""
+    """A server with small frames, for small vectors."""
 
     def frames(self, n: int) -> list[EventFrame]:
         _, prev, claim, events = self.batches[n - 1]
@@ -108,12 +108,12 @@ class Walk(Replay):
 
 
 def walk(random: Random, rules: int) -> list[dict[str, Any]]:
-    """Return the steps of a walk of so many rules, checked by the machine's own invariants."""
+    """Return the steps of a walk of this many rules, checked by the machine's own invariants."""
     machine = Walk()
     acts = [
         lambda: machine.the_model_streams(random.choice(TEXTS), random.randint(1, 40)),
         lambda: machine.the_model_streams(random.choice(TEXTS), random.randint(1, 40)),
-        lambda: machine.the_stream_tells_of_a_lane(
+        lambda: machine.the_stream_reports_a_lane(
             random.choice(TEXTS), random.randint(0, 2), close=random.random() < 0.5
         ),
         lambda: machine.the_stream_is_stored(random.choice(LANES)),
@@ -137,13 +137,13 @@ def walk(random: Random, rules: int) -> list[dict[str, Any]]:
         random.choice(rare if random.random() < 0.1 else acts)()
         machine.the_events_are_a_prefix_of_the_log()
         machine.the_text_is_a_prefix_of_the_stream()
-        machine.what_is_known_of_lanes_was_told_and_in_that_order()
+        machine.known_lanes_were_reported_in_order()
     machine.teardown()
     return machine.steps
 
 
 def vector(name: str, steps: list[dict[str, Any]], **given: Any) -> dict[str, Any]:
-    """Return a vector of the fold: `given` says where it begins."""
+    """Return a vector of the fold: `given` is its initial state."""
     return {"name": name, "conversation": C, **given, "steps": steps}
 
 

@@ -1,4 +1,4 @@
-"""An account of moto's, and what a deployment is run with. What needs an extra of ours is imported where it is used."""
+"""An account of moto's, and the context of a deployment. Imports that need an extra are local."""
 
 import pytest
 

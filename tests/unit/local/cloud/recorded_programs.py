@@ -1,4 +1,4 @@
-"""Deployments without an account: programs that are recorded, recorded prompts, and a CDK that writes an assembly."""
+"""Deployments without an account: recorded programs, recorded prompts, and a CDK that writes an assembly."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NEEDS = {
 
 
 class Programs:
-    """Starts nothing: notes each command line, does for the CDK what its caller reads later, fails where told to."""
+    """Starts nothing: records each command line, writes the files that the CDK would write, and fails on request."""
 
     def __init__(self) -> None:
         self.commands: list[list[str]] = []
@@ -72,7 +72,7 @@ class Programs:
         if verb == "choices":
             return Done(code=0, text=json.dumps(CHOICES))
         if verb == "cost":
-            return Done(code=0, text="    1.60  USD a month while nobody talks to it\n")
+            return Done(code=0, text="    1.60  USD a month while idle\n")
         if verb == "bootstrap":
             self.on_bootstrap()
         if verb == "synth":
@@ -99,7 +99,7 @@ class Programs:
 def write_assembly(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     artifacts = {
-        # The CDK lists them by name, and says apart which one needs which.
+        # The CDK lists them by name, and their dependencies separately.
         name: {
             "type": "aws:cloudformation:stack",
             "properties": {"templateFile": f"{name}.template.json"},
@@ -124,7 +124,7 @@ def bootstrap(account, version="27") -> None:
 
 
 class RecordedPrompts:
-    """What was said and asked; answers `yes` until told otherwise."""
+    """The messages and questions; the answer is `yes` by default."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -1,4 +1,4 @@
-"""The executions that an account has for a stage. AWS is a stub: moto knows no settings of an account."""
+"""The executions that an account has for a stage. AWS is a stub: moto has no account settings."""
 
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +18,7 @@ OWN = {"decide": 700, "authorizer": 20, "socket": 40, "api": 40}
 
 @contextmanager
 def having(account, executions, unreserved, *, own=None, stage="dev", bound=None):
-    """Let the account have so many executions; `own` are reserved for the stage's functions, which exist if it is given."""
+    """Give the account this many executions; `own` are reserved for the stage's functions, if given."""
     with Stubber(account.client("lambda")) as stub:
         if bound is not None:
             stub.add_response(

@@ -1,4 +1,4 @@
-"""`stepline deploy`: the order of its steps, what it refuses, what it remembers. The boundary is the child process."""
+"""`stepline deploy`: the order of its steps, its refusals, and its saved state. The boundary is the child process."""
 
 import json
 from dataclasses import replace
@@ -114,7 +114,7 @@ def test_what_was_shown_is_what_is_deployed(context, programs, prompts):
 def test_the_index_of_the_bundles_documents_is_built_before_it_is_deployed(
     context, prompts, tmp_path, monkeypatch
 ):
-    # In a checkout of its own: an index in ours would change, under other tests, what a deployment depends on.
+    # In a separate checkout: an index in ours would change, under other tests, the inputs of a deployment.
     bundle = tmp_path / "bundles/docs"
     bundle.mkdir(parents=True)
     (bundle / "knowledge.yaml").write_text("repo: ../..\ndocs_root: guide\n")
@@ -131,7 +131,7 @@ def test_the_index_of_the_bundles_documents_is_built_before_it_is_deployed(
 def test_what_it_costs_is_said_before_it_asks(context, prompts):
     prompts.answers = [False]
     refused(deploy_stage, order(), context)
-    assert prompts.lines[-1] == "    1.60  USD a month while nobody talks to it"
+    assert prompts.lines[-1] == "    1.60  USD a month while idle"
 
 
 @pytest.mark.usefixtures("bootstrapped")
@@ -284,7 +284,7 @@ def test_a_given_token_is_used_for_the_smoke_turn(context, programs, prompts):
 @pytest.mark.usefixtures("bootstrapped")
 def test_without_a_pool_and_a_token_it_says_how_to_try(context, programs, prompts):
     programs.outputs["stepline-dev-loop"] = URL
-    tried = with_turn(context, fail_with(AuthError("nobody asked for this")))
+    tried = with_turn(context, fail_with(AuthError("the token is refused")))
     assert deploy_stage(order(), tried)[1] == 0
     assert "STEPLINE_TOKEN=… stepline send --stage dev" in prompts.text
 
@@ -312,8 +312,8 @@ def test_the_page_is_built_before_the_templates_and_its_address_is_told_first(co
     built = replace(context, build_page=lambda _say: programs.commands.append(["page", "build"]))
     deploy_stage(order(smoke=False), built)
     assert programs.verbs.index("build") < programs.verbs.index("synth")
-    told = [line.split()[0] for line in prompts.lines if line.startswith(("Page", "TableName"))]
-    assert told == ["PageUrl", "PageHost", "TableName"]
+    printed = [line.split()[0] for line in prompts.lines if line.startswith(("Page", "TableName"))]
+    assert printed == ["PageUrl", "PageHost", "TableName"]
 
 
 @pytest.mark.usefixtures("bootstrapped")

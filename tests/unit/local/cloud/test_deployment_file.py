@@ -1,4 +1,4 @@
-"""What is remembered of a stage between two commands."""
+"""The state of a stage that is saved between two commands."""
 
 import stat
 

@@ -1,4 +1,4 @@
-"""After a deployment each function has the version that answers and the one before; older ones are gone."""
+"""After a deployment each function has the current version and the previous one; older ones are deleted."""
 
 import json
 
@@ -20,8 +20,8 @@ def with_functions(monkeypatch):
     monkeypatch.setattr(recorded_programs, "TEMPLATES", TEMPLATES)
 
 
-def stand(stub, numbers, live, **weights):
-    """Queue what AWS says of a function: its versions on two pages, and its alias."""
+def queue_versions(stub, numbers, live, **weights):
+    """Queue AWS's answers about a function: its versions on two pages, and its alias."""
     first, second = numbers[:2], numbers[2:]
     listed = [{"Version": name} for name in ("$LATEST", *map(str, first))]
     stub.add_response("list_versions_by_function", {"Versions": listed, "NextMarker": "more"})
@@ -50,7 +50,7 @@ def test_the_version_before_stays_and_so_does_everything_that_is_newer(versions,
 
 def test_older_versions_are_deleted_by_their_number(account, prompts):
     with Stubber(account.client("lambda")) as stub:
-        stand(stub, [3, 4, 5, 6], 6)
+        queue_versions(stub, [3, 4, 5, 6], 6)
         for version in ("3", "4"):
             stub.add_response("delete_function", {}, {"FunctionName": NAME, "Qualifier": version})
         delete_former_versions(account, [NAME], prompts.say)
@@ -60,7 +60,7 @@ def test_older_versions_are_deleted_by_their_number(account, prompts):
 
 def test_while_an_alias_moves_both_of_its_versions_count(account, prompts):
     with Stubber(account.client("lambda")) as stub:
-        stand(stub, [3, 4, 5, 6], 5, v6=0.1)
+        queue_versions(stub, [3, 4, 5, 6], 5, v6=0.1)
         stub.add_response("delete_function", {}, {"FunctionName": NAME, "Qualifier": "3"})
         delete_former_versions(account, [NAME], prompts.say)
         stub.assert_no_pending_responses()
@@ -69,11 +69,11 @@ def test_while_an_alias_moves_both_of_its_versions_count(account, prompts):
 def test_what_aws_refuses_is_told_and_the_next_function_is_looked_at(account, prompts):
     with Stubber(account.client("lambda")) as stub:
         stub.add_client_error("list_versions_by_function", "AccessDeniedException")
-        stand(stub, [1, 2], 2)
+        queue_versions(stub, [1, 2], 2)
         delete_former_versions(account, ["stepline-dev-act", NAME], prompts.say)
         stub.assert_no_pending_responses()
-    (line,) = prompts.lines
-    assert "stepline-dev-act were not deleted" in line
+    (text,) = prompts.lines
+    assert "stepline-dev-act were not deleted" in text
 
 
 @pytest.mark.usefixtures("with_functions")

@@ -1,4 +1,4 @@
-"""Whether a deployed stage is alive, and what is left when it is destroyed. CloudFormation is a stub, the rest moto."""
+"""The health of a deployed stage, and what its destruction leaves. CloudFormation is a stub, the rest moto."""
 
 import json
 from contextlib import ExitStack
@@ -67,7 +67,7 @@ def cloud(account):
     """Return a function that queues CloudFormation's answers for the stage's stacks, `rounds` of resources."""
     with ExitStack() as stack:
 
-        def stand(*stacks, rounds=1, templates=False):
+        def queue_stacks(*stacks, rounds=1, templates=False):
             stub = stack.enter_context(Stubber(account.client("cloudformation")))
             stub.add_response("describe_stacks", {"Stacks": list(stacks)})
             names = [found["StackName"] for found in stacks]
@@ -76,7 +76,7 @@ def cloud(account):
             for name in names * rounds:
                 stub.add_response("list_stack_resources", {"StackResourceSummaries": RESOURCES.get(name, [])})
 
-        yield stand
+        yield queue_stacks
 
 
 def test_only_the_stages_own_stacks_are_its(account, cloud):
@@ -350,7 +350,7 @@ def test_nothing_is_no_stage_to_destroy(context, account, cloud):
 @pytest.mark.parametrize("kind", sorted(DELETE_COMMANDS))
 def test_every_command_names_what_it_deletes(kind):
     lines = render_deletion(DeployedResource(stack="s", logical_id="l", physical_id="the-id", type=kind), "r")
-    assert all("the-id" in line and line.endswith("--region r") for line in lines)
+    assert all("the-id" in command and command.endswith("--region r") for command in lines)
 
 
 def test_what_no_command_deletes_is_told_all_the_same():

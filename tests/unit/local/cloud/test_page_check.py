@@ -1,4 +1,4 @@
-"""Whether a deployed page is what its stage says; the boundary is the answer of an address."""
+"""The check of a deployed page against its stage; the boundary is the answer of an address."""
 
 import json
 import threading
@@ -27,7 +27,7 @@ def answer(body=b"", *, status=200, **headers):
 
 
 def site(**changes):
-    """Return what asks a site, with other answers for `config` or `index`."""
+    """Return a function that answers for a site, with other answers for `config` or `index`."""
     answers = {
         "config": answer(json.dumps({"http_url": OUTPUTS["HttpUrl"]}).encode()),
         "index": answer(b"<!doctype html>", **HEADERS),
@@ -87,7 +87,7 @@ def test_a_stage_of_an_earlier_release_has_no_page_and_hears_how_to_have_one():
 
 @pytest.fixture
 def server():
-    """The address of a site that leads elsewhere."""
+    """The address of a site that redirects."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):

@@ -1,4 +1,4 @@
-"""What a probe in a stage's task says becomes a finding of `stepline doctor --aws`. ECS and its logs are stubs."""
+"""The report of a probe in a stage's task becomes a result of `stepline doctor --aws`. ECS and its logs are stubs."""
 
 import json
 from contextlib import ExitStack
@@ -38,7 +38,7 @@ def said(**found):
 
 @pytest.fixture
 def task(account):
-    """Return a function that queues what ECS and its logs answer for one task."""
+    """Return a function that queues the answers of ECS and its logs for one task."""
     with ExitStack() as stack:
         ecs = stack.enter_context(Stubber(account.client("ecs")))
         logs = stack.enter_context(Stubber(account.client("logs")))

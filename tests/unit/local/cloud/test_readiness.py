@@ -1,4 +1,4 @@
-"""`stepline doctor --aws`: what an account must have. moto answers, and a stub where moto cannot."""
+"""`stepline doctor --aws`: the requirements of an account. moto answers, or a stub if moto cannot."""
 
 from contextlib import contextmanager
 
@@ -181,9 +181,9 @@ def test_a_request_that_never_arrives_is_a_failure_with_a_remedy():
 
 
 def test_a_profile_that_is_not_there_is_told(aws):
-    error = refused(open_account, "nobody-has-this")
+    error = refused(open_account, "no-such-profile")
     assert isinstance(error, AuthError)
-    assert "nobody-has-this" in str(error)
+    assert "no-such-profile" in str(error)
 
 
 def test_without_a_region_nothing_begins(aws, monkeypatch, tmp_path):
@@ -234,7 +234,7 @@ def test_a_role_that_stepline_never_asks_as_is_only_noted(roles, mark):
 
 
 def test_without_valid_roles_the_models_are_not_looked_for(account):
-    with Stubber(account.client("bedrock")):  # any question is an error here
+    with Stubber(account.client("bedrock")):  # any request is an error here
         context = {"model_provider": "bedrock", "model_roles": "[]"}
         names = [check.name for check in readiness(account, "dev", context) if not check.ok]
     assert "model roles" in names

@@ -1,4 +1,4 @@
-"""`stepline restore`: the parameters of point-in-time recovery, the order of the steps, the bucket as it was."""
+"""`stepline restore`: the parameters of point-in-time recovery, the order of the steps, the restored bucket."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def table(account, clock, prompts):
 
 @contextmanager
 def recorded(account):
-    """Yield DynamoDB's stub: every call has to be the next one that is told, with these parameters."""
+    """Yield DynamoDB's stub: every call must be the next queued one, with these parameters."""
     with Stubber(account.client("dynamodb")) as stub:
         yield stub
         stub.assert_no_pending_responses()
@@ -180,7 +180,7 @@ def test_what_is_set_already_is_not_set_again_and_an_unprotected_table_stays_so(
 
 @pytest.fixture
 def bucket(account, monkeypatch):
-    """Return moto's bucket with versions, and what sets the time of its objects."""
+    """Return moto's bucket with versions, and a function that sets the time of its objects."""
     s3 = account.client("s3")
     s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})

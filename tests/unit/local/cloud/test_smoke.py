@@ -1,4 +1,4 @@
-"""The smoke turn: its user comes and goes, its end is told, its patience has one too."""
+"""The smoke turn: its temporary user, its reported end, and its deadline."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from tests.unit.local.cloud.test_deploy_command import URL, fail_with, with_turn
 
 @pytest.fixture
 def pool(account):
-    """Return the outputs of a stage with a pool like ours: users are called by their address."""
+    """Return the outputs of a stage with a pool like ours: users sign in by email address."""
     cognito = account.client("cognito-idp")
     pool = cognito.create_user_pool(
         PoolName="p",
@@ -172,7 +172,7 @@ def test_a_turn_that_ends_badly_says_why():
 def test_a_message_that_is_refused_says_why():
     with running_gateway() as gateway:
         gateway.script = lambda request: [
-            ErrorFrame(code="not_found", message="somebody else's", message_id=request["message_id"])
+            ErrorFrame(code="not_found", message="another user's", message_id=request["message_id"])
         ]
         with pytest.raises(DependencyError, match="not_found") as caught:
             try_turn(gateway.url, "t0")

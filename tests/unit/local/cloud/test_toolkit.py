@@ -1,4 +1,4 @@
-"""The CDK's command lines, its output folder, and a question that the app itself answers; tests/stacks has the other."""
+"""The CDK's command lines, its output folder, and the app's own answer; tests/stacks has the rest."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The log as a person and a program read it."""
+"""The log as users and programs read it."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_no_entry_of_the_log_acts_on_the_terminal_or_forges_a_line():
     )
     lines = list(render_summary(Batch(n=7, by="x", at=AT, entries=entries, state=State())))
     assert len(lines) == sum(len(render_entry(entry)) for entry in entries)
-    assert not [line for line in lines if has_hidden(line) or "\n" in line]
+    assert not [text for text in lines if has_hidden(text) or "\n" in text]
 
 
 def test_the_number_of_a_batch_stands_once():

@@ -1,4 +1,4 @@
-"""`stepline bundle check`: which bundle it means, what it prints, and its exit code."""
+"""`stepline bundle check`: the selected bundle, the output, and the exit code."""
 
 import json
 
@@ -68,8 +68,8 @@ def test_each_problem_has_its_code_its_place_and_the_way_to_mend_it(folder):
     assert first.startswith("import_forbidden: ")
     assert first.endswith("(shop/tools.py, line 6)")
     assert remedy.startswith("  → ")
-    told = json.loads(check("shop", "--json").stdout)
-    assert (told["bundle"], [problem["code"] for problem in told["problems"]]) == (
+    report = json.loads(check("shop", "--json").stdout)
+    assert (report["bundle"], [problem["code"] for problem in report["problems"]]) == (
         "shop",
         ["import_forbidden"],
     )

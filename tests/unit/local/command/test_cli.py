@@ -1,4 +1,4 @@
-"""The command line's own words, and its reference page."""
+"""The command line's own texts, and its reference page."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_with_json_it_is_refused_in_the_other_form(words):
 
 @pytest.fixture
 def stopped_stage(monkeypatch):
-    """A stage that was deployed and at whose place nothing listens."""
+    """A deployed stage whose port has no listener."""
     with socket.socket() as taken:  # to its end, so that no other process listens there
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -266,7 +266,7 @@ PAGE = "http://127.0.0.1:4569"
 
 @pytest.fixture
 def stage_with_page(monkeypatch):
-    """A stage that runs, as far as that is looked at."""
+    """A stage that appears to run."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         names = ("issuer_url", "socket_url", "table", "bucket", "machine_arn", "model_url", "fingerprint")

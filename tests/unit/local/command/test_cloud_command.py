@@ -1,4 +1,4 @@
-"""The command lines themselves: what they refuse, and with which exit code; and who calls a deployed stage."""
+"""The command lines themselves: their refusals and exit codes; and the callers of a deployed stage."""
 
 import json
 import socket
@@ -27,7 +27,7 @@ STAGE = Deployment(
 
 @pytest.fixture
 def home(tmp_path, monkeypatch, aws):
-    """Return an empty home that every command takes for its own, in a process without AWS credentials."""
+    """Return an empty home that every command uses, in a process without AWS credentials."""
     home = tmp_path / "home"
     for module in (stage, caller):
         monkeypatch.setattr(module, "HOME", home)
@@ -82,7 +82,7 @@ def test_nothing_stands_so_nothing_is_destroyed(home):
 def test_the_checks_of_an_account_are_lines_with_a_mark(home):
     result = call("doctor", "--aws", "--region", "eu-central-1")
     assert result.exit_code == 1
-    marks = {line.split()[1]: line.split()[0] for line in result.output.splitlines() if "→" not in line}
+    marks = {row.split()[1]: row.split()[0] for row in result.output.splitlines() if "→" not in row}
     assert marks["identity"] == "ok"
     assert marks["bootstrap"] == "NO"
     assert marks["model"] == "unknown"

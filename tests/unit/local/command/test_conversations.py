@@ -1,4 +1,4 @@
-"""The commands on conversations, on a deployed stage whose far end has a script."""
+"""The commands on conversations, on a deployed stage whose remote end has a script."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.upload_server import upload_server
 
 
 class RemoteEnd:
-    """A far end that knows some conversations, and answers whatever is said in one."""
+    """A remote end that knows some conversations, and answers every message in one."""
 
     def __init__(self, *known, refuses=None):
         self.ends = dict.fromkeys(known, 2)
@@ -58,7 +58,7 @@ def batch(conversation, n, kind, **data):
 
 @pytest.fixture
 def deploy(gateway, tmp_path):
-    """Note that stage `dev` was deployed; its websocket is the gateway."""
+    """Save that stage `dev` was deployed; its websocket is the gateway."""
     home = tmp_path / "home"
     home.mkdir()
 
@@ -150,8 +150,8 @@ def test_a_refusal_is_told_beside_the_output_in_one_form(gateway, run):
     plain, as_json = run("send", "hi"), run("send", "hi", "--json")
     assert [(done.exit_code, done.stdout) for done in (plain, as_json)] == [(1, "")] * 2
     assert plain.stderr.splitlines()[0] == "error: input_too_long: `text` is too long."
-    told = json.loads(as_json.stderr)
-    assert (told["frame"], told["code"]) == ("error", "input_too_long")
+    error = json.loads(as_json.stderr)
+    assert (error["frame"], error["code"]) == ("error", "input_too_long")
 
 
 @pytest.mark.parametrize("words", [["send", "hi"], ["event", "form"]])
@@ -200,7 +200,7 @@ def test_ctrl_c_in_a_turn_says_how_to_watch_on(gateway, run, words):
 
 @pytest.fixture
 def uploads(run, deploy, tmp_path, monkeypatch):
-    """Let the deployed stage have an HTTP API, and its user two files; return the command that sends with them."""
+    """Give the deployed stage an HTTP API, and its user two files; return the command that sends with them."""
     monkeypatch.setenv("STEPLINE_TOKEN", TOKEN)
     (tmp_path / "a.csv").write_text("a,b\n")
     (tmp_path / "odd.csv").write_bytes(b"a\0b")
@@ -214,7 +214,7 @@ def test_files_come_with_a_message_and_their_progress_is_told(gateway, uploads):
     done = uploads("a.csv", "a.csv")
     assert (done.exit_code, done.stdout.strip()) == (0, "Yes.")
     assert [len(request["uploads"]) for request in far.said] == [2]
-    assert done.stderr.splitlines()[:2] == ["a.csv: uploading 4 bytes", "a.csv: taken"]
+    assert done.stderr.splitlines()[:2] == ["a.csv: uploading 4 bytes", "a.csv: accepted"]
 
 
 def test_a_refused_file_is_told_with_its_code_and_nothing_is_sent(gateway, uploads):
@@ -246,7 +246,7 @@ def test_a_token_of_a_deployed_stage_is_the_one_that_is_given(run, gateway):
 
 @pytest.fixture
 def listed(monkeypatch):
-    """List the conversations of ann on a local stage that holds some."""
+    """List the conversations of ann on a local stage that has some."""
     log = MemoryLog()
     for name, title, owner, n in (
         ("c-1", "Sales of \x1b[1mMay", "ann", 1),

@@ -79,4 +79,4 @@ def test_a_call_without_a_known_price_is_told_as_such():
 
 def test_a_turn_in_which_all_reported_misses_nothing():
     whole = {**TURN, "attempts_unreported": 0}
-    assert not any("did not report" in line for line in render_receipts({**RECEIPTS, "turns": [whole]}))
+    assert not any("did not report" in text for text in render_receipts({**RECEIPTS, "turns": [whole]}))

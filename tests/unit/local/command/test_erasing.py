@@ -1,4 +1,4 @@
-"""`stepline delete`, `stepline export-user` and `stepline erasures`, asked of an API on loopback and of moto."""
+"""`stepline delete`, `stepline export-user` and `stepline erasures`, on an API on loopback and on moto."""
 
 from __future__ import annotations
 
@@ -45,30 +45,30 @@ def run(talk: Conversation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         yield lambda *words, **more: CliRunner().invoke(main, words, **more)
 
 
-def told(result: Result) -> dict[str, object]:
+def parsed(result: Result) -> dict[str, object]:
     assert result.exit_code == 0, result.output
     found: dict[str, object] = json.loads(result.stdout)
     return found
 
 
 def test_a_conversation_is_deleted_and_deleting_it_again_says_the_same(run):
-    first = told(run("delete", LANE.conversation, "--yes", "--json"))
+    first = parsed(run("delete", LANE.conversation, "--yes", "--json"))
     assert (first["conversation"], first["state"]) == (LANE.conversation, "pending")
-    assert told(run("delete", LANE.conversation, "--yes", "--json")) == first
+    assert parsed(run("delete", LANE.conversation, "--yes", "--json")) == first
 
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Let the input of commands be typed on a terminal."""
+    """Make standard input of commands a terminal."""
     monkeypatch.setattr(testing._NamedTextIOWrapper, "isatty", lambda _: True, raising=False)
 
 
 @pytest.mark.parametrize("more", [(), ("--yes",)])
 @pytest.mark.usefixtures("terminal")
 def test_a_conversation_that_does_not_exist_is_an_error_and_nothing_is_asked(run, more):
-    result = run("delete", "nobody", *more, input="y\n")
+    result = run("delete", "none", *more, input="y\n")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "error: not_found: there is no conversation nobody\n"
+    assert result.stderr == "error: not_found: there is no conversation none\n"
 
 
 @pytest.mark.usefixtures("terminal")
@@ -98,12 +98,12 @@ def test_one_conversation_is_named_or_everything_meant(run, words):
 
 
 def test_a_user_asks_for_the_erasure_of_everything(run):
-    assert told(run("delete", "--everything", "--yes", "--json"))["user"] == USER
+    assert parsed(run("delete", "--everything", "--yes", "--json"))["user"] == USER
 
 
 def test_a_user_s_zip_has_everything(run, tmp_path, monkeypatch):
     monkeypatch.setattr(user_archive, "fetch_file", lambda _: b"# A")
-    made = told(run("export-user", str(tmp_path / "me.zip"), "--json"))
+    made = parsed(run("export-user", str(tmp_path / "me.zip"), "--json"))
     assert (made["conversations"], made["files"]) == (1, 1)
     with ZipFile(tmp_path / "me.zip") as archive:
         names = archive.namelist()
@@ -147,7 +147,7 @@ def test_a_restored_table_loses_again_what_was_deleted():
         ports, _ = open_erasure(aws.name, aws.name)
         apply_deletion(ports, LANE, "ada")
         words = ("--table", aws.name, "--bucket", aws.name, "--json")
-        assert told(CliRunner().invoke(main, ["erasures", "apply", *words]))["failed"] == 0
+        assert parsed(CliRunner().invoke(main, ["erasures", "apply", *words]))["failed"] == 0
         (row,) = CliRunner().invoke(main, ["erasures", "list", *words]).stdout.splitlines()
         assert json.loads(row)["state"] == "pending"
 
@@ -157,7 +157,7 @@ def test_a_restored_table_loses_again_what_was_deleted():
             aws.table.put(item)
         (row,) = CliRunner().invoke(main, ["erasures", "list", *words]).stdout.splitlines()
         assert json.loads(row)["state"] == "missing"
-        assert told(CliRunner().invoke(main, ["erasures", "apply", *words]))["buried"] == 1
+        assert parsed(CliRunner().invoke(main, ["erasures", "apply", *words]))["buried"] == 1
         left = aws.table.client.scan(TableName=aws.name)["Items"]
         assert not any("secret" in str(item) or "of ada" in str(item) for item in left)
         assert aws.table.get(log_pk(LANE), batch_sk(1), consistent=True) is None

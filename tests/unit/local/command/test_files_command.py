@@ -1,4 +1,4 @@
-"""`stepline files`, asked of an API on loopback."""
+"""`stepline files`, on an API on loopback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = LANE.conversation
 
 @pytest.fixture
 def talk() -> Conversation:
-    """Return a conversation of two turns that wrote the same file, the first one a hidden file as well."""
+    """Return a conversation of two turns that wrote the same file; the first one also wrote a hidden file."""
     talk = Conversation(
         *(called("react.write", REPORT), called("react.write", HIDDEN), answered("One.")),
         *(called("react.write", {**REPORT, "content": "# BB"}), answered("Two.")),
@@ -103,9 +103,9 @@ def test_a_file_that_cannot_be_fetched_is_an_error_after_the_others(
 
 
 def test_a_conversation_that_does_not_exist_has_no_files(run: Run) -> None:
-    refused = run("nobody")
+    refused = run("none")
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert refused.stderr == "error: not_found: there is no conversation nobody\n"
+    assert refused.stderr == "error: not_found: there is no conversation none\n"
 
 
 def test_the_folder_may_not_be_a_file(run: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`stepline logs`: what becomes of what a function wrote."""
+"""`stepline logs`: the display of a function's output."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`stepline knowledge build`: what it says, and what it refuses."""
+"""`stepline knowledge build`: its output, and its refusals."""
 
 import json
 

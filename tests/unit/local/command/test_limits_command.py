@@ -1,4 +1,4 @@
-"""`stepline limits`: what holds is shown, and admins set it without touching what they do not name."""
+"""`stepline limits`: limits are shown, and admins set them without changing the others."""
 
 from __future__ import annotations
 

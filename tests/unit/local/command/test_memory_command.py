@@ -28,13 +28,13 @@ def stage(monkeypatch) -> tuple[MemoryLog, MemoryArtifacts]:
 
 
 def converse(log: MemoryLog, conversation: str, user: str) -> None:
-    lane, told = make_lane(caller.TENANT, caller.PROJECT, conversation), LogBuilder()
-    told.message("Where do otters sleep?")
-    told.answer("On their backs.")
-    told.close()
-    for batch in told.batches:
+    lane, builder = make_lane(caller.TENANT, caller.PROJECT, conversation), LogBuilder()
+    builder.message("Where do otters sleep?")
+    builder.answer("On their backs.")
+    builder.close()
+    for batch in builder.batches:
         log.put(lane, batch)
-    log.project(Listing(lane=lane, owner=user, title="", last_at=told.at, applied_n=told.n - 1))
+    log.project(Listing(lane=lane, owner=user, title="", last_at=builder.at, applied_n=builder.n - 1))
 
 
 def test_the_index_of_a_user_is_made_from_the_logs_and_told_of(stage):

@@ -1,4 +1,4 @@
-"""`stepline import`, asked of an API on loopback: what it prints, and the name that it gives."""
+"""`stepline import`, on an API on loopback: its output, and its default name."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_its_code_is_formatted_and_has_no_lint(shop):
 
 def test_every_file_of_its_page_is_there(shop):
     rows = [
-        line.split("|")[1].strip() for line in (shop / "README.md").read_text().splitlines() if ".py`" in line
+        row.split("|")[1].strip() for row in (shop / "README.md").read_text().splitlines() if ".py`" in row
     ]
     assert rows
     assert [row for row in rows if not (shop / row.strip("`")).is_file()] == []
@@ -76,9 +76,9 @@ def test_the_command_says_what_comes_next(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = CliRunner().invoke(main, ["new", "shop"]).stdout
     assert said.endswith("next: cd shop && make test && make chat\n")
-    told = json.loads(CliRunner().invoke(main, ["new", "store", "--json"]).stdout)
-    assert told["path"] == str(tmp_path / "store")
-    assert "store/tools.py" in told["files"]
+    printed = json.loads(CliRunner().invoke(main, ["new", "store", "--json"]).stdout)
+    assert printed["path"] == str(tmp_path / "store")
+    assert "store/tools.py" in printed["files"]
 
 
 @pytest.mark.parametrize(

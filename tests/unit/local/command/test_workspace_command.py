@@ -1,4 +1,4 @@
-"""`stepline workspace clone`: a repository that git reads, in a folder of its own and nowhere else."""
+"""`stepline workspace clone`: a repository that git reads, in its own folder and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An emulator behind the guard: requests to it, the guard's rules, and what became of them."""
+"""An emulator with the guard: requests to it, the guard's rules, and their results."""
 
 import asyncio
 from dataclasses import replace
@@ -31,7 +31,7 @@ def judge(request, payload="", *, rules=RULES, later_s=0.0):
 
 
 class Emulator:
-    """An ASGI application that tells what it heard, and shares every answer with everybody."""
+    """An ASGI application that records its requests, and shares every answer with every origin."""
 
     def __init__(self):
         self.heard = []
@@ -48,9 +48,9 @@ class Emulator:
 
 
 def serve(request, *pieces, rules=RULES, kind="http", lend=lambda _: None, make=None):
-    """Send a request to a guarded emulator; return what the client gets and what the emulator heard.
+    """Send a request to a guarded emulator; return the client's response and the requests that reached the emulator.
 
-    `make` puts another guard in front of it.
+    `make` sets another guard.
     """
     emulator, sent = Emulator(), []
     body = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]

@@ -1,4 +1,4 @@
-"""What the guard lets through to strangers: no plain request to a websocket, and no word of how something failed."""
+"""The guard's limits for strangers: no plain request to a websocket, and no details of a failure."""
 
 import json
 from dataclasses import replace
@@ -15,7 +15,7 @@ TRACE = b'{"errorType": "KeyError", "stackTrace": ["File \\"/opt/stepline/.venv/
 
 
 class Failing:
-    """An emulator that fails, and says why."""
+    """An emulator that fails, with a reason."""
 
     def __init__(self, status: int, mime: str) -> None:
         self._status, self._mime = status, mime

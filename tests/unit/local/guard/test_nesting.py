@@ -1,4 +1,4 @@
-"""Messages that nest deeper than the emulator's parser goes."""
+"""Messages that nest deeper than the emulator's parser supports."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Forms that are posted to a bucket, as a client of AWS allows them and a browser sends them."""
+"""Forms that are posted to a bucket, with policies signed by an AWS client and sent by a browser."""
 
 import base64
 from dataclasses import replace
@@ -27,7 +27,7 @@ from tests.unit.local.guard.guarded_emulator import (
 
 @cache
 def client(key, secret):
-    """Return a client of AWS: to make one costs more than all that is done with it."""
+    """Return an AWS client: creating one costs more than all of its uses."""
     named = {
         "aws_access_key_id": key,
         "aws_secret_access_key": secret,
@@ -38,7 +38,7 @@ def client(key, secret):
 
 
 def form(*, key=KEY, secret=SECRET, bucket="b-1", fields=(), file=b"the file"):
-    """Return a form with a policy, as a client of AWS makes it and a browser sends it; and its body."""
+    """Return a form with a policy, as an AWS client makes it and a browser sends it; and its body."""
     grant = client(key, secret).generate_presigned_post(bucket, "quarantine/x", ExpiresIn=60)
     sent = {**grant["fields"], **dict(fields)}
     posted = requests.Request("POST", grant["url"], data=sent, files={"file": ("a.txt", file)}).prepare()

@@ -1,4 +1,4 @@
-"""What a user's set-up installs, and from where."""
+"""The packages that a user's set-up installs, and their indexes."""
 
 import re
 import sys
@@ -14,7 +14,7 @@ USER, ALL = "requirements-local.lock", "requirements.lock"
 
 
 def pins(name):
-    """Each pinned package, with the marker that it is for, and its hashes."""
+    """Each pinned package, with its marker and its hashes."""
     blocks = re.split(r"\n(?=[a-z])", (REPOSITORY / name).read_text())
     return {block.split(" \\")[0]: sorted(re.findall(r"sha256:\w+", block)) for block in blocks}
 
@@ -30,7 +30,7 @@ def test_a_user_installs_what_the_local_stage_needs_and_no_tool_of_a_test():
     assert "stepline[memory]" in extras["local"]
     needed = names(project["dependencies"]) | names(extras["local"]) | names(extras["memory"])
     assert needed - {"stepline"} <= locked
-    assert not locked & names(extras["test"]) - {"markdown-it-py"}  # which rich brings
+    assert not locked & names(extras["test"]) - {"markdown-it-py"}  # a dependency of rich
 
 
 def test_the_layer_of_memory_has_its_extra_and_nothing_that_downloads_weights():

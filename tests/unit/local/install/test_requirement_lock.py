@@ -1,4 +1,4 @@
-"""The lock of the packages that bundles require: for the functions' platform, beside what they have, and made once."""
+"""The lock of the packages that bundles require: for the functions' platform, without their own, made once."""
 
 import hashlib
 import re

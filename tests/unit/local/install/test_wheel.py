@@ -1,4 +1,4 @@
-"""The library as it is installed, outside a checkout: from the wheel, and from a wheel made of the sdist."""
+"""The library as installed, outside a checkout: from the wheel, and from a wheel made from the sdist."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.unit.docs.source import LIBRARY, ROOT, files, name
 
 APP = ("app.py", "bundles", "cdk.json", "exec_task", "lambdas", "package-lock.json", "package.json", "stacks")
 PAGE = ROOT / "web/dist"
-"""The chat page, which a wheel carries if it was built."""
+"""The chat page, which a wheel contains if it was built."""
 HIDDEN = (
     ".dockerignore",
     "layers/deps/requirements.txt",
@@ -37,14 +37,14 @@ def build(kind, root, folder):
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
-    """Each kind of wheel, made when it is asked for."""
+    """Each kind of wheel, made on demand."""
     folder = tmp_path_factory.mktemp("dist")
 
     @cache
     def made(kind):
         if kind == "checkout":
             return build("wheel", ROOT, folder / "a")
-        # Pythons differ in what their own unpacking warns of.
+        # Pythons differ in the warnings of their own unpacking.
         assert run(["tar", "-xf", build("sdist", ROOT, folder / "sdist"), "-C", folder]).returncode == 0
         (source,) = folder.glob("stepline-*")
         return build("wheel", source, folder / "b")
@@ -81,7 +81,7 @@ class Installed:
 
 
 def carried(below):
-    """What git has of the app, by its path in a checkout."""
+    """The app's files in git, by their path in a checkout."""
     names = {name(path) for path in files()}
     wanted = {one for one in names if one in HIDDEN or one.split("/")[0] in APP}
     return {below + one for one in wanted}
@@ -106,9 +106,9 @@ def test_the_library_alone_says_what_its_command_line_takes(tmp_path, wheel):
         assert here(*command, "--version").stdout == "0.1.0\n"
         refused = here(*command, "up")
         assert refused.returncode == 1
-        (line,) = refused.stderr.splitlines()
-        assert line.startswith("error: needs_extra: ")
-        assert "pip install 'stepline[local]'" in line
+        (error,) = refused.stderr.splitlines()
+        assert error.startswith("error: needs_extra: ")
+        assert "pip install 'stepline[local]'" in error
         assert json.loads(here(*command, "status", "--json").stderr)["code"] == "needs_extra"
 
 

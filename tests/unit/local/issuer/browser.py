@@ -1,4 +1,4 @@
-"""A browser at the issuer, as far as a sign-in needs one: requests with its headers, cookies and forms."""
+"""A browser at the issuer, reduced to a sign-in: requests with its headers, cookies and forms."""
 
 import base64
 import hashlib
@@ -24,7 +24,7 @@ class Answer:
 
     @property
     def answered(self):
-        """The fields that the page is led back with."""
+        """The fields of the redirect to the page."""
         return {name: values[0] for name, values in parse_qs(urlsplit(self.location).query).items()}
 
     @property
@@ -91,7 +91,7 @@ class Browser:
         return self.ask("POST", "/session/authorize", fields=fields, headers=own)
 
     def sign_in(self, user="ann"):
-        """Return the code of a whole sign-in."""
+        """Return the code of a complete sign-in."""
         return self.submit(self.authorize(prompt="login").form, user).answered["code"]
 
     def exchange(self, code, *, headers=None, **changed):

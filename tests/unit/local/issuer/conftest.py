@@ -22,7 +22,7 @@ def clock():
 
 @pytest.fixture(scope="package")
 def home(tmp_path_factory):
-    """The folder of one key: making one takes longer than a sign-in."""
+    """The folder of one key: creating one takes longer than a sign-in."""
     return tmp_path_factory.mktemp("issuer")
 
 

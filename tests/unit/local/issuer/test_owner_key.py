@@ -1,4 +1,4 @@
-"""The owner's key: sign-in needs it, whatever else a caller knows of the stage."""
+"""The owner's key: sign-in needs it, whatever else a caller knows about the stage."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""The sign-in of the chat page at the local issuer: authorization code with PKCE, and everything that it refuses."""
+"""The sign-in of the chat page at the local issuer: authorization code with PKCE, and all its refusals."""
 
 import json
 

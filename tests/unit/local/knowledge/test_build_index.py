@@ -1,4 +1,4 @@
-"""The index of a folder: built once for a content, whole or not at all, and searched where it stands."""
+"""The index of a folder: built once per content, completely or not at all, and searched in place."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""References of documents to files: counted, and those that lead to nothing named."""
+"""References of documents to files: all are counted, and broken ones are named."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_references_in_backticks_are_looked_up_in_the_source_and_among_the_docum
             "app/docs/a.md": "`src/price.py:3` `app/src/price.py` `docs/b.md#L1` `src/gone.py` `ui/gone.ts::x`\n"
             "`docs/<name>.md` `docs/*.md` `two words` `react.read` and docs/unquoted.md, `src/gone.py` again\n",
             "app/docs/b.md": "# B\n\n```\n`tests/gone.py`\n```\n",
-            "app/src/price.py": "# `src/nobody_looks.py`\n",
+            "app/src/price.py": "# `src/not_read.py`\n",
         }
     )
     built = space.build()

@@ -1,4 +1,4 @@
-"""A search of the index: any words, weighed by where they stand; nothing in a query is syntax."""
+"""A search of the index: any words, weighted by their position; a query has no syntax."""
 
 import subprocess
 import sys

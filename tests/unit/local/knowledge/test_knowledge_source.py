@@ -1,4 +1,4 @@
-"""A git repository as the source: a branch, a tag or a commit of one on this machine, or of one that is served."""
+"""A git repository as the source: a branch, a tag or a commit of a local repository, or of a served one."""
 
 import threading
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from stepline.errors import DependencyError, InputError
 
 @pytest.fixture
 def repository(tmp_path):
-    """A repository with two commits; the first has a tag, and neither has what the folder has."""
+    """A repository with two commits; the first has a tag, and neither has the folder's files."""
     folder = tmp_path / "repository"
     folder.mkdir()
     with Repo.init(str(folder), default_branch=b"main") as repo:

@@ -1,4 +1,4 @@
-"""A file as a document: front matter, headings outside fences, sections that are all of the text."""
+"""A file as a document: front matter, headings outside fences, sections that cover all of the text."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""When the page is built, and what is shown meanwhile."""
+"""The time of the page's build, and the page shown meanwhile."""
 
 import os
 import threading
@@ -24,13 +24,13 @@ def sources(place):
 
 
 def finish(place):
-    """Do as a build does."""
+    """Write the files of a build."""
     place.build_by_hand()
     place.write("dist/.sources", digest_sources(place.web))
 
 
 def asked_until(visitor, seen):
-    """Open the page until what it answers is what a test wants to see; return that answer."""
+    """Open the page until its answer is the one that a test waits for; return that answer."""
     give_up_s = time.monotonic() + PATIENCE_S
     while not seen(answer := visitor.ask("/")) and time.monotonic() < give_up_s:
         pass
@@ -115,7 +115,7 @@ def test_an_installation_without_the_page_says_so(place):
 
 @pytest.fixture
 def npm(sources, monkeypatch):
-    """A stand-in for npm; it writes how it was called, and what npm leaves behind."""
+    """A stand-in for npm; it records its arguments, and writes npm's files."""
     sources.write(
         "bin/npm",
         '#!/bin/sh\necho "$@" >>called; /bin/mkdir -p node_modules; echo {} >node_modules/.package-lock.json\n',

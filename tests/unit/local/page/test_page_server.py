@@ -1,4 +1,4 @@
-"""What the server of the chat page answers, and to whom."""
+"""The answers of the chat page's server, and their recipients."""
 
 import json
 

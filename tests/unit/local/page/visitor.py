@@ -1,4 +1,4 @@
-"""A browser that asks the server of the page for one thing after the other."""
+"""A browser that sends the page's server one request after the other."""
 
 import gzip
 import http.client

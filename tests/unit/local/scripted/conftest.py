@@ -1,4 +1,4 @@
-"""Bundles that the scripted model answers for: that of the documents with an index of its own, and a new one."""
+"""Bundles that the scripted model answers for: that of the documents with its own index, and a new one."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A conversation with the scripted model: the real loop over the memory twins, and programs that only say they ran."""
+"""A conversation with the scripted model: the real loop over the memory twins, and simulated programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ CSV = b"month,total\n2026-01,12.50\n2026-02,13.50\n"
 
 
 class ScriptedClient:
-    """The scripted model without its server: `asked` is the newest request on its wire, and so many of its answers are `spoiled` by what stands before them."""
+    """The scripted model without its server.
+
+    `asked` is the newest request on its wire; the number `spoiled` of its next answers get a text before them.
+    """
 
     spoiled = 0
     asked: Mapping[str, Any] = {}
@@ -46,7 +49,7 @@ class ScriptedClient:
 
 
 class ScriptedConversation(Conversation):
-    """A conversation whose model is the scripted one. `run` of a program prints `printed` and writes what it promised."""
+    """A conversation with the scripted model. `run` of a program prints `printed` and writes the promised files."""
 
     def __init__(self, *said, **settings):
         super().__init__()
@@ -68,7 +71,7 @@ class ScriptedConversation(Conversation):
     def say(self, text, *followups):
         """Send messages, the first of which opens a turn; let the turn run to its end and return its answer.
 
-        A call that waits for a person is approved.
+        A call that waits for an approval is approved.
         """
         for one in (text, *followups):
             self.hear(text=one)
@@ -89,27 +92,27 @@ class ScriptedConversation(Conversation):
         )
 
     def hear(self, **event):
-        """Let something come in: a message, or an event of a `kind`."""
+        """Deliver a message, or an event of a `kind`."""
         self.messages += 1
         self.send(**{"text": "", **event}, id=f"m{self.messages}")
 
     def begin(self, text, steps=2):
-        """Begin a turn and go so many steps of it."""
+        """Begin a turn and run this many steps of it."""
         self.hear(text=text)
         self.execution, self.step = self.take()
         for _ in range(steps):
             self.step = self.states[self.step.route](self.step)
 
     def finish(self):
-        """Let the turn that was begun run to its end; return its answer."""
+        """Run the open turn to its end; return its answer."""
         self.drive(self.step)
         self.machine.end(self.execution)
         self.run()
         return self.entries(Closed)[-1].answer
 
     def lose_run(self):
-        """Let the program that was launched begin, and its worker end without a word."""
-        assert claim_run(self.ports.artifacts, LANE, self.state.turn, self.state.running, "somebody")
+        """Let the launched program begin, and its worker end without a report."""
+        assert claim_run(self.ports.artifacts, LANE, self.state.turn, self.state.running, "another")
         self.step = self.act(replace(self.step, error={"Error": "Lambda.Unknown"}))
 
     def rounds(self):

@@ -1,4 +1,4 @@
-"""The scripted model in the layout `journal`: it reads the digest as it reads a timeline, and stages what it wants to see."""
+"""The scripted model in the layout `journal`: it reads the digest like a timeline, and stages what it wants to see."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def test_a_picture_a_table_and_a_skill_are_staged_and_seen_in_one_round_and_the_
     plan, seen, answered = chat.entries(Decided)[-3:]
     assert [path.rpartition("/")[2] for path in plan.show_artifacts] == ["chart.png", "sales.csv"]
     assert (plan.show_skills, seen.show_artifacts) == ((SKILL,), ())
-    told = chat.text_of("seen.md")
-    assert "chart.png: attached" in told
-    assert "sales.csv: date,region,units,amount" in told
-    assert f"sk:{SKILL}: ## Skill: " in told
+    text = chat.text_of("seen.md")
+    assert "chart.png: attached" in text
+    assert "sales.csv: date,region,units,amount" in text
+    assert f"sk:{SKILL}: ## Skill: " in text
     assert answered.iteration == 2
     assert "outputs/seen.md" in answer
 
@@ -63,9 +63,9 @@ def test_a_picture_a_table_and_a_skill_are_staged_and_seen_in_one_round_and_the_
 def test_without_a_staged_content_there_is_nothing_to_see():
     chat = JournalChat()
     chat.say(look_closely("none.png"))
-    told = chat.text_of("seen.md")
-    assert "none.png: not shown: not_found" in told
-    assert "attached" not in told
+    text = chat.text_of("seen.md")
+    assert "none.png: not shown: not_found" in text
+    assert "attached" not in text
 
 
 @pytest.mark.parametrize(

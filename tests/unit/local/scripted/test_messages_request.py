@@ -1,4 +1,4 @@
-"""What the scripted server refuses, as the real one does."""
+"""The scripted server's refusals, equal to those of the real one."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_pictures_and_documents_are_read_and_a_record_has_their_hash() -> None:
     assert [block.tokens for block in parse_prompt(body).blocks[1:]] == [1, 1500, 1500]
     image = summed_up(body)["messages"][0]["content"][1]
     digest = hashlib.sha256(picture()).hexdigest()
-    told = {"type": "base64", "media_type": PNG, "sha256": digest, "size_bytes": len(picture())}
-    assert image == {"type": "image", "source": told}
+    source = {"type": "base64", "media_type": PNG, "sha256": digest, "size_bytes": len(picture())}
+    assert image == {"type": "image", "source": source}
 
 
 def test_tokens_are_a_quarter_of_the_bytes_rounded_up() -> None:

@@ -28,7 +28,7 @@ def cache(clock: MemoryClock) -> PromptCache:
 def prompt(
     names: str, marks: dict[int, int] | None = None, *, model: str = MODEL, size: int = BLOCK_TOKENS
 ) -> Prompt:
-    """A prompt with one block a letter; `marks` maps a position to its TTL in seconds."""
+    """A prompt with one block per letter; `marks` maps a position to its TTL in seconds."""
     ttl = marks or {}
     blocks = tuple(
         PromptBlock(identity=name, text="", tokens=size, ttl_s=ttl.get(n)) for n, name in enumerate(names)
@@ -75,12 +75,12 @@ def test_a_moving_mark_reads_the_last_write_and_adds_the_rest(cache: PromptCache
     assert ask(cache, prompt("abcdef", {4: FIVE_MINUTES_S})) == (4000, 1000, 1000)
 
 
-@pytest.mark.parametrize(("behind", "read"), [(19, 10_000), (20, 0)], ids=["in the window", "one too far"])
+@pytest.mark.parametrize(("blocks", "read"), [(19, 10_000), (20, 0)], ids=["in the window", "one too far"])
 def test_the_window_is_twenty_positions_with_the_mark_as_the_first(
-    cache: PromptCache, behind: int, read: int
+    cache: PromptCache, blocks: int, read: int
 ) -> None:
     ask(cache, prompt(every(0, 10), {9: FIVE_MINUTES_S}))
-    assert ask(cache, prompt(every(0, 10 + behind), {9 + behind: FIVE_MINUTES_S}))[0] == read
+    assert ask(cache, prompt(every(0, 10 + blocks), {9 + blocks: FIVE_MINUTES_S}))[0] == read
 
 
 def test_the_published_example_of_three_turns(cache: PromptCache) -> None:

@@ -1,4 +1,4 @@
-"""What the scripted model reads of a prompt, and what it takes for nothing."""
+"""The parts of a prompt that the scripted model reads, and those that it ignores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TWO_PLANS = "Make two plans with two steps each, in one round."
 
 
 def prompt_of(text):
-    """Return a prompt whose one turn was opened by this message."""
+    """Return a prompt whose only turn was opened by this message."""
     event = Inbound(message_id="m1", event="prompt", text=text, user="ada", at=AT)
     opening = render_opening(Opened(turn=TURN, at=AT, prompts=(1,)))
     return opening + render_prompt(event, f"ar:{TURN}.user.prompt")

@@ -117,11 +117,11 @@ def test_the_scenario_that_the_page_adds_works(monkeypatch):
     assert chat.stored("copy.md")[0] == b"grey herons"
 
 
-# --- what the end-to-end tests, the measurements and the pages say
+# --- the prompts of end-to-end tests, measurements and pages
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "texts"),
     [
         ("Answer with one word.", ["Answer with one word."]),
         ("Tell me about the word plum.", ["plum", "not an AI"]),
@@ -143,9 +143,9 @@ def test_the_scenario_that_the_page_adds_works(monkeypatch):
         (RUN.format("print('</channel:code>')"), ["cannot run"]),
     ],
 )  # fmt: skip
-def test_what_is_sent_elsewhere_is_answered(said, told):
+def test_what_is_sent_elsewhere_is_answered(said, texts):
     answer = ScriptedConversation(HERONS).say(said)
-    assert [text for text in told if text not in answer] == []
+    assert [text for text in texts if text not in answer] == []
 
 
 def test_the_word_in_an_answer_is_the_one_that_was_read():
@@ -194,10 +194,10 @@ def test_what_is_remembered_is_told_with_its_path():
         n=1,
     )
     conversation.ports.memory.add(MemoryScope(tenant="acme", project="support", user="ada"), [row])
-    told = conversation.say("What did we say about grey herons?")
-    assert f"`{path}`, which is in view" in told
-    told = conversation.say("What did we say about the moon in any conversation?")
-    assert "I remember nothing about “the moon”." in told
+    answer = conversation.say("What did we say about grey herons?")
+    assert f"`{path}`, which is in view" in answer
+    answer = conversation.say("What did we say about the moon in any conversation?")
+    assert "I remember nothing about “the moon”." in answer
 
 
 def test_a_sale_table_has_as_many_months_as_asked_and_other_figures_for_other_words():

@@ -56,7 +56,7 @@ def post(server: ScriptedServer, **changes: Any) -> tuple[int, Any, dict[str, st
 
 
 def events(stream: str) -> list[dict[str, Any]]:
-    """Parse server-sent events, checking that each is named as its data says."""
+    """Parse server-sent events, checking that each event's name matches its data."""
     found = []
     for chunk in stream.removesuffix("\n\n").split("\n\n"):
         name, data = chunk.split("\n", 1)
@@ -163,7 +163,7 @@ NEW = {**KEY, "anthropic-version": "2026-10-21"}
         (
             {"thinking": {"type": "enabled", "budget_tokens": 1024}, "model": "claude-haiku-4-5"},
             NEW,
-            400,  # as much as the whole answer may have
+            400,  # the limit of the whole answer
         ),
         ({"thinking": {"type": "a lot"}}, NEW, 400),
         ({"output_config": {"effort": "low"}, "model": "claude-haiku-4-5"}, NEW, 400),
@@ -228,13 +228,13 @@ def test_the_pieces_of_a_stream_are_the_whole_answer(server: ScriptedServer) -> 
 
 def test_usage_follows_the_cache(server: ScriptedServer) -> None:
     long = [{"type": "text", "text": "x" * 4400, "cache_control": {"type": "ephemeral"}}]
-    tell = [post(server, system=long, max_tokens=100)[1]["usage"] for _ in range(2)]
-    assert [(use["cache_creation_input_tokens"], use["cache_read_input_tokens"]) for use in tell] == [
+    uses = [post(server, system=long, max_tokens=100)[1]["usage"] for _ in range(2)]
+    assert [(use["cache_creation_input_tokens"], use["cache_read_input_tokens"]) for use in uses] == [
         (1100, 0),
         (0, 1100),
     ]
-    assert tell[0]["cache_creation"] == {"ephemeral_5m_input_tokens": 1100, "ephemeral_1h_input_tokens": 0}
-    assert [use["input_tokens"] for use in tell] == [3, 3]
+    assert uses[0]["cache_creation"] == {"ephemeral_5m_input_tokens": 1100, "ephemeral_1h_input_tokens": 0}
+    assert [use["input_tokens"] for use in uses] == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_a_fault_waits_for_its_request_and_counts(server: ScriptedServer) -> Non
     queue(
         server,
         {"kind": "overloaded", "match": "there", "count": 2},
-        {"kind": "rate_limited", "match": "nobody"},
+        {"kind": "rate_limited", "match": "no match"},
     )
     assert post(server, messages=[{"role": "user", "content": "other"}])[0] == 200
     assert [post(server)[0] for _ in range(3)] == [529, 529, 200]

@@ -1,4 +1,4 @@
-"""The suggestions of the scripted model: what it offers fits the agent, and each works when it is pressed."""
+"""The suggestions of the scripted model: its offers fit the agent, and each works when it is selected."""
 
 import pytest
 
@@ -21,9 +21,9 @@ def roster_of(chat):
 
 
 def press_all(bundle):
-    """Press each suggestion that follows from a first message, and from those; yield it with its conversation.
+    """Select each suggestion that follows from a first message, and from those; yield it with its conversation.
 
-    A conversation goes on while it offers one that was not pressed; others are pressed where they were offered.
+    A conversation continues while it offers a new suggestion; others are selected where they were offered.
     """
     ways = {HELLO: ()}
     pressed = []
@@ -41,7 +41,7 @@ def press_all(bundle):
 
 
 def flaws(text, chat):
-    """List why a suggestion did not work."""
+    """List the reasons why a suggestion did not work."""
     failed = [one.tool_id for one in chat.entries(Resulted) if one.status != "ok"]
     known = find_scenario(text)[0] is not SCENARIOS[-1] or find_request(text, roster_of(chat))
     answer = chat.entries(Closed)[-1].answer

@@ -1,4 +1,4 @@
-"""The bundle of `stepline up`: what is copied for the functions, and what is refused before anything is deployed."""
+"""The bundle of `stepline up`: the copies for the functions, and the refusals before a deployment."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ LOADED = GOOD.replace("items = ()", "@staticmethod\n        def on_bundle_load(s
 
 
 class Project:
-    """A folder with files of a user, beside the home of a stage."""
+    """A folder with files of a user, next to the home of a stage."""
 
     def __init__(self, folder):
         self.folder = folder / "project"
@@ -192,7 +192,7 @@ def test_a_checkout_has_the_bundle_of_its_documents_ready_unless_the_project_has
 def test_a_checkout_whose_documents_cannot_be_indexed_starts_without_their_bundle(project, checkout):
     (checkout / "bundles/docs/knowledge.yaml").write_text("nonsense: true\n")
     assert checkout_bundles(project.folder, project.said.append) == {}
-    assert [line for line in project.said if "knowledge_config_invalid" in line]
+    assert [text for text in project.said if "knowledge_config_invalid" in text]
 
 
 def test_its_folder_of_skills_is_copied_and_one_that_is_no_skill_is_refused(project):

@@ -1,4 +1,4 @@
-"""The check of a bundle: everything that would fail is told at once, with its code, its place and the way to mend it."""
+"""The check of a bundle: everything that would fail is reported at once, with its code, location and remedy."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_an_assembly_says_which_stacks_the_app_has(assembly):
 
 @pytest.fixture
 def formation():
-    """A client of CloudFormation on which one stack stands that the app has no more, and its stub."""
+    """A CloudFormation client with one stack that the app no longer has, and its stub."""
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
     made = boto3.client("cloudformation", region_name="us-east-1", **keys)
     stale = {"StackName": "stepline-local-exec", "CreationTime": 1, "StackStatus": "CREATE_COMPLETE"}

@@ -1,4 +1,4 @@
-"""A burst of calls at the emulator: few processes start at a time, and whoever waits takes the first that is idle."""
+"""A burst of calls at the emulator: few processes start at a time, and a waiting call uses the first idle one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAIT_S = 60
 
 
 class Pool:
-    """Processes of one function, as the emulator keeps them; a test says when one is up."""
+    """Processes of one function, as the emulator keeps them; a test decides when one is ready."""
 
     def __init__(self, at_once):
         self.turnstile = Turnstile(at_once, self.starting)

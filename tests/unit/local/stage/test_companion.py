@@ -1,4 +1,4 @@
-"""The issuer, the page and the scripted model as services: each has a port of its own, and answers for itself."""
+"""The issuer, the page and the scripted model as services: each has its own port, and answers for itself."""
 
 import os
 import signal

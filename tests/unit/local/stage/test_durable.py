@@ -1,4 +1,4 @@
-"""Changes that outlive the emulator: written whole or not at all, and made again on the state that was saved before them."""
+"""Changes that outlive the emulator: written whole or not at all, and applied again to the previously saved state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ARN = "arn:aws:states:us-east-1:000000000000:execution:machine:first"
 
 
 class Scoped:
-    """The emulator's dictionary by account and region, as far as it is used."""
+    """The emulator's dictionary by account and region, reduced to its used part."""
 
     def __init__(self, **values):
         self.values = values

@@ -1,4 +1,4 @@
-"""Starting and stopping the stage as a whole, as far as it needs no emulator."""
+"""Starting and stopping the stage as a whole, without an emulator."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_a_start_that_fails_leaves_no_process_and_no_port_behind(tmp_path, monke
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(MODE_VARIABLE, "fargate")
     monkeypatch.setenv("PATH", str(tmp_path))  # no docker command
-    # An index built in our own checkout would change, under other tests, what a deployment depends on.
+    # An index built in our own checkout would change, under other tests, the inputs of a deployment.
     monkeypatch.setattr(bundle_code, "CHECKOUT_BUNDLES", {})
     home, said = tmp_path / "home", []
     other = make_home(tmp_path / "other")

@@ -109,7 +109,7 @@ def test_the_emulator_is_pinned_by_hash():
     lines = LOCK_FILE.read_text().splitlines()
     pins = [line for line in lines if line and not line.startswith((" ", "#"))]
     assert any(line.startswith("ministack==") for line in pins)
-    assert all("==" in line and line.endswith("\\") for line in pins)
+    assert all("==" in pin and pin.endswith("\\") for pin in pins)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def docker(tmp_path, monkeypatch, installs):
-    """Put a `docker` command of a script's text before any other."""
+    """Put a `docker` command with this script before any other."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -44,7 +44,7 @@ def docker(tmp_path, monkeypatch, installs):
 
 @pytest.fixture
 def installed(home):
-    """Let the packages of programs be those that are installed already."""
+    """Use the installed packages as those of programs."""
     if platform.system() != "Linux" or not (HOME / "exec-env/.lock.sha256").exists():
         pytest.skip("needs the packages of programs: make exec-env")
     (home / "exec-env").symlink_to(HOME / "exec-env")
@@ -206,7 +206,7 @@ def test_docker_is_chosen_where_a_daemon_has_the_image(docker, installed, monkey
     found = prepare(installed, silent)
     assert found["exec_mode"] == "docker"
     assert found["exec_image"] == image_name()
-    # A profile may choose another one all the same.
+    # A profile may still choose another one.
     assert found["exec_tasks"] == str(platform.system() == "Linux").lower()
     assert found["exec_python"] == str(installed / "exec-env/bin/python")
 
@@ -230,12 +230,18 @@ def test_a_build_that_failed_is_not_tried_at_every_start(docker, installed, tmp_
     docker(
         f'case "$1 $2" in "image inspect") {NO_IMAGE};; build*) cat >/dev/null; echo x >> {tmp_path}/tries; exit 1;; esac'
     )
-    told = []
+    progress = []
     for _ in range(3):
-        assert prepare(installed, told.append)["exec_mode"] == "process"
+        assert prepare(installed, progress.append)["exec_mode"] == "process"
     assert (tmp_path / "tries").read_text() == "x\n"
     assert (
-        len([text for text in told if text.startswith("programs run in mode process: docker build failed")])
+        len(
+            [
+                text
+                for text in progress
+                if text.startswith("programs run in mode process: docker build failed")
+            ]
+        )
         == 1
     )
     docker_backend = backends(installed)[0]
@@ -258,13 +264,13 @@ def test_a_daemon_without_the_base_image_is_one_sentence_with_the_mode_of_progra
     docker(
         f'case "$1 $2" in "image inspect") {NO_IMAGE};; build*) cat >/dev/null; cat <<"END"\n{words}\nEND\nexit 1;; esac'
     )
-    told = []
-    assert prepare(installed, told.append)["exec_mode"] == "process"
-    (sentence,) = [text for text in told if "mode process" in text]
+    progress = []
+    assert prepare(installed, progress.append)["exec_mode"] == "process"
+    (sentence,) = [text for text in progress if "mode process" in text]
     assert sentence.startswith(
         "programs run in mode process: Docker does not have the base image base:1 and cannot pull it ("
     )
-    assert "registry" not in "".join(told)
+    assert "registry" not in "".join(progress)
 
 
 def test_every_mode_says_what_stands_in_its_way(docker, home):

@@ -121,7 +121,7 @@ def test_another_process_finds_it_by_the_lock(service, port, tmp_path):
 def test_a_process_id_without_the_lock_is_nobody(service, tmp_path):
     (tmp_path / "probe.pid").write_text(str(os.getpid()))
     assert not service.running
-    service.stop(timeout_s=5)  # and this test is still here to tell
+    service.stop(timeout_s=5)  # and this test still runs
 
 
 def test_a_service_that_will_not_end_is_ended(service, port):
@@ -161,7 +161,7 @@ def test_a_start_that_fails_tells_its_last_words(service, port):
 
 @contextmanager
 def stranger(says):
-    """Yield the port of a process that answers every request with the same words."""
+    """Yield the port of a process that answers every request with the same text."""
     with subprocess.Popen(
         [sys.executable, "-c", STRANGER, says], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -239,14 +239,14 @@ def test_a_stage_keeps_its_ports_while_its_services_are_killed_or_start_again(st
 def test_a_shell_with_another_place_for_temporary_files_takes_another_port(stages, port_apart, tmp_path):
     mine, other = stages
     claim_port("probe", port_apart, mine)
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", CLAIM, str(port_apart), str(other)],
         env={"PATH": os.defpath, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert int(told.stdout) != port_apart
+    assert int(done.stdout) != port_apart
 
 
 @pytest.mark.parametrize("leave", [release_ports, shutil.rmtree], ids=["down", "deleted"])

@@ -1,4 +1,4 @@
-"""A person at a terminal: the real chat on a pty, what is typed into it, and what its screen shows."""
+"""A person at a terminal: the real chat on a pty, the keys typed, and the screen shown."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pyte
 
 COLUMNS, ROWS = 100, 60
 PATIENCE_S = 60
-"""So long nothing may come: a busy machine is slow, and only a bug is slower."""
+"""The longest silence: a busy machine is slow, and only a bug is slower."""
 READY = "/help lists the commands"
 ODD = "👩\u200d👩\u200d👧\u200d👦 é\u0301\u00a0\u202f| tab\there \u0644\u0627"
 LINES = [f"{number:02} \t{ODD} end" for number in range(40)]
-"""Forty lines of what gets lost on the way: joined emoji, combining marks, odd spaces, tabs, another direction."""
+"""Forty lines of fragile text: joined emoji, combining marks, odd spaces, tabs, another direction."""
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 _CHAT = """
@@ -35,7 +35,7 @@ sys.exit(run_chat(Caller(url=url, user=user, home=Path(home), token=lambda: toke
 
 
 class TerminalChat:
-    """`type` sends keys; `until` reads what comes, until the screen shows it."""
+    """`type` sends keys; `until` reads output until the screen shows it."""
 
     rows = ROWS
 
@@ -47,7 +47,7 @@ class TerminalChat:
         self._stream = pyte.ByteStream(self._screen)
         self.before = termios.tcgetattr(near)
         self.near = near
-        here = dict(os.environ)  # noqa: TID251 - no settings of ours: the shell's, but for the size of its terminal
+        here = dict(os.environ)  # noqa: TID251 - not settings of ours: the shell's, except for the size of its terminal
         kept = {name: value for name, value in here.items() if name not in ("LINES", "COLUMNS")}
         self.process = start(near, {**kept, "TERM": "xterm-256color"})
 
@@ -58,7 +58,7 @@ class TerminalChat:
             self._read(0)
 
     def paste(self, text):
-        """Paste as a terminal does that was asked to bracket it."""
+        """Paste like a terminal with bracketed paste."""
         self.type(f"\x1b[200~{text.replace(chr(10), chr(13))}\x1b[201~")
 
     def screen(self):
@@ -69,7 +69,7 @@ class TerminalChat:
         return self.screen().rpartition("\n> ")[2] if "\n> " in self.screen() else ""
 
     def until(self, wanted):
-        """Wait until the screen shows a text, or a question to it is true."""
+        """Wait until the screen shows a text, or satisfies a condition."""
         shows = (lambda: wanted in self.screen()) if isinstance(wanted, str) else wanted
         until_s = time.monotonic() + PATIENCE_S
         while not shows():
@@ -107,7 +107,7 @@ class TerminalChat:
 def typing(url, home, *, conversation="", user="ann", token="t", first="", warm=None):
     """Open a chat with the gateway at `url`, and end it with the block; `first` is code that runs before it.
 
-    It is a process of its own, or a fork of the Python `warm`.
+    It is a separate process, or a fork of the Python `warm`.
     """
     code = _CHAT.replace("{first}", first)
     argv = [url, str(home), conversation, user, token]

@@ -1,4 +1,4 @@
-"""A terminal without a terminal: what a view printed on it, and what it shows below."""
+"""A simulated terminal: the lines that a view printed, and the content shown below."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordedSurface:
         return self._console.file.getvalue()
 
     def shown(self):
-        """Return what is shown now, or nothing."""
+        """Return the content shown now, or nothing."""
         console = self._new()
         if self._content is not None:
             console.print(Clean(self._content))

@@ -1,4 +1,4 @@
-"""A chat whose connection breaks, and one whose conversation goes on elsewhere."""
+"""A chat whose connection breaks, and one whose conversation continues elsewhere."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Patient:
         return self
 
     def __exit__(self, *_exc):
-        """Nothing was changed."""
+        """No state was changed."""
 
     def line(self, wait_s=None):
         if not self.pieces:
@@ -54,12 +54,12 @@ class Patient:
         return []
 
     def give_back(self, text):
-        """Nothing comes back here."""
+        """There is nothing to restore."""
 
 
 @pytest.fixture
 def chat(tmp_path):
-    """Return a function that runs a chat at a keyboard, and its far end, agent and notes with their times."""
+    """Return a function that runs a chat at a keyboard, and its remote end, agent and notes with their times."""
 
     def run(keyboard, far, view=None):
         noted = []

@@ -1,4 +1,4 @@
-"""The chat on a real terminal, before a real websocket: what is typed, in each moment, and what arrives."""
+"""The chat on a real terminal, with a real websocket: the input at each moment, and its effect."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_ctrl_c_leaves_while_it_connects_and_names_what_was_not_sent(closed, per
 
 
 def test_ctrl_c_leaves_a_chat_that_is_slow_to_begin_and_names_what_was_not_sent(gateway, tmp_path):
-    """The prompt reads keys while the chat is still being made: here until two Ctrl-C have arrived."""
+    """The prompt reads keys while the chat is still being created: here until two Ctrl-C have arrived."""
     slow = (
         "import signal, time\n"
         "def made(self, *given, **named):\n"
@@ -200,7 +200,7 @@ def test_leaving_in_a_turn_sends_the_lines_typed_before(gateway, person, leave):
 def test_a_message_that_a_stopped_turn_did_not_read_can_be_edited_and_sent_again(gateway, person):
     person.until(READY)
     person.type("go\rand this\r/stop\r")
-    # Before that the line stands at the prompt because it was typed.
+    # Before that, the prompt shows the line because it was typed.
     person.until("not read, the turn was stopped first")
     person.until(lambda: person.prompt().startswith("and this"))
     person.type(" too\r\x1b[A")
@@ -252,9 +252,9 @@ def test_no_control_of_a_stranger_reaches_the_terminal(gateway, person):
 
     gateway.script = attack
     person.until(READY)
-    person.until(lambda: b"\x1b[?2004h" in person.raw)  # before it, the kernel shows what is typed
+    person.until(lambda: b"\x1b[?2004h" in person.raw)  # before it, the kernel shows the typed text
     person.paste(EVIL)
-    person.until("[2J␂")  # as it stands in the line editor
+    person.until("[2J␂")  # as the line editor shows it
     person.type("\r")
     person.until(" done")
     person.type(CTRL_D)

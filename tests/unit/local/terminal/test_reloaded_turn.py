@@ -1,4 +1,4 @@
-"""A client that reloads shows the turns that one shows that watched, of every recorded conversation."""
+"""A reloading client shows the same turns as one that watched, for every recorded conversation."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ MADE: dict[str, Callable[[], Conversation]] = {
 
 
 def watched(conversation: Conversation) -> tuple[ClientState, list[Effect], list[ClientEvent]]:
-    """Run a conversation to its end before a client; return what that came to.
+    """Run a conversation to its end before a client; return the client's state.
 
-    What was said while it was set up comes by a resume.
+    Messages from its set-up arrive by a resume.
     """
     inbox = conversation.listen("watcher")
     if conversation.batches():
@@ -79,7 +79,7 @@ def watched(conversation: Conversation) -> tuple[ClientState, list[Effect], list
 
 
 def reloaded(conversation: Conversation) -> tuple[ClientState, list[Effect]]:
-    """Return what a client comes to that connects when all is over."""
+    """Return the state of a client that connects at the end."""
     inbox = conversation.connect("reloader")
     resume_as(conversation, "reloader")
     state, effects = fold_frames(ClientState(conversation=LANE.conversation), frames(inbox))
@@ -91,7 +91,7 @@ def resume_as(conversation: Conversation, connection: str) -> None:
 
 
 def printed(effects: list[Effect]) -> tuple[str, list[str]]:
-    """Return what a terminal and a pipe keep of a conversation."""
+    """Return the lines that a terminal and a pipe keep of a conversation."""
     paper, lines = RecordedSurface(), []
     with RichView(paper) as rich, PlainView(lines.append, lines.append, usage=True) as plain:
         for effect in effects:

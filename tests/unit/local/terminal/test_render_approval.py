@@ -1,4 +1,4 @@
-"""A request for an approval, and its answer, as a person reads them."""
+"""A request for an approval, and its answer, as users read them."""
 
 from stepline.local.terminal.render import render_client_event
 from stepline.model.wire.event import ClientEvent
@@ -12,9 +12,9 @@ def event(kind, **data):
 
 def test_a_request_for_an_approval_shows_the_whole_call():
     params = {"to": "Hotel Post", "note": f"{'x' * 300}{EVIL}"}
-    told = {"call_id": "tc_0123456789ab", "tool_id": "bank.pay", "params": params, "editable": True}
+    data = {"call_id": "tc_0123456789ab", "tool_id": "bank.pay", "params": params, "editable": True}
     lines = render_client_event(
-        event("approval.requested", **told, code="", until="2026-01-02T03:04:05.678Z")
+        event("approval.requested", **data, code="", until="2026-01-02T03:04:05.678Z")
     )
     assert lines[0] == "? Allow bank.pay?"
     assert "x" * 300 in "".join(lines)
@@ -33,8 +33,8 @@ def test_feedback_is_a_line_at_its_turn():
 
 
 def test_the_answer_to_a_request_is_a_line():
-    told = {"call_id": "tc_0123456789ab", "tool_id": "bank.pay"}
-    denied = event("approval.answered", **told, verdict="denied", text="Not\nnow.")
-    edited = event("approval.answered", **told, verdict="edited", edited_call_id="tc_1", params={"sum": 5})
+    data = {"call_id": "tc_0123456789ab", "tool_id": "bank.pay"}
+    denied = event("approval.answered", **data, verdict="denied", text="Not\nnow.")
+    edited = event("approval.answered", **data, verdict="edited", edited_call_id="tc_1", params={"sum": 5})
     assert render_client_event(denied) == ["· denied: bank.pay: Not now."]
     assert render_client_event(edited) == ["· edited: bank.pay runs with sum=5"]

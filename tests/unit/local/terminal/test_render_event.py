@@ -66,14 +66,14 @@ def test_the_message_of_an_end_is_below_the_answer():
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("data", "said"),
     [
         ({"attempt": 2, "attempts": 4}, "… The model is busy, retrying in 12 s (attempt 2 of 4)"),
         ({}, "… The model is busy, retrying in 12 s"),
     ],
 )
-def test_a_busy_model_is_a_line_with_the_time_and_the_number_of_the_next_attempt(told, said):
-    waiting = event("round.waiting", message=f"It is busy.{EVIL}", until="2026-01-02T03:04:05.678Z", **told)
+def test_a_busy_model_is_a_line_with_the_time_and_the_number_of_the_next_attempt(data, said):
+    waiting = event("round.waiting", message=f"It is busy.{EVIL}", until="2026-01-02T03:04:05.678Z", **data)
     assert render_client_event(replace(waiting, ts="2026-01-02T03:03:54.000Z")) == [said]
     assert render_client_event(replace(waiting, ts=EVIL))[0].startswith(
         "… The model is busy, retrying in 0 s"

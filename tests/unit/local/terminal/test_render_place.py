@@ -1,4 +1,4 @@
-"""A queued turn, as a terminal shows it to people and programs."""
+"""A queued turn, as a terminal shows it to users and programs."""
 
 from __future__ import annotations
 

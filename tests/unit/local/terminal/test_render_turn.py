@@ -1,4 +1,4 @@
-"""Text of strangers on a terminal, and what a person and a program read of a turn."""
+"""Foreign text on a terminal, and a turn as users and programs read it."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ FIELDS += ["duration_ms", "reason", "before_tokens", "logical_path", "language",
 @example("react.tool.rejected", {"code": "", "action_index": None})
 @example("chat.followups", {"items": [""]})
 def test_lines_of_any_event_are_single_lines_without_escapes(kind, data):
-    told = event(kind, **data)
-    for line in [*render_client_event(told), *render_footer(told, usage=True)]:
+    shown = event(kind, **data)
+    for line in [*render_client_event(shown), *render_footer(shown, usage=True)]:
         assert len(line.splitlines()) <= 1
         assert line == one_line(line, len(line) + 1) or line.startswith("  ")
         assert not has_hidden(line)
@@ -183,7 +183,7 @@ def test_a_pipe_gets_tool_lines_and_the_recorded_answer():
 def test_no_hidden_character_of_a_stranger_reaches_a_pipe_or_a_terminal(evil):
     written, complained, paper = [], [], RecordedSurface()
     data = dict.fromkeys(FIELDS, evil) | {"items": [{"sid": evil, "title": evil}]}
-    told = [event(row.type, **data) for row in EVENT_TABLE]
+    events = [event(row.type, **data) for row in EVENT_TABLE]
     lanes = [f"{kind}.{evil}" for kind in ("thinking", "answer", "notes", "canvas", "code")]
     lanes.append(f"exec.{evil}.log")
     for view in (PlainView(written.append, complained.append, usage=True), RichView(paper)):
@@ -191,7 +191,7 @@ def test_no_hidden_character_of_a_stranger_reaches_a_pipe_or_a_terminal(evil):
             view.show(TextAppended(claim=2, lane=lane, off=0, text=evil))
             view.show(LaneKnown(claim=2, lane=lane, facts=LaneFacts(marker="canvas", artifact_name=evil)))
         shown = paper.shown()
-        view.show(EventsApplied(n=3, prev=2, events=tuple(told)))
+        view.show(EventsApplied(n=3, prev=2, events=tuple(events)))
         view.show(HandedBack(n=3, message_id="m", kind=evil, text=evil, reason=evil))
         view.show(TurnEnded(n=3, turn_id=evil, outcome="completed", answer=evil))
         view.show(TurnEnded(n=4, turn_id=evil, outcome="error", answer="", code=evil, message=evil))
@@ -318,7 +318,7 @@ def test_each_event_is_a_json_line_and_the_last_one_is_the_only_terminal():
 
 
 def drawn(*effects, width=60, height=30):
-    """Return the panel as it stands behind these effects, in a terminal of this size."""
+    """Return the panel after these effects, in a terminal of this size."""
     paper = RecordedSurface(width, height)
     view = RichView(paper)
     for effect in effects:

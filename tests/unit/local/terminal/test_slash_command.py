@@ -1,4 +1,4 @@
-"""Which lines are messages, and which are commands."""
+"""The lines that are messages, and those that are commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chat with somebody at the keyboard: what is typed while the agent works, and what comes back."""
+"""A chat with a user at the keyboard: the input while the agent works, and the restored input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PACE = Pace(tick_s=1.0)
 
 
 class TypedInput:
-    """Says `lines` at the prompt; while the agent works, what stands in `meanwhile`, one a look."""
+    """Types `lines` at the prompt; while the agent works, those of `meanwhile`, one per look."""
 
     commands = True
     draft = ""
@@ -49,7 +49,7 @@ class TypedInput:
         return self
 
     def __exit__(self, *_exc):
-        """Nothing was changed."""
+        """No state was changed."""
 
     def line(self, _wait_s=None):
         return self.lines.pop(0) if self.lines else Key.END
@@ -288,7 +288,7 @@ def test_a_message_handed_back_is_one_line_without_escapes():
 
 @pytest.fixture
 def files(tmp_path):
-    """A table, a note that is none, and the way of files to the API."""
+    """A table, an invalid note, and the way of files to the API."""
     (tmp_path / "a.csv").write_text("a,b\n")
     (tmp_path / "odd.csv").write_bytes(b"a\0b")
     conversation = Conversation()
