@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _UNSPACED: Final = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff]")
-"""Thai, Lao, Tibetan, Burmese, Khmer and the parts of Hangul; the others are recognised by their width."""
+"""Thai, Lao, Tibetan, Burmese, Khmer and the parts of Hangul; the others are known by their width."""
 _FORMULA: Final = re.compile(
     r"\\\((?:[^\\`]|\\(?![()\[\]]).)+?\\\)|\\\[(?:[^\\`]|\\(?![()\[\]]).)+?\\\]", re.DOTALL
 )
@@ -81,7 +81,7 @@ def _is_formula(tex: str) -> bool:
 
 
 def _flanks(near: str, far: str) -> bool:
-    """Return whether marks between the two belong to the text on the far side of `near`."""
+    """Return whether marks between the two belong to what is beyond `near`."""
     if near.isspace():
         return False
     if _is_unspaced(near) or not _is_punctuation(near):
