@@ -1,6 +1,6 @@
 """ANNOUNCE and SOURCES POOL: the volatile end of a request.
 
-Both are rendered anew for every request, behind the last cache mark, and never stored. Every token here is
+Both are rendered anew for every request, after the last cache mark, and never stored. Every token here is
 paid in full in every round.
 
 ANNOUNCE holds the current facts. Anything that does not change belongs into the system part, and a quiet
@@ -56,7 +56,7 @@ NAME_CHARS: Final = 120
 CONSTRAINTS_SHOWN: Final = 12
 CONSTRAINT_CHARS: Final = 400
 SECTION_BYTES: Final = 6_000
-"""Maximum bytes of one section; only four can come near it, and only with misused input."""
+"""Maximum bytes of one section; only four sections can approach it, and only with misused input."""
 
 
 class Saved(Value):
@@ -74,8 +74,8 @@ class Saved(Value):
 class Workspace(Value):
     """The facts of the open turn's workspace.
 
-    `roots` are the turns whose files are there, `scopes` the number of files in the turn's own `files/` by the folder
-    or file at the top. `dirty`: they differ from the version that is `saved`.
+    `roots` are the turns whose files are present, `scopes` the number of files in the turn's own `files/` by top-level
+    folder or file. `dirty`: they differ from the version that is `saved`.
     """
 
     roots: tuple[str, ...] = ()
@@ -92,8 +92,9 @@ class Announced(Value):
     `turn` is the open one. `iteration` counts from 0; reactive events added `credits` to `max_iterations`.
     `reserved`: this round is the last one, for an answer only. `finalize` counts the rounds left after a
     steer, with this one; 0 if the turn is not bounded. `finalize_tools` may be called in such a round except
-    the last. Of the feedback, `fresh` is not in the timeline yet, `incorporated` entered it since the newest
-    request; of both, `turn_at` is known if the turn is in the timeline. `local` is the time in the user's `timezone`, if that is not UTC. `extra` are lines of the bundle's code.
+    the last. `fresh` is the feedback that is not in the timeline yet, `incorporated` the feedback that entered it since
+    the newest request; in both, `turn_at` is known if the turn is in the timeline. `local` is the time in the user's
+    `timezone`, if that is not UTC. `extra` are lines of the bundle's code.
     """
 
     now: str
@@ -208,7 +209,7 @@ def _find_workspace(timeline: Timeline, turn: str, saved: Saved | None) -> Works
 
 
 def _scope(path: str) -> str:
-    """Return the top of a path: `app/`, or a file's own name."""
+    """Return the top level of a path: `app/`, or the name of a file."""
     head, slash, _ = path.partition("/")
     return f"{head}{slash}"
 
@@ -229,7 +230,7 @@ def render_announce(facts: Announced) -> str:
 
 
 def _fit(section: str) -> str:
-    """Return a section's first lines, as many as fit."""
+    """Return the first lines of a section that fit."""
     room = SECTION_BYTES - byte_length(section)
     if room >= 0:
         return section
@@ -274,14 +275,14 @@ def _time(facts: Announced) -> str:
 
 
 def shown_plans(plans: Iterable[Plan]) -> list[Plan]:
-    """Return the open plans to show, the last changed one at the end; the current one is always included."""
+    """Return the open plans to show, the most recently changed one last; the current one is always included."""
     found = sorted((plan for plan in plans if plan.is_open()), key=lambda plan: (plan.last_ts, plan.plan_id))
     current = [plan for plan in found[:-PLANS_SHOWN] if plan.current]
     return [*current, *found[-(PLANS_SHOWN - len(current)) :]]
 
 
 def render_plans(facts: Announced) -> str:
-    """Return the open plans, one changed in this turn with all its steps."""
+    """Return the open plans; a plan that changed in this turn has all its steps."""
     shown = shown_plans(facts.plans)
     if not shown:
         return "[OPEN PLANS]\n- plans: none"
@@ -327,7 +328,7 @@ def _event(event: AdmittedEvent) -> str:
 
 
 def render_workspace(facts: Announced) -> str:
-    """Return the workspace of the open turn; "" if nothing is known of one."""
+    """Return the workspace of the open turn; "" if it is unknown."""
     found = facts.workspace
     if found is None:
         return ""
@@ -412,7 +413,7 @@ def render_constraints(extra: Sequence[str]) -> str:
 
 
 POOL_BYTES: Final = 800
-"""The room of the pool, 250 tokens: the texts get what its rows leave."""
+"""The bytes of the pool, 250 tokens: the texts get the bytes that its rows leave."""
 ROWS_SHOWN: Final = 10
 CITED_SHOWN: Final = 4
 TITLE_CHARS: Final = 36

@@ -1,4 +1,4 @@
-"""Cache busts: a request read less of the live cache than the request before left there.
+"""Cache busts: a request read less from the live cache than the previous request left there.
 
 Source: docs/concepts/context.md#busts.
 """
@@ -28,7 +28,7 @@ def find_bust(
     rules: ContextRules,
     layout: Layout = TIMELINE,
 ) -> Bust | None:
-    """Return how much of the newest recorded request's cache a request missed, and why; None if nothing.
+    """Return how much of the newest recorded request's cache a request missed, and why; None if it missed nothing.
 
     `timeline` is the one sent at `now` in a `layout`, `system` the digest of its system part; `usage` is the provider's
     count, and `model` the model that answered. Without a count the result is None.
@@ -55,5 +55,5 @@ def _reason(timeline: Timeline, system: str, model: str, layout: Layout) -> Bust
         return "tools" if timeline.relisted else "system"
     if model != asked.model:
         return "model"
-    # A cache that holds nothing of the timeline loses nothing by a reduction.
+    # A reduction loses nothing if the cache holds no part of the timeline.
     return (timeline.parts.rewritten if layout.shows_timeline else "") or "provider"

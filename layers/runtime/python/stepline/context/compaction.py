@@ -1,10 +1,10 @@
-"""The compaction ladder: steps that shorten a request over its budget; the gentlest sufficient one is taken.
+"""The compaction ladder: steps that shorten a request over its budget; the gentlest sufficient one is applied.
 
     1. results that can be read again become stubs, in all turns but the newest ones
-    2. fewer turns stay turns; older ones become cards or rows
+    2. fewer turns remain turns; older ones become cards or rows
     3. results of the open turn's settled rounds become stubs, too
     4. turns become a summary that a model writes, and the open turn's earlier rounds a checkpoint
-    5. the same in the runtime's own words, if no model helps
+    5. the same with texts by the runtime, if no model helps
     6. the remaining pieces are cut to fit
 
 Pure. A step is tried on the timeline itself, as an entry that is never put, and the resulting timeline is
@@ -37,7 +37,7 @@ KEPT_ROUNDS: Final = (8, 4, 2, 1)
 WORTH_BYTES: Final = 2_000
 """Turns with fewer bytes than this are not worth a model call."""
 READABLE_BYTES: Final = 800
-"""Pieces cut shorter than this are of no use: their rounds go to the checkpoint, too."""
+"""Pieces cut shorter than this are useless: their rounds go to the checkpoint, too."""
 CROWDED: Final = 0.8
 """The newest rounds stay whole if that leaves the request within this share of its budget."""
 
@@ -55,7 +55,7 @@ class Need(Value):
 
 
 class Outline(Value):
-    """A compaction without its texts: their places and maximum lengths, and `entry` with all other fields.
+    """A compaction without its texts: their positions and maximum lengths, and `entry` with all other fields.
 
     `first_kept` is the number of the first turn that stays; 0 if no turn goes.
     """
@@ -71,8 +71,8 @@ def measure_need(
 ) -> Need:
     """Return the reduction for a request over its budget, or, if `forced`, refused by the provider.
 
-    The parts beside the timeline count, but cannot be made shorter: the timeline goes to half of what they
-    leave, if the target is lower still.
+    The parts outside the timeline count, but cannot be shortened: if the target is lower than half of the tokens that
+    they leave, the timeline is reduced to that half.
     """
     scale = gauge(timeline, overhead_bytes)
     ceiling = min(rules.budget, before_tokens * 8 // 10) if forced else rules.budget

@@ -17,7 +17,7 @@ from stepline.timeline.fold import Timeline
 MARGIN: Final = 1.1
 """Safety factor for bytes that no provider has counted yet."""
 BESIDE_BYTES: Final = 32_000
-"""More bytes than the parts behind the timeline ever have."""
+"""More bytes than the parts after the timeline ever have."""
 SURELY: Final = 0.9
 """Below this share of the budget, no exact estimate is made."""
 RATIO_MIN: Final = 0.5
@@ -26,7 +26,7 @@ RATIO_MAX: Final = 2.5
 
 
 class Gauge(Value):
-    """Conversion of one conversation's bytes into tokens. `overhead_bytes` are those beside its timeline."""
+    """Conversion of one conversation's bytes into tokens. `overhead_bytes` are those outside its timeline."""
 
     tokens_per_byte: float
     overhead_bytes: int = 0
@@ -43,7 +43,7 @@ class Gauge(Value):
 def estimate_request(timeline: Timeline, overhead_bytes: int) -> int:
     """Return the estimated tokens of the next request.
 
-    `overhead_bytes` are those of its system part and of the parts behind the timeline, pictures and documents
+    `overhead_bytes` are the bytes of its system part and of the parts after the timeline, with pictures and documents
     as `weigh` counts them. An earlier request without a recorded overhead is assumed to have had the same.
     """
     asked, grown = timeline.asked, timeline.parts.size - timeline.asked.size
@@ -57,14 +57,14 @@ def estimate_request(timeline: Timeline, overhead_bytes: int) -> int:
 def surely_fits(timeline: Timeline, fixed_bytes: int, budget: int) -> bool:
     """Return True if a request fits without an exact estimate: most rounds are far below their budget.
 
-    `fixed_bytes` are those of its system part, and of what its pictures and documents cost.
+    `fixed_bytes` are the bytes of its system part, and those that its pictures and documents cost.
     """
     most = fixed_bytes + BESIDE_BYTES
     return budget * SURELY >= max(estimate_request(timeline, bytes_) for bytes_ in (fixed_bytes, most))
 
 
 def gauge(timeline: Timeline, overhead_bytes: int) -> Gauge:
-    """Return the gauge of this conversation, for bytes that were never counted as they are."""
+    """Return the gauge of this conversation, for bytes that no provider has counted in this form."""
     per_byte = calibration(timeline, overhead_bytes) * MARGIN / BYTES_PER_TOKEN
     return Gauge(tokens_per_byte=per_byte, overhead_bytes=overhead_bytes)
 

@@ -1,7 +1,7 @@
-"""Pictures and documents of a request: they stand behind its last cache mark, and so cost no cached prefix when they go.
+"""Pictures and documents of a request: they follow its last cache mark, so removing them keeps the cached prefix.
 
-The timeline has a text in the place of each, which never changes. A request has the newest ones behind the
-timeline, each below a line with its path; bytes and line are added when it is sent.
+The timeline has a text instead of each, which never changes. A request has the newest ones after the
+timeline, each below a line with its path; the bytes and the line are added when the request is sent.
 Source: docs/concepts/context.md#pictures-and-documents.
 """
 
@@ -19,13 +19,13 @@ from stepline.rendering.quote import inline
 NEWEST: Final = 2
 """Maximum pictures and documents of a request."""
 REQUEST_BYTES: Final = 13 * 1024 * 1024
-"""Maximum bytes of them together: a request may have 20 MB on Bedrock, and base64 takes four bytes for three."""
+"""Maximum total bytes of them: a request may have 20 MB on Bedrock, and base64 takes four bytes for three."""
 SHARE: Final = 0.5
-"""Maximum share of a request's tokens that they take."""
+"""Maximum share of a request's tokens for them."""
 
 
 def newest_media(media: Sequence[Attached]) -> list[Attached]:
-    """Return the newest of what was attached, each content once, oldest first."""
+    """Return the newest attached files, each content once, oldest first."""
     found: dict[str, Attached] = {}
     for one in reversed(media):
         found.setdefault(one.body.sha256, one)
@@ -35,7 +35,7 @@ def newest_media(media: Sequence[Attached]) -> list[Attached]:
 
 
 def choose_media(media: Sequence[Attached], rules: ContextRules) -> list[Attached]:
-    """Return those of the newest that a request has: as many as fit, from the newest on, oldest first."""
+    """Return the newest files that fit in a request, oldest first; the newest has precedence."""
     tokens, size, chosen = int(rules.budget * SHARE), REQUEST_BYTES, []
     for one in reversed(newest_media(media)):
         tokens, size = tokens - one.tokens, size - one.body.size_bytes
@@ -46,7 +46,7 @@ def choose_media(media: Sequence[Attached], rules: ContextRules) -> list[Attache
 
 
 def render_media(media: Sequence[Attached], rules: ContextRules) -> Iterator[Media]:
-    """Yield the newest; one for which there is no room says so."""
+    """Yield the newest files; a file without room is marked as such."""
     chosen = choose_media(media, rules)
     for one in newest_media(media):
         why = "" if one in chosen else "a newer one leaves no room for it; read it alone"
@@ -54,7 +54,7 @@ def render_media(media: Sequence[Attached], rules: ContextRules) -> Iterator[Med
 
 
 def render_file(part: Content) -> tuple[Content, ...]:
-    """Return a file below its line, or the line in the place of one that is not sent; a text as it is."""
+    """Return a file below its line, or the line instead of a file that is not sent; a text is returned unchanged."""
     if isinstance(part, Part):
         return (part,)
     if part.why:
@@ -68,5 +68,5 @@ def media_bytes(media: Sequence[Attached], rules: ContextRules) -> int:
 
 
 def tokens_to_bytes(tokens: int) -> int:
-    """Return the bytes of text that cost so many tokens."""
+    """Return the bytes of text that cost `tokens`."""
     return round(tokens * BYTES_PER_TOKEN)

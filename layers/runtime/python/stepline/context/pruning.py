@@ -1,10 +1,10 @@
-"""Pruning: older turns are shortened once that costs nothing, or once it pays.
+"""Pruning: older turns are shortened once this is free, or once it pays.
 
-    ttl     the provider's cache has expired, so the prompt is written anew in any case
-    price   the removed tokens would be read often enough to pay for writing the rest anew
+    ttl     the provider's cache has expired, so the prompt is written anew anyway
+    price   reading the removed tokens would cost more than writing the rest anew
 
 The price is checked when a turn begins: the prunable part does not change while a turn is open, and the part
-behind it only grows.
+after it only grows.
 Source: docs/concepts/context.md#pruning.
 """
 
@@ -76,12 +76,12 @@ def _is_grown(timeline: Timeline, rules: ContextRules) -> bool:
 
 
 def pays(timeline: Timeline, entry: Pruned, requests: float) -> bool:
-    """Return True if `requests` more requests save more than the rewrite costs, at a live cache's prices."""
+    """Return True if `requests` more requests save more than the rewrite costs, at the prices of a live cache."""
     pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.form)
     same = first_change(timeline.pieces, pruned)
-    behind = text_bytes(pruned[same:]) + _notice_bytes(timeline, entry)
-    removed = text_bytes(timeline.pieces[same:]) - behind
-    return READ_PRICE * removed * requests > (WRITE_PRICE - READ_PRICE) * behind
+    rest = text_bytes(pruned[same:]) + _notice_bytes(timeline, entry)
+    removed = text_bytes(timeline.pieces[same:]) - rest
+    return READ_PRICE * removed * requests > (WRITE_PRICE - READ_PRICE) * rest
 
 
 def measure_pruning(timeline: Timeline, entry: Pruned) -> Pruned | None:
@@ -96,5 +96,5 @@ def measure_pruning(timeline: Timeline, entry: Pruned) -> Pruned | None:
 
 
 def _notice_bytes(timeline: Timeline, entry: Pruned) -> int:
-    """Return the bytes of the message that tells the model, once a turn."""
+    """Return the bytes of the message that informs the model, once per turn."""
     return byte_length(timeline.form.pruned(entry)) if timeline.pruned != entry.turn else 0

@@ -1,8 +1,8 @@
-"""The model's request: system, timeline, pictures, announce, with cache marks where they pay.
+"""The model's request: system, timeline, pictures, announce, with cache marks where they save tokens.
 
-The parts of a request that end at a mark stand at the beginning of the next request too, byte for byte and
-part for part, because a provider caches whole prefixes of parts. The last request's tail is always marked
-again, so a cache finds it without looking back. Parts that change every round stand behind the last mark.
+The next request begins with the same parts up to each mark, byte for byte and part for part, because a provider
+caches whole prefixes of parts. The end of the last request is always marked again, so a cache finds it without looking
+back. Parts that change every round come after the last mark.
 Source: docs/concepts/context.md#marks.
 """
 
@@ -59,10 +59,10 @@ def render(
 
 
 def render_timeline(timeline: Timeline, *, spent_bytes: int = 0, minimum_tokens: int = 0) -> tuple[Part, ...]:
-    """Return the timeline's parts, with marks behind the turn before, the request before, and the end.
+    """Return the timeline's parts, with marks after the previous turn, the previous request, and the end.
 
-    No mark is spent on a prefix that is surely below the `minimum_tokens` that a provider caches;
-    `spent_bytes` stand before the timeline.
+    A prefix that is surely below the `minimum_tokens` that a provider caches gets no mark;
+    `spent_bytes` precede the timeline.
     """
     parts = list(timeline.parts.sealed)
     if loose := "".join(
@@ -77,7 +77,7 @@ def render_timeline(timeline: Timeline, *, spent_bytes: int = 0, minimum_tokens:
 
 
 def _parts_below(parts: Sequence[Part], size: float) -> int:
-    """Return how many leading parts are smaller than `size` bytes together."""
+    """Return how many leading parts have less than `size` bytes together."""
     for count, part in enumerate(parts):
         size -= byte_length(part.text)
         if size <= 0:
@@ -86,28 +86,28 @@ def _parts_below(parts: Sequence[Part], size: float) -> int:
 
 
 def spell_files(request: ModelRequest) -> ModelRequest:
-    """Return the request with a line above each of its files, and in the place of each that is not sent."""
+    """Return the request with a line above each of its files, and instead of each file that is not sent."""
     if all(isinstance(part, Part) for part in request.content):
         return request
     return replace(request, content=tuple([one for part in request.content for one in render_file(part)]))
 
 
 def digest_request(request: ModelRequest) -> str:
-    """Return the SHA-256 of a request as hex digits: of each part's bytes and mark, and of the limits of the answer.
+    """Return the SHA-256 of a request as hex digits: of the bytes and marks of its parts, and of the limits of the answer.
 
-    A system part counts by its own digest, and a file by that of its content. The role is no part of it.
+    A system part and a file count by the digest of their content. The role does not count.
     """
-    told = hashlib.sha256(f"{request.max_tokens} {request.temperature} {request.declined}\n".encode())
+    digest = hashlib.sha256(f"{request.max_tokens} {request.temperature} {request.declined}\n".encode())
     for own in request.system:
-        told.update(f"system {digest_system(own.text)} {own.cache}\n".encode())
+        digest.update(f"system {digest_system(own.text)} {own.cache}\n".encode())
     for part in request.content:
         if isinstance(part, Part):
             text = part.text.encode("utf-8", "surrogatepass")
-            told.update(b"text %d %d\n" % (len(text), part.cache))
-            told.update(text)
+            digest.update(b"text %d %d\n" % (len(text), part.cache))
+            digest.update(text)
         else:
-            told.update(f"file {part.body.sha256} {part.body.mime}\n".encode())
-    return told.hexdigest()
+            digest.update(f"file {part.body.sha256} {part.body.mime}\n".encode())
+    return digest.hexdigest()
 
 
 @lru_cache(maxsize=8)

@@ -17,13 +17,13 @@ from stepline.rendering.piece import Piece
 class ContextRules(Value):
     """Limits of the context. Tokens are estimates, times are seconds.
 
-    A request may have `budget` tokens; a reduction goes on until the request is at `target` of that.
+    A request may have `budget` tokens; a reduction continues until the request is at `target` of that.
     `output_tokens` are reserved for the answer and `margin` of the window for the error of estimates. A cache
     lives `ttl_s` after its last use (0: never reduce by time), and counts as expired `ttl_buffer_s` before
-    that. The `keep_turns` newest turns stay turns and the `intact_turns` newest of them whole, the open one
-    included; of those that are closed, the newest `intact_tokens` stay whole. A block may be hidden behind the end of the round that is `offset_rounds` before the last one,
-    if there are `min_rounds`, and at most `editable_tail_tokens` from the end. A provider caches no prefix
-    below `cache_minimum_tokens`.
+    that. The `keep_turns` newest turns remain turns and the `intact_turns` newest of them remain whole, including
+    the open one; of the closed ones, the newest `intact_tokens` remain whole. A block may be hidden after the end of
+    the round that is `offset_rounds` before the last one, if there are `min_rounds`, and at most
+    `editable_tail_tokens` from the end. A provider caches no prefix below `cache_minimum_tokens`.
 
     While the cache lives, turns are pruned if that is paid back within `horizon_requests` (0: never), in
     conversations that have grown to `horizon_from` of the budget.

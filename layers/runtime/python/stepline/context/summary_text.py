@@ -1,9 +1,9 @@
 """Texts of a compaction: the input of the summarising model, the runtime's own summaries, and the ledger.
 
-The ledger stands behind a summary. A model may forget facts and their paths; the ledger does not. It is made
-from the pieces alone, takes over the lines of the ledger before, and is bounded: the newest lines stay.
+The ledger follows a summary. A model may forget facts and their paths; the ledger does not. It is made
+from the pieces alone, adopts the lines of the previous ledger, and is bounded: the newest lines stay.
 
-The model's input are the pieces to be removed, as a conversation with roles, in chunks that fit. Existing
+The model's input is the pieces to be removed, as a conversation with roles, in chunks that fit. Existing
 summaries of turns come first. Long results are shown by shape and sample, and shortened further if they
 exceed a few calls.
 Source: docs/concepts/context.md#compaction.
@@ -76,7 +76,7 @@ def take_ledger(pieces: Sequence[Piece], before: str, *, calls: bool) -> Ledger:
 
 
 def split_text(text: str) -> tuple[str, Ledger]:
-    """Return a summary as its author wrote it, and the ledger behind it."""
+    """Return a summary as its author wrote it, and the ledger after it."""
     lines = text.split("\n")
     opens = {f"<{name}>": name for name in SECTIONS}
     ends = {name: deque(at for at, line in enumerate(lines) if line == f"</{name}>") for name in SECTIONS}
@@ -101,8 +101,8 @@ def split_text(text: str) -> tuple[str, Ledger]:
 def compose(body: str, ledger: Ledger, most_bytes: int) -> str:
     """Return a summary and its ledger as one text of at most `most_bytes` when shown.
 
-    The ledger gets half of that, or what the body leaves; its oldest lines go first, the longest section's
-    before another's. Section tags in the body are escaped, so that they stay readable and are tags no more.
+    The ledger gets half of that, or the bytes that the body leaves; its oldest lines are dropped first, starting with
+    the longest section. Section tags in the body are escaped: they stay readable, but no longer act as tags.
     """
     kept = {name: list(lines) for name, lines in ledger.items()}
     whole = _TAG.sub(r"[\1]", clean_for_prompt(body)).strip()
@@ -122,7 +122,7 @@ def shown_bytes(text: str) -> int:
 
 
 def fit_lines(text: str, most_bytes: int) -> str:
-    """Return the longest beginning of a text with `most_bytes` when shown, cut at a line if possible."""
+    """Return the longest beginning of a text that has `most_bytes` when shown, cut at a line if possible."""
     if shown_bytes(text) <= most_bytes:
         return text
     low, high = 0, len(text)
@@ -143,10 +143,10 @@ def tell_turns(pieces: Sequence[Piece], turns: Sequence[str], before: str, most_
     body = fit_lines(clean_for_prompt(split_text(before)[0]), most_bytes // 3)
     own = [piece for piece in pieces if piece.turn]
     lines = [
-        _tell_turn(list(group), turns[number - 1])
+        _line_of_turn(list(group), turns[number - 1])
         for number, group in groupby(own, key=lambda piece: piece.turn)
     ]
-    return _tell(body, lines, most_bytes, "turns")
+    return _join_newest(body, lines, most_bytes, "turns")
 
 
 def tell_rounds(pieces: Sequence[Piece], before: str, most_bytes: int) -> str:
@@ -157,10 +157,10 @@ def tell_rounds(pieces: Sequence[Piece], before: str, most_bytes: int) -> str:
         for piece in pieces
         if piece.kind in _SAID and piece.hint
     ]
-    return _tell(body, lines, most_bytes, "rounds")
+    return _join_newest(body, lines, most_bytes, "rounds")
 
 
-def _tell(body: str, lines: Sequence[str], most_bytes: int, what: str) -> str:
+def _join_newest(body: str, lines: Sequence[str], most_bytes: int, what: str) -> str:
     kept = list(lines)
     while kept and shown_bytes("\n".join([body, *kept])) > most_bytes - 64:
         kept = kept[max(1, len(kept) // 4) :]
@@ -169,7 +169,7 @@ def _tell(body: str, lines: Sequence[str], most_bytes: int, what: str) -> str:
     return "\n".join([line for line in (body, *more, *kept) if line])
 
 
-def _tell_turn(own: Sequence[Piece], turn: str) -> str:
+def _line_of_turn(own: Sequence[Piece], turn: str) -> str:
     asked = next((piece.hint for piece in own if piece.kind == "prompt"), "")
     ends = [piece for piece in own if piece.kind in _BODIES]
     ended = min(reversed(ends), key=lambda piece: _BODIES.index(piece.kind), default=None)
@@ -181,7 +181,7 @@ def _tell_turn(own: Sequence[Piece], turn: str) -> str:
 
 
 def _data(piece: Piece) -> str:
-    """Return the lines of foreign text in a piece, as they were written."""
+    """Return the lines of foreign text in a piece, without their indentation."""
     return "\n".join(line[len(INDENT) :] for line in piece.text.split("\n") if line.startswith(INDENT))
 
 
@@ -200,11 +200,11 @@ def _render(ledger: Ledger) -> str:
 
 
 def _newest(lines: Iterable[str], most: int) -> list[str]:
-    """Return the newest lines, each once, behind a line that counts the dropped ones."""
+    """Return the newest lines, each once, after a line that counts the dropped ones."""
     found = list(dict.fromkeys(reversed([clip(line, LINE_CHARS) for line in lines])))[::-1]
-    told = [line for line in found if line.startswith(EARLIER)]
+    counts = [line for line in found if line.startswith(EARLIER)]
     rest = [line for line in found if not line.startswith(EARLIER)]
-    dropped = sum(_counted(line) for line in told) + max(0, len(rest) - most)
+    dropped = sum(_counted(line) for line in counts) + max(0, len(rest) - most)
     kept = rest[-most:] if most else []
     return [f"{EARLIER}{dropped} earlier", *kept] if dropped and kept else kept
 
@@ -221,8 +221,8 @@ def _calls(pieces: Sequence[Piece]) -> Iterator[str]:
             results.setdefault(piece.call, []).append(piece)
     for piece in pieces:
         if piece.kind == "call":
-            told = "; ".join(map(_result, results.get(piece.call, ()))) or "no text"
-            yield f"round {piece.round} {piece.tool} {piece.path} ({clip(piece.hint, 100)}) → {told}"
+            outcome = "; ".join(map(_result, results.get(piece.call, ()))) or "no text"
+            yield f"round {piece.round} {piece.tool} {piece.path} ({clip(piece.hint, 100)}) → {outcome}"
 
 
 def _result(piece: Piece) -> str:
@@ -314,10 +314,10 @@ def serialise(pieces: Iterable[Piece], turns: Sequence[str]) -> list[str]:
 def split_chunks(passages: Sequence[str], most_bytes: int) -> list[str]:
     """Return the passages in few texts of at most `most_bytes`; if they are too long, the longest are cut.
 
-    No passage is spread over two texts.
+    A passage is never split between two texts.
     """
     room = max(CHUNK_MIN_BYTES, most_bytes)
-    # A text may end early by up to the length of the next passage: at least half of each is used.
+    # A text may end early by up to the length of the next passage, so at least half of each is used.
     limit = min(share(map(byte_length, passages), CALLS_MAX * room // 2), room)
     chunks: list[str] = []
     own: list[str] = []
@@ -338,7 +338,7 @@ def cut_middle(text: str, most_bytes: int) -> str:
     if len(body) <= most_bytes:
         return text
     kept = max(0, most_bytes - 32)
-    # The text behind the cut is data, however it begins: it is indented.
+    # The text after the cut is data, whatever its first characters: it is indented.
     first, last = body[: kept * 3 // 4], body[len(body) - kept // 4 :]
     return f"{first.decode('utf-8', 'ignore')}\n[… cut]\n{INDENT}{last.decode('utf-8', 'ignore')}"
 
@@ -355,8 +355,8 @@ def _shortened(piece: Piece) -> str:
     if left_out <= 0:
         return text
     shape = render_shape(_data(piece))[:SHAPE_CHARS]
-    told = f"shape:\n{quote(shape)}\n" if shape else ""
+    heading = f"shape:\n{quote(shape)}\n" if shape else ""
     return (
-        f"{told}{text[:BEGINNING_CHARS]}\n[… {left_out} of {len(text)} characters left out]\n"
+        f"{heading}{text[:BEGINNING_CHARS]}\n[… {left_out} of {len(text)} characters left out]\n"
         f"{INDENT}{text[-END_CHARS:]}"
     )

@@ -1,1 +1,1 @@
-"""The layout `journal`: a second way to ask from the same fold, with the whole of an artifact only where it was asked for."""
+"""The layout `journal`: a second form of request from the same fold, which shows a whole artifact only on request."""

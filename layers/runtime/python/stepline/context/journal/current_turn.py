@@ -1,8 +1,8 @@
-"""The open turn in the journal: sixteen sections in a fixed order, from its own entries.
+"""The open turn in the journal: sixteen sections in a fixed order, made of its entries.
 
-Each section stands in every request of the turn, empty or not, but for the current slots, which stand there if there are any.
-The sections get shorter, all alike, where the request has no room for them. An artifact is shown by its beginning:
-`show_artifacts` with its path stages all of it for the next round.
+Every request of the turn has each section, even an empty one, except the current slots, which are omitted if empty.
+All sections are shortened alike if the request has no room for them. An artifact is shown by its beginning:
+`show_artifacts` with its path stages the whole artifact for the next round.
 Source: docs/concepts/journal.md#the-current-turn.
 """
 
@@ -64,7 +64,7 @@ SOURCE_CHARS: Final = 160
 
 
 def artifact_rows(course: Course, detail: Detail) -> str:
-    """Return the contents that the calls of the turn brought, each with its facts and its beginning."""
+    """Return the contents that the calls of the turn produced, each with its facts and its beginning."""
     found = []
     for _, _, entry in course.rows:
         if isinstance(entry, Resulted):
@@ -80,7 +80,7 @@ def _is_artifact(block: Produced) -> bool:
 
 
 def _artifact(entry: Resulted, block: Produced, own: str, detail: Detail) -> str:
-    """Return one content; what shows a part of another path names that, and the path of the part."""
+    """Return one content; a part of another path names that path and its own."""
     source = str(block.meta.get("source_path") or "")
     path = source or block.path or own
     head = f"- {clip(path, PATH_CHARS)} | {clip(block.type, MIME_CHARS)} by {entry.call_id} {inline(entry.tool_id)}"
@@ -97,12 +97,12 @@ def _beginning(text: str, most: int) -> str:
     if len(text) <= most:
         return f"{quote(text)}\n"
     shape = render_shape(text)
-    told = f"shape:\n{quote(shape)}\npreview:\n" if shape else ""
-    return f"{told}{quote(text[:most])}\n...[truncated]: {len(text) - most} more characters; show_artifacts shows them\n"
+    heading = f"shape:\n{quote(shape)}\npreview:\n" if shape else ""
+    return f"{heading}{quote(text[:most])}\n...[truncated]: {len(text) - most} more characters; show_artifacts shows them\n"
 
 
 def _stored(block: Produced) -> str:
-    """Return the facts of a stored file: its type, its size, who sees it, and the extent of a picture or a PDF."""
+    """Return the facts of a stored file: its type, its size, its visibility, and the extent of a picture or a PDF."""
     assert block.body is not None
     about: Any = block.meta.get("media")
     extent = clip(str(about.get("extent", "")), MIME_CHARS) if isinstance(about, dict) else ""
@@ -116,7 +116,7 @@ def _stored(block: Produced) -> str:
 
 
 def file_rows(course: Course, detail: Detail) -> str:
-    """Return the files of the turn below the folder of its programs, then what it pulled and checked out."""
+    """Return the files of the turn below the folder of its programs, then the pulled and checked out files."""
     files = fold_files(course.blocks)
     rows = [
         f"- {clip(path, PATH_CHARS)} | {clip(file.mime, MIME_CHARS)} | {file.size_bytes} bytes\n"
@@ -129,7 +129,7 @@ def file_rows(course: Course, detail: Detail) -> str:
 
 
 def explored_rows(course: Course, detail: Detail) -> str:
-    """Return the calls that brought sources, with the numbers of these."""
+    """Return the calls that added sources, with the numbers of these sources."""
     rows = []
     for _, _, entry in course.rows:
         if isinstance(entry, Resulted) and entry.sources:
@@ -162,7 +162,7 @@ STAGED_SHOWN: Final = 20
 
 
 def render_course(course: Course, detail: Detail) -> str:
-    """Return the events of the turn, the newest of them if there are too many; "" for none."""
+    """Return the events of the turn, or the newest if there are too many; "" for none."""
     texts = [render_event(event, place.path, place.files) for event, place in course.waited]
     attempts = left = 0
     for _, _, entry in course.rows:
@@ -198,17 +198,17 @@ def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Itera
         case ApprovalRequested():
             yield f"[APPROVAL ASKED] {entry.action.call_id} {inline(entry.action.tool_id)}\n"
         case Contributed():
-            yield from (_contributed(block, detail) for block in entry.blocks if _tells(block))
+            yield from (_contributed(block, detail) for block in entry.blocks if _is_shown(block))
         case _:
             pass
 
 
-def _tells(block: Produced) -> bool:
+def _is_shown(block: Produced) -> bool:
     return is_shown(block) and block.type not in NOTE_TYPES
 
 
 def _contributed(block: Produced, detail: Detail) -> str:
-    """Return a text of the bundle's code below its path, or the path of what it stored."""
+    """Return a text of the bundle's code below its path, or the path of the content that it stored."""
     head = f"[STAGE] {clip(block.type, detail.chars)}\n"
     where = f"[path: {clip(block.path, detail.chars)}]\n" if block.path else ""
     return f"{head}{where}{detail.text(block.text, 'BLOCK') if block.text else ''}"
@@ -281,7 +281,7 @@ def render_current(digest: Digest, detail: Detail) -> str:
 
 
 def _prompt(digest: Digest, detail: Detail) -> str:
-    """Return the messages that opened the turn; long ones are cut, and their paths lead to the whole."""
+    """Return the messages that opened the turn; long ones are cut, and their paths lead to the whole text."""
     course = digest.course
     shown = course.prompts[: detail.rows]
     texts = [detail.fit(render_prompt(event, place.path, "", place.files)) for event, place in shown]
@@ -289,7 +289,7 @@ def _prompt(digest: Digest, detail: Detail) -> str:
 
 
 def _used(digest: Digest, detail: Detail) -> str:
-    """Return the paths of other turns, and of what is in no turn, that this turn has read or pulled."""
+    """Return the paths of other turns, and of content outside turns, that this turn has read or pulled."""
     course = digest.course
     own = f":{course.turn.id}."
     read = [str(block.meta["source_path"]) for block in course.blocks if block.meta.get("source_path")]
@@ -301,8 +301,8 @@ def _used(digest: Digest, detail: Detail) -> str:
 def _objective(digest: Digest, _: Detail) -> str:
     timeline = digest.course.timeline
     plan = current_plan(timeline.plans.values())
-    told = f"plan_id={plan.plan_id}: {count_done(plan)}" if plan else "what the user's message asks for"
-    return f"conversation: {label(clip(timeline.title, TITLE_CHARS))}\nobjective: {told}\n"
+    objective = f"plan_id={plan.plan_id}: {count_done(plan)}" if plan else "what the user's message asks for"
+    return f"conversation: {label(clip(timeline.title, TITLE_CHARS))}\nobjective: {objective}\n"
 
 
 def _gate(digest: Digest, _: Detail) -> str:
@@ -341,7 +341,7 @@ def _feedback(digest: Digest, detail: Detail) -> str:
 
 
 def _contract(digest: Digest, detail: Detail) -> str:
-    """Return the steps of the current plan that are not done, below the sentence that says what a slot is."""
+    """Return the steps of the current plan that are not done, below the sentence that defines a slot."""
     plan = current_plan(digest.course.timeline.plans.values())
     steps = [step for step in plan_steps(plan) if step[0] not in ("done", "failed")] if plan else []
     return SLOT_MAPPING + (render_outline(steps, most=detail.rows) or f"{INDENT}none to fill: no open plan\n")
@@ -368,16 +368,16 @@ def _pool(digest: Digest, detail: Detail) -> str:
 
 
 def _progress(digest: Digest, _: Detail) -> str:
-    """Return the turn in numbers."""
+    """Return the counts of the turn."""
     course = digest.course
     entries = [entry for _, _, entry in course.rows]
     decisions = [entry for entry in entries if isinstance(entry, Decided)]
     results = Counter(entry.status for entry in entries if isinstance(entry, Resulted))
-    told = ", ".join(f"{count} {status}" for status, count in sorted(results.items())) or "none"
+    counts = ", ".join(f"{count} {status}" for status, count in sorted(results.items())) or "none"
     events = sum(isinstance(entry, Inbound) for entry in entries)
     return (
         f"rounds: {len(decisions)}, of them refused: {sum(not entry.accepted for entry in decisions)}\n"
-        f"calls: {told}\n"
+        f"calls: {counts}\n"
         f"notices: {sum(len(entry.notices) for entry in decisions)}\n"
         f"events: {events}\n"
         f"answers: {course.answers}\n"
@@ -426,4 +426,4 @@ SECTIONS: Final[dict[str, Section]] = {
 """The sections of the open turn, in the order of a request."""
 
 OPTIONAL: Final = frozenset({"CURRENT SLOTS"})
-"""The sections that are left out if they are empty."""
+"""The sections that are omitted if they are empty."""

@@ -1,7 +1,7 @@
-"""Prior turns in the journal: what was asked, what came of it, and the deliverables; never the results of tools.
+"""Prior turns in the journal: the request, the outcome, and the deliverables; never the results of tools.
 
-A turn that is over is always shown in the same words, so the prior turns are a stable beginning. As many of the newest are
-shown as have room; the others are one line, with their number and how to find them.
+The text of a closed turn never changes, so the prior turns are a stable beginning. The newest turns are shown while there
+is room; the others are one line, with their number and how to find them.
 Source: docs/concepts/journal.md#prior-turns.
 """
 
@@ -33,11 +33,11 @@ GOAL: Final = "goal:"
 """The field of a working summary that names the objective."""
 
 STATUSES: Final = ("completed", "partial", "removed")
-"""The statuses of slots: of a turn that ended well, of one that failed, and of files that are not there any more."""
+"""The statuses of slots: of a successful turn, of a failed turn, and of files that no longer exist."""
 
 
 class PriorTurns:
-    """The presentations of the newest prior turns that have room, oldest first; `shown` are their turns."""
+    """The texts of the newest prior turns that fit, oldest first; `shown` are their turns."""
 
     def __init__(self, timeline: Timeline, room_bytes: int) -> None:
         closed = [turn for turn in timeline.history if turn.closed]
@@ -57,10 +57,10 @@ class PriorTurns:
 
 
 def at_hand(timeline: Timeline) -> Timeline:
-    """Return the timeline with the batches of its newest turns at hand, read at once. Raises LookupError."""
+    """Return the timeline with the batches of its newest turns loaded at once. Raises LookupError."""
     history, spare = timeline.history, TURNS_MAX + 1
     newest, before = history[-spare:], history[-spare - 1 : -spare]
-    # A turn's events begin where the turn before it ended, and what opened it may be older still.
+    # A turn's events begin where the previous turn ended, and the events that opened it may be older still.
     starts = [n - 1 for turn in newest for n in turn.prompts]
     first = min([*starts, before[0].closed if before else 0])
     if first >= timeline.base:
@@ -74,7 +74,7 @@ def is_note(block: Block) -> bool:
 
 
 def note_rows(blocks: Iterable[Block]) -> list[tuple[str, str, str]]:
-    """Return the tagged lines of notes, each with its tag and the path of its note; an untagged note is one line."""
+    """Return the tagged lines of notes, each with its tag and the path of its note; an untagged note becomes one line."""
     return [
         (tag, text, block.path)
         for block in blocks
@@ -93,7 +93,7 @@ def _omitted(turns: Sequence[Turn]) -> str:
 
 
 def render_prior(timeline: Timeline, turn: Turn) -> str:
-    """Return a turn that is over: prompt, objective, gate, log, slots by status, answer and summary."""
+    """Return a closed turn: prompt, objective, gate, log, slots by status, answer and summary."""
     blocks = timeline.turn_blocks(turn.id)
     summaries = timeline.resolve(f"ws:{turn.id}.conv.working.summary")
     summary = summaries[-1].text if summaries else ""
@@ -122,7 +122,7 @@ def _fit(text: str, chars: int) -> str:
 
 
 def _prompts(blocks: Sequence[Block]) -> str:
-    """Return the messages that opened the turn, those that came later, and the files of both."""
+    """Return the messages that opened the turn, the later messages, and the files of both."""
     opened = [block for block in blocks if block.type == "user.prompt"]
     later = [
         block
@@ -146,21 +146,21 @@ def _prompts(blocks: Sequence[Block]) -> str:
 
 
 def _objective(blocks: Sequence[Block], summary: str) -> str:
-    """Return the goal as the turn's summary names it, and the plan that the turn worked on."""
+    """Return the goal named by the turn's summary, and the plan that the turn worked on."""
     goal = next((line for line in summary.splitlines() if line.lower().startswith(GOAL)), "")
     plans = [block.path for block in blocks if block.type == "react.plan"]
-    told = clip(goal[len(GOAL) :], OBJECTIVE_CHARS) or "as the prompt says"
-    return f"[OBJECTIVE] {told}\n" + (f"- plan: {plans[-1]}\n" if plans else "")
+    objective = clip(goal[len(GOAL) :], OBJECTIVE_CHARS) or "as the prompt says"
+    return f"[OBJECTIVE] {objective}\n" + (f"- plan: {plans[-1]}\n" if plans else "")
 
 
 def _log(blocks: Sequence[Block]) -> str:
-    """Return the number of rounds, and of the calls of each tool."""
+    """Return the number of rounds, and the number of calls of each tool."""
     rounds = sum(block.type == "react.round.start" for block in blocks)
     calls = Counter(block.tool_id for block in blocks if block.type == "react.tool.call")
-    told = [f"{clip(tool, NAME_CHARS)} x{count}" for tool, count in calls.most_common(ROWS_SHOWN)]
+    listed = [f"{clip(tool, NAME_CHARS)} x{count}" for tool, count in calls.most_common(ROWS_SHOWN)]
     notices = sum(block.type == "react.notice" for block in blocks)
     rest = f"; notices: {notices}" if notices else ""
-    return f"[SOLVER LOG] rounds: {rounds}; calls: {', '.join(told) or 'none'}{rest}\n"
+    return f"[SOLVER LOG] rounds: {rounds}; calls: {', '.join(listed) or 'none'}{rest}\n"
 
 
 def offered_files(turn: Turn, blocks: Iterable[Block]) -> dict[str, Block]:
@@ -174,7 +174,7 @@ def offered_files(turn: Turn, blocks: Iterable[Block]) -> dict[str, Block]:
 
 
 def slot_row(path: str, block: Block) -> str:
-    """Return a slot on a line: its name, its address, and what it is."""
+    """Return a slot on one line: its name, its path, and its type."""
     name = path.partition(".outputs/")[2]
     mime, size = (block.body.mime, block.body.size_bytes) if block.body else (block.mime, 0)
     return f"- {clip(name, NAME_CHARS)}: {path} | {clip(mime, NAME_CHARS)} | {size} bytes\n"

@@ -1,4 +1,4 @@
-"""The journal's request: system blocks A and B cached, C not; one cached human text, and the media behind it.
+"""The journal's request: system blocks A and B cached, C not; one cached human text, followed by the media.
 
     system   A  instructions                                                    cached
              B  common tools, active skills, infrastructure tools, skills,      cached
@@ -62,7 +62,7 @@ IDS_SHOWN: Final = 8
 
 
 def render_log(course: Course, most_bytes: int) -> str:
-    """Return the log of the turn; the oldest lines are counted where it would be longer than `most_bytes`."""
+    """Return the log of the turn; if it exceeds `most_bytes`, its oldest lines become a count."""
     lines = [
         _line(entry.at, "user", f"{entry.event} {place.path}", entry.text) for entry, place in course.prompts
     ]
@@ -80,8 +80,8 @@ def render_log(course: Course, most_bytes: int) -> str:
 
 
 def _line(at: str, area: str, message: str, data: str = "") -> str:
-    told = clip(data, DATA_CHARS)
-    return f"- {at} [{area}] {clip(message, MESSAGE_CHARS)}{f' | {told}' if told else ''}\n"
+    shown = clip(data, DATA_CHARS)
+    return f"- {at} [{area}] {clip(message, MESSAGE_CHARS)}{f' | {shown}' if shown else ''}\n"
 
 
 def _lines(at: str, entry: Entry) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
@@ -128,13 +128,13 @@ def _decision(at: str, entry: Decided) -> Iterator[str]:
 
 
 PRIOR_SHARE: Final = 1 / 3
-"""The share of prior turns in what the unchanging texts leave: the same in every round of a turn."""
+"""The share of prior turns in the room that the constant texts leave: the same in every round of a turn."""
 LOG_SHARE: Final = 1 / 8
-"""The share of the session log in the same."""
+"""The share of the session log in that room."""
 SKILLS_SHARE: Final = 1 / 2
-"""The most of the same that the staged skills have in a request that has any."""
+"""The maximum share of the staged skills in that room."""
 CURRENT_SHARE: Final = 1 / 2
-"""The share of the current turn in the rest; what it leaves is for the staged artifacts."""
+"""The share of the current turn in the rest; the staged artifacts get the remainder."""
 HEADER: Final = "[OPERATIONAL DIGEST]\n[TURN SESSION JOURNAL] oldest -> newest\n"
 FRAME_BYTES: Final = 200
 """Room for the lines around the digest's parts."""
@@ -154,9 +154,9 @@ def render_journal(
     facts: JournalFacts,
     minimum_tokens: int,
 ) -> Rendered:
-    """Return the parts of a request in this layout; `skills`, `shown` and `media` are what this one request stages.
+    """Return the parts of a request in this layout; `skills`, `shown` and `media` are the contents that this request stages.
 
-    A provider caches no prefix below `minimum_tokens`. Raises LookupError if batches that it needs cannot be read.
+    A provider caches no prefix below `minimum_tokens`. Raises LookupError if required batches cannot be read.
     """
     timeline = at_hand(timeline)
     announced = _announced(timeline, facts)
@@ -215,7 +215,7 @@ def _render_time(facts: Announced) -> str:
 def _human(
     timeline: Timeline, facts: Announced, shown: Sequence[StagedContent], *, base_bytes: int, room_bytes: int
 ) -> str:
-    """Return the cached text in `room_bytes`; the shares of what is stable in a turn are those of `base_bytes`."""
+    """Return the cached text in `room_bytes`; the shares of the texts that are stable in a turn refer to `base_bytes`."""
     rounds = render_rounds(facts)
     priors = PriorTurns(timeline, int(base_bytes * PRIOR_SHARE))
     log, current = "", ""
@@ -235,7 +235,7 @@ def _human(
 
 
 def _fit_current(digest: Digest, most_bytes: int) -> str:
-    """Return the open turn in as much detail as has room."""
+    """Return the open turn in the most detail that fits."""
     text = ""
     for detail in DETAILS:
         text = render_current(digest, detail)
@@ -245,7 +245,7 @@ def _fit_current(digest: Digest, most_bytes: int) -> str:
 
 
 def render_rounds(facts: Announced) -> str:
-    """Return the numbers of the loop's rounds, and what a steer or the last round leaves of them."""
+    """Return the numbers of the loop's rounds, and those that a steer or the last round leaves."""
     last = "LAST ROUND: only complete or exit is accepted.\n" if facts.reserved else ""
     steered = render_finalize(facts)
     return (

@@ -1,4 +1,4 @@
-"""The facts from which a request in the layout `journal` is rendered, beside the timeline.
+"""The facts that a request in the layout `journal` is rendered from, in addition to the timeline.
 
 All of them are stored with the decision, so that the same request can be rendered again.
 Source: docs/concepts/journal.md.
@@ -15,8 +15,8 @@ from stepline.ports.model import Media
 class JournalText(Value):
     """The texts of the system part that never change: block A is `instructions`, the others are block B.
 
-    `tools` is the list of the common tools, `catalogue` those of the infrastructure tools and of the skills. `wrapup` stands
-    behind them in the last round.
+    `tools` is the list of the common tools, `catalogue` the lists of the infrastructure tools and of the skills. `wrapup`
+    follows them in the last round.
     """
 
     instructions: str
@@ -25,12 +25,12 @@ class JournalText(Value):
     wrapup: str = ""
 
     def pack(self) -> str:
-        """Return the texts as one, by which an agent's system part is stored and compared."""
+        """Return the texts as one text, the form in which an agent's system part is stored and compared."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def unpack(cls, text: str) -> JournalText:
-        """Return the texts that `pack` made one of; one that cannot be read stands as the instructions."""
+        """Return the texts that `pack` combined; an unreadable text becomes the instructions."""
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.DecodeError:
@@ -40,7 +40,7 @@ class JournalText(Value):
 class StagedContent(Value):
     """One content that is staged in full: an artifact of the turn, rows of the pool, or a skill.
 
-    `text` is within the limits of a read. A picture or a PDF has none: its bytes are behind the text. `why` says why nothing
+    `text` is within the limits of a read. A picture or a PDF has none: its bytes follow the text. `why` says why nothing
     is shown.
     """
 
@@ -60,7 +60,7 @@ class JournalFacts(Value):
 
     `now` is the time of the request. `iteration` counts from 0; `max_iterations` are without credits. `finalize` counts the
     rounds left after a steer, with this one; 0 if the turn is not bounded. `finalize_tools` may be called in such a round
-    but for the last. `budget_tokens` is what the request may have. `extra` are lines of the bundle's code, `workspace` is the
+    except the last. `budget_tokens` is the limit of the request. `extra` are lines of the bundle's code, `workspace` is the
     section about the workspace of a project that has a history.
     """
 
@@ -76,7 +76,7 @@ class JournalFacts(Value):
 
 
 class Staged(Value):
-    """The contents of a request that it does not take from the log: stored with the round, if there are any.
+    """The contents of a request that are not in the log: stored with the round, if there are any.
 
     `media` have no bytes here.
     """

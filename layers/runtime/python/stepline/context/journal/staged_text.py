@@ -1,6 +1,6 @@
-"""Staged contents as text: skills in the system part, artifacts behind the session log.
+"""Staged contents as text: skills in the system part, artifacts after the session log.
 
-Both stand in the one request behind the decision that asked for them. Source: docs/concepts/journal.md#staging.
+Both are in the one request that follows the decision that requested them. Source: docs/concepts/journal.md#staging.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ MEDIA_FORMATS: Final = frozenset({"image", "document"})
 FACT_CHARS: Final = 200
 TEXT_MIN_BYTES: Final = 200
 FRAME_BYTES: Final = 400
-"""Room for the lines around a text that is cut."""
+"""Bytes reserved for the lines around a cut text."""
 
 
 def render_skills(skills: Sequence[StagedContent], most_bytes: int) -> str:
-    """Return the staged skills; the longest are cut if all have more than `most_bytes` together. "" for none."""
+    """Return the staged skills; the longest are cut if their total exceeds `most_bytes`. "" for none."""
     return f"{SKILLS}\n{_fitted(skills, 'skill', most_bytes)}" if skills else ""
 
 
 def render_shown(shown: Sequence[StagedContent], most_bytes: int) -> str:
-    """Return the staged artifacts; the longest texts are cut if all have more than `most_bytes` together. "" for none."""
+    """Return the staged artifacts; the longest texts are cut if their total exceeds `most_bytes`. "" for none."""
     return f"\n{ARTIFACTS}\n{_fitted(shown, 'artifact', most_bytes)}" if shown else ""
 
 
@@ -55,7 +55,7 @@ def _head(one: StagedContent, what: str) -> str:
 
 
 def _staged(one: StagedContent, what: str, most_bytes: int = 0) -> str:
-    """Return one content below its head, cut to `most_bytes`; 0 is no limit."""
+    """Return one content below its head, cut to `most_bytes`; 0 means no limit."""
     head = _head(one, what)
     if one.why:
         return f"{head}content: not shown: {clip(one.why, FACT_CHARS)}\n"

@@ -1,4 +1,4 @@
-"""The course of the open turn: its entries with their times, its messages, and how much of each is shown."""
+"""The course of the open turn: its entries with their times, its messages, and the shown detail of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepline.timeline.fold import Timeline
 
 @dataclass(frozen=True, kw_only=True)
 class Detail:
-    """How much is shown of one thing: bytes of a message or an answer, characters of a result and of a row, rows."""
+    """Limits of what is shown: bytes of a message or an answer, characters of a result and of a row, and rows."""
 
     text_bytes: int
     read_chars: int
@@ -30,15 +30,15 @@ class Detail:
         return render_text(text, what, self.text_bytes)
 
     def fit(self, rendered: str) -> str:
-        """Return a rendered text, without its middle if there is no room for that; its path leads to the whole."""
+        """Return a rendered text, without its middle if it does not fit; its path leads to the whole text."""
         return cut_middle(rendered, 2 * self.text_bytes)
 
     def rows_of(self, rows: Sequence[str]) -> str:
-        """Return the newest rows, and the number of those before them; "" for none."""
+        """Return the newest rows, after a line that counts the earlier ones; "" for none."""
         return "".join([*self.more(len(rows) - self.rows), *rows[-self.rows :]])
 
     def more(self, count: int) -> tuple[str, ...]:
-        """Return the line for so many that are not shown."""
+        """Return the line that counts the omitted rows."""
         return (f"- … {count} more\n",) if count > 0 else ()
 
 
@@ -54,7 +54,7 @@ DETAILS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """The open turn of a timeline. `rows` are its entries in order, each with its batch and when that was put."""
+    """The open turn of a timeline. `rows` are its entries in order, each with its batch and the time of the batch."""
 
     timeline: Timeline
     turn: Turn
@@ -64,7 +64,7 @@ class Course:
         return tuple(self._rows())
 
     def _rows(self) -> Iterator[tuple[int, str, Entry]]:
-        """Yield the entries behind the one that opened the turn."""
+        """Yield the entries after the one that opened the turn."""
         begun = False
         for batch in self.timeline.since(self.turn.opened - 1):
             for entry in batch.entries:
