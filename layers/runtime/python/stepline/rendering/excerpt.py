@@ -15,7 +15,7 @@ import msgspec
 from stepline.rendering.quote import clip, inline, inline_json
 
 BODIES: Final = frozenset({"content", "code", "patch"})
-"""Parameters that are bodies: they are read at the path they were written to, not in the call."""
+"""Parameters that are bodies: they are read at the path that they were written to, not in the call."""
 DICT_KEYS: Final = 80
 LIST_ITEMS: Final = 50
 STRING_CHARS: Final = 2_000
@@ -132,8 +132,8 @@ def render_glimpse(text: str) -> str:
         return clip(text, WORDS_CHARS)
     rows = _sources(value)
     if rows:
-        told = "; ".join(f"[{row['sid']}] {clip(str(row.get('title', '')), TITLE_CHARS)}" for row in rows)
-        return clip(f"{len(rows)} sources: {told}", GLIMPSE_CHARS)
+        listed = "; ".join(f"[{row['sid']}] {clip(str(row.get('title', '')), TITLE_CHARS)}" for row in rows)
+        return clip(f"{len(rows)} sources: {listed}", GLIMPSE_CHARS)
     compact = inline_json(_compact(value))
     if len(compact) <= GLIMPSE_CHARS:
         return compact

@@ -1,6 +1,6 @@
 """Pieces: the blocks of text that the model reads, each with the facts needed to shorten it.
 
-A piece is made once, when its entry is folded, and is never made again: a round renders only new entries. A
+A piece is made once, when its entry is folded: a round renders only new entries. A
 reduction replaces pieces by shorter ones; the log keeps the originals, and their paths lead there.
 Source: docs/concepts/context.md#pieces.
 """
@@ -30,7 +30,7 @@ Kind: TypeAlias = Literal[
     "end",  # the end of a round's frame
     "answer",
     "outcome",
-    "summary",  # of a turn; not shown as long as the turn itself is
+    "summary",  # of a turn; hidden while the turn itself is shown
     "note",  # of the agent, for itself
     "stage",  # text of a bundle's code
     "closing",
@@ -43,13 +43,13 @@ Kind: TypeAlias = Literal[
 ]
 
 ALL: Final = "="
-"""The text shows all content of its path, and that never changes."""
+"""The text shows all content of its path, and this content never changes."""
 
 
 class Attached(Row):
     """A picture or a PDF that a read attached. `body` are the bytes that the model gets, of `extent`.
 
-    `source` begins the hash of the content at `path`, of which they may be a smaller picture.
+    `source` is the beginning of the hash of the content at `path`; the bytes may be a smaller version of this picture.
     """
 
     path: str
@@ -62,13 +62,13 @@ class Attached(Row):
 class Piece(Row):
     """A text that the model reads, in whole lines.
 
-    `n` is the batch that brought it, `turn` counts turns from 1 and `round` the turn's rounds from 1; 0 is
-    none. `path` leads to the whole of it; `shows` is `ALL`, or the digest of the content if the text shows
+    `n` is the batch that added it, `turn` counts turns from 1 and `round` the turn's rounds from 1; 0 is
+    none. `path` leads to its whole content; `shows` is `ALL`, or the digest of the content if the text shows
     all of it, or empty. `size` counts the content's bytes, `hint` is its beginning on one line (a whole
     summary), `range` the range of a ranged read. `bulk`: it can be read again at its path, and is the first
-    to be replaced by a stub. A piece that shows a part of another path has a `view`, a path of its own that
-    leads to nothing but this piece. Its text stands in the place of `media`, whose bytes a request has at its
-    end as long as they are among the newest.
+    to be replaced by a stub. A piece that shows a part of another path has a `view`, a separate path that
+    leads only to this piece. Its text represents `media`, whose bytes are at the end of a request while they are among
+    the newest.
     """
 
     kind: Kind
@@ -90,7 +90,7 @@ class Piece(Row):
 
 
 class Shown(Value):
-    """The place at which the model sees the whole of a path now. `digest` is `ALL`, or 16 hex of the content's SHA-256."""
+    """The location where the model currently sees the whole content of a path. `digest` is `ALL`, or 16 hex of the content's SHA-256."""
 
     path: str
     n: int

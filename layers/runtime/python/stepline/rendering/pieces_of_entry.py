@@ -1,4 +1,4 @@
-"""The writer: make the pieces that one entry of the log adds to the timeline."""
+"""The writer: makes the pieces that one entry of the log adds to the timeline."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from stepline.rendering.turn_facts import EventPaths, whole_text
 HINT_CHARS: Final = 160
 DIGEST_CHARS: Final = 16
 NOTICE_CHARS: Final = 1_500
-"""No form may cut a notice of up to this length."""
+"""The length up to which no form may cut a notice."""
 NOTE_TYPES: Final = frozenset({"react.note"})
 DIGESTED: Final = frozenset({"react.read", "react.write"})
-"""Tools whose status, at the call's own path, repeats the facts of the blocks beside it."""
+"""Tools whose status, at the call's own path, repeats the facts of the other blocks."""
 
 
 class Writer:
-    """Make the pieces of one turn. `number` counts turns from 1."""
+    """Makes the pieces of one turn. `number` counts turns from 1."""
 
     __slots__ = ("form", "number", "turn")
 
@@ -44,16 +44,16 @@ class Writer:
         return Piece(kind=kind, n=n, turn=self.number, text=text, **facts)
 
     def prompt(self, n: int, event: Inbound, place: EventPaths, carried: str) -> Piece:
-        """Return an event that opened the turn; `carried` is its path in the turn before."""
+        """Return an event that opened the turn; `carried` is its path in the previous turn."""
         text = self.form.prompt(event, place.path, carried, place.files)
-        return self.piece("prompt", n, text, path=place.path, **self._said(event))
+        return self.piece("prompt", n, text, path=place.path, **self._inbound_facts(event))
 
     def event(self, n: int, event: Inbound, place: EventPaths) -> Piece:
-        """Return an event that came while the turn was open."""
+        """Return an event that arrived while the turn was open."""
         text = self.form.event(event, place.path, place.files)
-        return self.piece("event", n, text, path=place.path, **self._said(event))
+        return self.piece("event", n, text, path=place.path, **self._inbound_facts(event))
 
-    def _said(self, event: Inbound) -> dict[str, Any]:
+    def _inbound_facts(self, event: Inbound) -> dict[str, Any]:
         text = whole_text(event)
         shown = not _encoded(text) and self.form.shows_event(event)
         named = ", ".join(file.filename for file in event.attachments)
@@ -70,13 +70,12 @@ class Writer:
     ) -> Iterator[Piece]:
         """Yield an open round if it has actions, else a closed one; and its answer, the `attempt`-th, if any.
 
-        The pieces of `meanwhile`, which came while the model was asked, stand in the round behind the
-        decision.
+        The pieces of `meanwhile`, which arrived while the model was generating, follow the decision in the round.
         """
         form, turn = self.form, self.turn
         facts: dict[str, Any] = {"round": entry.iteration + 1}
         yield self.piece("round", n, form.round(entry, unseen), **facts)
-        if entry.thinking and not entry.interrupted:  # else it stands in the raw text
+        if entry.thinking and not entry.interrupted:  # else the raw text contains it
             text = "\n".join(entry.thinking)
             path = f"ar:{turn}.react.thinking.{entry.iteration}"
             yield self.piece("thinking", n, form.thinking(text, path), text, path=path, **facts)
@@ -96,7 +95,7 @@ class Writer:
             about = {"size": byte_length(entry.raw), "hint": hint(entry.raw), **facts}
             yield self.piece("raw", n, form.raw(entry.raw, path), path=path, **about)
         yield from meanwhile
-        # Actions may run beside an answer; their results close the frame behind it.
+        # Actions may run together with an answer; their results close the frame after it.
         if not (entry.accepted and entry.actions):
             yield self.piece("end", n, form.end(), **facts)
         if entry.accepted and entry.answer:
@@ -125,7 +124,7 @@ class Writer:
         )
 
     def edited(self, n: int, entry: ApprovalAnswered, action: Action) -> Piece:
-        """Return the call that runs instead of one that a person edited."""
+        """Return the call that runs instead of the one that a person edited."""
         return self.piece(
             "call",
             n,
@@ -214,18 +213,18 @@ def hint(text: str) -> str:
 
 
 def is_shown(block: Produced) -> bool:
-    """Return True if a block takes room in the timeline."""
+    """Return True if a block is shown in the timeline."""
     return block.type not in SILENT_TYPES and not block.meta.get(SILENT)
 
 
 def shown_blocks(entry: Resulted) -> list[Produced]:
-    """Return the blocks of a result that the model reads: one that repeats the facts of others is not among them."""
+    """Return the blocks of a result that the model reads, without a block that repeats the facts of others."""
     shown = [block for block in entry.blocks if is_shown(block)]
     return [block for block in shown if len(shown) == 1 or not _is_digest(block, entry.tool_id)]
 
 
 def _is_digest(block: Produced, tool: str) -> bool:
-    """Return True if a block only repeats the facts of the blocks beside it."""
+    """Return True if a block only repeats the facts of the other blocks."""
     if tool not in DIGESTED or block.path or block.mime != "application/json":
         return False
     if tool != "react.read":

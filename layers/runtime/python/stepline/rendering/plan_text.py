@@ -52,7 +52,7 @@ def plan_steps(plan: Plan) -> tuple[tuple[StepStatus, str], ...]:
 
 
 def current_plan(plans: Iterable[Plan]) -> Plan | None:
-    """Return the plan that progress is reported on: current and open."""
+    """Return the plan whose progress is reported: the current one, if it is open."""
     return next((plan for plan in plans if plan.current and plan.is_open()), None)
 
 
@@ -104,13 +104,13 @@ def read_plan(snapshot: Mapping[str, Any]) -> Plan:
     Raises msgspec.ValidationError for an invalid step or a missing id.
     """
     given = msgspec.convert(snapshot.get("steps") or (), tuple[str | _Step, ...])
-    told_status = msgspec.convert(snapshot.get("status") or {}, dict[str, StepStatus])
+    given_status = msgspec.convert(snapshot.get("status") or {}, dict[str, StepStatus])
     steps = [step if isinstance(step, str) else step.label for step in given]
     own = {str(n): step.status for n, step in enumerate(given, 1) if isinstance(step, _Step)}
-    status = {str(n): "pending" for n in range(1, len(steps) + 1)} | told_status | own
+    status = {str(n): "pending" for n in range(1, len(steps) + 1)} | given_status | own
     origin = snapshot.get("origin_turn_id", "")
-    told = {"created_ts": "", "last_ts": "", "last_turn_id": origin, "origin_turn_id": origin, **snapshot}
-    return msgspec.convert({**told, "steps": steps, "status": status}, Plan)
+    defaults = {"created_ts": "", "last_ts": "", "last_turn_id": origin, "origin_turn_id": origin, **snapshot}
+    return msgspec.convert({**defaults, "steps": steps, "status": status}, Plan)
 
 
 def contributed_plans(entry: Contributed) -> tuple[Plan, ...]:

@@ -1,7 +1,7 @@
-"""Quoting: make foreign text safe for the prompt, so that it can say anything and forge nothing.
+"""Quoting: make foreign text safe for the prompt, so that it cannot forge structure.
 
 A line of structure begins in the first column; a line of data begins with `INDENT`. Users, tools and models
-only ever write data, therefore no text of theirs can become a header, a frame or the end of one.
+only ever write data, so their text can never become a header, a frame or the end of one.
 Source: docs/concepts/context.md#data-is-indented.
 """
 
@@ -16,7 +16,7 @@ from stepline.model.visible_text import has_hidden, shorten, show_hidden
 
 INDENT: Final = "  "
 BLOB_CHARS: Final = 2048
-"""From this length on, an unbroken run of base64 (or hex) counts as an encoded blob and is left out."""
+"""The length from which an unbroken run of base64 (or hex) is an encoded blob and is left out."""
 
 _NEXT_LINE: Final = "\n" + INDENT
 _ENCODE = msgspec.json.Encoder().encode
@@ -28,7 +28,7 @@ _PROBE = re.compile(f"{_RUN}{{{_PROBE_CHARS}}}")
 
 
 def quote(text: str) -> str:
-    """Return foreign text as indented lines, without NULs, blobs, unusual line breaks, hidden characters."""
+    """Return foreign text as indented lines, without NULs, blobs, unusual line breaks or hidden characters."""
     return INDENT + clean_for_prompt(text).replace("\n", _NEXT_LINE)
 
 
@@ -58,7 +58,7 @@ def clean_for_prompt(text: str) -> str:
 def has_blob(text: str) -> bool:
     """Return True if there may be a blob: it covers a whole half-blob at a multiple of its length.
 
-    Linear, where searching the blob's own pattern costs its length at every character of a long run.
+    Linear: searching for the blob's own pattern would cost its length at every character of a long run.
     """
     return any(_PROBE.match(text, at) for at in range(0, len(text) - _PROBE_CHARS + 1, _PROBE_CHARS))
 

@@ -1,6 +1,6 @@
 """Reductions: pieces in, shorter pieces out. Pure and idempotent.
 
-The log keeps everything, and the path of a removed piece leads to the whole of it.
+The log keeps everything, and the path of a removed piece leads to its whole content.
 Source: docs/concepts/context.md#forgetting.
 """
 
@@ -22,16 +22,16 @@ KEPT: Final[frozenset[Kind]] = frozenset({"header", "event", "note", "feedback",
 KEPT_CALLS: Final = frozenset({"react.plan"})
 """Tools whose calls stay with a turn: its plans."""
 STUB_FROM_BYTES: Final = 400
-"""In a turn that stays a turn, a tool's result up to this size stays unchanged."""
+"""The size up to which a tool's result is unchanged in a turn that remains a turn."""
 CLIP_BYTES: Final = 4_000
 """Maximum bytes of a message or an answer of such a turn."""
 IMAGES_KEPT: Final = 2
 IMAGES_KEPT_BYTES: Final = 750_000
-"""Limits of the newest pictures and PDFs that stay: their number, and their bytes together."""
+"""Limits of the newest pictures and PDFs that stay: their number, and their total bytes."""
 
 
 def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, form: TextForm) -> list[Piece]:
-    """Return the pieces with turns up to `newest - keep` collapsed, and others lightened, but not the intact.
+    """Return the pieces with turns up to `newest - keep` collapsed and other turns lightened, except the intact ones.
 
     In intact turns, too, rounds up to the batch `settled` are lightened.
     """
@@ -78,9 +78,9 @@ def _card(gone: Sequence[Piece], form: TextForm) -> Piece:
 
 
 def _lightened(own: Sequence[Piece], form: TextForm, images: frozenset[str]) -> list[Piece]:
-    """Return the pieces without those that can be read again, or were only of use while new.
+    """Return the pieces without those that can be read again or were useful only while new.
 
-    A call of which only stubs are left loses its status, too.
+    A call that has only stubs left loses its status, too.
     """
     found = [_lighter(piece, form, images) for piece in own]
     shown = {piece.call for piece in found if piece.kind == "result" and piece.bulk}
@@ -140,17 +140,17 @@ def hide(pieces: Sequence[Piece], overlay: Hide, form: TextForm) -> list[Piece]:
 
 
 def answer_to(pieces: Sequence[Piece], entry: Feedback, path: str, text: str, number: int) -> list[Piece]:
-    """Return the pieces with a feedback behind turn `number`; it replaces the same origin's earlier one.
+    """Return the pieces with a feedback after turn `number`; it replaces the earlier one of the same origin.
 
-    One that was withdrawn says so in its place. The user's stands in front of a machine's. If the turn was compacted, they
-    stand behind the memory.
+    A withdrawn feedback is replaced by a text that says so. The user's feedback precedes a machine's. If the turn was
+    compacted, both follow the memory.
     """
     kept = [p for p in pieces if not (p.kind == "feedback" and p.path == path and p.tool == entry.origin)]
-    behind = number if any(piece.turn == number for piece in kept) else 0
+    turn = number if any(piece.turn == number for piece in kept) else 0
     machines = [i for i, p in enumerate(kept) if p.kind == "feedback" and p.path == path]
     if entry.origin == "user" and machines:
-        place = machines[0]
+        position = machines[0]
     else:
-        place = max((i for i, piece in enumerate(kept, 1) if piece.turn == behind), default=0)
-    about = Piece(kind="feedback", n=0, turn=behind, text=text, path=path, tool=entry.origin)
-    return [*kept[:place], about, *kept[place:]] if place else kept
+        position = max((i for i, piece in enumerate(kept, 1) if piece.turn == turn), default=0)
+    about = Piece(kind="feedback", n=0, turn=turn, text=text, path=path, tool=entry.origin)
+    return [*kept[:position], about, *kept[position:]] if position else kept

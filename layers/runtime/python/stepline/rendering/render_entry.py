@@ -1,14 +1,14 @@
 """The standard form of entries, blocks and inbound events, and excerpts of their long texts.
 
 Every function returns whole lines, each ended by a line break; their results in log order are the
-timeline. A text depends on its own entry and on what stood before it, never on what comes later.
+timeline. A text depends on its own entry and on earlier ones, never on later ones.
 
 The sender of an event, its kind, its files and its payload are lines of structure; its text is data. A header
-that names the user stands for the user's client, unless the line `sent_by` says that a service sent the
-event; an external event always has that line. Long values are cut, and the event's path leads to all of it.
+that names the user means the user's client, unless the line `sent_by` says that a service sent the
+event; an external event always has that line. Long values are cut, and the event's path leads to its whole content.
 
 Everything that the model reads is bounded. Messages of user and model are shown up to `TEXT_BYTES`, results
-of tools up to `RESULT_PREVIEW_CHARS`; a cut text says how much is missing, and its path leads to the whole.
+of tools up to `RESULT_PREVIEW_CHARS`; a cut text says how much is missing, and its path leads to the whole text.
 Source: docs/concepts/context.md#what-the-model-reads and #long-texts.
 """
 
@@ -44,7 +44,7 @@ EXTRA_CHARS: Final = 2_000
 """Maximum characters of a notice's extra facts, and of an error."""
 PLANS_SHOWN: Final = 4
 EVENTS_SHOWN: Final = 8
-"""Maximum events shown, the newest, of those that came too late for a decision."""
+"""Maximum events shown of those that came too late for a decision; the newest are shown."""
 SOURCES_SHOWN: Final = 20
 RAW_BYTES: Final = 6_000
 """Maximum bytes of an interrupted decision."""
@@ -53,7 +53,7 @@ LONG_CHARS: Final = 400
 """Longer strings are cut; so are bodies longer than `CONTENT_CHARS`."""
 CONTENT_CHARS: Final = 100
 PARAMS_CHARS: Final = 12_000
-"""Maximum characters of all parameters of a call together, as JSON."""
+"""Maximum total characters of a call's parameters, as JSON."""
 
 _STATUS: Final = {
     "ok": "ok",
@@ -72,7 +72,7 @@ def render_opening(entry: Opened) -> str:
 def render_round(entry: Decided, unseen: Sequence[str]) -> str:
     """Render the top of a round's frame.
 
-    `unseen` are the paths of events that came while the model was asked.
+    `unseen` are the paths of events that arrived while the model was generating.
     """
     late = f"[decided before it could read: {_newest(unseen)}]\n" if unseen else ""
     return f"\n{ROUND_TOP[0]}{entry.iteration + 1}{ROUND_TOP[1]}\n{late}"
@@ -101,7 +101,7 @@ def render_code(action: Action, turn: str) -> str:
 
 
 def render_call(action: Action, turn: str) -> str:
-    """Render one tool call. It names its path if the path leads to more than is shown."""
+    """Render one tool call. It names its path if not everything is shown."""
     params, whole = render_params(action.params)
     path = "" if whole else f"[path: tc:{turn}.{action.call_id}.call]\n"
     return f"[TOOL CALL {action.call_id}].call {action.tool_id}\n{path}Params: {params}\n"
@@ -136,12 +136,12 @@ def _cut(name: str, value: Any) -> Any:
 
 
 def render_edited(replaced: str, action: Action, turn: str) -> str:
-    """Render the call that the user wrote in the place of another one."""
+    """Render the call that the user wrote to replace another one."""
     return f"[EDITED BY THE USER] instead of {replaced}, which was not run:\n{render_call(action, turn)}"
 
 
 def render_raw(text: str, path: str) -> str:
-    """Render an interrupted decision, as far as it came, if that is not long."""
+    """Render the text of an interrupted decision, if it is not long."""
     where = "" if is_short(text, RAW_BYTES) else f" {path}"
     return f"[REACT DECISION RAW INTERRUPTED]{where}\n{render_text(text, 'RAW', RAW_BYTES)}"
 
@@ -201,11 +201,11 @@ def shows_call(action: Action) -> bool:
 
 
 def render_deferred(
-    entry: Deferred,  # noqa: ARG001 - another form may use more of it
+    entry: Deferred,  # noqa: ARG001 - another form may use it
     path: str,
     unseen: Sequence[str],
 ) -> str:
-    """Render why the turn went on after the answer above."""
+    """Render why the turn continued after the answer above."""
     waiting = f"waiting: {_newest(unseen)}\n" if unseen else ""
     return (
         f"\n[ASSISTANT MESSAGE ATTEMPT OUTCOME]\n[path: {path}]\n"
@@ -215,14 +215,14 @@ def render_deferred(
 
 
 def render_takeover() -> str:
-    """Render the message that the turn goes on after an interruption."""
+    """Render the message that the turn continues after an interruption."""
     return (
         "\n[SYSTEM MESSAGE]\nThe turn was interrupted and goes on from here; everything above is settled.\n"
     )
 
 
 def render_closing(entry: Closed, plans: Sequence[Plan]) -> str:
-    """Render the end of a turn: its outcome, its cost, and the `plans` that it changed and left open."""
+    """Render the end of a turn: its outcome, its cost, and its `plans`: those that it changed and left open."""
     if entry.outcome == "error":
         title = f"error: {clip(entry.code, CODE_CHARS)}"
     else:
@@ -307,7 +307,7 @@ def _body(block: Produced, tool_id: str) -> str:
 
 
 def _attached(about: dict[str, Any]) -> str:
-    """Return the line in the place of a picture or a PDF; it never changes, whether a request still has it."""
+    """Return the line that represents a picture or a PDF; it never changes, even if a request no longer has the file."""
     scaled = f", scaled down from {about['original']}" if about.get("original") else ""
     first = ", the first frame" if about.get("animated") else ""
     return (
@@ -332,7 +332,7 @@ def _where(path: str) -> str:
 
 
 def _at(text: str, path: str) -> str:
-    """Return the path of a text if it leads to more than is shown."""
+    """Return the path of a text that is not shown whole."""
     return "" if is_short(text) else f" {path}"
 
 
@@ -357,20 +357,22 @@ _STOPPED_SHORT: Final = {
 
 
 def render_prompt(event: Inbound, path: str, carried: str = "", files: Sequence[str] = ()) -> str:
-    """Render an event that opened the turn; `carried` is its path in the turn before, if it came there."""
+    """Render an event that opened the turn; `carried` is its path in the previous turn, if it arrived there."""
     header = "[USER MESSAGE]" if event.event in (PROMPT, FOLLOWUP) else _external(event)
     origin = f"[carried over from: {carried}]\n" if carried else ""
-    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{origin}{_said(event, files, 'USER MESSAGE')}"
+    return (
+        f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{origin}{_event_lines(event, files, 'USER MESSAGE')}"
+    )
 
 
 def render_event(event: Inbound, path: str, files: Sequence[str] = ()) -> str:
-    """Render an event that came while a turn was open, or between turns; `files` are its files' paths."""
+    """Render an event that arrived during a turn or between turns; `files` are the paths of its files."""
     header = _HEADERS.get(event.event) or _external(event)
-    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{_said(event, files, 'EVENT')}"
+    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{_event_lines(event, files, 'EVENT')}"
 
 
 def render_steered(entry: SteeredEntry) -> str:
-    """Render the message that a steer was heeded: the work it cut short, and the rounds that are left."""
+    """Render the message that a steer was applied: the interrupted work, and the remaining rounds."""
     asked = "steered" if entry.finalize else "said stop"
     rounds = "1 round" if entry.finalize == 1 else f"{entry.finalize} rounds"
     left = (
@@ -399,7 +401,7 @@ def _sender(event: Inbound) -> str:
     return "" if event.event in (PROMPT, *_HEADERS) else "sent_by: user"
 
 
-def _said(event: Inbound, files: Sequence[str], what: str) -> str:
+def _event_lines(event: Inbound, files: Sequence[str], what: str) -> str:
     """Return the lines below an event's path: the facts, one per line, and the text."""
     reactive = event.reactive or event.event in _HEADERS
     facts = [
@@ -420,7 +422,7 @@ TEXT_TOKENS: Final = 12_000
 TEXT_BYTES: Final = int(TEXT_TOKENS * BYTES_PER_TOKEN)
 RESULT_PREVIEW_CHARS: Final = 12_000
 READ_CHARS: Final = 200_000
-"""Maximum characters of tools with caps of their own: more than any setting allows."""
+"""Maximum characters of tools that cap their own output: more than any setting allows."""
 
 
 def is_short(text: str, most: int = TEXT_BYTES) -> bool:
@@ -429,7 +431,7 @@ def is_short(text: str, most: int = TEXT_BYTES) -> bool:
 
 
 def render_text(text: str, what: str, most: int = TEXT_BYTES) -> str:
-    """Return a text as lines of data; a long one as beginning and end, behind a banner named `what`."""
+    """Return a text as lines of data; a long one as beginning and end, after a banner named `what`."""
     quoted = quote(text)
     if len(text) <= most // 4 or _length(quoted) <= most:
         return f"{quoted}\n"

@@ -1,7 +1,7 @@
 """The standard form of reductions: cards, rows, stubs, hidden blocks, memories and checkpoints.
 
-Each names the path of the whole. A reduction is made of the piece it replaces, whose text this form wrote:
-the parts it takes over are lines of data. Foreign text in a row is a JSON string, so that its content cannot
+Each names the path of the whole content. A reduction is made of the piece that it replaces, whose text this form wrote:
+the parts that it keeps are lines of data. Foreign text in a row is a JSON string, so that its content cannot
 end it.
 Source: docs/concepts/context.md#forgetting.
 """
@@ -37,13 +37,13 @@ _ROWS: Final[dict[Kind, str]] = {
 }
 _SAID: Final[frozenset[Kind]] = frozenset({"prompt", "answer", "stage"})
 _FILED: Final[frozenset[Kind]] = frozenset({"result", "code"})
-"""Kinds that are named by the family of their path."""
+"""Kinds that are named after the family of their path."""
 _FAMILIES: Final = {"fi": "file", "sk": "skill", "so": "source"}
 _TURN: Final = re.compile(r"[a-z]{2}:(turn_[^.]+)\.")
 
 
 def render_pruned(entry: Pruned) -> str:
-    """Render the message, once a turn, that earlier blocks are shorter now."""
+    """Render the message, once per turn, that earlier blocks are now shorter."""
     return (
         f"\n[SYSTEM MESSAGE]\nAbove, turns before the newest {entry.keep} are cards or rows now, and older "
         "results are one line each. Every path still leads to the whole: look for what you need in the "
@@ -59,7 +59,7 @@ def render_card(piece: Piece) -> str:
 def render_rows(pieces: Sequence[Piece]) -> str:
     """Render the rows of a turn without a summary, one per block of interest, and its end.
 
-    Of a long turn these are the first row, then the newest ones; messages take precedence over actions.
+    A long turn has its first row and its newest rows; messages take precedence over actions.
     """
     rows = [(piece.kind in _SAID, row, piece.path) for piece in pieces if (row := _render_row(piece))]
     status = "".join([_turn_status(piece) for piece in pieces if piece.kind == "closing"][-1:])
@@ -67,12 +67,12 @@ def render_rows(pieces: Sequence[Piece]) -> str:
         return status
     newest = sorted(range(1, len(rows)), key=lambda index: (rows[index][0], index))
     shown = sorted([0, *newest[-(ROWS_SHOWN - 1) :]])
-    told = [rows[index][1] for index in shown]
+    lines = [rows[index][1] for index in shown]
     if len(shown) < len(rows):
         turn = _TURN.match(rows[0][2])
         where = f": ar:{turn[1]}.react.turn.index lists them" if turn else ""
-        told.insert(1, f"… {len(rows) - len(shown)} more rows{where}\n")
-    return f"[PRUNED TURN DATA]\n{''.join(told)}{status}"
+        lines.insert(1, f"… {len(rows) - len(shown)} more rows{where}\n")
+    return f"[PRUNED TURN DATA]\n{''.join(lines)}{status}"
 
 
 def _render_row(piece: Piece) -> str:
@@ -91,7 +91,7 @@ def _render_row(piece: Piece) -> str:
 
 
 def render_stub(piece: Piece) -> str:
-    """Render the stub of a block that can be read again, on one line; "" for a block that needs none."""
+    """Render the stub of a block that can be read again, on one line; "" for a block without one."""
     if piece.kind in ("status", "thinking"):
         return ""
     if piece.kind == "code":
@@ -101,14 +101,14 @@ def render_stub(piece: Piece) -> str:
         head = "[TRUNCATED FILE]"
     line = f"{head} path={piece.path}{_facts(piece)}"
     for hint in (render_glimpse(_data(piece)), clip(piece.hint, HINT_CHARS)):
-        told = f"{line}{_hint(hint)}"
-        if len(told.encode("utf-8", "surrogatepass")) <= REPLACEMENT_BYTES:
-            return f"{told}\n"
+        stub = f"{line}{_hint(hint)}"
+        if len(stub.encode("utf-8", "surrogatepass")) <= REPLACEMENT_BYTES:
+            return f"{stub}\n"
     return f"{line}\n"
 
 
 def render_hidden(piece: Piece, replacement: str) -> str:
-    """Render a hidden block, by the agent's replacement."""
+    """Render a hidden block as the agent's replacement."""
     return (
         f"[HIDDEN] react.read shows it again\n[path: {piece.path}]\n{quote(fit_replacement(replacement))}\n"
     )
@@ -155,7 +155,7 @@ def _hint(hint: str) -> str:
 
 
 def _turn_status(piece: Piece) -> str:
-    """Return the end of a turn as part of a card; an end that was hidden stays as it is shown."""
+    """Return the end of a turn as part of a card; a hidden end keeps its shown text."""
     end = piece.text.lstrip()
     marker = "[TURN ENDED]"
     return f"[TURN STATUS]{end.removeprefix(marker)}" if end.startswith(marker) else end
@@ -194,7 +194,7 @@ def _named(turns: Sequence[str]) -> list[str]:
 
 
 def render_plans(plans: Sequence[Plan]) -> str:
-    """Render the plans of compacted turns, the last changed one at the end; "" for none."""
+    """Render the plans of compacted turns, the most recently changed one last; "" for none."""
     history = plan_history(plans)
     if not history:
         return ""

@@ -1,8 +1,8 @@
 """The parts of a request: the pieces of a conversation, and the end of each part.
 
-A provider caches whole prefixes of parts, so a part that was sent is sent again unchanged while a cache may
+A provider caches whole prefixes of parts, so a sent part is sent again unchanged while a cache may
 live. A part ends where a request or a turn ended: one per round, and one more per turn. Their number is
-bounded by the budget of a request, for every part holds text, and every reduction joins parts. A dead cache
+bounded by the budget of a request, because each part holds text and each reduction joins parts. An expired cache
 joins all of them. Pieces and parts are strands.
 Source: docs/concepts/context.md#marks.
 """
@@ -37,9 +37,9 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
     """Pieces, and the parts of a request that they make; `ends` are the piece counts at the parts' ends.
 
     `sealed` are the parts with their texts, `turn_part` counts those before the open turn, `seen_part` those
-    of the newest request that a cache may still hold, and `rewritten` says why that is not all of that
-    request. `marked` are the counts of parts behind which a request had a mark. `size` are the bytes of all
-    pieces, and `media` what they attached, the newest last.
+    of the newest request that a cache may still hold, and `rewritten` says why they are not the whole
+    request. `marked` are the counts of parts after which a request had a mark. `size` are the bytes of all
+    pieces, and `media` the files that they attached, the newest last.
 
     A value, except for a `copy`, which can change until `settle` makes its parts; a part's text is made once.
     """
@@ -47,7 +47,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
     __slots__ = (
         "_intact",
         "_kept",
-        "_stood",
+        "_part_ends",
         "ends",
         "marked",
         "media",
@@ -76,7 +76,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         self.ends, self.size = list(ends), size
         self.turn_part, self.seen_part, self.rewritten = turn_part, seen_part, rewritten
         self.marked, self.media = list(marked), list(media)
-        self._stood: Sequence[int] = ends
+        self._part_ends: Sequence[int] = ends
         self._kept = self._intact = len(self.sealed)
 
     def __eq__(self, other: object) -> bool:
@@ -125,7 +125,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         self._seal(end)
 
     def open_turn(self) -> None:
-        """Record that a turn begins behind the newest part."""
+        """Record that a turn begins after the newest part."""
         self.turn_part = len(self.ends)
 
     def send(self, upto: int) -> int:
@@ -139,7 +139,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
     def replace(
         self, pieces: Sequence[Piece], reason: BustReason, newest: int, *, dead: bool = False
     ) -> None:
-        """Replace the pieces; `dead`: no cache of the old ones lives. `newest` numbers the open turn.
+        """Replace the pieces; `dead`: no cache of the old ones is alive. `newest` is the number of the open turn.
 
         Parts before the first change stay, because a cache finds them by their ends; the rest before the open
         turn becomes one part.
@@ -149,7 +149,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
             self.pieces, self.media = Strand(pieces), [piece.media for piece in pieces if piece.media]
         if first < max(len(old), len(pieces)):
             self.size = text_bytes(pieces)
-            self._intact = sum(end <= first for end in self._stood[: self._intact])
+            self._intact = sum(end <= first for end in self._part_ends[: self._intact])
             self._cut(first, newest, reason)
         if dead:
             self.rewritten = reason if self.seen_part else self.rewritten
@@ -158,23 +158,23 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
             self.turn_part = len(self.ends)
 
     def settle(self) -> None:
-        """Make the parts with their texts; the value does not change any more."""
+        """Make the parts with their texts; the value no longer changes."""
         sealed, kept = self.sealed, self._kept
         parts = sealed.copy() if kept == len(sealed) else Strand(sealed[:kept])
         starts = [0, *self.ends]
         for start, end in zip(starts[kept:], self.ends[kept:], strict=False):
             parts.append(Part(text="".join(self._texts(start, end))))
-        self.sealed, self._stood = parts, tuple(self.ends)
+        self.sealed, self._part_ends = parts, tuple(self.ends)
         self._kept = self._intact = len(parts)
 
     def _texts(self, start: int, end: int) -> Iterator[str]:
-        """Yield the texts of a span: of parts that still stand, and of the pieces behind them."""
-        begun = [0, *self._stood]
-        for index in range(bisect_left(begun, start), self._intact):
-            if begun[index] != start or self._stood[index] > end:
+        """Yield the texts of a span: of parts that are unchanged, and of the pieces after them."""
+        starts = [0, *self._part_ends]
+        for index in range(bisect_left(starts, start), self._intact):
+            if starts[index] != start or self._part_ends[index] > end:
                 break
             yield self.sealed[index].text
-            start = self._stood[index]
+            start = self._part_ends[index]
         for piece in self.pieces[start:end]:
             yield piece.text
 
@@ -200,7 +200,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
 
 
 def first_change(old: Sequence[Piece], new: Sequence[Piece]) -> int:
-    """Return how many leading pieces have the same text in both."""
+    """Return the number of leading pieces with the same text in both."""
     if old is new:
         return len(old)
     pairs = enumerate(zip(old, new, strict=False))
@@ -209,7 +209,7 @@ def first_change(old: Sequence[Piece], new: Sequence[Piece]) -> int:
 
 
 def turn_start(pieces: Sequence[Piece], number: int) -> int:
-    """Return how many pieces stand before a turn."""
+    """Return the number of pieces before a turn."""
     return next((index for index, piece in enumerate(pieces) if piece.turn >= number), len(pieces))
 
 
@@ -219,7 +219,7 @@ T = TypeVar("T")
 class Strand(Sequence[T]):
     """Items in order. `older` makes the first `before` of them.
 
-    A segment brings thousands of items, and most rounds read only the newest. New items are appended; a
+    A segment has thousands of items, and most rounds read only the newest. New items are appended; a
     copy shares all existing ones.
     """
 
@@ -240,7 +240,7 @@ class Strand(Sequence[T]):
         self._newer.append(item)
 
     def cut(self, at: int) -> list[T]:
-        """Remove and return the items from index `at` on; `at` must not lie among the oldest."""
+        """Remove and return the items from index `at` on; `at` must not be among the `older` items."""
         start = at - self._before
         taken = self._newer[start:]
         del self._newer[start:]

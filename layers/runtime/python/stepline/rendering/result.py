@@ -1,11 +1,11 @@
-"""A result's blocks, stored lean and read whole; and the paths of a decision's notices.
+"""A result's blocks, stored without redundant facts and read with them; and the paths of a decision's notices.
 
 A block is stored without the facts of its call, and gets them back when it is read.
 
-    tc:<turn>.<call>.notice          the first notice of a call; of one that runs, its tool's own
+    tc:<turn>.<call>.notice          the first notice of a call; if the call runs, the notice of its tool
     tc:<turn>.<call>.notice.<n>      further notices, by the runtime, from 1
 
-A notice about a dropped action stands under the call id that it would have had, any other under the
+A notice about a dropped action has the call id that the action would have had; any other notice has the
 round's first.
 """
 
@@ -24,7 +24,7 @@ SILENT_TYPES: Final = frozenset({"react.plan", "react.plan.ack", "react.state", 
 """Blocks that the model reads in ANNOUNCE or at their path, never in the timeline."""
 
 SILENT: Final = "silent"
-"""Meta that marks a single block as silent, too."""
+"""Meta field that marks a single block as silent, too."""
 
 _PLAIN: Final = Produced()
 
@@ -82,7 +82,7 @@ PARENT: Final = "parent_tool_call_id"
 
 
 def notice_call(notice: Notice, entry: Decided, turn: str) -> str:
-    """Return the call id under which a notice of a decision stands."""
+    """Return the call id of a notice of a decision."""
     call = notice.extra.get(PARENT)
     return call if isinstance(call, str) and CALL.fullmatch(call) else call_id(turn, entry.iteration, 0)
 

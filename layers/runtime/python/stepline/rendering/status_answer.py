@@ -1,6 +1,6 @@
-"""The status answer, of a turn that ends without an answer of the model's: what was done, what is open, the last problem.
+"""The status answer of a turn that ends without an answer of the model: the work done, the open steps, the last problem.
 
-It is a function of the turn's own entries, so that a retried step gives the same one.
+It is a function of the turn's own entries, so a retried step returns the same answer.
 Source: docs/concepts/turn.md#budget.
 """
 
@@ -71,9 +71,9 @@ def _last_error(results: Sequence[Resulted]) -> list[str]:
     if not failed:
         return []
     entry = failed[-1]
-    told = entry.error or {}
-    said = str(told.get("message") or told.get("code") or "what became of it is not known")
-    return [f"- last problem: {entry.tool_id}: {_line(said)}"]
+    error = entry.error or {}
+    message = str(error.get("message") or error.get("code") or "what became of it is not known")
+    return [f"- last problem: {entry.tool_id}: {_line(message)}"]
 
 
 def _count(number: int, name: str) -> str:

@@ -1,7 +1,7 @@
 """The form of texts: one function per kind of fact, which returns the text that the model reads.
 
 No other package depends on the form of a text, so another form is another value of `TextForm`. A text
-depends on its own facts and on what stood before it, never on what comes later, and consists of whole lines.
+depends on its own facts and on earlier ones, never on later ones, and consists of whole lines.
 Source: docs/concepts/context.md#what-the-model-reads.
 """
 
@@ -38,7 +38,7 @@ class TextForm:
     """The rendering functions of a timeline. `name` identifies the form of stored texts.
 
     `shows_text`, `shows_call` and `shows_event` return True if the text made of a content shows all of it;
-    the text is a tool's, or a person's if no tool is named. `stub` and the functions behind it render from
+    the text is a tool's, or a person's if no tool is named. `stub` and the functions below it render from
     the pieces that they replace.
     """
 

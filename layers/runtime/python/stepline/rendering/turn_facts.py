@@ -1,7 +1,7 @@
 """Turns, events, requests and feedback as facts of the log, their logical paths, and the blocks of events there.
 
-An event stands below the turn in which it came; one that opens a turn is that turn's prompt, whatever its
-kind. Its files stand beside it under names of their own. The log names their bytes, and nothing is copied.
+The path of an event is below the turn in which it arrived; an event that opens a turn is that turn's prompt, of any
+kind. Its files are next to it under their own names. The log refers to their bytes; nothing is copied.
 Source: docs/concepts/timeline.md#paths, and #events-from-outside.
 """
 
@@ -29,7 +29,7 @@ from stepline.model.version import LAYOUTS
 
 
 class Turn(Row):
-    """A turn. `opened` and `closed` are batch numbers, `closed` is 0 while it runs; `prompts` began it."""
+    """A turn. `opened` and `closed` are batch numbers, `closed` is 0 while it runs; `prompts` are the batches that began it."""
 
     id: str
     started_at: str
@@ -53,8 +53,8 @@ class RequestFacts(Value):
 
     `tokens` is the whole request, `cached` the part of it that a cache holds from then on; both are 0 without
     a count by the provider. `size` are the bytes of the timeline in it, `system` is the digest of its system
-    part, and `overhead_bytes` are those of all but the timeline; 0 if they were not recorded. The cache lives
-    `lives_s` after its last use, by what the provider counted as written.
+    part, and `overhead_bytes` are the bytes of everything but the timeline; 0 if they were not recorded. The cache
+    lives `lives_s` after its last use, according to the tokens that the provider counted as written.
     """
 
     at: str = ""
@@ -75,9 +75,9 @@ class RequestFacts(Value):
     def after(self, entry: Decided, at: str, *, size: int, rewritten: bool = False) -> RequestFacts:
         """Return the newest request once a decision is recorded at `at`; `size` bytes of timeline were sent.
 
-        A call that was cut off before the provider counted it was sent all the same: the known values stay,
-        but the cached tokens only if the call began as the one before, and was not `rewritten`. Of a request in the layout
-        `journal` a cache serves what it promised, and its count says nothing of the timeline.
+        A call that was interrupted before the provider counted it was sent nevertheless: the known values stay, but the
+        cached tokens stay only if the call has the same prefix as the previous one and was not `rewritten`. For a request
+        in the layout `journal`, a cache serves the promised tokens, and its count says nothing about the timeline.
         """
         usage, sent = entry.usage, entry.sent
         counted = usage is not None and not usage.estimated
@@ -117,17 +117,17 @@ def prompt_path(turn: str, index: int, message_id: str) -> str:
 
 
 def event_path(turn: str, event: Inbound) -> str:
-    """Return the path of an event that came while `turn` was open, or that waited for it."""
+    """Return the path of an event that arrived while `turn` was open, or that waited for it."""
     return f"ar:{turn}.external.{event.event}.{event.message_id}"
 
 
 def steered_path(entry: SteeredEntry) -> str:
-    """Return the path of the message that a steer was heeded."""
+    """Return the path of the message that a steer was applied."""
     return f"ar:{entry.turn}.system.message.steered_{entry.n}"
 
 
 def steer_path(entry: SteeredEntry) -> str:
-    """Return the path of the steer that was heeded."""
+    """Return the path of the applied steer."""
     return f"ar:{entry.turn}.external.steer.{entry.message_id}"
 
 
@@ -137,12 +137,12 @@ def feedback_path(turn: str) -> str:
 
 
 def feedback_key(entry: Feedback) -> str:
-    """Return the key by which a newer feedback replaces an older one: its turn and its origin."""
+    """Return the key of a feedback, its turn and its origin: a newer one replaces an older one with the same key."""
     return f"{entry.turn}/{entry.origin}"
 
 
 def feedback_block(entry: Feedback) -> Block:
-    """Return the newest feedback of one origin as a block of its turn; one that was withdrawn says so."""
+    """Return the newest feedback of one origin as a block of its turn, also if it was withdrawn."""
     said: dict[str, Any] = {
         "origin": entry.origin,
         "reaction": entry.reaction,
@@ -187,7 +187,7 @@ class EventPaths(NamedTuple):
 
 
 def event_place(turn: str, event: Inbound) -> EventPaths:
-    """Return the paths of an event that came while `turn` was open, or that waited for it."""
+    """Return the paths of an event that arrived while `turn` was open, or that waited for it."""
     names = name_files(attachment.filename for attachment in event.attachments)
     files = (
         AttachmentPath(turn=turn, name=name, kind=event.event, message_id=event.message_id) for name in names
@@ -208,7 +208,7 @@ def prompt_places(turn: str, events: Sequence[Inbound]) -> list[EventPaths]:
 
 
 def name_files(filenames: Iterable[str]) -> list[str]:
-    """Return each file's name as a segment of a path: its last part, numbered if that is taken."""
+    """Return each file's name as a segment of a path: its last part, numbered if that name exists already."""
     taken = Names()
     found: list[str] = []
     for filename in filenames:
