@@ -1,8 +1,8 @@
 """The types of client events and their data: one table for routes, the filter and the reference page.
 
 A class is a type of event: its docstring says when a client gets it, its fields describe the data. A field
-without a default is always there; one with a default is left out if it is empty. The payload of an inbound
-event is never included: it is between its sender and the agent.
+without a default is always present; one with a default is left out if it is empty. The payload of an inbound
+event is never included: only its sender and the agent see it.
 Source: docs/reference/events.md.
 """
 
@@ -35,23 +35,23 @@ class TitleGiven(EventData):
 class ConversationStatus(EventData):
     """The conversation begins, a turn begins, waits for a person or has ended, or the conversation was deleted.
 
-    Nothing follows `deleted`: the conversation is in no list any more, and answers everything with `conversation_deleted`.
+    Nothing follows `deleted`: the conversation is no longer in any list, and answers every request with `conversation_deleted`.
     """
 
     EVENT = "conv.status"
     ROUTE = "conv_status"
 
-    state: Annotated[Literal["created", "in_progress", "idle", "error", "deleted"], "how it stands now"]
-    updated_at: Annotated[str, "since when"]
-    current_turn_id: Annotated[str, "the open turn; at an end without a next one, its own"] = ""
+    state: Annotated[Literal["created", "in_progress", "idle", "error", "deleted"], "its current state"]
+    updated_at: Annotated[str, "the time of the change"]
+    current_turn_id: Annotated[str, "the open turn; if a turn ended without a next one, the ended turn"] = ""
     completion: Annotated[
         TurnCompletion,
-        "how the turn ended; `queued_next`: well, and messages that came meanwhile open the next at "
-        "once; `interrupted`: its execution was lost too often",
+        "how the turn ended; `queued_next`: successfully, and messages that arrived meanwhile open the next one "
+        "immediately; `interrupted`: its execution was lost too often",
     ] = ""
     waits_for: Annotated[
         Literal["", "approval"],
-        "what the open turn waits for: a person who allows a call; left out otherwise",
+        "`approval` if the open turn waits for a person who allows a call; left out otherwise",
     ] = ""
 
 
@@ -63,65 +63,65 @@ class TurnStarted(EventData):
 
     turn_id: Annotated[str, "its name"]
     prompts: Annotated[list[int], "numbers of the events that opened it"]
-    rounds: Annotated[int, "rounds that it may have; events that come meanwhile may add some"] = 0
-    max_tokens: Annotated[int, "tokens that a request of it may have"] = 0
+    rounds: Annotated[int, "maximum rounds of the turn; events that arrive during the turn may add some"] = 0
+    max_tokens: Annotated[int, "maximum tokens of a request of the turn"] = 0
 
 
 class TurnQueued(EventData):
-    """The turn waits in line: as many turns run as the stage may run at once. Nothing has to be sent again.
+    """The turn is queued: the stage already runs its maximum number of turns. Nothing has to be sent again.
 
-    A `sync` and a `pong` tell the place that it has come to.
+    A `sync` and a `pong` report its current position.
     """
 
     EVENT = "turn.queued"
     ROUTE = "chat_step"
 
-    place: Annotated[int, "its place in line: 1 is the next"]
+    place: Annotated[int, "its position in the queue: 1 is the next"]
 
 
 class TurnBegun(EventData):
-    """The turn has waited in line, and begins, or goes on with the answer for which it was parked."""
+    """The turn leaves the queue: it begins, or continues with the answer that it waited for."""
 
     EVENT = "turn.begun"
     ROUTE = "chat_step"
 
-    waited_ms: Annotated[int, "how long it waited"]
+    waited_ms: Annotated[int, "the time that it waited"]
 
 
 class RoundRestarted(EventData):
-    """Another attempt takes the round: drop what streamed under an older claim."""
+    """Another attempt takes the round: drop the text that was streamed under an older claim."""
 
     EVENT = "round.restarted"
     ROUTE = "chat_step"
 
     claim: Annotated[int, "the stream of the new attempt"]
     iteration: Annotated[int, "the round, from 0"]
-    attempt: Annotated[int, "how often it was retried"]
+    attempt: Annotated[int, "the number of retries"]
 
 
 class RoundWaiting(EventData):
-    """The model's provider is busy: the round goes on after a wait, and nothing has to be sent again."""
+    """The model's provider is busy: the round continues after a wait, and nothing has to be sent again."""
 
     EVENT = "round.waiting"
     ROUTE = "chat_step"
 
     iteration: Annotated[int, "the round, from 0"]
     code: Annotated[str, "`model_overloaded` or `model_rate_limited`"]
-    message: Annotated[str, "what to tell the user"]
-    until: Annotated[str, "when the round goes on"]
+    message: Annotated[str, "a sentence for the user"]
+    until: Annotated[str, "when the round continues"]
     attempt: Annotated[int, "the number of the attempt that follows, from 2"] = 0
-    attempts: Annotated[int, "how many there are at most"] = 0
+    attempts: Annotated[int, "the maximum number of attempts"] = 0
 
 
 class AnswerDeferred(EventData):
-    """An answer was not the final one: an event came that the model had not seen."""
+    """An answer was not the final one: an event arrived that the model had not seen."""
 
     EVENT = "chat.step"
     ROUTE = "chat_step"
     STEP = "deferred"
 
-    iteration: Annotated[int, "the round that gave it"]
-    answer: Annotated[str, "the answer so far, with links for what it cites"]
+    iteration: Annotated[int, "the round of the answer"]
+    answer: Annotated[str, "the answer so far, with links for its citations"]
 
 
 class CitedSource(Value):
@@ -139,12 +139,12 @@ class Citations(EventData):
     EVENT = "chat.citations"
     ROUTE = "chat_step"
 
-    count: Annotated[int, "how many"]
-    items: Annotated[list[CitedSource], "a source each, in the order of their numbers"]
+    count: Annotated[int, "number of items"]
+    items: Annotated[list[CitedSource], "the sources, in the order of their numbers"]
 
 
 class Followups(EventData):
-    """The answer suggests how to go on, or a tool does."""
+    """The answer or a tool suggests next messages."""
 
     EVENT = "chat.followups"
     ROUTE = "chat_step"
@@ -158,7 +158,7 @@ class TurnCompleted(EventData):
     EVENT = "chat.conversation.turn.completed"
     ROUTE = "chat_step"
 
-    elapsed_ms: Annotated[int, "from its begin to its end; 0 if that was not counted"]
+    elapsed_ms: Annotated[int, "from its beginning to its end; 0 if that was not measured"]
     produced_file_count: Annotated[int, "files offered to the user, each time they are written"]
     citation_count: Annotated[int, "items of `chat.citations`"]
 
@@ -169,13 +169,13 @@ class TurnSummary(EventData):
     EVENT = "chat.turn.summary"
     ROUTE = "chat_step"
 
-    markdown: Annotated[str, "the same as a table for people"]
-    rounds: Annotated[int, "decisions of the model, refused ones and those cut off included"]
-    elapsed_ms: Annotated[int, "as above; the parts below are together as long"]
+    markdown: Annotated[str, "the same as a Markdown table for display"]
+    rounds: Annotated[int, "decisions of the model, including refused and interrupted ones"]
+    elapsed_ms: Annotated[int, "as above; the parts below add up to it"]
     model_ms: Annotated[int, "in the model's decisions"]
     tools_ms: Annotated[int, "in tools, and in programs while they ran"]
-    starting_ms: Annotated[int, "until programs ran: their place, their files"] = 0
-    collecting_ms: Annotated[int, "after programs ran: what they left, and their end"] = 0
+    starting_ms: Annotated[int, "before programs ran: preparing their sandbox and their files"] = 0
+    collecting_ms: Annotated[int, "after programs ran: collecting their output, and ending them"] = 0
     preparing_ms: Annotated[int, "for titles, summaries and hooks"] = 0
     waiting_ms: Annotated[int, "in waits for the model's provider"] = 0
     between_ms: Annotated[int, "between all of these, from one step to the next"] = 0
@@ -185,22 +185,22 @@ class UsageLine(Value, omit_defaults=False):
     """All calls of one model in one role."""
 
     role: Annotated[
-        str, "what the model was asked for, such as `solver.react.v2.decision.v2.regular` or `gate.simple`"
+        str, "the purpose of the calls, such as `solver.react.v2.decision.v2.regular` or `gate.simple`"
     ]
-    model: Annotated[str, "which answered"]
-    calls: Annotated[int, "how many, failed ones included"]
+    model: Annotated[str, "the model that answered"]
+    calls: Annotated[int, "number of calls, including failed ones"]
     input_tokens: Annotated[int, "as above"]
     cache_read_tokens: Annotated[int, "as above"]
     cache_write_5m_tokens: Annotated[int, "as above"]
     cache_write_1h_tokens: Annotated[int, "as above"]
     output_tokens: Annotated[int, "as above"]
-    estimated: Annotated[bool, "one of them ended before the provider counted it"]
-    usd: Annotated[float, "the cost in US dollars; 0 where the price of the model is not known"]
+    estimated: Annotated[bool, "at least one call ended before the provider counted it"]
+    usd: Annotated[float, "the cost in US dollars; 0 if the price of the model is not known"]
     priced: Annotated[bool, "the price of the model is known"]
 
 
 class TurnUsage(EventData):
-    """A turn that asked the model ends: its usage."""
+    """A turn that called the model ends: its usage."""
 
     EVENT = "accounting.usage"
     ROUTE = "chat_service"
@@ -211,21 +211,21 @@ class TurnUsage(EventData):
     cache_write_5m_tokens: Annotated[int, "written to the cache of five minutes"]
     cache_write_1h_tokens: Annotated[int, "written to the cache of an hour"]
     output_tokens: Annotated[int, "written by the model"]
-    total_input_tokens: Annotated[int, "everything it read, cached or not"]
+    total_input_tokens: Annotated[int, "all input tokens, cached or not"]
     weighted_tokens: Annotated[
         int,
         "in tokens of plain input at the usual price ratios: cache reads count 0.1, writes 1.25 and 2, "
         "output 5",
     ]
-    model: Annotated[str, "which gave the last answer"] = ""
-    estimated: Annotated[bool, "a call was cut off before the provider counted it"] = False
+    model: Annotated[str, "the model of the last answer"] = ""
+    estimated: Annotated[bool, "a call was interrupted before the provider counted it"] = False
     lines: Annotated[list[UsageLine], "the calls by role and model"] = msgspec.field(default_factory=list)
     usd: Annotated[float, "the cost in US dollars of the calls whose price is known"] = 0.0
-    priced: Annotated[bool, "that is the cost of all"] = False
+    priced: Annotated[bool, "`usd` is the cost of all calls"] = False
 
 
 class CacheBust(EventData):
-    """A request read less of the model's cache than the request before left there, and so cost more."""
+    """A request read less from the model's cache than the previous request left there, and so cost more."""
 
     EVENT = "accounting.cache_bust"
     ROUTE = "chat_service"
@@ -233,54 +233,54 @@ class CacheBust(EventData):
     iteration: Annotated[int, "the round, from 0"]
     reason: Annotated[
         BustReason,
-        "what changed before the newest text: the instructions, the tools of MCP servers, the model, a block that the agent hid, older "
-        "turns that were shortened or summarised, feedback; or `provider`, if nothing of ours did",
+        "the change before the newest text: the instructions, the tools of MCP servers, the model, a block that the agent hid, "
+        "older turns that were shortened or summarised, feedback; or `provider`, if the request did not change",
     ]
-    expected_tokens: Annotated[int, "what there was to read"]
-    read_tokens: Annotated[int, "what was read"]
+    expected_tokens: Annotated[int, "tokens that the cache held"]
+    read_tokens: Annotated[int, "tokens that were read"]
 
 
 class TurnAnswered(EventData):
-    """The turn's end, with the recorded answer, which replaces streamed text."""
+    """The turn ends with the recorded answer, which replaces streamed text."""
 
     EVENT = "chat.complete"
     ROUTE = "chat_complete"
 
-    final_answer: Annotated[str, "Markdown, with links for what it cites"]
+    final_answer: Annotated[str, "Markdown, with links for its citations"]
     answer: Annotated[str, "the same"]
     followups: Annotated[list[str], "as in `chat.followups`"]
     suggested_followups: Annotated[list[str], "the same"]
     reason: Annotated[
         str,
-        "`complete`; `exit`, without a claim of success; `token_limit`, the part that was shown of an answer that the "
-        "model's output limit cut; `max_iterations`, a status because the rounds are used up; `violations`, a status "
-        "because the model broke the protocol too often; `steer`, the user asked to come to an end; `stop`, the user stopped the turn",
+        "`complete`; `exit`, without a claim of success; `token_limit`, the shown part of an answer that was cut at "
+        "the model's output limit; `max_iterations`, a status because the rounds are used up; `violations`, a status "
+        "because the model broke the protocol too often; `steer`, the user asked for an end; `stop`, the user stopped the turn",
     ]
-    used_sources: Annotated[list[int], "numbers of the sources that it cites"]
-    unresolved_sids: Annotated[list[int], "numbers that it cites and that no source has"]
-    selected_model: Annotated[str, "the model that gave it"] = ""
+    used_sources: Annotated[list[int], "numbers of the cited sources"]
+    unresolved_sids: Annotated[list[int], "cited numbers that have no source"]
+    selected_model: Annotated[str, "the model that wrote it"] = ""
     message: Annotated[
-        str, "what there is to say of the end if the answer is what was there when it was stopped or cut"
+        str, "the reason of the end, if the answer is the partial answer of a stopped or cut turn"
     ] = ""
 
 
 class TurnFailed(EventData):
-    """The turn's end without an answer."""
+    """The turn ends without an answer."""
 
     EVENT = "chat.error"
     ROUTE = "chat_error"
 
     code: Annotated[str, "stable, see [errors](errors.md)"]
-    error: Annotated[str, "what to tell the user"]
-    retryable: Annotated[bool, "whether the same message, sent again under a new id, may be answered"]
+    error: Annotated[str, "a sentence for the user"]
+    retryable: Annotated[bool, "true if the same message may succeed when it is sent again under a new id"]
     error_type: Annotated[ErrorType, "set for `execution_lost` and for `step_timeout`"] = ""
-    retry_after_s: Annotated[int, "the wait that the model's provider asked for last"] = 0
+    retry_after_s: Annotated[int, "the wait that the model's provider requested last"] = 0
 
 
 class NamedFile(Value):
-    """A file by the name that its user gave it."""
+    """A file with the name that the user gave it."""
 
-    filename: Annotated[str, "its own name"]
+    filename: Annotated[str, "its name"]
     mime: Annotated[str, "its type"]
     size_bytes: Annotated[int, "its size"]
 
@@ -289,7 +289,8 @@ class AttachedFile(NamedFile):
     """A file attached to an event."""
 
     path: Annotated[
-        str, "its logical path: `fi:…`; left out while its event waits for a turn, or opens one with others"
+        str,
+        "its logical path: `fi:…`; left out while its event waits for a turn, or if the event opens one with others",
     ] = ""
 
 
@@ -299,24 +300,24 @@ class Accepted(EventData):
     EVENT = "chat.conversation.accepted"
     ROUTE = "chat_step"
 
-    message_id: Annotated[str, "the client's own id of it"]
+    message_id: Annotated[str, "its id, set by the client"]
     kind: Annotated[
-        str, "`prompt` for what was said to begin a turn, `followup`, `steer`, or an event's own kind"
+        str, "`prompt` for a message that begins a turn, `followup`, `steer`, or the kind of another event"
     ]
-    text: Annotated[str, "what was said; of a steer, nothing for a stop"]
+    text: Annotated[str, "its text; empty for a stop"]
     chars: Annotated[int, "its length"]
     source: Annotated[str, "the service that sent it for the user"] = ""
-    attachments: Annotated[list[AttachedFile], "the files that came with it"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+    attachments: Annotated[list[AttachedFile], "its files"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
 
 
 class ContinuationAccepted(EventData):
-    """A message came while a turn is open: it waits, and opens no turn of its own now."""
+    """A message arrived while a turn is open: it waits, and does not open a separate turn now."""
 
     EVENT = "queue.continuation.accepted"
     ROUTE = "chat_service"
 
-    message_id: Annotated[str, "the client's own id of it"]
-    message_kind: Annotated[str, "`followup`, `steer`, or an event's own kind"]
+    message_id: Annotated[str, "its id, set by the client"]
+    message_kind: Annotated[str, "`followup`, `steer`, or the kind of another event"]
     active_turn_id: Annotated[str, "the open turn"]
     n: Annotated[int, "the message's event number"]
 
@@ -331,26 +332,26 @@ class MessageDropped(EventData):
     n: Annotated[int, "the event number of the message"]
     reason: Annotated[
         str,
-        "`nothing_to_steer`: no turn is open; `turn_closed`: the answer was there before the steer; "
+        "`nothing_to_steer`: no turn is open; `turn_closed`: the answer was recorded before the steer; "
         "`stopped`: the turn was stopped before the model saw it",
     ]
-    message_id: Annotated[str, "the client's own id of it"] = ""
+    message_id: Annotated[str, "its id, set by the client"] = ""
     kind: Annotated[str, "its kind"] = ""
 
 
 class SteerHeeded(EventData):
-    """The user steered, and the turn heeds it: the work under way is cut off."""
+    """The user steered, and the turn applies the steer: the current work is interrupted."""
 
     EVENT = "timeline.external.steer.interrupted"
     ROUTE = "chat_service"
 
     turn_id: Annotated[str, "the open turn"]
     sequence: Annotated[int, "the event number of the steer"]
-    message_id: Annotated[str, "the client's own id of it"]
-    text: Annotated[str, "what was said; empty for a stop"]
+    message_id: Annotated[str, "its id, set by the client"]
+    text: Annotated[str, "its text; empty for a stop"]
     checkpoint: Annotated[int, "the round, from 0"]
-    cancelled_phase: Annotated[str, "what was under way: `decision`, `tools`, or nothing"]
-    finalize_rounds: Annotated[int, "rounds left to come to an end; 0 for a stop"]
+    cancelled_phase: Annotated[str, "the interrupted work: `decision`, `tools`, or empty"]
+    finalize_rounds: Annotated[int, "rounds left to finish; 0 for a stop"]
 
 
 ToolFamily: TypeAlias = Literal["react", "external"]
@@ -360,7 +361,7 @@ class ToolName(Value):
     """A tool that a decision calls."""
 
     tool_id: Annotated[str, "its name"]
-    call_id: Annotated[str, "this call's"]
+    call_id: Annotated[str, "the id of this call"]
 
 
 class BundleItem(Value):
@@ -372,11 +373,11 @@ class BundleItem(Value):
 
 
 class TimedThought(Value):
-    """A thinking of the model before a decision."""
+    """A thinking block of the model before a decision."""
 
-    text: Annotated[str, "as it was written, without blanks around it"]
-    began_ms: Annotated[int, "when it began, after `started_at`; 0 if that was not measured"] = 0
-    ended_ms: Annotated[int, "when it ended"] = 0
+    text: Annotated[str, "its text, without surrounding whitespace"]
+    began_ms: Annotated[int, "its beginning, counted from `started_at`; 0 if that was not measured"] = 0
+    ended_ms: Annotated[int, "its end"] = 0
 
 
 class RoundUsage(Value):
@@ -387,36 +388,39 @@ class RoundUsage(Value):
     cache_write_5m_tokens: Annotated[int, "written to the cache of five minutes"]
     cache_write_1h_tokens: Annotated[int, "written to the cache of an hour"]
     output_tokens: Annotated[int, "written by the model"]
-    estimated: Annotated[bool, "a call was cut off before the provider counted it"] = False
+    estimated: Annotated[bool, "a call was interrupted before the provider counted it"] = False
 
 
 class DecisionMade(EventData):
-    """The model decided; settles the delta stream `claim`."""
+    """The model decided; this settles the delta stream `claim`."""
 
     EVENT = "solver.react.decision"
     ROUTE = "chat_step"
 
-    claim: Annotated[int, "the stream in which it was written"]
+    claim: Annotated[int, "its delta stream"]
     iteration: Annotated[int, "the round, from 0"]
     action: Annotated[str, "`call_tool`, `complete` or `exit`"]
     accepted: Annotated[
-        bool, "false if it broke the protocol, and another round follows, if it was cut off, or declined"
+        bool,
+        "false if it broke the protocol, was interrupted or declined; another round follows a broken protocol",
     ]
-    notes: Annotated[str, "its progress lines, with links for what they cite"]
+    notes: Annotated[str, "its progress lines, with links for their citations"]
     tools: Annotated[list[ToolName], "in the order in which they run"]
-    interrupted: Annotated[bool, "it was cut off on purpose"]
-    started_at: Annotated[str, "when the model was asked"]
-    rendered: Annotated[int, "number of the newest batch that the model had seen: every message up to it"]
-    bundle_size: Annotated[int, "how many actions it has, if several"] = 0
-    bundle: Annotated[list[BundleItem], "one each, if several"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+    interrupted: Annotated[bool, "it was interrupted on purpose"]
+    started_at: Annotated[str, "when the model was called"]
+    rendered: Annotated[
+        int, "number of the newest batch that the model had seen; it has seen every message up to this batch"
+    ]
+    bundle_size: Annotated[int, "number of its actions, if there are several"] = 0
+    bundle: Annotated[list[BundleItem], "its actions, if there are several"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
     declined: Annotated[
-        bool, "the model declined: its fallback is asked in the next round, or the turn ends"
+        bool, "the model declined: its fallback is called in the next round, or the turn ends"
     ] = False
-    rounds_left: Annotated[int | None, "rounds that the turn has behind this one"] = None
+    rounds_left: Annotated[int | None, "rounds that the turn has after this one"] = None
     model: Annotated[str, "the model that decided"] = ""
-    thinking: Annotated[list[TimedThought], "what it thought first, a text each"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
-    usage: Annotated[RoundUsage | None, "what it cost"] = None
-    answer: Annotated[str, "if it was cut off: the part of its answer that was shown, with links"] = ""
+    thinking: Annotated[list[TimedThought], "its thinking blocks"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+    usage: Annotated[RoundUsage | None, "its usage"] = None
+    answer: Annotated[str, "if it was interrupted: the part of its answer that was shown, with links"] = ""
 
 
 class CallStarted(EventData):
@@ -426,14 +430,14 @@ class CallStarted(EventData):
     ROUTE = "chat_service"
 
     tool_id: Annotated[str, "its name"]
-    call_id: Annotated[str, "the same in everything about this call"]
+    call_id: Annotated[str, "the same in all events of this call"]
     iteration: Annotated[int, "the round, from 0"]
     params: Annotated[
         dict[str, Any],
-        "strings up to 120 characters; longer ones and bodies as `{chars}`, nested ones as `{items}`",
+        "strings up to 120 characters; longer ones and bodies as `{chars}`, nested values as `{items}`",
     ]
-    tool_family: Annotated[ToolFamily, "`react` for tools of the runtime itself"]
-    phase: Annotated[Literal["started"], "of the call"]
+    tool_family: Annotated[ToolFamily, "`react` for tools of the runtime"]
+    phase: Annotated[Literal["started"], "phase of the call"]
     executed: Annotated[bool, "false: not yet"]
 
 
@@ -444,20 +448,20 @@ class CallEnded(EventData):
     ROUTE = "chat_service"
 
     tool_id: Annotated[str, "its name"]
-    call_id: Annotated[str, "the call's"]
+    call_id: Annotated[str, "the id of the call"]
     iteration: Annotated[int, "the round, from 0"]
     status: Annotated[
-        Literal["ok", "error", "unverified"], "`unverified`: it may have happened; nobody runs it again"
+        Literal["ok", "error", "unverified"], "`unverified`: it may have happened; it is not run again"
     ]
-    duration_ms: Annotated[int, "how long it took"]
-    paths: Annotated[list[str], "logical paths of what it produced"]
-    preview: Annotated[str, "up to 600 characters of it that the user may see"]
+    duration_ms: Annotated[int, "its duration"]
+    paths: Annotated[list[str], "logical paths of its output"]
+    preview: Annotated[str, "up to 600 characters of its output that the user may see"]
     tool_family: Annotated[ToolFamily, "as above"]
-    phase: Annotated[Literal["completed"], "of the call"]
+    phase: Annotated[Literal["completed"], "phase of the call"]
     executed: Annotated[
         bool | None,
         "false if the call was refused, left out for a steer, or its program lost or cancelled, before it "
-        "began; null if nobody knows",
+        "began; null if that is unknown",
     ]
     code: Annotated[str, "why it failed"] = ""
 
@@ -470,11 +474,11 @@ class CallRejected(EventData):
 
     iteration: Annotated[int, "the round, from 0"]
     code: Annotated[str, "why; see [channels](channels.md)"]
-    phase: Annotated[Literal["rejected"], "of the call"]
+    phase: Annotated[Literal["rejected"], "phase of the call"]
     executed: Annotated[bool, "always false"]
-    action_index: Annotated[int, "which of several actions, from 1; the others run"] = 0
-    tool_id: Annotated[str, "the tool it would have called, if that is known"] = ""
-    parent_tool_call_id: Annotated[str, "the call it would have been"] = ""
+    action_index: Annotated[int, "the number of the action among several, from 1; the others run"] = 0
+    tool_id: Annotated[str, "the tool that it would have called, if that is known"] = ""
+    parent_tool_call_id: Annotated[str, "the id that the call would have had"] = ""
 
 
 class Noticed(EventData):
@@ -484,7 +488,7 @@ class Noticed(EventData):
     ROUTE = "chat_service"
 
     iteration: Annotated[int, "the round, from 0"]
-    code: Annotated[str, "what; see [channels](channels.md)"]
+    code: Annotated[str, "the correction; see [channels](channels.md)"]
 
 
 class ToolReported(EventData):
@@ -494,9 +498,9 @@ class ToolReported(EventData):
     ROUTE = "chat_service"
 
     tool_id: Annotated[str, "its name"]
-    call_id: Annotated[str, "the call's; a hook's name again"]
-    type: Annotated[str, "the tool's own word"]
-    data: Annotated[dict[str, Any], "the tool's own"]
+    call_id: Annotated[str, "the id of the call; the name again for a hook"]
+    type: Annotated[str, "the type that the tool gave it"]
+    data: Annotated[dict[str, Any], "the data that the tool gave it"]
 
 
 class SearchFiltered(EventData):
@@ -505,40 +509,40 @@ class SearchFiltered(EventData):
     EVENT = "web_search.filtered_results"
     ROUTE = "chat_step"
 
-    search_id: Annotated[str, "the search's"]
-    objective: Annotated[str, "what it was for"]
-    queries: Annotated[list[str], "what was asked"]
-    results: Annotated[list[dict[str, Any]], "a source each, the best first"]
-    tool_id: Annotated[str, "the tool's"]
-    call_id: Annotated[str, "the call's"]
+    search_id: Annotated[str, "the id of the search"]
+    objective: Annotated[str, "its purpose"]
+    queries: Annotated[list[str], "its queries"]
+    results: Annotated[list[dict[str, Any]], "the sources, best first"]
+    tool_id: Annotated[str, "the name of the tool"]
+    call_id: Annotated[str, "the id of the call"]
 
 
 class SearchView(EventData):
-    """The same results as HTML, for clients that show it as it is."""
+    """The same results as HTML, for clients that show it unchanged."""
 
     EVENT = "web_search.html_view"
     ROUTE = "chat_step"
 
-    search_id: Annotated[str, "the search's"]
-    html: Annotated[str, "a section with a list of links; nothing in it comes from a page unescaped"]
-    tool_id: Annotated[str, "the tool's"]
-    call_id: Annotated[str, "the call's"]
+    search_id: Annotated[str, "the id of the search"]
+    html: Annotated[str, "a section with a list of links; all text of pages is escaped"]
+    tool_id: Annotated[str, "the name of the tool"]
+    call_id: Annotated[str, "the id of the call"]
 
 
 class PagesFetched(EventData):
-    """Pages were fetched, or not."""
+    """Pages were fetched, or could not be fetched."""
 
     EVENT = "web_fetch.results"
     ROUTE = "chat_step"
 
-    execution_id: Annotated[str, "the call's"]
-    objective: Annotated[str, "what they were for"]
-    urls: Annotated[list[str], "the addresses that were asked for"]
+    execution_id: Annotated[str, "the id of the call"]
+    objective: Annotated[str, "their purpose"]
+    urls: Annotated[list[str], "the requested addresses"]
     results: Annotated[
         list[dict[str, Any]], "a row for each: a source with the status `success`, or a status and an error"
     ]
-    tool_id: Annotated[str, "the tool's"]
-    call_id: Annotated[str, "the call's"]
+    tool_id: Annotated[str, "the name of the tool"]
+    call_id: Annotated[str, "the id of the call"]
 
 
 class ProgramText(EventData):
@@ -546,8 +550,8 @@ class ProgramText(EventData):
 
     ROUTE = "chat_step"
 
-    execution_id: Annotated[str, "the call's, in everything about this run"]
-    text: Annotated[str, "as it is"]
+    execution_id: Annotated[str, "the id of the call, the same in all events of this run"]
+    text: Annotated[str, "the text, unchanged"]
 
 
 class ProgramObjective(ProgramText):
@@ -574,26 +578,26 @@ class PromisedFile(Value):
     """A file that a program promises."""
 
     filename: Annotated[str, "as the model wrote it"] = ""
-    description: Annotated[str, "what it holds"] = ""
+    description: Annotated[str, "its content"] = ""
     visibility: Annotated[str, "`internal` if it is not for the user"] = ""
 
 
 class ProgramContract(EventData):
-    """A program is about to run: the files it promises."""
+    """A program is about to run: the files that it promises."""
 
     EVENT = "code_exec.contract"
     ROUTE = "chat_step"
 
-    execution_id: Annotated[str, "the call's"]
-    contract: Annotated[list[PromisedFile], "a file each"]
+    execution_id: Annotated[str, "the id of the call"]
+    contract: Annotated[list[PromisedFile], "the files"]
 
 
 class ProgramLog(ProgramText):
-    """A program that printed something has ended: the end of its output."""
+    """A program with output has ended: the end of its output."""
 
     EVENT = "code_exec.log"
 
-    log_bytes: Annotated[int, "the size of all of it"]
+    log_bytes: Annotated[int, "the size of the whole output"]
 
 
 class ErrorCode(Value):
@@ -605,10 +609,12 @@ class ErrorCode(Value):
 class ProgramTimings(Value):
     """Durations of a program."""
 
-    codegen: Annotated[int | None, "how long the model wrote it, in ms: with `gen`"] = None
+    codegen: Annotated[int | None, "the time in which the model wrote it, in ms: with `gen`"] = None
     exec: Annotated[int | None, "its run, in ms: with `done` and `error`"] = None
     start: Annotated[int | None, "from its launch until it ran, in ms: with `done` and `error`"] = None
-    collect: Annotated[int | None, "from the end of its run to now, in ms: with `done` and `error`"] = None
+    collect: Annotated[
+        int | None, "from the end of its run to this event, in ms: with `done` and `error`"
+    ] = None
 
 
 class ProgramStatus(EventData):
@@ -617,10 +623,10 @@ class ProgramStatus(EventData):
     EVENT = "code_exec.status"
     ROUTE = "chat_step"
 
-    execution_id: Annotated[str, "the call's"]
-    status: Annotated[Literal["gen", "exec", "done", "error"], "how it stands"]
-    deadline: Annotated[str, "at the start: when it ends at the latest"] = ""
-    timings: Annotated[ProgramTimings | None, "of what is over"] = None
+    execution_id: Annotated[str, "the id of the call"]
+    status: Annotated[Literal["gen", "exec", "done", "error"], "its state"]
+    deadline: Annotated[str, "with `exec`: the time at which it ends at the latest"] = ""
+    timings: Annotated[ProgramTimings | None, "durations of the finished parts"] = None
     error: Annotated[ErrorCode | None, "if it failed"] = None
 
 
@@ -630,29 +636,29 @@ class ApprovalAsked(EventData):
     EVENT = "approval.requested"
     ROUTE = "chat_step"
 
-    call_id: Annotated[str, "the call's; an [answer](messages.md#approve) names it"]
+    call_id: Annotated[str, "the id of the call; an [answer](messages.md#approve) names it"]
     tool_id: Annotated[str, "its tool"]
     iteration: Annotated[int, "the round, from 0"]
-    params: Annotated[dict[str, Any], "as the call will run with them; `ref:<path>` stands for a content"]
+    params: Annotated[dict[str, Any], "the parameters of the call; `ref:<path>` represents a content"]
     rule: Annotated[Literal["always", "never", "first_use"], "why a person is asked"]
-    editable: Annotated[bool, "whether the parameters may be edited; those of a program may not"]
+    editable: Annotated[bool, "true if the parameters may be edited; those of a program may not"]
     code: Annotated[str, "the program, if the call runs one"] = ""
-    until: Annotated[str, "when an answer comes too late; left out if never"] = ""
+    until: Annotated[str, "the time from which an answer is too late; left out if there is no limit"] = ""
 
 
 class ApprovalSettled(EventData):
-    """A request for an approval is settled, and the turn goes on."""
+    """A request for an approval is settled, and the turn continues."""
 
     EVENT = "approval.answered"
     ROUTE = "chat_step"
 
-    call_id: Annotated[str, "the call that was asked about"]
+    call_id: Annotated[str, "the call that needed approval"]
     tool_id: Annotated[str, "its tool"]
     verdict: Annotated[
         Literal["approved", "edited", "denied", "expired", "withdrawn"],
-        "the answer; `expired`: it came too late; `withdrawn`: a steer or a stop came instead",
+        "the answer; `expired`: it was too late; `withdrawn`: a steer or a stop arrived instead",
     ]
-    text: Annotated[str, "the words of a denial"] = ""
+    text: Annotated[str, "the reason of a denial"] = ""
     edited_call_id: Annotated[str, "the call that runs instead of an edited one"] = ""
     params: Annotated[dict[str, Any], "its parameters"] = msgspec.field(default_factory=dict)
 
@@ -663,21 +669,21 @@ class PlanShown(EventData):
     EVENT = "react.plan"
     ROUTE = "chat_step"
 
-    plan_id: Annotated[str, "the same in every version of it"]
+    plan_id: Annotated[str, "the same in every version of the plan"]
     steps: Annotated[list[str], "in order"]
     status: Annotated[dict[str, str], "by step number, from 1: `pending`, `in_progress`, `done` or `failed`"]
-    current: Annotated[bool, "whether it is the one to follow"]
-    open: Annotated[bool, "whether it still asks for work"]
+    current: Annotated[bool, "true if it is the plan to follow"]
+    open: Annotated[bool, "true if it has work left"]
 
 
 class OfferedFile(Value):
     """A file for the user."""
 
-    logical_path: Annotated[str, "its place in the conversation"]
-    filename: Annotated[str, "the last part of it"]
+    logical_path: Annotated[str, "its path in the conversation"]
+    filename: Annotated[str, "the last part of the path"]
     mime: Annotated[str, "its type"]
     size_bytes: Annotated[int, "its size"]
-    sha256: Annotated[str, "of its bytes"]
+    sha256: Annotated[str, "the SHA-256 of its bytes"]
     call_id: Annotated[str, "the call that wrote it"]
     rn: Annotated[str, "its resource name"] = ""
 
@@ -688,14 +694,14 @@ class FilesOffered(EventData):
     EVENT = "chat.files"
     ROUTE = "chat_step"
 
-    count: Annotated[int, "how many"]
-    items: Annotated[list[OfferedFile], "a file each"]
+    count: Annotated[int, "number of items"]
+    items: Annotated[list[OfferedFile], "the files"]
 
 
 class UploadedFile(NamedFile):
-    """A file that was uploaded: what a message says to attach it."""
+    """An uploaded file, in the form in which a message attaches it."""
 
-    sha256: Annotated[str, "of its bytes"]
+    sha256: Annotated[str, "the SHA-256 of its bytes"]
 
 
 class UploadTaken(EventData):
@@ -705,58 +711,60 @@ class UploadTaken(EventData):
     ROUTE = "chat_service"
     STEP = "attachments"
 
-    upload: Annotated[str, "the slot it was posted to"]
-    count: Annotated[int, "how many"]
-    items: Annotated[list[UploadedFile], "a file each"]
+    upload: Annotated[str, "the slot that it was posted to"]
+    count: Annotated[int, "number of items"]
+    items: Annotated[list[UploadedFile], "the files"]
 
 
 class UploadRefused(EventData):
-    """An uploaded file was refused; the turn goes on. A [notice](messages.md#notice): it has no number and is not replayed."""
+    """An uploaded file was refused; the turn continues. A [notice](messages.md#notice): it has no number and is not replayed."""
 
     EVENT = "rate_limit.attachment_failure"
     ROUTE = "chat_service"
     STEP = "rate_limit"
 
-    upload: Annotated[str, "the slot it was posted to"]
+    upload: Annotated[str, "the slot that it was posted to"]
     reason: Annotated[str, "the code ([errors](errors.md#uploads))"]
     message: Annotated[str, "a sentence for people"]
-    filename: Annotated[str, "its own name"]
+    filename: Annotated[str, "its name"]
     mime: Annotated[str, "its stated type"]
     size_bytes: Annotated[int, "its stated size"]
     show_in_timeline: Annotated[bool, "always true"]
-    reasons: Annotated[list[str], "codes of the rules that refuse it, for `preflight_rejected`"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+    reasons: Annotated[list[str], "codes of the rules that refused it, for `preflight_rejected`"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
 
 
 class CompactionReported(EventData):
     """The conversation outgrew its budget, and a compaction of its older parts begins or has ended.
 
-    One without a model call has an end only.
+    A compaction without a model call has only an end.
     """
 
     EVENT = "chat.compaction"
     ROUTE = "chat_compaction"
     STEP = "context.compaction"
 
-    compaction_id: Annotated[str, "the same when it begins and when it ends"]
-    title: Annotated[str, "what to call it"]
+    compaction_id: Annotated[str, "the same at its beginning and at its end"]
+    title: Annotated[str, "a title for display"]
     kind: Annotated[
         str,
-        "what is summed up: `history` (turns), `current_turn_prefix` (earlier rounds of this turn) "
+        "the summarised part: `history` (turns), `current_turn_prefix` (earlier rounds of this turn) "
         "or `history_with_split_turn` (both)",
     ]
     trigger_reason: Annotated[
         str, "`render_token_limit`: by our estimate; `forced`: the provider found the request too large"
     ]
     before_tokens: Annotated[int, "of the request, estimated"]
-    max_tokens: Annotated[int, "what a request may have"]
-    force: Annotated[bool, "whether the provider asked for it"] = False
+    max_tokens: Annotated[int, "maximum tokens of a request"]
+    force: Annotated[bool, "true if the provider refused the request"] = False
     after_tokens: Annotated[int, "of the request, estimated"] = 0
-    compacted_tokens: Annotated[int, "how many fewer that is"] = 0
-    input_tokens: Annotated[int, "what the model read for its summaries"] = 0
-    output_tokens: Annotated[int, "what it wrote"] = 0
-    reason: Annotated[str, "why nothing changed, or why the words are the runtime's and no model's"] = ""
-    covered_turns: Annotated[int, "how many turns the summary covers, those of an older one too"] = 0
-    covered_turn_ids: Annotated[list[str], "the turns among them that no older summary covered, in order"] = (
+    compacted_tokens: Annotated[int, "the difference of both"] = 0
+    input_tokens: Annotated[int, "tokens that the model read for its summaries"] = 0
+    output_tokens: Annotated[int, "tokens that it wrote"] = 0
+    reason: Annotated[str, "why nothing changed, or why the text is by the runtime instead of a model"] = ""
+    covered_turns: Annotated[
+        int, "number of turns that the summary covers, including those of an older summary"
+    ] = 0
+    covered_turn_ids: Annotated[list[str], "those of these turns that no older summary covered, in order"] = (
         msgspec.field(default_factory=list)
     )
     split_turn_id: Annotated[str, "the turn whose earlier rounds a checkpoint covers"] = ""
@@ -766,16 +774,16 @@ Model: TypeAlias = type[EventData]
 
 
 class FeedbackGiven(EventData):
-    """Somebody rates a turn that has ended, or takes that back: the newest event of a turn and an origin counts.
+    """A user or a check rates a turn that has ended, or withdraws the rating: the newest event per turn and origin counts.
 
-    It comes whenever it is given, also between events of a later turn; `turn_id` of the event is the rated turn.
+    It can arrive at any time, also between events of a later turn; `turn_id` of the event is the rated turn.
     """
 
     EVENT = "turn.feedback"
     ROUTE = "chat_service"
 
     origin: Annotated[Origin, "`user`, or `machine` for a check of the bundle or of another service"]
-    reaction: Annotated[Reaction | None, "null for a mere text, and for what is withdrawn"]
+    reaction: Annotated[Reaction | None, "null for a text alone, and for a withdrawn feedback"]
     text: Annotated[str, "up to 1,000 characters"] = ""
     confidence: Annotated[float | None, "of a machine, 0.7 to 1"] = None
     withdrawn: Annotated[bool, "the origin's feedback of this turn no longer counts"] = False
@@ -836,7 +844,7 @@ MODELS: Final[tuple[Model, ...]] = (
     TurnFailed,
     FeedbackGiven,
 )
-"""In the order in which they occur in a turn."""
+"""The event types, in the order in which they occur in a turn."""
 
 EVENT_TABLE: Final = tuple(
     EventType(model.EVENT, model.ROUTE, model.STEP, " ".join((model.__doc__ or "").split()), model)
