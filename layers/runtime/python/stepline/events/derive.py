@@ -1,9 +1,8 @@
 """Derive a batch's client events from the batch and its conversation's name, and nothing else.
 
-Batch n has the same events whenever and wherever they are derived, so they are stored nowhere and an event is
-named by n and its place. Nothing internal leaves: no working summary, no raw generation, no body of a file,
-no storage key, no exception. Everything that a client may see is listed here; the rest is withheld without
-being named.
+Batch n has the same events whenever and wherever they are derived, so they are not stored, and an event is
+identified by n and its position. Internal data is never sent: no working summary, raw generation, body of a file,
+storage key or exception. This module lists everything that a client may see; the rest is withheld.
 Source: docs/reference/events.md.
 """
 
@@ -91,7 +90,7 @@ _GOES_ON: Final = "The turn goes on by itself when the wait is over."
 
 
 def compaction_event(entry: Compacting | Compacted) -> ClientEvent:
-    """Return the event of a compaction's beginning or end; both have one id."""
+    """Return the event of a compaction's beginning or end; both have the same id."""
     ended = entry if isinstance(entry, Compacted) else None
     status: Status = ended.status if ended else "started"
     usage = ended.usage if ended else None
@@ -119,7 +118,7 @@ def compaction_event(entry: Compacting | Compacted) -> ClientEvent:
 def derive(batch: Batch, lane: Lane | None = None) -> tuple[ClientEvent, ...]:
     """Return the client events of a batch, in order; a turn's end has exactly one terminal event.
 
-    `lane` is its conversation: without it files have no resource names.
+    `lane` is its conversation; without it, files have no resource names.
     """
     events: list[ClientEvent] = []
     for entry in batch.entries:
@@ -132,10 +131,10 @@ def has_events(batch: Batch) -> bool:
 
     Clients chain batches by this (`prev`), so the result for an entry must never change for existing logs.
     """
-    return any(map(_is_heard, batch.entries))
+    return any(map(_has_event, batch.entries))
 
 
-def _is_heard(entry: Entry) -> bool:
+def _has_event(entry: Entry) -> bool:
     match entry:
         case Started():
             return bool(entry.deadline)
@@ -194,10 +193,10 @@ def _derive(batch: Batch, entry: Entry, lane: Lane | None) -> list[ClientEvent]:
         case Compacting() | Compacted():
             return [compaction_event(entry)]
         case SteeredEntry():
-            return [make_event(_steer_heeded(entry), entry.at, entry.turn, "completed")]
+            return [make_event(_steer_applied(entry), entry.at, entry.turn, "completed")]
         case Contributed():
             by = entry.hook or ""
-            return [one for told in entry.emitted for one in tool_reported(told, by, by, entry.turn)]
+            return [one for reported in entry.emitted for one in tool_reported(reported, by, by, entry.turn)]
         case ApprovalRequested() | ApprovalAnswered():
             return [_approval(entry), _waits(entry)]
         case Queued():
@@ -280,7 +279,7 @@ def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
 
 
 def _accepted(entry: Inbound, paths: Sequence[str]) -> Accepted:
-    """Return the event data of an inbound event in the log, whose files have these paths, as far as they are known."""
+    """Return the event data of an inbound event in the log; `paths` are the known paths of its files."""
     return Accepted(
         message_id=entry.message_id,
         kind=entry.event,
@@ -314,13 +313,13 @@ def _opening(batch: Batch, entry: Opened) -> list[ClientEvent]:
     )
     begun = make_event(data, entry.at, entry.turn, "started")
     if any(isinstance(other, Closed) for other in batch.entries):
-        return [begun]  # the event of the turn before says already that the next one is in progress
+        return [begun]  # the previous turn's event already says that the next one is in progress
     status = ConversationStatus(state="in_progress", updated_at=batch.at, current_turn_id=entry.turn)
     return [make_event(status, batch.at, entry.turn, "running"), begun]
 
 
-def _steer_heeded(entry: SteeredEntry) -> SteerHeeded:
-    """Return the event data of a heeded steer."""
+def _steer_applied(entry: SteeredEntry) -> SteerHeeded:
+    """Return the event data of an applied steer."""
     return SteerHeeded(
         turn_id=entry.turn,
         sequence=entry.n,

@@ -35,7 +35,7 @@ ERROR_TYPES: Final[Mapping[str, ErrorType]] = {
     "step_timeout": "task_watchdog_timeout",
 }
 FINAL: Final = frozenset({"context_limit", "model_refused", "model_declined", "model_token_limit"})
-"""Codes of turns that would fail again."""
+"""Codes of turns that would fail again if retried."""
 TOKEN_WEIGHTS: Final = {
     "input_tokens": 1.0,
     "cache_read_tokens": 0.1,
@@ -52,34 +52,34 @@ _PARTS: Final[Mapping[str, str]] = {
     "waiting_ms": "waiting for the provider",
     "between_ms": "between steps",
 }
-"""The parts of a turn's time that most turns have little of."""
+"""The parts of a turn's time that are short in most turns."""
 
 
 def closing_events(entry: Closed, next_turn: str) -> list[ClientEvent]:
     """Return the events of a turn's end; `next_turn` is opened by the same batch, if it is not empty.
 
-    The last but one is the terminal event; the last is the status of the conversation.
+    The terminal event is the last but one; the status of the conversation is the last.
     """
     ok = entry.outcome == "completed"
     status: Status = "completed" if ok else "error"
-    told: list[EventData] = []
+    closing: list[EventData] = []
     texts = [source for source in entry.citations if _is_text(source)] if ok else []
     cited = [_cited(source) for source in sorted(texts, key=lambda source: source.sid)]
     if cited:
-        told.append(Citations(count=len(cited), items=cited))
+        closing.append(Citations(count=len(cited), items=cited))
     if ok and entry.followups:
-        told.append(Followups(items=list(entry.followups)))
-    told += [
+        closing.append(Followups(items=list(entry.followups)))
+    closing += [
         TurnCompleted(
             elapsed_ms=entry.elapsed_ms, produced_file_count=entry.files, citation_count=len(cited)
         ),
         _summary(entry),
     ]
     if entry.usage is not None:
-        told.append(turn_usage(entry, entry.usage))
-    told.append(_answered(entry) if ok else _failed(entry))
-    told.append(_standing(entry, next_turn))
-    return [make_event(data, entry.at, entry.turn, status) for data in told]
+        closing.append(turn_usage(entry, entry.usage))
+    closing.append(_answered(entry) if ok else _failed(entry))
+    closing.append(_status(entry, next_turn))
+    return [make_event(data, entry.at, entry.turn, status) for data in closing]
 
 
 def weigh(usage: Usage) -> int:
@@ -159,7 +159,7 @@ def _failed(entry: Closed) -> TurnFailed:
     )
 
 
-def _standing(entry: Closed, next_turn: str) -> ConversationStatus:
+def _status(entry: Closed, next_turn: str) -> ConversationStatus:
     ok = entry.outcome == "completed"
     failed: TurnCompletion = "interrupted" if entry.code == INTERRUPTED else "error"
     done: TurnCompletion = "queued_next" if next_turn else "success"

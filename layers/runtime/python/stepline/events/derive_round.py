@@ -1,7 +1,7 @@
 """Client events of a round: the decision, its calls, refusals and results, and its programs.
 
-Citations in their texts are links, as in those of a turn's end. The events of programs feed a live view of a run.
-The program's text is shown: the model wrote it, for the user who reads it.
+Citations in their texts are links, as in the events of a turn's end. The events of programs feed a live view of a run.
+The text of a program is shown: the model wrote it for this user.
 Source: docs/reference/events.md.
 """
 
@@ -65,7 +65,7 @@ DAY_CHARS: Final = 10
 
 
 def render_search(objective: str, results: Sequence[Mapping[str, Any]]) -> str:
-    """Return a section with a list; rows are untrusted, so that each text is escaped and only http(s) is linked to."""
+    """Return a section with a list; rows are untrusted, so each text is escaped and only http(s) is linked."""
     head = f"<h3>{_text(objective, HEAD_CHARS)}</h3>" if objective.strip() else ""
     rows = "".join(map(_item, results))
     return f'<section class="web-search">{head}<ol>{rows}</ol></section>'
@@ -122,7 +122,7 @@ NEVER_BEGAN: Final = frozenset(
         "steered",
     }
 )
-"""Result codes of calls that were refused, lost or left out before any part of them ran."""
+"""Result codes of calls that were refused, lost or skipped before any part of them ran."""
 
 _MISPLACED: Final = ("_not_first", "_not_second", "_not_third", "_not_fourth", "_not_fifth", "_not_sixth")
 
@@ -161,8 +161,8 @@ def result_events(entry: Resulted, batch: Batch, lane: Lane | None) -> list[Clie
     ok = entry.status == "ok"
     at, turn = batch.at, batch.state.turn
     events = [make_event(_result(entry, turn), at, turn, "completed" if ok else "error")]
-    for told in entry.emitted:
-        events += tool_reported(told, entry.tool_id, entry.call_id, turn)
+    for reported in entry.emitted:
+        events += tool_reported(reported, entry.tool_id, entry.call_id, turn)
     events += program_ended(entry, at, turn)
     events += [plan_event(plan, at, turn) for plan in entry.plans]
     files = [_file(block, entry.call_id) for block in entry.blocks if is_offered(block)]
@@ -193,12 +193,12 @@ def linked(text: str, cited: Citing) -> str:
 def link_citations(text: str, cited: Citing) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
     """Return the text with links, the known sids that it cites, and the unknown ones.
 
-    It equals the streamed text: without a pool nothing is replaced, with one unknown citations are left out.
+    It equals the streamed text: without a pool, nothing is replaced; with a pool, unknown citations are left out.
     """
     pooled = bool(cited.citations or cited.unresolved)
     if not pooled and not any(mark in text for mark in _BRACKETS):
         return text, (), ()
-    # Most functions post events and most answers cite nothing: these imports would cost them 10 ms.
+    # Most functions post events and most answers have no citations: these imports would cost them 10 ms.
     from stepline.protocol.citation.citation_stream import CitationStream  # noqa: PLC0415 - see above
     from stepline.protocol.citation.token import cited_sids  # noqa: PLC0415 - see above
 
@@ -260,7 +260,7 @@ def _usage(entry: Decided) -> RoundUsage | None:
 
 
 def _bundle(entry: Decided) -> list[BundleItem]:
-    """Return the actions of a decision with several; an answer follows the calls beside it."""
+    """Return the actions of a decision with several; an answer follows its calls."""
     if len(entry.actions) + (entry.action != "call_tool") < 2:
         return []
     calls = [
@@ -273,7 +273,7 @@ def _bundle(entry: Decided) -> list[BundleItem]:
 def _notice(entry: Decided, notice: Notice, at: str, turn: str) -> ClientEvent:
     """Return the event of a notice: a refusal of the decision or of one of its actions, or a correction.
 
-    Its words are for the model, and may repeat the content of a refused action: only facts leave.
+    Its text is for the model, and may repeat the content of a refused action: only facts are sent.
     """
     given = notice.extra.get("index")
     index = given if type(given) is int else None  # a bool is an int, too
@@ -364,17 +364,17 @@ def _named(file: OfferedFile, lane: Lane, owner: str) -> OfferedFile:
 
     try:
         path = parse_path(file.logical_path)
-    except PathError:  # a tool of a bundle's may write what it likes
+    except PathError:  # a bundle's tool may write any path
         return file
     if not isinstance(path, FilePath | AttachmentPath):
         return file
     return replace(file, rn=str(ResourceName(lane=lane, user=owner, path=path)))
 
 
-TOLD: Final[Mapping[str, type[EventData]]] = {
+TYPED: Final[Mapping[str, type[EventData]]] = {
     model.EVENT: model for model in (SearchFiltered, PagesFetched, Followups)
 }
-"""Tool events with a type of their own; all others are `react.tool.event`."""
+"""Tool events with a separate type; all others are `react.tool.event`."""
 
 
 def program_asked(action: Action, entry: Decided, objective: str, at: str, turn: str) -> list[ClientEvent]:
@@ -383,16 +383,16 @@ def program_asked(action: Action, entry: Decided, objective: str, at: str, turn:
         return []
     run, name = action.call_id, action.params.get("prog_name")
     promised = [PromisedFile(**file) for file in read_promises(action.params.get("contract"))]
-    told: list[EventData] = []
+    steps: list[EventData] = []
     if objective:
-        told.append(ProgramObjective(execution_id=run, text=objective))
+        steps.append(ProgramObjective(execution_id=run, text=objective))
     if isinstance(name, str) and name:
-        told.append(ProgramName(execution_id=run, text=name))
-    told.append(ProgramCode(execution_id=run, language="python", text=action.code))
-    told.append(ProgramContract(execution_id=run, contract=promised))
+        steps.append(ProgramName(execution_id=run, text=name))
+    steps.append(ProgramCode(execution_id=run, language="python", text=action.code))
+    steps.append(ProgramContract(execution_id=run, contract=promised))
     written = ProgramTimings(codegen=entry.code_ms)
-    told.append(ProgramStatus(execution_id=run, status="gen", timings=written))
-    return [make_event(data, at, turn, "started") for data in told]
+    steps.append(ProgramStatus(execution_id=run, status="gen", timings=written))
+    return [make_event(data, at, turn, "started") for data in steps]
 
 
 def program_started(entry: Started, at: str, turn: str) -> list[ClientEvent]:
@@ -421,28 +421,30 @@ def program_ended(entry: Resulted, at: str, turn: str) -> list[ClientEvent]:
     return events
 
 
-def tool_reported(told: ToolEvent, tool_id: str, call_id: str, turn: str) -> list[ClientEvent]:
+def tool_reported(reported: ToolEvent, tool_id: str, call_id: str, turn: str) -> list[ClientEvent]:
     """Return the event of a tool or a hook; one of a known type with invalid data becomes a `react.tool.event`.
 
-    The results of a search are told a second time, as HTML, which is stored nowhere.
+    The results of a search are also sent as HTML, which is not stored.
     """
-    whose = {"tool_id": told.tool_id or tool_id, "call_id": call_id}
-    model = TOLD.get(told.type)
+    whose = {"tool_id": reported.tool_id or tool_id, "call_id": call_id}
+    model = TYPED.get(reported.type)
     if model is None:
-        return [_told_as_is(told, whose, turn)]
+        return [_untyped(reported, whose, turn)]
     named = {name: value for name, value in whose.items() if name in model.__struct_fields__}
     try:
-        data = msgspec.convert({**told.data, **named}, model)
-    except msgspec.ValidationError:  # the client gets it all the same, as an event of unknown type
-        return [_told_as_is(told, whose, turn)]
-    events = [make_event(data, told.at, turn, "update")]
+        data = msgspec.convert({**reported.data, **named}, model)
+    except msgspec.ValidationError:  # the client gets it nevertheless, as an event of unknown type
+        return [_untyped(reported, whose, turn)]
+    events = [make_event(data, reported.at, turn, "update")]
     if isinstance(data, SearchFiltered):
         html = render_search(data.objective, data.results)
         events.append(
-            make_event(SearchView(search_id=data.search_id, html=html, **whose), told.at, turn, "update")
+            make_event(SearchView(search_id=data.search_id, html=html, **whose), reported.at, turn, "update")
         )
     return events
 
 
-def _told_as_is(told: ToolEvent, whose: Mapping[str, str], turn: str) -> ClientEvent:
-    return make_event(ToolReported(type=told.type, data=told.data, **whose), told.at, turn, "update")
+def _untyped(reported: ToolEvent, whose: Mapping[str, str], turn: str) -> ClientEvent:
+    return make_event(
+        ToolReported(type=reported.type, data=reported.data, **whose), reported.at, turn, "update"
+    )

@@ -2,7 +2,7 @@
 
 The built-in rule is the table: an event passes if its type, its step, its route and its status are exactly
 those of a row. A deployment can narrow that by its own rules, which apply in addition to it. An event that no
-rule allows is withheld, and so is one on which a rule fails: a broken filter withholds.
+rule allows is withheld, and so is an event on which a rule fails: a broken filter withholds.
 Source: docs/reference/events.md#what-is-withheld.
 """
 
@@ -29,17 +29,17 @@ FOLLOWED: Final = TERMINAL | {
     *("chat.start", "solver.react.decision", "round.restarted"),
     *("approval.requested", "approval.answered"),
 }
-"""Types that a client needs to follow a turn: its begin, its end, the restart of a stream, and what it waits for."""
+"""Types that a client needs to follow a turn: its beginning, its end, the restart of a stream, and its waits."""
 
 
 class Rule(Protocol):
-    """Judges one event. Any result but True withholds it."""
+    """Decides on one event. Any result except True withholds it."""
 
     def passes(self, event: ClientEvent, /) -> bool: ...
 
 
 class EventRule(Value):
-    """A rule by exact names: a given side lets only its members pass, an absent one lets all pass."""
+    """A rule by exact names: a given field passes only its members, an absent field passes everything."""
 
     types: frozenset[str] | None = None
     routes: frozenset[str] | None = None
@@ -47,14 +47,14 @@ class EventRule(Value):
     statuses: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a string as a side: `in` would match parts of it."""
+        """Reject a string as a field: `in` would match parts of it."""
         for name in self.__struct_fields__:
             side = getattr(self, name)
             if side is not None and not isinstance(side, frozenset):
                 raise TypeError(f"{name} is a frozenset of names, not {type(side).__name__}")
 
     def passes(self, event: ClientEvent, /) -> bool:
-        """Return True if every given side has the event's name."""
+        """Return True if every given field contains the event's name."""
         return (
             (self.types is None or event.type in self.types)
             and (self.routes is None or event.route in self.routes)
@@ -77,7 +77,7 @@ class EventFilter:
     rules: tuple[Rule, ...] = ()
 
     def sift(self, events: Iterable[ClientEvent]) -> Sifted:
-        """Return the events that may leave. Pure, except for a log line if a rule fails."""
+        """Return the events that may be sent. Pure, except for a log line if a rule fails."""
         listed = [event for event in events if is_listed(event)]
         if not self.rules:
             return Sifted(tuple(listed))

@@ -1,7 +1,7 @@
-"""Attributes of spans by OpenTelemetry's conventions for generative AI, made of our own values.
+"""Attributes of spans by OpenTelemetry's conventions for generative AI, made of the runtime's values.
 
-Texts are cut so that no span is larger than a backend takes: X-Ray refuses one of more than 200 KB. Of what was said to the
-model its end is kept, of all else the beginning.
+Texts are cut so that no span exceeds the limit of a backend: X-Ray refuses a span of more than 200 KB. The input of the
+model keeps its end, every other text its beginning.
 Source: github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai; the CloudWatch guide, "OTLP endpoint".
 """
 
@@ -44,7 +44,7 @@ CUT: Final = "…"
 
 
 def usage_attributes(usage: Usage) -> Attributes:
-    """Return the tokens of calls; those of the prompt include what a cache had."""
+    """Return the tokens of calls; those of the prompt include cached tokens."""
     return {
         "gen_ai.usage.input_tokens": usage.prompt_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
@@ -66,7 +66,7 @@ def request_attributes(request: ModelRequest, provider: str) -> Attributes:
 
 
 def answer_attributes(made: Completion) -> Attributes:
-    """Return the attributes of an answer as far as it came, without its text."""
+    """Return the attributes of an answer, even a partial one, without its text."""
     known: dict[str, Attribute] = {
         RESPONSE_MODEL: made.model,
         FINISH: (made.stop_reason,),
@@ -77,7 +77,7 @@ def answer_attributes(made: Completion) -> Attributes:
 
 
 def request_texts(request: ModelRequest) -> Attributes:
-    """Return the attributes of the texts that the model is given."""
+    """Return the attributes of the texts in a request."""
     system = _clip("\n\n".join(part.text for part in request.system), SYSTEM_MAX_BYTES)
     return {
         SYSTEM: _json([{"type": "text", "content": system}]),
@@ -103,15 +103,15 @@ def result_texts(texts: Iterable[str]) -> Attributes:
 
 
 def failure_code(error: BaseException) -> str:
-    """Return the code of an error; the name of its class if it is none of ours."""
+    """Return the code of an error; for a foreign error, the name of its class."""
     return error.reason if isinstance(error, SteplineError) else type(error).__name__
 
 
 def _clip(text: str, most_bytes: int, *, from_end: bool = False) -> str:
-    """Return the text if its JSON has at most so many bytes, else its beginning, or its end."""
+    """Return the text if its JSON has at most `most_bytes`, else its beginning, or its end."""
     kept = text
     while (size := len(_json(kept).encode())) > most_bytes:
-        # Escapes are not spread evenly, so one cut in proportion may not be enough.
+        # Escapes are not spread evenly, so one proportional cut may not be enough.
         chars = min(len(kept) - 1, len(kept) * most_bytes // size)
         kept = kept[-chars:] if from_end and chars else kept[:chars]
     if kept == text:
@@ -120,7 +120,7 @@ def _clip(text: str, most_bytes: int, *, from_end: bool = False) -> str:
 
 
 def _newest(content: Iterable[Content]) -> list[dict[str, str]]:
-    """Return the last parts of a request that fit, the first of them perhaps cut."""
+    """Return the last parts of a request that fit, the first of them possibly cut."""
     parts: list[dict[str, str]] = []
     left = INPUT_MAX_BYTES
     for part in reversed(list(content)):
@@ -136,5 +136,5 @@ def _newest(content: Iterable[Content]) -> list[dict[str, str]]:
 
 
 def _json(value: Any) -> str:
-    """Return JSON that can be encoded: what a model writes may have halves of surrogate pairs."""
+    """Return JSON that can be encoded: text of a model may contain lone surrogates."""
     return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""The ledger of one invocation: its model calls that no batch has recorded yet, and counts of the services that it used."""
+"""The ledger of one invocation: its model calls that no batch has recorded yet, and counts of used services."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from stepline.model.usage import ModelCall
 class Ledger:
     """Model calls, and counts by field of `Consumption`, of all threads of one invocation.
 
-    A process that runs one invocation after another has one, and `begin`s it anew each time; a process that drives several
-    steps at once has one for each.
+    A process that runs invocations one after another has one ledger and calls `begin` for each; a process that drives
+    several steps at once has one ledger per step.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Ledger:
     def begin(self, memory_mb: int, *, began_s: float | None = None) -> None:
         """Begin an invocation of a function with `memory_mb`, now or at `began_s` (`time.monotonic`).
 
-        Calls and counts of the invocation before are dropped.
+        Calls and counts of the previous invocation are dropped.
         """
         with self._lock:
             self._calls.clear()
@@ -44,7 +44,7 @@ class Ledger:
             self.lane, self.turn = None, ""
 
     def works_for(self, lane: Lane, turn: str = "") -> None:
-        """Set the conversation that the invocation works for, and its turn; "" if it works for none."""
+        """Set the conversation that the invocation works for, and its turn; "" for no turn."""
         self.lane, self.turn = lane, turn
 
     def called(self, call: ModelCall) -> None:
@@ -77,13 +77,13 @@ class Ledger:
             return taken
 
     def give_back(self, calls: Iterable[ModelCall]) -> None:
-        """Put calls that were taken back in front of the others, because their batch was not put."""
+        """Return calls to the front of the others, because their batch was not put."""
         given = list(calls)
         with self._lock:
             self._calls[:0] = given
 
     def consumption(self) -> Consumption:
-        """Return the counts so far, with one invocation and its time: milliseconds, and times megabytes of memory."""
+        """Return the counts so far, with one invocation and its time in milliseconds and in megabyte-milliseconds."""
         with self._lock:
             passed_ms = round((time.monotonic() - self._began) * 1000)
             counts = Counter(self._counts)

@@ -1,4 +1,4 @@
-"""A model client that adds each call to the ledger once, also one that failed, was ended early, or was tried again inside."""
+"""A model client that adds each call to the ledger once, also if it failed, ended early, or was retried internally."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Metering:
     """The ledger that calls are added to, and the prices that they have at the time `at` (ISO-8601).
 
     `note` stores a call outside this process, when the provider has counted its prompt and again at its end: if the process
-    dies before a batch records the call, another one does. `span` is the one below which calls are traced.
+    dies before a batch records the call, another process records it. `span` is the parent of the calls' spans.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -46,7 +46,7 @@ class Metering:
 
 
 def new_call_id() -> str:
-    """Return a random id of 8 hex digits for a call; a conversation's log tells calls apart by it."""
+    """Return a random id of 8 hex digits for a call; it distinguishes the calls in a conversation's log."""
     return secrets.token_hex(4)
 
 
@@ -63,7 +63,7 @@ class MeteredModel:
 
 
 class MeteredStream:
-    """A call that is added to the ledger once, when its iteration ends, fails or is left, or at the end of its `with` block."""
+    """A call that is added to the ledger once, when its iteration ends, fails or is abandoned, or at the end of its `with` block."""
 
     def __init__(
         self, running: ModelStream, request: ModelRequest, metering: Metering, usages: list[Usage]
@@ -88,7 +88,7 @@ class MeteredStream:
         self._record()
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the text. The first piece may be empty: then the provider has only counted the prompt."""
+        """Yield the text. The first piece may be empty: the provider has then only counted the prompt."""
         noted = False
         self._begun = True
         if self._metering.span.traced:
@@ -101,7 +101,7 @@ class MeteredStream:
                     self._metering.note(self._call(self._running.completion()))
                 if piece:
                     yield piece
-        except GeneratorExit:  # left in its midst: the end of the `with` block knows more
+        except GeneratorExit:  # abandoned midway: the end of the `with` block knows more
             if not self._entered:
                 self._record()
             raise
@@ -135,7 +135,7 @@ class MeteredStream:
             self._end_trace(made)
 
     def _trace(self) -> None:
-        """Begin a span: from here on the provider is asked."""
+        """Begin a span: from now on the provider is called."""
         span, model = self._metering.span, self._running.completion().model
         self._span = span.begin(
             f"chat {model}",

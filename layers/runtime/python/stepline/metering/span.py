@@ -1,7 +1,7 @@
-"""Spans while they run.
+"""Running spans.
 
-All of a turn are one trace, whose id and whose topmost span follow from the turn's id: a retry, a take-over and every function
-find them without being told.
+All spans of a turn are one trace, whose id and topmost span are derived from the turn's id: a retry, a take-over and
+every function compute the same ids.
 Source: docs/how-to/trace-a-turn.md.
 """
 
@@ -17,7 +17,7 @@ from stepline.ports.tracing.traces import NO_ATTRIBUTES, Attribute, Attributes, 
 
 
 class Span:
-    """Something that takes time; without a visit it is of no trace, and nothing becomes of it."""
+    """A timed operation; without a visit it belongs to no trace and is discarded."""
 
     def __init__(
         self,
@@ -39,12 +39,12 @@ class Span:
 
     @property
     def traced(self) -> bool:
-        """True if somebody will see it."""
+        """True if the span will be sent."""
         return self._visit is not None
 
     @property
     def texts(self) -> bool:
-        """True if texts of users and of the model may stand in attributes."""
+        """True if attributes may contain texts of users and of the model."""
         return self._visit is not None and self._visit.traces.texts
 
     @property
@@ -65,16 +65,16 @@ class Span:
             self._name = name or self._name
 
     def fail(self, code: str) -> None:
-        """Mark what is done as failed, by a code and never by a text."""
+        """Mark the operation as failed, by a code and never by a text."""
         if self._visit:
             self._failed = code
 
     def seconds(self) -> float:
-        """Return how long ago it began."""
+        """Return the seconds since its beginning."""
         return self._visit.clock.monotonic_s() - self._began_s if self._visit else 0.0
 
     def end(self) -> None:
-        """End the span; calls after the first one do nothing. The end of a visit sends all that ended below it."""
+        """End the span; calls after the first one do nothing. The end of a visit sends all spans that ended below it."""
         if self._visit is None or self._over:
             return
         self._over = True
@@ -92,13 +92,13 @@ class Span:
                 failed=self._failed,
             )
         )
-        if self._parent == self._visit.root:  # a visit, not what is below it
+        if self._parent == self._visit.root:  # a visit, not a span below it
             self._visit.traces.send(tuple(self._visit.ended))
 
     def record(
         self, name: str, attributes: Attributes, *, began: datetime, ended: datetime, failed: str = ""
     ) -> None:
-        """Add a span below this one whose time has passed."""
+        """Add an already ended span below this one."""
         self._record(_new_id(), name, attributes, began=began, ended=ended, failed=failed)
 
     def record_turn(
