@@ -1,1 +1,1 @@
-"""A conversation under a lens: its rounds, the requests that they sent, their replies, costs, log and documents."""
+"""Inspection of a conversation: its rounds, their requests, replies and costs, its log and its documents."""

@@ -19,18 +19,18 @@ from stepline.timeline.export import Export, export_conversation
 from stepline.timeline.fold import Timeline
 
 TEXT_MAX_BYTES: Final = 1024 * 1024
-"""The longest stored text that is shown as a block's; longer ones are files to be fetched."""
+"""Maximum bytes of a stored text that is shown in a block; longer texts are files to fetch."""
 
 
 class LogPage(WholeValue):
-    """Batches as `stepline log --json` shows them; `next` is the `after` of the next page, None behind the newest batch."""
+    """Batches as `stepline log --json` shows them; `next` is the `after` of the next page, None after the newest batch."""
 
     batches: tuple[dict[str, Any], ...]
     next: int | None
 
 
 class BlockView(WholeValue):
-    """A block with its stored text, unless that is longer than 1 MiB; `size_bytes` is the size of what is stored."""
+    """A block with its stored text, unless that is longer than 1 MiB; `size_bytes` is its stored size."""
 
     type: str
     path: str

@@ -1,4 +1,4 @@
-"""The reply of the model in one round: what it thought, decided and wrote, and what that cost."""
+"""The reply of the model in one round: its thinking, its decision, its text, and their cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepline.model.decision import Action
 
 
 class Thought(WholeValue):
-    """A thinking, with its begin and end in milliseconds after the model was asked; both 0 if that is not known."""
+    """A thinking block, with its beginning and end in milliseconds after the request; both are 0 if unknown."""
 
     text: str
     begin_ms: int
@@ -28,7 +28,7 @@ class CallView(WholeValue):
 
 
 class DecisionView(WholeValue):
-    """The decision as it was read from the text. `ended` says why the runtime answered in the model's place."""
+    """The decision as parsed from the text. `ended` says why the runtime answered instead of the model."""
 
     action: str
     accepted: bool
@@ -57,7 +57,7 @@ class Remark(WholeValue):
 
 
 class Refusal(WholeValue):
-    """The words of a model that declined to answer."""
+    """The text of a model that declined to answer."""
 
     category: str
     explanation: str
@@ -66,7 +66,7 @@ class Refusal(WholeValue):
 class Reply(WholeValue):
     """The reply in one round; `raw` is the text of a generation that was refused or interrupted.
 
-    `first_ms` is when the first thinking began, in milliseconds after the model was asked; None if that is not known.
+    `first_ms` is the time from the request to the first thinking, in milliseconds; None if unknown.
     """
 
     iteration: int

@@ -1,8 +1,8 @@
-"""Receipts: what each turn and each of its rounds took, in tokens, dollars, time and services.
+"""Receipts: the cost of each turn and each of its rounds, in tokens, dollars, time and services.
 
-Model calls are in the log, a row each, with the price that they had when they were made; of one that no batch has, because
-its process worked on when its turn had ended, there is the note. What AWS bills is in the rows that invocations leave beside
-the log; one whose process died leaves none, and the receipt says how many did.
+Model calls are in the log, one row each, with their price at the time of the call. A call that no batch has, because
+its process continued after the end of its turn, has a note. The services that AWS bills are in the rows that invocations
+store next to the log; an invocation whose process died stores none, and the receipt counts these.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from stepline.ports.model import DECISION_ROLE
 
 
 class RoundReceipt(WholeValue):
-    """The cost of a round: of the call that was heard and of those before it that failed.
+    """The cost of a round: of the call that was used and of the failed calls before it.
 
-    `usd` is None where the price of the model is not known. `tools_ms` is what its calls took together.
+    `usd` is None if the price of the model is not known. `tools_ms` is the total time of its tool calls.
     """
 
     iteration: int
@@ -53,10 +53,10 @@ class RoundReceipt(WholeValue):
 
 
 class OtherReceipt(WholeValue):
-    """The cost of model calls beside the rounds, by the batch that records them, or if none does, that of their claim.
+    """The cost of model calls outside the rounds, by the batch that records them, or else by the batch of their claim.
 
-    `kind` is `title`, `summary`, `hook`, `tool`, or `failed` for those of an attempt that failed, or was heard by nobody.
-    `usd` is None where the price of a model is not known.
+    `kind` is `title`, `summary`, `hook`, `tool`, or `failed` for calls of an attempt that failed or was discarded.
+    `usd` is None if the price of a model is not known.
     """
 
     n: int
@@ -66,7 +66,7 @@ class OtherReceipt(WholeValue):
 
 
 class AwsCost(WholeValue):
-    """The cost of one unit of AWS's prices."""
+    """The cost of one unit of the AWS price list."""
 
     what: str
     quantity: float
@@ -74,10 +74,10 @@ class AwsCost(WholeValue):
 
 
 class TurnReceipt(WholeValue):
-    """The cost of a turn. `usd` is the sum of what has a price, `priced` says whether that is all of it.
+    """The cost of a turn. `usd` is the sum of the known prices, `priced` is true if all prices are known.
 
-    `lines` are its model calls by role and model. `aws` is what its invocations used, `aws_usd` their sum, and
-    `attempts_unreported` how many attempts left no row of that. `elapsed_ms` is None while the turn is open.
+    `lines` are its model calls by role and model. `aws` is the usage of its invocations, `aws_usd` its total cost, and
+    `attempts_unreported` the number of attempts without a row of usage. `elapsed_ms` is None while the turn is open.
     """
 
     turn_id: str
@@ -99,7 +99,7 @@ class TurnReceipt(WholeValue):
 class Receipts(WholeValue):
     """The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table.
 
-    `aws` also has what was used between turns, such as for uploads and by those who look at the conversation.
+    `aws` also has the usage between turns, such as uploads and reads of the conversation.
     """
 
     turns: tuple[TurnReceipt, ...]
@@ -162,8 +162,8 @@ class _Bill:
             kind = next(kinds, FAILED)
             self.other.append(OtherReceipt(n=batch.n, kind=kind, tokens=name_tokens(used), usd=usd))
 
-    def add_unheard(self, claim: int, calls: Sequence[ModelCall]) -> None:
-        """Add calls that were made under a claim of the turn and that no batch has."""
+    def add_unrecorded(self, claim: int, calls: Sequence[ModelCall]) -> None:
+        """Add calls under a claim of the turn that no batch has."""
         self.calls += calls
         row = OtherReceipt(n=claim, kind=FAILED, tokens=name_tokens(_used(calls)), usd=_usd(calls))
         self.other.append(row)
@@ -191,7 +191,7 @@ def make_receipts(
     prices: Prices | None = None,
     noted: Notes = NO_NOTES,
 ) -> Receipts:
-    """Return the receipts of a whole log; `costs` are the rows of its invocations, `prices` those of the deployment.
+    """Return the receipts of a whole log; `costs` are the rows of its invocations, `prices` the prices of the deployment.
 
     `noted` are the calls that were noted under each claim.
     """
@@ -204,7 +204,7 @@ def make_receipts(
         _read(bills, batch, calls)
     for claim, more in unheard.items():
         if (bill := next((bill for bill in reversed(bills) if bill.opened <= claim), None)) is not None:
-            bill.add_unheard(claim, more)
+            bill.add_unrecorded(claim, more)
     state = batches[-1].state if batches else None
     running = state.epoch if state is not None and state.status == "open" else 0
     turns = [bill.receipt(costs, prices, running) for bill in bills]
@@ -219,17 +219,17 @@ def make_receipts(
 def complete_calls(
     batches: Sequence[Batch], noted: Notes
 ) -> tuple[Sequence[Batch], dict[int, list[ModelCall]]]:
-    """Return the batches with each call as it ended, and by claim the noted calls that no batch has.
+    """Return the batches with the final state of each call, and by claim the noted calls that no batch has.
 
-    A call that was recorded while it seemed dead is an estimate in the log; if it came to its end, its note is not. What
-    runs now is left out: its own batch will record it.
+    A call that was recorded while its process seemed dead is an estimate in the log; if the call finished, its note has the
+    exact count. Running calls are left out: their own batch will record them.
     """
     if not (batches and noted):
         return batches, {}
     known = call_ids(call for batch in batches for call in batch.calls)
     state = batches[-1].state
     before = state.claim if state.status == "open" else batches[-1].n + 1
-    unheard = {
+    unrecorded = {
         claim: lost
         for claim, calls in noted.items()
         if claim < before and (lost := [call for call in calls if call.id not in known])
@@ -239,11 +239,11 @@ def complete_calls(
     def whole(call: ModelCall) -> ModelCall:
         return ended.get(call.id, call) if call.usage.estimated else call
 
-    return [replace(batch, calls=tuple(map(whole, batch.calls))) for batch in batches], unheard
+    return [replace(batch, calls=tuple(map(whole, batch.calls))) for batch in batches], unrecorded
 
 
 def _read(bills: list[_Bill], batch: Batch, calls: Sequence[ModelCall]) -> None:
-    """Add a batch to the receipts. Its calls are of the turn that it leaves, or of the one whose hook they end."""
+    """Add a batch to the receipts. Its calls belong to the turn that it ends, or to the turn whose hook made them."""
     turn = next((entry.turn for entry in batch.entries if isinstance(entry, Contributed)), "")
     bill = next((bill for bill in reversed(bills) if bill.turn == turn), bills[-1] if bills else None)
     if bill is not None:
@@ -263,7 +263,7 @@ def _read(bills: list[_Bill], batch: Batch, calls: Sequence[ModelCall]) -> None:
 
 
 def _calls_of(batch: Batch, prices: Prices) -> list[ModelCall]:
-    """Return the calls of a batch of a release that recorded their tokens only, with its entries."""
+    """Return the calls of a batch by a release that recorded only their tokens, in its entries."""
     found: list[ModelCall] = []
     for entry in batch.entries:
         match entry:
@@ -279,7 +279,7 @@ def _calls_of(batch: Batch, prices: Prices) -> list[ModelCall]:
 
 
 def _totals(calls: Sequence[ModelCall]) -> dict[str, Any]:
-    """Return the fields of a receipt that tell of model calls."""
+    """Return the fields of a receipt about model calls."""
     return {
         "tokens": name_tokens(_used(calls)),
         "usd": dollars(sum(call.nanos for call in calls)),
@@ -289,7 +289,7 @@ def _totals(calls: Sequence[ModelCall]) -> dict[str, Any]:
 
 
 def _services(costs: Iterable[InvocationCost], prices: Prices) -> dict[str, Any]:
-    """Return the fields of a receipt that tell of AWS."""
+    """Return the fields of a receipt about AWS."""
     lines = price_consumption(add_all(cost.used for cost in costs), prices.units)
     return {
         "aws": tuple(

@@ -1,4 +1,4 @@
-"""The difference of two requests, by the identity of their pieces: exact, and told piece by piece.
+"""The difference of two requests, by the identity of their pieces: exact, and listed piece by piece.
 
 A provider's cache ends at the first byte that differs.
 """
@@ -18,9 +18,9 @@ Op: TypeAlias = Literal["same", "added", "removed", "changed"]
 
 
 class DiffRun(WholeValue):
-    """Pieces next to each other with which the same happened; `tokens` are those of the newer request, or of what is gone.
+    """Adjacent pieces with the same change; `tokens` are those of the newer request, or of the removed pieces.
 
-    Pieces that are the same come without their texts. `before` has the older forms of changed pieces, in their order.
+    Equal pieces have no texts. `before` has the older versions of changed pieces, in their order.
     """
 
     op: Op
@@ -30,9 +30,9 @@ class DiffRun(WholeValue):
 
 
 class FirstDifference(WholeValue):
-    """The first byte in which two requests differ: counted from the beginning, and the piece of the newer request there.
+    """The first byte at which two requests differ, counted from the beginning, and the piece of the newer request there.
 
-    `n`, `kind` and `path` are those of the older one's piece if the newer request ends there.
+    `n`, `kind` and `path` describe the piece of the older request if the newer one ends there.
     """
 
     at_byte: int
@@ -43,7 +43,7 @@ class FirstDifference(WholeValue):
 
 
 class RequestDiff(WholeValue):
-    """The difference of the request of `decided_n` to that of `to_n`; `first_difference` is None for equal ones."""
+    """The difference between the requests of `decided_n` and `to_n`; `first_difference` is None if they are equal."""
 
     decided_n: int
     to_n: int
@@ -52,7 +52,7 @@ class RequestDiff(WholeValue):
 
 
 def diff_requests(older: RequestView, newer: RequestView) -> RequestDiff:
-    """Return how the newer request differs from the older one. Both have all of their texts."""
+    """Return the difference between two requests. Both must have all of their texts."""
     old, new = list(pieces_of(older)), list(pieces_of(newer))
     return RequestDiff(
         decided_n=older.decided_n,
@@ -83,8 +83,8 @@ def _runs(old: Sequence[PieceView], new: Sequence[PieceView]) -> Iterator[DiffRu
 
 
 def _changes(old: Sequence[PieceView], new: Sequence[PieceView]) -> Iterator[DiffRun]:
-    """Yield what became of differing pieces: those of the same place are changed, the others gone or new."""
-    places = [_place(piece) for piece in old], [_place(piece) for piece in new]
+    """Yield the changes of differing pieces: pieces at the same position are changed, the others removed or new."""
+    places = [_position(piece) for piece in old], [_position(piece) for piece in new]
     for op, a, b, c, d in SequenceMatcher(None, *places, autojunk=False).get_opcodes():
         if op == "equal":
             yield DiffRun(
@@ -121,7 +121,7 @@ def _identity(piece: PieceView) -> tuple[str, int, str, str]:
     return piece.kind, piece.n, piece.path, piece.digest
 
 
-def _place(piece: PieceView) -> tuple[str, int, str]:
+def _position(piece: PieceView) -> tuple[str, int, str]:
     return piece.kind, piece.n, piece.path
 
 
@@ -130,7 +130,7 @@ def _bare(piece: PieceView) -> PieceView:
 
 
 def _data(piece: PieceView) -> bytes:
-    """Return the bytes of a piece; the digest of a file stands for its own."""
+    """Return the bytes of a piece; a file is represented by its digest."""
     return (piece.text or piece.digest).encode("utf-8", "surrogatepass") if piece.tokens else b""
 
 

@@ -1,8 +1,8 @@
-"""The request of a round in parts and pieces: what the model read, what each piece weighs, and what a cache did for it.
+"""The request of a round in parts and pieces: the text that the model read, the size of each piece, and the effect of the cache.
 
-Tokens are estimates. Which parts were read from a cache and which were written to one follows from the provider's count
-and the marks: a cache holds a request up to one of them. For reductions the log is folded from one to
-the next; what a reduction changed is seen in the pieces before and after it.
+Tokens are estimates. The provider's count and the marks show which parts were read from a cache and which were written to
+one: a cache holds a request up to a mark. To trace reductions, the log is folded from one reduction to
+the next, and the pieces before and after each are compared.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from stepline.rendering.piece import Kind, Piece, byte_length
 from stepline.timeline.fold import Timeline
 
 MERGED: Final[frozenset[Kind]] = frozenset({"card", "memory", "checkpoint"})
-"""Kinds that stand in the place of several pieces."""
+"""Kinds that replace several pieces."""
 
 Key: TypeAlias = tuple[int, str, str, str, str, int]
 
 
 class Reduced(WholeValue):
-    """A piece is shown shorter than it was: why, from how many tokens, and the path of the whole.
+    """The reduction of a piece: its reason, the tokens before it, and the path of the whole content.
 
-    Why: `hidden`, `pruned: ttl`, `pruned: price`, `pruned: budget` or `compacted`.
+    `why` is `hidden`, `pruned: ttl`, `pruned: price`, `pruned: budget` or `compacted`.
     """
 
     why: str
@@ -56,7 +56,7 @@ class Traced(NamedTuple):
     reduced: Mapping[Key, Reduced]
 
     def pieces(self) -> Iterator[tuple[Piece, Reduced | None]]:
-        """Yield the pieces that the model reads or that were taken out of its sight, each with its reduction."""
+        """Yield the pieces that the model reads or that were removed, each with its reduction."""
         for key, piece in zip(keys_of(self.timeline.pieces), self.timeline.pieces, strict=True):
             reduced = self.reduced.get(key)
             if piece.text or reduced:
@@ -64,7 +64,7 @@ class Traced(NamedTuple):
 
 
 def trace(timeline: Timeline, batches: Iterable[Batch]) -> Traced:
-    """Return the timeline extended by these batches, and what was reduced on the way."""
+    """Return the timeline extended by these batches, and the reductions in them."""
     found: dict[Key, Reduced] = {}
     plain: list[Batch] = []
     for batch in batches:
@@ -78,7 +78,7 @@ def trace(timeline: Timeline, batches: Iterable[Batch]) -> Traced:
 
 
 def keys_of(pieces: Sequence[Piece]) -> Iterator[Key]:
-    """Yield a key for each piece, which it keeps when it is reduced."""
+    """Yield a key for each piece, which a reduction does not change."""
     count: Counter[tuple[int, str, str, str, str]] = Counter()
     for piece in pieces:
         key = (piece.n, piece.kind, piece.path, piece.call, piece.view)
@@ -87,7 +87,7 @@ def keys_of(pieces: Sequence[Piece]) -> Iterator[Key]:
 
 
 def _why(batch: Batch) -> str:
-    """Return why a batch reduces what the model reads; "" if it does not."""
+    """Return why a batch reduces the timeline; "" if it does not."""
     for entry in batch.entries:
         match entry:
             case Pruned():
@@ -102,7 +102,7 @@ def _why(batch: Batch) -> str:
 
 
 def _note(found: dict[Key, Reduced], before: Timeline, after: Timeline, why: str) -> None:
-    """Add what one batch reduced."""
+    """Add the reductions of one batch."""
     old = dict(zip(keys_of(before.pieces), before.pieces, strict=True))
     new = dict(zip(keys_of(after.pieces), after.pieces, strict=True))
     gone = [(piece, _whole(found, key, piece)) for key, piece in old.items() if key not in new]
@@ -113,17 +113,17 @@ def _note(found: dict[Key, Reduced], before: Timeline, after: Timeline, why: str
                 tokens = _whole(found, key, old[key])
                 found[key] = Reduced(why=why, from_tokens=tokens, path=piece.path)
         elif piece.kind in MERGED:
-            own = [tokens for one, tokens in gone if _stands_for(piece, one, merging)]
+            own = [tokens for one, tokens in gone if _replaces(piece, one, merging)]
             found[key] = Reduced(why=why, from_tokens=sum(own), path=piece.path or _index(after, piece))
 
 
 def _whole(found: Mapping[Key, Reduced], key: Key, piece: Piece) -> int:
-    """Return the tokens that a piece had before it was ever reduced."""
+    """Return the tokens of a piece before its first reduction."""
     return found[key].from_tokens if key in found else estimate_tokens(piece.text)
 
 
-def _stands_for(merged: Piece, gone: Piece, merging: set[int]) -> bool:
-    """Return True if a piece is gone for a merged one: of the same turn, or for a memory of any turn without one."""
+def _replaces(merged: Piece, gone: Piece, merging: set[int]) -> bool:
+    """Return True if a merged piece replaces a removed one: of the same turn, or, for a memory, of any turn without one."""
     return gone.turn == merged.turn or (merged.kind == "memory" and gone.turn not in merging)
 
 
@@ -136,10 +136,10 @@ DIGEST_CHARS = 16
 
 
 class PieceView(WholeValue):
-    """A piece of a request: the batch that brought it, its turn's id and the round (from 1; 0 is none), and its text.
+    """A piece of a request: the batch that added it, its turn's id and the round (from 1; 0 is none), and its text.
 
-    Its `path` leads to the whole of it. A file has no text, and its digest is that of its content. `hidden`: the text is
-    the deployment's, and not shown to whoever asked.
+    Its `path` leads to its whole content. A file has no text, and its digest is that of its content. `hidden`: the text
+    belongs to the deployment, and is not shown to this caller.
     """
 
     n: int
@@ -155,7 +155,7 @@ class PieceView(WholeValue):
 
 
 class PartView(WholeValue):
-    """A part of a request. A `mark` stands behind it if a cache may hold the request up to there."""
+    """A part of a request. `mark` is true if a cache may hold the request up to the end of this part."""
 
     role: PartRole
     mark: bool
@@ -166,10 +166,10 @@ class PartView(WholeValue):
 
 
 class RequestView(WholeValue):
-    """The request of a round. `estimated`: the provider did not count it, so nothing is known of its cache.
+    """The request of a round. `estimated`: the provider did not count it, so its cache use is unknown.
 
-    `max_tokens` is what a request of the turn may have, 0 if that is not recorded. `equal`: these are the bytes that were
-    sent, by their `digest`; they are not if the release that sent them rendered differently.
+    `max_tokens` is the limit of a request of the turn, 0 if that is not recorded. `equal`: these are the bytes that were
+    sent, by their `digest`; false if the release that sent them rendered differently.
     """
 
     decided_n: int
@@ -183,7 +183,7 @@ class RequestView(WholeValue):
 
 
 def read_request(journal: Journal, n: int) -> RequestView:
-    """Return the request that the decision of batch `n` answered, from the log and what is stored beside it.
+    """Return the request that the decision of batch `n` answered, from the log and the stored contents.
 
     Raises NotFoundError `round_not_found`, DependencyError.
     """
@@ -242,14 +242,14 @@ def conceal_system(view: RequestView) -> RequestView:
 
 
 def conceal(piece: PieceView) -> PieceView:
-    """Return a piece of the system part without its text; any other as it is."""
+    """Return a piece of the system part without its text; any other unchanged."""
     return replace(piece, text="", hidden=True) if piece.kind == "system" else piece
 
 
 def classify_parts(parts: Sequence[Content], usage: Usage) -> list[CacheClass]:
     """Return for each part whether it was read from a cache, written to one, or neither.
 
-    A cache is read up to a mark: the one whose share of the marked tokens is closest to the provider's count.
+    A cache is read up to a mark: the mark whose share of the marked tokens is closest to the provider's count.
     """
     marks = [index for index, part in enumerate(parts, 1) if isinstance(part, Part) and part.cache]
     written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
@@ -264,7 +264,7 @@ def classify_parts(parts: Sequence[Content], usage: Usage) -> list[CacheClass]:
 
 
 def _pieces_by_part(traced: Traced) -> Iterator[tuple[PieceView, ...]]:
-    """Yield the pieces of each part of the timeline; the last part may be one that no request has ended yet."""
+    """Yield the pieces of each part of the timeline; the last part may be one that no request has ended."""
     timeline = traced.timeline
     shown = {id(piece): reduced for piece, reduced in traced.pieces()}
     bounds, turns = [0, *timeline.parts.ends, len(timeline.pieces)], timeline.turns
@@ -289,7 +289,7 @@ def _view(piece: Piece, turns: Sequence[str], reduced: Reduced | None) -> PieceV
 
 
 def _sections(part: Content, role: PartRole) -> tuple[PieceView, ...]:
-    """Return a part beside the timeline in pieces: a journal by its sections, any other as its only one."""
+    """Return a part outside the timeline as pieces: a journal by its sections, any other part as one piece."""
     if role != "journal" or not isinstance(part, Part):
         return (_piece(part, role),)
     from stepline.inspection.sent_journal import split_digest  # noqa: PLC0415 - most requests have the other layout
@@ -298,7 +298,7 @@ def _sections(part: Content, role: PartRole) -> tuple[PieceView, ...]:
 
 
 def _piece(part: Content, role: PartRole) -> PieceView:
-    """Return a part beside the timeline as its only piece."""
+    """Return a part outside the timeline as one piece."""
     return PieceView(
         n=0,
         turn="",

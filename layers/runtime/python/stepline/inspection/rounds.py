@@ -1,4 +1,4 @@
-"""The turns and rounds of a conversation, from its log: when they ran, which model decided them, and what they used."""
+"""The turns and rounds of a conversation, from its log: their times, their models, and their usage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepline.ports.channel import Inspect, Principal
 
 
 class WholeValue(Value, omit_defaults=False):
-    """A value with all of its fields in JSON: what a client gets."""
+    """A value with all of its fields in JSON, for clients."""
 
 
 class Tokens(WholeValue):
@@ -28,7 +28,7 @@ class Tokens(WholeValue):
 
 
 class MissedCache(WholeValue):
-    """A live cache was read for less than it held."""
+    """A request that read less from a live cache than the cache held."""
 
     reason: str
     expected_tokens: int
@@ -115,7 +115,7 @@ def _round(batch: Batch, entry: Decided) -> RoundView:
 
 
 def name_tokens(usage: Usage) -> Tokens:
-    """Return a usage with the names of its fields."""
+    """Return a usage with named fields."""
     return Tokens(**{name: getattr(usage, name) for name in Tokens.__struct_fields__})
 
 

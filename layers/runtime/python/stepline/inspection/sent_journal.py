@@ -1,4 +1,4 @@
-"""The request of a round in the layout `journal`, rendered again: from the log, its facts, and the stored contents it showed.
+"""The request of a round in the layout `journal`, rendered again from the log, its facts, and the stored contents.
 
 Source: docs/concepts/context.md#the-recorded-request.
 """
@@ -20,7 +20,7 @@ from stepline.timeline.fold import Timeline
 
 
 def render_sent_journal(timeline: Timeline, sent: Sent, *, system: str, staged: bytes) -> Rendered:
-    """Return the parts of the request: of its message the texts are first, then the files."""
+    """Return the parts of the request; its message has the texts first, then the files."""
     contents = msgspec.json.decode(staged, type=Staged) if staged else Staged()
     media = [replace(one, why=why) for one, why in zip(contents.media, sent.files, strict=False)]
     return render_journal(
@@ -44,9 +44,9 @@ _HEADINGS: Final = (
 
 
 def split_digest(text: str) -> list[str]:
-    """Return a digest in its sections, in order: together they are the text.
+    """Return the sections of a digest, in order; joined, they are its text.
 
-    Foreign text is indented, so none of it begins one.
+    Foreign text is indented, so it cannot begin a section.
     """
     heads = (*_HEADINGS, *(f"[{title}]\n" for title in SECTIONS))
     parts = [""]

@@ -1,7 +1,7 @@
 """The request that a round sent, rendered again from the log.
 
-The log says what the model had read (`rendered`), the fold makes the same text of it, and the decision has the rest: see
-`Sent`. Whether the bytes are equal is known by their digest, which was taken of what was sent.
+The log records what the model had read (`rendered`), the fold renders the same text again, and the decision has the rest:
+see `Sent`. The recorded digest of the sent bytes shows whether the rendered bytes are equal.
 Source: docs/concepts/context.md#the-recorded-request.
 """
 
@@ -30,14 +30,14 @@ PartRole: TypeAlias = Literal["system", "timeline", "file", "sources", "announce
 """The role of a part; `journal` is the text of the layout of that name."""
 
 _Parts: TypeAlias = tuple[Rendered, list[PartRole], list[PartRole]]
-"""A request as it was rendered, and the roles of its texts before its files, and after them."""
+"""A rendered request, and the roles of its texts before and after its files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentRequest:
     """A request as it was sent: the timeline that it shows, and the decision that answered it.
 
-    The `request` holds no bytes of files. It is `equal` if its digest is that of what was sent.
+    The `request` holds no bytes of files. It is `equal` if its digest is that of the sent bytes.
     """
 
     decided: Batch
@@ -50,7 +50,7 @@ class SentRequest:
 
     @property
     def equal(self) -> bool:
-        """True if these are the bytes that were sent; a release that renders differently makes others."""
+        """True if these are the bytes that were sent; false if the current release renders differently."""
         return digest_request(self.request) == self.sent.digest
 
 
@@ -65,7 +65,8 @@ def find_decision(batch: Batch) -> tuple[Decided, Sent]:
 def render_sent(timeline: Timeline, decided: Batch, *, system: str, staged: bytes = b"") -> SentRequest:
     """Return the request of a decision; `timeline` ends with the newest batch that the model had seen.
 
-    `staged` are the contents that it showed in full, as they are stored, in the layout `journal`. Raises NotFoundError `round_not_found`.
+    `staged` are the stored contents that it showed in full, in the layout `journal`. Raises NotFoundError
+    `round_not_found`.
     """
     decision, sent = find_decision(decided)
     rendered, texts, tail = _RENDERED[sent.layout](timeline, sent, system, staged)
@@ -128,7 +129,7 @@ _RENDERED: Final[Mapping[ContextLayout, Callable[[Timeline, Sent, str, bytes], _
 
 
 def name_system(batches: Iterable[Batch]) -> tuple[str, str]:
-    """Return the newest system part that these batches name: the turn under which it is stored, and its SHA-256.
+    """Return the newest system part that these batches name: the turn that it is stored under, and its SHA-256.
 
     Both are "" if they name none.
     """
