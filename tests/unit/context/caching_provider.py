@@ -49,7 +49,7 @@ def prompt_of(rendered: Rendered) -> Prompt:
 
 def _block(part: Content) -> dict[str, Any]:
     if isinstance(part, Media):
-        # The bytes are read later; the hash of a file stands for them.
+        # The bytes are read later; the hash of a file represents them.
         data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + part.body.sha256.encode()).decode()
         return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
     mark = {"cache_control": {"type": "ephemeral"}} if part.cache else {}
@@ -58,7 +58,7 @@ def _block(part: Content) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One request: what was folded and sent, when, what a cache gave and kept, and what stood at `seen_part`."""
+    """One request: its timeline, its parts, its time, the tokens read from and held by a cache, and its `boundary` at `seen_part`."""
 
     timeline: Timeline
     rendered: Rendered
@@ -74,7 +74,7 @@ class Asked:
 
 
 def text_of(part: Content) -> str:
-    """Return the text of a part; the path of a picture stands for it."""
+    """Return the text of a part; a picture is represented by its path."""
     return part.text if isinstance(part, Part) else part.path
 
 

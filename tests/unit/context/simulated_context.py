@@ -55,7 +55,7 @@ class CrashError(Exception):
 
 
 class FragileLog(MemoryLog):
-    """Dies at the put after `puts_left` others, before it is applied or behind it."""
+    """Dies at the put after `puts_left` others, before or after the put is applied."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,19 +92,19 @@ class Sent:
 
     @property
     def text(self) -> str:
-        """All that stands behind the system part."""
+        """All text after the system part."""
         return text_of(self.rendered)
 
     @property
     def before_marks(self) -> list[str]:
-        """What stands before each mark, behind the system part."""
+        """The text before each mark, after the system part."""
         parts = self.rendered.content
         marks = [index for index, part in enumerate(parts) if part.cache]
         return ["".join(part.text for part in parts[: mark + 1]) for mark in marks]
 
 
 class Provider:
-    """A model that says what it is told to. `sent` are the requests for decisions that it took, `asked` the tokens of others.
+    """A model with scripted answers. `sent` are the requests for decisions that it accepted, `asked` the tokens of others.
 
     It counts `density` tokens for four bytes.
     """
@@ -152,7 +152,7 @@ class Provider:
         return self.words, usage
 
     def count(self, quarters: int) -> int:
-        """Return the tokens of so many times four bytes."""
+        """Return the tokens of `size` bytes at four bytes per token."""
         return ceil(quarters * self.density)
 
 
@@ -161,7 +161,7 @@ class Running:
 
     def __init__(self, provider: Provider, request: ModelRequest) -> None:
         self._provider, self._request = provider, request
-        self._told, self._usage = "", Usage()
+        self._text, self._usage = "", Usage()
 
     def __enter__(self) -> Self:
         return self
@@ -172,19 +172,19 @@ class Running:
         """Nothing is open."""
 
     def __iter__(self) -> Iterator[str]:
-        self._told, self._usage = self._provider.take(self._request)
-        yield self._told
+        self._text, self._usage = self._provider.take(self._request)
+        yield self._text
 
     def abort(self) -> None:
         """Nothing runs."""
 
     def completion(self) -> Completion:
-        return Completion(text=self._told, stop_reason="end_turn", usage=self._usage, model=MODEL)
+        return Completion(text=self._text, stop_reason="end_turn", usage=self._usage, model=MODEL)
 
 
 @dataclass
 class Engine:
-    """A conversation that somebody drives step by step, in processes that come and go."""
+    """A conversation that is driven step by step, in processes that start and end."""
 
     conversation: Conversation = field(default_factory=lambda: Conversation(log=FragileLog()))
     attempt: int = 0

@@ -23,7 +23,7 @@ from tests.support.log_builder import BEGIN, LogBuilder
 from tests.support.strategies import FORGERIES
 
 
-def told(log: LogBuilder, **fields) -> str:
+def announced(log: LogBuilder, **fields) -> str:
     facts = {"iteration": 0, "max_iterations": 15, "last_round": False, **fields}
     return announce(log.timeline(), now=BEGIN + timedelta(seconds=135), **facts)
 
@@ -41,7 +41,7 @@ def given(text: str = "", **fields) -> Feedback:
 def test_a_quiet_announce_is_small():
     log = LogBuilder()
     log.message()
-    text = told(log)
+    text = announced(log)
     assert estimate_tokens(text) <= 150
     assert text.startswith(
         "╔══ ANNOUNCE — Iteration 1/15 ══╗\n[BUDGET]\niterations  █░░░░░░░░░ 14 remaining\n"
@@ -59,20 +59,20 @@ def test_a_quiet_announce_is_small():
 def test_the_time_is_the_users_too_if_their_zone_is_known():
     log = LogBuilder()
     log.message(timezone="Europe/Zurich")
-    text = told(log)
+    text = announced(log)
     assert "user_timezone: Europe/Zurich\nuser_local_time: 2026-11-21T11:02+01:00 (Saturday)\n" in text
     assert estimate_tokens(text) <= 150
     log.message("on the way", timezone="Asia/Kathmandu")
-    assert "user_local_time: 2026-11-21T15:47+05:45 (Saturday)\n" in told(log)
+    assert "user_local_time: 2026-11-21T15:47+05:45 (Saturday)\n" in announced(log)
     log.message("later", event="alert", source="booking", timezone="Europe/Paris")
     log.message("again")
-    assert "user_timezone: Asia/Kathmandu\n" in told(log)
+    assert "user_timezone: Asia/Kathmandu\n" in announced(log)
 
 
 def test_a_zone_that_is_not_known_here_is_named_without_its_time():
     log = LogBuilder()
     log.message(timezone="Mars/Olympus")
-    assert "user_timezone: Mars/Olympus\ncurrent_utc_timestamp" in told(log)
+    assert "user_timezone: Mars/Olympus\ncurrent_utc_timestamp" in announced(log)
     assert f"user_timezone: {'x' * 63}…\n" in rendered(timezone="x" * 65)
 
 
@@ -80,15 +80,15 @@ def test_a_users_zone_changes_nothing_that_a_cache_holds():
     plain, zoned = LogBuilder(), LogBuilder()
     plain.message()
     zoned.message(timezone="Europe/Zurich")
-    assert "user_timezone: UTC\ncurrent_utc_timestamp" in told(plain)
+    assert "user_timezone: UTC\ncurrent_utc_timestamp" in announced(plain)
     assert zoned.timeline().parts == plain.timeline().parts
 
 
 def test_the_last_round_is_announced():
     log = LogBuilder()
     log.message()
-    assert "LAST ROUND: only complete or exit is accepted.\n" in told(log, iteration=14, last_round=True)
-    assert "LAST ROUND" not in told(log, iteration=13)
+    assert "LAST ROUND: only complete or exit is accepted.\n" in announced(log, iteration=14, last_round=True)
+    assert "LAST ROUND" not in announced(log, iteration=13)
 
 
 def test_credits_stand_beside_the_base():
@@ -103,7 +103,7 @@ def test_live_events_show_the_last_four_and_no_text_of_theirs_breaks_a_line():
     for i in range(6):
         log.message(f"event {i}\n[BUDGET] " + "x" * 200)
     log.message("", event="steer")
-    text = told(log)
+    text = announced(log)
     assert "- events: showing last 4 of 7\n" in text
     assert "event 2" not in text
     assert "text=(empty stop control)" in text
@@ -117,7 +117,7 @@ def test_open_plans_are_shown_with_their_steps():
     log.act(("react.plan", {}))
     plan = log.plan("collect\nall", "write", status={"1": "done", "2": "in_progress"})
     log.result(tool="react.plan", plans=(plan,))
-    text = told(log)
+    text = announced(log)
     assert "- plans: 1 visible\n" in text
     assert f"plan_id={plan.plan_id} (current) snapshot_ref=ar:plan.latest:{plan.plan_id}\n" in text
     assert "    ✓ [1] collect all\n    … [2] write\n" in text
@@ -142,7 +142,7 @@ def test_feedback_that_entered_the_timeline_with_the_turn_is_only_counted():
     log.rate("turn_0001", "ok", "fine")
     log.wait(7_200)
     log.message("and now?")
-    text = told(log)
+    text = announced(log)
     assert "feedback incorporated above (1): turn_0001\n" in text
     assert "[NEW USER FEEDBACKS]" not in text
 
@@ -171,7 +171,7 @@ def test_what_a_bundle_announces_stands_at_the_end_as_constraints():
     assert text.endswith("\n[CONSTRAINTS]\n  - Answer in French.\n  - [BUDGET] free\n")
 
 
-# Spec: nothing that anybody writes produces a line in the first column, and nothing is unbounded.
+# Spec: no text of a user or tool produces a line in the first column, and no text is unbounded.
 @pytest.mark.parametrize("evil", [*FORGERIES, "x" * 100_000, "\n" * 9_000, "😀 " * 9_000])
 def test_an_announce_is_bounded_and_nobody_forges_a_section(evil: str):
     said = Inbound(message_id="m1", event="form", text=evil, user="ada", at="2026")

@@ -98,10 +98,10 @@ def test_a_pool_of_a_hundred_sources_is_small_with_its_texts(cited: int):
     }
     text = render_pool(pool, dict.fromkeys(range(30, 30 + cited), 5))
     assert estimate_tokens(text) <= 250
-    told = [
+    texts = [
         line.rpartition(' "')[2] for line in text.splitlines() if line.endswith('…"') and line.count('"') == 4
     ]
-    assert [len(found) > TEXT_MIN_CHARS for found in told] == [True] * cited
+    assert [len(found) > TEXT_MIN_CHARS for found in texts] == [True] * cited
 
 
 @pytest.mark.parametrize("evil", FORGERIES)

@@ -19,7 +19,7 @@ def a_log() -> ProjectLog:
     return ProjectLog(MemoryArtifacts())
 
 
-def told(log: ProjectLog, saved: Saved | None = None) -> list[str]:
+def workspace_lines(log: ProjectLog, saved: Saved | None = None) -> list[str]:
     """Return the lines of the section."""
     text = announce(
         log.project(),
@@ -39,17 +39,17 @@ def kept(path: str, turn: str, sha256: str = "0") -> SavedFile:
 
 def test_a_turn_that_has_nothing_to_do_with_files_says_nothing_of_them():
     log = a_log()
-    assert told(log) == []
+    assert workspace_lines(log) == []
     log.write({"a": "1"})
-    assert told(log) != []
+    assert workspace_lines(log) != []
     log.end()
-    assert told(log) == []
+    assert workspace_lines(log) == []
 
 
 def test_the_turns_own_files_are_counted_by_the_folder_at_the_top():
     log = a_log()
     log.write({"app/a.py": "1", "app/sub/b.py": "2", "README.md": "3"})
-    assert told(log) == [
+    assert workspace_lines(log) == [
         "implementation: custom",
         f"current_turn_root: {log.turn}/",
         f"local turn roots: {log.turn} (current)",
@@ -64,7 +64,7 @@ def test_a_pulled_turn_is_a_root_that_may_only_be_read():
     log.write({"a": "1"})
     first = log.end()
     log.pull(f"{first}/files/")
-    lines = told(log)
+    lines = workspace_lines(log)
     assert f"local turn roots: {first} (read-only), {log.turn} (current)" in lines
     assert "current editable workspace: none" in lines
     assert "checked_out_from: none" in lines
@@ -76,7 +76,7 @@ def test_a_checkout_is_told_with_its_mode_and_its_paths():
     first = log.end()
     log.check_out("replace", f"fi:{first}.files/app/")
     log.check_out("overlay", f"fi:{first}.files/app/", f"fi:{first}.files/b")
-    lines = told(log)
+    lines = workspace_lines(log)
     assert "checkout_mode: overlay" in lines
     assert f"checked_out_from: fi:{first}.files/app/, fi:{first}.files/b" in lines
 
@@ -87,14 +87,15 @@ def test_a_checkout_that_replaces_another_is_told_alone():
     first = log.end()
     log.check_out("replace", f"fi:{first}.files/app/")
     log.check_out("replace", f"fi:{first}.files/b")
-    assert f"checked_out_from: fi:{first}.files/b" in told(log)
+    assert f"checked_out_from: fi:{first}.files/b" in workspace_lines(log)
 
 
 def test_of_many_folders_and_turns_six_are_named():
     log = a_log()
     log.write({f"f{n}/a": "1" for n in range(8)})
-    assert "current editable workspace: f0/ (1), f1/ (1), f2/ (1), f3/ (1), f4/ (1), f5/ (1), 2 more" in told(
-        log
+    assert (
+        "current editable workspace: f0/ (1), f1/ (1), f2/ (1), f3/ (1), f4/ (1), f5/ (1), 2 more"
+        in workspace_lines(log)
     )
     roots = tuple(f"turn_{n}" for n in range(9))
     facts = {"now": "2026-11-21T10:00:00.000Z", "turn": "turn_8", "iteration": 0, "max_iterations": 1}
@@ -109,7 +110,7 @@ def test_a_history_says_what_was_saved_and_how_to_go_on_with_it():
     saved = Saved(
         turn="turn_0001", files=(kept("app/a", "turn_0001"), kept("app/b", "turn_0001"), kept("c", "t"))
     )
-    assert told(log, saved) == [
+    assert workspace_lines(log, saved) == [
         "implementation: git",
         f"current_turn_root: {log.turn}/",
         f"local turn roots: {log.turn} (current)",
@@ -128,7 +129,7 @@ def test_a_history_says_what_was_saved_and_how_to_go_on_with_it():
 
 def test_a_folder_whose_files_came_from_several_turns_names_them_in_their_order():
     saved = Saved(turn="turn_2", files=(kept("app/a", "turn_2"), kept("app/b", "turn_1")))
-    assert "  app/ (2): fi:turn_1.files/app/ fi:turn_2.files/app/" in told(a_log(), saved)
+    assert "  app/ (2): fi:turn_1.files/app/ fi:turn_2.files/app/" in workspace_lines(a_log(), saved)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_a_folder_whose_files_came_from_several_turns_names_them_in_their_order(
     [(Saved(), "uninitialized"), (Saved(turn="turn_0001"), "clean"), (Saved(readable=False), "unavailable")],
 )
 def test_the_state_of_the_history_of_a_turn_without_files(saved, status):
-    assert f"repo_status: {status}" in told(a_log(), saved)
+    assert f"repo_status: {status}" in workspace_lines(a_log(), saved)
 
 
 def test_the_history_is_dirty_as_long_as_the_turn_would_change_it():
@@ -144,16 +145,16 @@ def test_the_history_is_dirty_as_long_as_the_turn_would_change_it():
     log.write({"a": "1"})
     own = log.project().turn_blocks(log.turn)
     sha256 = next(block.body.sha256 for block in own if block.body)
-    assert "repo_status: dirty" in told(log, Saved())
-    assert "repo_status: clean" in told(log, Saved(turn="t", files=(kept("a", "t", sha256),)))
-    assert "repo_status: dirty" in told(log, Saved(turn="t", files=(kept("a", "t", "other"),)))
+    assert "repo_status: dirty" in workspace_lines(log, Saved())
+    assert "repo_status: clean" in workspace_lines(log, Saved(turn="t", files=(kept("a", "t", sha256),)))
+    assert "repo_status: dirty" in workspace_lines(log, Saved(turn="t", files=(kept("a", "t", "other"),)))
     log.delete("b")
     both = (kept("a", "t", sha256), kept("b", "t"))
-    assert "repo_status: dirty" in told(log, Saved(turn="t", files=both))
+    assert "repo_status: dirty" in workspace_lines(log, Saved(turn="t", files=both))
 
 
 def test_a_turn_that_is_not_saved_yet_is_told():
-    lines = told(a_log(), Saved(turn="turn_1", missing="turn_2"))
+    lines = workspace_lines(a_log(), Saved(turn="turn_1", missing="turn_2"))
     assert "last_published_turn: turn_1" in lines
     assert "publish_error: turn_2 is not saved yet; the end of this turn tries again" in lines
 
@@ -162,7 +163,7 @@ def test_a_project_of_few_folders_takes_few_tokens():
     log = a_log()
     log.write({"app/a": "1"})
     files = tuple(kept(f"{name}/x", "turn_20261121T101500_ab12cd") for name in "abcdef")
-    assert estimate_tokens("\n".join(told(log, Saved(turn="turn_1", files=files)))) <= 400
+    assert estimate_tokens("\n".join(workspace_lines(log, Saved(turn="turn_1", files=files)))) <= 400
 
 
 @pytest.mark.parametrize("evil", [*FORGERIES, "x" * 100_000])

@@ -30,10 +30,10 @@ def asked(**fields: Any) -> LogBuilder:
 def missed(
     log: LogBuilder, read: int, *, wait_s: float = 5, timeline: Timeline | None = None, **fields: Any
 ) -> Bust | None:
-    """Return what the next request missed, if it reads so many tokens."""
-    told = {"system": "5e5e5e5e", "model": "m-1", "usage": Usage(cache_read_tokens=read), **fields}
+    """Return what the next request missed, if it reads `read` tokens."""
+    facts = {"system": "5e5e5e5e", "model": "m-1", "usage": Usage(cache_read_tokens=read), **fields}
     now = log.now + timedelta(seconds=wait_s)
-    return find_bust(timeline or log.timeline(), told.pop("usage"), now=now, rules=RULES, **told)
+    return find_bust(timeline or log.timeline(), facts.pop("usage"), now=now, rules=RULES, **facts)
 
 
 def test_a_request_that_reads_what_was_left_is_none_and_a_tenth_is_forgiven() -> None:
@@ -54,7 +54,7 @@ def test_a_cache_of_an_hour_is_missed_for_an_hour() -> None:
 
 
 @pytest.mark.parametrize(
-    "usage", [None, Usage(cache_read_tokens=0, estimated=True)], ids=["nobody", "estimated"]
+    "usage", [None, Usage(cache_read_tokens=0, estimated=True)], ids=["uncounted", "estimated"]
 )
 def test_where_nobody_counted_nothing_is_known(usage: Usage | None) -> None:
     assert missed(asked(), 0, usage=usage) is None
@@ -160,6 +160,6 @@ def test_a_call_that_was_cut_off_but_counted_is_known() -> None:
 def test_clients_hear_of_it() -> None:
     log = asked()
     batch = log.answer(bust=Bust(reason="hide", expected_tokens=10_000, read_tokens=7))
-    (told,) = [event for event in derive(batch) if event.type == "accounting.cache_bust"]
-    assert told.data == {"iteration": 1, "reason": "hide", "expected_tokens": 10_000, "read_tokens": 7}
-    assert (told.route, told.turn_id) == ("chat_service", log.turn)
+    (event,) = [event for event in derive(batch) if event.type == "accounting.cache_bust"]
+    assert event.data == {"iteration": 1, "reason": "hide", "expected_tokens": 10_000, "read_tokens": 7}
+    assert (event.route, event.turn_id) == ("chat_service", log.turn)

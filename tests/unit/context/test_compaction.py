@@ -38,7 +38,7 @@ def test_a_compaction_reduces_or_is_skipped_and_no_model_is_asked_twice_in_vain(
 
 
 def worked(rounds: int = 8) -> LogBuilder:
-    """Return an open turn behind a finished one: rounds of long notes, an event, a note and a plan among them."""
+    """Return an open turn after a finished one: it has rounds of long notes, an event, a note and a plan."""
     log = LogBuilder()
     log.message("What do otters eat?")
     log.answer("Fish.")

@@ -54,7 +54,7 @@ def run(engine: Engine, step: Step) -> None:
 
 
 def lived(*, dies_in: int = -1, puts: int = 0, applies: bool = False) -> tuple[Engine, int]:
-    """Return a conversation of which one step dies at one of its puts, if it has so many, and its number of steps."""
+    """Return a conversation in which one step dies at one of its puts, if it reaches this put, and its number of steps."""
     engine, steps = Engine(), 0
     for step in live(engine):
         if steps == dies_in:
@@ -89,7 +89,7 @@ def test_the_life_has_everything_in_it() -> None:
     assert {entry.status for entry in UNHARMED.conversation.entries(Compacted)} == {"completed"}
 
 
-@pytest.mark.parametrize("applies", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("applies", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("puts", [0, 1, 2])
 def test_a_step_that_died_at_a_put_and_ran_again_changes_nothing(puts: int, applies: bool) -> None:
     for dies_in in share(range(STEPS), 3):

@@ -41,7 +41,7 @@ waits = st.sampled_from([5, 60, 200, 295, 400])
 
 
 def same(one: Timeline, other: Timeline) -> bool:
-    """Tell whether two folds say the same."""
+    """Return True if two folds are equal."""
     return all(
         getattr(one, field.name) == getattr(other, field.name)
         for field in fields(Timeline)
@@ -234,16 +234,16 @@ class ContextEngine(RuleBasedStateMachine):
         if idle_s >= WARM_S:
             assert entry.bust is None
             return
-        stands = all(after.text.startswith(prefix) for prefix in before.before_marks)
+        unchanged = all(after.text.startswith(prefix) for prefix in before.before_marks)
         enough = after.read >= FORGIVEN * before.held
         if entry.bust is None:
             assert enough or before.held < RULES.cache_minimum_tokens
         else:
             assert not enough
-            assert not stands
+            assert not unchanged
             assert entry.bust.reason in ("hide", "prune", "compaction", "feedback")
             assert (entry.bust.expected_tokens, entry.bust.read_tokens) == (before.held, after.read)
-        if stands:
+        if unchanged:
             assert after.read >= before.held
 
     @invariant()
@@ -264,9 +264,7 @@ class ContextEngine(RuleBasedStateMachine):
     def look_at(self, batch: Batch, entry: Any) -> None:
         if isinstance(entry, Pruned):
             before, after = self.engine.folded(batch.n - 1), self.engine.folded(batch.n)
-            assert (
-                after.parts.size < before.parts.size or before.fresh
-            )  # what somebody thinks of it comes along
+            assert after.parts.size < before.parts.size or before.fresh  # new feedback is added
             assert texts_of(trial(after, entry)) == texts_of(after)
         if isinstance(entry, Compacted):
             before, after = self.engine.folded(batch.n - 1), self.engine.folded(batch.n)
@@ -283,7 +281,7 @@ class ContextEngine(RuleBasedStateMachine):
         return self.engine.conversation.entries(Compacted)
 
     def was_vain(self, entry: Compacted) -> bool:
-        """Tell whether a model was asked and was of no use."""
+        """Return True if a model was called without a useful result."""
         return entry.usage is not None and (entry.status != "completed" or bool(entry.reason))
 
     def teardown(self) -> None:
@@ -311,7 +309,7 @@ class ContextEngine(RuleBasedStateMachine):
         return load_content(parse_path(path), context).text
 
     def said(self, timeline: Timeline) -> dict[str, str]:
-        """Return what the log says to stand at each path: the newest text of it."""
+        """Return the newest text at each path, according to the log."""
         found: dict[str, str] = {}
         conversation = self.engine.conversation
         inbound = {b.n: e for b in conversation.batches() for e in b.entries if isinstance(e, Inbound)}
@@ -375,6 +373,6 @@ def test_rounds_of_which_nothing_came_are_told_as_such_when_they_are_compacted()
     engine.provider.summary = ""
     for _ in range(4):
         engine.decide(start_tag("thinking") + "Hm. " * 2_000 + (end_tag("thinking") + " {"))
-    told = [entry.checkpoint for entry in engine.conversation.entries(Compacted) if entry.split]
-    assert told
-    assert all(told)
+    checkpoints = [entry.checkpoint for entry in engine.conversation.entries(Compacted) if entry.split]
+    assert checkpoints
+    assert all(checkpoints)

@@ -1,4 +1,4 @@
-"""The layout `journal` under everything that may happen to a conversation: what is staged, what stands, and what nobody forges."""
+"""The layout `journal` in random conversations: staged contents, stable text, and structure that cannot be forged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ACTIVE: Final = "[ACTIVE SKILLS]"
 CURRENT: Final = "\n=== CURRENT TURN (live)"
 ROUNDS: Final = "[LOOP ROUNDS]"
 MISSING: Final = re.compile(r"^### (\S+) \[artifact\]\nmeta: .*\ncontent: not shown: not_found", re.MULTILINE)
-"""A path at which nothing stands; what was hidden, or is of another turn, still does."""
+"""A path without content; hidden contents and those of other turns still have one."""
 EARLIER: Final = "[EARLIER TURNS]"
 BLOCK_B: Final = (
     "[AVAILABLE COMMON TOOLS]",
@@ -61,7 +61,7 @@ waits = st.sampled_from([5, 60, 295, 400])
 
 
 class JournalContext(RuleBasedStateMachine):
-    """A conversation, its users, processes that come and go, and rounds that ask in one layout or the other."""
+    """A conversation, its users, processes that start and end, and rounds in either layout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class JournalContext(RuleBasedStateMachine):
 
     @initialize(turns=st.lists(st.tuples(words, sizes, st.integers(0, 4)), max_size=4))
     def begin(self, turns: list[tuple[str, int, int]]) -> None:
-        """Have some turns, each with a look, a file that stays, a picture, and a round that sees some of it."""
+        """Run some turns, each with a look, a file that stays, a picture, and a round that sees some of them."""
         for text, size, staged in turns:
             self.engine.say(text)
             written = {"path": "a.md", "channel": "canvas", "content": text, "kind": "file"}
@@ -97,14 +97,14 @@ class JournalContext(RuleBasedStateMachine):
 
     @property
     def newest(self) -> list[str]:
-        """The paths that came last."""
+        """The newest paths."""
         self.paths_are_known()
         return list(self.known)[-8:]
 
     @precondition(lambda self: self.phase == "idle")
     @rule(text=words, what=st.sampled_from(["draw", "look", "write"]), data=st.data())
     def prompt(self, text: str, what: str, data: st.DataObject) -> None:
-        """Ask for something, and see what comes of the first round."""
+        """Send a prompt, and run the first round."""
         self.engine.say(text)
         self.decide(self.calls(what, data.draw), show_skills=["tidy"])
         self.go_on()
@@ -123,7 +123,7 @@ class JournalContext(RuleBasedStateMachine):
         data=st.data(),
     )
     def ask_for(self, what: str, staged: int, skills: list[str], goes_on: bool, data: st.DataObject) -> None:
-        """Let the model ask for something, and for what it wants to see in the next round."""
+        """Let the model call tools, and stage contents for the next round."""
         none = f"fi:{self.engine.conversation.state.turn}.outputs/none.md"
         known = [*self.newest, *self.pictures, none, "../etc/passwd"]
         show = [data.draw(st.sampled_from(known)) for _ in range(staged)]
@@ -162,7 +162,7 @@ class JournalContext(RuleBasedStateMachine):
     @precondition(lambda self: self.phase == "decide")
     @rule(text=words, staged=st.booleans())
     def answer(self, text: str, staged: bool) -> None:
-        """Answer; what is asked for beside an answer comes to nothing."""
+        """Answer; requests next to an answer have no effect."""
         asked = {"show_skills": ["tidy"]} if staged else {}
         self.decide([], answer=text, **asked)
 
@@ -174,7 +174,7 @@ class JournalContext(RuleBasedStateMachine):
     @precondition(lambda self: self.phase in ("act", "close"))
     @rule()
     def go_on(self) -> None:
-        """Run what is left of the round."""
+        """Run the rest of the round."""
         while self.phase in ("act", "close"):
             if self.phase == "act":
                 self.engine.act()
@@ -186,7 +186,7 @@ class JournalContext(RuleBasedStateMachine):
         data=st.data(),
     )
     def disturb(self, what: str, data: st.DataObject) -> None:
-        """Let something happen beside the conversation."""
+        """Disturb the conversation from outside."""
         engine, draw = self.engine, data.draw
         match what:
             case "wait":
@@ -211,7 +211,7 @@ class JournalContext(RuleBasedStateMachine):
         self.say(asking(calls, answer, asked))
 
     def say(self, generation: str) -> None:
-        """Ask, and look at the request that was answered, and at all that were sent."""
+        """Run a generation, and check the answered request and all sent ones."""
         provider = self.engine.provider
         before = len(provider.sent)
         sent = self.engine.decide(generation)
@@ -220,11 +220,11 @@ class JournalContext(RuleBasedStateMachine):
             self.look_at(one)
         if sent is None:
             return
-        told = self.decided()
+        decisions = self.decided()
         if self.engine.layout == "journal":
-            self.check_staged(sent, told)
-            self.check_growth(sent, told[-1][0])
-            self.before = (sent, told[-1][0])
+            self.check_staged(sent, decisions)
+            self.check_growth(sent, decisions[-1][0])
+            self.before = (sent, decisions[-1][0])
         else:
             self.before = None
         self.check_again(len(self.engine.conversation.batches()))
@@ -235,14 +235,14 @@ class JournalContext(RuleBasedStateMachine):
         return [(b.state.turn, e) for b in batches for e in b.entries if isinstance(e, Decided)]
 
     def look_at(self, sent: Sent) -> None:
-        """No text of anybody's becomes structure, in neither layout."""
+        """Foreign text does not become structure in either layout."""
         texts = [part.text for part in sent.rendered.system[1:]] + [sent.text]
         assert [line for text in texts for line in structure(text) if line in LINES] == []
 
-    def check_staged(self, sent: Sent, told: list[tuple[str, Decided]]) -> None:
-        """What the decision before asked for is there, once, and nothing else; each thing at its place."""
-        turn, _ = told[-1]
-        before = told[-2][1] if told[:-1] and told[-2][0] == turn else None
+    def check_staged(self, sent: Sent, decisions: list[tuple[str, Decided]]) -> None:
+        """Exactly the contents that the previous decision requested are present, once, and in order."""
+        turn, _ = decisions[-1]
+        before = decisions[-2][1] if decisions[:-1] and decisions[-2][0] == turn else None
         paths, skills = (before.show_artifacts, before.show_skills) if before else ((), ())
         system, content = sent.rendered.system, sent.rendered.content
         assert [part.cache for part in system] == [True, True, False]
@@ -257,7 +257,7 @@ class JournalContext(RuleBasedStateMachine):
         assert sum(isinstance(part, Media) for part in content) <= MEDIA_MAX
 
     def check_growth(self, sent: Sent, turn: str) -> None:
-        """Within a turn the earlier turns stand, and the session log only grows."""
+        """Within a turn the earlier turns do not change, and the session log only grows."""
         if self.before is None or self.before[1] != turn:
             return
         earlier, now = self.before[0].rendered.content[0].text, sent.rendered.content[0].text
@@ -282,7 +282,7 @@ class JournalContext(RuleBasedStateMachine):
 
     @invariant()
     def paths_are_known(self) -> None:
-        """Remember what the model may name."""
+        """Remember the paths that the model may name."""
         found = [piece.path for piece in self.engine.folded().pieces]
         self.known |= dict.fromkeys(path for path in found if path[:3] in ("tc:", "fi:", "ar:"))
 
@@ -297,7 +297,7 @@ def asking(calls: list[tuple[str, dict[str, Any]]], answer: str, asked: dict[str
 
 
 def weight(sent: Sent) -> int:
-    """Return the tokens of a request; the provider of these tests would count a picture alike, however small it is."""
+    """Return the tokens of a request; the provider of these tests counts every picture alike, regardless of its size."""
     parts = (*sent.rendered.system, *sent.rendered.content)
     return sum(count_tokens(part.text) if isinstance(part, Part) else part.tokens for part in parts)
 
@@ -308,12 +308,12 @@ def structure(text: str) -> list[str]:
 
 
 def staged(text: str, what: str) -> list[str]:
-    """Return the paths of what is shown in full."""
+    """Return the paths of the contents shown in full."""
     return [found[1] for line in structure(text) if (found := re.fullmatch(rf"### (\S+) \[{what}\]", line))]
 
 
 def order(text: str, headings: tuple[str, ...]) -> bool:
-    """Tell whether those of the headings that are there stand in this order, each once."""
+    """Return True if the present headings are in this order, each once."""
     found = [line for line in structure(text) if line in headings]
     return found == [heading for heading in headings if heading in found]
 
@@ -325,7 +325,7 @@ def session_log(text: str) -> str:
 
 
 def is_continued(earlier: str, now: str) -> bool:
-    """Tell whether lines were only added; the oldest of either may be a count, where there was no room for them."""
+    """Return True if lines were only added; the oldest lines of either may be a count if there was no room for them."""
     before, after = ([line for line in log.splitlines() if "… " not in line] for log in (earlier, now))
     gone = range(len(before)) if "… " in now else (0,)
     back = range(len(after)) if "… " in earlier else (0,)
@@ -333,7 +333,7 @@ def is_continued(earlier: str, now: str) -> bool:
 
 
 def prior_turns(text: str) -> str:
-    """Return what stands before the open turn."""
+    """Return the text before the open turn."""
     return text.partition(CURRENT)[0]
 
 

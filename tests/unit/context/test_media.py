@@ -1,4 +1,4 @@
-"""Pictures and documents of a request: which of them it has, and that they stand where nothing is cached."""
+"""Pictures and documents of a request: their selection, and their position after the cached parts."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def shown(pieces: list[Piece]) -> str:
 
 
 def turn(log: LogBuilder, *, blocks: Any = None, answer: str = "done", **fields: Any) -> None:
-    """Tell a turn of one call."""
+    """Add a turn with one call."""
     log.message(fields.pop("prompt", "hello"))
     log.act(("react.read", {"path": "a"}), thinking=("hm",), notes="I look.")
     log.result(LONG, **({"blocks": blocks} if blocks else {}))
@@ -45,8 +45,8 @@ def turn(log: LogBuilder, *, blocks: Any = None, answer: str = "done", **fields:
     log.close()
 
 
-def told(**fields: Any) -> LogBuilder:
-    """Return one such turn, with another one open behind it."""
+def closed_turn(**fields: Any) -> LogBuilder:
+    """Return a log of one such turn, followed by an open one."""
     log = LogBuilder()
     turn(log, **fields)
     log.message("next")
@@ -54,7 +54,7 @@ def told(**fields: Any) -> LogBuilder:
 
 
 def test_of_a_turn_that_is_not_intact_results_are_stubs_and_thoughts_are_gone():
-    log = told()
+    log = closed_turn()
     pieces = pruned(log)
     (stub,) = of(pieces, "result")
     path = next(piece.path for piece in pieces if piece.kind == "result")
@@ -65,12 +65,12 @@ def test_of_a_turn_that_is_not_intact_results_are_stubs_and_thoughts_are_gone():
 
 
 def test_a_short_result_stays_with_its_status():
-    log = told(blocks=(LogBuilder().block("", "fine"),))
+    log = closed_turn(blocks=(LogBuilder().block("", "fine"),))
     assert of(pruned(log), "result", "status") == of(list(log.timeline().pieces), "result", "status")
 
 
 def test_long_messages_and_answers_are_cut_and_name_where_they_stand_whole():
-    log = told(prompt=LONG * 5, answer=LONG * 5)
+    log = closed_turn(prompt=LONG * 5, answer=LONG * 5)
     for kind in ("prompt", "answer"):
         (text, *_) = of(pruned(log), kind)
         path = next(piece.path for piece in log.timeline().pieces if piece.kind == kind)
@@ -79,7 +79,7 @@ def test_long_messages_and_answers_are_cut_and_name_where_they_stand_whole():
 
 
 def test_intact_turns_and_the_open_one_are_left_alone():
-    log = told()
+    log = closed_turn()
     log.act(("react.read", {}))
     log.result(LONG)
     pieces = log.timeline().pieces
@@ -142,7 +142,7 @@ def test_an_old_turn_is_its_summary_and_what_always_stays():
 
 def test_a_summary_on_a_card_is_visible_as_long_as_it_is_whole():
     for summary, whole in (("Goal: tea\nOutcome: planned", True), (LONG * 5, False)):
-        log = told(summary=summary)
+        log = closed_turn(summary=summary)
         path = "ws:turn_0001.conv.working.summary.attempt.1"
         assert log.timeline().visible(path) is None
         log.prune(keep=1, intact=1)
@@ -150,7 +150,7 @@ def test_a_summary_on_a_card_is_visible_as_long_as_it_is_whole():
 
 
 def test_an_old_turn_without_a_summary_is_rows_of_paths():
-    log = told()
+    log = closed_turn()
     pieces = [piece for piece in pruned(log, keep=1) if piece.turn == 1]
     assert [piece.kind for piece in pieces] == ["header", "card"]
     for piece in log.timeline().pieces:

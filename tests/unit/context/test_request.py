@@ -55,7 +55,7 @@ def test_while_a_cache_may_live_the_parts_stay_the_same_and_the_last_tail_is_mar
         opened = [turn.started_at for turn in timeline.history if turn.opened > before.n]
         dead_s = timeline.asked.lives_s + CACHE_SLACK_S
         if any(timeline.asked.idle_s(at) > dead_s for at in opened):
-            continue  # a turn began with a dead cache, and may have ended before anybody was asked
+            continue  # a turn began with an expired cache, and may have ended before any request
         tail = marked(request)[-1]
         assert [part.text for part in following[: tail + 1]] == [part.text for part in request[: tail + 1]]
         assert tail in marked(following)

@@ -1,4 +1,4 @@
-"""Stable prefixes: what a provider's cache holds of one request stands in the next, and a mark finds it where it ends."""
+"""Stable prefixes: the next request repeats the cached part of a request, and a mark finds it at its end."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_the_bytes_before_each_mark_of_a_request_begin_the_next_one(log: LogBuil
 def test_whatever_was_forgotten_has_a_reason_and_otherwise_the_prefix_stands(log: LogBuilder) -> None:
     for before, after in pairwise(ask_all(log)):
         whole = "".join(texts(after))
-        stands = all(whole.startswith(prefix) for prefix in before_marks(before))
-        assert stands or after.timeline.parts.rewritten
+        unchanged = all(whole.startswith(prefix) for prefix in before_marks(before))
+        assert unchanged or after.timeline.parts.rewritten
 
 
 @patient
@@ -84,8 +84,8 @@ def test_after_a_change_a_mark_stands_where_an_earlier_request_had_one_and_reads
 def test_marks_are_few_and_stand_behind_the_turn_before_the_last_request_and_the_end(log: LogBuilder) -> None:
     for asked in ask_all(log):
         parts, timeline = asked.rendered.content, asked.timeline
-        behind = len(newest_media(timeline.media)) + 1
-        ends = {timeline.parts.turn_part, timeline.parts.seen_part, len(parts) - behind} - {0}
+        trailing = len(newest_media(timeline.media)) + 1
+        ends = {timeline.parts.turn_part, timeline.parts.seen_part, len(parts) - trailing} - {0}
         assert [mark + 1 for mark in asked.marks] == sorted(ends)
         assert 1 + len(asked.marks) <= MARKS_MAX
         assert parts[-1] == Part(text="now")
@@ -96,7 +96,7 @@ def test_marks_are_few_and_stand_behind_the_turn_before_the_last_request_and_the
 def test_processes_send_the_same_bytes_whatever_they_know_of_the_log(
     log: LogBuilder, data: st.DataObject
 ) -> None:
-    """One knows nothing, one remembers a part, one begins with a segment, and one reads every batch by itself."""
+    """One process knows nothing, one remembers a part, one begins with a segment, and one reads each batch separately."""
     cut = data.draw(st.integers(0, len(log.batches)))
     known = Timeline.empty(LANE).extended(log.batches[:cut])
     sealed = decode_segment(encode_segment(known), LANE, known.form)
@@ -113,7 +113,7 @@ def test_processes_send_the_same_bytes_whatever_they_know_of_the_log(
 @patient
 @given(logs(forgetting=True))
 def test_a_request_that_is_asked_again_after_a_crash_is_the_same(log: LogBuilder) -> None:
-    """An attempt that died behind its request leaves nothing, and a retry that is announced adds no text."""
+    """An attempt that died after its request leaves no trace, and an announced retry adds no text."""
     timeline = log.timeline()
     if log.state.status == "open" and log.state.cursor.phase == "decide":
         again = timeline.extended([log.reopen()])
@@ -215,7 +215,7 @@ def test_a_dead_cache_makes_one_part_of_what_came_before() -> None:
 
 
 def test_parts_before_the_open_turn_survive_what_happens_to_its_rounds() -> None:
-    """A turn that outgrows the budget is summarised by its rounds, and the cached turns before it are read all the same."""
+    """The rounds of a turn that outgrows the budget are summarised, and the cached turns before it are still read."""
     log = settled_turns(turns=2)
     log.message("a long one")
     for _ in range(4):

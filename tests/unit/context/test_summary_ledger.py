@@ -71,8 +71,8 @@ def test_the_ledger_before_is_taken_over_and_what_fell_out_of_it_stays_counted()
 
 
 def test_the_tagged_lines_of_notes_stay_and_a_preference_outlasts_the_rest() -> None:
-    told = "before\n[P] metric units\n  and no commas\n\n[D] two pages\n[K] fi:turn_1.outputs/a.md: the plan\n[X] odd"
-    notes = [piece("note", text=f"[INTERNAL NOTE]\n{quote(told)}\n")]
+    note = "before\n[P] metric units\n  and no commas\n\n[D] two pages\n[K] fi:turn_1.outputs/a.md: the plan\n[X] odd"
+    notes = [piece("note", text=f"[INTERNAL NOTE]\n{quote(note)}\n")]
     notes += [piece("note", text=f"[INTERNAL NOTE]\n{quote(f'[A] step {n}')}\n") for n in range(50)]
     ledger = take_ledger(notes, "", calls=False)
     assert ledger[STANDING] == ["[P] metric units and no commas"]
@@ -138,20 +138,20 @@ def test_turns_that_nobody_summed_up_are_told_in_a_line_each_the_newest_for_cert
         pieces.append(piece("prompt", turn=turn, hint=f"question {turn}"))
         pieces.append(piece("answer", turn=turn, hint=f"answer {turn}"))
     turns = [f"turn_{n}" for n in range(1, 40)]
-    told = tell_turns(pieces, turns, "Earlier: fish.", 1_000)
-    assert told.startswith("Earlier: fish.\n")
-    assert told.endswith("turn_39: asked: question 39 → answer 39")
-    assert f"\n{EARLIER}" in told
-    assert shown_bytes(told) <= 1_000
+    text = tell_turns(pieces, turns, "Earlier: fish.", 1_000)
+    assert text.startswith("Earlier: fish.\n")
+    assert text.endswith("turn_39: asked: question 39 → answer 39")
+    assert f"\n{EARLIER}" in text
+    assert shown_bytes(text) <= 1_000
 
 
 def test_a_turn_is_told_by_its_summary_if_it_has_one_and_by_its_card_if_that_is_left() -> None:
     summary = piece("summary", hint="Goal: otters\nOutcome: fish")
     card = piece("card", turn=2, text=f"[WORKING SUMMARY]\n{quote('Goal: rivers')}\n")
-    told = tell_turns(
+    text = tell_turns(
         [piece("prompt", hint="otters?"), piece("answer", hint="Fish."), summary, card], ["a", "b"], "", 900
     )
-    assert told == "a: asked: otters? → Goal: otters Outcome: fish\nb: Goal: rivers"
+    assert text == "a: asked: otters? → Goal: otters Outcome: fish\nb: Goal: rivers"
 
 
 def test_rounds_are_told_by_what_the_agent_said() -> None:

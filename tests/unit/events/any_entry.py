@@ -99,7 +99,7 @@ blocks = st.builds(
     body=st.none() | st.builds(Body, key=texts, sha256=texts, size_bytes=counts),
     meta=st.fixed_dictionaries({}, optional={"visibility": st.sampled_from(["external", "internal"]) | json}),
 )
-told = st.builds(
+tool_events = st.builds(
     ToolEvent,
     type=st.sampled_from(["web_search.filtered_results", "rows", "chat.complete"]),
     at=times,
@@ -169,7 +169,7 @@ entries = st.one_of(
         plans=some(plans),
         error=st.none() | objects,
         program=st.booleans(),
-        emitted=some(told),
+        emitted=some(tool_events),
         sources=some(st.builds(Source, sid=counts, title=texts)),
     ),
     st.builds(Deferred, turn=texts, iteration=counts, answer=texts, citations=citations),

@@ -165,9 +165,9 @@ def test_a_steer_that_is_heeded_is_told_with_what_it_cut_off(words, rounds):
     log.message()
     log.message(words, event="steer")
     log.interrupt("<channel:", rendered=1)
-    told = only(log, "timeline.external.steer.interrupted")
-    assert (told.route, told.turn_id) == ("chat_service", "turn_0001")
-    assert told.data == {
+    sent = only(log, "timeline.external.steer.interrupted")
+    assert (sent.route, sent.turn_id) == ("chat_service", "turn_0001")
+    assert sent.data == {
         "turn_id": "turn_0001",
         "sequence": 2,
         "message_id": "m2",
@@ -260,8 +260,8 @@ def test_a_file_has_its_resource_name_where_the_conversation_is_known():
     odd = log.block("fi:nonsense", body=log.file("a.md").body, meta={"visibility": "external"})
     log.result(tool="react.write", blocks=(log.file("a b.md"), code, odd))
     batch = replace(log.batches[-1], state=replace(log.batches[-1].state, owner="ada"))
-    (told,) = [event for event in derive(batch, LANE) if event.type == "chat.files"]
-    assert [item.get("rn") for item in told.data["items"]] == [
+    (sent,) = [event for event in derive(batch, LANE) if event.type == "chat.files"]
+    assert [item.get("rn") for item in sent.data["items"]] == [
         "ef:acme:support:chatbot:file:ada:c-1:turn_0001:artifact:outputs/a%20b.md",
         None,
         None,
@@ -388,8 +388,8 @@ def test_a_program_that_was_cancelled_before_it_began_did_not_run(duration_ms, e
     log = LogBuilder()
     log.message()
     log.act(("exec_tools.execute_code_python", {}))
-    told = {"error": {"code": "cancelled"}, "program": True, "duration_ms": duration_ms}
-    log.result(tool="exec_tools.execute_code_python", status="error", **told)
+    result = {"error": {"code": "cancelled"}, "program": True, "duration_ms": duration_ms}
+    log.result(tool="exec_tools.execute_code_python", status="error", **result)
     assert only(log, "react.tool.result").data["executed"] is executed
 
 
@@ -409,9 +409,9 @@ FOUND = {"search_id": "s1", "objective": "o", "queries": ["q"], "results": [{"si
 
 
 def test_what_a_search_found_is_a_type_of_its_own():
-    told, _ = told_by("web_search.filtered_results", FOUND)
-    assert (told.type, told.route) == ("web_search.filtered_results", "chat_step")
-    assert told.data == {**FOUND, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
+    sent, _ = events_of("web_search.filtered_results", FOUND)
+    assert (sent.type, sent.route) == ("web_search.filtered_results", "chat_step")
+    assert sent.data == {**FOUND, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
 
 
 def test_what_a_search_found_is_told_as_html_too_in_which_nothing_is_a_page_s_own():
@@ -423,9 +423,9 @@ def test_what_a_search_found_is_told_as_html_too_in_which_nothing_is_a_page_s_ow
         "published_time_iso": "2026-05-01T10:00:00Z",
     }
     rows = [row, {"title": "No link", "url": "javascript:x()"}, {"title": 1}]
-    _, told = told_by("web_search.filtered_results", {**FOUND, "objective": "<o>", "results": rows})
-    assert (told.type, told.route, told.data["search_id"]) == ("web_search.html_view", "chat_step", "s1")
-    assert told.data["html"] == (
+    _, sent = events_of("web_search.filtered_results", {**FOUND, "objective": "<o>", "results": rows})
+    assert (sent.type, sent.route, sent.data["search_id"]) == ("web_search.html_view", "chat_step", "s1")
+    assert sent.data["html"] == (
         '<section class="web-search"><h3>&lt;o&gt;</h3><ol><li data-sid="1">'
         '<a href="https://e.example/?a=1&amp;b=&#x27;&quot;&gt;&lt;i&gt;" target="_blank" rel="noopener noreferrer">'
         "&lt;script&gt;x()&lt;/script&gt;</a> <cite>e.example</cite> <time>2026-05-01</time>"
@@ -435,14 +435,14 @@ def test_what_a_search_found_is_told_as_html_too_in_which_nothing_is_a_page_s_ow
 
 def test_pages_that_were_fetched_are_a_type_of_their_own():
     data = {"execution_id": "tc_1", "objective": "", "urls": ["https://e.example"], "results": [{"sid": 1}]}
-    (told,) = told_by("web_fetch.results", data)
-    assert (told.type, told.route) == ("web_fetch.results", "chat_step")
-    assert told.data == {**data, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
+    (sent,) = events_of("web_fetch.results", data)
+    assert (sent.type, sent.route) == ("web_fetch.results", "chat_step")
+    assert sent.data == {**data, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
 
 
 def test_the_followups_that_a_tool_suggests_are_those_of_clients():
-    (told,) = told_by("chat.followups", {"items": ["Compare"]})
-    assert (told.type, told.route, told.data) == ("chat.followups", "chat_step", {"items": ["Compare"]})
+    (sent,) = events_of("chat.followups", {"items": ["Compare"]})
+    assert (sent.type, sent.route, sent.data) == ("chat.followups", "chat_step", {"items": ["Compare"]})
 
 
 @pytest.mark.parametrize(
@@ -456,13 +456,13 @@ def test_the_followups_that_a_tool_suggests_are_those_of_clients():
     ],
 )
 def test_what_a_tool_says_in_words_of_its_own_stays_its_own(kind, data):
-    (told,) = told_by(kind, data)
-    assert (told.type, told.route) == ("react.tool.event", "chat_service")
-    assert told.data == {"type": kind, "data": data, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
+    (sent,) = events_of(kind, data)
+    assert (sent.type, sent.route) == ("react.tool.event", "chat_service")
+    assert sent.data == {"type": kind, "data": data, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
 
 
-def told_by(kind: str, data: dict[str, object]) -> list[ClientEvent]:
-    """Return what clients hear of one event of a tool."""
+def events_of(kind: str, data: dict[str, object]) -> list[ClientEvent]:
+    """Return the client events of one event of a tool."""
     emitted = (ToolEvent(type=kind, at="2026-11-22T10:00:00.000Z", data=data),)
     entry = Resulted(
         call_id="tc_1", tool_id="web_tools.web_search", iteration=0, status="ok", at="", emitted=emitted
@@ -471,7 +471,7 @@ def told_by(kind: str, data: dict[str, object]) -> list[ClientEvent]:
 
 
 def lone(*entries: Entry, **state: object) -> Batch:
-    """Return a batch of these entries and nothing around it."""
+    """Return a batch of these entries alone."""
     return Batch(n=7, by="b", at=BEGAN, entries=entries, state=State(turn="turn_1", **state))
 
 

@@ -157,8 +157,8 @@ def test_what_a_turn_consumed_is_told_in_tokens_and_in_dollars_by_role_and_model
         "model": "m-1",
         "usd": 0.0025,
     }
-    told = [(one["role"], one["model"], one["calls"], one["usd"], one["priced"]) for one in lines]
-    assert told == [("decide", "m-1", 2, 0.0025, True), ("title", "m-2", 1, 0.0, False)]
+    rows = [(one["role"], one["model"], one["calls"], one["usd"], one["priced"]) for one in lines]
+    assert rows == [("decide", "m-1", 2, 0.0025, True), ("title", "m-2", 1, 0.0, False)]
     assert (lines[0]["cache_read_tokens"], lines[1]["output_tokens"], lines[1]["estimated"]) == (
         1000,
         5,
@@ -255,13 +255,15 @@ def test_an_end_of_a_log_that_was_not_counted_yet_is_told_all_the_same():
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"), [("so far", {"message": "Stopped."}), ("Stopped.", {})], ids=["partial", "nothing"]
+    ("answer", "expected"),
+    [("so far", {"message": "Stopped."}), ("Stopped.", {})],
+    ids=["partial", "nothing"],
 )
-def test_a_stop_says_so_beside_what_there_was_of_an_answer(answer: str, told: dict[str, str]):
+def test_a_stop_says_so_beside_what_there_was_of_an_answer(answer: str, expected: dict[str, str]):
     (end,) = [
         event
         for event in ended(answer=answer, reason="stop", message="Stopped.")
         if event.type == "chat.complete"
     ]
     assert (end.data["final_answer"], end.data["reason"]) == (answer, "stop")
-    assert {name: end.data[name] for name in ("message",) if name in end.data} == told
+    assert {name: end.data[name] for name in ("message",) if name in end.data} == expected

@@ -1,4 +1,4 @@
-"""The one way out: exact names, and closed where anything is in doubt."""
+"""The filter of client events: it passes exact names, and withholds in any doubt."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_nothing_leaves_that_is_not_exactly_a_row_of_the_table(kind, route, step
     assert EventFilter().sift([event]).events == ((event,) if known else ())
 
 
-# The route was looked for inside a text, so a part of a route's name passed.
+# The filter searched for the route inside a text, so a part of a route's name passed.
 @pytest.mark.parametrize(
     "part", ["chat", "step", "chat_", "_step", "chat_ste", "chat_step ", "CHAT_STEP", ""]
 )
@@ -85,7 +85,7 @@ def test_every_rule_must_let_an_event_pass():
 
 
 class Vague:
-    """A rule that answers with something that is true, and not with True."""
+    """A rule that returns a true value other than True."""
 
     def passes(self, event, /):
         return "yes"

@@ -1,4 +1,4 @@
-"""The page that clients are written by: it is what the models say."""
+"""The reference page for client authors: it matches the models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recordings that the page's tests fold: they are what the code says today, and every event is in one of them."""
+"""The recordings that the page's tests fold: they match the current code, and cover every event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepline.events.types import EVENT_TABLE, UploadRefused, UploadTaken
 from tests.support import recorded_thread
 
 NOTICES = {UploadTaken.EVENT, UploadRefused.EVENT}
-"""They have no batch, and so stand in no log."""
+"""They have no batch, so they are in no log."""
 
 
 def stored(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Receipts: every model call of the log, and what AWS bills beside it."""
+"""Receipts: every model call of the log, and the services that AWS bills."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.conversation import Conversation, tool
 from tests.support.generation import BROKEN, answered, called
 
-TELL = "test.tell"
+LOOK_UP = "test.look_up"
 PRICES = read_prices({"models": [{"model": "memory", "plain": 2, "read": 0.2, "output": 10}]})
 CUT = Fail(error=ModelStreamBroken("cut", code="stream_cut"))
 BUSY = Fail(error=ModelOverloaded("busy"))
@@ -31,10 +31,10 @@ BUSY = Fail(error=ModelOverloaded("busy"))
 def opened(*script: Any, **policy: Any) -> Conversation:
     conversation = Conversation(*script, prices=PRICES, **policy)
 
-    def tell(context: ToolContext) -> ToolOutput:
-        return ToolOutput(blocks=(context.result(TELL, "told"),))
+    def look_up(context: ToolContext) -> ToolOutput:
+        return ToolOutput(blocks=(context.result(LOOK_UP, "found"),))
 
-    conversation.use(tool(TELL, "pure", tell))
+    conversation.use(tool(LOOK_UP, "pure", look_up))
     return conversation
 
 
@@ -43,7 +43,7 @@ def receipts(conversation: Conversation, *costs: InvocationCost) -> Receipts:
 
 
 def add_up(conversation: Conversation) -> Receipts:
-    """Return the receipts, whose sum is what the state says of the conversation."""
+    """Return the receipts, after checking their sum against the state of the conversation."""
     made, state = receipts(conversation), conversation.state
     assert made.usd == pytest.approx(dollars(state.spent_nanos))
     assert sum(turn.usd for turn in made.turns) == pytest.approx(made.usd)
@@ -59,7 +59,7 @@ def add_up(conversation: Conversation) -> Receipts:
 
 @given(
     st.lists(
-        st.lists(st.sampled_from([called(TELL), BROKEN, CUT, BUSY]), max_size=2).map(
+        st.lists(st.sampled_from([called(LOOK_UP), BROKEN, CUT, BUSY]), max_size=2).map(
             lambda rounds: [*rounds, answered("Done.")]
         ),
         min_size=1,

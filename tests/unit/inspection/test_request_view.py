@@ -1,4 +1,4 @@
-"""A request in parts and pieces: sizes, marks, what a cache did, what is shown shorter, and the difference to another."""
+"""A request in parts and pieces: sizes, marks, cache use, reductions, and the difference between two requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.generation import answered, called
 from tests.support.log_builder import LogBuilder, logs
 from tests.support.small_context import SmallContext, prose
 
-TELL = "test.tell"
+LOOK_UP = "test.look_up"
 WORDS = "word " * 200
 
 
@@ -44,10 +44,12 @@ def views(conversation: Conversation) -> list[RequestView]:
 
 
 def talked(*script: Say | str, **policy: Any) -> Conversation:
-    """Return a conversation of one turn, whose tool tells a thousand letters."""
+    """Return a conversation of one turn, whose tool returns a thousand letters."""
     conversation = Conversation(*script, **policy)
-    conversation.use(tool(TELL, "pure", lambda context: ToolOutput(blocks=(context.result(TELL, WORDS),))))
-    conversation.send("tell me")
+    conversation.use(
+        tool(LOOK_UP, "pure", lambda context: ToolOutput(blocks=(context.result(LOOK_UP, WORDS),)))
+    )
+    conversation.send("look it up")
     conversation.run()
     return conversation
 
@@ -57,7 +59,7 @@ def text_of(view: RequestView, role: str = "") -> str:
 
 
 def test_the_pieces_of_a_request_are_all_of_its_text() -> None:
-    conversation = talked(called(TELL), answered("Done."))
+    conversation = talked(called(LOOK_UP), answered("Done."))
     for view, asked in zip(views(conversation), conversation.model.requests, strict=True):
         parts = [part for part in (*asked.system, *asked.content) if isinstance(part, Part)]
         assert ["".join(piece.text for piece in part.pieces) for part in view.parts] == [
@@ -69,7 +71,7 @@ def test_the_pieces_of_a_request_are_all_of_its_text() -> None:
 
 
 def test_each_piece_says_where_it_comes_from() -> None:
-    conversation = talked(called(TELL), answered("Done."))
+    conversation = talked(called(LOOK_UP), answered("Done."))
     view = views(conversation)[1]
     assert [part.role for part in view.parts] == ["system", "timeline", "timeline", "announce"]
     prompt, result = (
@@ -119,16 +121,20 @@ def test_a_cache_was_read_up_to_the_mark_that_is_closest_to_the_providers_count(
 
 
 def test_a_hidden_result_says_so_and_from_how_much() -> None:
-    conversation = talked(called(TELL), called(TELL), answered("Done."))
+    conversation = talked(called(LOOK_UP), called(LOOK_UP), answered("Done."))
     path = [piece.path for piece in conversation.timeline().pieces if piece.kind == "result"][-1]
-    conversation.model.add(called("react.hide", {"path": path, "replacement": "told"}), answered("Hidden."))
+    conversation.model.add(called("react.hide", {"path": path, "replacement": "gone"}), answered("Hidden."))
     conversation.send("hide it", id="m2")
     conversation.run()
     before, after = views(conversation)[-2:]
-    (told,) = [piece for piece in pieces_of(after) if piece.reduced]
+    (reduced,) = [piece for piece in pieces_of(after) if piece.reduced]
     (whole,) = [piece for piece in pieces_of(before) if piece.path == path and piece.kind == "result"]
-    assert told.reduced is not None
-    assert (told.reduced.why, told.reduced.from_tokens, told.reduced.path) == ("hidden", whole.tokens, path)
+    assert reduced.reduced is not None
+    assert (reduced.reduced.why, reduced.reduced.from_tokens, reduced.reduced.path) == (
+        "hidden",
+        whole.tokens,
+        path,
+    )
     assert not [piece for piece in pieces_of(before) if piece.reduced]
 
 
@@ -155,7 +161,7 @@ def difference(conversation: Conversation, first: int, second: int) -> RequestDi
 
 
 def test_the_next_request_only_adds_but_for_what_is_told_every_time() -> None:
-    conversation = talked(called(TELL), answered("Done."))
+    conversation = talked(called(LOOK_UP), answered("Done."))
     found = difference(conversation, 0, 1)
     assert [run.op for run in found.runs] == ["same", "added", "changed"]
     assert [piece.kind for piece in found.runs[-1].pieces] == ["announce"]
@@ -165,14 +171,14 @@ def test_the_next_request_only_adds_but_for_what_is_told_every_time() -> None:
 
 
 def test_a_request_does_not_differ_from_itself() -> None:
-    conversation = talked(called(TELL), answered("Done."))
+    conversation = talked(called(LOOK_UP), answered("Done."))
     found = difference(conversation, 1, 1)
     assert [run.op for run in found.runs] == ["same"]
     assert found.first_difference is None
 
 
 def test_the_first_difference_is_the_byte_at_which_the_texts_part() -> None:
-    conversation = talked(called(TELL), called(TELL), answered("Done."))
+    conversation = talked(called(LOOK_UP), called(LOOK_UP), answered("Done."))
     first, second = views(conversation)[:2]
     found = diff_requests(first, second).first_difference
     left, right = text_of(first).encode(), text_of(second).encode()

@@ -22,25 +22,25 @@ from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.conversation import FAR, LANE, USER, Conversation, tool
 from tests.support.generation import BROKEN, answered, called, coded
 
-TELL = "test.tell"
+LOOK_UP = "test.look_up"
 COST = Usage(input_tokens=1_000, cache_read_tokens=20_000, cache_write_5m_tokens=4_000, output_tokens=500)
 
 
 def talked(*script: Any) -> Conversation:
     conversation = Conversation(*script)
 
-    def tell(context: ToolContext) -> ToolOutput:
+    def look_up(context: ToolContext) -> ToolOutput:
         conversation.clock.pause(2)
-        return ToolOutput(blocks=(context.result(TELL, "told"),))
+        return ToolOutput(blocks=(context.result(LOOK_UP, "found"),))
 
-    conversation.use(tool(TELL, "pure", tell))
-    conversation.send("tell")
+    conversation.use(tool(LOOK_UP, "pure", look_up))
+    conversation.send("look it up")
     conversation.run()
     return conversation
 
 
 def test_the_rounds_of_a_turn_say_what_they_had_seen_and_used() -> None:
-    conversation = talked(Say(text=called(TELL), usage=COST), answered("Done."))
+    conversation = talked(Say(text=called(LOOK_UP), usage=COST), answered("Done."))
     (turn,) = list_rounds(conversation.batches()).turns
     assert (turn.opened_n, turn.closed_n, turn.outcome) == (1, 5, "completed")
     first, second = turn.rounds
@@ -51,8 +51,8 @@ def test_the_rounds_of_a_turn_say_what_they_had_seen_and_used() -> None:
 
 
 def test_an_open_turn_has_no_end() -> None:
-    conversation = Conversation(called(TELL))
-    conversation.use(tool(TELL, "pure", lambda _: ToolOutput()))
+    conversation = Conversation(called(LOOK_UP))
+    conversation.use(tool(LOOK_UP, "pure", lambda _: ToolOutput()))
     conversation.send()
     conversation.decide()
     (turn,) = list_rounds(conversation.batches()).turns
@@ -62,7 +62,7 @@ def test_an_open_turn_has_no_end() -> None:
 
 
 def test_a_receipt_adds_up_and_names_no_price_that_is_not_known() -> None:
-    conversation = talked(Say(text=called(TELL), usage=COST), Say(text=answered("Done."), usage=COST))
+    conversation = talked(Say(text=called(LOOK_UP), usage=COST), Say(text=answered("Done."), usage=COST))
     receipts = make_receipts(conversation.batches())
     (turn,) = receipts.turns
     assert turn.tokens.output_tokens == receipts.tokens.output_tokens == 1_000
@@ -74,7 +74,7 @@ def test_a_receipt_adds_up_and_names_no_price_that_is_not_known() -> None:
 
 def test_a_receipt_tells_dollars_where_the_model_has_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepline.adapters.memory.model.MODEL", "claude-sonnet-5")
-    conversation = talked(Say(text=called(TELL), usage=COST), Say(text=answered("Done."), usage=COST))
+    conversation = talked(Say(text=called(LOOK_UP), usage=COST), Say(text=answered("Done."), usage=COST))
     (turn,) = make_receipts(conversation.batches()).turns
     one = (1_000 * 2 + 4_000 * 2.5 + 20_000 * 0.2 + 500 * 10) / 1_000_000
     assert [round_.usd for round_ in turn.rounds] == [pytest.approx(one)] * 2
@@ -105,7 +105,7 @@ def test_a_refused_reply_has_its_raw_text_and_the_notices() -> None:
 
 
 def test_a_page_of_the_log_ends_with_the_place_to_go_on() -> None:
-    conversation = talked(called(TELL), answered("Done."))
+    conversation = talked(called(LOOK_UP), answered("Done."))
     batches = conversation.batches()
     first = page_log(batches, limit=2, newest=5)
     assert ([one["n"] for one in first.batches], first.next) == ([1, 2], 2)
@@ -130,13 +130,13 @@ def test_a_block_has_its_stored_text_and_no_picture() -> None:
     artifacts.put(body.key, b"foo", mime="text/plain")
     picture = msgspec.structs.replace(body, mime="image/png")
     blocks = [Block(type="t", author="a", ts="", body=one) for one in (body, picture)]
-    told, seen = show_blocks(blocks, artifacts).blocks
-    assert (told.text, told.size_bytes) == ("foo", 3)
+    shown, seen = show_blocks(blocks, artifacts).blocks
+    assert (shown.text, shown.size_bytes) == ("foo", 3)
     assert (seen.text, seen.size_bytes) == ("", 3)
 
 
 def test_an_export_has_the_timeline_the_sources_and_every_turn() -> None:
-    conversation = talked(called(TELL), answered("Done."))
+    conversation = talked(called(LOOK_UP), answered("Done."))
     made = export_documents(conversation.timeline(), ttl_s=300)
     assert [one.kind for one in made.documents] == [
         "artifact:conv.timeline.v1",

@@ -32,18 +32,18 @@ from tests.support.generation import answered, called
 from tests.support.small_context import SmallContext, prose
 from tests.support.steered_conversation import SteeredConversation
 
-DRAW, TELL = "test.draw", "test.tell"
+DRAW, LOOK_UP = "test.draw", "test.look_up"
 WORDS = "word " * 200
 
 
 def bare(request: ModelRequest) -> ModelRequest:
-    """Return a request without the bytes of its files: their hashes tell them."""
+    """Return a request without the bytes of its files: their hashes identify them."""
     content = [replace(part, data=b"") if isinstance(part, Media) else part for part in request.content]
     return replace(request, content=tuple(content))
 
 
 def rendered_again(conversation: Conversation, asked: Sequence[ModelRequest]) -> list[ModelRequest]:
-    """Return the request of each round as the log has it; each is one that the model got."""
+    """Return the request of each round as rendered from the log; each must be one that the model got."""
     sent = {digest_request(request): request for request in asked}
     journal, found = Journal(conversation.ports, LANE, "test"), []
     for n in decided(conversation):
@@ -77,8 +77,8 @@ def draw(context: ToolContext) -> ToolOutput:
     return ToolOutput(blocks=(context.block(DRAW, f"fi:{context.turn}.outputs/a.png", mime=PNG, body=body),))
 
 
-def tell(context: ToolContext) -> ToolOutput:
-    return ToolOutput(blocks=(context.result(TELL, WORDS),))
+def look_up(context: ToolContext) -> ToolOutput:
+    return ToolOutput(blocks=(context.result(LOOK_UP, WORDS),))
 
 
 def seen_picture(*script: Any) -> Conversation:
@@ -94,11 +94,11 @@ def seen_picture(*script: Any) -> Conversation:
 
 def test_every_round_of_a_turn_with_plans_and_messages_of_several_devices() -> None:
     conversation = Conversation(
-        called("react.plan", {"mode": "new", "steps": ["look", "tell"]}),
+        called("react.plan", {"mode": "new", "steps": ["look", "report"]}),
         answered("All of it."),
         answered("And more."),
     )
-    conversation.send("look and tell", timezone="Europe/Zurich")
+    conversation.send("look and report", timezone="Europe/Zurich")
     conversation.act(conversation.decide())
     conversation.send("for four of us", id="m2", kind="form", source="booking")
     conversation.run()
@@ -109,9 +109,9 @@ def test_every_round_of_a_turn_with_plans_and_messages_of_several_devices() -> N
 
 
 def test_what_was_hidden_later_stands_in_the_requests_before() -> None:
-    conversation = Conversation(called(TELL), called(TELL), called(TELL))
-    conversation.use(tool(TELL, "pure", tell))
-    conversation.send("tell")
+    conversation = Conversation(called(LOOK_UP), called(LOOK_UP), called(LOOK_UP))
+    conversation.use(tool(LOOK_UP, "pure", look_up))
+    conversation.send("look it up")
     for _ in range(3):
         conversation.act(conversation.decide())
     path = [piece.path for piece in conversation.timeline().pieces if piece.kind == "result"][-1]
@@ -250,7 +250,7 @@ def test_a_release_that_renders_differently_says_so() -> None:
 
 
 class FullStore(MemoryArtifacts):
-    """A store that takes nothing."""
+    """A store that accepts nothing."""
 
     def put(self, key: str, body: bytes, *, mime: str) -> bool:
         raise DependencyError("no room", key=key)

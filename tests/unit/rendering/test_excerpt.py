@@ -1,4 +1,4 @@
-"""What is too long: nothing the model reads is unbounded, and what is missing is named with the way to it."""
+"""Long texts: texts for the model are bounded, and a cut text names the path to the rest."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _closed(huge: str) -> Closed:
     return Closed(turn="turn_1", outcome="error", reason="error", code=huge, at=AT)
 
 
-# Spec 2.3 and 4.5: what is fresh is capped, and whatever is shown shorter is shorter still.
+# Spec 2.3 and 4.5: new text is capped, and every reduction is shorter still.
 @pytest.mark.parametrize("huge", HUGE, ids=lambda text: ascii(text[:4]))
 def test_nothing_the_model_reads_is_unbounded(huge: str):
     for piece in everything(huge):

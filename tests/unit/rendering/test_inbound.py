@@ -1,4 +1,4 @@
-"""What comes from outside: every kind of event, its paths, its payload and its files, for the model and for its tools."""
+"""Inbound events of every kind: their paths, payloads and files, for the model and for its tools."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FLOOR = "Ground floor: 80 m²\n".encode()
 
 
 def stored(live: SteeredConversation, body: bytes, filename: str, mime: str = "text/plain") -> Attachment:
-    """Put bytes where the attachments of the conversation are."""
+    """Store bytes as an attachment of the conversation."""
     sha256 = hashlib.sha256(body).hexdigest()
     live.ports.artifacts.put(attachment_key(LANE, sha256), body, mime=mime)
     return Attachment(filename=filename, mime=mime, size_bytes=len(body), sha256=sha256)
@@ -116,15 +116,15 @@ def test_an_event_of_any_kind_says_what_it_is_and_whose():
 
 @pytest.mark.parametrize("event", ["prompt", "followup", "steer"])
 def test_what_a_service_says_in_the_users_place_is_not_the_users(event: str):
-    told = []
+    texts = []
     for source in ("", "billing"):
         log = LogBuilder()
         if event != "prompt":
             log.message()
         log.message("Look.", event=event, source=source)
-        told.append(shown(log))
-    assert "sent_by" not in told[0]
-    assert told[1].endswith('\nsent_by: service "billing"\n  Look.\n')
+        texts.append(shown(log))
+    assert "sent_by" not in texts[0]
+    assert texts[1].endswith('\nsent_by: service "billing"\n  Look.\n')
 
 
 def test_a_block_before_a_file_says_what_it_is():
@@ -194,7 +194,7 @@ def test_what_is_shown_whole_need_not_be_read_again():
 @patient
 @given(logs(forgetting=True))
 def test_every_event_stands_in_one_place_of_what_the_model_reads_or_in_none(log: LogBuilder):
-    """Wherever an event was before: a followup inside a round, a promoted one at its new turn, one that was handed back nowhere."""
+    """A followup is inside its round, a promoted event at its new turn, and a returned event nowhere."""
     timeline = log.timeline()
     assert forged("".join(piece.text for piece in timeline.pieces)) == []
     events = [piece.path for piece in timeline.pieces if piece.kind in ("event", "prompt")]
@@ -250,11 +250,11 @@ def test_what_opened_the_next_turn_has_its_files_there_and_where_it_came():
     assert f"| {paths[1]}\n" in text
 
 
-# --- what its tools do with it
+# --- use by tools
 
 
 class EventConversation(SteeredConversation):
-    """A turn whose event brought a text and a picture, and tools at work in it."""
+    """A turn whose event has a text and a picture, and the use of tools in it."""
 
     def __init__(self) -> None:
         super().__init__(called("react.read", {"paths": ["x"]}), answered("Read."))

@@ -14,7 +14,7 @@ from tests.support.rendered_text import render_result
 TURN, CALL, TOOL, AT = "turn_1", "tc_0123456789ab", "react.read", "2026-11-21T10:00:00.000Z"
 OWN = result_path(TURN, CALL)
 
-# Strings that are made while the test runs are no constants of the module that has the defaults.
+# Strings built at run time are not the constants of the module that has the defaults.
 said = st.sampled_from(
     ["react.tool.result", "react", "text/markdown", "react.notice", "system", "text/plain"]
 )

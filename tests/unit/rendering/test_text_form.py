@@ -1,4 +1,4 @@
-"""Forms of text: the standard one's texts are what the golden files say, and another one needs no change elsewhere."""
+"""Forms of text: the standard form matches the golden files, and another form needs no other change."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_what_is_no_data_in_a_golden_file_is_structure(name: str):
     assert text.endswith("\n")
 
 
-def told(log: LogBuilder, form: TextForm, upto: int | None = None) -> tuple[Timeline, tuple[Part, ...]]:
-    """Return what the model would read of a log in a form."""
+def rendered(log: LogBuilder, form: TextForm, upto: int | None = None) -> tuple[Timeline, tuple[Part, ...]]:
+    """Return the timeline of a log in a form, and the parts that the model would read."""
     timeline = Timeline.empty(LANE, form=form).extended(log.batches[:upto])
     return timeline, render(timeline, system="rules").content
 
 
 def long_log() -> LogBuilder:
-    """Tell a conversation in which everything happens once, and is shortened in every way."""
+    """Return the log of a conversation with every kind of entry and every kind of reduction."""
     log = LogBuilder()
     for number in range(8):
         log.message(f"question {number}")
@@ -93,10 +93,10 @@ def long_log() -> LogBuilder:
 def test_another_layout_renders_prunes_hides_and_compacts_a_whole_conversation():
     log = long_log()
     for upto in range(1, len(log.batches) + 1):
-        timeline, parts = told(log, TERSE, upto)
+        timeline, parts = rendered(log, TERSE, upto)
         text = "".join(part.text for part in parts)
         assert [line for line in text.splitlines() if not json.loads(line)["a"]] == []
-        assert timeline.state == told(log, STANDARD, upto)[0].state
+        assert timeline.state == rendered(log, STANDARD, upto)[0].state
     said = {json.loads(line)["a"] for line in text.splitlines()}
     assert said >= {"memory", "event", "opening", "prompt", "plans"}
     assert timeline.visible("ar:turn_0001.user.prompt") is None
@@ -106,7 +106,7 @@ def test_another_layout_renders_prunes_hides_and_compacts_a_whole_conversation()
 def test_every_text_of_a_layout_is_asked_for_by_somebody():
     log, asked = long_log(), set()
     for upto in range(1, len(log.batches) + 1):
-        text = "".join(part.text for part in told(log, TERSE, upto)[1])
+        text = "".join(part.text for part in rendered(log, TERSE, upto)[1])
         asked |= {json.loads(line)["a"] for line in text.splitlines()}
     rare = {"event", "raw", "code", "takeover", "note", "stage", "outcome", "clipped", "steered", "edited"}
     assert asked | rare | {"name", "shows_text", "shows_call", "shows_event"} >= set(
@@ -118,7 +118,7 @@ def test_every_text_of_a_layout_is_asked_for_by_somebody():
 @given(logs(forgetting=True))
 def test_in_any_layout_any_story_is_whole_lines_and_folds_alike_in_any_pieces(log: LogBuilder):
     half = Timeline.empty(LANE, form=TERSE).extended(log.batches[: len(log.batches) // 2])
-    timeline, parts = told(log, TERSE)
+    timeline, parts = rendered(log, TERSE)
     assert half.extended(log.batches).pieces == timeline.pieces
     for part in parts:
         assert all(json.loads(line)["a"] for line in part.text.splitlines())

@@ -1,4 +1,4 @@
-"""The terms of the older decision context, one by one, in a conversation in which each has something to say."""
+"""The terms of the older decision context, one by one, in a conversation with content for each."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ IN_ORDER: Final = (
     "CURRENT SLOTS",
     "BUDGET SNAPSHOT",
 )
-"""The sections of the open turn as the older decision context has them."""
-TOLD: Final = (
+"""The sections of the open turn in the older decision context."""
+EXPECTED: Final = (
     "[USER MESSAGE]\n[path: ar:turn_0009.user.prompt]\n  And one on herons.",
     "- fi:turn_0001.outputs/report.md",
     'conversation: "Otters and herons"\nobjective: plan_id=plan:turn_0001:0a: 0 of 2 steps done',
@@ -53,7 +53,7 @@ TOLD: Final = (
     "- herons.md: fi:turn_0009.outputs/herons.md | text/markdown | 42 bytes",
     "iterations: 2 used of 15, 13 left with this one\ntokens: ",
 )
-"""Something that each of them says in the conversation of these tests."""
+"""A part of the text of each section in the conversation of these tests."""
 TABLE: Final = StagedContent(
     path="fi:turn_0009.outputs/a.csv",
     kind="file",
@@ -119,10 +119,10 @@ def test_the_digest_is_one_cached_text_that_ends_with_the_numbers_of_the_rounds(
 
 def test_media_stand_behind_the_text_and_no_mark_is_behind_them() -> None:
     files = (media("fi:a.png", picture(), PNG), media("fi:a.pdf", b"%PDF-", PDF))
-    human, *behind = ask(told_log().timeline(), media=files).content
+    human, *attached = ask(told_log().timeline(), media=files).content
     assert isinstance(human, Part)
-    assert tuple(behind) == files
-    assert all(isinstance(part, Media) for part in behind)
+    assert tuple(attached) == files
+    assert all(isinstance(part, Media) for part in attached)
 
 
 def test_the_digest_is_the_journal_then_the_session_log_then_what_is_shown_in_full() -> None:
@@ -243,9 +243,9 @@ def test_a_turn_that_has_only_begun_has_no_gate_and_no_calls() -> None:
     assert "\ncalls: none\n" in section(text, "SOLVER.CURRENT TURN PROGRESS SNAPSHOT")
 
 
-@pytest.mark.parametrize(("title", "told"), list(zip(IN_ORDER, TOLD, strict=True)))
-def test_each_section_says_what_the_log_has_of_it(title: str, told: str) -> None:
-    assert told in section(digest(told_log().timeline()), title)
+@pytest.mark.parametrize(("title", "expected"), list(zip(IN_ORDER, EXPECTED, strict=True)))
+def test_each_section_says_what_the_log_has_of_it(title: str, expected: str) -> None:
+    assert expected in section(digest(told_log().timeline()), title)
 
 
 def test_events_artifacts_and_sources_of_a_round_are_added_and_the_snapshot_is_new() -> None:
@@ -301,11 +301,11 @@ def test_an_artifact_that_is_shown_in_full_has_its_path_its_facts_and_its_text()
 
 def test_a_picture_is_only_defined_in_the_text() -> None:
     file = media(PICTURE.path, picture(), PNG)
-    human, *behind = ask(told_log().timeline(), shown=(PICTURE,), media=(file,)).content
+    human, *attached = ask(told_log().timeline(), shown=(PICTURE,), media=(file,)).content
     assert isinstance(human, Part)
     assert f"### {PICTURE.path} [artifact]\nmeta: " in human.text
     assert "content: attached behind this text" in structure(human.text)
-    assert behind == [file]
+    assert attached == [file]
 
 
 def test_what_cannot_be_shown_says_why() -> None:

@@ -196,13 +196,13 @@ def make_receipts(
     `noted` are the calls that were noted under each claim.
     """
     prices = prices or Prices()
-    batches, unheard = complete_calls(batches, noted)
+    batches, unrecorded = complete_calls(batches, noted)
     bills: list[_Bill] = []
     counted = next((batch.n for batch in batches if batch.calls), None)
     for batch in batches:
         calls = batch.calls if counted is not None and batch.n >= counted else _calls_of(batch, prices)
         _read(bills, batch, calls)
-    for claim, more in unheard.items():
+    for claim, more in unrecorded.items():
         if (bill := next((bill for bill in reversed(bills) if bill.opened <= claim), None)) is not None:
             bill.add_unrecorded(claim, more)
     state = batches[-1].state if batches else None
