@@ -314,16 +314,16 @@ def _events(events: Sequence[AdmittedEvent]) -> str:
 
 
 def _event(event: AdmittedEvent) -> str:
-    said = event.inbound
-    asks = f"reactive={said.reactive}" if said.event_class in ("reactive", "quiet") else "explicit=True"
-    rows = [f"{INDENT}• {inline(said.event)} seq={event.n} {asks}"]
-    if said.text or said.steers:
-        rows.append(f"text={clip(said.text, EVENT_CHARS) or '(empty stop control)'}")
-    elif said.payload:
-        rows.append(f"payload={clip(inline_json(said.payload), EVENT_CHARS)}")
-    if said.attachments:
-        names = ", ".join(file.filename for file in said.attachments[:FILES_SHOWN])
-        rows.append(f"attachments={len(said.attachments)}: {clip(names, EVENT_CHARS)}")
+    inbound = event.inbound
+    asks = f"reactive={inbound.reactive}" if inbound.event_class in ("reactive", "quiet") else "explicit=True"
+    rows = [f"{INDENT}• {inline(inbound.event)} seq={event.n} {asks}"]
+    if inbound.text or inbound.steers:
+        rows.append(f"text={clip(inbound.text, EVENT_CHARS) or '(empty stop control)'}")
+    elif inbound.payload:
+        rows.append(f"payload={clip(inline_json(inbound.payload), EVENT_CHARS)}")
+    if inbound.attachments:
+        names = ", ".join(file.filename for file in inbound.attachments[:FILES_SHOWN])
+        rows.append(f"attachments={len(inbound.attachments)}: {clip(names, EVENT_CHARS)}")
     return f"\n{INDENT}{INDENT}".join(rows)
 
 

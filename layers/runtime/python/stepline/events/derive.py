@@ -211,8 +211,8 @@ def _derive(batch: Batch, entry: Entry, lane: Lane | None) -> list[ClientEvent]:
             status = ConversationStatus(state="created", updated_at=batch.at)
             return [make_event(status, batch.at, "", "completed")]
         case Deleted():
-            gone = ConversationStatus(state="deleted", updated_at=entry.at, current_turn_id=entry.turn)
-            return [make_event(gone, entry.at, entry.turn, "completed")]
+            deleted = ConversationStatus(state="deleted", updated_at=entry.at, current_turn_id=entry.turn)
+            return [make_event(deleted, entry.at, entry.turn, "completed")]
         case _:
             assert_never(entry)
 
@@ -303,8 +303,8 @@ def _file_paths(batch: Batch, entry: Inbound) -> Sequence[str]:
     heads = next((one.prompts for one in batch.entries if isinstance(one, Opened)), ())
     if heads != (batch.n,):
         return ()
-    came = [one for one in batch.entries if isinstance(one, Inbound)]
-    return prompt_places(state.turn, came)[came.index(entry)].files
+    events = [one for one in batch.entries if isinstance(one, Inbound)]
+    return prompt_places(state.turn, events)[events.index(entry)].files
 
 
 def _opening(batch: Batch, entry: Opened) -> list[ClientEvent]:

@@ -105,7 +105,7 @@ def _note(found: dict[Key, Reduced], before: Timeline, after: Timeline, why: str
     """Add the reductions of one batch."""
     old = dict(zip(keys_of(before.pieces), before.pieces, strict=True))
     new = dict(zip(keys_of(after.pieces), after.pieces, strict=True))
-    gone = [(piece, _whole(found, key, piece)) for key, piece in old.items() if key not in new]
+    removed = [(piece, _whole(found, key, piece)) for key, piece in old.items() if key not in new]
     merging = {piece.turn for key, piece in new.items() if key not in old and piece.kind in MERGED}
     for key, piece in new.items():
         if key in old:
@@ -113,7 +113,7 @@ def _note(found: dict[Key, Reduced], before: Timeline, after: Timeline, why: str
                 tokens = _whole(found, key, old[key])
                 found[key] = Reduced(why=why, from_tokens=tokens, path=piece.path)
         elif piece.kind in MERGED:
-            own = [tokens for one, tokens in gone if _replaces(piece, one, merging)]
+            own = [tokens for one, tokens in removed if _replaces(piece, one, merging)]
             found[key] = Reduced(why=why, from_tokens=sum(own), path=piece.path or _index(after, piece))
 
 
@@ -122,9 +122,9 @@ def _whole(found: Mapping[Key, Reduced], key: Key, piece: Piece) -> int:
     return found[key].from_tokens if key in found else estimate_tokens(piece.text)
 
 
-def _replaces(merged: Piece, gone: Piece, merging: set[int]) -> bool:
+def _replaces(merged: Piece, removed: Piece, merging: set[int]) -> bool:
     """Return True if a merged piece replaces a removed one: of the same turn, or, for a memory, of any turn without one."""
-    return gone.turn == merged.turn or (merged.kind == "memory" and gone.turn not in merging)
+    return removed.turn == merged.turn or (merged.kind == "memory" and removed.turn not in merging)
 
 
 def _index(timeline: Timeline, piece: Piece) -> str:

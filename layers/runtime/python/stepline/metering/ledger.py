@@ -72,9 +72,9 @@ class Ledger:
     def take_calls(self) -> tuple[ModelCall, ...]:
         """Return the model calls that no batch has recorded yet, oldest first, and remove them, for a batch that is to be put."""
         with self._lock:
-            taken = tuple(self._calls)
+            calls = tuple(self._calls)
             self._calls.clear()
-            return taken
+            return calls
 
     def give_back(self, calls: Iterable[ModelCall]) -> None:
         """Return calls to the front of the others, because their batch was not put."""

@@ -118,14 +118,14 @@ def contributed_plans(entry: Contributed) -> tuple[Plan, ...]:
     found = []
     for block in entry.blocks:
         if block.type == "react.plan":
-            said = {
+            defaults = {
                 "last_turn_id": entry.turn,
                 "origin_turn_id": entry.turn,
                 "created_ts": entry.at,
                 "last_ts": entry.at,
             }
             try:
-                found.append(read_plan({**said, **_OBJECT.decode(block.text)}))
+                found.append(read_plan({**defaults, **_OBJECT.decode(block.text)}))
             except msgspec.MsgspecError:
                 continue
     return tuple(found)

@@ -54,23 +54,23 @@ def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, form: TextForm) -
 
 def _collapsed(own: Sequence[Piece], form: TextForm) -> list[Piece]:
     """Return the kept pieces of a turn, with a card in place of the first removed one."""
-    gone = [piece for piece in own if not _stays(piece)]
-    if not gone:
+    removed = [piece for piece in own if not _stays(piece)]
+    if not removed:
         return list(own)
-    place = next(index for index, piece in enumerate(own) if not _stays(piece))
-    kept = [piece for piece in own[place:] if _stays(piece)]
-    return [*own[:place], _card(gone, form), *kept]
+    first = next(index for index, piece in enumerate(own) if not _stays(piece))
+    kept = [piece for piece in own[first:] if _stays(piece)]
+    return [*own[:first], _card(removed, form), *kept]
 
 
 def _stays(piece: Piece) -> bool:
     return piece.kind in KEPT or (piece.kind == "call" and piece.tool in KEPT_CALLS)
 
 
-def _card(gone: Sequence[Piece], form: TextForm) -> Piece:
-    last = gone[-1]
-    summary = next((piece for piece in reversed(gone) if piece.kind == "summary"), None)
+def _card(removed: Sequence[Piece], form: TextForm) -> Piece:
+    last = removed[-1]
+    summary = next((piece for piece in reversed(removed) if piece.kind == "summary"), None)
     if summary is None:
-        return Piece(kind="card", n=last.n, turn=last.turn, text=form.rows(gone))
+        return Piece(kind="card", n=last.n, turn=last.turn, text=form.rows(removed))
     text = form.card(summary)
     return replace(
         summary, kind="card", n=last.n, text=text, shows=ALL if quote(summary.hint) in text else ""

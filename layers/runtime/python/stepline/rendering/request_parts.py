@@ -242,9 +242,9 @@ class Strand(Sequence[T]):
     def cut(self, at: int) -> list[T]:
         """Remove and return the items from index `at` on; `at` must not be among the `older` items."""
         start = at - self._before
-        taken = self._newer[start:]
+        items = self._newer[start:]
         del self._newer[start:]
-        return taken
+        return items
 
     def __len__(self) -> int:
         return self._before + len(self._newer)

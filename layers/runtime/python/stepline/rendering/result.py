@@ -68,14 +68,14 @@ def is_offered(block: Produced) -> bool:
 
 def _lean(block: Block, path: str) -> Produced:
     # The encoder omits a field only if its value is the default object itself, not merely equal to it.
-    said: dict[str, Any] = {
+    kept: dict[str, Any] = {
         name: value
         for name in Produced.__struct_fields__
         if (value := getattr(block, name)) != getattr(_PLAIN, name)
     }
     if block.path == path:
-        said.pop("path")
-    return Produced(**said)
+        kept.pop("path")
+    return Produced(**kept)
 
 
 PARENT: Final = "parent_tool_call_id"
@@ -89,11 +89,11 @@ def notice_call(notice: Notice, entry: Decided, turn: str) -> str:
 
 def notice_paths(entry: Decided, turn: str) -> list[str]:
     """Return the paths of a decision's notices, in order."""
-    taken = Counter(action.call_id for action in entry.actions)
+    counts = Counter(action.call_id for action in entry.actions)
     paths = []
     for notice in entry.notices:
         call = notice_call(notice, entry, turn)
-        number = taken[call]
-        taken[call] += 1
+        number = counts[call]
+        counts[call] += 1
         paths.append(f"tc:{turn}.{call}.notice{f'.{number}' if number else ''}")
     return paths

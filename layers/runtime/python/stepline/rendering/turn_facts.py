@@ -143,16 +143,16 @@ def feedback_key(entry: Feedback) -> str:
 
 def feedback_block(entry: Feedback) -> Block:
     """Return the newest feedback of one origin as a block of its turn, also if it was withdrawn."""
-    said: dict[str, Any] = {
+    meta: dict[str, Any] = {
         "origin": entry.origin,
         "reaction": entry.reaction,
         "confidence": entry.confidence,
     }
     if entry.withdrawn:
-        said["withdrawn"] = True
+        meta["withdrawn"] = True
     if entry.given_at:
-        said["given_at"] = entry.given_at
-    facts = {name: value for name, value in {**said, "text": entry.text}.items() if value not in (None, "")}
+        meta["given_at"] = entry.given_at
+    facts = {name: value for name, value in {**meta, "text": entry.text}.items() if value not in (None, "")}
     return Block(
         type="turn.feedback",
         author="user" if entry.origin == "user" else "system",
@@ -161,7 +161,7 @@ def feedback_block(entry: Feedback) -> Block:
         path=feedback_path(entry.turn),
         mime="application/json",
         text=msgspec.json.encode(facts).decode(),
-        meta=said,
+        meta=meta,
     )
 
 
@@ -209,12 +209,12 @@ def prompt_places(turn: str, events: Sequence[Inbound]) -> list[EventPaths]:
 
 def name_files(filenames: Iterable[str]) -> list[str]:
     """Return each file's name as a segment of a path: its last part, numbered if that name exists already."""
-    taken = Names()
+    names = Names()
     found: list[str] = []
     for filename in filenames:
         name = candidate = _segment(filename)
         number = 1
-        while taken.take(candidate) is not None:
+        while names.take(candidate) is not None:
             number += 1
             candidate = _numbered(name, number)
         found.append(candidate)
@@ -245,7 +245,7 @@ def inbound_blocks(
         "reactive": event.reactive,
         **{name: fact for name, fact in facts.items() if fact},
     }
-    said = Block(
+    message = Block(
         type=kind or EVENT_TYPES.get(event.event, "event.external"),
         author="user",
         ts=event.at,
@@ -256,7 +256,7 @@ def inbound_blocks(
         meta=meta,
     )
     files = zip(event.attachments, place.files, strict=True)
-    return [said, *(block for file, path in files for block in _file(lane, turn, event, file, path))]
+    return [message, *(block for file, path in files for block in _file(lane, turn, event, file, path))]
 
 
 def fates_of(turn: str, batches: Sequence[Batch]) -> dict[int, dict[str, str]]:

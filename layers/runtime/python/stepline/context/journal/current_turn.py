@@ -328,14 +328,14 @@ def _memories(digest: Digest, detail: Detail) -> str:
 
 
 def _feedback(digest: Digest, detail: Detail) -> str:
-    said = sorted(
+    feedback = sorted(
         digest.course.timeline.feedback.values(), key=lambda entry: (entry.at, entry.turn, entry.origin)
     )
     return detail.rows_of(
         [
             f"- {entry.at} {entry.origin} on {feedback_path(entry.turn)}: {entry.word}"
             f"{f' {label(clip(entry.text, detail.chars))}' if entry.text else ''}\n"
-            for entry in said
+            for entry in feedback
         ]
     )
 

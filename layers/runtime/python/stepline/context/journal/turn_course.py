@@ -83,8 +83,8 @@ class Course:
         wanted = self.turn.prompts
         batches = self.timeline.since(min(wanted, default=1) - 1, max(wanted, default=0))
         found = {batch.n: entry for batch in batches for entry in batch.entries if isinstance(entry, Inbound)}
-        said = [found[n] for n in wanted]
-        return tuple(zip(said, prompt_places(self.turn.id, said), strict=True))
+        messages = [found[n] for n in wanted]
+        return tuple(zip(messages, prompt_places(self.turn.id, messages), strict=True))
 
     @cached_property
     def waited(self) -> tuple[tuple[Inbound, EventPaths], ...]:
