@@ -1,1 +1,1 @@
-"""The processes beside or around generated code: the containers' entry points and the executor."""
+"""The processes that run next to generated code or contain it: container entry points and the executor."""

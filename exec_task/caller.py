@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class HungUp(Exception):  # noqa: N818 - no error: who asked for the run wants nothing more of it
-    """No client waits for the run any more."""
+class HungUp(Exception):  # noqa: N818 - not an error: the client that requested the run no longer wants it
+    """No client is waiting for the run."""
 
 
 class Caller(Protocol):
-    """It may send a message while a program runs."""
+    """A client that may send a message while a program runs."""
 
     @property
     def source(self) -> int:
-        """A descriptor that is readable when a message has come."""
+        """A descriptor that is readable when a message has arrived."""
         ...
 
     def hear(self) -> str:
-        """Read it; return the code with which the program has to end, or "". Raises HungUp."""
+        """Read the message; return the code that the program must end with, or "". Raises HungUp."""
         ...

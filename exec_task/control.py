@@ -1,14 +1,14 @@
-"""The supervisor's connection to the executor's container of a task.
+"""The supervisor's connection to a task's executor container.
 
     here                        executor's first process
     the payload       →         JSON, once; the program starts
                       ←         log            a piece of its output
-    stop              →         it is asked to end, and a second later everything in the container is killed
-                      ←         ended          nothing of it runs any more
+    stop              →         the program is asked to end; a second later everything in the container is killed
+                      ←         ended          all of its processes have ended
 
-One connection is accepted, from the program's account before there is a program, and then the socket is
-closed. Incoming messages are as untrusted as that container: they are parsed as values of known shape, and
-any other ends the run. Frames are those of `stepline.programs.frame`. Source:
+One connection is accepted, from the program's account before the program exists, and then the socket is
+closed. Incoming messages are as untrusted as that container: they are parsed as values of a known shape, and
+any other message ends the run. Frames are those of `stepline.programs.frame`. Source:
 docs/concepts/execution.md#fargate.
 """
 
@@ -38,10 +38,10 @@ from stepline.model.base import Value
 from stepline.programs.frame import FrameReader, render_frame
 
 CONNECT_S: Final = 120.0
-"""For the executor's container to start: it has the supervisor's image."""
+"""Time for the executor's container to start: it uses the supervisor's image."""
 
 KILL_S: Final = 15.0
-"""For a stopped program to end with all its descendants."""
+"""Time for a stopped program to end with all its descendants."""
 
 FRAME_BYTES_MAX: Final = 256 * 1024
 READ_BYTES: Final = 256 * 1024
@@ -57,7 +57,7 @@ class Log(Value, tag="log"):
 
 
 class Over(Value, tag="ended"):
-    """The program's own end; `stopped` if its container was stopped from outside."""
+    """The end of the program; `stopped` if its container was stopped from outside."""
 
     returncode: int
     seconds: float
@@ -69,13 +69,13 @@ _DECODER: Final = msgspec.json.Decoder(Log | Over)
 
 
 class Control:
-    """One executor's container.
+    """The container of one executor.
 
-    While entered, it listens; leaving it closes the connection, which ends the program.
+    It listens inside the `with` block; leaving the block closes the connection, which ends the program.
     """
 
     def __init__(self, path: Path, *, uid: int, owner: tuple[int, int] | None, log: Tail) -> None:
-        """Expect account `uid` at `path`, in a folder that it cannot write; `owner` is the socket's.
+        """Expect account `uid` at `path`, in a folder that it cannot write to; `owner` owns the socket.
 
         The program's output goes to `log`.
         """
@@ -109,11 +109,11 @@ class Control:
             self._connection.close()
 
     def accept(self, caller: Caller, *, connect_s: float = CONNECT_S) -> str:
-        """Wait for the executor's container, and accept no other after it.
+        """Wait for the executor's container, and accept no other connection after it.
 
         Return the reason to stop waiting, or "".
 
-        Raises SandboxError if it does not come, HungUp.
+        Raises SandboxError if the container does not connect, HungUp.
         """
         deadline_s = time.monotonic() + connect_s
         with selectors.DefaultSelector() as selector:
@@ -142,9 +142,9 @@ class Control:
     def watch(
         self, caller: Caller, *, timeout_s: float, interval_s: float, check: Callable[[], str | None]
     ) -> Ended:
-        """Wait for the program's end; stop it at its deadline, at a limit from `check`, or for the caller.
+        """Wait for the program to end; stop it at its deadline, at a limit from `check`, or for the caller.
 
-        A container that is lost, or does not end, is reported with the known data. Raises HungUp,
+        A container that is lost or does not end is reported with the data known so far. Raises HungUp,
         SandboxError.
         """
         watch = _Watch(self, caller, interval_s, check)
@@ -199,7 +199,7 @@ class Control:
         try:
             self._connection.sendall(_STOP)
         except OSError:
-            return  # it has ended, and its report can still be read
+            return  # the program has ended, and its report can still be read
 
     def _take(self) -> socket.socket | None:
         connection, _ = self._listener.accept()
@@ -217,7 +217,7 @@ class Control:
 
 
 class _Watch:
-    """Waits for the program's end, its deadline, a limit of the workspace, or a message of the caller."""
+    """Waits for the program's end, its deadline, a limit of the workspace, or a message from the caller."""
 
     def __init__(
         self, control: Control, caller: Caller, interval_s: float, check: Callable[[], str | None]
@@ -230,7 +230,7 @@ class _Watch:
         self._look_s = self.began_s + interval_s
 
     def run(self, deadline_s: float, *, again: bool = False) -> str:
-        """Return the reason to stop the program, "" if it has ended; `again` if it was stopped before."""
+        """Return the reason to stop the program, or "" if it has ended; `again` if it was stopped before."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
             selector.register(self._caller.source, selectors.EVENT_READ)

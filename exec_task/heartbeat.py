@@ -1,4 +1,4 @@
-"""Task heartbeat and cancellation."""
+"""Heartbeat and cancellation of a task."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ READ_BYTES: Final = 64
 
 
 class Heartbeat:
-    """Sends heartbeats in a thread while entered, beginning at once. It is the Caller of a program in a task."""
+    """Sends heartbeats from a thread during the `with` block. It is the Caller of a program in a task."""
 
-    def __init__(self, duty: TaskToken, token: str, *, interval_s: float = HEARTBEAT_S) -> None:
+    def __init__(self, task_token: TaskToken, token: str, *, interval_s: float = HEARTBEAT_S) -> None:
         """Send heartbeats for `token`, every `interval_s`."""
-        self._duty = duty
+        self._task_token = task_token
         self._token = token
         self._interval_s = interval_s
         self._over = threading.Event()
@@ -53,7 +53,7 @@ class Heartbeat:
         return TASK_STOPPED if self._stopped else ""
 
     def check(self) -> None:
-        """Check that the run is still wanted. Raises HungUp, SandboxError `task_stopped`."""
+        """Check that the run is still requested. Raises HungUp, SandboxError `task_stopped`."""
         if self._deserted:
             raise HungUp
         if self._stopped:
@@ -61,18 +61,18 @@ class Heartbeat:
 
     @property
     def deserted(self) -> bool:
-        """True if no state waits any more."""
+        """True if no state waits for the task any more."""
         return self._deserted
 
     def stop(self) -> None:
-        """Stop the program and store its result, since the task is to stop. For a signal handler."""
+        """Stop the program and store its result, because the task must stop. For a signal handler."""
         self._stopped = True
         self._ring()
 
     def _beat(self) -> None:
         while True:
             try:
-                heard = self._duty.beat(self._token)
+                awaited = self._task_token.beat(self._token)
             except SteplineError as error:
                 logger.warning("no heartbeat", extra={"code": error.reason})
             except (
@@ -80,8 +80,8 @@ class Heartbeat:
             ):  # the edge of a thread: the state's own timeout ends a task that sends no heartbeat
                 logger.exception("no heartbeat")
             else:
-                if not heard:
-                    logger.info("nobody waits for this task any more")
+                if not awaited:
+                    logger.info("no state waits for this task any more")
                     self._deserted = True
                     self._ring()
                     return

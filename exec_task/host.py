@@ -1,4 +1,4 @@
-"""The supervisor's own process: protected from other processes, and with the tools of its run."""
+"""The supervisor's own process, protected from other processes, and the tools of its run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PR_SET_DUMPABLE: Final = 4
 
 
 def shut_process() -> None:
-    """Protect this process from being inspected, and its files from being written by others."""
+    """Keep other processes from inspecting this process and from writing its files."""
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     os.umask(0o022)
 
@@ -36,7 +36,7 @@ def build_host(
 ) -> ToolHost:
     """Build the tools of a run, configured by `variables`; `artifacts` replace the configured ones.
 
-    `cancel` ends those that still run when the program has ended.
+    `cancel` ends the tools that still run when the program has ended.
     """
     from stepline.adapters.memory.clock import MemoryMeter  # noqa: PLC0415 - most runs call no tool
     from stepline.bootstrap.aws_wiring import on_aws  # noqa: PLC0415 - see above
@@ -46,8 +46,8 @@ def build_host(
     from stepline.ports.executor import Job  # noqa: PLC0415 - see above
     from stepline.settings import Settings  # noqa: PLC0415 - see above
 
-    # For the cloud's SDK, which reads its own variables; a program that shares this container could fill the
-    # default folder.
+    # For the AWS SDK, which reads its own variables. A program that shares this container could fill the default
+    # temporary folder.
     os.environ.update(variables, TMPDIR=str(private))  # noqa: TID251 - see above
     app = on_aws(Settings.from_env(variables), MemoryMeter(), LoopApp)
     if artifacts:

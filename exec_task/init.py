@@ -1,9 +1,9 @@
-"""Process 1 of an executor's container: forks the executor, forwards signals to it, and exits as it does.
+"""Process 1 of an executor's container: forks the executor, forwards signals to it, and exits with its code.
 
-With `--serve` it gets the program from a supervisor in another container, and reports its end there. The
-kernel blocks most signals for process 1, its own too, so a program in its place would not end as it would
-anywhere else. It runs with the program's account, holds nothing that the program does not have, except for a
-connection that it may not have, and cannot be inspected.
+With `--serve` it gets the program from a supervisor in another container, and reports its end there. The kernel
+blocks most signals for process 1, including its own, so a program that ran as process 1 would not end as it does
+elsewhere. It runs with the program's account and cannot be inspected. It holds nothing that the program does not
+have, except for one connection that is closed to the program.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def place_fonts(source: str = FONTS[0], target: str = FONTS[1]) -> None:
-    """Copy the image's list of fonts to Matplotlib's folder: creating one takes 0.1 s."""
+    """Copy the image's list of fonts to Matplotlib's folder: creating the list takes 0.1 s."""
     if not os.path.isdir(source):  # noqa: PTH112 - as above
         return
     os.mkdir(target)  # noqa: PTH102 - as above
@@ -44,11 +44,11 @@ def was_out_of_memory(events: tuple[str, ...] = OOM_EVENTS) -> bool:
 
 
 def main() -> None:
-    """Run `executor.main` in a child, and leave with its exit code, 128 + n for signal n."""
-    os.dup2(1, 2)  # one stream: the daemon does not keep the order of two
+    """Run `executor.main` in a child, and exit with its code, or 128 + n for signal n."""
+    os.dup2(1, 2)  # one stream: the daemon does not keep the order of two streams
     home = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs 4 ms
     sys.path.insert(0, home)
-    from executor import keeper  # type: ignore[import-not-found]  # noqa: PLC0415 - found there alone
+    from executor import keeper  # type: ignore[import-not-found]  # noqa: PLC0415 - can be found only there
     from executor.main import main as execute  # type: ignore[import-not-found]  # noqa: PLC0415 - as above
 
     sys.path.remove(home)
@@ -62,7 +62,7 @@ def main() -> None:
         execute()
     for number in FORWARDED:
         signal.signal(number, lambda number, _: os.kill(child, number))
-    # Its output belongs to the child only, so that a reader notices when the last process that has it ends.
+    # Only the child keeps the output open, so that a reader notices when the last process that has it ends.
     for fd in (0, 1, 2):
         os.close(fd)
     while True:

@@ -1,7 +1,7 @@
-"""The program of a combined container: a child without the supervisor's resources, and its end.
+"""The program of a combined container: a child process without the supervisor's resources.
 
-The supervisor is process 1 of the container, so every orphan becomes its child, and one signal reaches
-everything but itself.
+The supervisor is process 1 of the container, so every orphan becomes its child, and one signal reaches every
+process but itself.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ TERM_S: Final = 1.0
 ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/tmp"}  # noqa: S108 - the container's own
 
 
-def run_here(caller: Caller, workspace: Workspace, payload: bytes, tell: Callable[[bytes], None]) -> Ended:
-    """Run the program of a workspace in this container, and `tell` its output. Raises SandboxError, HungUp."""
+def run_here(caller: Caller, workspace: Workspace, payload: bytes, write: Callable[[bytes], None]) -> Ended:
+    """Run the program of a workspace in this container; `write` gets its output. Raises SandboxError, HungUp."""
     limits = workspace.request.limits
-    return Program(EXECUTOR_COMMAND, payload, Tail(limits.log_bytes, tell)).watch(
+    return Program(EXECUTOR_COMMAND, payload, Tail(limits.log_bytes, write)).watch(
         caller, timeout_s=limits.timeout_s, interval_s=limits.monitor_interval_s, check=workspace.check
     )
 
 
 class Program:
-    """One child. Its jail gives it another account; until then only our own code runs in it."""
+    """One child process. Its jail gives it another account; until then only our own code runs in it."""
 
     def __init__(self, command: Sequence[str], payload: bytes, log: Tail) -> None:
-        """Start it, with its payload as standard input; its output goes to `log`.
+        """Start the child with its payload as standard input; its output goes to `log`.
 
-        Raises SandboxError if this is not process 1: the signal that ends a program reaches all other
+        Raises SandboxError if this process is not process 1: the signal that ends a program reaches all other
         processes.
         """
         if os.getpid() != INIT:
@@ -69,9 +69,9 @@ class Program:
     def watch(
         self, caller: Caller, *, timeout_s: float, interval_s: float, check: Callable[[], str | None]
     ) -> Ended:
-        """Wait for its end; stop it at its deadline, at a limit from `check`, or for the caller.
+        """Wait for the program to end; stop it at its deadline, at a limit from `check`, or for the caller.
 
-        Raises HungUp when the caller is gone and nothing of the program runs any more.
+        Raises HungUp when the caller is gone and all processes of the program have ended.
         """
         started_s = time.monotonic()
         try:
@@ -95,7 +95,7 @@ class Program:
     def _wait(
         self, caller: Caller, deadline_s: float, interval_s: float, check: Callable[[], str | None]
     ) -> str:
-        """Return the reason to stop it, or "" if it has ended."""
+        """Return the reason to stop the program, or "" if it has ended."""
         output = self._output()
         pidfd = os.pidfd_open(self._child.pid)
         look_s = time.monotonic() + interval_s
@@ -120,13 +120,13 @@ class Program:
                     return ""
 
     def _ask(self) -> None:
-        """Let the program end by itself for a moment."""
+        """Ask the program to end, and wait for a moment."""
         self._child.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(TERM_S)
 
     def _kill(self) -> None:
-        """Kill every process of this container but this one, and wait for all."""
+        """Kill and reap all other processes of this container."""
         while True:
             try:
                 os.kill(-1, signal.SIGKILL)
@@ -136,7 +136,7 @@ class Program:
         self._reap()
 
     def _reap(self) -> None:
-        """Wait for every child; the program's own status is kept."""
+        """Reap every child, and store the program's status."""
         self._child.wait()
         try:
             while True:
@@ -145,7 +145,7 @@ class Program:
             return
 
     def _drain(self) -> None:
-        """Read the rest of the pipe, whose other end is closed."""
+        """Read the rest of the pipe; its other end is closed."""
         while self._hear(self._output()):
             pass
 

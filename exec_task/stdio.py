@@ -58,18 +58,18 @@ class Stdio:
         return self._heard.popleft()
 
     def poll(self, timeout_s: float) -> SupervisorMessage | None:
-        """Return the next message, or None if none comes in time. Raises HungUp."""
+        """Return the next message, or None if none arrives in time. Raises HungUp."""
         if not self._heard and select.select([self.source], [], [], timeout_s)[0]:
             self.read()
         return self._heard.popleft() if self._heard else None
 
     def hear(self) -> str:
-        """Read messages while a program runs; return `cancelled` if it has to end. Raises HungUp at the end."""
+        """Read messages while a program runs; return `cancelled` if it must end. Raises HungUp at the end of input."""
         self.read()
         return CANCELLED if any(isinstance(message, CancelProgram) for message in self._heard) else ""
 
     def read(self) -> None:
-        """Read available input. Raises HungUp at the end."""
+        """Read available input. Raises HungUp at the end of input."""
         chunk = os.read(self.source, READ_BYTES)
         if not chunk:
             raise HungUp

@@ -1,7 +1,7 @@
-"""The supervisor's container: lays out a run's workspace, serves its program's tool calls, reports its files.
+"""The supervisor's container: sets up a run's workspace, serves its program's tool calls, and reports its files.
 
-Trusted: it has the network and the secrets, and none of the program's code runs in it. Its messages are over
-standard input and output (`stepline.adapters.docker.supervisor_protocol`); it ends when its input does.
+It is trusted: it has the network and the secrets, and none of the program's code runs in it. It exchanges messages
+over standard input and output (`stepline.adapters.docker.supervisor_protocol`), and ends when its input ends.
 Source: docs/concepts/execution.md#docker.
 """
 
@@ -44,7 +44,7 @@ MakeHost = Callable[[Launch, Cancel], ToolHost]
 
 
 def main() -> int:
-    """Serve one run and exit. Failures are reported; unexpected errors are in the container's log."""
+    """Serve one run and exit. Failures are reported; unexpected errors go to the container's log."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     shut_process()
     stdio = _take_stdio()
@@ -57,15 +57,15 @@ def main() -> int:
         except Exception as error:
             logger.exception("supervisor failed")
             stdio.send(Failed(code="sandbox_execution_failed", message=f"the supervisor failed: {error}"))
-        while True:  # the other side ends this container after reading everything
+        while True:  # the other side ends this container after it has read everything
             stdio.receive()
     return 0
 
 
 def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_host: MakeHost) -> None:
-    """Do one run; `root`, `private` and `owner` are a Workspace's.
+    """Serve one run; `root`, `private` and `owner` are those of a Workspace.
 
-    Raises SandboxError, and HungUp when no client waits for the run any more.
+    Raises SandboxError, and HungUp when no client is waiting for the run.
     """
     launch = stdio.receive()
     if not isinstance(launch, Launch):
@@ -98,7 +98,7 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
 
 
 def make_host(launch: Launch, cancel: Cancel) -> ToolHost:
-    """Build the tools of a run: descriptors first, since tools may read them when created."""
+    """Build the tools of a run: descriptors first, because tools may read them on creation."""
     from stepline.adapters.descriptor_file import write_folder  # noqa: PLC0415 - most runs call no tool
 
     variables = launch.environment | write_folder(launch.descriptors, PRIVATE / "descriptors")
@@ -121,14 +121,14 @@ def _fetch(stdio: Stdio, key: str) -> bytes:
 
 
 def _wait(stdio: Stdio, workspace: Workspace) -> None:
-    """Watch the workspace until the other side reports the executor's end."""
-    interval_s, told = workspace.request.limits.monitor_interval_s, False
+    """Watch the workspace until the other side reports that the executor has ended."""
+    interval_s, reported = workspace.request.limits.monitor_interval_s, False
     pause_s = interval_s
     while not isinstance(stdio.poll(pause_s), Collect):
         began_s = time.monotonic()
-        if not told and (code := workspace.check()):
+        if not reported and (code := workspace.check()):
             stdio.send(Violation(code=code))
-            told = True
+            reported = True
         pause_s = max(interval_s, IDLE_FACTOR * (time.monotonic() - began_s))
 
 

@@ -1,15 +1,14 @@
-"""The supervisor of a task: takes one run over, runs it, stores its result, and reports it.
+"""The supervisor of a task: takes over one run, runs it, stores its result, and reports it.
 
-    ask                 a task whose state no longer waits leaves the run to another task
-    take the handover   a secret that is deleted once it is read: where the parcel is, and the descriptors
-    get the parcel      the request, the log, the bundle's files, and the grants for the objects of this run; there are no
-                        others
-    claim               put the marker that the run was taken; refused, and nothing happens here
-    run                 as any supervisor does
-    store and report    the files, then the run, then the message that both are there
+    check               if its state no longer waits, the task leaves the run to another task
+    take the handover   a secret with the parcel's location and the descriptors, deleted once it is read
+    get the parcel      the request, the log, the bundle's files, and grants for the objects of this run only
+    claim               put the marker that the run is claimed; if it exists, do nothing
+    run                 like any supervisor
+    store and report    the files, then the run, then the message that both are stored
 
-Any failure after the claim becomes a Run. A result that cannot be stored is not reported: then the waiting
-state gets no heartbeat any more, and times out.
+Any failure after the claim becomes a Run. A result that cannot be stored is not reported: the waiting state then
+gets no more heartbeats, and times out.
 
 Source: docs/concepts/execution.md#fargate.
 """
@@ -74,7 +73,7 @@ UNSTORED: Final = "what the program left could not be stored"
 class Task:
     """One task and its environment.
 
-    `log` has the end of our own log, `limit_s` ends the process after a time.
+    `log` has the end of our own log; `limit_s` ends the process after a number of seconds.
     """
 
     duty: TaskToken
@@ -91,13 +90,13 @@ class Task:
 
 
 def main() -> NoReturn:
-    """Do this container's run. Only our own log is printed, which holds no secret."""
+    """Run this container's task. Only our own log is printed; it holds no secret."""
     shut_process()
     log = Tail(LOG_BYTES)
     handlers = [logging.StreamHandler(sys.stderr), _TailHandler(log)]
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s", handlers=handlers)
     logging.getLogger("botocore").setLevel(logging.WARNING)
-    task = make_task(dict(os.environ), log)  # noqa: TID251 - the edge: these names are no settings
+    task = make_task(dict(os.environ), log)  # noqa: TID251 - the edge: these names are not settings
     signal.signal(signal.SIGTERM, lambda *_: task.vigil.stop())
     with task.vigil:
         code = perform(task)
@@ -107,14 +106,14 @@ def main() -> NoReturn:
 
 def make_task(variables: Mapping[str, str], log: Tail) -> Task:
     """Return the task described by the variables of its container, with its adapters."""
-    from stepline.adapters.aws.task_token import AwsTaskToken  # noqa: PLC0415 - tests bring their own
+    from stepline.adapters.aws.task_token import AwsTaskToken  # noqa: PLC0415 - tests pass their own
     from stepline.adapters.http_artifacts import HttpArtifacts  # noqa: PLC0415 - see above
 
-    duty, token = AwsTaskToken(), variables[TOKEN_VARIABLE]
+    task_token, token = AwsTaskToken(), variables[TOKEN_VARIABLE]
     return Task(
-        duty=duty,
+        duty=task_token,
         depot=HttpArtifacts(),
-        vigil=Heartbeat(duty, token),
+        vigil=Heartbeat(task_token, token),
         token=token,
         secret=variables[SECRET_VARIABLE],
         strategy="combined" if variables.get(STRATEGY_VARIABLE) == "combined" else "split",
@@ -125,7 +124,7 @@ def make_task(variables: Mapping[str, str], log: Tail) -> Task:
 
 
 def perform(task: Task) -> int:
-    """Take the run over and complete it; return the exit code of the task."""
+    """Take over the run and complete it; return the exit code of the task."""
     task.limit_s(PROVISION_S + COLLECT_S)
     try:
         check_awaited(task)
@@ -134,24 +133,24 @@ def perform(task: Task) -> int:
         parcel = replace(parcel, request=bound_time(parcel.request))
         task.vigil.check()
         if not task.depot.put(parcel.started, _CLAIM):
-            logger.info("somebody else has taken the run")
+            logger.info("another task has claimed the run")
             return DONE
         task.limit_s(PROVISION_S + parcel.request.limits.timeout_s + COLLECT_S)
         store_run(task, parcel, run_program(task, handover, parcel))
         task.duty.end(task.token)
     except HungUp:
-        logger.info("nothing is stored, for nobody waits")
+        logger.info("nothing is stored, because no state waits")
     except (SteplineError, msgspec.MsgspecError) as error:
         code = getattr(error, "reason", "unreadable")
-        logger.error("the task cannot report: %s", code)  # noqa: TRY400 - a trace would show what it holds
+        logger.error("the task cannot report: %s", code)  # noqa: TRY400 - a traceback would show its values
         return FAILED
     return DONE
 
 
 def check_awaited(task: Task) -> None:
-    """Check that the state still waits, as far as known. Raises HungUp.
+    """Check that the state still waits, as far as is known. Raises HungUp.
 
-    A late task must not take its successor's run.
+    A late task must not claim its successor's run.
     """
     try:
         awaited = task.duty.beat(task.token)
@@ -163,7 +162,7 @@ def check_awaited(task: Task) -> None:
 
 
 def bound_time(request: ExecRequest) -> ExecRequest:
-    """Return the request with a program timeout that ends before the state's."""
+    """Return the request with a program timeout that ends before the state's timeout."""
     limits = request.limits
     return replace(request, limits=replace(limits, timeout_s=min(limits.timeout_s, RUN_MAX_S)))
 
@@ -188,7 +187,7 @@ def run_program(task: Task, handover: Handover, parcel: Parcel) -> Run:
 
 
 def store_run(task: Task, parcel: Parcel, run: Run) -> None:
-    """Store the files of a run, then the run; without its files if they cannot be stored.
+    """Store the files of a run, then the run, or the run alone if its files cannot be stored.
 
     Raises HungUp, DependencyError.
     """
@@ -206,16 +205,16 @@ def store_run(task: Task, parcel: Parcel, run: Run) -> None:
 
 
 def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, str, Workspace]:
-    """Run the program to its end; return that, when it began, and the workspace with its files.
+    """Run the program to its end; return the end, the time it began, and the workspace with its files.
 
     Raises SandboxError, HungUp.
     """
-    request, token, vigil = parcel.request, secrets.token_urlsafe(32), task.vigil
+    request, token, heartbeat = parcel.request, secrets.token_urlsafe(32), task.vigil
     variables = handover.settings | _write_descriptors(handover, task.private / "descriptors")
     artifacts = GrantedArtifacts(parcel.reads, task.depot)
 
     def fetch(key: str) -> bytes:
-        vigil.check()
+        heartbeat.check()
         return artifacts.get(key)
 
     def make_host(cancel: Cancel) -> ToolHost:
@@ -234,7 +233,7 @@ def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, str
         bundle=parcel.bundle,
         shared_disk=True,
     )
-    vigil.check()
+    heartbeat.check()
     payload = render_container_payload(request, token, task.strategy, root=task.root, backend="fargate")
     with LiveLog(request, lambda copy: _keep_log(task, parcel, copy)) as log:
         if task.strategy == "combined":
@@ -242,14 +241,14 @@ def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, str
 
             with workspace:
                 log.begin()
-                ended = run_here(vigil, workspace, payload, log.write)
+                ended = run_here(heartbeat, workspace, payload, log.write)
         else:
             ended = _run_beside(task, workspace, payload, log)
         return ended, log.began_at, workspace
 
 
 def _keep_log(task: Task, parcel: Parcel, copy: bytes) -> None:
-    """Store a copy of the log, if this run may: a parcel of an earlier release has no right to it."""
+    """Store a copy of the log, if this run may: the parcel of an earlier release has no grant for it."""
     if parcel.log:
         task.depot.put(parcel.log, copy)
 

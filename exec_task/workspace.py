@@ -1,4 +1,4 @@
-"""The surroundings of a program for every supervisor: its folders, its tools, its limits, and its results."""
+"""The workspace of a program, used by every supervisor: its folders, its tools, its limits, and its results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stepline.programs.host import ToolHost
 from stepline.programs.manifest import Manifest
 
 ROOM_BYTES: Final = 1 << 40
-"""For inputs: their sender has checked the sum, and the workspace is a file system with its own size."""
+"""Limit for inputs: their sender has checked the total, and the workspace is a file system with its own size."""
 
 SPOOL: Final = "spool"
 FOLDERS: Final = {"work": 0o755, "out": 0o755, "bundle": 0o755, "socket": 0o750}
@@ -34,7 +34,7 @@ Owner = tuple[int, int]
 
 
 class LazyHost:
-    """A ToolHost that is created on the first call: most programs make none, and its imports take time."""
+    """A ToolHost that is created on the first call: most programs make no calls, and its imports take time."""
 
     def __init__(self, make: Callable[[], ToolHost]) -> None:
         self._make = make
@@ -60,7 +60,7 @@ class LazyHost:
 
 
 class Workspace:
-    """The workspace of one run, laid out; its tools are served while it is entered."""
+    """The workspace of one run; its tools are served during the `with` block."""
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class Workspace:
         bundle: Mapping[str, bytes],
         shared_disk: bool = False,
     ) -> None:
-        """Lay it out below `root`; private files are in `private`.
+        """Set up the workspace below `root`; private files are in `private`.
 
         `make_host` creates the tools; its argument cancels those that still run when the program has ended.
-        `bundle` are the files of the bundle, which stay ours.
-        `owner` is the program's account, which gets the workspace; None leaves it ours. On a `shared_disk`,
-        one with other content too, part of it is reserved. Raises SandboxError `restore_failed`, or
-        `workspace_size_limit` if it is too large before anything runs.
+        `bundle` are the files of the bundle, which we keep owning.
+        `owner` is the program's account, which gets the workspace; with None we keep it. On a `shared_disk`, which
+        also has other content, part of the disk is reserved. Raises SandboxError `restore_failed`, or
+        `workspace_size_limit` if the workspace is too large before anything runs.
         """
         self.request = request
         self.spool = private / SPOOL
@@ -99,7 +99,7 @@ class Workspace:
         self._server: SupervisorServer | None = None
 
     def __enter__(self) -> Self:
-        """Serve tools, for as long as the program may run. Raises SandboxError."""
+        """Serve tools for as long as the program may run. Raises SandboxError."""
         self._server = SupervisorServer(
             self._root / "socket/supervisor.sock",
             host=cast("ToolHost", self._host),
@@ -120,11 +120,11 @@ class Workspace:
             self._server.close()
 
     def check(self) -> str | None:
-        """Return the code of the limit that the workspace exceeds now, or None."""
+        """Return the code of the limit that the workspace currently exceeds, or None."""
         return self._quota.check()
 
     def report(self) -> Report:
-        """Collect the run's results, after its last process has ended; the bytes of its files go to `spool`."""
+        """Collect the run's results after its last process has ended; the bytes of its files go to `spool`."""
         report = Report(
             isolation=self._server.isolation if self._server else None,
             exceeded=self._quota.check() or "",
@@ -147,7 +147,7 @@ class Workspace:
         )
 
     def _lay_out(self, fetch: Callable[[str], bytes], bundle: Mapping[str, bytes]) -> Manifest:
-        """Create the folders, with the program, its bundle and its inputs in them."""
+        """Create the folders and write the program, its bundle and its inputs into them."""
         root, owner = self._root, self._owner
         work, out, readable, socket = (root / name for name in FOLDERS)
         try:

@@ -1,7 +1,7 @@
-"""A program's calls of the agent's tools: `await agent_io_tools.tool_call(tool_id="react.read", params={…})`.
+"""Calls from a program to the agent's tools: `await agent_io_tools.tool_call(tool_id="react.read", params={…})`.
 
 The supervisor, outside the sandbox, runs the tool and records the call. `await` is optional: the call is made
-at once, and its result is the tool's value, a dict, list or text that can also be awaited and returns itself.
+immediately, and its result is the tool's value: a dict, list or text that you can also await to get the same value.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _client: Client | None = None
 _out = ""
 
 _DOCUMENTS: Final = "rendering_tools.write_"
-"""The tools that are granted by the supervisor and run here."""
+"""The tools that the supervisor grants and that run here."""
 
 
 def bind(client: Client, out: str = "") -> None:
-    """Set the `client` for the calls of this process, and the artifact root."""
+    """Set the `client` for calls from this process, and the artifact root."""
     global _client, _out
     _client, _out = client, out
 
@@ -41,17 +41,17 @@ def tool_call(
     """Call a tool and return its value.
 
     Args:
-        fn: the tool, `react.read`, or its id; `tool_id` alone says the same.
-        params: the tool's parameters, as a mapping or as JSON; `params_json` is another name for them.
-        call_reason: why, for the record; `reason` is another name.
+        fn: the tool, `react.read`, or its id; you can pass `tool_id` instead.
+        params: the tool's parameters, as a mapping or as JSON; `params_json` is another name for this.
+        call_reason: the reason for the call, for the record; `reason` is another name for this.
         tool_id: the tool's id, `<alias>.<name>`.
-        filename: accepted for programs written for other runtimes; the record of a call has a path of its own.
+        filename: accepted for programs written for other runtimes and ignored: the record of a call has its own path.
         params_json: see `params`.
         reason: see `call_reason`.
 
     Raises:
-        ToolCallError: with the code of the refusal or of the tool.
-        TypeError: no tool, or two different ones, or parameters that are no object.
+        ToolCallError: the call was refused or the tool failed; it has the code of either.
+        TypeError: no tool, two different tools, or parameters that are not an object.
     """
     named = fn.tool_id if isinstance(fn, ToolFunction) else fn or ""
     if named and tool_id and named != tool_id:
@@ -64,7 +64,7 @@ def tool_call(
 
 
 def send(tool_id: str, params: Mapping[str, Any], reason: str = "") -> Any:
-    """Make a call with parameters as a mapping."""
+    """Make a call with its parameters as a mapping."""
     if _client is None:
         raise ToolCallError("no_supervisor", "tools can be called by the program of a run only")
     value = _client.call(tool_id, params, reason)
@@ -74,7 +74,7 @@ def send(tool_id: str, params: Mapping[str, Any], reason: str = "") -> Any:
 
 
 def _draw(tool_id: str, params: Mapping[str, Any], grant: Mapping[str, Any]) -> Any:
-    from .documents import draw, refusal  # noqa: PLC0415 - needs packages, and half a second
+    from .documents import draw, refusal  # noqa: PLC0415 - needs packages, and takes half a second
 
     try:
         return draw.draw(tool_id, params, grant, _out)

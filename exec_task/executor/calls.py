@@ -1,4 +1,4 @@
-"""The numbers of the system calls in the filter's rules, by architecture.
+"""Numbers of the system calls in the filter's rules, by architecture.
 
 Source: the kernel's unistd headers.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# For each call, its number on x86_64 and on aarch64; None if the architecture does not have it.
+# The number of each call on x86_64 and on aarch64; None if the architecture does not have the call.
 NUMBERS: Final[dict[str, tuple[int, int | None]]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -114,6 +114,5 @@ NUMBERS: Final[dict[str, tuple[int, int | None]]] = {
     "vhangup": (153, 58),
 }
 
-# The newest call that was reviewed (Linux 6.17). Later ones are answered with ENOSYS, since their effect is
-# unknown.
+# The newest call that was reviewed (Linux 6.17). Later calls get ENOSYS, since their effect is unknown.
 LAST_KNOWN: Final = 469

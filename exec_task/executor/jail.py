@@ -1,4 +1,4 @@
-"""The jail: one process gives up all its authority, in an order in which each step is still allowed.
+"""The jail: one process gives up all its authority, in an order that keeps each step allowed.
 
 It fails closed: an authority that cannot be given up raises JailError, and the caller then runs nothing.
 Source: docs/concepts/execution.md#the-jail.
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from . import kernel, landlock, rules, seccomp
 
-_UMASK: Final = 0o022  # the collector may be another uid, and needs read access
+_UMASK: Final = 0o022  # the collector may have another uid, and needs read access
 _STATUS: Final = "/proc/self/status"
 _STATUS_MAX_BYTES: Final = 8192
 _NO_CAPABILITY: Final = b"\t0000000000000000\n"
@@ -29,8 +29,8 @@ _CLOSED: Final = (
     b"\nSeccomp:\t2\n",
 )
 _CPU_GRACE_S: Final = 5
-# In bytes. Too few for a file, and the one size at which the kernel does not pass a core to a program of the
-# machine either (fs/coredump.c): at 0 it would run that program, as root and outside of every namespace.
+# In bytes. Too few for a file, and the only size at which the kernel does not pass a core to the machine's handler
+# program either (fs/coredump.c): at 0 it would run that program, as root and outside every namespace.
 _NO_CORE: Final = 1
 _SOCKETS: Final = "/proc/self/net/unix"
 _NAME_COLUMN: Final = 7  # column of a socket's name; `@` is its first character if it is in no folder
@@ -45,9 +45,9 @@ class JailError(Exception):
 
 
 def prebuild(payload: Mapping[str, Any]) -> None:
-    """Do the steps before a fork that are independent of the run.
+    """Do the steps that do not depend on the run, before a fork.
 
-    `payload` needs `own_pid_ns` and the fields that `_filter` then reads.
+    `payload` needs `own_pid_ns` and the fields that `_filter` reads.
     """
     try:
         _filter(payload)
@@ -56,7 +56,7 @@ def prebuild(payload: Mapping[str, Any]) -> None:
 
 
 def confine(payload: Mapping[str, Any], keep: Collection[int] = ()) -> dict[str, Any]:
-    """Close the jail around this process permanently; return the measured isolation, as Isolation's fields.
+    """Close the jail around this process permanently; return the measured isolation, as the fields of Isolation.
 
     `keep` names the descriptors above 2 that stay open. The process must have one thread. Raises JailError.
     """
@@ -80,7 +80,7 @@ def _confine(payload: Mapping[str, Any], keep: Collection[int]) -> dict[str, Any
     _go_first_when_memory_is_short()
     status = _open_status()
     if status is None or _UNBOUNDED not in os.pread(status, _STATUS_MAX_BYTES, 0):
-        kernel.drop_bounding_set()  # forty calls, which a process that forks often has made before
+        kernel.drop_bounding_set()  # forty calls, which a process that forks often has already made
     _become(uid, gid, payload.get("namespaces", ()))
     kernel.drop_capabilities()
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
@@ -104,8 +104,8 @@ def _confine(payload: Mapping[str, Any], keep: Collection[int]) -> dict[str, Any
 def _check_neighbours(shared: object) -> None:
     """Refuse a shared network unless its abstract sockets cannot be reached.
 
-    The filter blocks everything of a network except these sockets, which have no file to forbid. Landlock
-    does; and in a `task`, a network of our own containers alone, it is enough that there are none now.
+    The filter blocks all of a network except these sockets, which have no file to forbid. Landlock blocks them;
+    and in a `task`, whose network has only our own containers, it is enough that none exist now.
     """
     if not shared or landlock.kernel_abi() >= landlock.ABSTRACT_SCOPE_ABI:
         return
@@ -127,10 +127,10 @@ def _filter(payload: Mapping[str, Any]) -> seccomp.Filter:
 
 
 def _reach(payload: Mapping[str, Any]) -> rules.Reach:
-    """Return the processes that the program may signal; to be asked before the identity changes.
+    """Return the processes that the program may signal; call this before the identity changes.
 
-    Without a pid namespace signals must be limited by Landlock, or by an identity that is about to differ
-    from the supervisor's: then the kernel delivers them to the program's own processes only.
+    Without a pid namespace, signals must be limited by Landlock, or by an identity that is about to differ
+    from the supervisor's: then the kernel delivers them only to the program's own processes.
     """
     if payload.get("own_pid_ns"):
         return "namespace"
@@ -146,8 +146,8 @@ def _built(reach: rules.Reach, protected: frozenset[int]) -> seccomp.Filter:
 def _set_limits(limits: Mapping[str, Any]) -> None:
     """Lower soft and hard limits; a lower one is kept.
 
-    Without `processes` they are counted elsewhere: a container does, where the kernel's own limit would count
-    those of the uid on the whole machine.
+    Without `processes` they are counted elsewhere: by a container, where the kernel's own limit would count all
+    processes of the uid on the whole machine.
     """
     cores = os.cpu_count() or 1
     wanted = {
@@ -179,9 +179,9 @@ def _close_descriptors(keep: Collection[int]) -> None:
 
 
 def _become(uid: int, gid: int, namespaces: Collection[str]) -> None:
-    """Switch to the identity, the only one left afterwards.
+    """Switch to the identity, permanently.
 
-    Keep the signal that ties the process to its parent.
+    Keep the signal that ends the process with its parent.
     """
     death_signal = ctypes.c_int()
     kernel.prctl(kernel.PR_GET_PDEATHSIG, ctypes.addressof(death_signal))
@@ -190,7 +190,7 @@ def _become(uid: int, gid: int, namespaces: Collection[str]) -> None:
         os.setresgid(gid, gid, gid)
     if os.getresuid() != (uid,) * 3:
         os.setresuid(uid, uid, uid)
-    if death_signal.value:  # a change of identity clears it
+    if death_signal.value:  # changing the identity clears it
         kernel.set_pdeathsig(death_signal.value)
 
 
@@ -209,12 +209,12 @@ def _set_groups(gid: int, namespaces: Collection[str]) -> None:
 def _go_first_when_memory_is_short() -> None:
     """Ask the kernel to kill this program, and no supervisor, when the machine runs out of memory.
 
-    Many processes together can take more than each of them may. Only a privileged process could undo this.
+    Many processes together can use more than each of them may. Only a privileged process could undo this.
     """
     try:
         score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
     except OSError:
-        return  # no /proc, or a read-only one: then only a container's own memory limit applies
+        return  # no /proc, or a read-only one: only a container's own memory limit applies
     try:
         os.write(score, b"1000")
     finally:

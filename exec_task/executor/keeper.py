@@ -1,8 +1,8 @@
-"""The first process of an executor's container in a task: runs the program sent by a remote supervisor.
+"""The first process of a task's executor container: runs the program sent by a remote supervisor.
 
-There is one connection between them; the supervisor accepts no other afterwards. The program cannot use it:
-it is closed before the program exists, and this process cannot be inspected or signalled. When the connection
-is lost, the program is killed. Source: docs/concepts/execution.md#fargate.
+There is one connection between them; the supervisor accepts no other afterwards. The program cannot use it: it
+is closed before the program exists, and this process cannot be inspected or signalled. When the connection is
+lost, the program is killed. Source: docs/concepts/execution.md#fargate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEARD: Final = (signal.SIGCHLD, signal.SIGTERM)
 def keep(path: str, *, connect_s: float, out_of_memory: Callable[[], bool]) -> NoReturn:
     """Run the program sent by the supervisor at `path`, report its end, and exit.
 
-    The supervisor may take `connect_s` to appear; `out_of_memory` tells whether this container was.
+    Wait up to `connect_s` for the supervisor; `out_of_memory` returns whether this container ran out of memory.
     """
     if os.getpid() != INIT:
         raise SystemExit(
@@ -42,19 +42,19 @@ def keep(path: str, *, connect_s: float, out_of_memory: Callable[[], bool]) -> N
     wake, woken = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     for number in HEARD:
-        signal.signal(number, lambda *_: None)  # its number comes through the pipe
+        signal.signal(number, lambda *_: None)  # its number arrives through the pipe
     try:
         connection = _connect(path, time.monotonic() + connect_s)
         payload = _receive(connection)
         Keeper(connection, wake, out_of_memory).run(payload)
     except (OSError, ValueError, wire.ToolCallError) as error:
-        end_everybody()
+        _end_all()
         raise SystemExit(f"the supervisor is lost: {error}") from error
     os._exit(0)
 
 
 class Keeper:
-    """One program and the connection to its supervisor; the numbers of signals come through `wake`."""
+    """One program and the connection to its supervisor; signal numbers arrive through `wake`."""
 
     def __init__(self, connection: socket.socket, wake: int, out_of_memory: Callable[[], bool]) -> None:
         """Start without a program."""
@@ -65,7 +65,7 @@ class Keeper:
         self._end_s = float("inf")
 
     def run(self, payload: dict[str, Any]) -> None:
-        """Run a program and its descendants to their end. Raises OSError when the connection is closed."""
+        """Run a program until it and its descendants have ended. Raises OSError when the connection is closed."""
         output, inlet = os.pipe2(os.O_CLOEXEC)
         began_s = time.monotonic()
         child = os.fork()
@@ -74,7 +74,7 @@ class Keeper:
         os.close(inlet)
         status = self._watch(child, output)
         seconds = time.monotonic() - began_s
-        killed = end_everybody(child)
+        killed = _end_all(child)
         os.set_blocking(output, False)
         while self._pass_on(output):
             pass
@@ -88,9 +88,9 @@ class Keeper:
         self._take_leave()
 
     def _watch(self, child: int, output: int) -> int | None:
-        """Pass on the output until the program has ended, and return its wait status.
+        """Forward the output until the program has ended, and return its wait status.
 
-        None if its time ran out.
+        Return None if its time ran out.
         """
         heard = [self._connection.fileno(), self._wake, output]
         while (left_s := self._end_s - time.monotonic()) > 0:
@@ -100,7 +100,7 @@ class Keeper:
             if self._connection.fileno() in ready:
                 if not self._connection.recv(READ_BYTES):
                     raise ConnectionResetError("it hung up")
-                self._ask(child)  # stop is the supervisor's only message
+                self._ask(child)  # `stop` is the supervisor's only message
             if self._wake in ready:
                 signals = os.read(self._wake, READ_BYTES)
                 status = _reap(child)  # orphans are reaped here too, and count as processes until then
@@ -112,12 +112,12 @@ class Keeper:
         return None
 
     def _ask(self, child: int) -> None:
-        """Let the program end by itself for a moment."""
+        """Ask the program to end, and wait for a moment."""
         os.kill(child, signal.SIGTERM)  # it has not been waited for, so its pid is still valid
         self._end_s = min(self._end_s, time.monotonic() + TERM_S)
 
     def _pass_on(self, output: int) -> bool:
-        """Send a piece of the output; return True if there may be more."""
+        """Send a piece of the output; return True if there may be more output."""
         try:
             chunk = os.read(output, READ_BYTES)
         except BlockingIOError:  # an unrelated process has the other end
@@ -131,7 +131,7 @@ class Keeper:
         self._connection.sendall(len(body).to_bytes(wire.HEADER_BYTES, "big") + body)
 
     def _take_leave(self) -> None:
-        """Wait for the peer to close: unread messages from it would otherwise discard our last one."""
+        """Wait for the peer to close: otherwise its unread messages would discard our last one."""
         self._connection.shutdown(socket.SHUT_WR)
         self._connection.settimeout(FAREWELL_S)
         with contextlib.suppress(OSError):
@@ -139,8 +139,8 @@ class Keeper:
                 pass
 
 
-def end_everybody(child: int = 0) -> int:
-    """Kill every process of this container but this one, and wait for all; return the wait status of `child`."""
+def _end_all(child: int = 0) -> int:
+    """Kill and reap all other processes of this container; return the wait status of `child`."""
     status = 0
     while True:
         with contextlib.suppress(ProcessLookupError):
@@ -171,7 +171,7 @@ def _become_program(payload: dict[str, Any], output: int, others: tuple[int, ...
     os.dup2(null, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    for fd in (null, output, *others):  # the jail closes all descriptors; nothing of ours waits for that
+    for fd in (null, output, *others):  # the jail closes all descriptors; ours must not stay open until then
         os.close(fd)
     run(payload)
 

@@ -56,10 +56,10 @@ PR_CAP_AMBIENT: Final = 47
 PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 
 ABSENT: Final = (errno.ENOSYS, errno.EPERM)
-"""Errors of a call that the kernel lacks, or that the profile around a container refuses."""
+"""Errors of a call that the kernel lacks, or that a container's profile refuses."""
 
 REFUSED: Final[dict[str, str]] = {}
-"""The calls that this process, or one that it was forked from, went without, and the error of each."""
+"""The calls that failed in this process or in an ancestor, each with its error."""
 
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _CAP_SETPCAP: Final = 8
@@ -100,7 +100,7 @@ def syscall(number: int, *args: int | bytes | None) -> int:
 
 
 def note_refusal(call: str, error: OSError) -> None:
-    """Keep for the report that `call` is not to be had here."""
+    """Record for the report that `call` is not available here."""
     REFUSED[call] = errno.errorcode.get(error.errno or 0, str(error.errno))
 
 
@@ -163,7 +163,7 @@ def capabilities() -> tuple[int, int, int]:
 def drop_bounding_set() -> None:
     """Empty the bounding set, which limits what an executed file may gain.
 
-    That needs CAP_SETPCAP. Without it the set stays, and no_new_privs makes it useless.
+    This needs CAP_SETPCAP. Without it the set stays, and no_new_privs makes it useless.
     """
     if not capabilities()[0] >> _CAP_SETPCAP & 1:
         return
@@ -185,7 +185,7 @@ def drop_capabilities() -> None:
 def close_range(first: int, last: int = 0xFFFFFFFF) -> None:
     """Close every descriptor from `first` to `last`, both included.
 
-    An old kernel lacks the call, and a container's profile may refuse it: then those that /proc lists.
+    An old kernel lacks the call, and a container's profile may refuse it: then close those that /proc lists.
     """
     try:
         syscall(_NR_CLOSE_RANGE, first, last, 0)
@@ -202,5 +202,5 @@ def _close_listed(first: int, last: int) -> None:
             try:
                 os.close(fd)
             except OSError as error:
-                if error.errno != errno.EBADF:  # the one by which the folder was read is closed already
+                if error.errno != errno.EBADF:  # the descriptor used to list the folder is closed already
                     raise

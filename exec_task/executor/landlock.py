@@ -1,10 +1,10 @@
-"""A Landlock domain: the files that the program may open.
+"""A Landlock domain: limits the files that the program may open.
 
-No TCP, no signals or abstract sockets beyond itself.
+It allows no TCP, and no signals or abstract sockets outside the domain.
 
-It is a second layer behind the mounts and the filter: a kernel without it is reported, and so is a profile
-that refuses it. If it is there and then fails, the program does not run: the filter has been chosen by it. Rights that the kernel does not know yet are left out. Source:
-https://docs.kernel.org/userspace-api/landlock.html.
+It is a second layer after the mounts and the filter. A kernel without Landlock, or a profile that refuses it, is
+reported. If Landlock is available and then fails, the program does not run, because the filter was chosen for it.
+Rights that the kernel does not know yet are omitted. Source: https://docs.kernel.org/userspace-api/landlock.html.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ ABSTRACT_SCOPE_ABI: Final = 6
 
 
 def _known_file_rights(abi: int) -> int:
-    """Return all file rights of this ABI: 13 at first, then REFER, TRUNCATE and IOCTL_DEV."""
+    """Return all file rights of this ABI: 13 in the first version, then REFER, TRUNCATE and IOCTL_DEV."""
     return (1 << (13 + (abi >= 2) + (abi >= 3) + (abi >= 5))) - 1
 
 
 @functools.cache
 def kernel_abi() -> int:
-    """Return the Landlock version of this kernel, 0 for none or one that the container's profile refuses."""
+    """Return the Landlock version of this kernel; 0 if it has none or the container's profile refuses it."""
     try:
         return kernel.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)
     except OSError as error:
@@ -67,10 +67,10 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def restrict(read: Iterable[str] | None, write: Iterable[str] | None, abi: int | None = None) -> int:
-    """Close the domain around this process and return its ABI, 0 if the kernel has none.
+    """Close the domain around this process and return its ABI; 0 if the kernel has none.
 
-    Below `read` files may be read and executed, below `write` all rights but creating devices are given;
-    everything else is inaccessible. With neither, files are left to the mounts. Needs no_new_privs; raises
+    Files below `read` may be read and executed; below `write` everything but creating devices is allowed; all
+    other files are inaccessible. With neither, only the mounts limit file access. Needs no_new_privs; raises
     OSError.
     """
     abi = kernel_abi() if abi is None else abi

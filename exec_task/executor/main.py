@@ -1,6 +1,6 @@
-"""The executor: closes the jail around itself, reports to the supervisor, then runs the program.
+"""The executor: closes the jail around itself, reports to the supervisor, and then runs the program.
 
-In that order: nothing of the program runs unless the jail is closed and the supervisor knows its isolation.
+The order matters: no code of the program runs unless the jail is closed and the supervisor knows its isolation.
 Source: docs/concepts/execution.md#one-run.
 """
 
@@ -26,7 +26,7 @@ _THREADS_MAX: Final = 4
 
 
 def main() -> NoReturn:
-    """Run the payload on standard input, which is empty for the program."""
+    """Run the payload from standard input; the program's own standard input is empty."""
     with open(0, "rb", closefd=False) as stdin:
         payload = json.loads(stdin.read())
     null = os.open(os.devnull, os.O_RDONLY)
@@ -37,9 +37,9 @@ def main() -> NoReturn:
 
 def run(payload: Mapping[str, Any]) -> NoReturn:
     """Become the program of a payload and exit with its code."""
-    from . import jail  # noqa: PLC0415 - Linux only; everything else here runs, and is tested, anywhere
+    from . import jail  # noqa: PLC0415 - Linux only; everything else here runs, and is tested, on any system
 
-    os.environ.clear()  # noqa: TID251 - the program's environment is made here, whole
+    os.environ.clear()  # noqa: TID251 - the program's whole environment is built here
     os.environ.update(clean_environment(payload))  # noqa: TID251 - see above
     time.tzset()
     try:
@@ -59,10 +59,10 @@ def run(payload: Mapping[str, Any]) -> NoReturn:
 
 
 def clean_environment(payload: Mapping[str, Any]) -> dict[str, str]:
-    """Return the whole environment of a program: six names of ours, and those Python and its packages need.
+    """Return the whole environment of a program: our six names, and those that Python and its packages need.
 
-    Nothing of the host's environment is passed on. The block that the kernel shows of this process was fixed
-    at its start, so an executor must be started without secrets in it.
+    Nothing from the host's environment is passed on. The kernel still shows the environment that this process was
+    started with, so an executor must be started without secrets in it.
     """
     io_context = {"v": 1, "socket": payload["socket"], "token": payload["token"]}
     threads = str(min(_THREADS_MAX, len(os.sched_getaffinity(0))))
@@ -74,7 +74,7 @@ def clean_environment(payload: Mapping[str, Any]) -> dict[str, str]:
         "BUNDLE_ROOT": payload["bundle_root"],
         "AGENT_IO_CONTEXT": json.dumps(io_context, separators=(",", ":")),
         "PATH": f"{os.path.dirname(sys.executable)}:{_PATHS}",  # noqa: PTH120 - `python` is the one that runs this
-        "HOME": "/tmp",  # noqa: S108 - the only place besides the two folders that a program may write to
+        "HOME": "/tmp",  # noqa: S108 - the only location besides the two folders that a program may write to
         "TMPDIR": "/tmp",  # noqa: S108 - see HOME
         "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 - see HOME
         "MPLBACKEND": "Agg",
@@ -90,7 +90,7 @@ def clean_environment(payload: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _end(code: int, message: str = "") -> NoReturn:
-    """Exit without Python's finalization, which after a fork is the parent's."""
+    """Exit without Python's finalization, which belongs to the parent after a fork."""
     if message:
         os.write(2, message.encode(errors="backslashreplace"))
     os._exit(code)

@@ -1,8 +1,8 @@
-"""Tools as Python objects in a program, such as `react.read(paths=[…])`, and their results.
+"""Tools as Python objects in a program, such as `react.read(paths=[…])`, and the results of their calls.
 
-A call is made at once and returns its value, so it needs no `await` and no event loop. The value can also be
-awaited, and returns itself: programs that treat tools as coroutines work too. Calls run in parallel in
-threads (`await asyncio.to_thread(react.read, paths=[…])`).
+A call is made immediately and returns its value, so it needs no `await` and no event loop. Awaiting the value
+returns the value itself, so programs that treat tools as coroutines work too. Use threads to run calls in parallel
+(`await asyncio.to_thread(react.read, paths=[…])`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 
 
 class _Awaitable:
-    """Makes a value awaitable; awaiting returns the value."""
+    """Makes a value awaitable; awaiting it returns the value."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class _Awaitable:
 
 
 class _Object(_Awaitable, dict[str, Any]):
-    # By identity: `asyncio.gather` uses awaitables as keys, and equal answers are different ones.
+    # Hash by identity: `asyncio.gather` uses awaitables as keys, and equal answers are distinct.
     __hash__ = object.__hash__  # type: ignore[assignment] # a dict has none
 
 
@@ -49,7 +49,7 @@ class _Number(_Awaitable, float):
 
 
 class _Constant(_Awaitable):
-    """True, false or null, awaitable: those three cannot be subclassed."""
+    """True, false or null as an awaitable: their types cannot be subclassed."""
 
     def __init__(self, value: bool | None) -> None:
         self.value = value
@@ -76,9 +76,9 @@ _KINDS: Final[Mapping[type, Callable[[Any], Any]]] = {
 
 
 def answer(value: Any) -> Any:
-    """Return a JSON value (or bytes) that can also be awaited.
+    """Return a JSON value (or bytes) as an awaitable.
 
-    True, false and null are wrapped only where an event loop runs, since elsewhere they cannot be awaited.
+    True, false and null are wrapped only where an event loop runs; without a loop, nothing can await them.
     """
     kind = _KINDS.get(type(value))
     if kind is not None:
@@ -99,7 +99,7 @@ def _has_loop() -> bool:
 
 
 class ToolFunction:
-    """One tool: called with its parameters by name, or with all of them as one mapping."""
+    """One tool: call it with its parameters by name, or with all of them as one mapping."""
 
     def __init__(self, tool_id: str, call: Callable[[str, Mapping[str, Any]], Any]) -> None:
         self.tool_id = tool_id
@@ -118,7 +118,7 @@ class ToolFunction:
 
 
 class ToolModule(types.ModuleType):
-    """The tools of one alias, also importable: `import react`, `from react import read`."""
+    """The tools of one alias; you can also import them: `import react`, `from react import read`."""
 
     def __init__(
         self, alias: str, names: Iterable[str], call: Callable[[str, Mapping[str, Any]], Any]

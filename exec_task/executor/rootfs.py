@@ -1,13 +1,12 @@
-"""The file tree of the sandbox: the read-only part of all runs, and the few writable places of each.
+"""The file tree of the sandbox: a read-only part that all runs share, and the few writable folders of each run.
 
-`build` creates it once, in a mount namespace of its own: a small read-only tmpfs with binds of the system's
-libraries and of the interpreter, and nothing else of the machine. Files among those that may hold passwords
-are covered by empty ones. `fit` adds the places of one run, in a mount namespace of that run, which starts as
-a copy of the first and ends with its last process.
+`build` creates it once, in its own mount namespace: a small read-only tmpfs with binds of the system's libraries
+and of the interpreter, and nothing else of the machine. Files in them that may hold passwords are covered by empty
+files. `fit` adds the folders of one run, in that run's mount namespace, which starts as a copy of the first and ends
+with its last process.
 
-A program can still read the sources of its mounts: /proc/self/mountinfo names the folders that were bound,
-such as the one of the interpreter and the temporary one of the server. That cannot be hidden without hiding
-/proc.
+A program can still read the sources of its mounts: /proc/self/mountinfo names the folders that were bound, such as
+the interpreter's folder and the server's temporary folder. That cannot be hidden without hiding /proc.
 
 Source: docs/concepts/execution.md#the-tree; man pages mount_setattr(2), pivot_root(2), pid_namespaces(7).
 """
@@ -26,19 +25,19 @@ RUNS: Final = Path("/runs")
 WORKSPACE: Final = Path("/workspace")
 PLACES: Final = ("work", "out", "bundle", "socket")
 SEALED: Final = ("bundle", "socket")
-"""The places that a program cannot write to."""
+"""The paths that a program cannot write to."""
 PROC: Final = Path("/proc")
-TMP: Final = Path("/tmp")  # noqa: S108 - a tmpfs of the run's own
-SHM: Final = Path("/dev/shm")  # noqa: S108 - a tmpfs of the run's own
+TMP: Final = Path("/tmp")  # noqa: S108 - the run's own tmpfs
+SHM: Final = Path("/dev/shm")  # noqa: S108 - the run's own tmpfs
 TMP_BYTES: Final = 256 * 1024 * 1024
 SHM_BYTES: Final = 64 * 1024 * 1024
 TMP_FILES: Final = 32_768
 COVERED: Final = (RUNS, WORKSPACE, PROC, Path("/dev"))
-"""Places that cannot be bound from: the tree's own mounts are there."""
+"""Paths that cannot be a bind's source: the tree's own mounts are there."""
 KEPT: Final = Path("/kept")
-"""Holds the folders from below /tmp, which are bound to their places in every run's own /tmp."""
+"""Holds the folders from below /tmp, which are bound to the same paths in every run's own /tmp."""
 
-# Folders or, where the system has merged them into /usr, links.
+# Folders, or links where the system has merged them into /usr.
 SYSTEM: Final = tuple(Path("/", name) for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
 CONFIGURATION: Final = ("ld.so.cache", "alternatives", "fonts", "localtime", "mime.types")
 DEVICES: Final = ("null", "zero", "full", "random", "urandom")
@@ -46,7 +45,7 @@ EMPTY: Final = Path("/empty")
 """Holds an empty file and an empty folder, which are bound over hidden ones."""
 LOCAL_CONFIGURATION: Final = Path("/usr/local/etc")
 INDEX_CONFIGURATION: Final = "pip.conf"
-"""Contains package indexes, often with a password, beside the packages installed from them."""
+"""Contains the package indexes, often with a password, next to the packages installed from them."""
 WRITTEN: Final = {
     "passwd": "root:x:0:0::/:/bin/false\nexecutor:x:{uid}:{gid}::/tmp:/bin/false\n",
     "group": "root:x:0:\nexecutor:x:{gid}:\n",
@@ -68,9 +67,9 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
 
     Nothing outside can be reached afterwards.
 
-    The caller has a mount namespace of its own. `runs` is the folder of all run folders, `prefixes` are those
-    of the interpreter and its packages: each appears at its own path, below new parents. Returns the
-    outermost of them.
+    The caller has its own mount namespace. `runs` is the folder of all run folders; `prefixes` are the folders of
+    the interpreter and its packages: each appears at its own path, below new parents. Returns the outermost
+    prefixes.
     """
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("tmpfs", root, "tmpfs", _NO_POWER, "mode=755,size=1m")
@@ -88,7 +87,7 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
     _bind(runs, _inside(root, RUNS), _DATA_ONLY)
     for path in (PROC, TMP, *(WORKSPACE / place for place in PLACES)):
         _inside(root, path).mkdir(parents=True, exist_ok=True)
-    # For imports that write a cache or inspect their process; every run covers both with its own.
+    # For imports that write a cache or inspect their process; every run covers both with its own mounts.
     _tmpfs(_inside(root, TMP), TMP_BYTES)
     _mount_proc(_inside(root, PROC))
     _enter(root)
@@ -98,7 +97,7 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
 
 
 def fit(run: str, outermost: Iterable[Path]) -> None:
-    """Add one run's own places, in a new mount and pid namespace.
+    """Add the folders of one run, in a new mount and pid namespace.
 
     `run` names the run's folder below RUNS, which is inaccessible afterwards. `outermost` is the result of
     `build`.
@@ -120,7 +119,7 @@ def _kept(path: Path) -> Path:
 
 
 def _cover(paths: Iterable[Path]) -> None:
-    """Hide existing `paths`, under every name by which a run can reach them."""
+    """Hide existing `paths`, under every name that a run can reach them by."""
     for path in {path.resolve() for path in paths if path.exists()}:
         source = EMPTY / ("folder" if path.is_dir() else "file")
         kernel.mount(source, _kept(path) if path.is_relative_to(TMP) else path, None, kernel.MS_BIND)
@@ -138,14 +137,14 @@ def _uncover(path: Path) -> None:
     try:
         kernel.umount(path)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # it is no mount
+        if error.errno != errno.EINVAL:  # it is not a mount
             raise
 
 
 def _mount_proc(path: Path, options: str | None = None) -> bool:
-    """Mount the pid namespace's /proc, if allowed; it is not in a container whose own one is masked.
+    """Mount the pid namespace's /proc, if allowed; a container whose own /proc is masked does not allow it.
 
-    A user namespace may mount one only while it sees another one, which is why the tree has its own.
+    A user namespace may mount a /proc only while it sees another one, so the tree has its own.
     """
     try:
         kernel.mount("proc", path, "proc", _DATA_ONLY, options)
@@ -155,13 +154,13 @@ def _mount_proc(path: Path, options: str | None = None) -> bool:
 
 
 def _named(prefixes: Iterable[str]) -> list[Path]:
-    """Return the folders among `prefixes`, as named, and with links resolved."""
+    """Return the folders in `prefixes`, as named and with links resolved."""
     both = {path for prefix in prefixes for path in (Path(prefix), Path(prefix).resolve()) if path.is_dir()}
     return sorted(both - {Path("/")})
 
 
 def _outermost(named: Iterable[Path]) -> list[Path]:
-    """Return the folders that are not below another one or the system's; `named` is sorted."""
+    """Return the folders that are not below another one or a system folder; `named` is sorted."""
     found: list[Path] = []
     for path in named:
         if path == TMP or any(path.is_relative_to(place) for place in COVERED):
@@ -216,7 +215,7 @@ def _tmpfs(path: Path, size_bytes: int) -> None:
 
 
 def _set_attributes(path: Path, attributes: int, *, recursive: bool = False) -> None:
-    """Add mount attributes; the four that are used have the same numbers in MOUNT_ATTR_* and MS_*."""
+    """Add mount attributes; the four in use have the same numbers in MOUNT_ATTR_* and MS_*."""
     wanted = attributes.to_bytes(8, "little") + bytes(24)
     flags = _AT_RECURSIVE if recursive else 0
     kernel.syscall(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path) + b"\0", flags, wanted, len(wanted))

@@ -1,8 +1,8 @@
-"""The system-call filter: `rules` assembled to BPF before the fork, bound to a pid and installed after it.
+"""The system-call filter: `rules` assembled to BPF before the fork, then bound to a pid and installed after it.
 
-The filter only reads numbers and words of arguments, never memory, so nothing can be changed between
-check and use. A number beyond the table's is answered as by a kernel that does not know it yet. Source:
-seccomp(2); docs/concepts/execution.md.
+The filter reads only numbers and argument words, never memory, so nothing can change between check and use. A
+number beyond the table gets the answer of a kernel that does not know it yet. Source: seccomp(2);
+docs/concepts/execution.md.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .rules import OWN_GROUP, OWN_PID, Reach, Rule, rules
 
 
 class UnsupportedMachineError(Exception):
-    """No table for this architecture: nothing may run."""
+    """There is no table for this architecture: nothing may run."""
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """`column` is the architecture's place in the table of numbers, `foreign` another ABI's first number."""
+    """`column` is the architecture's column in the table of numbers, `foreign` the first number of another ABI."""
 
     column: int
     audit: int
@@ -51,7 +51,7 @@ _PROTECTED_MAX: Final = 64
 
 @dataclass(frozen=True)
 class Filter:
-    """An assembled filter. `slots` are the places (offset, sign) for the pid of its owner."""
+    """An assembled filter. `slots` are the positions (offset, sign) of its owner's pid."""
 
     code: bytes
     slots: tuple[tuple[int, int], ...]
@@ -65,7 +65,7 @@ class Filter:
 
 
 class _Assembler:
-    """Collects instructions; a branch names its target, None for the next instruction.
+    """Collects instructions; a branch names its target, or None for the next instruction.
 
     All targets are forward.
     """
@@ -87,7 +87,7 @@ class _Assembler:
         self._labels[name] = len(self._code)
 
     def assemble(self) -> Filter:
-        """Return the filter; a jump over more than 255 instructions is a struct.error."""
+        """Return the filter; a jump over more than 255 instructions raises struct.error."""
         code, slots = bytearray(), []
         for at, (operation, value, yes, no) in enumerate(self._code):
             if value in (OWN_PID, OWN_GROUP):
@@ -97,7 +97,7 @@ class _Assembler:
         return Filter(bytes(code), tuple(slots))
 
 
-_Range: TypeAlias = tuple[int, Rule | None]  # from this number up to the next range's
+_Range: TypeAlias = tuple[int, Rule | None]  # from this number up to the start of the next range
 
 
 def _ranges(rules_by_number: dict[int, Rule]) -> list[_Range]:
@@ -115,7 +115,7 @@ def _ranges(rules_by_number: dict[int, Rule]) -> list[_Range]:
 def _emit_search(out: _Assembler, ranges: Sequence[_Range], names: dict[Rule | None, str]) -> None:
     """Emit a binary search.
 
-    The kernel evaluates the filter for every number on installation: a linear list takes a ms.
+    The kernel evaluates the filter for every number on installation; a linear list takes 1 ms.
     """
     middle = len(ranges) // 2
     below, above = ranges[:middle], ranges[middle:]
@@ -135,7 +135,7 @@ def _emit_search(out: _Assembler, ranges: Sequence[_Range], names: dict[Rule | N
 
 
 def _emit_rule(out: _Assembler, rule: Rule, name: str) -> None:
-    """Emit the rule's checks and both its verdicts, since a jump cannot go back to those of another rule."""
+    """Emit the rule's checks and both its verdicts: a jump cannot go back to another rule's verdicts."""
     out.label(name)
     refuse = f"{name} refuses"
     for place, check in enumerate(rule.checks):
@@ -152,8 +152,8 @@ def _emit_rule(out: _Assembler, rule: Rule, name: str) -> None:
             out.branch(_IF_EQUAL, value, yes=passed)
         for value in check.none_of:
             out.branch(_IF_EQUAL, value, yes=refuse)
-        # The last instruction: a value not decided above passes only if the check forbids values, and this is
-        # none of them.
+        # The last instruction: a value not decided above passes only if the check forbids values, and this is not
+        # one of them.
         last = (_IF_BITS, check.no_bits) if check.no_bits or check.none_of else (_IF_AT_LEAST, 0)
         out.branch(*last, yes=refuse)
         out.label(passed)

@@ -1,8 +1,8 @@
 """The warden: creates the tree once, runs the zygote, and creates a cell for every run.
 
 A cell is a new pid, IPC and mount namespace with a first process, `init`, that reaps the program's orphans.
-Killing `init` kills everything in the cell; the client that requested the cell holds its pidfd for that. The
-warden ends when its control channel closes, and with it the zygote and every cell. Source:
+Killing `init` kills everything in the cell; the client that requested the cell holds its pidfd for that. When its
+control channel closes, the warden ends, and with it the zygote and every cell. Source:
 docs/concepts/execution.md#the-zygote; man page pid_namespaces(7).
 """
 
@@ -42,7 +42,7 @@ NO_SYS_ADMIN: Final = (
 
 
 class Cell:
-    """The values that every cell needs of the tree: the way back, and the folders that programs read."""
+    """The data that every cell needs: the pid namespace to return to, and the folders that programs read."""
 
     def __init__(self, own_pids: int, readable: list[Path]) -> None:
         self.own_pids = own_pids
@@ -54,7 +54,7 @@ class UnsupportedError(Exception):
 
 
 def main(control_fd: int, channel_fd: int) -> NoReturn:
-    """Serve: read the boot plan from the control channel, answer with the result, then create cells.
+    """Read the boot plan from the control channel, answer with the result, and then create cells.
 
     The plan has `root` and `runs` (folders), `home` (the folder of this package), `uid`, `gid`, `preload`.
     """
@@ -86,12 +86,12 @@ def main(control_fd: int, channel_fd: int) -> NoReturn:
 
 
 def _leave(plan: dict[str, Any]) -> list[str]:
-    """Have the next fork begin a pid namespace, in a user namespace if needed.
+    """Make the next fork begin a pid namespace, in a user namespace if needed.
 
     Return the names of all namespaces.
 
-    The warden is the first process there, so everything below it ends with it. And a user without privilege
-    can go back only into a pid namespace of its own, which it does after every cell.
+    The warden is the first process there, so everything below it ends with it. Also, an unprivileged user can
+    return only to a pid namespace that it owns, and the warden returns after every cell.
     """
     if os.geteuid() == 0 and not kernel.capabilities()[0] >> _CAP_SYS_ADMIN & 1:
         raise UnsupportedError(NO_SYS_ADMIN)
@@ -104,7 +104,7 @@ def _leave(plan: dict[str, Any]) -> list[str]:
 
 
 def _hide_groups() -> list[str]:
-    """Enter a namespace of control groups where the kernel makes one: its programs see no name of a group above."""
+    """Enter a cgroup namespace if the kernel allows one, so that programs see no names of parent groups."""
     try:
         kernel.unshare(kernel.CLONE_NEWCGROUP)
     except OSError as error:
@@ -134,17 +134,17 @@ def _settle(plan: dict[str, Any]) -> list[Path]:
         socket.sethostname(_HOST)
     except OSError as error:
         raise UnsupportedError(NO_NAMESPACE.format(error=error)) from error
-    kernel.drop_bounding_set()  # once for all runs; held capabilities stay, none can be gained
+    kernel.drop_bounding_set()  # once for all runs; capabilities already held stay, none can be gained
     kernel.set_dumpable(False)
     return readable
 
 
 def _enter_user_namespace(uid: int, gid: int) -> None:
-    """Enter a user namespace, in which the kernel counts processes separately from the uid's others.
+    """Enter a user namespace, in which the kernel counts processes separately from the uid's other processes.
 
-    An ordinary caller becomes `uid` and `gid`; outside, everything is still done as the caller. Root keeps
-    every id, including those of others' files and the program's own uid, and loses its power over everything
-    that this namespace does not own.
+    An ordinary caller becomes `uid` and `gid`; outside, it still acts as the caller. Root keeps every id, including
+    the owners of other files and the program's own uid, and loses its power over everything that this namespace
+    does not own.
     """
     try:
         if os.geteuid() == 0:
@@ -169,12 +169,12 @@ def _same(known: str) -> str:
 
 
 def _map_from_outside(maps: dict[str, str]) -> None:
-    """Enter a user namespace whose maps must be written from the present one: by a child that stays behind."""
+    """Enter a user namespace whose maps must be written from the current one, by a child that stays in it."""
     entered, entering = os.pipe2(os.O_CLOEXEC)
     owner, writer = os.getpid(), os.fork()
     if writer == 0:
         os.close(entering)
-        _write_when_told(entered, owner, maps)
+        _write_when_entered(entered, owner, maps)
     os.close(entered)
     try:
         kernel.unshare(kernel.CLONE_NEWUSER)
@@ -186,7 +186,7 @@ def _map_from_outside(maps: dict[str, str]) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def _write_when_told(entered: int, owner: int, maps: dict[str, str]) -> NoReturn:
+def _write_when_entered(entered: int, owner: int, maps: dict[str, str]) -> NoReturn:
     """Write the maps of `owner`'s namespace once it exists; exit with 0, or the errno of a failure."""
     code = errno.EIO
     try:
@@ -217,10 +217,10 @@ def _be_zygote(cells: socket.socket, channel: socket.socket, own_pids: int, prel
 
 
 def _serve(control: socket.socket, cells: socket.socket, cell: Cell, made: int) -> NoReturn:
-    """Create a cell for every message, which names the run's folder and brings the program's socket and pipe.
+    """Create a cell for every message, which names the run's folder and carries the program's socket and pipe.
 
-    The answer is the pidfd of the cell's first process, which is also sent to the zygote with both. When the
-    zygote, whose pidfd is `made`, ends, everything here does.
+    The answer is the pidfd of the cell's first process, which also goes to the zygote with the socket and the pipe.
+    When the zygote, whose pidfd is `made`, ends, everything here ends.
     """
     events = select.poll()
     events.register(control, select.POLLIN)
@@ -254,17 +254,17 @@ def _reap() -> None:
 
 def _put_up(run: str, cell: Cell) -> int:
     """Fork the first process of a cell and return its pid when the cell is ready."""
-    told, telling = os.pipe2(os.O_CLOEXEC)
+    ready, writer = os.pipe2(os.O_CLOEXEC)
     kernel.unshare(kernel.CLONE_NEWPID)
     try:
         pid = os.fork()
         if pid == 0:
-            os.close(told)  # so that writing fails if the warden has ended by now
-            _init(run, telling, cell)
+            os.close(ready)  # so that writing fails if the warden has ended by now
+            _init(run, writer, cell)
     finally:
         zygote.join(cell.own_pids, kernel.CLONE_NEWPID)
-        os.close(telling)
-    with os.fdopen(told, "rb") as pipe:
+        os.close(writer)
+    with os.fdopen(ready, "rb") as pipe:
         word = pipe.read()
     if word != READY:
         os.waitpid(pid, 0)
@@ -272,20 +272,20 @@ def _put_up(run: str, cell: Cell) -> int:
     return pid
 
 
-def _init(run: str, telling: int, cell: Cell) -> NoReturn:
-    """Run as the first process of a cell: create its places, then reap until killed."""
+def _init(run: str, writer: int, cell: Cell) -> NoReturn:
+    """Run as the first process of a cell: create its folders, then reap until killed."""
     try:
         kernel.set_pdeathsig(signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
         rootfs.fit(run, cell.readable)
         # In a user namespace the zygote may join only a dumpable process. No process in the cell has the
-        # capabilities of this one, so none there may inspect it all the same.
+        # capabilities of this one, so none of them may inspect it anyway.
         kernel.set_dumpable(True)
-        os.write(telling, READY)
+        os.write(writer, READY)
         kernel.close_range(0)
-    except BaseException as error:  # noqa: BLE001 - the word goes to the warden; nothing may run on in this fork
-        os.write(telling, f"{type(error).__name__}: {error}".encode())
+    except BaseException as error:  # noqa: BLE001 - the error goes to the warden; no code may continue in this fork
+        os.write(writer, f"{type(error).__name__}: {error}".encode())
         os._exit(1)
     while True:
         signal.sigwait({signal.SIGCHLD})

@@ -1,8 +1,8 @@
 """The program's client of the supervisor's socket.
 
-A frame is four bytes of length, big-endian, and a JSON object in UTF-8. Several threads may call; a
-connection serves one call at a time and is kept for the next one. A forked child opens a new one for every
-call, so that a pool of workers does not hold all available connections. Source:
+A frame is four bytes of length, big-endian, and a JSON object in UTF-8. Several threads may call; a connection
+serves one call at a time and is then reused. A forked child opens a new connection for every call, so that a pool
+of workers does not hold all available connections. Source:
 docs/reference/executor-protocol.md.
 """
 
@@ -29,10 +29,10 @@ HEADER_BYTES: Final = 4
 
 
 class ToolCallError(Exception):
-    """A call was refused, failed, or got no answer. `code` is stable, the message is for people."""
+    """A call was refused, failed, or got no answer. `code` is stable; the message is for people."""
 
     def __init__(self, code: str, message: str) -> None:
-        """Store the code beside the message."""
+        """Store the code and the message."""
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
@@ -44,7 +44,7 @@ class Client:
     def __init__(
         self, path: str, token: str, *, connect_s: float = CONNECT_S, reply_s: float | None = None
     ) -> None:
-        """Call at `path`; wait `connect_s` for the socket to appear and `reply_s` for a reply, None: forever."""
+        """Connect to `path`; wait `connect_s` for the socket and `reply_s` for a reply (None: forever)."""
         self._path = path
         self._token = token
         self._connect_s = connect_s
@@ -58,7 +58,7 @@ class Client:
         self._exchange({"type": "hello", "isolation": dict(isolation)})
 
     def call(self, tool_id: str, params: Mapping[str, Any], reason: str = "") -> Any:
-        """Call a tool and return its JSON value, bytes as bytes. Raises ToolCallError, OSError."""
+        """Call a tool and return its JSON value; bytes stay bytes. Raises ToolCallError, OSError."""
         return self._exchange({"type": "call", "tool_id": tool_id, "params": dict(params), "reason": reason})
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class Client:
         self._turns = threading.BoundedSemaphore(PARALLEL_MAX)
 
     def _forget(self) -> None:
-        """Reset in a forked child: the connections, and the locks' state, are the parent's."""
+        """Reset in a forked child: the connections and the state of the locks are the parent's."""
         self.close()
         self._fresh()
         self._keeps = False
@@ -102,7 +102,7 @@ class Client:
         if self._keeps and reply.get("id") == 1:
             self._idle.append(connection)
         else:
-            connection.close()  # an answer without a call number is the supervisor's last
+            connection.close()  # after an answer without a call number the supervisor sends nothing more
         return reply
 
     def _connect(self, give_up_s: float) -> socket.socket:
@@ -120,13 +120,13 @@ class Client:
                 connection.close()
                 raise
             else:
-                # Only now: with a timeout set, a full backlog would refuse instead of making us wait.
+                # Set the timeout only now: before, a full backlog would refuse instead of making us wait.
                 connection.settimeout(self._reply_s)
                 return connection
 
 
 def _converse(connection: socket.socket, frame: bytes) -> dict[str, Any]:
-    # A supervisor that closed has sent its reason before, which can still be read.
+    # A supervisor that closed has sent its reason first, which can still be read.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(frame)
     try:
@@ -159,7 +159,7 @@ def receive(connection: socket.socket, size: int) -> bytearray:
 def _render(request: Mapping[str, Any]) -> bytes:
     """Return a request's frame.
 
-    Raises ToolCallError, and TypeError or ValueError for values JSON cannot represent.
+    Raises ToolCallError, and TypeError or ValueError for values that JSON cannot represent.
     """
     text = json.dumps(request, ensure_ascii=False, allow_nan=False, default=_pack, separators=(",", ":"))
     body = text.encode()

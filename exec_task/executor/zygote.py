@@ -1,8 +1,8 @@
 """The zygote: a process with packages imported that becomes a program by a fork, in a prepared cell.
 
 The fork is made before there is a program, and waits: a program then starts without that cost. Each fork is
-used once. The zygote holds and reads no secret: a program's payload comes through descriptors that only the
-fork reads. It is the program's parent from outside the cell, so it gets the program's status; it never
+used once. The zygote holds and reads no secret: a program's payload arrives through descriptors that only the
+fork reads. It is the program's parent outside the cell, so it gets the program's status; it never
 touches the cell's files.
 """
 
@@ -41,7 +41,7 @@ def warm(preload: Sequence[str]) -> list[str]:
     for name in preload:
         try:
             importlib.import_module(name)
-        except Exception:  # noqa: BLE001 - a package that cannot be imported is the program's to meet, not ours
+        except Exception:  # noqa: BLE001 - a package that cannot be imported is the program's problem, not ours
             missing.append(name)
     gc.collect()
     gc.freeze()
@@ -53,8 +53,8 @@ def serve(cells: socket.socket, channel: socket.socket, own_pids: int) -> NoRetu
 
     `own_pids` is a descriptor of this process's pid namespace.
 
-    With a cell, a pidfd of its first process, come the socket for the program's payload and the pipe for its
-    output. `started`, with a pidfd of the program, and `status` as from waitpid are sent to the channel.
+    A cell arrives as the pidfd of its first process, with the socket for the program's payload and the pipe for its
+    output. The zygote sends `started`, with a pidfd of the program, and `status` (as from waitpid) to the channel.
     """
     while True:
         message, fds, _, _ = socket.recv_fds(cells, 16, 3)
@@ -87,10 +87,10 @@ def _fork(own_pids: int, cell: int, feed: int, output: int) -> int:
 
 
 def _become(cell: int, feed: int, output: int) -> NoReturn:
-    """Become a program: enter the cell, close everything of the zygote's, wait for the payload, run it."""
+    """Become a program: enter the cell, close the zygote's descriptors, wait for the payload, run it."""
     try:
         join(cell, kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
-        _forget_the_dice()
+        _reseed_random()
         _speak_into(output)
         os.dup2(feed, _FEED)
         kernel.close_range(_FEED + 1)
@@ -103,16 +103,16 @@ def _become(cell: int, feed: int, output: int) -> NoReturn:
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
         kernel.close_range(3)
 
-        from . import main  # noqa: PLC0415 - imported by the zygote already
+        from . import main  # noqa: PLC0415 - the zygote has already imported it
 
         main.run(plan)
-    except BaseException:  # noqa: BLE001 - whatever it is, this fork must never go back into the zygote's loop
+    except BaseException:  # noqa: BLE001 - after any error, this fork must never return to the zygote's loop
         traceback.print_exc()
     os._exit(REFUSED)
 
 
 def _speak_into(output: int) -> None:
-    """Make `output` standard output and error, with new streams: the zygote's assume theirs are seekable."""
+    """Make `output` standard output and error, with new streams: the zygote's streams assume seekable files."""
     for fd, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(output, fd)
         stream = os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
@@ -120,8 +120,8 @@ def _speak_into(output: int) -> None:
         setattr(sys, f"__{name}__", stream)
 
 
-def _forget_the_dice() -> None:
-    """Reseed the random numbers of this fork: numpy's old generator would repeat the zygote's in every run."""
+def _reseed_random() -> None:
+    """Reseed the random generators: numpy's legacy generator would repeat the zygote's numbers in every run."""
     random = sys.modules.get("numpy.random")
     if random is not None:
         random.seed()

@@ -1,8 +1,9 @@
-"""Text from right to left as lines for a library that draws from left to right: ordered, mirrored and joined.
+"""Lines of right-to-left text for a library that draws from left to right: ordered, mirrored and joined.
 
-Levels come from python-bidi for a whole paragraph, forms of letters from arabic-reshaper; lines are broken between
-the two steps, as the algorithm says. Isolates, which the library does not know, are left out.
-Source: UAX #9, sections 3.4 (rules L1, L2 and L4) and 6.1; python-bidi, `bidi.algorithm`; arabic-reshaper, "Configuration".
+Levels come from python-bidi for a whole paragraph, and the forms of letters from arabic-reshaper. Lines are broken
+between the two steps, as the algorithm specifies. Isolates are omitted, because the library does not support them.
+Source: UAX #9, sections 3.4 (rules L1, L2 and L4) and 6.1; python-bidi, `bidi.algorithm`; arabic-reshaper,
+"Configuration".
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .direction import has_right_to_left
 from .markdown import Span
 
 _UNDRAWN: Final = ("BN", "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
-"""Classes of characters that only say how to order or to join others."""
+"""Classes of characters that only control how other characters are ordered or joined."""
 _MARKS: Final = "\u200e\u200f\u061c"
 _JOINED: Final = re.compile(
     "[\u0620-\u063f\u0641-\u064a\u066e-\u06d3\u06d5\u06fa-\u06fc\u06ff\u0710-\u077f\u07ca-\u07ea\u0840-\u0858\u0860-\u086a"
@@ -42,7 +43,7 @@ def _reshaper() -> Any:
 
 
 def shaped(text: str) -> str:
-    """Return a text with the forms that its Arabic letters have beside each other, without what only orders others."""
+    """Return a text with its Arabic letters in their joined forms, without characters that only control order."""
     if not has_right_to_left(text):
         return text
     joined: str = _reshaper().reshape(text)
@@ -50,16 +51,16 @@ def shaped(text: str) -> str:
 
 
 def unjoined(text: str) -> list[str]:
-    """Return the letters of a shaped text that would join, and have no forms for it."""
+    """Return the letters of a shaped text that should join but have no joined form."""
     return list(dict.fromkeys(_JOINED.findall(text)))
 
 
 def ordered(
     spans: Sequence[Span], room: float, measure: Callable[[Span], float], *, left: bool
 ) -> list[list[Span]]:
-    """Return the lines of a paragraph, each as spans from left to right, no wider than `room`.
+    """Return the lines of a paragraph, each as spans from left to right and no wider than `room`.
 
-    `left` is the direction of the paragraph: true from right to left. Spaces at the end of a line are left out.
+    `left` is true for a paragraph that runs from right to left. Spaces at the end of a line are dropped.
     """
     letters = [
         (letter, at)
@@ -92,22 +93,22 @@ def _levels(text: str, *, base: int) -> list[int]:
 
 
 def _broken(letters: Sequence[Letter], widths: Sequence[float], room: float) -> Iterator[tuple[int, int]]:
-    """Yield the lines as begin and end, broken after blanks, and within a word that is wider than a line."""
-    start = behind_blank = 0
+    """Yield each line as (start, end), broken after blanks, or within a word that is wider than a line."""
+    start = after_blank = 0
     used = 0.0
     for at, ((letter, _), width) in enumerate(zip(letters, widths, strict=True)):
         if used + width > room and at > start and not letter.isspace():
-            cut = behind_blank if behind_blank > start else at
+            cut = after_blank if after_blank > start else at
             yield start, cut
             start, used = cut, sum(widths[cut:at])
         used += width
         if letter.isspace():
-            behind_blank = at + 1
+            after_blank = at + 1
     yield start, len(letters)
 
 
 def _visual(letters: Sequence[Letter], levels: Sequence[int]) -> list[Letter]:
-    """Return a line in the order of the eye."""
+    """Return a line in visual order."""
     end = len(letters)
     while end and letters[end - 1][0].isspace():
         end -= 1
@@ -119,7 +120,7 @@ def _visual(letters: Sequence[Letter], levels: Sequence[int]) -> list[Letter]:
             if within:
                 order[at : at + width] = order[at : at + width][::-1]
             at += width
-    # A mark stays before its letter, left of it: that is how the font places those of Hebrew and Arabic.
+    # A mark stays to the left of its letter: the font positions Hebrew and Arabic marks that way.
     found = [
         (MIRRORED.get(letters[at][0], letters[at][0]) if levels[at] % 2 else letters[at][0], letters[at][1])
         for at in order

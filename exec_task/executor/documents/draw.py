@@ -1,8 +1,8 @@
-"""One call of `rendering_tools.write_*`: Markdown in, a file of the turn out, opened and checked before it is there.
+"""One call of `rendering_tools.write_*`: Markdown in, a file of the turn out, checked before it is stored.
 
-The supervisor has checked the call and granted what it may use: the file's path, the known sources of each
-citation, and the files that the user does not see. A call that was granted before its program began is run by
-`run_granted`, which prints its report as the last line of the output.
+The supervisor has checked the call and granted the data it may use: the file's path, the known sources of each
+citation, and the files that are hidden from the user. `run_granted` runs a call that was granted before its program
+began, and prints the report as the last line of the output.
 Source: docs/concepts/execution.md#documents.
 """
 
@@ -34,7 +34,7 @@ MODULES: Final[Mapping[str, str]] = {
     "xlsx": "sheets",
     "html": "page",
 }
-"""The modules that write the kinds of documents: each loads libraries of its own."""
+"""The modules that write each kind of document; each loads its own libraries."""
 
 
 def draw(tool_id: str, params: Mapping[str, Any], grant: Mapping[str, Any], out: str) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def draw(tool_id: str, params: Mapping[str, Any], grant: Mapping[str, Any], out:
 
 
 def _missing(sids: list[int]) -> list[dict[str, str]]:
-    """Return the warnings about citations that are left out: unknown numbers, and unreadable ones (0)."""
+    """Return warnings about omitted citations: unknown numbers, and unreadable ones (0)."""
     unknown = [str(sid) for sid in sids if sid]
     messages = []
     if unknown:

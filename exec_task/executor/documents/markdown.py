@@ -1,8 +1,8 @@
 """Markdown as blocks, with its citations, links and pictures resolved.
 
-HTML in the Markdown stays text. The tokens are walked without recursion: emphasis can be nested as deeply as the
-text is long. What a citation stands for says the supervisor, which knows the pool of sources: `tokens` are the
-citations of the text, each with the sources that are known.
+HTML in the Markdown stays text. The tokens are walked without recursion, because emphasis can be nested as deeply
+as the text is long. The supervisor knows the pool of sources and resolves citations: `tokens` are the citations of
+the text, each with its known sources.
 Source: markdown-it-py, "Using markdown_it", "The Token Stream".
 """
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from .picture import Pictures
 
 DEPTH_MAX: Final = 12
-"""Levels of lists and quotes."""
+"""The maximum nesting of lists and quotes."""
 CELLS_MAX: Final = 20_000
 COLUMNS_MAX: Final = 50
 
 _PARSED_DEPTH_MAX: Final = 100
-"""The parser drops what lies deeper; everything that reaches this is refused."""
+"""The parser drops deeper nesting; a text that reaches this depth is refused."""
 _LINK: Final = re.compile(r"(?:https?://|mailto:)\S", re.IGNORECASE)
 _UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -83,7 +83,7 @@ class Items:
 
 
 def led(blocks: Sequence[Block], mark: str) -> Iterator[tuple[Block, str]]:
-    """Yield blocks, the first with the mark of their item; an empty text leads where none is first."""
+    """Yield blocks, the first with the mark of their item; an empty text comes first if no text does."""
     if mark and not (blocks and isinstance(blocks[0], Text)):
         blocks = [Text(()), *blocks]
     for block in blocks:
@@ -100,12 +100,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Rule:
-    """A line between two parts; a new slide, where there are slides."""
+    """A line between two parts; in a slide deck, a new slide."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of the turn, as PNG or JPEG."""
+    """A picture from the turn, as PNG or JPEG."""
 
     alt: str
     data: bytes
@@ -119,7 +119,7 @@ Block: TypeAlias = Heading | Text | Code | Quote | Items | Table | Rule | Pictur
 
 @dataclass(frozen=True)
 class Source:
-    """A cited source; `number` is its footnote's."""
+    """A cited source; `number` is the number of its footnote."""
 
     number: int
     title: str
@@ -132,15 +132,15 @@ class Document:
     blocks: list[Block]
     sources: list[Source]
     listed: bool
-    """True if the document ends with a list of its sources, to which the footnotes lead."""
+    """True if the document ends with a list of its sources, which the footnotes link to."""
 
     def target(self, note: int) -> str:
-        """Return the address a footnote leads to where there is no list of sources; "" for none."""
+        """Return the address that a footnote links to if there is no list of sources; "" for none."""
         return self.sources[note - 1].url
 
 
 def clean(text: str) -> str:
-    """Return a text without the characters that no document can hold."""
+    """Return a text without the characters that a document cannot contain."""
     return _UNPRINTABLE.sub("", text)
 
 
@@ -167,17 +167,17 @@ def texts(blocks: Sequence[Block]) -> Iterator[str]:
 
 
 def head_text(table: Table) -> str:
-    """Return the head of a table, by which its columns go from right to left or not."""
+    """Return the head of a table, which decides the direction of its columns."""
     return " ".join(map(plain, table.rows[0]))
 
 
 def source_line(source: Source) -> str:
-    """Return a source in a list, without its number."""
+    """Return a source as an entry of the list, without its number."""
     return f"{source.title} — {source.url}" if source.url and source.title != source.url else source.title
 
 
 class Notes:
-    """The footnotes of a document: each cited source has one, numbered in the order of the text."""
+    """The footnotes of a document: one for each cited source, numbered in the order of the text."""
 
     def __init__(self, tokens: Mapping[str, list[int]], sources: Sequence[Mapping[str, Any]]) -> None:
         self._broken = {token: " ".join(token.split()) for token in tokens if "\n" in token}
@@ -193,13 +193,13 @@ class Notes:
         return list(self._numbers)
 
     def join(self, text: str) -> str:
-        """Return a text whose citations have no line breaks, which would end a piece of text."""
+        """Return a text without line breaks inside citations; a line break would end the text piece."""
         for token, joined in self._broken.items():
             text = text.replace(token, joined)
         return text
 
     def split(self, text: str) -> list[tuple[str, int]]:
-        """Return a text as pieces, each with 0 or, for a footnote, its number."""
+        """Return a text as pieces, each with 0 or, for a footnote, the footnote's number."""
         if self._pattern is None:
             return [(text, 0)]
         pieces: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""A finished document is opened by a reader, and counted, before it is offered."""
+"""The check of a finished document: a reader opens it and counts its parts before it is offered."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _png(data: bytes) -> Facts:
 
 
 class _Page(HTMLParser):
-    """Counts the elements of a page, and refuses one that loads or runs anything."""
+    """Counts the elements of a page, and refuses an element that loads or runs anything."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A document as one HTML page: its pictures are inside, and nothing in it is loaded or runs."""
+"""A document as one HTML page with embedded pictures; it loads and runs nothing."""
 
 from __future__ import annotations
 

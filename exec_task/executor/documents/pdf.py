@@ -1,7 +1,7 @@
 """A document as a PDF, or as a picture of one page.
 
-The text becomes paragraphs in ReportLab's own markup, in which all of ours is escaped. A picture is a PDF of one
-page that is as high as what it holds, drawn by PDFium.
+The text becomes paragraphs in ReportLab's own markup, with all document text escaped. A picture is a PDF of one
+page, as high as its content, drawn by PDFium.
 Source: ReportLab user guide, chapters 5 (Platypus), 6 (Paragraphs), 7 (Tables); pypdfium2, `PdfPage.render`.
 """
 
@@ -72,7 +72,7 @@ _FACES: Final = ("", "-Bold", "-Oblique", "-BoldOblique")
 _SIZE_PT, _CODE_PT, _MARGIN_PT, _INDENT_PT = 10.5, 8.5, 56, 18
 _HEADINGS_PT: Final = (20, 16, 13.5, 12, 11, 10.5)
 _LETTER: Final = 0.602
-"""The width of a letter of the code's font, in heights of it."""
+"""The width of a letter of the code font, as a fraction of its height."""
 _PX_PT: Final = 0.75
 _CELL_PT: Final = 3
 _SHOWN: Final = 20
@@ -118,7 +118,7 @@ def _draw(data: bytes, scale: float) -> tuple[Any, int]:
 
 
 def _content_box(image: Any, margin: int) -> tuple[int, int, int, int]:
-    """Return the part of a picture that is not white, and a margin around it."""
+    """Return the part of a picture that is not white, plus a margin."""
     from PIL import ImageChops  # noqa: PLC0415 - for pictures only
 
     left, top, right, low = ImageChops.invert(image).getbbox() or (0, 0, *image.size)
@@ -148,7 +148,7 @@ def _build(
     def end_page(canvas: Any, _template: Any) -> None:
         number = canvas.getPageNumber()
         if number > pages:
-            # An exception of ours would not survive: the library makes a new one of its type and text.
+            # Our own exception would not survive: the library builds a new one from its type and text.
             raise LayoutError(f"more than {pages} pages")
         if numbered:
             canvas.setFont(_FONT, 8)
@@ -168,12 +168,12 @@ def _build(
     except LayoutError as error:
         message = f"it has more than {pages} pages of this size, or a part that is higher than a page"
         raise DocumentError("document_too_large", message) from error
-    return buffer.getvalue(), frame._y  # noqa: SLF001 - the place where the next paragraph would stand
+    return buffer.getvalue(), frame._y  # noqa: SLF001 - the position of the next paragraph
 
 
 @cache
 def _register_fonts() -> None:
-    """Register the fonts that Matplotlib brings: they have the letters of most alphabets."""
+    """Register the fonts that Matplotlib ships: they cover most alphabets."""
     for family in (_FONT, _MONO):
         names = [f"{family}{face}" for face in _FACES]
         for name in names:
@@ -190,7 +190,7 @@ def _fonts() -> Path:
 
 
 def _warn_missing(document: Document, warnings: list[dict[str, str]]) -> None:
-    """Warn of letters that the font does not have, and of those that it has in one form alone."""
+    """Warn about letters that the font does not have, and about letters that it has in only one form."""
     shown_texts = [
         document.title,
         *texts(document.blocks),
@@ -217,7 +217,7 @@ def _has(font: str, text: str) -> bool:
 
 
 def _scripts(letters: Sequence[str]) -> str:
-    """Return the scripts of letters, by the first word of their names: `CJK, Devanagari`."""
+    """Return the scripts of letters, by the first word of each letter's name: `CJK, Devanagari`."""
     words = [
         unicodedata.name(letter, "unnamed").partition(" ")[0]
         if unicodedata.category(letter)[0] in "LM"
@@ -286,7 +286,7 @@ class _Story:
     def _paragraph(
         self, spans: Spans, style: ParagraphStyle, width: float, *, mark: str = "", before: str = ""
     ) -> Any:
-        """Return a paragraph; one with letters from right to left is broken into its lines here."""
+        """Return a paragraph; one with right-to-left letters is broken into lines here."""
         text = plain(spans)
         if not has_right_to_left(text):
             return Paragraph(before + self._spans(spans), style, bulletText=mark or None)
@@ -377,7 +377,7 @@ class _Story:
 
 
 def _drawable(span: Span) -> Span:
-    """Return a span in the first of its styles that has its letters: no slanted Arabic, no Hebrew in a code's font."""
+    """Return a span in the first of its styles that has its letters: no slanted Arabic, no Hebrew in a code font."""
     for one in (span, replace(span, italic=False), replace(span, italic=False, code=False)):
         if _has(_face(one), one.text):
             return one

@@ -1,7 +1,7 @@
-"""The pictures of a document: files of the turn's own folders, opened, bounded, and in a format that every writer takes.
+"""The pictures of a document: files of the turn's own folders, opened, bounded, and in a common format.
 
-Nothing is fetched and nothing is read beside those folders: a picture is named by its path below the turn, without
-links on the way.
+Nothing is fetched, and nothing outside those folders is read: a picture is named by its path below the turn, and the
+path may not contain links.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 
 
 class Pictures:
-    """The pictures of one document; `lost` are those that cannot be drawn, with the reason."""
+    """The pictures of one document; `lost` holds those that cannot be drawn, each with the reason."""
 
     def __init__(self, out: str, turn: str, internal: frozenset[str]) -> None:
-        """Read below `<out>/<turn>`; `internal` are files that the user does not see, by their path below `out`."""
+        """Read below `<out>/<turn>`; `internal` are files hidden from the user, by their path below `out`."""
         self._out = os.path.realpath(out)
         self._turn = turn
         self._internal = internal
@@ -41,7 +41,7 @@ class Pictures:
         self.lost: dict[str, str] = {}
 
     def load(self, src: str, alt: str) -> Picture | None:
-        """Return a picture by the path that the text gives it; None if it is lost."""
+        """Return a picture by its path in the text; None if it cannot be drawn."""
         if src not in self._loaded:
             full = len(self._loaded) >= PICTURES_MAX
             self._loaded[src] = "too_many" if full else self._read(unquote(src))
@@ -89,7 +89,7 @@ class Pictures:
 
 
 def _decode(data: bytes) -> Picture | str:
-    """Return the first frame of a picture, re-encoded unless every writer takes it as it is."""
+    """Return the first frame of a picture, re-encoded unless every writer accepts its format."""
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             if image.width * image.height > PIXELS_MAX:

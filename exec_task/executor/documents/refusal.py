@@ -1,10 +1,10 @@
-"""The refusal of a document, which the model can mend."""
+"""The refusal of a document, which the model can correct."""
 
 from __future__ import annotations
 
 
 class DocumentError(Exception):
-    """A document cannot be drawn as asked. `code` is stable, the message is for the model."""
+    """A document cannot be drawn as requested. `code` is stable, the message is for the model."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")

@@ -1,6 +1,6 @@
 """The tables of a document as the sheets of a workbook, each named by the heading before it.
 
-A cell holds a number where its text is one, and a text otherwise: no text becomes a formula.
+A cell holds a number if its text is one, and text otherwise: no text becomes a formula.
 Source: openpyxl, "Simple usage"; its `Cell.data_type` is `s` for a text.
 """
 
@@ -65,7 +65,7 @@ def _text(text: str) -> Spans:
 
 
 def _flat(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Yield the blocks in order, and those of lists and quotes in their place."""
+    """Yield the blocks in order, with the blocks of lists and quotes inlined."""
     for block in blocks:
         match block:
             case Quote():

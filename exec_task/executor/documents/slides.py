@@ -1,6 +1,6 @@
-"""A document as slides: a heading of the first two levels, or a line, begins a new one.
+"""A document as slides: a heading of the first two levels, or a horizontal rule, begins a new slide.
 
-The height of text is estimated; what does not fit goes on with the next slide, under the same heading.
+The height of text is estimated; text that does not fit continues on the next slide, under the same heading.
 Source: python-pptx, "Getting Started", "Working with tables"; the layouts 0 and 5 of its template are a title slide
 and a slide with a title only.
 """
@@ -42,9 +42,9 @@ _LEFT, _TOP = Inches(0.6), Inches(1.5)
 _ROOM_WIDE, _ROOM_HIGH = _WIDE - 2 * _LEFT, _HIGH - _TOP - Inches(0.4)
 _TEXT_PT, _CODE_PT, _CELL_PT = 18, 12, 12
 _LINE: Final = 1.35
-"""The height of a line, in heights of its letters."""
+"""The height of a line, as a multiple of the letter height."""
 _LETTER: Final = 0.52
-"""The width of a letter, in heights of it."""
+"""The width of a letter, as a fraction of its height."""
 _STEP: Final = Inches(0.35)
 _PX: Final = 9525  # EMU
 _TITLE_SLIDE, _TITLE_ONLY = 0, 5
@@ -94,7 +94,7 @@ class _Slides:
         self._slide, self._used, self._box = None, 0, None
 
     def _room(self, height: int) -> Any:
-        """Return the slide with room for a height, a new one if need be."""
+        """Return a slide with room for a height, a new one if needed."""
         if self._slide is None or (self._used and self._used + height > _ROOM_HIGH):
             self._slide, self._used, self._box = self._new(_TITLE_ONLY), 0, None
             title = self._slide.shapes.title
@@ -141,7 +141,7 @@ class _Slides:
             self._text((Span(line, code=True),), depth, size=_CODE_PT)
 
     def _text(self, spans: Spans, depth: int, *, size: int = _TEXT_PT) -> None:
-        """Add a paragraph to the slide's box; one that is higher than a slide is divided."""
+        """Add a paragraph to the slide's box; a paragraph that is higher than a slide is split."""
         letters = max(10, int((_ROOM_WIDE - depth * _STEP) / (size * _LETTER * Pt(1))))
         most = letters * int(_ROOM_HIGH / (size * _LINE * Pt(1)))
         for part in _divided(spans, most):
@@ -155,7 +155,7 @@ class _Slides:
             frame = self._box.text_frame
             paragraph = frame.paragraphs[0] if fresh else frame.add_paragraph()
             if depth:
-                paragraph._p.get_or_add_pPr().set("marL", str(int(_STEP * depth)))  # noqa: SLF001 - it has no public name
+                paragraph._p.get_or_add_pPr().set("marL", str(int(_STEP * depth)))  # noqa: SLF001 - no public name
             self._runs(paragraph, part, size)
             self._used += height
             self._box.height = _TOP + self._used - self._box.top
@@ -178,7 +178,7 @@ class _Slides:
                 run.hyperlink.address = url
 
     def _table(self, block: Table) -> None:
-        """Add a table; its rows are divided among slides, each with the head."""
+        """Add a table; its rows are split among slides, each with the head."""
         head, rows = block.rows[0], block.rows[1:]
         letters = max(1, int(_ROOM_WIDE / len(head) / (_CELL_PT * _LETTER * Pt(1))))
         heights = [_row_height(row, letters) for row in block.rows]
@@ -217,7 +217,7 @@ class _Slides:
 
 
 def _divided(spans: Spans, most: int) -> list[Spans]:
-    """Return spans as parts of at most so many letters each."""
+    """Return spans as parts of at most `most` letters each."""
     parts: list[list[Span]] = [[]]
     room = most
     for span in spans:
@@ -238,7 +238,7 @@ def _row_height(row: Sequence[Spans], letters: int) -> int:
 
 
 def _direct(paragraph: Any, text: str) -> None:
-    """Let a paragraph begin on the side where its text does."""
+    """Align a paragraph with the direction of its text."""
     if runs_left(text):
         properties = paragraph._p.get_or_add_pPr()  # noqa: SLF001 - it has no public name
         properties.set("rtl", "1")
@@ -246,7 +246,7 @@ def _direct(paragraph: Any, text: str) -> None:
 
 
 def _drop_empty(slide: Any) -> None:
-    """Remove the places of the layout that hold no text."""
+    """Remove the placeholders of the layout that hold no text."""
     for shape in list(slide.placeholders):
         if not shape.text_frame.text:
             shape._element.getparent().remove(shape._element)  # noqa: SLF001 - there is no public way

@@ -1,7 +1,7 @@
 """A document for Word.
 
-Source: python-docx, "Working with Text", "Working with Styles"; a link is a `w:hyperlink`, which the library has no
-method to add: ECMA-376, part 1, 17.16.22.
+Source: python-docx, "Working with Text", "Working with Styles". A link is a `w:hyperlink` (ECMA-376, part 1,
+17.16.22), which the library has no method to add.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _BEHIND_BIDI: Final = (
     *("w:suppressOverlap", "w:jc", "w:textDirection", "w:textAlignment", "w:textboxTightWrap"),
     *("w:outlineLvl", "w:divId", "w:cnfStyle", "w:rPr", "w:sectPr", "w:pPrChange"),
 )
-"""What follows the direction among the properties of a paragraph: ECMA-376, part 1, 17.3.1.26."""
+"""The elements that follow the direction among the properties of a paragraph: ECMA-376, part 1, 17.3.1.26."""
 _LINK: Final = RGBColor(0x05, 0x63, 0xC1)
 
 
@@ -81,7 +81,7 @@ class _Word:
                 self._spans(paragraph, (Span(source_line(source), link=source.url),))
 
     def _add(self, blocks: Sequence[Block], depth: int, *, mark: str = "") -> None:
-        """Add blocks at a depth of lists and quotes; `mark` stands before the first one."""
+        """Add blocks at a depth of lists and quotes; `mark` precedes the first one."""
         for block, own in led(blocks, mark):
             self._block(block, depth, own)
 
@@ -148,7 +148,7 @@ class _Word:
                 run.font.name = _MONO
 
     def _run(self, paragraph: Any, text: str, *, url: str = "", anchor: str = "") -> Any:
-        """Add a run, in a link to a URL or to a place of the document if there is one."""
+        """Add a run, inside a link if a URL or a bookmark of the document is given."""
         if not (url or anchor):
             return paragraph.add_run(text)
         link = OxmlElement("w:hyperlink")
