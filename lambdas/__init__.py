@@ -1,1 +1,1 @@
-"""One module a function."""
+"""The Lambda functions, one per module."""

@@ -1,4 +1,4 @@
-"""A client as API Gateway describes it: its credentials, and the principal that the authorizer found."""
+"""The client of an API Gateway event: its credentials, and the principal that the authorizer found."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from stepline.ports.channel import ROLES, Principal
 
 
 def is_http(event: Event) -> bool:
-    """Return True for an event of an HTTP API, False for one of a websocket."""
+    """Return True for an HTTP API event, False for a websocket event."""
     return bool(event.get("version") == "2.0")
 
 
 def read_handshake(event: Event) -> Handshake:
-    """Read a client's credentials; a ticket counts on a websocket only. Raises AuthError."""
+    """Read a client's credentials; a ticket is valid only on a websocket. Raises AuthError."""
     headers = _values(event, "headers", "multiValueHeaders")
     lower = [(name.lower(), value) for name, value in headers]
     query = (
@@ -28,12 +28,12 @@ def read_handshake(event: Event) -> Handshake:
 
 
 def render_context(principal: Principal) -> dict[str, str]:
-    """Return the context that an authorizer passes on: a websocket's takes only texts."""
+    """Return the context that an authorizer passes on; a websocket's context accepts only strings."""
     return {name: str(getattr(principal, name)) for name in principal.__struct_fields__}
 
 
 def read_principal(context: Mapping[str, str]) -> Principal:
-    """Return the principal of an authorizer's context; an unknown role is none. Raises KeyError without one."""
+    """Return the principal of an authorizer's context; an unknown role is ignored. Raises KeyError without one."""
     return Principal(
         tenant=context["tenant"],
         project=context["project"],
@@ -49,8 +49,8 @@ def _values(event: Event, plain: str, many: str) -> list[tuple[str, str]]:
 
 
 def _one(values: list[tuple[str, str]], name: str) -> str:
-    """Return the one value of a name. Raises AuthError for two that differ: components could believe different ones."""
+    """Return the value of a name. Raises AuthError for two that differ: components could trust different ones."""
     found = {value for known, value in values if known == name}
     if len(found) > 1:
-        raise AuthError("something was shown twice, and differently")
+        raise AuthError("a credential was sent twice, with different values")
     return found.pop() if found else ""

@@ -1,4 +1,4 @@
-"""One invocation's part of a receipt: what it used, and for which conversation."""
+"""One invocation's part of a receipt: its usage, and the conversation it was for."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Invocation:
-    """The invocation that this process runs; a process runs one at a time."""
+    """The current invocation of this process, which runs one at a time."""
 
     def __init__(self) -> None:
-        """Begin without an app."""
+        """Start without an app."""
         self.app: App | None = None
         self.function = ""
         self._began_s = 0.0
@@ -26,40 +26,40 @@ class Invocation:
         self._route = ""
 
     def begin(self, function: str, memory_mb: int) -> None:
-        """Begin to count for a call of a function."""
+        """Start counting for a call of a function."""
         self._began_s, self._memory_mb = time.monotonic(), memory_mb
         self.function, self._visit, self._route = function, None, ""
         if self.app:
             self.app.ports.ledger.begin(memory_mb)
 
     def wired(self, app: App) -> None:
-        """Count what this app does, from the begin of the call: its own making is part of it."""
+        """Count the work of this app from the start of the call, including the creation of the app."""
         self.app = app
         app.ports.ledger.begin(self._memory_mb, began_s=self._began_s or None)
 
     def forget(self) -> None:
-        """Have no app any more."""
+        """Drop the app."""
         self.app = None
 
     def enters(self, visit: StateVisit) -> None:
-        """Note for which attempt at which state the call is; it is its conversation's, even if it fails."""
+        """Record the state and attempt of the call; its cost belongs to the conversation, even if the call fails."""
         self._visit = visit
 
     def left(self, route: str) -> None:
-        """Count the transitions of a state that answered."""
+        """Count the transitions of a state that succeeded."""
         self._route = route
         if self.app and self._visit:
             counted = self._visit.transitions(route, prepares=_prepares(self.app))
             self.app.ports.ledger.count("transitions", counted)
 
     def failed(self, error: Exception) -> None:
-        """Count the transitions of a state whose attempt failed."""
+        """Count the transitions of a failed attempt at a state."""
         if self.app and self._visit:
             counted = self._visit.transitions(None, type(error).__name__, prepares=_prepares(self.app))
             self.app.ports.ledger.count("transitions", counted)
 
     def cost(self) -> tuple[Lane, InvocationCost] | None:
-        """Return the conversation that the invocation worked for and the row of what it used; None for none."""
+        """Return the invocation's conversation and the row of its usage; None without a conversation."""
         if self.app is None:
             return None
         ledger, at = self.app.ports.ledger, utc(self.app.ports.clock.now())

@@ -1,4 +1,4 @@
-"""Parts that handlers share: the logger, the metrics, the wiring, and the one catch-all at the edge."""
+"""Parts that handlers share: the logger, the metrics, the wiring, and the only catch-all, at the edge."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from stepline.model.step import Step, read_step
 from stepline.model.tenancy.aws_price import NANOS, price_consumption, sum_lines
 from stepline.settings import Settings, handed_on
 
-# It bears the library's name, so the library's own loggers are its children and write the same JSON.
+# Named like the library, so the library's own loggers are its children and write the same JSON.
 logger = Logger(service=SERVICE)
 metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
 
@@ -46,11 +46,11 @@ A = TypeVar("A", bound=App)
 INVOCATION = Invocation()
 
 _MADE: list[Callable[[], None]] = []
-"""Clears each thing that was made for this environment."""
+"""Functions that drop the objects created for this environment."""
 
 
 def once(make: Callable[[], T]) -> Callable[[], T]:
-    """Make something on first use, once an environment; an environment continued from a snapshot makes its own."""
+    """Create an object on first use, once per environment; an environment restored from a snapshot creates its own."""
     made = cache(make)
     _MADE.append(made.cache_clear)
     return made
@@ -62,8 +62,8 @@ def wired(kind: type[A]) -> Callable[[], A]:
 
 
 def wire(kind: type[A]) -> A:
-    """Wire an app of this kind from the environment, and name the stage in every metric."""
-    environ = os.environ  # noqa: TID251 - the composition root's one look at the environment
+    """Wire an app of this kind from the environment, and add the stage to every metric."""
+    environ = os.environ  # noqa: TID251 - the composition root reads the environment once
     settings = Settings.from_env(environ)
     metrics.set_default_dimensions(**dimensions(settings.stage))
     app = on_aws(settings, PowertoolsMeter(), kind, handed=handed_on(environ))
@@ -72,23 +72,23 @@ def wire(kind: type[A]) -> A:
 
 
 def restored() -> None:
-    """Begin as a new environment does: nothing that was made before the snapshot is used after it."""
+    """Start like a new environment: nothing that was created before the snapshot is used after it."""
     forget()
     drop()
 
 
 def drop() -> None:
-    """Drop everything that was made once."""
+    """Drop every object that `once` created."""
     for clear in _MADE:
         clear()
     INVOCATION.forget()
 
 
 class PowertoolsMeter:
-    """Counts into the invocation's embedded metrics. Thread-safe, which these are not."""
+    """Counts into the invocation's embedded metrics. Thread-safe, unlike the metrics themselves."""
 
     def __init__(self) -> None:
-        """Begin; what is counted is in `metrics`."""
+        """Start counting into `metrics`."""
         self._lock = Lock()
 
     def count(self, name: str, value: float = 1, *, reason: str = "") -> None:
@@ -98,7 +98,7 @@ class PowertoolsMeter:
     def _count(self, name: str, value: float, reason: str) -> None:
         unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), MetricUnit.Count)
         metrics.add_metric(name=name, unit=unit, value=value)
-        if reason:  # one more metric, with a dimension that the others of this invocation do not have
+        if reason:  # a separate metric, with a dimension that the invocation's other metrics do not have
             with single_metric(
                 name=name,
                 unit=unit,
@@ -110,10 +110,10 @@ class PowertoolsMeter:
 
 
 def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
-    """Make a handler: its log lines name the request, its metrics go out, its errors keep their class's name.
+    """Make a handler that names the request in log lines, flushes metrics, and keeps the class names of errors.
 
-    Its process loads what the first call needs while Lambda initialises it. Where Lambda keeps a snapshot of the function,
-    the process is cleared after it.
+    Its process loads the modules of the first call while Lambda initialises it. If Lambda keeps a snapshot of the
+    function, the process is cleared when it is restored.
     """
     register_after_restore(restored)
     initialise(os.environ)  # noqa: TID251 - Lambda's own variables
@@ -128,7 +128,7 @@ def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
         except Exception as error:
             INVOCATION.failed(error)
             said = {"code": error.reason, **error.context} if isinstance(error, SteplineError) else {}
-            if said.get("code", INTERNAL) == INTERNAL:  # a bug, or a right that a role lacks
+            if said.get("code", INTERNAL) == INTERNAL:  # a bug, or a permission that a role lacks
                 PowertoolsMeter().count(EDGE_ERRORS)
                 logger.exception("failed", extra=said)
             else:
@@ -144,9 +144,10 @@ def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
 
 
 def record_cost() -> None:
-    """Put the row of an invocation that worked for a conversation, and count its cost by tenant.
+    """Store the cost row of an invocation that served a conversation, and count its cost by tenant.
 
-    A row that cannot be put is logged and counted, and fails nothing: the receipt says that it misses one.
+    A row that cannot be stored is logged and counted, and does not fail the call: the receipt says that a row is
+    missing.
     """
     found, app = INVOCATION.cost(), INVOCATION.app
     if found is None or app is None:
@@ -162,7 +163,7 @@ def record_cost() -> None:
 
 
 def count_spent(tenant: str, spent: Mapping[str, float]) -> None:
-    """Count dollars in metrics with the dimension `tenant`: two series for each."""
+    """Count dollars in metrics with the dimension `tenant`: two series for each tenant."""
     own = EphemeralMetrics(
         namespace=NAMESPACE,
         service=SERVICE,
@@ -174,7 +175,7 @@ def count_spent(tenant: str, spent: Mapping[str, float]) -> None:
 
 
 def state(run: Callable[[Step], Step]) -> Callable[[Event, Any], Event]:
-    """Make a state's handler: In `{step, attempt}`, out the step that follows."""
+    """Make a state's handler. In: `{step, attempt}`. Out: the next step."""
 
     @edge
     @wraps(run)
@@ -185,12 +186,12 @@ def state(run: Callable[[Step], Step]) -> Callable[[Event, Any], Event]:
 
 
 def follow(event: Event, run: Callable[[Step], Step | None]) -> Event:
-    """Run the step of a state's event; return the step that follows, nothing if none does."""
+    """Run the step of a state's event; return the next step, or an empty object if there is none."""
     step = read_step(event["step"], attempt=event["attempt"])
     logger.append_keys(
         turn_id=step.turn, conversation=step.conversation, round=step.iteration, attempt=step.attempt
     )
-    from stepline.loop.tenancy.state_visit import StateVisit  # noqa: PLC0415 - the functions of states alone load the loop
+    from stepline.loop.tenancy.state_visit import StateVisit  # noqa: PLC0415 - only states load the loop
 
     INVOCATION.enters(StateVisit(INVOCATION.function, step, "token" in event))
     following = run(step)

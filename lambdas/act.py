@@ -1,4 +1,4 @@
-"""Act: the recorded actions of one round; and for a state that waits with a token, the start of its task."""
+"""Act: runs the recorded actions of one round, or starts the task of a state that waits with a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP API: every endpoint of its table, behind the authorizer."""
+"""The HTTP API: every endpoint of its table, for requests that passed the authorizer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ app = wired(App)
 
 @once
 def services() -> Services:
-    """Return the services that the endpoints stand on, with the conversations that this environment has folded."""
+    """Return the services that the endpoints use, with the conversations that this environment has folded."""
     settings = app().settings
     return Services(
         ports=app().ports,
@@ -37,12 +37,12 @@ def services() -> Services:
 
 @edge
 def handler(event: Event) -> Event:
-    """In: an HTTP API event, payload 2.0. Out: its answer; a refusal is problem details."""
+    """In: an HTTP API event, payload 2.0. Out: the response; a refusal is problem details."""
     principal = read_principal(event["requestContext"]["authorizer"]["lambda"])
     request = _read_request(event)
     try:
         answer = ROUTER.answer(services(), principal, request)
-    except Exception:  # noqa: BLE001 - the edge: logged, counted, and told to the client without saying what it was
+    except Exception:  # noqa: BLE001 - the edge: logged, counted, and reported to the client without details
         app().ports.meter.count(EDGE_ERRORS)
         logger.exception("request failed")
         answer = make_error_response(SteplineError("failed"))

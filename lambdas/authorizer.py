@@ -1,4 +1,4 @@
-"""The authorizer of the websocket and the HTTP API: lets a ticket or a token in, from an allowed site."""
+"""The authorizer of the websocket and the HTTP API: accepts a ticket or a token from an allowed origin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ app = wired(App)
 
 @once
 def identity() -> Identity:
-    from stepline.bootstrap.token_identity import identity_of  # noqa: PLC0415 - PyJWT: 55 ms of CPU, for tokens only
+    from stepline.bootstrap.token_identity import identity_of  # noqa: PLC0415 - PyJWT: 55 ms of CPU, only for tokens
 
     return identity_of(app().settings)
 
@@ -24,8 +24,8 @@ def identity() -> Identity:
 def handler(event: Event) -> Event:
     """In: an event of a REQUEST authorizer. Out: its verdict, and the principal as the next function's context.
 
-    An issuer or a table that does not answer is no refusal: the error propagates and the gateway answers 500, on which
-    clients try again and an alarm is raised.
+    If the issuer or the table does not answer, the client is not refused: the error propagates and the gateway answers
+    500, after which clients try again and an alarm is raised.
     """
     try:
         principal = _authenticate(read_handshake(event))

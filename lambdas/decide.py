@@ -1,4 +1,4 @@
-"""Decide: one decision of the model."""
+"""Decide: makes one decision of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The eraser: what was deleted goes, in passes. The API invokes it after each deletion, and a clock every five minutes."""
+"""The eraser: removes deleted content, in passes. It runs after each deletion and every five minutes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from stepline.bootstrap.erasure_wiring import erasure_on_aws
 from stepline.ingress.erase_user import erase_all
 
 WORK_S: Final = 180
-"""How long one invocation begins new requests; its time-out is longer by what a request may take."""
+"""How long one invocation starts new requests; its timeout is longer by the maximum time of a request."""
 
 app = wired(App)
 desk = once(lambda: erasure_on_aws(app().settings, app().ports))
 
 
 @edge
-def handler(event: Event) -> Event:  # noqa: ARG001 - whoever calls, it looks at what is pending
-    """In: any event. Out: how many conversations and users came to which end."""
+def handler(event: Event) -> Event:  # noqa: ARG001 - any event makes it look for pending erasures
+    """In: any event. Out: the number of conversations and users by outcome."""
     counts = erase_all(desk(), until_s=app().ports.clock.monotonic_s() + WORK_S)
     logger.info("erased", extra=dict(counts))
     return dict(counts)

@@ -1,4 +1,4 @@
-"""Execute: one run of one program."""
+"""Execute: runs one program once."""
 
 from __future__ import annotations
 

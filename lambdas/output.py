@@ -1,4 +1,4 @@
-"""Posts what a running program prints: its supervisor has stored a copy of the log."""
+"""Posts the output of a running program, after its supervisor has stored a copy of the log."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ app = wired(App)
 
 @edge
 def handler(event: Event) -> Event:
-    """In: EventBridge's event of a new object. Out: the number of frames."""
+    """In: EventBridge's event for a new object. Out: the number of frames."""
     found = read_log_key(event["detail"]["object"]["key"])
     try:
         if found:
             app().ports.ledger.works_for(*found[:2])
         posted = post_log(app().ports, *found) if found else 0
-    except DependencyError as error:  # the next copy, or a resume, brings the text
+    except DependencyError as error:  # the next copy, or a resume, delivers the text
         logger.warning("log not posted", extra={"code": error.reason})
         posted = 0
     logger.info("log posted", extra={"frames": posted})

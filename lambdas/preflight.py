@@ -1,4 +1,4 @@
-"""Judges files that clients have posted to quarantine."""
+"""Checks files that clients have posted to quarantine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ desk = once(lambda: uploads_on_aws(app().settings, app().ports))
 
 @edge
 def handler(event: Event) -> Event:
-    """In: EventBridge's event of a new object, or of a scan's end. Out: the state of its upload, "" for none."""
+    """In: EventBridge's event for a new object or a finished scan. Out: the state of its upload, "" for none."""
     detail = event["detail"]
     key = detail["object"]["key"] if "object" in detail else detail["s3ObjectDetails"]["objectKey"]
     found = read_quarantine_key(key)

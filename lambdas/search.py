@@ -1,6 +1,6 @@
-"""Search over HTTP: the API's endpoints that ask the index of memory, in a function that has its packages.
+"""Search over HTTP: the API endpoints that query the memory index, in a function that has its packages.
 
-The gateway routes those alone here; they are answered as `api` answers all others.
+The gateway routes only those endpoints here; they answer in the same way as all others in `api`.
 """
 
 from lambdas.api import app, handler

@@ -32,7 +32,7 @@ def handler(event: Event) -> Event:
 def _receive(connection: str, body: str) -> None:
     try:
         receive(app().ports, connection, body)
-    except Exception:  # noqa: BLE001 - the edge: logged, counted, and told to the client without saying what it was
+    except Exception:  # noqa: BLE001 - the edge: logged, counted, and reported to the client without details
         app().ports.meter.count(EDGE_ERRORS)
         logger.exception("message failed")
         report_internal(app().ports, connection, body)

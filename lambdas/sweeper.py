@@ -1,4 +1,4 @@
-"""The sweeper of turns and tasks without an owner: of one lane or task by its event, of all that are old by schedule."""
+"""The sweeper of turns and tasks without an owner: one lane or task per event, and all old ones on a schedule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ app = wired(App)
 
 @edge
 def handler(event: Event) -> Event:
-    """In: an EventBridge event. Out: how many lanes and tasks came to which end."""
+    """In: an EventBridge event. Out: the number of lanes and tasks by outcome."""
     counts: dict[str, int]
     match event.get("detail-type"):
         case "Step Functions Execution Status Change":
@@ -34,7 +34,7 @@ def handler(event: Event) -> Event:
 
 
 def _read_task(detail: dict[str, Any]) -> StoppedTask:
-    """Return the stopped task of an event; the exits of its containers are part of the reason."""
+    """Return the stopped task of an event; the reason includes how its containers exited."""
     overrides = detail.get("overrides", {}).get("containerOverrides", [])
     ended = [
         f"{one['name']} ended with {one.get('exitCode', 'no exit code')}"

@@ -1,11 +1,11 @@
 """Stepline: a serverless runtime for one timeline-first ReAct agent.
 
-What authors of bundles, services and clients import stands here; everything else is private to its package and may
-change. A name is loaded when it is used, so importing this package costs nothing.
+These are the names that authors of bundles, services and clients import. Everything else is private to its package
+and may change. A name is loaded when you use it, so importing this package costs nothing.
 
     bundles     BaseWorkflow, HookContext, Tool, ToolSpec, ToolContext, ToolOutput, search_memory, Skill, Knowledge,
                 NamespaceResolver, PathScope, and the streaming of channels
-    services    event_source, follow; in_memory and InProcess for tests and processes of one's own
+    services    event_source, follow; in_memory and InProcess for tests and your own processes
     clients     Session, ClientState
     errors      SteplineError and its classes: each has a stable `code`
 """
@@ -139,7 +139,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name of the public face when it is used for the first time."""
+    """Load a public name when it is used for the first time."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

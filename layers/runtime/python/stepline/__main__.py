@@ -1,4 +1,4 @@
-"""The command `stepline`, and `python -m stepline`: the command line, or how to install it."""
+"""The command `stepline`, also `python -m stepline`: runs the command line, or prints how to install it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _answer_alone(words: list[str], missing: str) -> None:
-    """Answer what can be answered without the extra."""
+    """Answer the commands that work without the extra."""
     if words in (["--version"], ["--help"], ["-h"], []):
         print(metadata.version("stepline") if words == ["--version"] else _HELP.rstrip())  # noqa: T201 - a command
         return

@@ -1,23 +1,23 @@
 """The error taxonomy: one level deep, each with a stable code.
 
     SteplineError
-    ├── InputError        the client sent something we cannot take          → one `error` event
-    ├── NotFoundError     it does not exist, or it belongs to somebody else → one `error` event
+    ├── InputError        the client sent invalid input                      → one `error` event
+    ├── NotFoundError     it does not exist, or it belongs to another user   → one `error` event
     ├── AuthError         no valid token, a foreign origin, or it expired    → one `error` event
     ├── LimitError        a published limit is exceeded                      → one `error` event
     ├── BusyError         the lane is contended beyond our patience          → the client sends again
-    ├── PathError         a logical path that the grammar refuses            → the model, as a notice
+    ├── PathError         a logical path with invalid syntax                 → the model, as a notice
     ├── ToolError         a tool refused its parameters or failed            → the model, as a result
-    ├── SandboxError      a program could not run, or not be collected       → the model, as a run's error
+    ├── SandboxError      a program could not run or be collected            → the model, as a run's error
     ├── DecisionError     the model's output breaks the protocol             → the model, as a notice
     ├── Fenced            another attempt owns this step now                 → Step Functions retries
     ├── UnknownOutcome    a write whose answer was lost or contended         → read again, same intention
-    ├── DependencyError   a service we stand on failed for now               → Step Functions retries
+    ├── DependencyError   a service we depend on failed temporarily          → Step Functions retries
     ├── ModelOverloaded   the model's provider sheds load (529, 5xx)         → the round waits
     ├── ModelRateLimited  the model's provider limits our rate (429)         → the round waits
     ├── ModelUnreachable  no connection to the model's service               → Step Functions retries
     ├── ModelTimeout      the model does not answer in time                  → Step Functions retries
-    ├── ModelStreamBroken the model's answer breaks off, or is no answer     → Step Functions retries
+    ├── ModelStreamBroken the model's answer breaks off, or is invalid       → Step Functions retries
     ├── ContextLimit      the request does not fit into the model's window   → closes the turn with an error
     ├── ModelRefused      the provider refuses the request for good (4xx)    → closes the turn with an error
     └── Gone              the connection no longer exists                    → its subscription is dropped
@@ -35,7 +35,7 @@ HOOK_FAILED: Final = "hook_failed"
 
 
 class SteplineError(Exception):
-    """`code` goes on the wire; the message is for people; `context` becomes fields of the log line."""
+    """Base class. `code` goes on the wire; the message is for people; `context` becomes fields of the log line."""
 
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
@@ -43,20 +43,20 @@ class SteplineError(Exception):
     def __init__(
         self, message: str, *, code: str | None = None, **context: str | float | list[str] | None
     ) -> None:
-        """Set a more precise `code` than the class's own, where one is documented."""
+        """Set a more precise `code` than that of the class, if one is documented."""
         super().__init__(message)
         self.reason = code or type(self).code
         self.context = context
 
 
 RETRY_AFTER: Final = "[retry_after_s=%d]"
-"""The end of a message that says how long to wait: Step Functions passes on nothing else of an error."""
+"""The end of a message that says how long to wait: Step Functions passes on no other data of an error."""
 
 _RETRY_AFTER: Final = re.compile(r"\[retry_after_s=([0-9]{1,7})\]")
 
 
 def retry_after_of(cause: str) -> int:
-    """Return the seconds in the cause of a failed state; 0 for none."""
+    """Return the seconds to wait from the cause of a failed state; 0 for none."""
     found = _RETRY_AFTER.search(cause)
     return int(found[1]) if found else 0
 

@@ -1,4 +1,4 @@
-"""Metric names, shared by the code that counts and the alarms."""
+"""Metric names, shared by the code that counts and by the alarms."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ AWS_USD: Final = "AwsUsd"
 
 
 def dimensions(stage: str) -> dict[str, str]:
-    """Return the dimensions that separate a deployment's metrics from others in the same account."""
+    """Return the dimensions that separate a deployment's metrics from others in the account."""
     return {"service": SERVICE, "stage": stage}

@@ -42,24 +42,24 @@ AV_SCANS: Final[Mapping[str, AvScan]] = {
     "1": "clamd",
     "true": "clamd",
 }
-"""Each word for the scanner of uploads."""
+"""Each accepted value for the scanner of uploads."""
 ExecMode: TypeAlias = Literal["none", "process", "docker", "fargate"]
 EXEC_MODES: Final[Mapping[str, ExecMode]] = {
     **{mode: mode for mode in get_args(ExecMode)},
     "local": "process",
     "external": "fargate",
 }
-"""Each word for where programs run, and its mode; settings and documents of `execution.runtime` use them."""
+"""Each accepted value for the backend of programs, and its mode; settings and `execution.runtime` use them."""
 PLACEMENTS: Final[Mapping[ExecMode, Placement]] = {
     "process": "inline",
     "docker": "inline",
     "fargate": "remote",
 }
-"""Where the programs of a mode run; a mode that runs some is the name of a backend."""
+"""The placement of each mode that runs programs; such a mode is also the name of a backend."""
 KEYED: Final[frozenset[ProviderName]] = frozenset({"anthropic"})
-"""The providers that know a deployment by a key; another one knows it by the role of its functions."""
+"""The providers that authenticate a deployment by a key; others use the role of its functions."""
 EMBEDDING_MODEL: Final = "amazon.titan-embed-text-v2:0"
-"""The model on Bedrock that makes the vectors of memory, where an S3 Vectors bucket keeps them."""
+"""The Bedrock model that embeds memory rows, if an S3 Vectors bucket keeps the index."""
 T = TypeVar("T")
 
 
@@ -71,11 +71,12 @@ class BundleChoice(Value, forbid_unknown_fields=True):
 
 
 class Setting(Value):
-    """The variable of a field and how it is read; the type of `default` says as what.
+    """The variable of a field and how it is parsed; the type of `default` is the type of the value.
 
-    `choices` maps each accepted word to its value. `minimum` and `maximum` are inclusive; with `or_default` a number
-    outside them stands for the default. `items` is the type of a JSON object's values, `short` the field of it that
-    a text alone stands for, and `names` what its keys must match. A field that is not `handed_on` is of no use to a supervisor in another process.
+    `choices` maps each accepted text to its value. `minimum` and `maximum` are inclusive; with `or_default` a number
+    outside them means the default. `items` is the type of a JSON object's values, `short` is the field that a plain
+    text sets, and `names` is the pattern of the keys. A supervisor in another process does not need a field that is
+    not `handed_on`.
     """
 
     variable: str
@@ -93,7 +94,7 @@ class Setting(Value):
     handed_on: bool = True
 
     def parse(self, text: str) -> Any:
-        """Return the value that `text` stands for; empty text is the default. Raises InputError `bad_setting`."""
+        """Return the value of `text`; empty text is the default. Raises InputError `bad_setting`."""
         if not text:
             return self.default
         if self.choices:
@@ -144,7 +145,7 @@ class Setting(Value):
 
     @property
     def bounds(self) -> str:
-        """The accepted numbers, for readers; empty where each is accepted."""
+        """The accepted numbers, for the documentation; empty if every number is accepted."""
         if self.minimum is None:
             return "" if self.maximum is None else f"at most {self.maximum}"
         return (
@@ -169,7 +170,7 @@ def setting(
 
 
 class Settings(Value):
-    """Everything that a deployment decides for the code. Made without arguments, the defaults."""
+    """All settings of a deployment; `Settings()` has the defaults."""
 
     stage: str = setting("STEPLINE_STAGE", "dev", "Name of the deployment; `local` is the emulator's.")
     table: str = setting("STEPLINE_TABLE", "", "The DynamoDB table.")
@@ -178,9 +179,9 @@ class Settings(Value):
     eraser_arn: str = setting(
         "STEPLINE_ERASER_ARN",
         "",
-        "The function that erases what was deleted, invoked by a deletion. Empty: nobody tells it, and it looks every five minutes.",
+        "The function that erases deleted content; a deletion invokes it. Empty: it is not invoked, and only runs every five minutes.",
     )
-    callback_url: str = setting("STEPLINE_CALLBACK_URL", "", "Where frames are posted to connections.")
+    callback_url: str = setting("STEPLINE_CALLBACK_URL", "", "URL for posting frames to connections.")
     oidc_issuer: str = setting(
         "STEPLINE_OIDC_ISSUER", "", "Issuer of accepted tokens. Empty: no token is accepted."
     )
@@ -213,18 +214,18 @@ class Settings(Value):
         ("tenant_admin",),
         "Values of that claim that make a user an admin of the tenant, separated by commas.",
     )
-    socket_url: str = setting("STEPLINE_SOCKET_URL", "", "Where a websocket is opened with a ticket.")
+    socket_url: str = setting("STEPLINE_SOCKET_URL", "", "URL for opening a websocket with a ticket.")
     user_messages_per_minute: int = setting(
         "STEPLINE_USER_MESSAGES_PER_MINUTE",
         60,
-        "Messages one user may send in a minute, over all connections. 0: limited by the stage's throttle only.",
+        "Messages that one user may send in a minute, over all connections. 0: only the stage's throttle applies.",
         unit="messages",
         minimum=0,
     )
     limits: Mapping[str, Limits] = setting(
         "STEPLINE_LIMITS",
         {},
-        'JSON object: the limits of every `user`, `project` and `tenant` for which an admin has set no others ([tenants](../concepts/tenants.md)), such as `{"user": {"turns_at_once": 3, "usd_day": 5}}`.',
+        'JSON object: the default limits of every `user`, `project` and `tenant`, unless an admin has set others ([tenants](../concepts/tenants.md)), such as `{"user": {"turns_at_once": 3, "usd_day": 5}}`.',
         items=Limits,
         names=re.compile("user|project|tenant"),
         handed_on=False,
@@ -232,7 +233,7 @@ class Settings(Value):
     rates: Mapping[str, Rates] = setting(
         "STEPLINE_RATES",
         {},
-        'JSON object: the `reads`, `searches`, `tickets` and `changes` that each `user`, and all users of a `tenant` together, may ask for in a minute ([tenants](../concepts/tenants.md#requests)), such as `{"user": {"reads": 600}}`. 0 is no limit; what is not given is as by default.',
+        'JSON object: the `reads`, `searches`, `tickets` and `changes` that each `user`, and all users of a `tenant` together, may request in a minute ([tenants](../concepts/tenants.md#requests)), such as `{"user": {"reads": 600}}`. 0 is no limit; omitted values keep their defaults.',
         items=Rates,
         names=re.compile("user|tenant"),
         handed_on=False,
@@ -240,14 +241,14 @@ class Settings(Value):
     prices: Mapping[str, Any] = setting(
         "STEPLINE_PRICES",
         {},
-        "JSON object: prices that stand before those of the table. `models` is a list of objects with `model` (the beginning of its name), `plain`, `read` and `output` in dollars for a million tokens, and `since` (a date) or `above` (tokens of a prompt) where a price holds for no others; `aws` has dollars by the name of a unit.",
+        "JSON object: prices that override those of the table. `models` is a list of objects with `model` (the beginning of its name), `plain`, `read` and `output` in dollars per million tokens, and `since` (a date) or `above` (tokens of a prompt) if the price applies only from there; `aws` has dollars by the name of a unit.",
         names=re.compile("models|aws"),
         handed_on=False,
     )
     allowed_origins: tuple[str, ...] = setting(
         "STEPLINE_ALLOWED_ORIGINS",
         (),
-        "Origins a browser may connect from, separated by commas. A client without an Origin header is no browser and passes; one with another Origin is refused.",
+        "Origins that a browser may connect from, separated by commas. A client without an Origin header is not a browser and is accepted; a client with another Origin is refused.",
     )
     max_iterations: int = setting(
         "AI_REACT_MAX_ITERATIONS",
@@ -260,7 +261,7 @@ class Settings(Value):
     inspect: Inspect = setting(
         "STEPLINE_INSPECT",
         "admin",
-        "Who sees the requests that a conversation sent to the model, the replies and the log: its `owner`, an owner who is an `admin`, or `none`. The system part is shown to admins alone.",
+        "Who sees the requests that a conversation sent to the model, the replies and the log: its `owner`, an owner who is an `admin`, or `none`. The system part is shown only to admins.",
         choices=get_args(Inspect),
     )
     multi_action: FanoutMode = setting(
@@ -272,7 +273,7 @@ class Settings(Value):
     max_actions_per_round: int = setting(
         "STEPLINE_MAX_ACTIONS_PER_ROUND",
         8,
-        "Maximum actions of one round, where it may take several.",
+        "Maximum actions of one round, if it may have several.",
         unit="actions",
         minimum=1,
         or_default=True,
@@ -280,19 +281,19 @@ class Settings(Value):
     protocol: Protocol = setting(
         "STEPLINE_PROTOCOL",
         "strict",
-        "`strict`: a generation that does not begin with its thinking is ended and tried again, and no call runs whose JSON was repaired. `tolerant`: both count, with a notice.",
+        "`strict`: a generation that does not begin with its thinking is ended and retried, and a call whose JSON was repaired does not run. `tolerant`: both are accepted, with a notice.",
         choices=get_args(Protocol),
     )
     agent_version: AgentVersion = setting(
         "AI_REACT_AGENT_VERSION",
         "v3",
-        "Version of the agent, unless the bundle's properties or the assembly set it. In `v2` a gate names a new conversation before its first round, a round takes one action in every mode, and the instructions differ.",
+        "Version of the agent, unless the bundle's properties or the assembly set it. In `v2` a gate names a new conversation before its first round, a round has one action in every mode, and the instructions differ.",
         choices=VERSIONS,
     )
     context_layout: ContextLayout = setting(
         "AI_REACT_CONTEXT_LAYOUT",
         "timeline",
-        "What a round reads, unless the bundle's properties or the assembly set it: `timeline`, the conversation as it went, or `journal`, the digest of the older decision context. A conversation may change between turns.",
+        "The context of a round, unless the bundle's properties or the assembly set it: `timeline`, the conversation in order, or `journal`, the digest of the older decision context. A conversation may change between turns.",
         choices=CONTEXT_LAYOUTS,
     )
     context_max_tokens: int = setting(
@@ -314,14 +315,14 @@ class Settings(Value):
     cache_ttl_s: int = setting(
         "STEPLINE_CACHE_TTL_S",
         300,
-        "How long the provider keeps a prompt; after that, older turns are shortened. 0: never for that reason.",
+        "How long the provider caches a prompt; after that, older turns are shortened. 0: they are never shortened for that reason.",
         unit="s",
         minimum=0,
     )
     keep_recent_turns: int = setting(
         "STEPLINE_KEEP_RECENT_TURNS",
         6,
-        "Newest turns, with the open one, that stay turns when older ones are shortened.",
+        "Newest turns, including the open one, that are kept when older ones are shortened.",
         unit="turns",
         minimum=1,
         or_default=True,
@@ -329,7 +330,7 @@ class Settings(Value):
     keep_intact_turns: int = setting(
         "STEPLINE_KEEP_INTACT_TURNS",
         2,
-        "Newest of these turns that nothing is removed from.",
+        "Newest of these turns that stay complete.",
         unit="turns",
         minimum=1,
         or_default=True,
@@ -337,7 +338,7 @@ class Settings(Value):
     cache_minimum_tokens: Mapping[str, int] = setting(
         "STEPLINE_CACHE_MINIMUM_TOKENS",
         {},
-        "JSON map from a prefix of a model's name to the shortest prompt that its provider keeps; the first that fits counts, the built-in ones last.",
+        "JSON map from a prefix of a model's name to the shortest prompt that its provider caches; the first match applies, and the built-in values come last.",
         unit="tokens",
         items=int,
     )
@@ -357,17 +358,17 @@ class Settings(Value):
     bundle_props: Mapping[str, Any] = setting(
         "STEPLINE_BUNDLE_PROPS",
         {},
-        "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn; `multi_action` and `context.max_tokens` at the same places bound a round and its request, `cache_ttl_seconds` is how long the provider keeps a prompt, `agent_version` is the agent's, `context.layout` is what a round reads, and `events.withhold` lists client events that do not leave.",
+        "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn; `multi_action` and `context.max_tokens` at the same places bound a round and its request, `cache_ttl_seconds` is how long the provider caches a prompt, `agent_version` is the agent's version, `context.layout` is the context of a round, and `events.withhold` lists client events that are not sent.",
     )
     assembly: Mapping[str, Any] = setting(
         "STEPLINE_ASSEMBLY",
         {},
-        "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, `ai.react.react_agent_multiaction` bounds a round and `ai.react.context.max_tokens` its request, `ai.react.cache_ttl_seconds` is how long the provider keeps a prompt, `ai.react.react_agent_version` is the agent's, `ai.react.context.layout` is what a round reads, all after the properties; `events.withhold` adds to theirs.",
+        "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, `ai.react.react_agent_multiaction` bounds a round and `ai.react.context.max_tokens` its request, `ai.react.cache_ttl_seconds` is how long the provider caches a prompt, `ai.react.react_agent_version` is the agent's version, `ai.react.context.layout` is the context of a round; the properties override all of these, and `events.withhold` adds to theirs.",
     )
     open_turns: int = setting(
         "STEPLINE_OPEN_TURNS",
         0,
-        "Turns of the stage that may have an execution at once; further ones [wait in line](../concepts/turn.md#queued-turns). 0: no bound. It follows from the account's concurrency ([deploy](../how-to/deploy.md#how-many-turns-at-once)).",
+        "Turns of the stage that may have an execution at once; further ones [are queued](../concepts/turn.md#in-line). 0: no limit. It follows from the account's concurrency ([deploy](../how-to/deploy.md#how-many-turns-at-once)).",
         unit="turns",
         minimum=0,
         handed_on=False,
@@ -390,7 +391,7 @@ class Settings(Value):
     finalize_rounds: int = setting(
         "REACT_STEER_FINALIZE_ROUNDS",
         2,
-        "Rounds left to a turn after the user steered it with a text.",
+        "Rounds that a turn has left after the user steered it with a text.",
         unit="rounds",
         minimum=1,
         or_default=True,
@@ -398,7 +399,7 @@ class Settings(Value):
     finalize_max_tokens: int = setting(
         "REACT_STEER_FINALIZE_MAX_TOKENS",
         3000,
-        "Maximum answer of such a round; below 512 counts as 512.",
+        "Maximum answer of such a round; a value below 512 counts as 512.",
         unit="tokens",
         minimum=1,
         or_default=True,
@@ -406,14 +407,14 @@ class Settings(Value):
     approvals: Mapping[str, str] = setting(
         "STEPLINE_APPROVALS",
         {},
-        "Calls that need a person: a JSON object of tool ids, prefixes that end in `*` or `effect:<class>`, each with `always`, "
+        "Calls that need a person's approval: a JSON object of tool ids, prefixes that end in `*` or `effect:<class>`, each with `always`, "
         "`never` or `first_use` ([ask a person first](../how-to/ask-a-person-first.md)).",
         handed_on=False,
     )
     approval_wait_s: int = setting(
         "STEPLINE_APPROVAL_WAIT_S",
         604_800,
-        "How long an answer to such a call may take. 0: for ever.",
+        "How long an answer to such a call may take. 0: forever.",
         unit="s",
         minimum=0,
         handed_on=False,
@@ -434,7 +435,7 @@ class Settings(Value):
     redis_secret_arn: str = setting(
         "STEPLINE_REDIS_SECRET_ARN",
         "",
-        "Secret that holds its URL in AWS ([Redis](../how-to/redis.md)). Neither set: everything works without one.",
+        "Secret that holds its URL in AWS ([Redis](../how-to/redis.md)). Without either setting, everything works without Redis.",
         handed_on=False,
     )
     model_provider: ProviderName = setting(
@@ -443,7 +444,7 @@ class Settings(Value):
     model_roles: Mapping[str, RoleChoice] = setting(
         "STEPLINE_MODEL_ROLES",
         {},
-        "JSON map from role to model id, or to an object with `model`, `thinking`, `effort`, `max_tokens`, `fallback` and `cache_ttl` ([models](models.md)); `*` stands for all other roles.",
+        "JSON map from role to model id, or to an object with `model`, `thinking`, `effort`, `max_tokens`, `fallback` and `cache_ttl` ([models](models.md)); `*` means all other roles.",
         items=RoleChoice,
         short="model",
     )
@@ -487,21 +488,21 @@ class Settings(Value):
     max_image_bytes: int = setting(
         "MODALITY_MAX_IMAGE_BYTES",
         5_242_880,
-        "Largest picture that is uploaded; and in a request, as it is sent: in base64. There a larger one is scaled down by `react.read`.",
+        "Largest picture that may be uploaded, and its largest size in a request, in base64; `react.read` scales a larger one down.",
         unit="bytes",
         minimum=1,
     )
     max_doc_bytes: int = setting(
         "MODALITY_MAX_DOC_BYTES",
         10_485_760,
-        "Largest PDF that is uploaded, and that `react.read` attaches.",
+        "Largest PDF that may be uploaded, and that `react.read` attaches.",
         unit="bytes",
         minimum=1,
     )
     message_max_bytes: int = setting(
         "MESSAGE_MAX_BYTES",
         26_214_400,
-        "Most that a message may have, its text and its attachments together; and so the largest file that is uploaded.",
+        "Maximum size of a message with its text and attachments, and so of an uploaded file.",
         unit="bytes",
         minimum=1,
         maximum=26_214_400,
@@ -519,7 +520,7 @@ class Settings(Value):
     av_scan: AvScan = setting(
         "APP_AV_SCAN",
         "none",
-        "The scanner that uploads must pass: `clamd`, or `1`, by ClamAV's daemon; `guardduty`, by the account's malware protection; `none`, or `0`. A scanner that does not answer refuses every file.",
+        "The scanner that uploads must pass: `clamd` (or `1`), ClamAV's daemon; `guardduty`, the account's malware protection; `none` (or `0`). If the scanner does not answer, every file is refused.",
         choices=AV_SCANS,
         handed_on=False,
     )
@@ -541,13 +542,13 @@ class Settings(Value):
     workspace: WorkspaceMode = setting(
         "AI_REACT_WORKSPACE",
         "custom",
-        "How a conversation's project, its `files/`, is kept: `custom`, by the log alone; `git`, also as a history with a commit for each turn that ends well ([versions](../concepts/timeline.md#versions)).",
+        "How a conversation's project, its `files/`, is kept: `custom`, only in the log; `git`, also as a history with a commit for each turn that ends well ([versions](../concepts/timeline.md#versions)).",
         choices=get_args(WorkspaceMode),
     )
     search_provider: SearchProvider = setting(
         "STEPLINE_SEARCH_PROVIDER",
         "collection",
-        "The engine that `web_tools.web_search` asks ([engines](../concepts/sources.md#search-engines)): `collection`, a collection of documents, without a network; `brave` and `tavily`, by key; `searxng`, by address.",
+        "The engine of `web_tools.web_search` ([engines](../concepts/sources.md#search-engines)): `collection`, a collection of documents, without a network; `brave` and `tavily`, with a key; `searxng`, with an address.",
         choices=get_args(SearchProvider),
     )
     search_url: str = setting(
@@ -558,7 +559,7 @@ class Settings(Value):
     search_secret_arn: str = setting(
         "STEPLINE_SEARCH_SECRET_ARN",
         "",
-        "Secret that holds the key of Brave or Tavily in AWS. Without it the key is the descriptors' secret `search.api_key`.",
+        "Secret that holds the key of Brave or Tavily in AWS. Without it, the key is the descriptors' secret `search.api_key`.",
     )
     search_api_key: str = setting(
         "STEPLINE_SEARCH_API_KEY", "", "That key, on a developer's machine.", secret=True
@@ -566,7 +567,7 @@ class Settings(Value):
     search_corpus: str = setting(
         "STEPLINE_SEARCH_CORPUS",
         "",
-        "File of JSON lines, or folder with `*.jsonl`, in which `web_tools.web_search` searches if its engine is `collection`. Empty: the collection that comes with the library.",
+        "File of JSON lines, or folder with `*.jsonl`, that `web_tools.web_search` searches if its engine is `collection`. Empty: the library's built-in collection.",
     )
     mcp_timeout_s: int = setting(
         "STEPLINE_MCP_TIMEOUT_S",
@@ -579,7 +580,7 @@ class Settings(Value):
     mcp_list_ttl_s: int = setting(
         "STEPLINE_MCP_LIST_TTL_S",
         3600,
-        "How long the list of an MCP server's tools is good for; a server may name a shorter time.",
+        "How long the tool list of an MCP server is valid; a server may set a shorter time.",
         unit="s",
         minimum=0,
         handed_on=False,
@@ -587,7 +588,7 @@ class Settings(Value):
     mcp_task_s: int = setting(
         "STEPLINE_MCP_TASK_S",
         1200,
-        "How long a call that an MCP server works on as a task may take; then it is cancelled. It also ends a minute before the turn's deadline ([MCP](../how-to/connect-an-mcp-server.md#long-calls)).",
+        "How long a call that an MCP server runs as a task may take before it is cancelled. It also ends a minute before the turn's deadline ([MCP](../how-to/connect-an-mcp-server.md#long-calls)).",
         unit="s",
         minimum=1,
         handed_on=False,
@@ -595,14 +596,14 @@ class Settings(Value):
     tracing: Tracing = setting(
         "STEPLINE_TRACING",
         "off",
-        "Traces of turns ([trace a turn](../how-to/trace-a-turn.md)): `on`, without a text; `text`, with what is said to the model and to tools, and what they answer.",
+        "Traces of turns ([trace a turn](../how-to/trace-a-turn.md)): `on`, without texts; `text`, with the texts sent to the model and to tools, and their answers.",
         choices=get_args(Tracing),
         handed_on=False,
     )
     otlp_endpoint: str = setting(
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         "",
-        "Server of OTLP over HTTP that takes them, below `/v1/traces`. Empty: X-Ray of the region, by the function's role.",
+        "OTLP server over HTTP that accepts traces, below `/v1/traces`. Empty: X-Ray of the region, with the function's role.",
         handed_on=False,
     )
     otlp_headers: str = setting(
@@ -618,7 +619,7 @@ class Settings(Value):
     otlp_timeout_ms: int = setting(
         "OTEL_EXPORTER_OTLP_TIMEOUT",
         1000,
-        "The longest that sending the spans of one step may delay it.",
+        "Maximum delay of a step by sending its spans.",
         unit="ms",
         minimum=1,
         handed_on=False,
@@ -640,7 +641,7 @@ class Settings(Value):
         "PY_CODE_EXEC_TIMEOUT", 600, "Maximum run time of a program.", unit="s", minimum=1
     )
     exec_network_mode: str = setting(
-        "PY_CODE_EXEC_NETWORK_MODE", "host", "Docker network of the supervisor alone."
+        "PY_CODE_EXEC_NETWORK_MODE", "host", "Docker network of the supervisor only."
     )
     exec_strategy: ContainerStrategy = setting(
         "PY_CODE_EXEC_CONTAINER_STRATEGY",
@@ -663,7 +664,7 @@ class Settings(Value):
     fargate_cluster: str = setting("FARGATE_CLUSTER", "", "Cluster of mode `fargate`.")
     fargate_task_definition: str = setting("FARGATE_TASK_DEFINITION", "", "Family of its tasks.")
     fargate_container_name: str = setting(
-        "FARGATE_CONTAINER_NAME", "supervisor", "Container that takes the run."
+        "FARGATE_CONTAINER_NAME", "supervisor", "Container that executes the run."
     )
     fargate_subnets: tuple[str, ...] = setting(
         "FARGATE_SUBNETS", (), "Subnets of its tasks, separated by commas."
@@ -674,7 +675,7 @@ class Settings(Value):
     fargate_assign_public_ip: Switch = setting(
         "FARGATE_ASSIGN_PUBLIC_IP",
         "ENABLED",
-        "A public address, without which a task in a public subnet reaches nothing.",
+        "Whether tasks get a public address; without one, a task in a public subnet has no network access.",
         choices=get_args(Switch),
     )
     fargate_platform_version: str = setting(
@@ -703,12 +704,12 @@ class Settings(Value):
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Settings:
-        """Read every setting from a process environment. Raises InputError `bad_setting` that names the variable."""
+        """Read every setting from a process environment. Raises InputError `bad_setting` with the variable's name."""
         return cls(**{field: row.parse(environ.get(row.variable, "")) for field, row in TABLE.items()})
 
 
 TABLE: Final[Mapping[str, Setting]] = dict(zip(Settings.__struct_fields__, _DECLARED, strict=True))
-"""Each field of `Settings` with what it declares."""
+"""Each field of `Settings` with its declaration."""
 
 AWS_VARIABLES: Final = (
     *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"),
@@ -730,7 +731,7 @@ def env(**fields: Any) -> dict[str, str]:
 
 
 def print_value(value: Any) -> str:
-    """Return a value as its variable spells it."""
+    """Return a value as the text of its variable."""
     match value:
         case str():
             return value

@@ -7,7 +7,7 @@
     assert turn.result("shop.price").data["eur"] == 12.5
 
 Only the model is scripted. Its decisions go through the protocol's parser, the checks of the loop, the log and
-the tools, over the memory twins: no network, no key, no stage. Source: docs/how-to/make-a-bundle.md.
+the tools, over the in-memory twins: no network, no key, no stage. Source: docs/how-to/make-a-bundle.md.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def tagged(channel: str, body: str) -> str:
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision of one round: `bodies` are its actions as the model writes them, a text as it is."""
+    """The decision of one round: `bodies` are its actions as the model writes them; a text is used verbatim."""
 
     bodies: tuple[Mapping[str, Any] | str, ...]
     thinking: str = "Let me see."
@@ -101,9 +101,9 @@ def call_tool(
     show_artifacts: Sequence[str] = (),
     show_skills: Sequence[str] = (),
 ) -> Decision:
-    """Return the decision to call a tool. `notes` are what the agent says to the user meanwhile.
+    """Return the decision to call a tool. `notes` is the agent's message to the user during the call.
 
-    In the layout `journal` the next round shows artifacts, by path, and skills in full.
+    In the layout `journal` the next round shows the artifacts of these paths, and the skills in full.
     """
     call = {"tool_id": tool_id, "params": dict(params or {})}
     staged = {"show_artifacts": list(show_artifacts), "show_skills": list(show_skills)}
@@ -112,22 +112,22 @@ def call_tool(
 
 
 def answer(text: str, *, followups: Sequence[str] = ()) -> Decision:
-    """Return the decision that answers and ends the turn. `followups` are suggested to the user."""
+    """Return the decision that answers and ends the turn. `followups` are suggestions for the user."""
     offered = {"suggested_followups": list(followups)} if followups else {}
     return Decision(({"action": "complete", "final_answer": text, **offered},))
 
 
 def together(*decisions: Decision) -> Decision:
-    """Return one round with the actions of several; the bundle's settings say how many one may have."""
+    """Return one round with the actions of several decisions; the bundle's settings limit their number."""
     return Decision(tuple(body for decision in decisions for body in decision.bodies))
 
 
-# --- what comes of them
+# --- results
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The result of a call. `data` is what its status block says: an object, or a text; `error` has a `code`."""
+    """The result of a call. `data` is the content of its status block: an object or a text; `error` has a `code`."""
 
     tool_id: str
     status: Literal["ok", "error", "unverified"]
@@ -138,11 +138,11 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class PlayedTurn:
-    """A turn that has ended, as `ended` says: its outcome, code, followups, the sources that it cites.
+    """A turn that has ended; `ended` has its outcome, code, followups and cited sources.
 
-    `blocks` are its pieces in the words of the timeline, `events` what clients were told. `notices` are what the
-    protocol told the model about its decisions. `sources` are the conversation's by their number, and `requests`
-    all that the model read, a text for each time it was asked.
+    `blocks` are its blocks on the timeline, `events` are the events that clients got. `notices` are the protocol's
+    messages to the model about its decisions. `sources` are the conversation's sources by number, and `requests` are
+    the texts that the model read, one for each request.
     """
 
     ended: TurnResult
@@ -173,7 +173,7 @@ class Conversation:
     """A conversation with a bundle, in the memory of this process.
 
     `bundle` is the package's name, or its workflow's class. `settings` are variables of
-    docs/reference/settings.md. Nothing is left over where it is used in a `with` statement.
+    docs/reference/settings.md. Use it in a `with` statement to release its resources.
 
     Raises InputError for a bundle or a setting that cannot be used, by its code.
     """
@@ -185,7 +185,7 @@ class Conversation:
         user: str = USER,
         settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Begin a conversation of `user`."""
+        """Start a conversation of `user`."""
         named = {"STEPLINE_BUNDLE": bundle} if isinstance(bundle, str) else {}
         make = load_workflow(bundle) if isinstance(bundle, str) else bundle
         self._script = _Script()
@@ -201,20 +201,20 @@ class Conversation:
         self.close()
 
     def close(self) -> None:
-        """End what is kept warm for programs."""
+        """End the backends that are kept warm for programs."""
         self._runtime.close()
         self._runtime.threads.shutdown()
 
     def run(self, message: str | Mapping[str, Any], *, decisions: Sequence[Decision | str]) -> PlayedTurn:
         """Send a message, or another payload of a turn, and return its turn.
 
-        Each time the model is asked it takes the next of `decisions`; a text is a generation as it is, also the
-        one that a tool of the bundle asks for.
+        Each model request takes the next of `decisions`, including requests from a tool of the bundle; a text is used
+        verbatim as the generation.
 
         Raises:
-            InputError: `decisions_exhausted`, `decisions_left`, the agent asked for more or for fewer than the
+            InputError: `decisions_exhausted` or `decisions_left`, the agent needed more or fewer decisions than the
                 list has; `unknown_tool_id`, the agent has no such tool; the errors of the workflow.
-            Exception: a step failed by it, and so the turn; or a hook, whatever came of the turn.
+            Exception: the error of a step that made the turn fail, or of a hook, regardless of the turn's outcome.
         """
         payload = {"text": message} if isinstance(message, str) else message
         model = self._script.begin(decisions)
@@ -234,7 +234,7 @@ class Conversation:
         new = [batch for batch in batches if batch.n > self._seen]
         self._seen = batches[-1].n
         timeline = Timeline.empty(LANE).extended(batches)
-        told = [event for batch in new for event in derive(batch, LANE)]
+        events = [event for batch in new for event in derive(batch, LANE)]
         return PlayedTurn(
             ended=ended,
             blocks=tuple(timeline.turn_blocks(ended.turn_id)),
@@ -242,7 +242,7 @@ class Conversation:
             notices=tuple(
                 notice for entry in _entries(new) if isinstance(entry, Decided) for notice in entry.notices
             ),
-            events=self._runtime.ports.of(timeline.state.bundle).outward.sift(told).events,
+            events=self._runtime.ports.of(timeline.state.bundle).outward.sift(events).events,
             sources=dict(timeline.sources),
             requests=tuple(_text_of(request) for request in requests),
         )
@@ -256,16 +256,16 @@ def run_turn(
     user: str = USER,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> PlayedTurn:
-    """Return the turn of one message in a conversation of its own. Raises the errors of `Conversation`."""
+    """Run one message in a new conversation and return its turn. Raises the errors of `Conversation`."""
     with Conversation(bundle, user=user, settings=settings) as conversation:
         return conversation.run(message, decisions=decisions)
 
 
-# --- the parts of a run
+# --- parts of a run
 
 
 class _Script:
-    """The model: it plays the decisions of the running turn."""
+    """The model: plays the decisions of the running turn."""
 
     def __init__(self) -> None:
         self._turn = MemoryModelClient()
@@ -280,7 +280,7 @@ class _Script:
 
 
 class _Runtime(InProcess):
-    """Keeps the exceptions of steps and hooks, which a turn tells by their code alone."""
+    """Keeps the exceptions of steps and hooks, of which a turn reports only the code."""
 
     def __init__(self, app: Any) -> None:
         super().__init__(app)
@@ -326,7 +326,7 @@ class _Steps(InProcessLoop):
 
 
 def _check_script(turn: PlayedTurn, given: int) -> None:
-    """Refuse a turn that did not take the decisions as they were meant."""
+    """Refuse a turn that did not use the decisions as intended."""
     for notice in turn.notices:
         if notice.code == "unknown_tool_id":
             raise InputError(f"{notice.message} There are {notice.extra['tools']}.", code="unknown_tool_id")

@@ -1,1 +1,1 @@
-"""The composition root: builders of the parts that functions are made of. Only they know every adapter."""
+"""The composition root: builders of the parts of each function. Only this package knows every adapter."""

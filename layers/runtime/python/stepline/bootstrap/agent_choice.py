@@ -1,4 +1,4 @@
-"""The agent's part of the settings: its version, its limits, and where its programs run."""
+"""The agent's part of the settings: its version, its limits, and the backends of its programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepline.bundle.descriptor_set import Descriptors
 
 MCP_SERVERS: Final = "mcp.services.mcpServers"
-"""The place of MCP servers in the properties, as other hosts of them spell it."""
+"""The path of MCP servers in the properties, spelled as in other MCP hosts."""
 
 TASK_FIELDS: Final = (
     "stage",
@@ -38,11 +38,11 @@ TASK_FIELDS: Final = (
     "context_max_tokens",
     "context_window_tokens",
 )
-"""Settings that a task is handed for its tools."""
+"""Settings that a task gets for its tools."""
 
 
 def agent_version(settings: Settings) -> AgentVersion:
-    """Return the version of the agent's way of working."""
+    """Return the agent's version."""
     return resolve_override(AGENT_VERSION, settings, settings.agent_version)
 
 
@@ -52,13 +52,13 @@ def context_layout(settings: Settings) -> ContextLayout:
 
 
 def fanout(settings: Settings) -> FanoutRule:
-    """Return how many actions a round may take, and which together."""
+    """Return how many actions a round may have, and which of them may be combined."""
     mode = resolve_override(MULTI_ACTION, settings, settings.multi_action)
     return FanoutRule(mode=mode, max_actions=settings.max_actions_per_round)
 
 
 def mcp_servers(settings: Settings, descriptors: Descriptors) -> Mapping[str, Any]:
-    """Return the MCP servers of the properties by id; the settings' come before the descriptor's."""
+    """Return the MCP servers of the properties by id; settings override the descriptor."""
     found: dict[str, Any] = {}
     for place in (descriptors.config, settings.bundle_props):
         for path in (MCP_SERVERS, f"config.{MCP_SERVERS}"):
@@ -67,9 +67,9 @@ def mcp_servers(settings: Settings, descriptors: Descriptors) -> Mapping[str, An
 
 
 def approvals(settings: Settings) -> ApprovalPolicy:
-    """Return the policy of approvals. Raises InputError `bad_setting`, naming the place.
+    """Return the policy of approvals. Raises InputError `bad_setting` with the source of the value.
 
-    The deployment's own setting comes first: it makes a call wait, or run, whatever a bundle says.
+    The deployment's own setting has precedence: it decides whether a call waits, even if a bundle says otherwise.
     """
     places: list[tuple[str, Any]] = [
         ("STEPLINE_APPROVALS", settings.approvals),
@@ -85,9 +85,9 @@ def approvals(settings: Settings) -> ApprovalPolicy:
 def execution_runtime(
     settings: Settings, descriptors: Descriptors | None = None
 ) -> tuple[RuntimeProfile, RunLimits] | None:
-    """Return where programs run and within which limits; None for a deployment that runs none.
+    """Return the backend and the limits of programs; None for a deployment that runs no programs.
 
-    The active bundle's descriptor counts after its properties, and the assembly's where the setting is empty.
+    The active bundle's descriptor applies after its properties, and the assembly's applies if the setting is empty.
     """
     if settings.exec_mode not in PLACEMENTS:
         return None
@@ -123,24 +123,24 @@ def execution_runtime(
 
 
 def places_of(settings: Settings) -> frozenset[Placement]:
-    """Return where this deployment can run programs: inline, in remote tasks, or both."""
+    """Return the placements where this deployment can run programs: inline, in remote tasks, or both."""
     places = {PLACEMENTS[settings.exec_mode]} if settings.exec_mode in PLACEMENTS else set()
     return frozenset(places | ({"remote"} if settings.fargate_cluster else set()))
 
 
 def region_of(settings: Settings) -> str:
-    """Return the region that the deployment is in; empty where there is no state machine to tell."""
+    """Return the deployment's region, from the ARN of its state machine; empty without one."""
     return settings.machine_arn.split(":")[3] if settings.machine_arn else ""
 
 
 def task_settings(settings: Settings) -> dict[str, str]:
-    """Return the variables of a task's supervisor: what its tools need, and no way to the table, the bucket or the model."""
+    """Return the variables of a task's supervisor: those its tools need, without access to table, bucket or model."""
     fields = {field: getattr(settings, field) for field in TASK_FIELDS}
     return env(**fields | {"context_max_tokens": context_rules(settings).max_tokens})
 
 
 def read_caps(settings: Settings) -> ReadCaps:
-    """Return how much a read may show, as the deployment sets it."""
+    """Return the deployment's limits on the size of a read."""
     return fit_read_caps(
         ReadCaps(
             max_chars=settings.read_visible_max_chars,

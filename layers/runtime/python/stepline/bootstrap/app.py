@@ -1,4 +1,4 @@
-"""The parts that all functions share: settings, ports, and the variables for a remote supervisor."""
+"""The parts that all functions share: settings, ports, and the variables of a remote supervisor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class App:
-    """The ports of a deployment, wired once a process. `handed` are variables for a supervisor elsewhere. Secret."""
+    """The ports of a deployment, wired once per process. `handed` are variables for a remote supervisor. Secret."""
 
     settings: Settings
     ports: Ports

@@ -1,4 +1,4 @@
-"""Every port over AWS, or over an emulator of it."""
+"""Wiring of every port over AWS, or over an AWS emulator."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ A = TypeVar("A", bound="App")
 
 
 def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[str, str] | None = None) -> A:
-    """Wire an app of this kind to AWS, or to an emulator of it; nothing is connected before its first use."""
+    """Wire an app of this kind to AWS, or to an AWS emulator; nothing is connected before its first use."""
     clock = SystemClock()
     ledger = Ledger()
     table = Table(settings.table, ledger=ledger)

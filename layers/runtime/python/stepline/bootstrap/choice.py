@@ -1,4 +1,4 @@
-"""The ports' part of the settings: models, limits, the events that may leave, live updates, and the web."""
+"""The ports' part of the settings: models, limits, client events, live updates, and the web."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ T = TypeVar("T")
 
 HOUR_S: Final = 3600.0
 SEARCH_SECRET: Final = "search.api_key"  # noqa: S105 - a path
-"""The place of the engine's key in the descriptors of secrets."""
+"""The path of the engine's key in the secret descriptors."""
 
 LOCAL: Final = "local"
 
 
 class ProviderRow(NamedTuple):
-    """A provider of models: how it is made of the settings, and the module through which it is reached."""
+    """A provider of models: its factory from the settings, and the module of its transport."""
 
     make: Callable[[Settings], ModelProvider]
     transport: str
@@ -74,7 +74,7 @@ PROVIDERS: Final[Mapping[str, ProviderRow]] = {
 
 
 def provider_of(settings: Settings) -> ModelProvider:
-    """Return the provider of models; nothing that reaches it is imported yet."""
+    """Return the provider of models; its transport is not imported yet."""
     return PROVIDERS[settings.model_provider].make(settings)
 
 
@@ -89,7 +89,7 @@ def resolve_override(override: Override[T], settings: Settings, setting: T) -> T
 
 
 def policy(settings: Settings) -> Policy:
-    """Return the loop's limits as the deployment sets them."""
+    """Return the deployment's limits for the loop."""
     return Policy(
         max_iterations=resolve_override(ROUND_CAP, settings, settings.max_iterations),
         turn_deadline_s=settings.turn_deadline_s,
@@ -111,14 +111,14 @@ def policy(settings: Settings) -> Policy:
 
 
 def scope_limits(settings: Settings) -> ScopeLimits:
-    """Return the limits of accounts for which none are set; those of users begin with the setting for their messages."""
+    """Return the default limits of accounts; those of users start with the setting for their messages."""
     given = ScopeLimits(**settings.limits)
     messages = Limits(messages_per_minute=settings.user_messages_per_minute)
     return replace(given, user=overlaid(messages, given.user))
 
 
 def context_rules(settings: Settings) -> ContextRules:
-    """Return the limits of a conversation's context as the deployment sets them."""
+    """Return the deployment's limits for a conversation's context."""
     roles = roles_of(settings)
     decides = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE])
     ttl_s = resolve_override(CACHE_TTL, settings, settings.cache_ttl_s)
@@ -136,7 +136,7 @@ def context_rules(settings: Settings) -> ContextRules:
 
 
 def outward(settings: Settings) -> EventFilter:
-    """Return which client events may leave."""
+    """Return the filter of client events."""
     return resolve_outward(props=settings.bundle_props, assembly=settings.assembly)
 
 
@@ -147,7 +147,7 @@ def bundle_rules(settings: Settings) -> dict[str, BundleRules]:
 
 
 def bundle_settings(settings: Settings, name: str) -> Settings:
-    """Return the settings with a further bundle in the place of the default one. Raises InputError `unknown_bundle`."""
+    """Return the settings with a further bundle in place of the default one. Raises InputError `unknown_bundle`."""
     choice = settings.bundles.get(name)
     if choice is None:
         raise InputError(f"this deployment has no bundle {name}", code="unknown_bundle")
@@ -155,7 +155,7 @@ def bundle_settings(settings: Settings, name: str) -> Settings:
 
 
 class Live(NamedTuple):
-    """How a conversation is followed, and a running step told: by the gateway and the log, and by Redis if there is one."""
+    """The channels for followers and for steers: the gateway and the log, plus Redis if there is one."""
 
     signals: Signals
     broadcast: Broadcast
@@ -163,7 +163,7 @@ class Live(NamedTuple):
 
 
 def live_of(settings: Settings, log: Log, posting: Broadcast) -> Live:
-    """Return the live ways of a deployment; nothing is connected yet, and without a Redis nothing of it is loaded."""
+    """Return a deployment's live channels; nothing is connected yet, and Redis modules load only if it has one."""
     poll_s = settings.steer_poll_ms / 1000
     if not (settings.redis_url or settings.redis_secret_arn):
         return Live(signals=PollingSignals(log, poll_s), broadcast=posting)
@@ -175,18 +175,18 @@ def live_of(settings: Settings, log: Log, posting: Broadcast) -> Live:
         lambda: settings.redis_url or secret_text(settings.redis_secret_arn), stage=settings.stage
     )
     beside = RedisBroadcast(link=link)
-    # The gateway first: a Redis that does not answer keeps none of its clients waiting.
+    # The gateway first: its clients do not wait for a Redis that does not answer.
     return Live(
         signals=RedisSignals(log, link, poll_s=poll_s), broadcast=Broadcasts((posting, beside)), beside=beside
     )
 
 
 def search_of(settings: Settings) -> WebSearch:
-    """Return the search engine; nothing is read or asked yet. Raises InputError `bad_setting`."""
+    """Return the search engine; nothing is read or requested yet. Raises InputError `bad_setting`."""
     url = settings.search_url
     match settings.search_provider:
         case "brave":
-            from stepline.adapters.web.brave import BRAVE_URL, BraveSearch  # noqa: PLC0415 - most deployments ask another
+            from stepline.adapters.web.brave import BRAVE_URL, BraveSearch  # noqa: PLC0415 - rarely used
 
             return BraveSearch(key=partial(search_key, settings), base_url=url or BRAVE_URL)
         case "tavily":
@@ -204,7 +204,7 @@ def search_of(settings: Settings) -> WebSearch:
 
 
 def search_key(settings: Settings) -> str:
-    """Return the key of the search engine: the setting, the secret in AWS, or the descriptors' own; "" without one.
+    """Return the search engine's key: from the setting, the secret in AWS, or the descriptors; "" without one.
 
     Raises DependencyError, InputError `bad_descriptor`.
     """
@@ -212,7 +212,7 @@ def search_key(settings: Settings) -> str:
         return key
     if not settings.descriptors_dir:
         return ""
-    from stepline.adapters.descriptor_file import read_folder  # noqa: PLC0415 - only where the key is there
+    from stepline.adapters.descriptor_file import read_folder  # noqa: PLC0415 - only if the key is in a descriptor
     from stepline.bundle.descriptor_set import parse_descriptors  # noqa: PLC0415 - as above
 
     descriptors = parse_descriptors(read_folder(Path(settings.descriptors_dir)))
@@ -221,13 +221,13 @@ def search_key(settings: Settings) -> str:
 
 
 def search_secrets(settings: Settings) -> dict[str, str]:
-    """Return the variable with the key, for a task, which may read no secret of the deployment. Raises as `search_key`."""
+    """Return the variable with the key for a task, which may not read secrets itself. Raises as `search_key`."""
     keyed = settings.search_provider in ("brave", "tavily")
     return env(search_api_key=search_key(settings)) if keyed else {}
 
 
 class PublicPages:
-    """Fetches pages (`WebPages`); what that takes is loaded with the first one."""
+    """Fetches pages (`WebPages`); the modules for this are loaded with the first page."""
 
     @cached_property
     def _fetcher(self) -> WebPages:
@@ -240,21 +240,21 @@ class PublicPages:
 
 
 def pages_of(search: WebSearch) -> WebPages:
-    """Return the way to pages: those of the collection come out of it, where that is what is searched."""
+    """Return the fetcher of pages; if the engine searches a collection, its pages come from the collection."""
     pages = PublicPages()
     return CorpusPages(search, pages) if isinstance(search, CorpusSearch) else pages
 
 
 def servers_of(settings: Settings) -> McpServers:
-    """Return the client of MCP servers; nothing of it is loaded before one is asked.
+    """Return the client of MCP servers; its modules are loaded with the first request.
 
-    A function in AWS starts none by a command: its container is shared, and outlives the call.
+    A function in AWS does not start servers by a command: its container is shared, and outlives the call.
     """
     return McpClient(starts_commands=settings.stage == LOCAL or not settings.machine_arn)
 
 
 def traces_of(settings: Settings, clock: Clock, meter: Meter) -> Traces | None:
-    """Return where spans go; None without a trace. Nothing of OpenTelemetry is loaded yet."""
+    """Return the exporter of spans; None if tracing is off. OpenTelemetry is not loaded yet."""
     if settings.tracing == "off":
         return None
     from stepline.adapters.aws.client import session  # noqa: PLC0415 - most deployments have no traces
@@ -277,7 +277,7 @@ def traces_of(settings: Settings, clock: Clock, meter: Meter) -> Traces | None:
 
 
 def memory_of(settings: Settings, ledger: Ledger) -> MemoryIndex | None:
-    """Return the index of memory that is a service of its own, if the stage has one; nothing is connected yet."""
+    """Return the memory index if the stage has one as a separate service; nothing is connected yet."""
     if not settings.memory_bucket_arn:
         return None
     from stepline.adapters.s3_vectors.memory_index import S3VectorsMemoryIndex  # noqa: PLC0415 - few deployments have one
@@ -286,7 +286,7 @@ def memory_of(settings: Settings, ledger: Ledger) -> MemoryIndex | None:
 
 
 class StoredUploads:
-    """Keeps the rows of uploads (`Uploads`); what that takes is loaded with the first one."""
+    """Stores the rows of uploads (`Uploads`); the modules for this are loaded with the first one."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

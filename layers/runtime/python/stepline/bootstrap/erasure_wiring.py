@@ -1,4 +1,4 @@
-"""The ports of erasure over AWS; only the functions that delete load it."""
+"""Wiring of the erasure ports over AWS; only the functions that delete load this module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def erasure_on_aws(settings: Settings, ports: Ports) -> ErasurePorts:
-    """Wire erasure beside the loop's ports; nothing is connected before its first use."""
+    """Wire erasure in addition to the loop's ports; nothing is connected before its first use."""
     table = Table(settings.table, ledger=ports.ledger)
     return ErasurePorts(
         ports=ports,

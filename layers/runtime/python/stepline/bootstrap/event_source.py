@@ -1,8 +1,8 @@
 """Events that another service submits to a conversation, in its own name and for a user.
 
-What is submitted here takes the way of every message: it stands in the log before anything reacts to it, starts the
-turn that it opens, and is told to whoever listens. The service needs neither a websocket nor a token of the user; it needs the
-deployment's names and the rights of one role, and it is trusted to say whose event it is.
+An event takes the same path as every message: it is in the log before anything reacts to it, it starts the turn that
+it opens, and every listener gets it. The service needs neither a websocket nor a token of the user. It needs the
+deployment's names and the permissions of one role, and it is trusted to name the user of the event.
 Source: docs/how-to/send-events.md.
 """
 
@@ -31,10 +31,10 @@ __all__ = ["Attachment", "EventReceipt", "EventSource", "event_source"]
 
 
 class EventSource:
-    """Speaks as one service in its users' conversations. Any thread may use it."""
+    """Submits events of one service to its users' conversations. Any thread may use it."""
 
     def __init__(self, ports: Ports, *, source: str) -> None:
-        """Speak as `source`, which the agent reads and the log keeps. Raises InputError `bad_source`."""
+        """Submit events as `source`, which the agent reads and the log keeps. Raises InputError `bad_source`."""
         self._ports = ports
         self._source = check_segment(source, "source")
 
@@ -53,17 +53,17 @@ class EventSource:
         founds: bool = False,
         bundle: str = "",
     ) -> EventReceipt:
-        """Put an event into a conversation of `user`, once; return its place in the log.
+        """Put an event into a conversation of `user`, once; return its position in the log.
 
-        After an error that is retryable, or none at all, submit it again under the same `message_id`: it is admitted
-        once. A conversation that is not there is an error, since an event for a misspelt name would be seen by nobody,
-        unless the service means to begin one for the user and says so with `founds`; `bundle` is the name of its bundle then.
+        After a retryable error, or without a result, submit it again under the same `message_id`: it is admitted once.
+        A conversation that does not exist is an error, since no user would see an event for a misspelt name. To begin a
+        new conversation for the user, set `founds`; `bundle` is then the name of its bundle.
 
         Raises:
-            InputError: a name or the event is not as it must be.
+            InputError: a name or the event is invalid.
             LimitError: the event is too large.
-            NotFoundError: the conversation is somebody else's, or is not there.
-            BusyError, DependencyError, UnknownOutcome: not now; submit it again.
+            NotFoundError: the conversation belongs to another user, or does not exist.
+            BusyError, DependencyError, UnknownOutcome: temporary; submit it again.
 
         """
         if not is_user(user):
@@ -84,12 +84,12 @@ class EventSource:
     def store_attachment(
         self, *, tenant: str, project: str, conversation: str, body: bytes, filename: str, mime: str
     ) -> Attachment:
-        """Store a file for events of one conversation, and return what they name it by. The same bytes are stored once.
+        """Store a file for events of one conversation, and return its reference. The same bytes are stored once.
 
         Raises:
-            InputError: `bad_attachment`, or a name that is none.
+            InputError: `bad_attachment`, or an invalid name.
             LimitError: `attachment_too_large`.
-            DependencyError: the store does not answer; store it again.
+            DependencyError: the store does not answer; try again.
 
         """
         if len(body) > ATTACHMENT_MAX_BYTES:
@@ -107,10 +107,10 @@ class EventSource:
 def event_source(
     settings: Settings, *, source: str, role_arn: str = "", meter: Meter | None = None
 ) -> EventSource:
-    """Return a source of events for the deployment that the settings name; nothing is connected before its first use.
+    """Return an event source for the deployment that the settings name; nothing is connected before its first use.
 
-    With `role_arn` all of the library in this process acts under that role from now on, and otherwise under the
-    credentials that AWS's clients find. Raises InputError `bad_source`, or `another_role`, one was taken already.
+    With `role_arn` the whole library acts under that role in this process from now on, and otherwise under the
+    credentials that AWS clients find. Raises InputError `bad_source`, or `another_role` if a role is already in use.
     """
     made = EventSource(on_aws(settings, meter or MemoryMeter(), App).ports, source=source)
     if role_arn:

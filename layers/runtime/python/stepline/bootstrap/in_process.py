@@ -1,6 +1,6 @@
-"""Turns in this process: a bundle's workflow over the app's ports, whichever they are, and without a state machine.
+"""Turns in this process: runs a bundle's workflow over any ports of the app, without a state machine.
 
-Programs run where this machine can run them; a task in AWS would report to a state machine, and there is none.
+Programs run on this machine, not in AWS tasks: a task reports to a state machine, and there is none.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 PROFILES: Final = tuple(
     RuntimeProfile(backend=mode) for mode, placement in PLACEMENTS.items() if placement == "inline"
 )
-"""A profile of each backend that runs programs here."""
+"""A profile for each backend that runs programs here."""
 STEPS_AT_ONCE: Final = 64
-"""How many steps run at once, each in a thread; the others wait for one."""
+"""The number of steps that run at once, each in a thread; the others wait for a thread."""
 
 
 class InProcess:
-    """The runtime of workflows (`bundle.runtime.Runtime`): one for a process, for all its bundles and conversations."""
+    """The runtime of workflows (`bundle.runtime.Runtime`): one per process, for all its bundles and conversations."""
 
     def __init__(self, app: LoopApp) -> None:
-        """Use the ports and the settings of `app`, but for its machine."""
+        """Use the ports and the settings of `app`, except for its machine."""
         self.machine = InProcessMachine()
         self.threads = ThreadPoolExecutor(STEPS_AT_ONCE, thread_name_prefix="stepline")
         ports = replace(app.ports, machine=self.machine)
@@ -86,12 +86,12 @@ class InProcess:
         )
 
     def _app_of(self, module: str) -> LoopApp:
-        """Return the app of the bundle with this package: the default one's, if the settings do not name it."""
+        """Return the app of the bundle with this package, or the default app if the settings do not name it."""
         name = self.name_of(module)
         return self._app if name in ("", DEFAULT_BUNDLE) else self._app.of(name)
 
     def close(self) -> None:
-        """End what is kept warm for programs."""
+        """End the backends that are kept warm for programs."""
         with self._lock:
             homes, self._homes = self._homes, {}
         for (bundle, _), home in homes.items():
@@ -105,16 +105,16 @@ class InProcess:
             if known not in self._homes:
                 home = ProgramBackends(replace(app, made=app.build_agent(parts)))
                 for profile in PROFILES:
-                    home.find(profile, app.bundle)  # made here, once: nothing starts before its first run
+                    home.find(profile, app.bundle)  # created here, once: nothing starts before the first run
                 self._homes[known] = home
             return self._homes[known]
 
 
 @dataclass(frozen=True, kw_only=True)
 class InProcessLoop:
-    """The steps of a turn for one agent; its programs see the bundle's modules and none of its functions.
+    """The steps of a turn for one agent; its programs see the bundle's modules but none of its functions.
 
-    `programs` is held while one runs: an executor takes one at a time.
+    `programs` is held while a program runs: an executor runs one at a time.
     """
 
     app: LoopApp
@@ -139,7 +139,7 @@ class InProcessLoop:
             follow_turn(self._ports(), self.app.agent, self.app.history, step)
 
     def _ports(self) -> Ports:
-        """Return the ports of one step: steps run at once, and each has a ledger of its own."""
+        """Return the ports of one step: steps run concurrently, and each has its own ledger."""
         return replace(self.app.ports, ledger=Ledger())
 
 

@@ -1,4 +1,4 @@
-"""The app of functions that know the agent: its instructions and tools, its model, and the log it has read."""
+"""The app of functions that use the agent: its instructions and tools, its model, and the log that was read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Loads:
         self._done: set[LoadHook] = set()
 
     def once(self, hook: LoadHook | None, services: ToolServices) -> None:
-        """Run a hook unless it has run to its end. Raises what it raises."""
+        """Run a hook unless it has already completed. Raises the hook's errors."""
         if hook is None:
             return
         with self._lock:
@@ -64,10 +64,10 @@ class Loads:
 
 @dataclass(frozen=True)
 class LoopApp(App):
-    """An app with an agent and its model, made on first use.
+    """An app with an agent and its model, both created on first use.
 
-    `given` is the model to ask in place of the one that the settings name, `made` the agent in place of the one of the
-    bundle that they name. `bundle` is that one's name on the stage, "" for the default one.
+    `given` replaces the model that the settings name, and `made` the agent of the bundle that they name. `bundle` is
+    that bundle's name on the stage, "" for the default one.
     """
 
     history: History = field(default_factory=History)
@@ -78,9 +78,9 @@ class LoopApp(App):
     _others: dict[str, LoopApp] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of(self, bundle: str) -> LoopApp:
-        """Return the app of a conversation's bundle, by its name, with this one's history; nothing of it is loaded yet.
+        """Return the app of a conversation's bundle, by name, with this app's history; it is not loaded yet.
 
-        Raises InputError `unknown_bundle`, the deployment has none of this name.
+        Raises InputError `unknown_bundle`: the deployment has no bundle of this name.
         """
         if bundle == self.bundle:
             return self
@@ -98,16 +98,16 @@ class LoopApp(App):
 
     @property
     def follows_turns(self) -> bool:
-        """True if the bundle has a hook behind the close; its agent is not made for this."""
+        """True if the bundle has a hook after the close; reading this does not create its agent."""
         if self.made:
             return self.made.hooks.post_run_hook is not None
         return load_workflow(self.settings.bundle).post_run_hook is not None
 
     def follower(self) -> Agent | None:
-        """Return the agent if its bundle has a hook behind the close.
+        """Return the agent if its bundle has a hook after the close.
 
-        A bundle that cannot be loaded has none: its turn has ended, and an execution that fails mends nothing. It is logged
-        and counted with its code. Raises errors that pass.
+        For a bundle that cannot be loaded, return None: its turn has ended, and a failed execution would not help. The
+        error is logged and counted with its code. Raises temporary errors.
         """
         try:
             return self.agent if self.follows_turns else None
@@ -115,15 +115,15 @@ class LoopApp(App):
             if isinstance(error, SteplineError) and error.retryable:
                 raise
             code = error.reason if isinstance(error, SteplineError) else BUNDLE_FAILED
-            logger.exception("bundle not loaded behind a turn", extra={"code": code})
+            logger.exception("bundle not loaded after a turn", extra={"code": code})
             self.ports.meter.count(HOOKS_FAILED)
             return None
 
     def build_agent(self, parts: Parts) -> Agent:
-        """Return the agent that this deployment makes of a bundle's parts, whose `on_bundle_load` has run."""
+        """Return this deployment's agent for a bundle's parts, after running `on_bundle_load`."""
         services = DeploymentServices(self)
         self.loads.once(parts.on_load, services)
-        from stepline.bundle.assembly import RemoteRules, build_agent  # noqa: PLC0415 - Execute seldom needs the tools: 12 ms of CPU
+        from stepline.bundle.assembly import RemoteRules, build_agent  # noqa: PLC0415 - 12 ms of CPU, rare in Execute
 
         made = build_agent(
             read_caps(self.settings),
@@ -147,7 +147,7 @@ class LoopApp(App):
         return replace(agent, execution=self._placed(agent.execution)) if agent.execution else agent
 
     def _placed(self, execution: Execution) -> Execution:
-        """Add where this deployment runs programs, and what it hands to a task."""
+        """Add the placement of programs in this deployment, and the variables for a task."""
         placed = replace(execution, places=places_of(self.settings), bundle=self.settings.bundle)
         if execution.profile.placement != "remote":
             return placed
@@ -160,7 +160,7 @@ class LoopApp(App):
         )
 
     def scoped_texts(self, scope: DescriptorScope) -> dict[str, str]:
-        """Return the descriptors that a supervisor elsewhere gets. Secret."""
+        """Return the descriptors for a remote supervisor. Secret."""
         return scope_texts(self.descriptor_texts, scope, self.descriptors.bundle_id)
 
     @cached_property
@@ -176,7 +176,7 @@ class LoopApp(App):
 
     @cached_property
     def model(self) -> ModelClient:
-        """The provider's client. It is made ready for the first call while the first round reads."""
+        """The provider's client. It is prepared for the first call while the first round reads."""
         if self.given is not None:
             return self.given
         model = self.provider_model()
@@ -184,15 +184,15 @@ class LoopApp(App):
         return model
 
     def provider_model(self) -> ProviderClient:
-        """Return a client of the provider; nothing that reaches it is loaded yet."""
-        from stepline.bootstrap.model_choice import model_of  # noqa: PLC0415 - Act and Execute seldom ask one: 4 ms of CPU
+        """Return a client of the provider; its transport is not loaded yet."""
+        from stepline.bootstrap.model_choice import model_of  # noqa: PLC0415 - 4 ms of CPU, rare in Act and Execute
 
         return model_of(self.settings, self.ports.meter)
 
 
 @dataclass(frozen=True)
 class DeploymentServices:
-    """The services of an app for its tools (`ToolServices`), made when the first one asks."""
+    """The services of an app for its tools (`ToolServices`), created on first use."""
 
     app: LoopApp
 

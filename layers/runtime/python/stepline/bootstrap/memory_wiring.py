@@ -1,4 +1,4 @@
-"""Every port over its memory twin, for tests and for processes of one's own."""
+"""Wiring of every port over its in-memory twin, for tests and for your own processes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def in_memory(
     model: ModelClient | None = None,
     meter: Meter | None = None,
 ) -> LoopApp:
-    """Wire the app to the memory twins; the caller drives the executions."""
+    """Wire the app to the in-memory twins; the caller drives the executions."""
     clock = MemoryClock()
     deltas, subscriptions, publisher = MemoryDeltas(clock), MemorySubscriptions(clock), MemoryPublisher()
     search = search_of(settings)
@@ -91,13 +91,13 @@ def in_memory(
 
 
 def erasure_in_memory(ports: Ports) -> ErasurePorts | None:
-    """Wire erasure beside the twins, None without tombstones; the caller drives its passes."""
+    """Wire erasure for the twins, None without tombstones; the caller drives its passes."""
     if ports.erasure is None:
         return None
     return ErasurePorts(ports=ports, erasure=ports.erasure, users=MemoryUserErasures(ports.clock))
 
 
 def _post(ports: Ports, key: str) -> None:
-    """Post the log whose copy was replaced, as the function does that hears of it."""
+    """Post the log whose copy was replaced, as the function does on the event."""
     if found := read_log_key(key):
         post_log(ports, *found)

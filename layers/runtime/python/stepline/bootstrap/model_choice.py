@@ -1,4 +1,4 @@
-"""The client of the models that the settings name."""
+"""Choice of the model client from the settings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def model_of(settings: Settings, meter: Meter | None = None) -> ProviderClient:
-    """Return the model client, whose tries `meter` counts; nothing that reaches the provider is imported yet.
+    """Return the model client, whose attempts `meter` counts; the provider's transport is not imported yet.
 
-    Raises ModelRefused `model_credentials`: the settings have neither the provider's key nor a secret with it.
+    Raises ModelRefused `model_credentials`: the settings have neither the provider's key nor a secret that holds it.
     """
     has_key = settings.anthropic_api_key or settings.model_secret_arn
     if settings.model_provider in KEYED and not has_key:
         raise ModelRefused(
-            "there is no API key for the model: set ANTHROPIC_API_KEY; a server named by ANTHROPIC_BASE_URL may accept any word",
+            "there is no API key for the model: set ANTHROPIC_API_KEY; a server named by ANTHROPIC_BASE_URL may accept any value",
             code="model_credentials",
         )
     return ProviderClient(provider_of(settings), roles=roles_of(settings), meter=meter)

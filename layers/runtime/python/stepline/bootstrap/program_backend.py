@@ -1,4 +1,4 @@
-"""The backends that run programs in this process, and the tools that those programs may call."""
+"""The backends that run programs from this process, and the tools that those programs may call."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class ProgramBackends:
-    """Makes each backend on its first use and keeps it warm."""
+    """Creates each backend on first use and keeps it warm."""
 
     def __init__(self, app: LoopApp) -> None:
         self._app = app
         self._dockers: dict[str, Executor] = {}
 
     def find(self, profile: RuntimeProfile, bundle: str = "") -> Executor | None:
-        """Return the executor of a profile for the programs of a bundle; None if this process has none."""
+        """Return the executor of a profile for a bundle's programs; None if this process has none."""
         match profile.backend:
             case "process":
                 return self._process
@@ -53,13 +53,13 @@ class ProgramBackends:
         return DockerExecutor(descriptors=app.scoped_texts(scope), environment=app.handed)
 
     def tool_host(self, job: Job) -> ToolHost:
-        """Return the tools that a job's program may call, as its supervisor runs them.
+        """Return the tools that a job's program may call, run as by its supervisor.
 
-        They are those of the conversation's bundle.
+        They are the tools of the conversation's bundle.
         """
         request = job.request
         app = self._app.of(job.batches[-1].state.bundle if job.batches else "")
-        # Most programs call no tool; the log is folded for the first that does.
+        # Most programs call no tool; the log is folded on the first call.
         timeline = cache(lambda: Timeline.empty(request.lane).extended(job.batches))
         pool = cache(lambda: SourcePool(timeline().sources))
 

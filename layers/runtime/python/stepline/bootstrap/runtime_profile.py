@@ -1,14 +1,14 @@
-"""Resolve `execution.runtime`: the backend and the limits of a program, from all places that may set them.
+"""Resolves `execution.runtime`: the backend and the limits of a program, from all sources that may set them.
 
-Strongest first:
+From the highest precedence to the lowest:
 
     the call            a profile's name
     the bundle          its properties, then its descriptor, then the defaults of its code
     the assembly        `execution.runtime`, then `platform.services.proc.exec` for limits
-    the deployment      `default` and `limits`, which come from its variables
+    the deployment      `default` and `limits`, from its variables
 
-Each key is taken from the strongest place that has it. Within a place, keys beside `profiles` override the
-chosen profile. Everything is validated, including what is not chosen: unknown keys are refused.
+Each key comes from the highest source that has it. Within a source, keys next to `profiles` override the chosen
+profile. Everything is validated, including profiles that are not chosen: unknown keys are refused.
 
 Source: docs/reference/execution.md#profiles.
 """
@@ -51,7 +51,7 @@ PLATFORM_LIMITS: Final = "platform.services.proc.exec"
 SELECTORS: Final = ("profile", "selected_profile", "default_profile", "use")
 INTERVAL_MIN_S: Final = 0.1
 UNLIMITED_BYTES: Final = 2**62
-"""The number that stands for no limit, in a range that the kernel accepts."""
+"""The number that means no limit, in a range that the kernel accepts."""
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -90,7 +90,7 @@ LIMITS: Final[Mapping[str, tuple[str, Reader]]] = {
     "max_workspace_bytes": ("max_workspace_bytes", read_size),
     "workspace_monitor_interval_s": ("monitor_interval_s", _read_interval),
 }
-"""The keys of limits, each with its field of `RunLimits` and its reader."""
+"""The keys of limits, each with its field in `RunLimits` and its reader."""
 
 FARGATE: Final[Mapping[str, Reader]] = {
     "cluster": read_text,
@@ -103,7 +103,7 @@ FARGATE: Final[Mapping[str, Reader]] = {
     "platform_version": read_text,
     "region": read_text,
 }
-"""Keys of mode `fargate`, which may also be in a mapping `fargate`, with precedence."""
+"""Keys of mode `fargate`, which may also be in a mapping `fargate`, which has precedence."""
 
 PROFILE_KEYS: Final[Mapping[str, Reader]] = {
     "mode": read_choice(EXEC_MODES),
@@ -133,7 +133,7 @@ _PROFILE_FIELDS: Final = (
 
 
 class _Source(NamedTuple):
-    """The parsed content of one place: keys beside the profiles, the profiles, the chosen profile if any."""
+    """The parsed content of one source: keys next to the profiles, the profiles, the chosen profile if any."""
 
     keys: Mapping[str, Any] = NOTHING
     profiles: Mapping[str, Mapping[str, Any]] = NOTHING
@@ -151,11 +151,11 @@ def resolve_runtime(
     limits: RunLimits = RunLimits(),  # noqa: B008 - a frozen value
     region: str = "",
 ) -> tuple[RuntimeProfile, RunLimits]:
-    """Return the profile for a call's program, and its limits; without a backend the program has no place.
+    """Return the profile for a call's program, and its limits; without a backend the program has no placement.
 
     `profile` is the name requested by the call. `default` and `limits` are the fallback. `region` is the
-    deployment's own, the only one that a profile may name. Raises InputError `bad_setting`, naming the place
-    of an unknown key or a wrong type.
+    deployment's own region, the only one that a profile may name. Raises InputError `bad_setting` with the path of
+    an unknown key or a wrong type.
     """
     said = [
         _find(props, "bundle properties"),
@@ -177,7 +177,7 @@ def resolve_runtime(
 
 
 def _find(root: Mapping[str, Any], owner: str) -> tuple[str, Any]:
-    """Return a place's value for the runtime and its path: a mapping, one word, or None."""
+    """Return the path and the value of the runtime in a source: a mapping, one word, or None."""
     found = next(
         ((f"{owner}: {path}", value) for path in PATHS if (value := look_up(root, path)) is not None), None
     )
@@ -226,7 +226,7 @@ def _known(name: Any, place: str, names: Collection[str]) -> str:
 
 
 def _read_keys(said: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Parse the keys of a profile. Null is absent; a key precedes its older name, `fargate` precedes both."""
+    """Parse the keys of a profile. Null is absent; a key overrides its older name, `fargate` overrides both."""
     nested = said.get("fargate")
     flat = {key: value for key, value in said.items() if key != "fargate"}
     read: dict[str, Any] = {}
@@ -267,7 +267,7 @@ def _read_platform(assembly: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_region(source: _Source, place: str, region: str) -> None:
-    """Refuse a foreign region: cluster, image and network are in the deployment's."""
+    """Refuse another region: cluster, image and network are in the deployment's own region."""
     named = {
         place: source.keys,
         **{f"{place}.profiles.{name}": keys for name, keys in source.profiles.items()},

@@ -1,8 +1,8 @@
-"""Imports of a function before its first call, and the part of its process that a snapshot may keep.
+"""Imports of a function before its first call, and the process state that a snapshot may keep.
 
-Lambda lends a function a whole core while it initialises, whatever its memory buys it later, so imports belong there and
-not into the first request. A snapshot keeps code and nothing else: no client, no credential, no time of the clock.
-Everything that the process has made until then is dropped when an environment is restored, and made again on its next use.
+Lambda gives a function a whole core while it initialises, whatever its memory setting, so imports belong there and not
+in the first request. A snapshot keeps only code: no client, no credential, no clock time. Everything else that the
+process has created is dropped when an environment is restored, and created again on its next use.
 Source: serverlessland.com, "Utilize initialization phase"; docs.aws.amazon.com/lambda, "Execution environment lifecycle".
 """
 
@@ -37,22 +37,22 @@ WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "sweeper": (_AWS,),
     "eraser": (_AWS,),
 }
-"""Modules that the first call of each function loads."""
+"""Modules that the first call of each function needs."""
 STEPS: Final = ("decide", "act", "close")
-"""The functions whose every call sends spans, where a stage has traces."""
+"""The functions that send spans on every call, if the stage has traces."""
 
 
 def initialise(environ: Mapping[str, str]) -> None:
-    """Load what a function's first call needs, in a process that Lambda has started.
+    """Load the modules for a function's first call, in a process that Lambda has started.
 
-    The `MODULES` of an adapter are the parts of a library that it loads on first use. The first client of AWS reads the
-    description of its service, which the session keeps for later ones.
+    The `MODULES` of an adapter are the parts of a library that it loads on first use. The first AWS client reads the
+    description of its service, which the session keeps for later clients.
     """
     if _RUNTIME not in environ:
         return
     function = environ[_HANDLER].split(".")[1]
     asked = (_transport(environ.get(_PROVIDER, "anthropic")),) if function == "decide" else ()
-    # A take-over is rare, so the sweeper loads it then.
+    # A takeover is rare, so the sweeper loads these modules only then.
     traces = (_TRACES,) if environ.get(_TRACING, "off") != "off" and function in STEPS else ()
     for name in (*WARMED[function], *asked, *traces):
         for part in getattr(importlib.import_module(name), "MODULES", ()):
@@ -62,14 +62,14 @@ def initialise(environ: Mapping[str, str]) -> None:
 
 
 def _transport(provider: str) -> str:
-    """Return the module through which Decide reaches the provider."""
-    from stepline.bootstrap.choice import PROVIDERS  # noqa: PLC0415 - few of the other functions load it
+    """Return the transport module that Decide uses for the provider."""
+    from stepline.bootstrap.choice import PROVIDERS  # noqa: PLC0415 - few other functions load it
 
     return PROVIDERS[provider].transport
 
 
 def forget() -> None:
-    """Drop what the library keeps for the process: the session with its credentials, and the random sequence.
+    """Drop the library's process state: the session with its credentials, and the random sequence.
 
     Everything else belongs to the handler's app, which the handler drops.
     """

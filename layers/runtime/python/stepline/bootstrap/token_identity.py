@@ -1,4 +1,4 @@
-"""The verifier of tokens that the settings name."""
+"""Choice of the token verifier from the settings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def identity_of(settings: Settings) -> OidcIdentity:
-    """Return the verifier; nothing is fetched from the issuer yet.
+    """Return the token verifier; nothing is fetched from the issuer yet.
 
-    A value that means both admins means the higher one.
+    A value that is in both lists of admins means the higher role.
     """
     admins: dict[str, Role] = dict.fromkeys(settings.project_admins, "project_admin")
     admins |= dict.fromkeys(settings.tenant_admins, "tenant_admin")

@@ -1,4 +1,4 @@
-"""The ports of uploads over AWS; only the functions that serve them load it."""
+"""Wiring of the upload ports over AWS; only the functions that serve uploads load this module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def uploads_on_aws(settings: Settings, ports: Ports) -> UploadPorts:
-    """Wire uploads beside the loop's ports; nothing is connected before its first use. Raises InputError `bad_setting`."""
+    """Wire uploads in addition to the loop's ports; nothing is connected yet. Raises InputError `bad_setting`."""
     return UploadPorts(
         ports=ports,
         quarantine=S3Quarantine(settings.bucket, ledger=ports.ledger),
@@ -31,7 +31,7 @@ def uploads_on_aws(settings: Settings, ports: Ports) -> UploadPorts:
 
 
 def scanner_of(settings: Settings, ports: Ports) -> Scanner | None:
-    """Return the scanner for malware; None where none is asked for. Raises InputError `bad_setting`."""
+    """Return the malware scanner; None if none is configured. Raises InputError `bad_setting`."""
     match settings.av_scan:
         case "clamd":
             if not settings.clamav_host:
@@ -46,7 +46,7 @@ def scanner_of(settings: Settings, ports: Ports) -> Scanner | None:
 
 
 def file_limits(settings: Settings) -> FileLimits:
-    """Return the largest sizes that are taken; none is larger than an attachment may be."""
+    """Return the maximum accepted sizes; none is larger than the limit of an attachment."""
     most = min(settings.message_max_bytes, ATTACHMENT_MAX_BYTES)
     return FileLimits(
         picture_max_bytes=min(settings.max_image_bytes, most),

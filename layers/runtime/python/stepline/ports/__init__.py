@@ -1,4 +1,4 @@
-"""The interfaces of the loop to the outside: Protocols only.
+"""The loop's interfaces to external systems: Protocols only.
 
 Every adapter of one port passes one contract suite.
 """

@@ -1,4 +1,4 @@
-"""Artifacts: bytes written once, under a key that names their content or the call that made them; and uploads of such bytes."""
+"""Artifacts: bytes written once, under a key that names their content or the call that made them; and their uploads."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 class Artifacts(Protocol):
-    """An object store whose objects never change, but for the logs of running programs."""
+    """An object store whose objects never change, except for the logs of running programs."""
 
     def put(self, key: str, body: bytes, *, mime: str) -> bool:
         """Write the object if the key is free; return True if this call wrote it."""
 
     def replace(self, key: str, body: bytes, *, mime: str) -> None:
-        """Write the object in the place of an older one. Raises DependencyError."""
+        """Write the object, replacing an older one. Raises DependencyError."""
 
     def get(self, key: str) -> bytes:
         """Return the object's bytes. Raises NotFoundError, DependencyError."""
 
     def stream(self, key: str) -> Iterator[bytes]:
-        """Yield the object's bytes in pieces, for one too large for memory.
+        """Yield the object's bytes in pieces, for an object too large for memory.
 
         Raises NotFoundError, DependencyError.
         """
@@ -39,16 +39,16 @@ class Artifacts(Protocol):
 
 
 class Uploads(Protocol):
-    """The rows of uploads, each for as long as a message that names it may be sent again."""
+    """The rows of uploads; each is kept for as long as a message that names it may be sent again."""
 
     def begin(self, lane: Lane, upload: Upload) -> None:
-        """Keep a new upload. Raises DependencyError."""
+        """Store a new upload. Raises DependencyError."""
 
     def get(self, lane: Lane, upload_id: str) -> Upload | None:
         """Return an upload, by a strong read; None if the conversation has none of this id."""
 
     def settle(self, lane: Lane, upload: Upload) -> Upload:
-        """Replace an upload that has no final state yet; return what is kept now: the first final state stays.
+        """Replace an upload that has no final state yet; return the stored one: the first final state stays.
 
         Raises NotFoundError: the row is gone; DependencyError.
         """

@@ -1,4 +1,4 @@
-"""Subscriptions of connections to conversations, and the ways to send frames to them.
+"""Subscriptions of connections to conversations, and the interfaces that send frames to them.
 
 A `Feed` delivers a conversation's frames as they are sent, for a server that holds clients itself.
 """
@@ -15,14 +15,14 @@ SUBSCRIPTION_TTL_S: Final = 2 * 3600
 """A websocket lives for two hours at most; older rows expire, and a resume subscribes again."""
 
 POST_MAX_BYTES: Final = 128 * 1024
-"""A gateway's limit for one post."""
+"""The gateway's limit for one post."""
 
 OVER_LIMIT: Final = "over_limit"
 """The reason of a post's DependencyError: the account's rate is reached, or the buffer of one connection is full."""
 
 
 Inspect: TypeAlias = Literal["owner", "admin", "none"]
-"""Who may see the requests, the replies and the log of a conversation."""
+"""The users who may see the requests, the replies and the log of a conversation."""
 
 
 Role: TypeAlias = Literal["user", "project_admin", "tenant_admin"]
@@ -32,7 +32,7 @@ ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 
 class Principal(Value):
-    """The identity behind a connection, from its token. `expires_at` is in epoch seconds."""
+    """The identity of a connection, from its token. `expires_at` is in epoch seconds."""
 
     tenant: str
     project: str
@@ -42,7 +42,7 @@ class Principal(Value):
 
     @property
     def is_admin(self) -> bool:
-        """The role is one of an admin, of the project or of the tenant."""
+        """True if the role is that of an admin, of the project or of the tenant."""
         return self.role != "user"
 
 
@@ -61,9 +61,10 @@ class Feed(NamedTuple):
 
 
 class Subscriptions(Protocol):
-    """Connections and their principals for SUBSCRIPTION_TTL_S, and their subscriptions for no longer.
+    """Connections and their principals, kept for SUBSCRIPTION_TTL_S, and their subscriptions, kept for no longer.
 
-    Only its owner listens to a conversation. A principal is kept beyond its expiry, so that it can be renewed; its subscriptions end with it.
+    Only its owner listens to a conversation. A principal is kept after its expiry, so that it can be renewed; its
+    subscriptions end at the expiry.
     """
 
     def connect(self, connection: str, principal: Principal) -> None:
@@ -82,7 +83,7 @@ class Subscriptions(Protocol):
         """Subscribe a connection of `user` to a conversation until its principal expires, in epoch seconds."""
 
     def watch(self, connection: str, principal: Principal) -> None:
-        """Subscribe a connection to the feed of all conversations of its principal, until that expires."""
+        """Subscribe a connection to the feed of all conversations of its principal, until the principal expires."""
 
     def drop(self, lane: Lane, connection: str, *, watcher: str = "") -> None:
         """End one subscription, and the feed if the connection watches the conversations of user `watcher`."""
@@ -94,16 +95,16 @@ class Subscriptions(Protocol):
         """Return the connections of a user that listen to anything, by a strong read."""
 
     def audience(self, lane: Lane, user: str) -> Audience:
-        """Return those of a conversation of `user`, by one strong read: both are as new as `listeners`."""
+        """Return the audience of a conversation of `user`, by one strong read: both lists are as new as `listeners`."""
 
 
 class Broadcast(Protocol):
     """Sends to all followers of a conversation."""
 
     def send(self, lane: Lane, frames: Sequence[bytes], feed: Feed | None = None) -> None:
-        """Send frames, in order, to the current followers; one that is not reached requests them later.
+        """Send frames, in order, to the current followers; a follower that is not reached requests them later.
 
-        With a `feed`, its frames go to those who watch the conversations of its user.
+        With a `feed`, its frames go to the connections that watch the conversations of its user.
 
         Raises DependencyError if the followers are unknown.
         """
@@ -115,8 +116,8 @@ class Publisher(Protocol):
 
         Raises:
             Gone: the connection no longer exists.
-            DependencyError: the connection, or the gateway, cannot take it now.
-            LimitError: it has more than POST_MAX_BYTES.
+            DependencyError: the connection or the gateway cannot accept it now.
+            LimitError: the frame is larger than POST_MAX_BYTES.
 
         """
 
@@ -125,10 +126,10 @@ class Publisher(Protocol):
 
 
 class Following(Protocol):
-    """The frames sent to one conversation during the `with` block, in order. Iterated by one thread.
+    """The frames sent to one conversation during the `with` block, in order. One thread iterates over it.
 
-    It yields None where frames may have been missed: at the beginning, after the connection was lost, and
-    from time to time when nothing comes. It raises nothing: missed frames are in the log.
+    It yields None where frames may have been missed: at the beginning, after a lost connection, and from time to
+    time when no frame arrives. It raises nothing: missed frames are in the log.
     """
 
     def __enter__(self) -> Self: ...

@@ -1,4 +1,4 @@
-"""Time, for display and for limits, never for order; and a meter for the metrics of `stepline.metrics`."""
+"""Time for display and for limits, never for order; and a meter for the metrics of `stepline.metrics`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ class Clock(Protocol):
         """Return the time in UTC, timezone-aware."""
 
     def monotonic_s(self) -> float:
-        """Return monotonic seconds of this process."""
+        """Return the monotonic seconds of this process."""
 
     def pause(self, seconds: float) -> None:
-        """Wait; the delay between two tries."""
+        """Wait; used for the delay between two attempts."""
 
 
 class Meter(Protocol):
     def count(self, name: str, value: float = 1, *, reason: str = "") -> None:
         """Add `value` to a metric; a name that ends in `Ms` is a time in milliseconds.
 
-        With a `reason`, one of a short list, it is counted under that too.
+        With a `reason` from a short list, it is also counted under that reason.
         """

@@ -1,4 +1,4 @@
-"""Access of tools to the deployment's descriptors: plain settings by path, secrets by name."""
+"""Tools' access to the deployment's descriptors: plain settings by path, secrets by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor: a place where one program of the agent runs with no authority at all."""
+"""The executor: runs one program of the agent without any authority."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ def forget_log(_log: bytes) -> None:
 class Job:
     """One run for a backend.
 
-    `batches` is the conversation's whole log up to `request.n`, for the tools of the supervisor. `fetch`
-    returns the bytes of an artifact's key (raises NotFoundError, DependencyError). `spool` is an empty
-    private folder of the caller: collected bytes go there, each file named by its sha256. `cancel` ends the
-    program early. `keep_log` stores a `RunningLog`, as JSON, in the place of the one before (raises
-    DependencyError).
+    `batches` is the conversation's whole log up to `request.n`, for the tools of the supervisor. `fetch` returns
+    the bytes of an artifact's key (raises NotFoundError, DependencyError). `spool` is an empty private folder of
+    the caller: collected bytes go there, each file named by its sha256. `cancel` ends the program early.
+    `keep_log` stores a `RunningLog` as JSON, replacing the previous one (raises DependencyError).
     """
 
     request: ExecRequest
@@ -45,8 +44,8 @@ class Executor(Protocol):
     def run(self, job: Job) -> Run:
         """Run the program to its end or its deadline, and collect its files.
 
-        A cancelled one ends early, with the error `cancelled`, and is collected all the same; if its program
-        has not begun, it never does. Errors of the program, and errors that keep it from starting, are in the
+        A cancelled run ends early, with the error `cancelled`, and its files are still collected; if its program
+        has not started, it never does. Errors of the program, and errors that keep it from starting, are in the
         result: the only exception raised is DependencyError, for a backend that cannot be reached.
         """
 

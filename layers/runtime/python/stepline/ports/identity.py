@@ -1,4 +1,4 @@
-"""Bearer tokens and their principals, and the tickets that replace a token where none can be sent."""
+"""Bearer tokens and their principals, and tickets, which replace a token where none can be sent."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from stepline.errors import AuthError
 from stepline.ports.channel import Principal
 
 TICKET_TTL_S: Final = 60
-"""Long enough to open a websocket with, too short to be worth stealing from a log."""
+"""Long enough to open a websocket, too short to be worth stealing from a log."""
 
 
 class Identity(Protocol):
     def verify(self, token: str) -> Principal:
-        """Return the token's principal, which has not expired.
+        """Return the principal of a token that has not expired.
 
         Raises AuthError `unauthorized` or `auth_expired`, DependencyError.
         """
 
 
 class Tickets(Protocol):
-    """One-time secrets that stand for a principal for TICKET_TTL_S; only their hashes are stored."""
+    """One-time secrets that represent a principal for TICKET_TTL_S; only their hashes are stored."""
 
     def issue(self, principal: Principal) -> str:
         """Return a new ticket, valid until `ticket_ends_at`.
@@ -31,19 +31,19 @@ class Tickets(Protocol):
     def redeem(self, ticket: str) -> Principal:
         """Return the ticket's principal, and void the ticket: of two concurrent calls, one is refused.
 
-        A redemption whose answer is lost voids the ticket as well; its holder gets another.
+        A redemption whose answer is lost also voids the ticket; its holder requests another.
 
         Raises:
-            AuthError: it was never issued, is used up, or has expired.
+            AuthError: the ticket was never issued, was used, or has expired.
             DependencyError: temporarily unavailable.
         """
 
     def void(self, tenant: str, project: str, user: str) -> None:
-        """Void every ticket of a user, and delete what is stored of it. Raises DependencyError."""
+        """Void every ticket of a user, and delete its stored data. Raises DependencyError."""
 
 
 def ticket_ends_at(principal: Principal, now_s: float) -> int:
-    """Return the expiry of a ticket issued now, in epoch seconds: never after that of its token.
+    """Return the expiry of a ticket issued now, in epoch seconds: never after the expiry of its token.
 
     Raises:
         AuthError: `auth_expired`, the token has expired.

@@ -1,4 +1,4 @@
-"""The log: one primitive, *put batch n of a conversation if nobody has*."""
+"""The log: one primitive, *put batch n of a conversation if it does not exist*."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Duplicate(Value):
 
 
 class Slot(Value):
-    """A place for one of an account's turns at once; there are as many as its limit allows, and more for turns that go on.
+    """A slot for one concurrent turn of an account; there are as many as its limit, plus those of continued turns.
 
-    Those of the stage itself are of `stage_scope`s.
+    The slots of the stage itself have a `stage_scope`.
     """
 
     scope: Scope
@@ -37,35 +37,35 @@ class Slot(Value):
 
 
 class Slots(Value):
-    """The slots of a turn that opens: those that the mark of its lane holds already, and the free ones that it takes."""
+    """The slots of a turn that opens: those that its lane's mark already holds, and the free ones that it takes."""
 
     held: tuple[Slot, ...] = ()
     taken: tuple[Slot, ...] = ()
 
 
 STAGE_GROUP: Final = 64
-"""So many slots of the stage are one partition: none is hot, and whoever looks for a free one reads few rows."""
+"""The number of stage slots in one partition: no partition is hot, and a search for a free slot reads few rows."""
 
 
 def stage_scope(group: str) -> Scope:
-    """Return the scope of a group of the stage's own slots; no account is of a tenant without a name."""
+    """Return the scope of a group of the stage's own slots; no account has a tenant without a name."""
     return Scope(tenant="", project=group)
 
 
 def is_stage_slot(slot: Slot) -> bool:
-    """Return True for a slot of the stage's own."""
+    """Return True for one of the stage's own slots."""
     return not slot.scope.tenant
 
 
 class SlotTaken(Value):
-    """A slot is no longer free, or the lane's mark holds others; nothing was written."""
+    """A slot is no longer free, or the lane's mark holds other slots; nothing was written."""
 
 
 Put: TypeAlias = Written | Occupied | Duplicate | SlotTaken
 
 
 class OpenLane(Value):
-    """A conversation with an open turn, from the listing; `n` opened it or took it over last."""
+    """A conversation with an open turn, from the listing; batch `n` opened it or took it over last."""
 
     lane: Lane
     n: int
@@ -73,15 +73,16 @@ class OpenLane(Value):
 
 
 ListPosition: TypeAlias = tuple[str, str]
-"""The place of a row in its owner's list: the time of its last activity, and its conversation."""
+"""The position of a row in its owner's list: the time of its last activity, and its conversation."""
 
 
 class Listing(Value):
-    """A row of a conversation listing. `applied_n` orders writers; a late one loses.
+    """A row of a conversation listing. `applied_n` orders writers; a late writer loses.
 
-    `active_n` is the newest batch with something to read, at `last_at`, and `read_n` the newest one that the user has read.
-    `open`: the conversation is marked open. No projection changes these two. `importing`: it is not whole yet, and nobody is
-    shown the row. `waits_for`: what its open turn waits for without a mark, an `approval`; "" for nothing.
+    `active_n` is the newest batch with content to read, at `last_at`, and `read_n` is the newest batch that the user
+    has read. `open`: the conversation is marked open. No projection changes `read_n` or `open`. `importing`: the
+    import is not complete, and the row is hidden. `waits_for`: an open turn without a mark waits for an `approval`; ""
+    for nothing.
     """
 
     lane: Lane
@@ -103,14 +104,14 @@ class Listing(Value):
 
     @property
     def place(self) -> ListPosition:
-        """Its place in the list of its owner."""
+        """The row's position in the list of its owner."""
         return (self.last_at, self.lane.conversation)
 
 
 class FeedbackQuery(Value):
-    """The feedback in a project from `since` to `until`, both included: everybody's, or of one `user`'s conversations.
+    """The feedback in a project from `since` to `until`, both included, of every user or of one `user`'s conversations.
 
-    `before` is the place in front of which it goes on.
+    `before` is the position at which the previous page ended.
     """
 
     tenant: str
@@ -122,7 +123,7 @@ class FeedbackQuery(Value):
 
 
 class Log(Protocol):
-    """One dense sequence of batches per lane, from n = 1, and the list of conversations made from it."""
+    """One dense sequence of batches per lane, from n = 1, and the list of conversations derived from it."""
 
     def put(
         self,
@@ -133,22 +134,20 @@ class Log(Protocol):
         marks_open: bool = False,
         slots: Slots | None = None,
     ) -> Put:
-        """Put `batch` at its n if nobody has, and in the same transaction the rows of the feedback in it.
+        """Put `batch` at its n if that is free, and the rows of its feedback in the same transaction.
 
-        With `message_id`, the batch and the message's row are one transaction; with `marks_open`, so is the
-        listing's `lane_open = n`, and with `slots` the slots that its turn takes. What its entries change in the stage's
-        queue (`queue_changes`) is a part of the transaction, too. If our own batch is there already, the result is `Occupied`, before any
-        other obstacle: an answer was lost. After that, a message that was admitted before is `Duplicate`,
-        even if n is taken too.
+        The transaction also includes the message's row with `message_id`, the listing's `lane_open = n` with
+        `marks_open`, the slots that the turn takes with `slots`, and the changes of its entries to the stage's queue
+        (`queue_changes`). If our own batch already exists, the result is `Occupied`, before any other obstacle: an
+        answer was lost. After that, a message that was admitted before is `Duplicate`, even if n is also occupied.
 
-        A batch that deletes its conversation puts the tombstone in its transaction, and takes it out of its listing. Every
-        other transaction, a first batch, and one of an import (`is_founding`), is refused by a tombstone, and so is what meets a
-        husk.
+        A batch that deletes its conversation puts the tombstone in its transaction, and removes the conversation from
+        its listing. A tombstone refuses every other transaction, a first batch, and a batch of an import
+        (`is_founding`). A husk also refuses a put at its position.
 
         Raises:
-            NotFoundError: `conversation_deleted`; the context's `whose` says who owned it, if a tombstone refused.
-            UnknownOutcome: the answer was lost or the transaction conflicted; the batch may or may not be
-                there.
+            NotFoundError: `conversation_deleted`; if a tombstone refused, the context's `whose` identifies the owner.
+            UnknownOutcome: the answer was lost or the transaction conflicted; the batch may or may not exist.
             DependencyError: nothing was written, for a temporary reason.
         """
         ...
@@ -162,7 +161,7 @@ class Log(Protocol):
         ...
 
     def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
-        """Return every batch after n (up to and including `upto`), in order, over all pages."""
+        """Return every batch after n (up to and including `upto`), in order, from all pages."""
         ...
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:
@@ -190,7 +189,7 @@ class Log(Protocol):
         after: ListPosition | None = None,
         most: int | None = None,
     ) -> list[Listing]:
-        """Return a user's conversations, newest activity first: the `most` first ones behind the place `after`."""
+        """Return a user's conversations, newest activity first: at most `most`, after the position `after`."""
         ...
 
 
@@ -202,7 +201,7 @@ class OpenLanes(Protocol):
         ...
 
     def clear_open(self, lane: Lane, upto: int) -> None:
-        """Remove the lane from the open listing, unless a batch after `upto` opened it again; its slots become free."""
+        """Remove the lane from the open listing and free its slots, unless a batch after `upto` opened it again."""
         ...
 
     def held_slots(self, lane: Lane) -> tuple[Slot, ...]:
@@ -222,11 +221,11 @@ class Queue(Protocol):
         ...
 
     def count_queued(self, before: QueuedTurn | None = None) -> int:
-        """Return how many turns wait, or how many of them wait in front of one, by a strong read."""
+        """Return the number of queued turns, or the number queued before one turn, by a strong read."""
         ...
 
     def leave_queue(self, turn: QueuedTurn) -> None:
-        """Take a turn out of the queue whose lane does not wait any more."""
+        """Remove a turn from the queue if its lane no longer waits."""
         ...
 
 

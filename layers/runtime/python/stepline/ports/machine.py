@@ -16,14 +16,14 @@ class Machine(Protocol):
     def start(self, name: str, step: Step) -> bool:
         """Start the execution `name`; return False if one of that name exists, running or not.
 
-        True may also mean that it already runs with this very step: AWS answers a repeat like the first call.
+        True may also mean that it already runs with the same step: AWS answers a repeated call like the first one.
         """
 
     def status(self, name: str) -> ExecutionStatus:
         """Return the status of the execution `name`."""
 
     def running(self) -> frozenset[str]:
-        """Return the names of all running executions; one that began or ended just now may be missing, or still be there."""
+        """Return the names of all running executions; a start or an end of the last moment may not show yet."""
 
     def stop(self, name: str) -> None:
         """End a running execution; do nothing for any other."""
@@ -33,7 +33,7 @@ class OwnMachine(Machine, Protocol):
     """A machine whose executions are driven in this process. Thread-safe."""
 
     def take(self, lane: Lane) -> tuple[str, Step] | None:
-        """Return the oldest execution of a conversation that was started and not taken, or None."""
+        """Take the oldest execution of a conversation that was started and not taken yet; return None without one."""
 
     def end(self, name: str) -> None:
         """End a running execution, taken or not; do nothing for any other."""
@@ -53,5 +53,5 @@ class OwnMachine(Machine, Protocol):
     def door(self, lane: Lane) -> AbstractContextManager[Any]:
         """Return the lock to hold from a put that may open a turn until its execution is started.
 
-        A put in between would take a turn that has only just begun for dead.
+        Without the lock, a put in between would treat a turn that has just begun as dead.
         """

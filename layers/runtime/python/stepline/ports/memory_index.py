@@ -1,4 +1,4 @@
-"""The port of the memory index: rows of closed turns, found again by words and by meaning."""
+"""The port of the memory index: rows of closed turns, found by words and by meaning."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from stepline.model.memory_row import MemoryRow, MemoryScope, RowKind
 class MemoryQuery(Value):
     """One search; `limit` rows at most.
 
-    Without `conversation` every conversation of the scope is searched, without `kinds` every kind of row. `since` and
-    `before` bound a row's time (ISO-8601, UTC; `before` is exclusive); "" is no bound.
+    Without `conversation` the search covers every conversation of the scope, without `kinds` every kind of row. `since`
+    and `before` limit a row's time (ISO-8601, UTC; `before` is exclusive); "" is no limit.
     """
 
     scope: MemoryScope
@@ -28,8 +28,8 @@ class MemoryQuery(Value):
 class MemoryHit(Value):
     """A row that was found.
 
-    `score` orders the hits of one search and means nothing beyond it. `similarity` is the cosine of row and query, -1
-    to 1; None if the row was found by its words alone.
+    `score` orders the hits of one search and has no meaning outside it. `similarity` is the cosine of row and query,
+    -1 to 1; None if the row was found only by its words.
     """
 
     row: MemoryRow
@@ -45,9 +45,9 @@ class MemoryHits(Value):
 
 
 class Forgotten(Value):
-    """The end of a conversation in the memory of its owner: how many of its `rows` were still there.
+    """The result of forgetting a conversation: how many of its `rows` still existed.
 
-    With a `prefix`, the index keeps objects below it in the artifact store, of which only those of `keys` are needed now.
+    With a `prefix`, the index keeps objects below it in the artifact store; only those of `keys` are still needed.
     """
 
     rows: int = 0
@@ -60,13 +60,13 @@ class MemoryIndex(Protocol):
 
     @property
     def reads_logs(self) -> bool:
-        """True if it reads new rows from the logs by itself, so that the end of a turn adds none."""
+        """True if the index reads new rows from the logs itself, so that the end of a turn does not add them."""
 
     def add(self, scope: MemoryScope, rows: Sequence[MemoryRow]) -> None:
-        """Add rows; a row that is there (conversation, path, part) is replaced. Raises DependencyError."""
+        """Add rows; an existing row (conversation, path, part) is replaced. Raises DependencyError."""
 
     def search(self, query: MemoryQuery) -> MemoryHits:
-        """Return the best rows, each once; none for a query without words. Raises DependencyError."""
+        """Return the best rows, each once; a query without words has none. Raises DependencyError."""
 
     def forget(self, scope: MemoryScope, conversation: str) -> Forgotten:
-        """Remove the rows of a conversation, so that nothing of them is left in the index. Raises DependencyError."""
+        """Remove all rows of a conversation from the index. Raises DependencyError."""

@@ -23,11 +23,11 @@ DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"
 
 
 class RoleChoice(Value, forbid_unknown_fields=True):
-    """The choice of a deployment for one role; a field left out has the default of the model's family.
+    """A deployment's choice for one role; an omitted field has the default of the model's family.
 
-    `thinking` is a type, or a number of tokens for the models that know only a budget. `max_tokens` caps what
-    one call may have, thinking included. `fallback` is the model that is asked once if `model` declines, and
-    `cache_ttl` how long the provider keeps a prompt. Source: docs/reference/models.md.
+    `thinking` is a type, or a number of tokens for models that support only a budget. `max_tokens` limits one call,
+    including thinking. `fallback` is the model that is called once if `model` declines, and `cache_ttl` is how long
+    the provider caches a prompt. Source: docs/reference/models.md.
     """
 
     model: str = ""
@@ -46,14 +46,14 @@ class Part(Value):
 
     @property
     def tokens(self) -> int:
-        """Its estimated tokens."""
+        """The estimated tokens of the text."""
         return estimate_tokens(self.text)
 
 
 class Media(Value):
     """A picture or a document, from `path`. `data` are the bytes of `body`, read when the request is sent.
 
-    `tokens` are estimated. `why` says why the bytes are not sent, if they are not.
+    `tokens` are estimated. `why` is the reason if the bytes are not sent.
     """
 
     path: str
@@ -72,9 +72,9 @@ class ModelRequest(Value):
 
     `role` names its purpose (`solver.react.decision`, `gate.simple`); a deployment maps it to a model.
 
-    `max_tokens` limits the text of the answer; thinking has room beside it. `temperature` is sent to the few
-    models that take one, and has no effect on any other. `declined`: the role's model declined this before, so
-    its fallback is asked, if there is one.
+    `max_tokens` limits the text of the answer, not its thinking. `temperature` is sent to the few models that accept
+    one, and has no effect on any other. `declined`: the role's model declined this request before, so its fallback is
+    called, if there is one.
     """
 
     role: str
@@ -86,16 +86,15 @@ class ModelRequest(Value):
 
 
 class Completion(Value):
-    """The result of a call, also of an aborted or cut one.
+    """The result of a call, including an aborted or cut call.
 
-    `stop_reason` is the provider's word (`end_turn`, `max_tokens`, `stop_sequence`, `refusal`,
-    `model_context_window_exceeded`, …) or ours: `aborted` after `abort`, `cut` after an error, `too_long`
-    for an answer that was ended because it is longer than any of `max_tokens` tokens. A refusal is an answer,
-    not an error; it sets `declined`, and its text is void. The text can be encoded: it holds no half of a
-    surrogate pair.
+    `stop_reason` is the provider's value (`end_turn`, `max_tokens`, `stop_sequence`, `refusal`,
+    `model_context_window_exceeded`, …) or ours: `aborted` after `abort`, `cut` after an error, `too_long` for an
+    answer that was stopped because it is longer than any answer of `max_tokens` tokens. A refusal is an answer, not an
+    error; it sets `declined`, and its text is void. The text can be encoded: it holds no half of a surrogate pair.
 
-    `retries` counts the failed tries before this one, and `tries` are the tokens of those that used any. A try that was
-    aborted before it was sent, or that failed before the provider counted anything, has used nothing.
+    `retries` counts the failed attempts before this one, and `tries` are the tokens of those that used any. An attempt
+    that was aborted before it was sent, or that failed before the provider counted anything, used none.
     """
 
     text: str
@@ -110,12 +109,12 @@ class Completion(Value):
 
     @property
     def lost(self) -> Usage:
-        """The tokens of the failed tries."""
+        """The tokens of the failed attempts."""
         return sum_usages((Usage(), *self.tries))
 
     @property
     def cost(self) -> Usage:
-        """The tokens of all tries."""
+        """The tokens of all attempts."""
         return sum_usages((self.usage, *self.tries))
 
 
@@ -129,14 +128,14 @@ class ModelStream(Protocol):
     def __iter__(self) -> Iterator[str]:
         """Send the request and yield its text as it arrives; iterate once.
 
-        The first piece may be empty: then the provider has counted the prompt, and `completion` has its tokens.
+        The first piece may be empty: the provider has counted the prompt, and `completion` has its tokens.
 
         Raises:
             ModelOverloaded, ModelRateLimited: temporary, retry later. `retry_after_s` in the context is the wait
-                that the provider asks for, if it says.
+                that the provider requests, if it sends one.
             ModelUnreachable, ModelTimeout: there was no answer.
-            ModelStreamBroken: `stream_cut`, the connection ended before the answer did, even if text came
-                before; `stream_malformed`, what came is no answer.
+            ModelStreamBroken: `stream_cut`, the connection ended before the answer did, even if text arrived
+                before; `stream_malformed`, the response is not a valid answer.
             DependencyError: another temporary failure.
             ContextLimit: the request does not fit into the model's window.
             ModelRefused: this request will never be accepted.
@@ -146,21 +145,21 @@ class ModelStream(Protocol):
     def abort(self) -> None:
         """Stop early; callable from another thread and more than once.
 
-        The iteration then ends without an error, also while it waits for the provider's first answer.
+        The iteration then ends without an error, even while it waits for the provider's first answer.
         """
         ...
 
     def completion(self) -> Completion:
-        """Return the result of the call so far; after the end of the iteration, whatever ended it, that is all."""
+        """Return the result of the call so far; after the iteration has ended in any way, it is complete."""
         ...
 
 
 class AnswerFacts(Value):
-    """The facts beside the text of one answer, as far as they came.
+    """The facts of one answer besides its text, as far as they arrived.
 
-    `usage` are the tokens counted so far, None before any were; `counted`: they are those of the whole answer. `ended`: the
-    answer is whole, with the provider's `stop_reason`, if it said one; `declined` says why it is a refusal. `unread` counts
-    the facts that could not be read, by their names.
+    `usage` are the tokens counted so far, None before the first count; `counted`: they are those of the whole answer.
+    `ended`: the answer is complete, with the provider's `stop_reason`, if it sent one; `declined` is the reason of a
+    refusal. `unread` counts the facts that could not be read, by name.
     """
 
     model: str = ""
@@ -174,24 +173,24 @@ class AnswerFacts(Value):
 
 
 class ProviderCall(Protocol):
-    """One request to a provider, sent once. Its text is as it came: of any length, perhaps cut within a surrogate pair.
+    """One request to a provider, sent once. Its text is unprocessed: of any length, perhaps cut in a surrogate pair.
 
     `send` and the iteration raise what `ModelStream` raises.
     """
 
     def send(self) -> None:
-        """Connect and send; return when the head of the answer has come."""
+        """Connect and send; return when the head of the response has arrived."""
         ...
 
     def __iter__(self) -> Iterator[str]:
-        """Yield a text for each event of the answer as it arrives, "" for one that adds none, to the answer's end."""
+        """Yield the text of each event of the answer as it arrives, "" for an event without text."""
         ...
 
     @property
     def facts(self) -> AnswerFacts: ...
 
     def renew(self) -> bool:
-        """Read the provider's key again; return True if it is not the one that was refused. Raises what reading it raises."""
+        """Read the provider's key again; return True if it differs from the refused one. Raises the reader's errors."""
         ...
 
     def close(self) -> None: ...
@@ -202,10 +201,10 @@ class ProviderCall(Protocol):
 
 
 class ModelProvider(Protocol):
-    """A service that serves models: its wire, and the rules of its families of models.
+    """A service that serves models: its protocol, and the rules of its model families.
 
-    `default_model` serves where a deployment names none; `traced_as` is the provider's name in traces. Waits, further
-    tries, the fallback and the bound of an answer are not a provider's: `adapters/provider/client.py` has them for all.
+    `default_model` is used if a deployment names none; `traced_as` is the provider's name in traces. Waits, retries,
+    the fallback and the limit of an answer are not part of a provider: `adapters/provider/client.py` has them for all.
     """
 
     default_model: str
@@ -216,15 +215,15 @@ class ModelProvider(Protocol):
         ...
 
     def warm(self) -> None:
-        """Load and create what the first call needs. Raises SteplineError."""
+        """Load and create everything that the first call needs. Raises SteplineError."""
         ...
 
     def find_refusals(self, role: RoleChoice) -> list[str]:
-        """Return the choices for a role that its model refuses, a sentence each."""
+        """Return the choices for a role that its model refuses, one sentence each."""
         ...
 
     def cache_minimum(self, model: str, own: Mapping[str, int]) -> int:
-        """Return the length of the shortest cached prompt of a model, in tokens; a deployment's `own` values first."""
+        """Return the minimum length of a model's cached prompt, in tokens; a deployment's `own` values come first."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The relay: running text from the model's stream to the stored deltas and the listening clients.
+"""The relay: passes running text from the model's stream to the stored deltas and the listening clients.
 
 Stored deltas have one writer per claim, and are addressed by character offset.
 """
@@ -19,12 +19,12 @@ class RelayStream(Protocol):
         """Append `text` to the lane `name` of the stream."""
 
     def note(self, call: ModelCall) -> None:
-        """Store a model call of the claim's writer, as `Deltas.note` does; one that cannot be stored is no error."""
+        """Store a model call of the claim's writer, as `Deltas.note` does; a failure to store it is not an error."""
 
     def close(self) -> None:
         """Store and post the remaining text.
 
-        A piece that cannot be delivered is left to a resume; it is no error.
+        A piece that cannot be delivered is not an error: a resume delivers it.
         """
 
 
@@ -34,7 +34,7 @@ class Relay(Protocol):
 
 
 DELTA_TTL_S: Final = 3600
-"""Longer than any turn runs; the batch that settles a claim holds its stream's text."""
+"""Longer than any turn runs; the batch that settles a claim holds the text of its stream."""
 
 
 class Delta(Value):
@@ -47,17 +47,17 @@ class Delta(Value):
 
 class Deltas(Protocol):
     def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
-        """Store pieces, all or none; storing the same ones again has no effect. Several together cost less."""
+        """Store pieces, all or none; storing the same pieces again has no effect. Several in one call cost less."""
 
     def note(self, lane: Lane, claim: int, call: ModelCall) -> None:
-        """Store a model call that was made under a claim, in the place of what was noted of it before.
+        """Store a model call that was made under a claim, replacing its earlier note.
 
-        If the process that makes it dies, another one records it. Notes stay as long as their conversation: receipts read
-        those that nobody has recorded.
+        If the process that makes the call dies, another process records it. Notes stay as long as their conversation:
+        receipts read those that were never recorded.
         """
 
     def notes(self, lane: Lane, since: int) -> dict[int, list[ModelCall]]:
-        """Return the noted calls of a claim and of all later ones, by claim and id, by a strong read."""
+        """Return the noted calls of a claim and of all later claims, by claim and id, by a strong read."""
 
     def since(self, lane: Lane, claim: int) -> list[Delta]:
         """Return every stored piece of the stream, ordered by lane name and offset, by a strong read."""

@@ -14,8 +14,8 @@ SafeSearch: TypeAlias = Literal["off", "moderate", "strict"]
 class WebSearchQuery(Value):
     """One query. `n` hits at most.
 
-    `freshness` "" is any age, and `country` "" any country (ISO 3166, two letters). `objective` is what the query is
-    for, in words, for an engine that can judge its hits by it.
+    `freshness` "" is any age, and `country` "" any country (ISO 3166, two letters). `objective` is the purpose of the
+    query, in words, for an engine that can rate its hits by it.
 
     `at` is the current time, from which freshness is measured.
     """
@@ -30,9 +30,9 @@ class WebSearchQuery(Value):
 
 
 class Hit(Value):
-    """One result page. `text` is a snippet, `content` its whole text if available.
+    """One result page. `text` is a snippet, `content` the whole text if available.
 
-    `relevance`, to the query, and `objective_relevance` are 0 to 1; None from an engine that does not tell.
+    `relevance`, to the query, and `objective_relevance` are 0 to 1; None from an engine that does not report them.
     """
 
     title: str
@@ -49,7 +49,7 @@ class Hit(Value):
 
 
 class WebSearch(Protocol):
-    """A search engine. `about` describes, for the model, its documents and how recent they are."""
+    """A search engine. `about` describes its documents and their age for the model."""
 
     @property
     def about(self) -> str: ...
@@ -57,14 +57,14 @@ class WebSearch(Protocol):
     def search(self, query: WebSearchQuery) -> tuple[Hit, ...]:
         """Return the best hits, best first; none for a query without results.
 
-        Raises DependencyError: the engine does not answer now, or refuses our key; `reason` says which.
+        Raises DependencyError: the engine does not answer, or refuses our key; `reason` says which.
         """
 
 
 class Page(Value):
     """One fetched page as readable text. `final_url` is the address after redirects.
 
-    `truncated` is true if only its beginning was read. Everything in it is untrusted.
+    `truncated` is true if only the beginning of the page was read. All of its content is untrusted.
     """
 
     url: str
@@ -78,11 +78,11 @@ class Page(Value):
 
 
 class WebPages(Protocol):
-    """The pages of the web, as far as they are public."""
+    """The public pages of the web."""
 
     def fetch(self, url: str) -> Page:
         """Return the page at an address.
 
-        Raises ToolError, whose code says why there is none: the address is refused, nobody answers, or what
-        comes is no page. Source: docs/reference/errors.md.
+        Raises ToolError with a code for the reason: the address is refused, no server answers, or the response is
+        not a page. Source: docs/reference/errors.md.
         """

@@ -1,6 +1,6 @@
-"""Signals: how a running step is notified of a steer.
+"""Signals: notify a running step of a steer.
 
-The steer is in the log, and only the log proves it; a signal makes the step read the log sooner.
+The steer is in the log, and only the log proves it; a signal only makes the step read the log sooner.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stepline.model.ids import Lane
 
 
 def ends_wait(entry: Entry) -> bool:
-    """Return True if an entry ends what a step is doing: a steer, and the deletion of its conversation."""
+    """Return True if an entry interrupts a step: a steer, or the deletion of its conversation."""
     return isinstance(entry, Deleted) or (isinstance(entry, Inbound) and entry.steers)
 
 
@@ -23,32 +23,32 @@ class Cancel(Protocol):
 
     @property
     def requested(self) -> bool:
-        """True once it is requested, for good."""
+        """True once the end is requested, permanently."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait for this time, or until it is requested; return True if it is."""
+        """Wait for this time, or until the end is requested; return True if it is."""
 
 
 class SteerWatch(Cancel, Protocol):
-    """A watch over one conversation's log during its `with` block. It may be late, and is never wrong."""
+    """A watch over one conversation's log during its `with` block. It may be late, but is never wrong."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_exc: object) -> None: ...
 
     def steer(self) -> int:
-        """Return the batch of the newest steer after the start of the watch; 0 if none was seen."""
+        """Return the batch of the newest steer since the watch started; 0 if none was seen."""
 
     def calling(self, abort: Callable[[], None]) -> AbstractContextManager[None]:
-        """Within the context, call `abort` once when a steer is seen, from any thread; at once if one was."""
+        """Within the context, call `abort` once when a steer is seen, from any thread; immediately if one was seen."""
 
 
 class Signals(Protocol):
     def notify(self, lane: Lane, n: int) -> None:
-        """Notify watchers that batch n of the conversation steers. Nothing is raised: the log has it, too."""
+        """Notify watchers that batch n of the conversation steers. Raises nothing: the log also has the steer."""
 
     def watch(self, lane: Lane, after: int) -> SteerWatch:
-        """Return a watch for steers after batch `after`; nothing is read before it is entered."""
+        """Return a watch for steers after batch `after`; it reads nothing before its `with` block."""
 
 
 class NeverCancelled:
@@ -57,7 +57,7 @@ class NeverCancelled:
     requested = False
 
     def wait(self, seconds: float) -> bool:
-        """Return at once: it is never requested."""
+        """Return immediately: the end is never requested."""
         return False
 
 

@@ -1,6 +1,6 @@
-"""Tasks: runs in containers of their own, with a handover by secret and a task token.
+"""Tasks: runs in their own containers, with a handover by secret and a task token.
 
-`Tasks` is used by the side that starts and sweeps tasks, `TaskToken` by the task itself; `Grants` issues rights to
+The side that starts and sweeps tasks uses `Tasks`, the task itself uses `TaskToken`. `Grants` issues rights to
 single objects, `GrantedObjects` uses them.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Stale(Value):
-    """A handover that was not taken back in time. `cluster` is where its task may still run."""
+    """A handover that was not taken back in time. Its task may still run in `cluster`."""
 
     ref: str
     cluster: str
@@ -26,17 +26,17 @@ class Stale(Value):
 
 class Tasks(Protocol):
     def hand_over(self, ref: str, text: str, *, cluster: str, deadline: str) -> str:
-        """Store `text` as a secret and return its name; an existing one is not changed.
+        """Store `text` as a secret and return its name; an existing secret is not changed.
 
-        Its row is written first, so that the sweeper finds it after `deadline`, an ISO time. Raises
+        The row of the handover is written first, so that the sweeper finds it after `deadline`, an ISO time. Raises
         InputError `payload_too_large`, DependencyError.
         """
 
     def start(self, launch: TaskLaunch, token: str, attempt: int) -> None:
         """Start the task of a run, which reports to the state with `token`.
 
-        The same try, sent twice, starts one task. Raises DependencyError: none was started for now, by a
-        throttle, a failure of the service, or no capacity; SteplineError: it never will be.
+        The same attempt, sent twice, starts one task. Raises DependencyError: no task was started, because of a
+        throttle, a service failure, or no capacity; SteplineError: it can never be started.
         """
 
     def take_back(self, ref: str) -> None:
@@ -44,11 +44,11 @@ class Tasks(Protocol):
 
         Raises DependencyError.
 
-        Before its deadline the row of a handover that another caller has not finished is kept.
+        Before its deadline, the row of a handover that another caller has not finished is kept.
         """
 
     def give_up(self, ref: str) -> None:
-        """Delete the secret, and mark its row to be swept now: a task may still run. Raises DependencyError."""
+        """Delete the secret, and mark its row for an immediate sweep: a task may still run. Raises DependencyError."""
 
     def stale(self, *, before: str) -> Iterator[Stale]:
         """Yield the handovers that should have been taken back before an ISO time."""
@@ -57,25 +57,23 @@ class Tasks(Protocol):
         """Stop the running tasks of a run, and return their number. Raises DependencyError."""
 
     def cluster(self, ref: str) -> str:
-        """Return the cluster of the tasks of a run that is handed over, "" if it is not.
+        """Return the cluster of the tasks of a run, by a strong read; "" if the run is not handed over.
 
         Raises DependencyError.
-
-        A strong read.
         """
 
     def running(self, ref: str, cluster: str) -> tuple[str, ...]:
         """Return the running or starting tasks of a run; the newest may be missing. Raises DependencyError."""
 
     def overrides(self, task: str, cluster: str) -> dict[str, str]:
-        """Return the variables with which a running or just stopped task was started; none if it is unknown."""
+        """Return the variables of a running or recently stopped task; none if the task is unknown."""
 
     def fail(self, token: str, error: str, cause: str) -> bool:
         """End the waiting state with an error; return False if no state waits. Raises DependencyError."""
 
 
 class TaskToken(Protocol):
-    """The task's side: its handover, and the state that waits for it."""
+    """The task's own port: its handover, and the state that waits for it."""
 
     def take(self, secret: str) -> str:
         """Return the text of a handover and delete it. Raises NotFoundError, DependencyError."""
@@ -91,16 +89,16 @@ class Grants(Protocol):
     """Rights to single objects of the artifact store, for `ttl_s` seconds."""
 
     def read(self, key: str, *, ttl_s: int) -> ObjectGrant:
-        """Return the right to get an object, which need not exist."""
+        """Return the right to get an object, which need not exist yet."""
 
     def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> ObjectGrant:
-        """Return the right to get an object in this form, whatever it was stored as; no cache may keep it."""
+        """Return the right to get an object in this form, regardless of its stored form; no cache may keep it."""
 
     def write(self, key: str, *, mime: str, ttl_s: int) -> ObjectGrant:
-        """Return the right to put an object if none has that key."""
+        """Return the right to put an object if its key is free."""
 
     def rewrite(self, key: str, *, mime: str, ttl_s: int) -> ObjectGrant:
-        """Return the right to put an object again and again, each in the place of the one before."""
+        """Return the right to put an object repeatedly, each time replacing the previous one."""
 
 
 class GrantedObjects(Protocol):

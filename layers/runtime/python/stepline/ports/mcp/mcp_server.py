@@ -1,7 +1,7 @@
-"""The port of MCP servers: the tools that one offers, and a call of one of them.
+"""The port of MCP servers: the tools of a server, and calls of those tools.
 
-A server is foreign: it may be slow, say too much, or something that is not true. An adapter bounds time and size, and
-gives each failure a code; it takes nothing that a server says for structure.
+A server is not trusted: it may be slow, send too much, or lie. An adapter limits time and size, and gives each failure
+a code; it never trusts the structure of a server's messages.
 Source: docs/how-to/connect-an-mcp-server.md.
 """
 
@@ -32,7 +32,7 @@ TASK_ID_CHARS: Final = 512
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAddress:
-    """A server at an HTTP address, or one that is started by a command; headers and variables may hold secrets."""
+    """A server at an HTTP address, or a server started by a command; headers and variables may hold secrets."""
 
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -42,9 +42,10 @@ class ServerAddress:
 
 
 class RemoteTool(Value):
-    """A tool as its server describes it. The hints are None where the server gives none.
+    """A tool as its server describes it. A hint that the server does not give is None.
 
-    A `schema` may be anything, and one without a name that can be read has the name "". `as_task`: the server can or will only take a call of it as a task.
+    `schema` may be any value; a tool without a readable name has the name "". `as_task`: the server can, or must, run a
+    call of it as a task.
     """
 
     name: str
@@ -56,9 +57,9 @@ class RemoteTool(Value):
 
 
 class ToolListing(Value):
-    """The tools of a server. `ttl_s` is how long its answer is good for, if it says so.
+    """The tools of a server. `ttl_s` is how long the answer is valid, if the server says so.
 
-    `cut` is the code of the error that came in place of more tools, "" for a list that is whole.
+    `cut` is the code of the error that cut off the list, "" for a complete list.
     """
 
     tools: tuple[RemoteTool, ...]
@@ -67,7 +68,7 @@ class ToolListing(Value):
 
 
 class ReplyPart(Value):
-    """A part of an answer: a text, or the bytes or the address of something that has a MIME type."""
+    """A part of an answer: a text, or the bytes or the address of content with a MIME type."""
 
     kind: Literal["text", "file", "link"]
     text: str = ""
@@ -78,10 +79,10 @@ class ReplyPart(Value):
 
 
 class Unread(Value):
-    """A part of an answer that cannot be read: `block` is its number from 1, 0 for all of them, `kind` what it calls itself.
+    """An unreadable part of an answer: `block` is its number from 1, or 0 for all of them; `kind` is its declared kind.
 
-    `why` is `unknown_kind`, `no_block`, `no_text`, `no_base64`, `no_address`, `no_resource`, or, of all of them, `no_list`
-    or `no_content`.
+    `why` is `unknown_kind`, `no_block`, `no_text`, `no_base64`, `no_address`, `no_resource`, or, for all of them,
+    `no_list` or `no_content`.
     """
 
     why: str
@@ -90,7 +91,7 @@ class Unread(Value):
 
 
 class McpReply(Value):
-    """The answer to a call. `failed`: the tool says that it failed; `structured` is its JSON, if it gives one."""
+    """The answer to a call. `failed`: the tool says that it failed; `structured` is its JSON, if it sends any."""
 
     parts: tuple[ReplyPart, ...] = ()
     structured: Any = None
@@ -106,7 +107,7 @@ class McpServers(Protocol):
     """
 
     def list_tools(self, address: ServerAddress) -> ToolListing:
-        """Return all tools of a server, or those of the pages that came before something went wrong."""
+        """Return all tools of a server, or those of the pages before a failure."""
 
     def call_tool(
         self,
@@ -117,18 +118,18 @@ class McpServers(Protocol):
         *,
         as_task: bool = False,
     ) -> McpReply | RemoteTask:
-        """Call a tool; the call ends early if `cancel` asks for it.
+        """Call a tool; the call ends early when `cancel` is requested.
 
-        Over HTTP the server may answer with a task, and is asked to with `as_task`.
+        Over HTTP the server may answer with a task; `as_task` requests one.
 
-        Raises ToolError also: `mcp_call_refused`, the server does not take the call; `cancelled`.
+        Also raises ToolError `mcp_call_refused`, the server does not accept the call; `cancelled`.
         """
 
     def poll_task(self, address: ServerAddress, task_id: str) -> McpReply | RemoteTask:
-        """Return the answer of a task that has ended, or the task as it stands.
+        """Return the answer of a task that has ended, or the current state of the task.
 
-        Raises ToolError also: `mcp_task_failed`, `mcp_task_cancelled`, `mcp_task_needs_input`; `mcp_task_lost`, the
-        server does not know it.
+        Also raises ToolError `mcp_task_failed`, `mcp_task_cancelled`, `mcp_task_needs_input`; `mcp_task_lost`, the
+        server does not know the task.
         """
 
     def cancel_task(self, address: ServerAddress, task_id: str) -> None:

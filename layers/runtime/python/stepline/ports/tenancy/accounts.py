@@ -1,4 +1,4 @@
-"""Accounts of users, projects and tenants: their limits, the counters of what they have used, their rates, and costs."""
+"""Accounts of users, projects and tenants: their limits, their usage counters, their rates, and costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Posted: TypeAlias = Literal["posted", "moved", "full"]
 
 
 class GivenLimits(Value):
-    """The limits that were given to an account, by a user at a time; version 0 if nobody gave any."""
+    """The limits that a user set for an account, and when; version 0 if none were set."""
 
     limits: Limits = Limits()
     version: int = 0
@@ -26,49 +26,49 @@ class GivenLimits(Value):
 
 
 class Accounts(Protocol):
-    """Two kinds of rows: an account's limits and counters, and of each conversation how much of it was counted there."""
+    """Two kinds of rows: the limits and counters of an account, and the amounts counted for each conversation."""
 
     def limits(self, scopes: Sequence[Scope]) -> tuple[GivenLimits, ...]:
-        """Return the limits of each account, in the order of `scopes`, by one strong read; `GivenLimits()` for one without any.
+        """Return the limits of each account, in the order of `scopes`, by one strong read; `GivenLimits()` for none.
 
         Raises DependencyError.
         """
 
     def set_limits(self, scope: Scope, limits: Limits, *, version: int, by: str, at: str) -> int:
-        """Replace an account's limits if they are still those of `version`, 0 if none were given; return the new version.
+        """Replace an account's limits if they are still those of `version` (0 for none); return the new version.
 
         Raises InputError `limits_changed`: they have another version. Raises DependencyError.
         """
 
     def used(self, scopes: Sequence[Scope], at: datetime) -> tuple[Used, ...]:
-        """Return the counters of each account, in the order of `scopes`, for the day and month of `at` in UTC, by a strong read.
+        """Return the counters of each account, in the order of `scopes`, for the UTC day and month of `at`.
 
-        `turns` is 0: the slots of the log count turns. Raises DependencyError.
+        A strong read. `turns` is 0: the slots of the log count turns. Raises DependencyError.
         """
 
     def account(self, lane: Lane) -> Account:
-        """Return the row of a conversation's charges, by a strong read; `Account()` if there are none. Raises DependencyError."""
+        """Return the charges of a conversation, by a strong read; `Account()` for none. Raises DependencyError."""
 
     def post(self, lane: Lane, account: Account, postings: Sequence[Posting]) -> Posted:
-        """Replace a conversation's row by `account`, its next version, and change counters by `postings`, all or nothing.
+        """Replace a conversation's row with `account`, its next version, and apply all `postings` to counters, or none.
 
         `posted`: done. `moved`: the stored row is not version `account.version - 1`. `full`: a counter is larger than a
-        posting allows, or holds less than it takes back. Neither of these two changes anything.
+        posting allows, or smaller than the amount it takes back. `moved` and `full` change nothing.
 
         Raises:
-            UnknownOutcome: it may be done, or it conflicted with another posting: read the row again.
-            DependencyError: nothing was done, for a temporary reason.
+            UnknownOutcome: it may be done, or it conflicted with another posting; read the row again.
+            DependencyError: nothing was changed, for a temporary reason.
         """
 
     def end_holds(self, scopes: Sequence[Scope], at: datetime) -> None:
-        """Take back what uploads held until this time at the latest, from each of these accounts. Raises DependencyError."""
+        """Release the amounts that uploads held until `at` or earlier, in each account. Raises DependencyError."""
 
     def forget(self, scope: Scope) -> None:
         """Delete an account's limits and counters of all months; rows of conversations stay. Raises DependencyError."""
 
 
 STEP: Final = 20
-"""Requests of an account that a process counts by itself before it writes them for the others."""
+"""Requests of an account that a process counts locally before it writes them for other processes."""
 
 
 class RateCounter(Protocol):
@@ -81,17 +81,17 @@ class RateCounter(Protocol):
         """
 
     def tally(self, scope: Scope, minute: int, kind: RequestKind) -> int:
-        """Count one request of this account, and return the count so far, without a write for most of them.
+        """Count one request of this account, and return the count so far; most requests need no write.
 
-        Of each other process up to STEP - 1 requests may be missing. Raises DependencyError.
+        Up to STEP - 1 requests of each other process may be missing. Raises DependencyError.
         """
 
 
 class Costs(Protocol):
-    """The costs of invocations, a row each."""
+    """The costs of invocations, one row each."""
 
     def put(self, lane: Lane, cost: InvocationCost) -> None:
-        """Add the row of one invocation; the write itself is counted in it, where writes are.
+        """Add the row of one invocation; if writes are counted, the row includes this write.
 
         Raises DependencyError.
         """

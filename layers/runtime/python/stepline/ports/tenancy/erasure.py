@@ -1,7 +1,7 @@
 """Erasure: the tombstones of deleted conversations, the removal of their content, and the erasures of users.
 
-A tombstone is put by the log, in the transaction of the batch that deletes the conversation (`stepline.ports.log.Log.put`).
-Each method that removes something may be called again, and by several processes: what is gone is gone.
+The log puts a tombstone in the transaction of the batch that deletes the conversation (`stepline.ports.log.Log.put`).
+Several processes may call each method that removes content, and repeatedly: a removal is idempotent.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from stepline.model.ids import Lane
 
 
 class Erasure(Protocol):
-    """The removal of conversations, a request at a time. Whatever yields has removed so many pieces of content since."""
+    """The removal of conversations, one request at a time. Iterators yield the number of pieces removed since."""
 
     def tombstone(self, lane: Lane) -> Tombstone | None:
         """Return the tombstone of a conversation, by a strong read; None if it was not deleted."""
 
     def pending(self, *, before: str) -> list[Tombstone]:
-        """Return the tombstones whose next pass is due at or before an ISO time, oldest first; one may be late here."""
+        """Return the tombstones with a pass due at or before an ISO time, oldest first; a new one may be late."""
 
     def keep(self, tombstone: Tombstone) -> None:
-        """Store a tombstone outside the table, where a restored table does not lose it; do nothing if it is there."""
+        """Store a tombstone outside the table, so that a restored table does not lose it; do nothing if it exists."""
 
     def kept(self) -> Iterator[Tombstone]:
-        """Yield every tombstone that is stored outside the table, without what is known only while it is pending."""
+        """Yield every tombstone stored outside the table, without the fields known only while it is pending."""
 
     def bury(self, tombstone: Tombstone) -> None:
-        """Put a tombstone into the table, pending, in the place of whatever tombstone stands there."""
+        """Put a tombstone into the table as pending, replacing an existing one."""
 
     def unlist(self, tombstone: Tombstone) -> None:
-        """Reduce the conversation's row in its listing to a number that no late writer exceeds."""
+        """Reduce the conversation's row in its listing to a number higher than any late writer's."""
 
     def erase_rows(self, lane: Lane, *, husks_from: str) -> Iterator[int]:
-        """Delete the rows of a conversation: first those beside its log, then its batches with what they streamed.
+        """Delete the rows of a conversation: first those besides its log, then its batches with their streamed text.
 
-        The oldest go first. A batch put at or after the time `husks_from` becomes a husk, its key and number alone: whoever
-        puts at its place is refused. The counters of what the conversation was charged stay as long as husks do.
+        The oldest go first. A batch put at or after the time `husks_from` becomes a husk, which has only its key and
+        number: a put at its position is refused. The counters of the conversation's charges stay as long as husks do.
         """
 
     def erase_husks(self, lane: Lane) -> Iterator[int]:
-        """Delete all husks, the row in the listing, and the counters: nothing but the tombstone is left."""
+        """Delete all husks, the row in the listing, and the counters; only the tombstone is left."""
 
     def delete_prefix(self, prefix: str, *, but: Sequence[str] = ()) -> Iterator[int]:
         """Delete all versions and delete markers of the objects below a prefix, which ends in `/`.
 
-        Of the keys in `but` the newest version stays.
+        The newest version of each key in `but` stays.
         """
 
     def delete_rows(self, pk: str, *, sk: str = "") -> Iterator[int]:
@@ -58,19 +58,19 @@ class Erasure(Protocol):
         """Set the time of the next pass."""
 
     def finish(self, lane: Lane, done_at: str) -> None:
-        """Record that nothing but the tombstone is left, and forget its owner's name."""
+        """Record that only the tombstone is left, and delete its owner's name."""
 
 
 KEPT_S: Final = 90 * 86_400
-"""Seconds for which it is remembered that a user was erased."""
+"""Seconds for which the erasure of a user stays recorded."""
 
 
 class UserErasure(Value):
-    """An erasure; `whose` stands for the user for good (`model.ids.person`), and `user` is "" once nothing is left.
+    """An erasure; `whose` permanently represents the user (`model.ids.person`), and `user` is "" once nothing is left.
 
-    It concerns what was there at `asked_at`; `done_at` is "" as long as something may be left. Times are ISO-8601 in UTC.
-    `conversations` counts those deleted so far. `by_admin`: an admin asked, so what was counted for the user goes, too.
-    `told`: the user's connections heard of it and were closed.
+    It covers the content that existed at `asked_at`; `done_at` is "" as long as content may be left. Times are ISO-8601
+    in UTC. `conversations` counts those deleted so far. `by_admin`: an admin requested it, so the user's counters are
+    deleted too. `told`: the user's connections were notified and closed.
     """
 
     tenant: str
@@ -85,16 +85,16 @@ class UserErasure(Value):
 
 
 class UserErasures(Protocol):
-    """One row a user; each method raises DependencyError."""
+    """One row per user; each method raises DependencyError."""
 
     def ask(self, erasure: UserErasure) -> UserErasure:
-        """Keep an erasure unless one of this user is not done yet; return the one that is kept."""
+        """Store an erasure unless one of this user is not done yet; return the stored one."""
 
     def get(self, tenant: str, project: str, user: str) -> UserErasure | None:
         """Return a user's erasure, by a strong read; None if there was none within KEPT_S."""
 
     def keep(self, erasure: UserErasure, *, before: UserErasure) -> bool:
-        """Replace a user's erasure, if it is still the one `before`; one that is done is no longer pending."""
+        """Replace a user's erasure if it is still `before`; a completed one is no longer pending."""
 
     def pending(self) -> list[UserErasure]:
-        """Return the erasures that are not done, oldest first; a new one may be late."""
+        """Return the erasures that are not done, oldest first; a new one may appear late."""

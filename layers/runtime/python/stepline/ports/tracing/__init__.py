@@ -1,1 +1,1 @@
-"""Traces of turns, for whoever watches the deployment."""
+"""Traces of turns, for operators of the deployment."""

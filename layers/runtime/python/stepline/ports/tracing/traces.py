@@ -1,4 +1,4 @@
-"""The place to which ended spans go: what was done in a turn, when, and how it ended, for whoever watches the deployment."""
+"""The exporter of ended spans: the operations of a turn, their times and their outcomes, for operators."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from stepline.model.base import Value
 Attribute: TypeAlias = str | int | float | bool | tuple[str, ...]
 Attributes: TypeAlias = Mapping[str, Attribute]
 SpanKind: TypeAlias = Literal["internal", "client"]
-"""`client`: the time is spent in a service elsewhere."""
+"""`client`: the time is spent in a remote service."""
 
 NO_ATTRIBUTES: Final[Attributes] = {}
 
 
 class EndedSpan(Value):
-    """A span that has ended; `parent` is 0 for the topmost one, `failed` the code of a failure, never a text."""
+    """A span that has ended; `parent` is 0 for the root span, `failed` is the code of a failure, never a text."""
 
     trace: int
     id: int
@@ -33,11 +33,11 @@ class EndedSpan(Value):
 class Traces(Protocol):
     @property
     def texts(self) -> bool:
-        """True if texts of users and of the model may stand in attributes."""
+        """True if attributes may contain texts of users and of the model."""
 
     @property
     def provider(self) -> str:
         """The model's provider, by its name in OpenTelemetry's conventions."""
 
     def send(self, spans: Sequence[EndedSpan]) -> None:
-        """Send the spans of one step; in a bounded time, and without an error: nothing depends on them."""
+        """Send the spans of one step, in a bounded time and without raising: nothing depends on them."""

@@ -1,4 +1,4 @@
-"""Uploads: the slots that clients post files to, and who judges the file."""
+"""Uploads: the quarantine that clients post files to, and the checks of those files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stepline.model.base import Value
 from stepline.model.file.file_verdict import FileLimits, FileVerdict
 
 Infection: TypeAlias = Literal["clean", "infected", "unknown"]
-"""The finding of a scanner; `unknown`: it cannot say anything now."""
+"""The finding of a scanner; `unknown`: it has no result now."""
 
 
 class PostGrant(Value):
-    """The right to post one file: the form's address, and its fields, which come before the file. Secret."""
+    """The right to post one file: the form's address, and its fields, which precede the file. Secret."""
 
     url: str
     fields: Mapping[str, str]
@@ -27,24 +27,24 @@ class Quarantine(Protocol):
         """Return the right to post an object of exactly this type and size, for `ttl_s` seconds."""
 
     def fetch(self, key: str, into: Path, *, max_bytes: int) -> int | None:
-        """Write an object to a file, and return its size; None if it is not there.
+        """Write an object to a file, and return its size; None if it does not exist.
 
-        It ends behind `max_bytes`. Raises DependencyError.
+        Stop after `max_bytes`. Raises DependencyError.
         """
 
     def remove(self, key: str) -> None:
-        """Delete an object; do nothing if it is not there. Raises DependencyError."""
+        """Delete an object; do nothing if it does not exist. Raises DependencyError."""
 
 
 class Preflight(Protocol):
-    """Judges files by their bytes, where a parser that goes wrong can do no harm."""
+    """Judges files by their bytes, in a sandbox where a failing parser can do no harm."""
 
     def judge(self, path: Path, *, filename: str, mime: str, limits: FileLimits) -> FileVerdict:
-        """Return the verdict; a file on which the judge fails, or takes too long, is refused: `preflight_error`."""
+        """Return the verdict; if the check fails or takes too long, the file is refused with `preflight_error`."""
 
 
 class Scanner(Protocol):
     """Looks for malware."""
 
     def scan(self, path: Path, key: str) -> Infection:
-        """Return the finding about a file, and the object it was fetched from."""
+        """Return the finding for a file; `key` is the object that it was fetched from."""
