@@ -1,4 +1,4 @@
-"""A search engine over a fixed collection of documents, without a network; deterministic.
+"""A deterministic search engine over a fixed collection of documents, without a network.
 
 A collection is JSON lines, each `{"url", "title", "text"}` and, if known, `published`, `modified` (ISO 8601)
 and `author`. Pages are ranked by BM25 over words, with the words of a title weighted threefold.
@@ -27,13 +27,13 @@ from stepline.model.source import normalise_url, web_url
 from stepline.ports.search import Hit, Page, WebPages, WebSearchQuery
 
 BUILT_IN: Final = Path(__file__).parent / "documents"
-"""The collection that comes with the library."""
+"""The library's built-in collection."""
 
 CORPUS_BYTES_MAX: Final = 16 * 1024 * 1024
 
 SNIPPET_CHARS: Final = 400
 RELEVANCE_MIN, SHARE_MIN = 0.1, 0.25
-"""Minimum relevance, absolute and as a share of the best page's; other pages are no results."""
+"""Minimum relevance, absolute and as a share of the best page's; pages below it are not results."""
 
 _SATURATION, _LENGTH, _TITLE_WEIGHT = 1.2, 0.75, 3
 _DAYS: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
@@ -64,7 +64,7 @@ class CorpusSearch:
     about = "a fixed collection of documents; not the web, and nothing newer than its documents"
 
     def __init__(self, place: Path | None = None) -> None:
-        """Search the collection at `place`, or the one that comes with the library."""
+        """Search the collection at `place`, or the library's built-in one."""
         self._place = place or BUILT_IN
         self._lock = threading.Lock()
 
@@ -94,7 +94,7 @@ class CorpusSearch:
 
 
 class CorpusPages:
-    """The pages of a collection by their addresses, without a network; any other page is fetched by `beyond`."""
+    """The pages of a collection by address, without a network; `beyond` fetches any other page."""
 
     def __init__(self, corpus: CorpusSearch, beyond: WebPages) -> None:
         """Look in the collection first."""
@@ -157,7 +157,7 @@ class Index:
 def read_documents(place: Path) -> Iterator[CorpusDocument]:
     """Yield the pages of a file, or of a folder's files by name. Raises DependencyError `corpus_unreadable`.
 
-    A function holds a whole collection in memory, so one with more than CORPUS_BYTES_MAX is refused.
+    A function holds the whole collection in memory, so one larger than CORPUS_BYTES_MAX is refused.
     """
     files = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
     if not files:
@@ -183,7 +183,7 @@ def split_words(text: str) -> list[str]:
 
 
 def cut_snippet(text: str, words: Iterable[str]) -> str:
-    """Return the run of whole sentences that has most of the words, the earliest of several."""
+    """Return the run of whole sentences with the most of the words, the earliest of several."""
     wanted = set(words)
     sentences = _SENTENCE.split(" ".join(text.split()))
     best, most = "", -1

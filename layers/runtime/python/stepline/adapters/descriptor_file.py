@@ -1,4 +1,4 @@
-"""Descriptors as files: read from the folder of a deployment, written for the tools of a supervisor."""
+"""Descriptors as files: read from a deployment's folder, written for a supervisor's tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepline.errors import InputError, SandboxError
 def read_folder(folder: Path) -> dict[str, str]:
     """Return the texts of the descriptors in a folder; a missing file is a missing descriptor.
 
-    Raises InputError `bad_descriptor` if it is no folder, or a file is too large, unreadable or no UTF-8.
+    Raises InputError `bad_descriptor` if it is not a folder, or a file is too large, unreadable or not UTF-8.
     """
     if not folder.is_dir():
         raise InputError(f"there is no folder of descriptors at {folder}", code="bad_descriptor")

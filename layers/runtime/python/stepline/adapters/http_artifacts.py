@@ -1,4 +1,4 @@
-"""The artifact store over HTTP, for a holder of grants: each grant is one request, and no others are made.
+"""The artifact store over HTTP, for a holder of grants: each grant allows one request, and no others are made.
 
 Possession of a grant's URL is the right, so no error, log or exception contains one.
 """
@@ -23,7 +23,7 @@ from stepline.model.program.handover import ObjectGrant
 from stepline.ports.task import GrantedObjects
 
 TIMEOUT_S: Final = 20.0
-"""For the connection, and for each read of an answer."""
+"""Timeout of the connection, and of each read of an answer."""
 
 TRIES: Final = 5
 PAUSE_S: Final = 0.2
@@ -31,13 +31,13 @@ PAUSE_MAX_S: Final = 5.0
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _AGAIN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT})
-"""Retried like the service's own failures; a conflict is another unsettled put of the same key."""
+"""Retried like the service's own failures; a conflict means another unsettled put of the same key."""
 
 _T = TypeVar("_T")
 
 
 class _Connection(http.client.HTTPConnection):
-    """Reads an answer that comes, and closes the connection, before a large body is sent completely."""
+    """Reads an answer that arrives before a large body is completely sent, and then closes the connection."""
 
     def send(self, data: Any) -> None:
         if not self.sock:
@@ -62,7 +62,7 @@ class _Https(urllib.request.HTTPSHandler):
         return self.do_open(_SafeConnection, req)
 
 
-class _Unavailable(Exception):  # noqa: N818 - no error: it ends one try
+class _Unavailable(Exception):  # noqa: N818 - not an error: it ends one attempt
     """No answer, or an inconclusive one."""
 
 
@@ -80,7 +80,7 @@ class HttpArtifacts:
     """
 
     def __init__(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Begin without a connection; `sleep` waits between tries."""
+        """Start without a connection; `sleep` waits between attempts."""
         self._sleep = sleep
         self._jitter = random.SystemRandom()
         self._opener = urllib.request.build_opener(
@@ -147,10 +147,10 @@ class HttpArtifacts:
 class GrantedArtifacts:
     """Read-only artifacts of a run, limited to its grants."""
 
-    def __init__(self, reads: Mapping[str, ObjectGrant], depot: GrantedObjects) -> None:
-        """Read by grants, which are keyed by object."""
+    def __init__(self, reads: Mapping[str, ObjectGrant], objects: GrantedObjects) -> None:
+        """Read `objects` by these grants, keyed by object."""
         self._reads = reads
-        self._depot = depot
+        self._objects = objects
 
     def put(self, key: str, body: bytes, *, mime: str) -> bool:
         raise SteplineError("a task has no right to put this object", code="not_granted")
@@ -162,7 +162,7 @@ class GrantedArtifacts:
         grant = self._reads.get(key)
         if grant is None:
             raise NotFoundError("no such object, or no right to it", key=key)
-        return self._depot.get(grant)
+        return self._objects.get(grant)
 
     def stream(self, key: str) -> Iterator[bytes]:
         yield self.get(key)

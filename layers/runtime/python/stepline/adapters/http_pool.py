@@ -1,4 +1,4 @@
-"""Kept connections of urllib3 to one server, through the environment's proxy, and the authorities that are trusted."""
+"""Pooled urllib3 connections to one server, through the environment's proxy, and the trusted authorities."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from urllib3 import exceptions as foreign
 from urllib3.util import make_headers, parse_url
 
 POOL_SIZE: Final = 8
-"""Connections that are kept; more calls than that at once open their own."""
+"""The number of pooled connections; further concurrent calls open their own."""
 
 
 def make_pool(url: str) -> urllib3.PoolManager:
-    """Return a pool for a server; nothing is sent. Raises urllib3's LocationParseError for an impossible URL."""
+    """Return a pool for a server; nothing is sent. Raises urllib3's LocationParseError for an invalid URL."""
     target = parse_url(url)
     if target.scheme not in ("http", "https") or not target.host:
         raise foreign.LocationParseError(url)
@@ -33,7 +33,7 @@ def make_pool(url: str) -> urllib3.PoolManager:
 
 
 def make_trust() -> ssl.SSLContext:
-    """Return a context with the system's authorities, or botocore's where a system's Python has none."""
+    """Return a context with the system's authorities, or botocore's if the system's Python has none."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile or paths.capath:
         return ssl.create_default_context()

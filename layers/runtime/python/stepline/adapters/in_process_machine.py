@@ -1,4 +1,4 @@
-"""Executions of this process: started ones wait to be driven in it, without a state machine."""
+"""Executions of this process, which drives them itself, without a state machine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ DOORS: Final = 64
 
 
 class InProcessMachine:
-    """Never `absent`: an execution that this process did not start, or no longer knows, has ended.
+    """A machine whose status is never `absent`: an execution that this process does not know has ended.
 
-    A turn that another process left open is therefore taken over by the next message to its conversation. A
-    process that still drives it is fenced off, so the messages of one conversation belong in one process at a
-    time.
+    The next message to a conversation therefore takes over a turn that another process left open. A process that still
+    drives it is fenced off, so send the messages of one conversation to one process at a time.
     """
 
     def __init__(self) -> None:

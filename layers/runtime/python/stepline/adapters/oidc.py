@@ -1,10 +1,10 @@
-"""Verify tokens of an OpenID Connect issuer: signature, issuer, audience and time.
+"""Verifies tokens of an OpenID Connect issuer: signature, issuer, audience and time.
 
-Then tenant, project, user, and the role.
+It then reads tenant, project, user and role.
 
-The key set is cached for five minutes, so that a withdrawn key is accepted for no longer; a token signed by
-an unknown key fetches it again, at most every 30 s. Only RS256 and ES256 are accepted, independent of the
-token's header; of the header only the key id is used, which is looked up in the issuer's own set.
+The key set is cached for five minutes, so a withdrawn key is accepted for no longer than that; a token signed by an
+unknown key triggers another fetch, at most every 30 s. Only RS256 and ES256 are accepted, regardless of the token's
+header; from the header only the key id is used, which is looked up in the issuer's own set.
 
 Source: docs/concepts/security.md#authentication.
 """
@@ -34,7 +34,7 @@ LEEWAY_S: Final = 10
 """Allowed lead of the issuer's clock: for `nbf` and `iat`, never for `exp`."""
 METADATA_MAX_BYTES: Final = 256 * 1024
 EXPIRES_MAX: Final = 2**53
-"""The largest integer that all JSON readers agree on."""
+"""The largest integer that all JSON parsers read alike."""
 
 
 class OidcIdentity:
@@ -57,7 +57,7 @@ class OidcIdentity:
     ) -> None:
         """Store the configuration; nothing is fetched before the first token. Empty `jwks_url`: discover it.
 
-        `admins` has the role for each value of `role_claim` that means one.
+        `admins` maps values of `role_claim` to their roles.
         """
         self._issuer = issuer
         self._audience = audience
@@ -75,7 +75,7 @@ class OidcIdentity:
         user, expires_at = claims["sub"], int(claims["exp"])
         if not is_user(user):
             raise AuthError("the token names no usable user")
-        # No leeway here: a client that is let in now must not be refused with its first message.
+        # No leeway here: a client that is accepted now must not be refused with its first message.
         if expires_at <= time.time():
             raise AuthError("the token has expired", code="auth_expired")
         try:
@@ -149,10 +149,10 @@ class OidcIdentity:
             case "access" if claims.get("client_id") == self._audience and (is_named or "aud" not in claims):
                 return
             case _:
-                raise AuthError("the token is meant for somebody else")
+                raise AuthError("the token is for another audience")
 
     def _role(self, claims: dict[str, Any]) -> Role:
-        """Return the highest role that the token names: in a text, or in the texts of a list. Others name none."""
+        """Return the highest role in the token's claim, a text or a list of texts; other types name no role."""
         found = claims.get(self._role_claim)
         values = found if isinstance(found, list) else [found]
         named = (self._admins.get(value, "user") for value in values if isinstance(value, str))
@@ -191,7 +191,7 @@ _OPENER: Final = urllib.request.build_opener(_NoRedirect())
 
 
 def _secure(url: str) -> str:
-    """Return a URL that leads securely to the issuer. Raises DependencyError."""
+    """Return a URL that reaches the issuer securely. Raises DependencyError."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "https" and (parts.scheme, parts.hostname) not in LOOPBACK:
         raise DependencyError("the issuer must be reached over https", code="issuer_unreachable")
@@ -199,9 +199,9 @@ def _secure(url: str) -> str:
 
 
 def _place(claims: dict[str, Any], claim: str, kind: str) -> str:
-    """Return the tenant or project in a claim: a string, or a list's one item `<kind>:<name>`.
+    """Return the tenant or project in a claim: a string, or the only list item `<kind>:<name>`.
 
-    Anything else is invalid: other types are not converted, and of two names none is chosen.
+    Any other value is invalid: other types are not converted, and two names are ambiguous.
     """
     match claims.get(claim):
         case str(name):

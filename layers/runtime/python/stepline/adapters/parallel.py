@@ -1,4 +1,4 @@
-"""Several things at once that wait for the network: posts to connections, which take 10 to 30 ms each, and lanes of a sweep."""
+"""Runs work that waits for the network in parallel: posts to connections (10 to 30 ms each), and lanes of a sweep."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ R = TypeVar("R")
 
 
 def at_once(do: Callable[[T], R], things: Iterable[T]) -> list[R]:
-    """Do something with each, a few at a time; return the results in order. The first error is raised after all were tried."""
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - the sweeper alone uses it
+    """Call `do` for each, a few at a time; return the results in order. The first error is raised after all calls."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only the sweeper uses it
 
     with ThreadPoolExecutor(THREADS, thread_name_prefix="lane") as pool:
         begun = [pool.submit(do, thing) for thing in things]
@@ -28,23 +28,23 @@ def at_once(do: Callable[[T], R], things: Iterable[T]) -> list[R]:
 
 
 class ParallelPosts:
-    """A `PostAll` with threads of its own, used from the second connection on."""
+    """A `PostAll` with its own threads, used from the second connection on."""
 
     def __init__(self, threads: int = THREADS) -> None:
-        """Use at most this many threads; none is started yet."""
+        """Use at most `threads` threads; none is started yet."""
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
         self._lock = Lock()
 
     def __call__(self, post: PostOne, waiting: PendingFrames) -> dict[str, UnsentFrames]:
-        """Post to each connection; an error unrelated to a connection is raised after all have been tried."""
+        """Post to each connection; an error unrelated to a connection is raised after all posts."""
         if len(waiting) < 2:
             return {connection: post(connection, frames) for connection, frames in waiting.items()}
         from concurrent.futures import wait  # noqa: PLC0415 - most conversations have one listener
 
         pool = self._executor()
         posted = {connection: pool.submit(post, connection, frames) for connection, frames in waiting.items()}
-        wait(posted.values())  # also if one fails: no post may outlive its step
+        wait(posted.values())  # even if one fails: no post may outlive its step
         return {connection: outcome.result() for connection, outcome in posted.items()}
 
     def _executor(self) -> ThreadPoolExecutor:

@@ -1,7 +1,7 @@
-"""Signals by polling: a thread beside the step reads the conversation's next batch periodically.
+"""Signals by polling: a thread next to the step reads the conversation's next batch periodically.
 
-A poll is one small read of a batch that usually does not exist. A bell decides when the next poll is due: the
-plain one at an interval, another one possibly sooner. In every case, only the log makes a steer.
+A poll is one small read of a batch that usually does not exist. A bell decides when the next poll is due: the plain
+bell at an interval, another bell possibly sooner. In every case, only the log proves a steer.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ logger = logging.getLogger(__name__)
 EXIT_S: Final = 25.0
 """How long the end of a watch waits for a running poll.
 
-As long as a poll can take, since a process may be frozen after it. A thread still running then reports
+It is as long as a poll can take, since a process may be frozen after it. A thread that still runs then reports
 nothing.
 """
 
 
 class Bell(Protocol):
-    """Decides when a watch polls. Everything but `end` is called by the watch's thread only."""
+    """Decides when a watch polls. Only the watch's thread calls its methods, except for `end`."""
 
     def wait(self, at: int) -> int:
-        """Wait until a poll is due, or `end`; return the batch announced as a steer, 0 for none.
+        """Wait until a poll is due or `end` is called; return the batch announced as a steer, 0 for none.
 
         `at` is the newest batch that the watch has read.
         """
@@ -41,7 +41,7 @@ class Bell(Protocol):
         """End all waits; callable from any thread."""
 
     def close(self) -> None:
-        """Release the resources of waiting."""
+        """Release the resources used for waiting."""
 
 
 class Interval:
@@ -63,7 +63,7 @@ class Interval:
 
 
 class LogWatch:
-    """A watch that polls in a thread of its own, for the duration of its `with` block."""
+    """A watch that polls in its own thread, during its `with` block."""
 
     def __init__(self, log: Log, lane: Lane, after: int, bell: Bell) -> None:
         """Watch for steers after batch `after`, whenever `bell` rings."""
@@ -165,7 +165,7 @@ class LogWatch:
 
 
 class PollingSignals:
-    """Signals by the log alone: watchers poll at an interval."""
+    """Signals that use only the log: watchers poll at an interval."""
 
     def __init__(self, log: Log, poll_s: float) -> None:
         """Look for steers in `log` every `poll_s` seconds."""
@@ -173,7 +173,7 @@ class PollingSignals:
         self.poll_s = poll_s
 
     def notify(self, lane: Lane, n: int) -> None:
-        """Do nothing: watchers poll by themselves."""
+        """Do nothing: watchers poll on their own."""
 
     def watch(self, lane: Lane, after: int) -> LogWatch:
         return LogWatch(self._log, lane, after, Interval(self.poll_s))

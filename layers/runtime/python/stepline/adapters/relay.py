@@ -1,10 +1,10 @@
-"""The relay of a deployed function: one thread beside the model's stream, so that posts never delay it.
+"""The relay of a deployed function: one thread next to the model's stream, so that posts never delay it.
 
 Text is posted in small and stored in large pieces: posted after 50 ms or 4 KiB during the first second, then
-200 ms; stored after a second or 4 KiB. A connection that cannot keep up is skipped for a while: the next
-piece it gets shows it the gap, and it requests the rest. A closed one loses its subscription. A failed store
-is repeated at the next interval, with the same text, and so is a post that the account's rate refuses, at a slower
-pace (`delivery/post_pace.py`). With many listeners pieces are less frequent. Servers that hold clients themselves get the
+200 ms; stored after a second or 4 KiB. A connection that cannot keep up is skipped for a while: its next piece shows
+the gap, and it requests the rest. A closed connection loses its subscription. A failed store is repeated at the next
+interval, with the same text, and so is a post that the account's rate refuses, at a slower pace
+(`delivery/post_pace.py`). With many listeners, pieces are less frequent. Servers that hold clients themselves get the
 same pieces by a broadcast.
 """
 
@@ -36,20 +36,20 @@ FIRST_S = 1.0
 POSTS_PER_S = 50
 """The maximum for one lane's text to all listeners.
 
-An account's posts share one rate, and many devices get little of it.
+All posts of an account share one rate, and with many devices each gets little of it.
 """
 STORE_S = 1.0
 PIECE_CHARS = 4 * 1024
 LISTENERS_S = 1.0
 CLOSE_S = 5.0
-"""How long the end of a stream waits for its thread; one still running then sends and stores nothing more."""
+"""How long the end of a stream waits for its thread; a thread that still runs then sends and stores nothing more."""
 BACKOFF_S = 2.0
 _END = ("", "")
 
 
 @dataclass
 class _Lane:
-    """Pending output of one lane: text from `posted` and from `stored` on."""
+    """The pending output of one lane: its text from `posted` and from `stored` on."""
 
     text: str = ""
     base: int = 0
@@ -77,7 +77,7 @@ class ThreadedRelayStream:
     _given_up: bool = False
 
     def __post_init__(self) -> None:
-        """Begin now."""
+        """Start the stream's clock."""
         self._began_s = self._posted_s = self._stored_s = self.relay.clock.monotonic_s()
         self._posts = self._stores = True
 
@@ -113,7 +113,7 @@ class ThreadedRelayStream:
             self.work(now_s(), ended=ended)
 
     def due_s(self) -> float:
-        """Return when text that waits is to be posted."""
+        """Return the time when pending text is due."""
         return self._posted_s + self._interval_s()
 
     def _interval_s(self) -> float:
@@ -122,7 +122,7 @@ class ThreadedRelayStream:
         return max(usual_s, len(self._listeners) / POSTS_PER_S, self.relay.pace.interval_s)
 
     def work(self, at_s: float, *, ended: bool) -> None:
-        """Post and store what is due at this time; all of it at the end."""
+        """Post and store the text that is due at this time; at the end, all of it."""
         is_due = ended or at_s - self._posted_s >= self._interval_s()
         if is_due or (self._posts and self._waiting("posted") >= PIECE_CHARS):
             self._posts, self._posted_s = self._post(at_s), at_s
@@ -178,7 +178,7 @@ class ThreadedRelayStream:
         return True
 
     def _post_piece(self, name: str, off: int, text: str) -> bool:
-        """Post one piece; return False if the rate refused it: whoever got it then gets it twice, which offsets make harmless."""
+        """Post one piece; return False if the rate refused it. A client may get it twice, which offsets make harmless."""
         if self._given_up:
             return True
         frame = DeltaFrame(
@@ -250,7 +250,7 @@ class ThreadedRelayStream:
         return True
 
     def _store_notes(self) -> None:
-        """Store the noted calls; one that the table refuses is kept."""
+        """Store the noted calls; keep those that the table refuses."""
         for call in list(self._notes.values()):
             if self._given_up:
                 return
@@ -262,7 +262,7 @@ class ThreadedRelayStream:
             del self._notes[call.id]
 
     def _rows(self) -> list[list[Delta]]:
-        """Return the text to store, grouped into rows, since a lane's text is often a few words."""
+        """Return the text to store, grouped into rows, because a lane's text is often only a few words."""
         rows: list[list[Delta]] = []
         room = 0
         for name, lane in self._lanes.items():
@@ -281,7 +281,7 @@ class ThreadedRelayStream:
 class ThreadedRelay:
     """Starts one thread per claim. `broadcast` is an optional second route; `post_all` posts to connections.
 
-    `pace` is that of the process.
+    `pace` is shared by the process.
     """
 
     deltas: Deltas

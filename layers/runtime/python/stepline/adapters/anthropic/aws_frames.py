@@ -1,6 +1,6 @@
-"""The stream of a Messages call to Bedrock, read: bytes into frames of `application/vnd.amazon.eventstream`.
+"""Reads the stream of a Messages call to Bedrock: bytes into frames of `application/vnd.amazon.eventstream`.
 
-Each frame holds one event of the protocol, or an exception. A frame that came in part is none.
+Each frame holds one event of the protocol, or an exception. A partial frame is ignored.
 
 Source: docs.aws.amazon.com, "InvokeModelWithResponseStream".
 """
@@ -19,11 +19,11 @@ from stepline.adapters.anthropic.message_fold import UNREAD_EVENT, WireEvent, de
 from stepline.errors import ModelStreamBroken
 
 _FAILED: Final = {"exception": ":exception-type", "error": ":error-code"}
-"""The header that names what went wrong, by the type of a message that is no event."""
+"""The header that names the error, by the type of a message that is not an event."""
 
 
 def is_framed(data: bytes) -> bool:
-    """Return True if a body begins with a frame: with its length, of which the first byte is always zero."""
+    """Return True if a body begins with a frame, that is with a length, whose first byte is always zero."""
     return data.startswith(b"\0")
 
 
@@ -31,7 +31,7 @@ def read_frames(chunks: Iterable[bytes]) -> Iterator[WireEvent]:
     """Yield the events of an answer.
 
     Raises:
-        ModelStreamBroken: `stream_malformed`, as `decode_events`, and for a payload that is none.
+        ModelStreamBroken: `stream_malformed`, as `decode_events`, and for an invalid payload.
         SteplineError: as `map_body`, for an exception of Bedrock; as `decode_events`.
         botocore.exceptions.EventStreamError: for a frame that is damaged or too large.
     """

@@ -19,19 +19,19 @@ from stepline.ports.model import CacheTtl, Content, Effort, Media, ModelRequest,
 OLDER_BEDROCK: Final = "bedrock-2023-05-31"
 """The API version of Bedrock's older models; the SDK sends 2026-10-21 to all, which those refuse."""
 SMALL_TOKENS: Final = 4_096
-"""An answer up to this size is not worth much thinking: a title, a summary, the end of a steered turn."""
+"""An answer up to this size does not need much thinking: a title, a summary, the end of a steered turn."""
 ROOM_TOKENS: Final[Mapping[Effort, int]] = MappingProxyType(
     {"low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 32_768}
 )
-"""Tokens for thinking, by effort, beside those of the text. Only what is used is paid for, but Bedrock counts
+"""Tokens for thinking, by effort, in addition to those of the text. Only used tokens are billed, but Bedrock counts
 `max_tokens` against the account's quota while a call runs."""
 
 
 def plan_call(request: ModelRequest, role: RoleChoice, *, older: bool = False) -> dict[str, Any]:
     """Return the SDK's arguments for a request: one system list, one user message, and its cache marks.
 
-    The request's `max_tokens` is what its text may have; room for thinking that cannot be switched off is
-    added. `older`: some models are served under an older version of the API, with what only Bedrock takes in `extra_body`.
+    The request's `max_tokens` is the limit of its text; tokens for thinking that cannot be switched off are added.
+    `older`: some models use an older version of the API, with Bedrock's own fields in `extra_body`.
     """
     family = family_of(role.model)
     plan = plan_thinking(role, family, request.max_tokens)
@@ -56,7 +56,7 @@ def plan_call(request: ModelRequest, role: RoleChoice, *, older: bool = False) -
 
 
 class ThinkingPlan(Value):
-    """The fields of a call that steer thinking, and the tokens it may have beside those of the text."""
+    """The fields of a call that control thinking, and its tokens in addition to those of the text."""
 
     thinking: Mapping[str, str | int] = MappingProxyType({})
     effort: Effort | None = None
@@ -66,9 +66,9 @@ class ThinkingPlan(Value):
 def plan_thinking(role: RoleChoice, family: ModelFamily, text_tokens: int) -> ThinkingPlan:
     """Return how a role's model thinks about an answer of `text_tokens`.
 
-    It does not, where its family can switch that off and the role chose nothing else: the protocol has a
-    thinking of its own, which users see while it is written, and for which they would wait twice. Where it
-    cannot be switched off, a small answer has low effort. An effort above `high` was chosen to think.
+    Thinking is off if its family allows that and the role chose nothing else: the protocol has its own thinking,
+    which users see while it is written, and they would wait for both. If thinking cannot be switched off, a small
+    answer has low effort. An effort above `high` is a choice to think.
     """
     if isinstance(role.thinking, int):
         budget: dict[str, str | int] = {"type": "enabled", "budget_tokens": role.thinking}
@@ -83,9 +83,9 @@ def plan_thinking(role: RoleChoice, family: ModelFamily, text_tokens: int) -> Th
 
 
 def _blocks(parts: Sequence[Content], ttl: CacheTtl) -> list[dict[str, Any]]:
-    """Return content blocks; blank texts are left out, since the provider refuses them.
+    """Return content blocks without blank texts, which the provider refuses.
 
-    Source: platform.claude.com, "Vision", "PDF support". Bedrock takes the same blocks, with base64 alone.
+    Source: platform.claude.com, "Vision", "PDF support". Bedrock accepts the same blocks, but only with base64.
     """
     mark = {"cache_control": {"type": "ephemeral", **({"ttl": ttl} if ttl != "5m" else {})}}
     return [

@@ -1,4 +1,4 @@
-"""The ModelClient of the Anthropic API for programs without a deployment's settings."""
+"""A ModelClient of the Anthropic API for programs without a deployment's settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepline.ports.model import RoleChoice
 
 
 class AnthropicModelClient(ProviderClient):
-    """Serves roles by the Anthropic API, or by a server at `base_url` that speaks it."""
+    """Serves roles with the Anthropic API, or with a compatible server at `base_url`."""
 
     def __init__(
         self,

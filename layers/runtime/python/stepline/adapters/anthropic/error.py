@@ -1,4 +1,4 @@
-"""Map a provider's errors to ours: one table of statuses and kinds, one of wordings.
+"""Maps a provider's errors to ours: one table of statuses and kinds, one of wordings.
 
     status                    kind (in the body, or in the stream)                    becomes
     429                       rate_limit_error, ThrottlingException, …                ModelRateLimited
@@ -141,7 +141,7 @@ def map_answer(
         status: of the HTTP response; 200 for an error that arrived inside a stream, where only `kind` counts.
         kind: the body's `error.type`, or the name of a Bedrock exception; any case.
         message: the provider's text. It goes into the error's message, never on the wire.
-        retry_after_s: seconds the provider asks us to wait.
+        retry_after_s: the wait in seconds that the provider requests.
     """
     word, text = kind.lower(), message or kind or f"status {status}"
     is_context = status not in (401, 403) and (status == 413 or says_context_limit(kind, message))
@@ -158,7 +158,7 @@ def map_answer(
 
 def map_sdk_error(error: Exception) -> SteplineError | None:
     """Map an error raised by the `anthropic` SDK or its dependencies; return None for any other."""
-    import anthropic  # noqa: PLC0415 - 1.7 s of import, and whoever has such an error has it loaded already
+    import anthropic  # noqa: PLC0415 - 1.7 s of import; a process with such an error has loaded it already
     import httpx2  # noqa: PLC0415 - comes with the SDK
 
     if isinstance(error, anthropic.APIStatusError):
@@ -181,10 +181,10 @@ def map_sdk_error(error: Exception) -> SteplineError | None:
         (UnicodeEncodeError, ModelRefused, "unencodable_text"),
         (ValueError, ModelStreamBroken, "stream_malformed"),  # invalid JSON or UTF-8 in an event
     )
-    connecting = isinstance(error.__cause__, httpx2.ConnectTimeout)  # the SDK says no more than "timed out"
-    told = error.__cause__ if connecting else error
+    connecting = isinstance(error.__cause__, httpx2.ConnectTimeout)  # the SDK only says "timed out"
+    cause = error.__cause__ if connecting else error
     for foreign, ours, code in table:
-        if isinstance(told, foreign):
+        if isinstance(cause, foreign):
             return ours(_words(error), code=code)
     if type(error).__module__ == "botocore.eventstream":
         return ModelStreamBroken(_words(error), code="stream_malformed")
@@ -200,9 +200,9 @@ def map_body(
 
     Args:
         status: as in `map_answer`.
-        body: the decoded JSON, of any shape; a text if it is none.
-        headers: whose names ignore case.
-        message: the text if the body has none.
+        body: the decoded JSON, of any shape; a text if it is not JSON.
+        headers: a mapping that ignores case.
+        message: the text to use if the body has none.
     """
     outer = body if isinstance(body, dict) else {}
     inner = outer.get("error")

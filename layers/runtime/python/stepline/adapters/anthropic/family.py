@@ -1,7 +1,7 @@
-"""The families of Claude models as one table: what each takes, refuses, and does unless told otherwise.
+"""The families of Claude models as one table: the fields that each accepts and refuses, and its defaults.
 
-The API refuses a whole request for one field that a model does not take. A model of no family (another
-maker's, or a profile of the account's own) is sent only what the deployment chose for it.
+The API refuses a whole request for one field that a model does not support. A model without a family (another
+vendor's, or the account's own profile) gets only the fields that the deployment chose for it.
 
 Source: platform.claude.com, the model pages with their migration guides, "Thinking", "Effort", "Prompt
 caching", "Versions" and "Claude on Amazon Bedrock (Opus 4.6 and earlier)".
@@ -26,11 +26,10 @@ DEFAULT_TOKENS: Final = 1024
 class ModelFamily(Value):
     """One family of models.
 
-    `thinking` are the types that it takes; `budget`: also a fixed number of tokens. `thinks`: it does so
-    unless it is told otherwise. `efforts` are its levels, `effort` the one it has by itself. `capped`: an
-    effort above `high` is refused together with thinking switched off. `output_tokens` is the most that one
-    answer may have (0: not known), `cache_tokens` the shortest prompt that is cached. `older`: Bedrock serves
-    it under the API version before 2026-10-21, the last one with sampling parameters.
+    `thinking` are the types that it accepts; `budget`: also a fixed number of tokens. `thinks`: it thinks by default.
+    `efforts` are its levels, `effort` is the default level. `capped`: it refuses an effort above `high` if thinking is
+    switched off. `output_tokens` is the maximum of one answer (0: unknown), `cache_tokens` the shortest prompt that is
+    cached. `older`: Bedrock serves it under the API version before 2026-10-21, the last one with sampling parameters.
     """
 
     thinking: tuple[Thinking, ...] = ()
@@ -45,14 +44,14 @@ class ModelFamily(Value):
 
     @property
     def off(self) -> Thinking | None:
-        """The type that switches its thinking off; None if nothing does, or if it does not think by itself."""
+        """The type that switches its thinking off; None if none does, or if it does not think by default."""
         return next((kind for kind in self.thinking if kind != "adaptive"), None) if self.thinks else None
 
 
 def _current(
     *thinking: Thinking, effort: Effort = "high", capped: bool = False, cache: int = 512
 ) -> ModelFamily:
-    """Return a family that thinks unless told otherwise."""
+    """Return a family that thinks by default."""
     return ModelFamily(
         thinking=thinking,
         thinks=True,
@@ -72,7 +71,7 @@ def _budget(*efforts: Effort, output: int = 64_000, cache: int = DEFAULT_TOKENS)
 UNKNOWN_FAMILY: Final = ModelFamily()
 MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = MappingProxyType(
     {
-        # By the beginning of the model's name; the first match counts, so a version precedes its family.
+        # By the beginning of the model's name; the first match applies, so a version precedes its family.
         "claude-fable-": _current("adaptive"),
         "claude-mythos-preview": ModelFamily(
             thinking=("adaptive",),
@@ -112,7 +111,7 @@ MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = MappingProxyType(
         "claude-haiku-4-5": _budget(cache=4096),
         "claude-sonnet-4": _budget(),
         "claude-opus-4": _budget(output=32_000),
-        # The local stage asks its scripted model as it would ask claude-sonnet-5-5.
+        # The local stage calls its scripted model like claude-sonnet-5-5.
         SCRIPTED: _current("adaptive", "between_tools", capped=True),
     }
 )
@@ -133,14 +132,14 @@ def bare_name(model: str) -> str:
 
 
 def cache_minimum(model: str, own: Mapping[str, int] = _NONE) -> int:
-    """Return the minimum length of a cached prompt for a model, in tokens; a deployment's `own` values first."""
+    """Return the minimum length of a model's cached prompt, in tokens; a deployment's `own` values come first."""
     name = bare_name(model)
     known = family_of(model).cache_tokens
     return next((tokens for prefix, tokens in own.items() if name.startswith(prefix)), known)
 
 
 def find_refusals(role: RoleChoice) -> list[str]:
-    """Return the choices for a role that its model refuses, a sentence each."""
+    """Return the choices for a role that its model refuses, one sentence each."""
     family, name, thinking = family_of(role.model), role.model, role.thinking
     if family is UNKNOWN_FAMILY:
         return []
@@ -148,7 +147,7 @@ def find_refusals(role: RoleChoice) -> list[str]:
     if isinstance(thinking, int) and not family.budget:
         found.append(f"{name} takes no budget for thinking")
     elif isinstance(thinking, int) and role.max_tokens and role.max_tokens <= thinking:
-        found.append(f"max_tokens of {role.max_tokens} leaves no room behind a budget of {thinking}")
+        found.append(f"max_tokens of {role.max_tokens} leaves no room after a thinking budget of {thinking}")
     elif isinstance(thinking, str) and thinking not in family.thinking:
         takes = ", ".join(family.thinking) or "a budget in tokens"
         found.append(f"{name} refuses thinking {thinking}; it takes {takes}")

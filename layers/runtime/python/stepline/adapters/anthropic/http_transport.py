@@ -1,4 +1,4 @@
-"""Messages calls over urllib3, which the clients of AWS load anyway: the streaming part of the API and no more.
+"""Messages calls over urllib3, which the AWS clients load anyway: only the streaming part of the API.
 
 Source: platform.claude.com, "Versions", "Authentication" and "Streaming messages".
 """
@@ -29,21 +29,21 @@ from stepline.errors import (
 )
 
 API_VERSION: Final = "2026-10-21"
-"""The version that the SDK sends, too: a test compares them."""
+"""The version that the SDK also sends; a test compares them."""
 ERROR_MAX_BYTES: Final = 64 * 1024
-"""Bytes of an error response that are read."""
+"""The maximum bytes of an error response to read."""
 
 logger = logging.getLogger(__name__)
 
 
 class HttpTransport:
-    """One pool of connections to the Anthropic API, or to a server that speaks it, through the environment's proxy.
+    """One pool of connections to the Anthropic API, or to a compatible server, through the environment's proxy.
 
     A write may take as long as a connect on a new connection, and as long as a read on a kept one.
     """
 
     def __init__(self, *, api_key: str, base_url: str, timeouts: Timeouts) -> None:
-        """Make the pool; nothing is sent. Raises ModelUnreachable for an impossible URL."""
+        """Create the pool; nothing is sent. Raises ModelUnreachable for an invalid URL."""
         self.api_key = api_key
         self._url = f"{base_url.rstrip('/')}/v1/messages"
         self._timeout = urllib3.Timeout(connect=timeouts.connect_s, read=timeouts.read_s)
@@ -51,9 +51,9 @@ class HttpTransport:
             self._pool = make_pool(self._url)
 
     def send(self, call: Mapping[str, Any]) -> HttpAnswer:
-        """Send a call and return the answer, whose head has come.
+        """Send a call and return the answer, whose head has arrived.
 
-        A redirect is an error: it would take the key elsewhere.
+        A redirect is an error: it would send the key to another server.
         """
         with _mapped(ModelUnreachable, "model_unreachable"):
             response = self._pool.request(
@@ -105,7 +105,7 @@ class HttpAnswer:
         """Shut the socket down: unlike closing it, that wakes a thread that reads from it."""
         try:
             self._response.shutdown()
-        except (OSError, RuntimeError, ValueError) as error:  # it ended by itself at the same moment
+        except (OSError, RuntimeError, ValueError) as error:  # it ended at the same moment
             logger.debug("connection already closed", extra={"error": type(error).__name__})
 
 
@@ -129,7 +129,7 @@ def _refused(response: urllib3.BaseHTTPResponse, data: bytes) -> SteplineError:
 
 @contextmanager
 def _mapped(otherwise: type[ModelUnreachable | ModelStreamBroken], code: str) -> Iterator[None]:
-    """Raise urllib3's errors as ours; `otherwise` is one that is neither a timeout nor a format, with its code."""
+    """Raise urllib3's errors as ours; `otherwise` is for errors other than timeouts and formats, with its `code`."""
     try:
         yield
     except foreign.HTTPError as error:

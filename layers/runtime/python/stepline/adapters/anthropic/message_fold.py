@@ -1,13 +1,13 @@
-"""The events of a Messages answer: decoded from their JSON, and folded into the text that each adds and the facts so far.
+"""Decodes the events of a Messages answer, and folds them into the text that each adds and the facts so far.
 
-An event says its kind in `type`, and a server-sent one again in its name. If neither is a kind that we know, the
-fields that only one kind has decide, so that a wrong word beside a text does not cost the text. Events of other
-kinds are skipped: the protocol may grow.
+An event has its kind in `type`, and a server-sent event also in its name. If neither is a known kind, the fields that
+only one kind has decide, so that a wrong kind does not lose the text. Events of other kinds are skipped: the protocol
+may grow.
 
-Text may be in four places: in a block's deltas, in the block as it begins, in a message as it begins, and in a
-message that comes whole. All else is a fact beside the text: an id, a counter, a detail. Each may be missing, null or of
-another type; one that cannot be read is dropped and counted, and costs nothing else. An answer is whole when its stop
-reason has come, or its `message_stop`.
+Text may be in four positions: in a block's deltas, in the start of a block, in the start of a message, and in a whole
+message. All other fields are facts: an id, a counter, a detail. Each may be missing, null or of another type; a fact
+that cannot be read is dropped and counted, and affects nothing else. An answer is complete when its stop reason or its
+`message_stop` has arrived.
 
 Source: platform.claude.com, "Streaming messages".
 """
@@ -31,9 +31,9 @@ from stepline.model.usage import Usage
 from stepline.ports.model import AnswerFacts
 
 UNREAD_EVENT: Final = "unread"
-"""The kind of an event that is no object: it carries no text of this protocol, and is counted."""
+"""The kind of an event that is not an object: it carries no text of this protocol, and is counted."""
 OTHER: Final = ""
-"""The kind of an event that nothing here reads."""
+"""The kind of an event that is not read."""
 MESSAGE: Final = "message"
 """A whole message: the answer of a server that does not stream."""
 
@@ -62,13 +62,13 @@ _DIGITS_MAX: Final = 400
 
 
 def decode_events(data: bytes, name: str = "", *, whole: bool = True) -> Iterator[WireEvent]:
-    """Yield the events in the data of one: one, or several that nothing separates but a line's end.
+    """Yield the events in the data of one: usually one, or several that only a line break separates.
 
-    `name` is the event's own, if the transport has one. Data that is not `whole` may be cut: if it is no JSON, it
-    is none.
+    `name` is the event's name, if the transport has one. Data that is not `whole` may be cut: if it is not JSON, it is
+    ignored.
 
     Raises:
-        ModelStreamBroken: `stream_malformed`, for other data that is no JSON: it may have been text.
+        ModelStreamBroken: `stream_malformed`, for other data that is not JSON: it may have been text.
         SteplineError: as `map_body`, for an error that the provider sent in the stream.
     """
     if not data.strip() or _DONE.fullmatch(data):
@@ -92,7 +92,7 @@ def decode_events(data: bytes, name: str = "", *, whole: bool = True) -> Iterato
 
 
 def name_event(read: object, name: str = "") -> WireEvent:
-    """Return an event's kind with its fields; `name` is that of the transport."""
+    """Return an event's kind with its fields; `name` is the transport's name for it."""
     if not isinstance(read, dict):
         return WireEvent(UNREAD_EVENT, {})
     kind = read.get("type")
@@ -102,7 +102,7 @@ def name_event(read: object, name: str = "") -> WireEvent:
 
 
 def _guess_kind(fields: Mapping[str, Any], *, typed: bool) -> str:
-    """Return the kind that alone has such fields; an event that is `typed`, but unknown, must say more of itself."""
+    """Return the only kind with such fields; a `typed` event of an unknown kind needs more of them."""
     says_so = fields.get("type") == "message" or fields.get("role") == "assistant"
     if says_so and isinstance(fields.get("content"), list | str):
         return MESSAGE
@@ -128,7 +128,7 @@ def _objects(data: bytes) -> list[Any]:
 
 
 def _read_json(data: bytes) -> Any:
-    """Return a value, whose texts may hold half a surrogate pair, escaped or not, which msgspec refuses."""
+    """Return a value; its texts may hold half a surrogate pair, escaped or not, which msgspec would refuse."""
     try:
         return msgspec.json.decode(data)
     except ValueError:
@@ -136,7 +136,7 @@ def _read_json(data: bytes) -> Any:
 
 
 def _whole(digits: str) -> float:
-    """Return a whole number; one with more digits than Python converts is no count of ours."""
+    """Return a whole number; one with more digits than Python converts is not a valid count."""
     return int(digits) if len(digits) < _DIGITS_MAX else float("inf")
 
 
@@ -175,15 +175,15 @@ class MessageFold:
         self._stop_reason = ""
         self._stopped = False
         self._block: object = None  # the type of the last block
-        self._begun = ""  # its first text, if only a text delta can tell that it is one
+        self._begun = ""  # its first text, if only a text delta can show that it is a text block
         self._declined: Declined | None = None
         self._facts = FactReader()
 
     def take(self, event: WireEvent) -> str:
-        """Apply one event and return the text it adds. Unknown events change nothing.
+        """Apply one event and return the text that it adds. Unknown events change nothing.
 
-        Raises ModelStreamBroken `stream_malformed` where a text is none, so that the answer would have a hole: it is
-        whole no more.
+        Raises ModelStreamBroken `stream_malformed` for an invalid text: the answer would have a hole, and could no
+        longer be complete.
         """
         try:
             text = self._apply(event)
@@ -194,7 +194,7 @@ class MessageFold:
         return text
 
     def facts(self) -> AnswerFacts:
-        """Return the facts so far. The answer is whole once it has its stop reason or its end."""
+        """Return the facts so far. The answer is complete once it has its stop reason or its end."""
         return AnswerFacts(
             model=self._model,
             message_id=self._message_id,
@@ -242,7 +242,7 @@ class MessageFold:
         return text
 
     def _content(self, message: Mapping[str, Any], *, whole: bool) -> str:
-        """Return the text of a message's blocks; that of a `whole` one may be the content itself."""
+        """Return the text of a message's blocks; in a `whole` message the content itself may be the text."""
         content = message.get("content")
         if whole and isinstance(content, str):
             return content
@@ -286,7 +286,7 @@ class MessageFold:
             )
 
     def _count(self, of: Mapping[str, Any], *, whole: bool) -> None:
-        """Take the newer counts; one that is missing is kept."""
+        """Store the newer counts; keep the old value of a missing one."""
         facts, old = self._facts, self._counts or Counts()
         new = facts.fields(of, "usage")
         detail = facts.fields(new, "cache_creation")
@@ -309,7 +309,7 @@ class MessageFold:
 
 
 def _block_text(block: Mapping[str, Any]) -> str:
-    """Return the text of a block that is one, or that does not say what it is."""
+    """Return the text of a text block, or of a block without a type."""
     kind, text = block.get("type"), block.get("text")
     if kind == "text" and not isinstance(text, str | None):
         raise _malformed("a block of text without a text")
@@ -333,7 +333,7 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class FactReader:
-    """Reads the facts of one answer; `unread` counts those that it dropped, by their names."""
+    """Reads the facts of one answer; `unread` counts the dropped ones by name."""
 
     def __init__(self) -> None:
         self.unread: Counter[str] = Counter()
@@ -344,14 +344,14 @@ class FactReader:
         return value if isinstance(value, dict) else self._dropped(value, name, NOTHING)
 
     def word(self, of: Mapping[str, Any], name: str) -> str:
-        """Return an id, a name or a kind, which any encoding can carry."""
+        """Return an id, a name or a kind, which must be encodable."""
         value = of.get(name)
         if isinstance(value, str) and len(value) <= WORD_CHARS and whole_pairs(value) == value:
             return value
         return self._dropped(value, name, "")
 
     def text(self, of: Mapping[str, Any], name: str) -> str:
-        """Return a text of any length; half a surrogate pair is replaced."""
+        """Return a text of any length, with half surrogate pairs replaced."""
         value = of.get(name)
         return whole_pairs(value) if isinstance(value, str) else self._dropped(value, name, "")
 

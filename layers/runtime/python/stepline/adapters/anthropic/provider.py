@@ -1,8 +1,8 @@
-"""The Messages wire as a ModelProvider: for the Anthropic API, any server that speaks it, and Bedrock.
+"""The Messages protocol as a ModelProvider: for the Anthropic API, any compatible server, and Bedrock.
 
 A transport sends a call and yields the events of its answer: `http_transport` for the Anthropic API,
-`sdk_transport` for Bedrock. This module imports neither, nor what a call is planned and read with: the first call, or
-`warm`, loads the one it needs.
+`sdk_transport` for Bedrock. This module imports neither of them, nor the modules that plan and read a call: the first
+call, or `warm`, loads those that it needs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 
 
 class WireAnswer(Protocol):
-    """A streamed answer, whose head has come."""
+    """A streamed answer whose head has arrived."""
 
     def __iter__(self) -> Iterator[WireEvent]:
-        """Yield its events. Raises SteplineError."""
+        """Yield the events of the answer. Raises SteplineError."""
         ...
 
     def close(self) -> None: ...
@@ -37,7 +37,7 @@ class WireAnswer(Protocol):
 
 
 class Transport(Protocol):
-    """The connections to a provider, under one key of it; "" where it has none."""
+    """The connections to a provider with one API key; "" if it has none."""
 
     api_key: str
 
@@ -49,7 +49,7 @@ class Transport(Protocol):
 
 
 class AnthropicProvider:
-    """The Anthropic API, or a server that speaks it; its transport is created on first use and kept."""
+    """The Anthropic API, or a compatible server; its transport is created on first use and kept."""
 
     default_model: str = "claude-sonnet-5-5"
     traced_as: str = "anthropic"
@@ -66,8 +66,8 @@ class AnthropicProvider:
     ) -> None:
         """Store the configuration; nothing is imported or sent.
 
-        `api_key` is called when a transport is created, and again when the provider refuses its key. `by_sdk`: it is
-        called through the SDK.
+        `api_key` is called when a transport is created, and again when the provider refuses its key. `by_sdk`: calls
+        go through the SDK.
         """
         self._api_key = api_key
         self._base_url = base_url
@@ -102,16 +102,16 @@ class AnthropicProvider:
             return self._kept
 
     def renew(self, refused: Transport | None) -> bool:
-        """Read the key again; return True if it is another one than the transport's whose key was refused.
+        """Read the key again; return True if it differs from the key of the `refused` transport.
 
-        The next call then makes its transport with it. Raises what reading it raises.
+        The next call then creates a transport with it. Raises the errors of reading the key.
         """
         with self._lock:
             if refused is None or refused is not self._kept:
                 return True  # another call has renewed it
             if refused.api_key == self._api_key():
                 return False
-            self._kept = None  # open streams end by themselves, and it with them
+            self._kept = None  # it ends with its open streams
             return True
 
     def connect(self) -> Transport:
@@ -130,14 +130,14 @@ class AnthropicProvider:
 
 
 class BedrockProvider(AnthropicProvider):
-    """Bedrock, which serves Claude by the same wire. It has no key of ours: it signs with the role of the process."""
+    """Bedrock, which serves Claude over the same protocol. It needs no key: the process's role signs requests."""
 
     default_model: str = "global.anthropic.claude-sonnet-5-5"
     traced_as: str = "aws.bedrock"
     older: bool = True
 
     def __init__(self, *, region: str = "", base_url: str = "", timeouts: Timeouts | None = None) -> None:
-        """Store the configuration; an empty region or URL is the environment's."""
+        """Store the configuration; an empty region or URL comes from the environment."""
         super().__init__(base_url=base_url, timeouts=timeouts)
         self._region = region
 
@@ -151,10 +151,10 @@ class BedrockProvider(AnthropicProvider):
 
 
 class MessagesCall:
-    """One request over the Messages wire (`ProviderCall`)."""
+    """One request over the Messages protocol (`ProviderCall`)."""
 
     def __init__(self, provider: AnthropicProvider, request: ModelRequest, role: RoleChoice) -> None:
-        from stepline.adapters.anthropic.message_fold import MessageFold  # noqa: PLC0415 -- most functions ask no model
+        from stepline.adapters.anthropic.message_fold import MessageFold  # noqa: PLC0415 -- few functions call one
 
         self._provider = provider
         self._request = request

@@ -1,7 +1,7 @@
 """Messages calls through the `anthropic` SDK: for Bedrock, whose requests it signs.
 
-The second way to the Anthropic API, to which the first is compared. What it streams is read as the first reads it,
-since the SDK builds events without a check of their shape. Importing this module loads the SDK, a
+It is also a second transport to the Anthropic API, for comparison with the first. Its stream is read like that of the
+first, because the SDK builds events without checking their shape. Importing this module loads the SDK, which takes a
 second of CPU.
 """
 
@@ -33,19 +33,19 @@ class SdkTransport:
     """One client of the SDK, whose own retries are off."""
 
     def __init__(self, client: Any, *, api_key: str = "") -> None:
-        """Store the SDK's client; `bedrock` and `direct` make one."""
+        """Store the SDK's client; `bedrock` and `direct` create one."""
         self._client = client
         self.api_key = api_key
 
     @classmethod
     def direct(cls, *, api_key: str, base_url: str, timeouts: Timeouts) -> Self:
-        """Return a transport to the Anthropic API, or to a server that speaks it."""
+        """Return a transport to the Anthropic API, or to a compatible server."""
         client = anthropic.Anthropic(api_key=api_key, base_url=base_url, **_shared(timeouts))
         return cls(client, api_key=api_key)
 
     @classmethod
     def bedrock(cls, *, region: str, base_url: str, timeouts: Timeouts) -> Self:
-        """Return a transport to Bedrock; an empty region or URL is the environment's."""
+        """Return a transport to Bedrock; an empty region or URL comes from the environment."""
         return cls(
             anthropic.AnthropicBedrock(
                 aws_region=region or None, base_url=base_url or None, **_shared(timeouts)
@@ -53,7 +53,7 @@ class SdkTransport:
         )
 
     def send(self, call: Mapping[str, Any]) -> SdkAnswer:
-        """Send a call and return the answer, whose head has come. Raises what `map_sdk_error` returns."""
+        """Send a call and return the answer, whose head has arrived. Raises errors mapped by `map_sdk_error`."""
         with _mapped():
             return SdkAnswer(self._client.messages.create(**call))
 
@@ -69,7 +69,7 @@ class SdkAnswer:
         self._stream = stream
 
     def __iter__(self) -> Iterator[WireEvent]:
-        """Yield all events, from Bedrock's frames or as a server streams them. Raises what `map_sdk_error` returns."""
+        """Yield all events, from Bedrock's frames or a server's stream. Raises errors mapped by `map_sdk_error`."""
         with _mapped():
             chunks = filter(None, self._stream.response.iter_bytes())
             first = next(chunks, b"")
@@ -89,7 +89,7 @@ class SdkAnswer:
                 socket.socket.shutdown(
                     sock, socket.SHUT_RDWR
                 )  # below TLS, whose shutdown would wait for the peer
-            except OSError as error:  # it ended by itself at the same moment
+            except OSError as error:  # it ended at the same moment
                 logger.debug("connection already closed", extra={"errno": error.errno})
 
 

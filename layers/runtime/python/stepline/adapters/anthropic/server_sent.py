@@ -1,7 +1,7 @@
-r"""The stream of a Messages call, read: bytes into server-sent events.
+r"""Reads the stream of a Messages call: bytes into server-sent events.
 
-What ends early is taken as it is: the last event needs no empty line behind it, nor its line an end. A body that
-begins with `{` is no stream but one JSON, from a server that does not stream.
+A stream that ends early is accepted: the last event needs no empty line after it, and its last line no line break. A
+body that begins with `{` is one JSON text, from a server that does not stream.
 
 Source: html.spec.whatwg.org, "Server-sent events".
 """
@@ -15,12 +15,12 @@ from stepline.adapters.anthropic.message_fold import WireEvent, decode_events
 from stepline.errors import ModelStreamBroken
 
 EVENT_MAX_BYTES: Final = 8_000_000
-"""Bytes of one event. A real one has some hundreds; a stream without line breaks would fill the memory."""
+"""Maximum bytes of one event. A real one has a few hundred; a stream without line breaks would fill the memory."""
 _MARK: Final = b"\xef\xbb\xbf"
 
 
 class ServerSent(NamedTuple):
-    """The data of a server-sent event, and its name. Without an empty line behind it, it is not `whole`."""
+    """The data of a server-sent event, and its name. Without an empty line after it, it is not `whole`."""
 
     data: bytes
     name: str = ""
@@ -75,9 +75,9 @@ def _bounded(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    r"""Yield the lines without their ends, of which there are three: `\n`, `\r\n`, `\r`; the last may have none.
+    r"""Yield the lines without their line breaks (`\n`, `\r\n` or `\r`); the last line may have none.
 
-    A byte order mark before the first is no part of it.
+    A byte order mark before the first line is dropped.
     """
     begun: list[bytes] = []
     size, returned, mark = 0, False, _MARK

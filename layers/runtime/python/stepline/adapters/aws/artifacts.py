@@ -1,4 +1,4 @@
-"""Artifacts in S3, each written once but for logs."""
+"""Artifacts in S3, each written once, except for logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of AWS services: bounded timeouts, one session per process, nothing loaded before the first use."""
+"""Clients of AWS services: bounded timeouts, one session per process, and no imports before the first use."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def connect(
 ) -> Any:
     """Return a new client of `service`; safe for several threads. With a `ledger` its calls are counted there.
 
-    `attempts` includes the first try. Standard retries wait for at most a second or two between tries;
-    adaptive ones would delay healthy calls of other conversations after one throttle.
+    `attempts` includes the first attempt. Standard retries wait for at most a second or two between attempts; adaptive
+    retries would delay healthy calls of other conversations after one throttle.
 
-    With `regional_hosts`, what a client of S3 signs for others names the bucket's own host in its region. botocore would
-    sign the global one, which a gateway endpoint does not reach, and which answers for a new bucket with a redirect, that
-    no browser follows with a form.
+    With `regional_hosts`, the URLs that an S3 client signs for others name the bucket's host in its region. botocore
+    would sign the global host, which a gateway endpoint does not reach, and which answers with a redirect for a new
+    bucket; a browser does not follow a redirect with a form.
     """
     config = _bounded(read_timeout_s, attempts, signature, regional_hosts=regional_hosts)
     with _LOCK:  # creating clients from a session is not thread-safe
@@ -67,7 +67,7 @@ def _bounded(read_timeout_s: float, attempts: int, signature: str, *, regional_h
 
 @cache
 def session() -> Session:
-    """Return the process's botocore session; boto3 on top of it would cost 50 ms and add nothing here."""
+    """Return the process's botocore session; boto3 would cost 50 ms more and add nothing here."""
     import botocore.session  # noqa: PLC0415 -- see connect
 
     made = botocore.session.get_session()
@@ -77,10 +77,10 @@ def session() -> Session:
 
 
 def take_role(arn: str, name: str) -> None:
-    """Make this process's clients use a role from now on, in sessions of that name that renew themselves.
+    """Make this process's clients use a role from now on, in self-renewing sessions of that name.
 
     The role must trust the process's own credentials. No request is made before the first call to AWS. Raises
-    InputError `another_role`: the process has taken one already.
+    InputError `another_role`: the process already uses another role.
     """
     if _TAKEN and arn != _TAKEN[0].arn:
         raise InputError("this process acts under another role already", code="another_role")
@@ -116,4 +116,4 @@ class _Role:
 
 
 _TAKEN: Final[list[_Role]] = []
-"""The role taken by this process, if any."""
+"""The role that this process uses, if any."""

@@ -1,6 +1,6 @@
 """Stored text of the running generation: one row per interval, without a condition, kept for an hour.
 
-Noted model calls stand in a partition of their lane, by claim, so that one query finds those of many claims.
+Noted model calls are in one partition per lane, by claim, so that one query finds those of many claims.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class DynamoDeltas:
-    """A row's key has the name and zero-padded offset of its first piece; further pieces are in it as JSON.
+    """A row's key has the name and zero-padded offset of its first piece; further pieces are in the row as JSON.
 
-    Capacity is counted by the row and started kilobyte, and lanes are many and short.
+    Capacity is counted per row and started kilobyte, and lanes are many and short.
     """
 
     def __init__(self, table: Table, clock: Clock) -> None:

@@ -1,12 +1,12 @@
-"""Map AWS's errors to ours: one table of codes, by how certain it is that nothing was written.
+"""Maps AWS errors to ours: one table of codes, by how certain it is that nothing was written.
 
     throttled   rejected before any effect                     → DependencyError
-    unsettled   contended, or lost on the service's side        → DependencyError, or UnknownOutcome of a fenced put
-    refused     our mistake, or the deployment's: never retried → SteplineError `internal`
-    no answer   connection, timeout, broken body                → as unsettled
+    unsettled   contended, or lost by the service               → DependencyError, or UnknownOutcome for a fenced put
+    refused     our error, or the deployment's: never retried   → SteplineError `internal`
+    no answer   connection, timeout, broken body                → like unsettled
 
 Answers about our data (a condition failed, an execution exists) are handled by the adapter that made the
-call. A test walks every modelled exception of every operation we use and fails on one that is missing here.
+call. A test checks every modelled exception of every operation that we use, and fails for one that is missing here.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ THROTTLED: Final = frozenset(
         "ExecutionLimitExceeded",
         "KmsThrottlingException",
         "LimitExceededException",  # a post: the account's rate, or the buffer of one slow client
-        "ModelNotReadyException",  # an embedding: Bedrock's own client has tried again
+        "ModelNotReadyException",  # an embedding: Bedrock's own client has retried
         "ProvisionedThroughputExceeded",  # in the reasons of a cancelled transaction
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
-        "ServiceQuotaExceededException",  # an embedding: later; a vector: the quota of the account is to be raised
+        "ServiceQuotaExceededException",  # an embedding: retry later; a vector: raise the account's quota
         "SlowDown",
         "Throttling",
         "ThrottlingError",  # in the reasons of a cancelled transaction
@@ -149,7 +149,7 @@ def map_error(error: AwsError) -> SteplineError:
 def map_fenced_error(error: AwsError) -> SteplineError:
     """Map the failure of a put that may have been applied.
 
-    Only a throttle on the first try proves that nothing was written: before a later one, a try whose answer
+    Only a throttle on the first attempt proves that nothing was written: before a later one, an attempt whose answer
     was lost may have been applied.
     """
     ours = map_error(error)
@@ -159,7 +159,7 @@ def map_fenced_error(error: AwsError) -> SteplineError:
 
 
 def is_untouched(error: AwsError) -> bool:
-    """Return True if the service rejected the very first try."""
+    """Return True if the service rejected the very first attempt."""
     if not isinstance(error, ClientError) or error.response["ResponseMetadata"].get("RetryAttempts", 0):
         return False
     return set(_codes(error)) <= THROTTLED
@@ -168,7 +168,7 @@ def is_untouched(error: AwsError) -> bool:
 def failed_items(error: AwsError) -> list[Item | None]:
     """Return the items at failed conditions, one entry per action of the call; empty for another error.
 
-    The calls have to ask for them with `ReturnValuesOnConditionCheckFailure=ALL_OLD`.
+    The calls must request them with `ReturnValuesOnConditionCheckFailure=ALL_OLD`.
     """
     if not isinstance(error, ClientError):
         return []
@@ -182,7 +182,7 @@ def failed_items(error: AwsError) -> list[Item | None]:
 
 
 def cancelled_by(error: AwsError, code: str) -> frozenset[int]:
-    """Return the positions of the actions for which a transaction was cancelled with this code."""
+    """Return the positions of the actions that cancelled a transaction with this code."""
     if not isinstance(error, ClientError):
         return frozenset()
     response: Mapping[str, Any] = error.response
@@ -206,7 +206,7 @@ def _codes(error: ClientError) -> list[str]:
 
 @contextmanager
 def mapped() -> Iterator[None]:
-    """Raise AWS's errors as ours."""
+    """Raise AWS errors as ours."""
     try:
         yield
     except AWS_ERRORS as error:
@@ -214,7 +214,7 @@ def mapped() -> Iterator[None]:
 
 
 class tolerated:  # noqa: N801 -- reads like contextlib.suppress, which it is for codes
-    """Suppress the errors with these codes, which are expected answers in the block."""
+    """Suppresses errors with these codes, which are expected answers in the block."""
 
     def __init__(self, *codes: str) -> None:
         self._codes = codes

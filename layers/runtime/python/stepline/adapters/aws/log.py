@@ -1,4 +1,4 @@
-"""The log on DynamoDB: a batch per item, and a conditional put as the only commit point."""
+"""The log on DynamoDB: one batch per item, and a conditional put as the only commit point."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ FEEDBACK_INDEX: Final = "GSI2"
 DAY_CHARS: Final = 10
 """The day of a time: `2026-11-21`. One project's feedback of one day is one partition of its index."""
 _LAST: Final = "~"
-"""Behind every character of a sort key."""
+"""Sorts after every character of a sort key."""
 
 SHARD_READERS: Final = 8
 """Shards of open lanes that are read at once: fewer than the connections that a client keeps open."""
@@ -92,7 +92,7 @@ _LISTING: Final = msgspec.json.Decoder(Listing)
 
 
 class DynamoLog:
-    """Reads are as consistent as requested; the two indexes are always eventually consistent."""
+    """The log in one table. Reads are as consistent as requested; the two indexes are always eventually consistent."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -145,7 +145,7 @@ class DynamoLog:
         return {"TableName": self._table.name, "Item": item, **_IF_ABSENT}
 
     def _mark(self, lane: Lane, batch: Batch, slots: Slots | None) -> list[Item]:
-        """Return the actions that mark the lane open, and take the slots of its turn; without any they leave those it holds."""
+        """Return the actions that mark the lane open and take its slots; without `slots` it keeps those it holds."""
         update: Item = {
             "TableName": self._table.name,
             "Key": key(conversation_pk(lane), HEAD),
@@ -251,7 +251,7 @@ class DynamoLog:
                 self._free_slots(removal, head["slots"])
 
     def _free_slots(self, removal: Item, held: Item) -> None:
-        """Remove the mark and the rows of the slots that it holds; whoever changed it meanwhile has seen to that."""
+        """Remove the mark and the rows of its slots, unless another writer has changed the mark meanwhile."""
         removal = {
             **removal,
             "UpdateExpression": f"{removal['UpdateExpression']}, slots",
@@ -296,9 +296,9 @@ class DynamoLog:
         self._table.delete(QUEUE, turn.place)
 
     def open_lanes(self, *, before: str) -> list[OpenLane]:
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - the sweeper alone looks for them
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only the sweeper uses it
 
-        self._table.client  # noqa: B018 - made once, before threads ask for it
+        self._table.client  # noqa: B018 - created once, before the threads use it
         pool = ThreadPoolExecutor(SHARD_READERS, thread_name_prefix="marks")
         try:
             shards = list(pool.map(partial(self._marks, before), OPEN_SHARDS))
@@ -398,18 +398,18 @@ class DynamoLog:
     def _feedback_between(
         self, index: str, name: str, owner: str, query: FeedbackQuery, most: int
     ) -> list[FeedbackRow]:
-        behind, until = _feedback_sort(query.before) if query.before else _LAST, f"{query.until}{_LAST}"
-        values = {":pk": owner, ":since": query.since, ":until": min(behind, until)}
+        last, until = _feedback_sort(query.before) if query.before else _LAST, f"{query.until}{_LAST}"
+        values = {":pk": owner, ":since": query.since, ":until": min(last, until)}
         if values[":until"] < query.since:
-            return []  # which is no question that the table would take
+            return []  # the table would refuse such a query
         items = self._table.query(
             f"{name}pk = :pk AND {name}sk BETWEEN :since AND :until",
             {mark: {"S": value} for mark, value in values.items()},
             IndexName=index,
             ScanIndexForward=False,
-            Limit=most + 1,  # the one that was looked at last may still be there
+            Limit=most + 1,  # the last row of the previous page may still exist
         )
-        found = (item for item in items if item[f"{name}sk"]["S"] != behind)
+        found = (item for item in items if item[f"{name}sk"]["S"] != last)
         return [_read_feedback(item) for item in islice(found, most)]
 
     def conversation_feedback(self, lane: Lane) -> list[FeedbackRow]:
@@ -437,7 +437,7 @@ def _read_batch(item: Item) -> Batch:
 
 
 def _deleted(whose: str | None = None) -> NotFoundError:
-    """Return the error of a batch whose content was erased, and of a put that a tombstone refused, which says `whose`."""
+    """Return the error for an erased batch, or for a put that a tombstone refused, which has the owner's `whose`."""
     return NotFoundError("the conversation was deleted", code="conversation_deleted", whose=whose)
 
 
@@ -459,7 +459,7 @@ def _read_slots(text: str) -> tuple[Slot, ...]:
 
 
 def _refusal(error: AwsError, batch: Batch, *, has_message: bool, claims: range) -> Put:
-    """Return the reason why a put failed; `claims` are its actions that need free slots.
+    """Return the reason that a put failed; `claims` are its actions that need free slots.
 
     Raises the mapped error if no condition failed.
     """

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from stepline.ports.machine import ExecutionStatus
 
 LISTED_MAX: Final = 1_000
-"""Executions in one answer: the most that the service gives."""
+"""Executions in one answer: the service's maximum."""
 
 
 class StepFunctionsMachine:
-    """Names stay in use for 90 days after an execution ended; `status` lags behind `start` by a moment."""
+    """A name stays in use for 90 days after its execution ended; `status` may be a moment older than `start`."""
 
     def __init__(self, arn: str) -> None:
         """Run executions of the state machine `arn`."""
@@ -29,7 +29,7 @@ class StepFunctionsMachine:
 
     @cached_property
     def client(self) -> SFNClient:
-        """The client, made on first use."""
+        """The client, created on first use."""
         client: SFNClient = connect("stepfunctions", read_timeout_s=10)
         return client
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class GatewayPublisher:
-    """One try per frame: the caller decides whether to wait for a slow client or to leave it to its resume."""
+    """One attempt per frame: the caller decides whether to wait for a slow client or to rely on its resume."""
 
     def __init__(self, endpoint: str, *, ledger: Ledger | None = None) -> None:
         """Post to `endpoint`, the URL of one stage of one websocket API; with a `ledger`, posts are counted there."""
@@ -34,7 +34,7 @@ class GatewayPublisher:
 
     @cached_property
     def client(self) -> ApiGatewayManagementApiClient:
-        """The client, made on first use."""
+        """The client, created on first use."""
         client: ApiGatewayManagementApiClient = connect(
             "apigatewaymanagementapi",
             endpoint=self._endpoint,

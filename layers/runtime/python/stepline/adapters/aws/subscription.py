@@ -1,4 +1,4 @@
-"""Subscriptions as rows, which expire with a websocket's longest life or earlier with its token."""
+"""Subscriptions as rows, which expire after a websocket's maximum lifetime, or earlier with its token."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _PRINCIPAL: Final = msgspec.json.Decoder(Principal)
 
 
 class DynamoSubscriptions:
-    """A subscription is two rows: under its conversation, and under its user.
+    """Subscriptions of one table. Each is two rows: under its conversation, and under its user.
 
-    The rows of a user are those of all conversations and of the feed, so one query finds everybody who hears of a change
-    that the feed tells, and a connection's rows are found among them to be cleaned up.
+    A user's rows cover all conversations and the feed, so one query finds every connection that gets a change reported
+    in the feed, and also a connection's rows for cleanup.
 
-    A row names its table. In one that was restored to a time before, no row of then is alive: its client may have seen more than
-    there is, and learns it when it connects again.
+    A row names its table. In a table restored to an earlier time, no old row is valid: its client may have seen more
+    than the table has, and learns that when it connects again.
     """
 
     def __init__(self, table: Table, clock: Clock) -> None:
@@ -54,7 +54,7 @@ class DynamoSubscriptions:
     def disconnect(self, connection: str) -> None:
         item = self._table.get(socket_key(connection), HEAD, consistent=True)
         if item is None:
-            return  # what an expired connection left behind expires, too
+            return  # the other rows of an expired connection expire, too
         principal = _PRINCIPAL.decode(item["body"]["B"])
         for conversation in self._heard(connection, principal):
             # The user's row is deleted last, so that an interrupted disconnect can be repeated.
@@ -91,7 +91,7 @@ class DynamoSubscriptions:
                 Key=key(conversation_pk(lane), socket_key(connection)),
                 ReturnValues="ALL_OLD",
             )
-        # A row of an earlier release names no user; the one beside it expires.
+        # A row of an earlier release names no user; its second row expires.
         if user := answer.get("Attributes", {}).get("user"):
             owner = user_pk(lane.tenant, lane.project, user["S"])
             self._table.delete(owner, heard_sk(connection, lane.conversation))
@@ -119,7 +119,7 @@ class DynamoSubscriptions:
         return found
 
     def _heard(self, connection: str, principal: Principal) -> list[str]:
-        """Return the subjects that a connection hears: names of conversations, and "" for the feed."""
+        """Return the subscriptions of a connection: names of conversations, and "" for the feed."""
         rows = self._hearing(_user_pk(principal), heard_sk(connection))
         return [split_heard(row["sk"]["S"])[1] for row in rows]
 

@@ -1,4 +1,4 @@
-"""The table: its keys, its client, and the calls that the adapters make on it."""
+"""The table: its keys, its client, and the calls of the adapters."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Operation: TypeAlias = Literal[
 
 HEAD: Final = "HEAD"
 QUEUE: Final = "QUEUE#stage"
-"""The partition of the turns that wait for their place on the stage, the one that waits longest first."""
+"""The partition of the turns that wait for a slot of the stage, the one that has waited longest first."""
 OPEN_INDEX: Final = "GSI3"
 """Sparse index of pending work: partitions (`lane_shard`) per kind, sorted by its start (`lane_since`)."""
 OPEN_SHARDS: Final = tuple("0123456789abcdef")
-"""The partitions of open lanes, each of which takes a thousand writes a second.
+"""The partitions of open lanes, each of which accepts a thousand writes per second.
 
-A deployment of before there were several has its old marks in the first one.
+A deployment from before there were several has its old marks in the first partition.
 """
 
 
@@ -51,7 +51,7 @@ class Table:
 
     @cached_property
     def client(self) -> DynamoDBClient:
-        """The client, made on first use."""
+        """The client, created on first use."""
         client: DynamoDBClient = connect("dynamodb", read_timeout_s=5, ledger=self._ledger)
         return client
 
@@ -74,7 +74,7 @@ class Table:
             self.call("delete_item", TableName=self.name, Key=key(pk, sk))
 
     def query(self, condition: str, values: Item, **params: Any) -> Iterator[Item]:
-        """Yield every item of a key condition, over all pages."""
+        """Yield every item of a key condition, from all pages."""
         asked = {
             "TableName": self.name,
             "KeyConditionExpression": condition,
@@ -108,7 +108,7 @@ def conversation_pk(lane: Lane) -> str:
 
 
 def open_shard(lane: Lane) -> str:
-    """Return the partition of a lane's open mark: the first digit of its hash, so lanes spread evenly whatever their names."""
+    """Return the partition of a lane's open mark: the first digit of its hash, so that lanes spread evenly."""
     return _digest(lane.key())[0]
 
 
@@ -126,7 +126,7 @@ def socket_key(connection: str) -> str:
 
 
 def heard_sk(connection: str, conversation: str = "") -> str:
-    """Return the key of a subscription among those of its user; without a conversation that of the feed."""
+    """Return the sort key of a user's subscription; without a conversation that of the feed."""
     return f"{socket_key(connection)}#{conversation}"
 
 
@@ -150,7 +150,7 @@ def user_pk(tenant: str, project: str, user: str) -> str:
 
 
 def ticket_pk(holder: str) -> str:
-    """Return the key of a person's tickets. What a ticket begins with is hashed again, whatever it is."""
+    """Return the key of a person's tickets. The beginning of a ticket is always hashed again."""
     return f"TICKET#{_digest(holder)}"
 
 
@@ -164,27 +164,27 @@ def _digest(text: str) -> str:
 
 
 def rated_pk(tenant: str, project: str, user: str) -> str:
-    """Return the key under which an index has the feedback on a user's conversations."""
+    """Return the index key of the feedback on a user's conversations."""
     return f"RATED#{tenant}#{project}#{user}"
 
 
 def feedback_pk(tenant: str, project: str, day: str) -> str:
-    """Return the key under which an index has the feedback of a project's day, `2026-11-21`."""
+    """Return the index key of a project's feedback of one day, `2026-11-21`."""
     return f"FEEDBACK#{tenant}#{project}#{day}"
 
 
 def feedback_sk(turn: str, origin: str) -> str:
-    """Return the sort key of what stands of a turn and origin, within its conversation."""
+    """Return the sort key of the current feedback of a turn and origin, within its conversation."""
     return f"FEEDBACK#{turn}#{origin}"
 
 
 def rate_pk(tenant: str, project: str, user: str) -> str:
-    """Return the key of an account's counts; of a project the user is "", and of a tenant the project, too."""
+    """Return the key of an account's counts; for a project the user is "", and for a tenant the project is "", too."""
     return f"RATE#{person(tenant, project, user)}"
 
 
 def person_pk(tenant: str, project: str, whose: str) -> str:
-    """Return the key of what is kept of a person by the hash that stands for them (`model.ids.person`)."""
+    """Return the key of a person's rows, by the hash that represents the person (`model.ids.person`)."""
     return f"PERSON#{tenant}#{project}#{whose}"
 
 
@@ -197,7 +197,7 @@ def account_pk(scope: Scope) -> str:
 
 
 def charge_pk(lane: Lane) -> str:
-    """Return the key of what was charged for a conversation."""
+    """Return the key of a conversation's charges."""
     return f"CHARGE#{lane.key()}"
 
 

@@ -1,10 +1,9 @@
 """Tasks on ECS: a run's handover in Secrets Manager, and its row in the table.
 
-A secret lives until it is deleted, so there is none without a row: that is written first and deleted last.
-`begun` and `done` are the sets of callers that hand over, before and after the secret is written; sets,
-because a call that is repeated over a lost answer must count once. The caller that takes the handover back
-leaves the row to the sweeper if another one was in the middle of it before the secret was deleted, or began
-before the row could be.
+A secret lives until it is deleted, so every secret has a row, which is written first and deleted last. `begun` and
+`done` are the sets of callers that hand over, before and after the secret is written; they are sets because a call
+repeated after a lost answer must count once. The caller that takes back the handover leaves the row to the sweeper
+if another caller had not finished when the secret was deleted, or began before the row could be deleted.
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ ERROR_CHARS, CAUSE_CHARS = 256, 1000
 REASON_CHARS: Final = 255
 
 SCARCE: Final = ("Capacity is unavailable", "limit on the number of")
-"""Words of a refusal that passes, whatever its code: no room in the zones, or in the account's quota."""
+"""Words of a temporary refusal, with any code: no capacity in the zones, or in the account's quota."""
 CLUSTER_ABSENT: Final = "ClusterNotFoundException"
 TASK_ABSENT: Final = "InvalidParameterException"
 
 
 class EcsTasks:
-    """Handovers of one stage. `clock` decides on expiry."""
+    """The handovers of one stage. `clock` decides on expiry."""
 
     def __init__(self, table: Table, stage: str, clock: Clock) -> None:
         """Store rows in `table`, and secrets under the name of `stage`."""
@@ -69,19 +68,19 @@ class EcsTasks:
 
     @cached_property
     def secrets(self) -> SecretsManagerClient:
-        """The client, made on first use."""
+        """The client, created on first use."""
         client: SecretsManagerClient = connect("secretsmanager", read_timeout_s=10)
         return client
 
     @cached_property
     def ecs(self) -> ECSClient:
-        """The client, made on first use."""
+        """The client, created on first use."""
         client: ECSClient = connect("ecs", read_timeout_s=10)
         return client
 
     @cached_property
     def states(self) -> SFNClient:
-        """The client, made on first use."""
+        """The client, created on first use."""
         client: SFNClient = connect("stepfunctions", read_timeout_s=10)
         return client
 
@@ -153,7 +152,7 @@ class EcsTasks:
                 raise DependencyError(f"no task now: {cause}", code="task_not_started") from error
             raise
         if not answer["tasks"]:
-            # ECS refuses in an answer that is no error.
+            # ECS refuses with an answer that is not an error.
             reasons = ", ".join(one.get("reason", "no reason given") for one in answer["failures"])
             raise DependencyError(f"no task was started: {reasons}", code="task_not_started")
 

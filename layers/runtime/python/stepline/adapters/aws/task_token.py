@@ -1,4 +1,4 @@
-"""A task's obligations: heartbeats and the end by its task token, and reading and deleting its secret."""
+"""The task's calls to AWS: heartbeats and the end by its task token, and reading and deleting its secret."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class AwsTaskToken:
-    """Needs only the rights of the task's own role, the only rights in the task."""
+    """Needs only the permissions of the task's own role, the only permissions in the task."""
 
     @cached_property
     def secrets(self) -> SecretsManagerClient:
@@ -60,9 +60,9 @@ class AwsTaskToken:
         return False
 
     def _delete(self, secret: str) -> None:
-        """Delete the secret after reading.
+        """Delete the secret after reading it.
 
-        Two other places delete it later, so a failure does not stop the run.
+        Two other processes delete it later, so a failure does not stop the run.
         """
         try:
             self.secrets.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)

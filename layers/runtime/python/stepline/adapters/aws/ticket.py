@@ -1,6 +1,6 @@
-"""Tickets as rows keyed by their hash: read access to the table does not yield a ticket.
+"""Tickets as rows keyed by their hash: read access to the table does not reveal a ticket.
 
-A ticket begins with the hash that stands for its holder, under which all of a person's rows are found to be erased.
+A ticket begins with the hash of its holder, which is the key of all of a person's rows when they are erased.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _PRINCIPAL: Final = msgspec.json.Decoder(Principal)
 
 
 class DynamoTickets:
-    """Redeeming is deleting: the one delete that finds the row returns its content."""
+    """Redeems a ticket by deleting it: the one delete that finds the row returns its content."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
-        """Keep rows in `table`; `clock` decides what has expired, because AWS deletes days later."""
+        """Keep rows in `table`; `clock` decides which rows have expired, because AWS deletes days later."""
         self._table = table
         self._clock = clock
 

@@ -1,1 +1,1 @@
-"""Programs in containers: the host's side of a run over the `docker` command, and the protocol of both sides."""
+"""Programs in containers: the host's side of a run with the `docker` command, and the protocol of both sides."""

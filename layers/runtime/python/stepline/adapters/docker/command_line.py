@@ -1,12 +1,11 @@
-"""Command lines of a run: containers with their isolation. Pure.
+"""Builds the command lines of a run: containers with their isolation. Pure.
 
 Source: docs/reference/execution.md#docker.
 
-`extra_args` of a profile may set resources, never isolation. By default an argument is refused. The listed
-ones only divide up the machine, or name a runtime that the daemon's owner has set up; arguments that open a
-container (mounts, capabilities, networks, namespaces, devices, variables, accounts) or that we set ourselves
-are not. A value has exactly one accepted form: the daemon reads numbers in many, and takes a zero in any of
-them for no limit.
+`extra_args` of a profile may set resources, never isolation. An argument is refused by default. The allowed ones only
+limit resources of the machine, or name a runtime that the daemon's owner has set up; arguments that open a container
+(mounts, capabilities, networks, namespaces, devices, variables, accounts) or that we set ourselves are not allowed. A
+value has exactly one accepted form: the daemon reads numbers in many forms, and a zero in any of them means no limit.
 """
 
 from __future__ import annotations
@@ -98,16 +97,16 @@ SLACK_BYTES: Final = 32 * MIB
 HUGE_BYTES: Final = 64 * 1024 * MIB
 INODES_MAX: Final = 200_000
 SUPERVISOR_TASKS: Final = 64
-"""Our processes and threads in a program's container, which its limit counts too."""
+"""Our processes and threads in a program's container, which its limit also counts."""
 
 TEMPORARY_BYTES: Final = 256 * MIB
 
 _SEALED: Final = ("--read-only", "--security-opt", "no-new-privileges", "--cap-drop", "ALL")
 _COLLECTOR: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER")
-"""To lay out the workspace for another account, and to read what that account made private."""
+"""Capabilities to set up the workspace for another account, and to read its private files."""
 
 _KEEPER: Final = ("KILL", "SETGID", "SETPCAP", "SETUID")
-"""To become that account for the program's process, and to kill its descendants."""
+"""Capabilities to become that account for the program's process, and to kill its descendants."""
 
 _MOUNT: Final = "nosuid,nodev,noexec"
 

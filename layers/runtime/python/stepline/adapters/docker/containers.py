@@ -1,8 +1,8 @@
-"""A session with the containers of one run: their commands as our children, read by one selector.
+"""A session with the containers of one run: their commands are our children, read by one selector.
 
 Commands hold every stream, so a daemon on another machine, a context or Docker Desktop work as on the command
-line, and no file of the run is ever in a folder that a container mounts. Short commands to the daemon about
-one container are here, too.
+line, and no file of the run is ever in a folder that a container mounts. This module also has short commands to the
+daemon about one container.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ContainerSession:
     def __init__(
         self, docker: str, supervisor: Sequence[str], executor: Sequence[str], program: Tail
     ) -> None:
-        """Start both commands at once, with the output of the executor's in `program`.
+        """Start both commands at once, with the executor's output in `program`.
 
         Raises SandboxError `docker_unavailable` if the command is missing.
         """
@@ -65,9 +65,7 @@ class ContainerSession:
         self._unsent: dict[IO[bytes], bytearray] = {}
         self._ending: set[IO[bytes]] = set()
         try:
-            if (
-                executor
-            ):  # first, since a container without a network takes longer to create than one with the host's
+            if executor:  # first, since a container without a network takes longer to create
                 self._start("executor", [docker, *executor])
             self._start("supervisor", [docker, *supervisor])
         except OSError as error:
@@ -103,10 +101,10 @@ class ContainerSession:
         return self._heard.popleft()
 
     def status(self, role: Role) -> int:
-        """Return the exit code of a command whose output has ended, as a process's: negative for a signal.
+        """Return the exit code of a command whose output has ended, as for a process: negative for a signal.
 
-        Its last output comes through another pipe, which may be read after the first one's end: it is
-        complete here.
+        Its last output arrives through another pipe, which may be read after the first pipe has ended; it is complete
+        when this returns.
         """
         try:
             code = self.children[role].wait(GOODBYE_S)
@@ -148,7 +146,7 @@ class ContainerSession:
     def _queue(self, role: Role, data: bytes, *, end: bool = False) -> None:
         pipe = _pipe(self.children[role].stdin)
         if pipe.closed:
-            return  # it has ended, and `next` reports that
+            return  # the command has ended, and `next` reports that
         if end:
             self._ending.add(pipe)
         waiting = self._unsent.setdefault(pipe, bytearray())
@@ -190,7 +188,7 @@ class ContainerSession:
         pipe = _pipe(self.children["supervisor"].stderr)
         if pipe.closed or pipe not in self._selector.get_map():
             return
-        with contextlib.suppress(BlockingIOError):  # another process holds its other end
+        with contextlib.suppress(BlockingIOError):  # another process holds the other end
             while self._hear_runtime(pipe):
                 pass
 
@@ -213,12 +211,12 @@ COMMAND_S: Final = 60.0
 
 
 def stop(docker: str, container: str) -> None:
-    """Stop a container, with a second for its program to end by itself; it is kept, with its exit code."""
+    """Stop a container, after a second for its program to end; the container and its exit code are kept."""
     _ask(docker, "stop", "-t", "1", container)
 
 
 def was_out_of_memory(docker: str, container: str) -> bool:
-    """Return True if the kernel killed an ended container for its memory."""
+    """Return True if the kernel killed an ended container for its memory use."""
     return _ask(docker, "inspect", "--format", "{{.State.OOMKilled}}", container).strip() == "true"
 
 

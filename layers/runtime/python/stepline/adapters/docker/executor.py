@@ -1,10 +1,10 @@
-"""Programs in Docker: a supervisor's container beside the executor's, or both in one.
+"""Programs in Docker: a supervisor's container next to the executor's, or both in one.
 
-The two start at the same time. The supervisor lays out the workspace, a volume in memory that both mount,
-while the executor's interpreter starts and waits for its payload; the program starts when both are ready.
-Exit code and output come from the executor's own command, everything else from the supervisor. The run's
-guard, a shell that waits at the end of a pipe, removes everything when the answer is complete or the pipe
-closes because the caller was killed. A later run removes leftovers, by the time in their label.
+The two start at the same time. The supervisor sets up the workspace, a volume in memory that both mount, while the
+executor's interpreter starts and waits for its payload; the program starts when both are ready. Exit code and output
+come from the executor's own command, everything else from the supervisor. The run's guard, a shell that waits at the
+end of a pipe, removes everything when the answer is complete or the pipe closes because the caller was killed. A later
+run removes leftovers, by the time in their label.
 
 A run's result is made from an exit code, a report and the output of the `docker` command. A command's exit
 code is the program's if the jail reported itself; otherwise the program never ran, and the code belongs to
@@ -81,12 +81,12 @@ logger = logging.getLogger(__name__)
 
 SWEEP_EVERY_S: Final = 60.0
 
-# Empty standard input means the caller was killed, perhaps while the daemon was still creating objects. A
-# volume is free a moment after its last container is gone.
+# Empty standard input means that the caller was killed, perhaps while the daemon was still creating objects. A volume
+# is free a moment after its last container is removed.
 _GUARD: Final = """
 docker=$1 volume=$2
 shift 2
-read -r told || {
+read -r word || {
     "$docker" rm --force --volumes "$@"
     sleep 5
 }
@@ -121,7 +121,7 @@ class Cleaner:
         self._swept_s = -SWEEP_EVERY_S
 
     def guard(self, plan: ContainerPlan) -> subprocess.Popen[bytes]:
-        """Start to guard a run's objects, until `clean` or the end of this process."""
+        """Start guarding a run's objects, until `clean` or the end of this process."""
         names = [name for name in (plan.executor_name, plan.supervisor_name) if name]
         return self._begin(_GUARD, plan.volume, *names, stdin=subprocess.PIPE)
 
@@ -141,7 +141,7 @@ class Cleaner:
             self.sweep()
 
     def sweep(self) -> None:
-        """Start removing our containers and volumes whose time is over."""
+        """Start removing our expired containers and volumes."""
         self._begin(_SWEEP)
 
     def wait(self) -> None:
@@ -186,7 +186,7 @@ _HELP: Final = re.compile(r"^(see 'docker|run 'docker).*$", re.IGNORECASE | re.M
 
 
 def _explain(gone: EndedSide, session: ContainerSession) -> SandboxError:
-    """Return the reason why a run ended before its report."""
+    """Return the reason that a run ended before its report."""
     if gone == "late":
         return SandboxError("the containers did not answer in time")
     end = render_exit(session.status(gone))
@@ -267,16 +267,16 @@ def _last(text: str) -> str:
 
 
 START_S: Final = 120.0
-"""For both containers to start and the inputs to be restored."""
+"""Time for both containers to start and for the inputs to be restored."""
 
 COLLECT_S: Final = 120.0
 KILL_S: Final = 15.0
-"""For a killed container to end, and for a combined one to report after its program's deadline."""
+"""Time for a killed container to end, and for a combined one to report after its program's deadline."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launched:
-    """The inputs of a run beside its job."""
+    """The inputs of a run in addition to its job."""
 
     job: Job
     plan: ContainerPlan
@@ -300,7 +300,7 @@ class DockerExecutor:
         descriptors: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Give every supervisor these descriptors and, for its tools, these variables; programs see neither."""
+        """Pass these descriptors, and these variables for tools, to every supervisor; programs see neither."""
         self._docker = docker
         self._descriptors = dict(descriptors or {})
         self._environment = dict(environment or {})
@@ -402,7 +402,7 @@ class DockerExecutor:
                     raise _out_of_turn(other)
 
     def _explain_kill(self, run: Launched) -> str:
-        """Return the code for a program that was killed by others; "" if the reason is unknown."""
+        """Return the code for a program that another process killed; "" if the reason is unknown."""
         return MEMORY if was_out_of_memory(self._docker, run.plan.executor_name) else ""
 
     def _wait(self, run: Launched, session: ContainerSession) -> Ended:
@@ -433,7 +433,7 @@ class DockerExecutor:
                         _take(session, run.job.spool / sha256, size_bytes, deadline_s)
                     return report
                 case Violation():
-                    pass  # found at the moment when the program ended
+                    pass  # found at the moment the program ended
                 case "supervisor" | "executor" | "late" as gone:
                     raise _explain(gone, session)
                 case other:

@@ -1,4 +1,4 @@
-"""The executor's payload for a run in a container. Pure.
+"""Builds the executor's payload for a run in a container. Pure.
 
 Source: docs/reference/executor-protocol.md.
 """
@@ -35,11 +35,11 @@ def render_container_payload(
 ) -> bytes:
     """Return the executor's standard input: JSON.
 
-    In a combined container process 1 is the supervisor: network and processes are shared, so only filter and
-    Landlock keep the program off the network, and signals reach its own account's processes only. A task's
-    containers share a network with no other member. Processes are counted by the container where possible:
-    the kernel's own limit counts those of an account on the whole machine, so that one run could keep another
-    from starting any. A task has a machine of its own, and no limit on its containers' processes.
+    In a combined container the supervisor is process 1: network and processes are shared, so only the filter and
+    Landlock keep the program off the network, and signals reach only its own account's processes. A task's containers
+    share a network with no other member. The container counts processes where possible: the kernel's own limit counts
+    those of an account on the whole machine, so that one run could keep another from starting any. A task has its own
+    machine, and no limit on its containers' processes.
     """
     alone = strategy == "split"
     apart = alone and backend == "docker"

@@ -8,12 +8,12 @@
                       ←         Violation      a limit is exceeded: end the executor
     Cancel            →                        combined: end the program
                       ←         Printed        combined: a piece of the program's output
-    Collect           →                        (combined: the supervisor sends Ended instead, and goes on)
+    Collect           →                        (combined: the supervisor sends Ended instead, and continues)
                       ←         Report, Blob … the bytes of each new file, in the order of the report
                       ←         Failed         instead of anything above, and the last message
 
-A message is MessagePack in a frame of `stepline.programs.frame`. The program's output has a stream of its own,
-but in a combined container, and its files come as bytes under a hash that the receiver checks.
+A message is MessagePack in a frame of `stepline.programs.frame`. The program's output has its own stream, except in a
+combined container, and its files are sent as bytes with a hash that the receiver checks.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Fetch(Value, tag="fetch"):
 
 
 class Blob(Value, tag="blob"):
-    """A part of some bytes; `last` ends them."""
+    """A part of the requested bytes; `last` marks the final part."""
 
     data: bytes
     last: bool = True
@@ -74,7 +74,7 @@ class Missing(Value, tag="missing"):
 
 
 class Ready(Value, tag="ready"):
-    """The workspace is laid out and the socket is open."""
+    """The workspace is set up and the socket is open."""
 
 
 class Violation(Value, tag="violation"):
@@ -112,10 +112,10 @@ class Ended(Value, tag="ended"):
 
 
 class Report(Value, tag="report"):
-    """The result of a run's collection. No isolation: its jail never reported itself.
+    """The result of a run's collection. Without isolation, its jail never reported itself.
 
-    `exceeded` is the code of a limit that the workspace exceeds now; `error` and `message` say why nothing
-    was collected.
+    `exceeded` is the code of a limit that the workspace currently exceeds; `error` and `message` are the reason if
+    nothing was collected.
     """
 
     isolation: Isolation | None = None
@@ -132,7 +132,7 @@ class Report(Value, tag="report"):
 
 
 class Failed(Value, tag="failed"):
-    """The supervisor cannot go on."""
+    """The supervisor cannot continue."""
 
     code: str
     message: str

@@ -1,12 +1,12 @@
-"""The embedded memory index: segments in the artifact store, and the rows since from the logs.
+"""The embedded memory index: segments in the artifact store, plus newer rows from the logs.
 
     mem/<tenant>/<project>/<hash of the user>/manifest      the segments, and the batch each conversation is packed up to
     mem/<tenant>/<project>/<hash of the user>/<sha256>      a segment, never changed
 
-A search reads the manifest, the segments that this process does not have yet, and the rows since. When these are many it
-packs them and replaces the manifest. The last writer wins: a segment and what it covers are named by one object, so a lost
-update only means that rows are read from the logs again. Without any of these objects everything is read from the logs,
-some conversations a search. Source: docs/concepts/memory.md.
+A search reads the manifest, the segments that this process does not have yet, and the newer rows. If there are many
+newer rows, it packs them into a segment and replaces the manifest. The last writer wins: one object names the segments
+and their coverage, so a lost update only means that rows are read from the logs again. Without these objects,
+everything is read from the logs, a few conversations per search. Source: docs/concepts/memory.md.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PACK_ROWS: Final = 256
-"""Rows since that are packed by the search that finds them."""
+"""The number of newer rows at which a search packs them."""
 CONVERSATIONS: Final = 16
 NEW_ROWS: Final = 1_024
-"""The conversations and the rows that one search reads from the logs."""
+"""The maximum conversations and rows that one search reads from the logs."""
 SEGMENT_ROWS: Final = 32_768
-"""The most rows of a segment; smaller ones are merged until none is followed by one of its size."""
+"""The maximum rows of a segment; smaller segments are merged until none is followed by one of its size."""
 SCOPES: Final = 8
 HELD_ROWS: Final = 65_536
-"""The users whose rows a process keeps, and the rows of all of them but the last: about 1 KB each, of 512 MB."""
+"""The number of users whose rows a process keeps, and the rows of all but the last: about 1 KB each, of 512 MB."""
 PACKAGES: Final = ("numpy", "tokenizers", "wordllama")
-"""What a search needs: the extra `memory`, which in AWS is a layer of the functions that search."""
+"""The packages for a search: the extra `memory`, which in AWS is a layer of the functions that search."""
 
 
 class _Segment(Value):
@@ -79,7 +79,7 @@ class _Fresh(NamedTuple):
 
 @dataclass
 class _Held:
-    """The segments and the rows since of a scope that a process keeps."""
+    """The segments and newer rows of one scope that a process keeps."""
 
     lock: Lock = field(default_factory=Lock)
     segments: dict[str, Packed] = field(default_factory=dict)
@@ -87,26 +87,26 @@ class _Held:
 
     @property
     def rows(self) -> int:
-        """The number of rows; another thread may be reading some."""
+        """The number of rows; another thread may be reading them."""
         parts = (*self.segments.copy().values(), *(one.packed for one in self.fresh.copy().values()))
         return sum(len(part.rows) for part in parts)
 
 
 class _Since(NamedTuple):
-    """The rows since: those of each conversation, whether some were left, and whether so much was read as may be."""
+    """The newer rows of each conversation; `partial`: some were not read; `full`: the limit of a search was reached."""
 
     fresh: dict[str, _Fresh]
-    behind: bool
+    partial: bool
     full: bool
 
 
 class EmbeddedMemoryIndex:
-    """Rows of one search at a time of a scope; different scopes are searched side by side."""
+    """Runs one search of a scope at a time; different scopes are searched in parallel."""
 
     reads_logs = True
 
     def __init__(self, ports: Ports) -> None:
-        """Keep segments in the artifacts of `ports`, and read what is new from its log.
+        """Keep segments in the artifacts of `ports`, and read new rows from its log.
 
         Nothing is loaded before the first search.
         """
@@ -117,7 +117,7 @@ class EmbeddedMemoryIndex:
 
     @cached_property
     def _source(self) -> LogRows:
-        from stepline.log.memory_source import LogRows  # noqa: PLC0415 - what never searches need not load the fold
+        from stepline.log.memory_source import LogRows  # noqa: PLC0415 - only a search needs the fold
 
         return LogRows(self._ports)
 
@@ -147,12 +147,12 @@ class EmbeddedMemoryIndex:
             hits = rank(parts, query)
             if broken or since.full or sum(len(one.packed.rows) for one in since.fresh.values()) >= PACK_ROWS:
                 self._pack(query.scope, held, manifest, since.fresh)
-        if since.behind:
+        if since.partial:
             self._meter.count(MEMORY_BEHIND)
-        return MemoryHits(hits=hits, behind=since.behind)
+        return MemoryHits(hits=hits, behind=since.partial)
 
     def rebuild(self, scope: MemoryScope) -> Iterable[tuple[int, int]]:
-        """Pack all rows of a scope anew from the logs; yield how many conversations and rows are packed so far.
+        """Pack all rows of a scope from the logs again; yield the number of packed conversations and rows so far.
 
         Raises DependencyError.
         """
@@ -160,19 +160,20 @@ class EmbeddedMemoryIndex:
         with held.lock:
             held.fresh.clear()
             self._replace(scope, EMPTY)
-            manifest, packed, behind = None, EMPTY, True
-            while behind and packed != manifest:  # what is lost stays behind for ever
+            manifest, packed, partial = None, EMPTY, True
+            while partial and packed != manifest:  # lost rows stay missing
                 manifest = packed
                 since = self._read_since(held, manifest, MemoryQuery(scope=scope, text=""))
-                behind = since.behind
+                partial = since.partial
                 self._write_since(scope, held, manifest, since.fresh)
                 packed = self._read_manifest(scope)
                 yield len(packed.covered), sum(segment.rows for segment in packed.segments)
 
     def forget(self, scope: MemoryScope, conversation: str) -> Forgotten:
-        """Write the segments without the conversation, then the manifest that names them; this needs no packages.
+        """Write the segments without the conversation, then the manifest that names them. Needs no packages.
 
-        One that cannot be read goes, and with it what the manifest covers: that is read from the logs again.
+        A segment that cannot be read is dropped together with the manifest's coverage: its rows are read from the logs
+        again.
         """
         manifest = self._read_manifest(scope)
         covered = {name: n for name, n in manifest.covered.items() if name != conversation}
@@ -198,7 +199,7 @@ class EmbeddedMemoryIndex:
         return Forgotten(rows=removed, prefix=f"{prefix(scope)}/", keys=keys)
 
     def _put_segment(self, scope: MemoryScope, body: bytes) -> str:
-        """Put a segment, in place of what may stand there: an object that was spoilt has the name of its whole content."""
+        """Put a segment, replacing an existing object: a corrupt object has the name of its original content."""
         key = f"{prefix(scope)}/{hashlib.sha256(body).hexdigest()}"
         self._artifacts.replace(key, body, mime="application/msgpack")
         return key
@@ -215,7 +216,7 @@ class EmbeddedMemoryIndex:
             return held
 
     def _read_manifest(self, scope: MemoryScope) -> MemoryManifest:
-        """Return the manifest; an empty one if there is none, or none that can be read."""
+        """Return the manifest; an empty one if it does not exist or cannot be read."""
         try:
             return _MANIFEST.decode(self._artifacts.get(f"{prefix(scope)}/manifest"))
         except NotFoundError:
@@ -226,7 +227,7 @@ class EmbeddedMemoryIndex:
             return EMPTY
 
     def _load(self, held: _Held, manifest: MemoryManifest) -> list[Packed] | None:
-        """Return the segments' rows; None, logged, if one of them is gone or damaged."""
+        """Return the segments' rows; log and return None if a segment is missing or damaged."""
         from stepline.adapters.embedded.packed_rows import decode_packed  # noqa: PLC0415 - as above
 
         known = held.segments
@@ -245,13 +246,13 @@ class EmbeddedMemoryIndex:
         return list(held.segments.values())
 
     def _read_since(self, held: _Held, manifest: MemoryManifest, query: MemoryQuery) -> _Since:
-        """Read what no segment covers: first of the conversation that is asked about, then of the newest ones."""
+        """Read the rows that no segment covers, of the requested conversation first, then of the newest ones."""
         from stepline.adapters.embedded.packed_rows import merge, pack  # noqa: PLC0415 - as above
 
         newest = self._source.newest(query.scope)
         fresh: dict[str, _Fresh] = {}
         looked = rows = 0
-        behind = False
+        partial = False
         for conversation in sorted(newest, key=lambda one: one != query.conversation):
             covered = manifest.covered.get(conversation, 0)
             known = held.fresh.get(conversation)
@@ -261,22 +262,22 @@ class EmbeddedMemoryIndex:
             if newest[conversation] <= start:
                 continue
             if looked >= CONVERSATIONS or rows >= NEW_ROWS:
-                behind = True
+                partial = True
                 continue
             found = self._read(query.scope, conversation, start, NEW_ROWS - rows)
             if found is None:
-                looked, behind = looked + 1, True
+                looked, partial = looked + 1, True
                 continue
-            looked, rows, behind = looked + 1, rows + len(found.rows), behind or not found.whole
+            looked, rows, partial = looked + 1, rows + len(found.rows), partial or not found.whole
             before = [fresh[conversation].packed] if conversation in fresh else []
             after = fresh[conversation].after if before else covered
             fresh[conversation] = _Fresh(after, found.upto, merge([*before, pack(found.rows)]))
         held.fresh = fresh
-        return _Since(fresh, behind, full=looked >= CONVERSATIONS or rows >= NEW_ROWS)
+        return _Since(fresh, partial, full=looked >= CONVERSATIONS or rows >= NEW_ROWS)
 
     def _read(self, scope: MemoryScope, conversation: str, after: int, most: int) -> NewRows | None:
-        """Return new rows of a conversation; None, logged, if its log names a body that is lost."""
-        from stepline.log.spill import LOST_BODY_CODES  # noqa: PLC0415 - the journal, which a search loads, has loaded it
+        """Return new rows of a conversation; log and return None if its log names a lost body."""
+        from stepline.log.spill import LOST_BODY_CODES  # noqa: PLC0415 - already loaded by the journal in a search
 
         try:
             return self._source.read(scope, conversation, after=after, most=most)
@@ -290,7 +291,7 @@ class EmbeddedMemoryIndex:
     def _pack(
         self, scope: MemoryScope, held: _Held, manifest: MemoryManifest, fresh: dict[str, _Fresh]
     ) -> None:
-        """Write the rows since as a segment. A search that cannot do it has found its rows all the same."""
+        """Write the newer rows as a segment. If that fails, the search still returns its rows."""
         try:
             self._write_since(scope, held, manifest, fresh)
         except DependencyError as error:
@@ -310,7 +311,7 @@ class EmbeddedMemoryIndex:
     def _write(
         self, scope: MemoryScope, held: _Held, manifest: MemoryManifest, new: Packed, covered: dict[str, int]
     ) -> None:
-        """Put a segment with the new rows and those of smaller segments before it, then the manifest."""
+        """Put a segment with the new rows and those of smaller segments before it, and then the manifest."""
         from stepline.adapters.embedded.packed_rows import encode_packed, merge  # noqa: PLC0415 - as above
 
         segments = list(manifest.segments)
@@ -335,6 +336,6 @@ class EmbeddedMemoryIndex:
 
 
 def prefix(scope: MemoryScope) -> str:
-    """Return where the objects of a scope lie. Raises InputError if its names are not safe in a key."""
+    """Return the key prefix of a scope's objects. Raises InputError if its names are not safe in a key."""
     tenant, project = check_segment(scope.tenant, "tenant"), check_segment(scope.project, "project")
     return f"mem/{tenant}/{project}/{hashlib.sha256(scope.user.encode()).hexdigest()[:32]}"

@@ -1,6 +1,6 @@
-"""Packed rows: rows with what a search needs of them, as arrays in memory and as the bytes of a segment.
+"""Packed rows: rows with their search data, as arrays in memory and as the bytes of a segment.
 
-A row's vector has 256 signed bytes. Its words are numbers of the segment's vocabulary, each with its count: a list that
+A row's vector has 256 signed bytes. Its words are numbers in the segment's vocabulary, each with its count: a list that
 is merged and searched in one pass. Source: docs/concepts/memory.md.
 """
 
@@ -71,7 +71,7 @@ def words_of(text: str) -> list[str]:
 
 
 def _row_key(row: MemoryRow) -> Key:
-    """Return the key of a row: a newer row with the same one replaces it."""
+    """Return the key of a row: a newer row with the same key replaces it."""
     return row.conversation, row.path, row.part
 
 
@@ -96,7 +96,7 @@ def pack(rows: Sequence[MemoryRow]) -> Packed:
 
 
 def merge(parts: Iterable[Packed]) -> Packed:
-    """Return all rows of the parts; of several with one key, that of the newest batch, else of the last part."""
+    """Return all rows of the parts; of several with one key, the one of the newest batch, else of the last part."""
     found = [part for part in parts if part.rows]
     vocabulary: dict[str, int] = {}
     renumbered = []
@@ -117,7 +117,7 @@ def merge(parts: Iterable[Packed]) -> Packed:
 
 
 def current(rows: Sequence[MemoryRow]) -> list[int]:
-    """Return the places of the rows that no other one replaces, in order."""
+    """Return the indexes of the rows that no other row replaces, in order."""
     newest: dict[Key, int] = {}
     for at, row in enumerate(rows):
         other = newest.get(_row_key(row))
@@ -154,7 +154,7 @@ def encode_packed(packed: Packed) -> bytes:
 
 
 def decode_packed(body: bytes) -> Packed:
-    """Read a segment. Raises DependencyError `memory_segment_unread` for one that is damaged or of another format."""
+    """Read a segment. Raises DependencyError `memory_segment_unread` if it is damaged or of another format."""
     try:
         stored, rows, vocabulary = decode_stored(body)
         packed = Packed(

@@ -1,8 +1,8 @@
-"""The best rows of a query: by words (BM25), by meaning (cosines), and both lists by reciprocal rank.
+"""Ranks the rows for a query: by words (BM25), by meaning (cosines), and both lists by reciprocal rank.
 
-Exact, over every row. The cosine that orders the rows is that of vectors less the mean of all rows: what all of them
-share says nothing of one. Words that many rows have are left out, and a row counts among those found by words by the
-square of its share of the query's: a question in other words would otherwise find its "where" and its "does".
+The search is exact, over every row. The cosine that orders rows uses vectors minus the mean of all rows, because the
+shared part does not describe a single row. Words that many rows have are omitted, and a row found by words is weighted
+by the square of its share of the query's words: a rephrased question would otherwise match on "where" and "does".
 Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond; Cormack et al., Reciprocal Rank
 Fusion; Mu and Viswanath, All-but-the-Top. Measured: docs/reference/bench.md, `memory_found_*`.
 """
@@ -27,14 +27,14 @@ K1, B = 1.2, 0.75
 RANK: Final = 60
 """The constant of reciprocal rank fusion."""
 COMMON: Final = 0.1
-"""The part of all rows above which a word is left out, if there are `FEW` rows at least."""
+"""The share of rows above which a word is omitted, if there are at least `FEW` rows."""
 FEW: Final = 200
 LISTED: Final = 200
 """The length of each list that is fused."""
 BLOCK: Final = 4_096
-"""The rows whose vectors are numbers of 8 bytes at a time."""
+"""The number of rows whose vectors are converted to 8-byte numbers at a time."""
 LEAST: Final = 0.15
-"""The least cosine of a row that is found by its meaning alone."""
+"""The minimum cosine of a row that is found only by its meaning."""
 
 
 class Scores(NamedTuple):
@@ -49,7 +49,7 @@ class Scores(NamedTuple):
 def rank(
     parts: Sequence[Packed], query: MemoryQuery, *, words: bool = True, meaning: bool = True
 ) -> tuple[MemoryHit, ...]:
-    """Return the best rows of the parts by words and meaning, best first; none of a row that another one replaces."""
+    """Return the best rows of the parts by words and meaning, best first, without rows that another row replaces."""
     text = query.text[:MEMORY_TEXT_CHARS]
     asked = list(dict.fromkeys(words_of(text)))
     rows = [row for part in parts for row in part.rows]
@@ -67,7 +67,7 @@ def rank(
 
 
 def _is_wanted(row: MemoryRow, query: MemoryQuery) -> bool:
-    """Return True if a row is within the bounds of a query."""
+    """Return True if a row is within the limits of a query."""
     return (
         (not query.conversation or row.conversation == query.conversation)
         and (not query.kinds or row.kind in query.kinds)
@@ -77,7 +77,7 @@ def _is_wanted(row: MemoryRow, query: MemoryQuery) -> bool:
 
 
 def _unrepeated(rows: Sequence[MemoryRow], places: Sequence[int]) -> list[int]:
-    """Return the places without those of range summaries that only repeat another row: summaries include older ones."""
+    """Return the indexes without range summaries that only repeat another row: summaries include older ones."""
     ranges = sorted((at for at in places if rows[at].kind == "range"), key=lambda at: rows[at].n)
     if not ranges:
         return list(places)
@@ -112,7 +112,7 @@ def _by_words(
 def _bm25(
     part: Packed, numbers: Sequence[int], weights: NDArray[np.float64], mean: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the rows' BM25, and the weight of the query's words that each has."""
+    """Return each row's BM25, and the total weight of the query's words in it."""
     of_word = np.zeros(len(part.vocabulary) + 1)
     for number, weight in zip(numbers, weights, strict=True):
         if number >= 0:
@@ -130,7 +130,7 @@ def _bm25(
 def _by_meaning(parts: Sequence[Packed], text: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     query = embed([text])[0].astype(np.float64)
     total = sum(len(part.rows) for part in parts)
-    # Few rows say little of what all rows share.
+    # The mean of a few rows says little about what all rows share.
     mean = sum(part.vectors.sum(axis=0, dtype=np.float64) for part in parts) / SCALE / (total + FEW)
     both = np.stack([query, mean], axis=1)
     blocks = (part.vectors[at : at + BLOCK] for part in parts for at in range(0, len(part.rows), BLOCK))
@@ -160,7 +160,7 @@ def _fused(
 def _best(
     scores: NDArray[np.float64], wanted: NDArray[np.bool_], most: int, rows: Sequence[MemoryRow]
 ) -> list[int]:
-    """Return the places of the highest scores, best first."""
+    """Return the indexes of the highest scores, best first."""
     found = np.flatnonzero(wanted)
     if len(found) > most:
         least = np.partition(scores[found], -most)[-most]
@@ -171,7 +171,7 @@ def _best(
 def _order(
     rows: Sequence[MemoryRow], score: Callable[[int], float]
 ) -> Callable[[int], tuple[float, str, int, str, int]]:
-    """Return a key by which higher scores come first, and rows of one score in an order of their own."""
+    """Return a sort key: higher scores first, rows of equal score in a fixed order."""
 
     def key(at: int) -> tuple[float, str, int, str, int]:
         row = rows[at]

@@ -1,7 +1,7 @@
 """Static embeddings: the mean of a text's token vectors, from weights that a package ships.
 
-The weights and the tokenizer are files of `wordllama`: 32,000 vectors of 256 halves, plain safetensors. Of that package
-nothing is imported, and nothing is downloaded. Source: pypi.org/project/wordllama; docs/adr/0003-dependencies.md.
+The weights and the tokenizer are files of `wordllama`: 32,000 vectors of 256 half floats, as plain safetensors. The
+package is not imported, and nothing is downloaded. Source: pypi.org/project/wordllama; docs/adr/0003-dependencies.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEADER_BYTES: Final = 8
 
 
 def embed(texts: Sequence[str]) -> NDArray[np.float32]:
-    """Return a vector of length 1 for each text, or of zeros for one without tokens."""
+    """Return a vector of length 1 for each text, or zeros for a text without tokens."""
     made = np.zeros((len(texts), DIMENSIONS), np.float32)
     if not texts:
         return made
@@ -44,7 +44,7 @@ def _model() -> tuple[Any, NDArray[np.float16]]:
     found = find_spec(PACKAGE)
     assert found is not None
     assert found.origin is not None
-    from tokenizers import Tokenizer  # noqa: PLC0415 - loaded by the first search alone
+    from tokenizers import Tokenizer  # noqa: PLC0415 - loaded only by the first search
 
     folder = Path(found.origin).parent
     weights = folder / WEIGHTS

@@ -1,8 +1,8 @@
-"""The bytes of a segment of memory, and the removal of a conversation from them; neither needs the packages of a search.
+"""The bytes of a memory segment, and the removal of a conversation from them; neither needs the search packages.
 
 told      the rows and the vocabulary, compressed
-vectors   one of a fixed size for each row
-words, counts, lengths   of each row its words, as numbers of the vocabulary, and how often it has each
+vectors   one of a fixed size per row
+words, counts, lengths   the words of each row, as numbers in the vocabulary, and how often each occurs
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NUMBER_BYTES: Final = 4
 
 
 class Stored(Value):
-    """A segment's bytes: rows and vocabulary compressed, arrays as they are, with the low byte first."""
+    """A segment's bytes: rows and vocabulary are compressed, arrays are stored little-endian."""
 
     v: int
     told: bytes
@@ -34,14 +34,14 @@ class Stored(Value):
     lengths: bytes
 
 
-_Told = tuple[list[MemoryRow], list[str]]
+_Texts = tuple[list[MemoryRow], list[str]]
 _ENCODER = msgspec.msgpack.Encoder()
 _STORED = msgspec.msgpack.Decoder(Stored)
-_TOLD = msgspec.msgpack.Decoder(_Told)
+_TEXTS = msgspec.msgpack.Decoder(_Texts)
 
 
 def encode_texts(rows: Sequence[MemoryRow], vocabulary: Sequence[str]) -> bytes:
-    """Return rows and vocabulary as a segment has them."""
+    """Return the segment's form of rows and vocabulary."""
     return zlib.compress(_ENCODER.encode((list(rows), list(vocabulary))), 6)
 
 
@@ -53,12 +53,12 @@ def encode_stored(stored: Stored) -> bytes:
 def decode_stored(body: bytes) -> tuple[Stored, list[MemoryRow], list[str]]:
     """Return a segment's parts. Raises msgspec.MsgspecError, zlib.error."""
     stored = _STORED.decode(body)
-    rows, vocabulary = _TOLD.decode(zlib.decompress(stored.told))
+    rows, vocabulary = _TEXTS.decode(zlib.decompress(stored.told))
     return stored, rows, vocabulary
 
 
 class ReducedSegment(NamedTuple):
-    """A segment without a conversation: its bytes, empty if no row is left, and how many rows are left and were removed."""
+    """A segment without a conversation: its bytes, empty if no row is left, and the counts of kept and removed rows."""
 
     body: bytes
     rows: int
@@ -66,9 +66,9 @@ class ReducedSegment(NamedTuple):
 
 
 def drop_conversation(body: bytes, conversation: str) -> ReducedSegment:
-    """Return a segment without the rows of a conversation, and without the words that only these had.
+    """Return a segment without the rows of a conversation, and without the words that only these rows had.
 
-    Raises DependencyError `memory_segment_unread` for one that is damaged or of another format.
+    Raises DependencyError `memory_segment_unread` if it is damaged or of another format.
     """
     try:
         stored, rows, vocabulary = decode_stored(body)
@@ -81,7 +81,7 @@ def drop_conversation(body: bytes, conversation: str) -> ReducedSegment:
 
 
 def _reduce(stored: Stored, rows: list[MemoryRow], vocabulary: list[str], kept: list[int]) -> ReducedSegment:
-    """Return the segment with the rows at these places. Raises ValueError if its parts do not fit together."""
+    """Return the segment with the rows at these indexes. Raises ValueError if its parts do not match."""
     lengths, words = _numbers(stored.lengths), _numbers(stored.words)
     if stored.v != MEMORY_SEGMENT_FORMAT or len(lengths) != len(rows) or sum(lengths) != len(words):
         raise ValueError("it does not fit together")
@@ -110,7 +110,7 @@ def _reduce(stored: Stored, rows: list[MemoryRow], vocabulary: list[str], kept: 
 
 
 def _numbers(body: bytes) -> array[int]:
-    """Return numbers of four bytes each. Raises ValueError for a part of one."""
+    """Return numbers of four bytes each. Raises ValueError for a partial number."""
     if len(body) % NUMBER_BYTES:
         raise ValueError("a number is cut off")
     return array("I", [int.from_bytes(body[at : at + 4], "little") for at in range(0, len(body), 4)])

@@ -1,1 +1,1 @@
-"""A client of MCP servers over the official package, which is loaded when the first server is asked."""
+"""A client of MCP servers over the official package, which is loaded with the first request."""

@@ -1,8 +1,8 @@
-"""The transports of a connection, with bounds: streamable HTTP, and a server that is a process.
+"""The transports of a connection, with limits: streamable HTTP, and a server process.
 
-An answer is as large as it says, not larger than is taken, and from the host that was asked. A process is started with
-a small environment, and ended with its children; the package's own transport keeps whatever it writes before the end of
-a line, this one counts it.
+An answer must have its declared size, be within the size limit, and come from the requested host. A process is started
+with a small environment, and ended with its children. The package's own transport buffers a line without a limit; this
+one counts its bytes.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from stepline.ports.mcp.mcp_server import (
 )
 
 MCP_RESPONSE_BYTES_MAX: Final = 8 * 1024 * 1024
-"""All that a server may say while it is asked one question."""
+"""The maximum bytes that a server may send for one question."""
 CONNECT_S: Final = 10.0
 _PORTS: Final = {"http": 80, "https": 443}
 GRACE_S: Final = 2.0
-"""A server's time to end by itself, once its input has."""
+"""The time for a server to end after its input has ended."""
 
 
 @dataclass
 class TransportFailure:
-    """The first thing that went wrong on the way to a server, as the transport saw it.
+    """The first failure of a connection, as the transport saw it.
 
-    A code if the transport failed, the status of the last HTTP answer, and the bytes that came. The client tells a failure
-    of its transport in many ways, and tries another era of the protocol after some of them; the transport knows the cause.
+    It has a code if the transport failed, the status of the last HTTP answer, and the number of received bytes. The
+    client reports a failure of its transport in many forms, and tries another protocol version after some of them; the
+    transport knows the cause.
     """
 
     code: str = ""
@@ -57,38 +58,38 @@ class TransportFailure:
         self.code = self.code or code
 
     def count(self, size_bytes: int) -> bool:
-        """Count bytes that came; return True if they are too many."""
+        """Count received bytes; return True if they exceed the limit."""
         self.size_bytes += size_bytes
         return self.size_bytes > MCP_RESPONSE_BYTES_MAX
 
 
 def http_client(
-    address: ServerAddress, trouble: TransportFailure, trusted: ssl.SSLContext
+    address: ServerAddress, failure: TransportFailure, trusted: ssl.SSLContext
 ) -> httpx2.AsyncClient:
-    """Return a client with a server's headers. No proxy, cookie or password of the environment is used."""
+    """Return a client with a server's headers. It uses no proxy, cookie or password from the environment."""
     return httpx2.AsyncClient(
         headers={**address.headers, "accept-encoding": "identity"},
         timeout=httpx2.Timeout(address.timeout_s, connect=min(CONNECT_S, address.timeout_s)),
-        transport=_Bounded(httpx2.AsyncHTTPTransport(verify=trusted), trouble),
+        transport=_Bounded(httpx2.AsyncHTTPTransport(verify=trusted), failure),
         trust_env=False,
     )
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    def __init__(self, inner: httpx2.AsyncBaseTransport, trouble: TransportFailure) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, failure: TransportFailure) -> None:
         self._inner = inner
-        self._trouble = trouble
+        self._failure = failure
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
             response = await self._inner.handle_async_request(request)
         except httpx2.TransportError:
-            self._trouble.note(MCP_UNREACHABLE)
+            self._failure.note(MCP_UNREACHABLE)
             raise
-        self._trouble.status = response.status_code
+        self._failure.status = response.status_code
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            # It could be a thousand times as large as what is counted.
-            self._trouble.note(PROTOCOL_ERROR)
+            # Decompressed, it could be a thousand times as large as the counted bytes.
+            self._failure.note(PROTOCOL_ERROR)
             await response.aclose()
             raise httpx2.DecodingError("the answer is compressed", request=request)
         if (
@@ -96,12 +97,12 @@ class _Bounded(httpx2.AsyncBaseTransport):
             and 300 <= response.status_code < 400
             and leads_away(request, response)
         ):
-            self._trouble.note(REDIRECTED)
+            self._failure.note(REDIRECTED)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         return httpx2.Response(
             response.status_code,
             headers=response.headers,
-            stream=_Counted(response.stream, self._trouble, _tail(response)),
+            stream=_Counted(response.stream, self._failure, _tail(response)),
             extensions=response.extensions,
         )
 
@@ -123,23 +124,23 @@ def leads_away(request: httpx2.Request, response: httpx2.Response) -> bool:
 
 
 def _tail(response: httpx2.Response) -> bytes:
-    """Return the end of the last event: a stream that ends in one has said it."""
+    """Return the line breaks that complete the last event of a stream that ends within one."""
     return (
         b"\n\n" if response.headers.get("content-type", "").lower().startswith("text/event-stream") else b""
     )
 
 
 class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, trouble: TransportFailure, tail: bytes) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, failure: TransportFailure, tail: bytes) -> None:
         self._inner = inner
-        self._trouble = trouble
+        self._failure = failure
         self._tail = tail
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         halves = HalfSurrogates()
         async for chunk in self._inner:
-            if self._trouble.count(len(chunk)):
-                self._trouble.note(MCP_TOO_LARGE)
+            if self._failure.count(len(chunk)):
+                self._failure.note(MCP_TOO_LARGE)
                 raise httpx2.ReadError("the answer is too large")
             yield halves.mend(chunk)
         yield halves.mend(self._tail, last=True)
@@ -150,9 +151,9 @@ class _Counted(httpx2.AsyncByteStream):
 
 @contextlib.asynccontextmanager
 async def process_streams(
-    address: ServerAddress, trouble: TransportFailure
+    address: ServerAddress, failure: TransportFailure
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Start a server; yield the stream of its messages, and the one of ours. What it writes to stderr is not read."""
+    """Start a server; yield the stream of its messages and the stream of ours. Its stderr is not read."""
     try:
         process = await anyio.open_process(
             address.command,
@@ -161,12 +162,12 @@ async def process_streams(
             start_new_session=True,
         )
     except (OSError, ValueError):
-        trouble.note(MCP_UNREACHABLE)
+        failure.note(MCP_UNREACHABLE)
         raise
     heard_in, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     said, said_out = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks, heard_in, heard, said, said_out:
-        tasks.start_soon(_hear, process, heard_in, trouble)
+        tasks.start_soon(_hear, process, heard_in, failure)
         tasks.start_soon(_say, process, said_out, heard_in)
         try:
             yield heard, said
@@ -176,22 +177,22 @@ async def process_streams(
             tasks.cancel_scope.cancel()
 
 
-async def _hear(process: Process, heard: Any, trouble: TransportFailure) -> None:
-    """Pass on what the server says, a message a line, until it says too much or nothing more."""
+async def _hear(process: Process, heard: Any, failure: TransportFailure) -> None:
+    """Forward the server's messages, one per line, until it sends too much or its output ends."""
     assert process.stdout is not None
     line: list[bytes] = []
     with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
         async with heard:
             async for chunk in process.stdout:
-                if trouble.count(len(chunk)):
-                    trouble.note(MCP_TOO_LARGE)
+                if failure.count(len(chunk)):
+                    failure.note(MCP_TOO_LARGE)
                     return
                 begun, *lines = chunk.split(b"\n")
                 line.append(begun)
                 for following in lines:
                     await heard.send(_message(b"".join(line)))
                     line = [following]
-            trouble.note(MCP_UNREACHABLE)  # it ended while it was asked
+            failure.note(MCP_UNREACHABLE)  # it ended during the question
 
 
 async def _say(process: Process, said: Any, heard: Any) -> None:
@@ -219,7 +220,7 @@ async def _end(process: Process) -> None:
     with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdin.aclose()
     with anyio.move_on_after(GRACE_S):
-        while process.returncode is None:  # noqa: ASYNC110 - `wait` waits for children that hold the pipes, too
+        while process.returncode is None:  # noqa: ASYNC110 - `wait` also waits for children that hold the pipes
             await anyio.sleep(0.01)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""The answer of a server to a call, block by block: a tool has run, so what can be read of its answer is taken.
+"""Reads a server's answer to a call block by block: the tool has run, so every readable part of its answer is kept.
 
-A block that cannot be read is named. Source: modelcontextprotocol.io, "Tools", "Tool Result".
+An unreadable block is reported. Source: modelcontextprotocol.io, "Tools", "Tool Result".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stepline.errors import ToolError
 from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, McpReply, ReplyPart, Unread
 
 MESSAGE_CHARS: Final = 300
-"""Of a server's words in an error."""
+"""Maximum characters of a server's message in an error."""
 KIND_CHARS: Final = 40
 _DATA_URL: Final = re.compile(r"data:[^,]{0,200};base64,")
 _SPACE: Final = str.maketrans("", "", " \t\r\n")
@@ -23,7 +23,7 @@ _YES: Final = (True, 1, "true", "True")
 
 
 def read_reply(said: Any) -> McpReply:
-    """Return the answer to a call. Raises ToolError `mcp_protocol_error` if it is no answer, but asks for something."""
+    """Return the answer to a call. Raises ToolError `mcp_protocol_error` if it is a request instead of an answer."""
     if not isinstance(said, Mapping):
         return McpReply(structured=said) if said is not None else McpReply(unread=(Unread(why="no_content"),))
     if said.get("resultType") == "input_required":
@@ -50,7 +50,7 @@ def read_reply(said: Any) -> McpReply:
 
 
 def _part(block: Any) -> ReplyPart | str:
-    """Return the text or file of a block, or the code of the reason that it cannot be read."""
+    """Return the text or file of a block, or a code if it cannot be read."""
     if isinstance(block, str):
         return ReplyPart(kind="text", text=block)
     if not isinstance(block, Mapping):
@@ -101,7 +101,7 @@ def _file(data: Any, block: Mapping[str, Any]) -> ReplyPart | str:
 
 
 def _bytes(text: str) -> bytes | None:
-    """Return the bytes of base64 in either alphabet, broken into lines or not, padded or not; None if it is neither."""
+    """Return the bytes of base64 in either alphabet, with or without line breaks and padding; None if it is invalid."""
     text = _DATA_URL.sub("", text, count=1) if text.startswith("data:") else text
     text = text.translate(_SPACE).rstrip("=")
     other = b"-_" if "-" in text or "_" in text else None

@@ -1,4 +1,4 @@
-"""A connection to a server, for one question."""
+"""A connection to a server for one question."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ANYTHING: Final[TypeAdapter[Any]] = TypeAdapter(Any)
 class McpConnection(Generic[T]):
     """The client, and the answer to the question once there is one.
 
-    `results` are those of the server as they came. `rest` makes an answer of what has come so far, of which it says by
-    a code why there is no more.
+    `results` are the server's unprocessed results. `rest` makes an answer of the results so far, with a code for the
+    reason that there are no more.
     """
 
     answers: list[T] = field(default_factory=list)
@@ -31,7 +31,7 @@ class McpConnection(Generic[T]):
 
     @property
     def client(self) -> Client:
-        """The client of the package."""
+        """The package's client."""
         assert self._client is not None
         return self._client
 
@@ -41,16 +41,16 @@ class McpConnection(Generic[T]):
 
     @property
     def shakes_hands(self) -> bool:
-        """True for a server of 2025-11-25 or before."""
+        """True for a server of protocol version 2025-11-25 or earlier."""
         return self.client.session.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
 
     @property
     def takes_tasks(self) -> bool:
-        """True for a server of 2025-11-25 that takes calls of tools as tasks."""
+        """True for a server of protocol version 2025-11-25 that accepts tool calls as tasks."""
         return self.client.server_capabilities.tasks is not None
 
     async def send(self, request: Request[Any, Any]) -> dict[str, Any]:
-        """Return the result of a request as it came. Raises MCPError."""
+        """Send a request and return its unprocessed result. Raises MCPError."""
         said: dict[str, Any] = await self.client.session.send_request(request, _ANYTHING)
         kept: dict[str, Any] = self.results.pop(str(request.method), said)
         return kept

@@ -1,7 +1,7 @@
-r"""Half a surrogate in JSON: `\ud83d` without its other half, where a server has cut a text in an emoji.
+r"""Repairs half a surrogate pair in JSON: `\ud83d` without its other half, where a server has cut a text in an emoji.
 
-The parser of the package refuses the whole message for it. In its place comes `\ufffd`, the sign for a character that
-could not be read, which is as long.
+The package's parser refuses the whole message for it. It is replaced by `\ufffd`, the replacement character, which has
+the same length.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _UNREADABLE: Final = rb"\ufffd"
 
 
 class HalfSurrogates:
-    """Mends JSON that comes in pieces: the same bytes, but for the halves."""
+    """Repairs JSON that arrives in pieces: the same bytes, except for the halves."""
 
     def __init__(self) -> None:
         self._held = b""
 
     def mend(self, piece: bytes, *, last: bool = False) -> bytes:
-        """Return the bytes that are complete so far; an escape that has begun is held for the next piece."""
+        """Return the bytes that are complete so far; a partial escape is kept for the next piece."""
         data = self._held + piece
         end = len(data) if last else _end(data)
         self._held = data[end:]
@@ -33,7 +33,7 @@ class HalfSurrogates:
 
 
 def _end(data: bytes) -> int:
-    """Return where an escape begins that is not whole yet; the length if there is none."""
+    """Return the offset of a partial escape at the end; the length if there is none."""
     for at in range(max(0, len(data) - _LONGEST), len(data)):
         if data[at : at + 1] == b"\\" and _BEGUN.fullmatch(data, at):
             before = data[:at]

@@ -1,7 +1,7 @@
-"""MCP servers, asked by the official client: over streamable HTTP, or by the standard streams of a command.
+"""MCP servers, called with the official client: over streamable HTTP, or over the standard streams of a command.
 
-Each question is a connection of its own, so a process keeps no session, and servers of both eras of the protocol
-(2026-07-28, without a handshake; 2025-11-25 and before, with one) are asked in the same way. This module loads nothing of
+Each question has its own connection, so a process keeps no session, and servers of both protocol generations
+(2026-07-28, without a handshake; 2025-11-25 and before, with one) are called in the same way. This module does not load
 the package; the first question does.
 Source: py.sdk.modelcontextprotocol.io, "Protocol versions", "Client transports".
 """
@@ -28,7 +28,7 @@ class McpClient:
     """A client of all servers."""
 
     def __init__(self, *, starts_commands: bool) -> None:
-        """Ask servers over HTTP, and with `starts_commands` also those that a command starts."""
+        """Call servers over HTTP, and with `starts_commands` also servers that a command starts."""
         self._starts_commands = starts_commands
 
     def list_tools(self, address: ServerAddress) -> ToolListing:

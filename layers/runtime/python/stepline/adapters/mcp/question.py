@@ -1,9 +1,9 @@
-"""One question to a server: connect, ask, and map what comes, or whatever goes wrong, to the port's values and codes.
+"""One question to a server: connect, ask, and map the answer or the failure to the port's values and codes.
 
-No callback is given to the client, so a server that asks for one (elicitation, sampling, roots) gets an error. Structured
-content is not checked against a schema of the server's: that would list its tools once more for every call. The package takes an answer whole or refuses it whole: one field of another type
-costs a list of tools. So between the transport and the package each result is kept as it came, and a sound one of its kind
-takes its place.
+The client gets no callbacks, so a server that requests one (elicitation, sampling, roots) gets an error. Structured
+content is not checked against the server's schema: that would list its tools again for every call. The package accepts
+or refuses an answer as a whole: one field of another type would lose a whole tool list. So between the transport and
+the package each result is kept unprocessed, and the package gets a valid result of the same kind instead.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _EMPTY: Final[Mapping[str, dict[str, Any]]] = {
 
 @contextlib.asynccontextmanager
 async def raw_results(transport: Any, results: dict[str, Any]) -> AsyncIterator[tuple[Any, Any]]:
-    """Connect by a transport; put each result that is kept into `results`, by the method that it answers."""
+    """Connect over a transport; put each kept result into `results`, by the method that it answers."""
     asked: dict[Any, str] = {}
     async with transport as (heard, said):
         yield _Heard(heard, asked, results), _Said(said, asked)
@@ -88,7 +88,7 @@ class _Stream(Generic[Item]):
 
 
 class _Said(_Stream[SessionMessage]):
-    """The stream to the server, which notes the method of each request by its number."""
+    """The stream to the server, which records the method of each request by its number."""
 
     def __init__(self, inner: Any, asked: dict[Any, str]) -> None:
         super().__init__(inner)
@@ -109,7 +109,7 @@ class _Heard(_Stream[SessionMessage]):
 
     @property
     def last_context(self) -> Any:
-        """The context of the sender, which the package asks for."""
+        """The context of the sender, which the package reads."""
         return getattr(self._inner, "last_context", None)
 
     def __aiter__(self) -> Self:
@@ -128,7 +128,7 @@ class _Heard(_Stream[SessionMessage]):
         return item
 
     def _sound(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
-        """Return the result that the package is given."""
+        """Return the result for the package."""
         if method in _EMPTY:
             self._results[method] = result
             return dict(_EMPTY[method])
@@ -146,7 +146,7 @@ class _Heard(_Stream[SessionMessage]):
 
 
 def _takes_tasks(said: Any) -> bool:
-    """Return True if the capabilities of a server of 2025-11-25 say that it takes calls of tools as tasks."""
+    """Return True if the capabilities of a server of 2025-11-25 include tool calls as tasks."""
     for name in ("tasks", "requests", "tools", "call"):
         said = said.get(name) if isinstance(said, Mapping) else None
     return isinstance(said, Mapping)
@@ -168,7 +168,7 @@ def _named(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_tool(said: Any, *, takes_tasks: bool) -> RemoteTool:
-    """Return a tool as its server describes it; one without a name that is a text has the name ""."""
+    """Return a tool as its server describes it; a tool whose name is not a text has the name ""."""
     tool = _fields(said)
     hints, execution = _fields(tool.get("annotations")), _fields(tool.get("execution"))
     about = (tool.get("description"), tool.get("title"), hints.get("title"))
@@ -194,16 +194,16 @@ def _hint(said: Any) -> bool | None:
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-for _name in ("mcp", "httpx2"):  # their lines quote addresses, and what a server said
+for _name in ("mcp", "httpx2"):  # their log lines quote addresses and server messages
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 PAGES_MAX, TOOLS_MAX = 100, 1_000
 TTL_MAX_MS: Final = 1e12
 CLOSE_S: Final = 2.0
-"""The time to end a connection after its answer has come."""
+"""The time to end a connection after its answer has arrived."""
 POLL_S: Final = 0.2
 TASK_TTL_MS: Final = 3_600_000
-"""How long a server is asked to keep a task: no turn lasts longer."""
+"""The requested lifetime of a task on the server: no turn lasts longer."""
 _CAUSES: Final = {
     MCP_UNREACHABLE: "the server cannot be reached",
     TIMEOUT: "the server did not answer in time; what was asked for may have happened",
@@ -217,7 +217,7 @@ Question: TypeAlias = Callable[[McpConnection[T]], Awaitable[T]]
 
 
 def read_certificates() -> ssl.SSLContext:
-    """Return the trusted certificates, which take longer to read than a server to answer."""
+    """Return the trusted certificates; reading them takes longer than an answer of a server."""
     return httpx2.create_ssl_context()
 
 
@@ -227,7 +227,7 @@ def ask_server(address: ServerAddress, question: Question[T], cancel: Cancel, tr
 
 
 async def list_tools(connection: McpConnection[ToolListing]) -> ToolListing:
-    """Return all tools of a server, page by page. The pages that came are kept if there is something wrong with the next."""
+    """Return all tools of a server, page by page. If a page fails, the pages before it are kept."""
     tools: list[RemoteTool] = []
     cursors: list[str | None] = [None]
     ttl_ms = 0.0
@@ -257,7 +257,7 @@ async def send_tool_call(
     params: Mapping[str, Any],
     as_task: bool,
 ) -> McpReply | RemoteTask:
-    """Call a tool and return its answer, or the task that the server makes of it."""
+    """Call a tool and return its answer, or the task that the server creates for it."""
     said = types.CallToolRequestParams(name=name, arguments=dict(params))
     if as_task and connection.shakes_hands:
         said = said.model_copy(update={"task": types.TaskMetadata(ttl=TASK_TTL_MS)})
@@ -274,20 +274,20 @@ async def send_tool_call(
         return task
     reply = read_reply(result)
     if reply.failed and any(part.text == f"Unknown tool: {name}" for part in reply.parts):
-        # The package's own server says it so, others by an error.
+        # The package's own server reports it this way, other servers by an error.
         raise ToolError("the server does not know the tool", code=CALL_REFUSED)
     return reply
 
 
 async def _ask(address: ServerAddress, question: Question[T], cancel: Cancel, trusted: ssl.SSLContext) -> T:
-    trouble, connection = TransportFailure(), McpConnection[T]()
+    transport_failure, connection = TransportFailure(), McpConnection[T]()
     failure: ToolError | None = None
     steered = False
     with anyio.move_on_after(address.timeout_s) as scope:
 
         async def watch() -> None:
             nonlocal steered
-            while not cancel.requested:  # noqa: ASYNC110 - it is another thread's
+            while not cancel.requested:  # noqa: ASYNC110 - another thread sets it
                 await anyio.sleep(POLL_S)
             steered = True
             scope.cancel()
@@ -296,16 +296,17 @@ async def _ask(address: ServerAddress, question: Question[T], cancel: Cancel, tr
             async with anyio.create_task_group() as tasks:
                 if not isinstance(cancel, NeverCancelled):
                     tasks.start_soon(watch)
-                await _answer(address, question, trouble, connection, scope=scope, trusted=trusted)
+                await _answer(address, question, transport_failure, connection, scope=scope, trusted=trusted)
                 tasks.cancel_scope.cancel()
-        except Exception as error:  # noqa: BLE001 - a foreign package on foreign input: each of its errors gets a code, and costs no answer that came
+        except Exception as error:  # noqa: BLE001 - each error of the foreign package gets a code; received answers are kept
             if not connection.answers:
-                failure = _failure(error, trouble)
+                failure = _failure(error, transport_failure)
     if connection.answers:
         return connection.answers[0]
     if steered:
         raise ToolError("the user steered, and the call ended before it was done", code=CALL_CANCELLED)
-    failure = failure or ToolError(_CAUSES[trouble.code or TIMEOUT], code=trouble.code or TIMEOUT)
+    code = transport_failure.code or TIMEOUT
+    failure = failure or ToolError(_CAUSES[code], code=code)
     if connection.rest is not None:
         return connection.rest(cut=failure.reason)
     raise failure
@@ -314,13 +315,13 @@ async def _ask(address: ServerAddress, question: Question[T], cancel: Cancel, tr
 async def _answer(
     address: ServerAddress,
     question: Question[T],
-    trouble: TransportFailure,
+    failure: TransportFailure,
     connection: McpConnection[T],
     *,
     scope: anyio.CancelScope,
     trusted: ssl.SSLContext,
 ) -> None:
-    """Ask over a connection, and keep the answer; after it the connection has little time to end."""
+    """Ask over a connection and keep the answer; after it, the connection has little time to end."""
 
     async def put(transport: Any) -> None:
         extensions = [] if address.command else [TasksExtension()]
@@ -334,37 +335,37 @@ async def _answer(
             scope.deadline = min(scope.deadline, anyio.current_time() + CLOSE_S)
 
     if address.command:
-        await put(process_streams(address, trouble))
+        await put(process_streams(address, failure))
         return
-    async with http_client(address, trouble, trusted) as http:
+    async with http_client(address, failure, trusted) as http:
         await put(
             streamable_http_client(address.url, http_client=http, max_sse_event_size=MCP_RESPONSE_BYTES_MAX)
         )
 
 
-def _failure(error: Exception, trouble: TransportFailure) -> ToolError:
-    """Return the error with its code: the transport's, if it saw one."""
+def _failure(error: Exception, transport: TransportFailure) -> ToolError:
+    """Return the error with its code, which is the transport's code if it saw a failure."""
     first = _first(error)
     if isinstance(first, ToolError):
         return first
-    code = trouble.code
+    code = transport.code
     if not code and isinstance(first, MCPError) and first.code == types.REQUEST_TIMEOUT:
         code = TIMEOUT
     if not code:
-        code = MCP_UNREACHABLE if trouble.status >= 500 or isinstance(first, OSError) else PROTOCOL_ERROR
+        code = MCP_UNREACHABLE if transport.status >= 500 or isinstance(first, OSError) else PROTOCOL_ERROR
     logger.warning(
-        "server not asked", extra={"code": code, "error": type(first).__name__, "status": trouble.status}
+        "server not asked", extra={"code": code, "error": type(first).__name__, "status": transport.status}
     )
-    status = f" (status {trouble.status})" if trouble.status >= 400 else ""
+    status = f" (status {transport.status})" if transport.status >= 400 else ""
     words = f"; its words: {shorten(first.message, MESSAGE_CHARS)}" if isinstance(first, MCPError) else ""
     return ToolError(f"{_CAUSES[code]}{status}{words}", code=code)
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return the first error of a group that is none itself; a ToolError before others."""
+    """Return the first error in nested groups; a ToolError takes precedence."""
     while isinstance(error, BaseExceptionGroup):
-        told = error.subgroup(ToolError)
-        error = (told or error).exceptions[0]
+        ours = error.subgroup(ToolError)
+        error = (ours or error).exceptions[0]
     return error
 
 

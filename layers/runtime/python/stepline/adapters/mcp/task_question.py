@@ -1,9 +1,9 @@
-"""Calls that a server answers with a task: what it says of one, in both revisions of the protocol that know them.
+"""Calls that a server answers with a task, in both protocol revisions that support tasks.
 
-    2025-11-25   the caller asks for a task; `tasks/get` has its state, and `tasks/result` has its answer
+    2025-11-25   the caller requests a task; `tasks/get` has its state, and `tasks/result` has its answer
     2026-07-28   the server decides, if the extension is declared; `tasks/get` has its state, with its answer
 
-No answer is ever given to a server that asks for input. Source: modelcontextprotocol.io, "Tasks", SEP-2663.
+A server that requests input never gets an answer. Source: modelcontextprotocol.io, "Tasks", SEP-2663.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _TaskState(NamedTuple):
     poll_s: float | None
     result: Any
     error: str | None
-    """Its words, if there is one."""
+    """The server's message, if there is one."""
 
 
 class _Created(types.Result):
@@ -75,7 +75,7 @@ class TasksExtension(ClientExtension):
     identifier = "io.modelcontextprotocol/tasks"
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
-        """Return the claim by which the extension is declared to no older server."""
+        """Return the claim, which is not declared to older servers."""
         return (ResultClaim(result_type="task", model=_Created, resolve=_resolve),)
 
 
@@ -84,9 +84,9 @@ async def _resolve(_: _Created, __: ClaimContext) -> types.CallToolResult:
 
 
 def read_created(said: Any, *, wanted: bool) -> RemoteTask | None:
-    """Return the task that a server makes of a call; None if it answers the call.
+    """Return the task that a server creates for a call; None if it answers the call.
 
-    `wanted`: it was asked to, by the revision 2025-11-25. Raises ToolError `mcp_protocol_error`.
+    `wanted`: a task was requested, in revision 2025-11-25. Raises ToolError `mcp_protocol_error`.
     """
     if wanted and isinstance(said, dict) and "task" in said:
         return _task(_read(said["task"]))
@@ -96,7 +96,7 @@ def read_created(said: Any, *, wanted: bool) -> RemoteTask | None:
 
 
 async def poll_task(connection: McpConnection[McpReply | RemoteTask], task_id: str) -> McpReply | RemoteTask:
-    """Return the answer of a task that has ended, or the task as it is. Raises ToolError: those of the port."""
+    """Return the answer of a task that has ended, or its current state. Raises ToolError: those of the port."""
     try:
         state = _read(await connection.send(_Get(params=_About(task_id=task_id))))
     except MCPError as error:
@@ -149,7 +149,7 @@ def _lost(error: MCPError) -> Exception:
 
 
 def _read(said: Any) -> _TaskState:
-    """Return a task as it is described, without what cannot be read."""
+    """Return a task as the server describes it, without unreadable fields."""
     fields = said if isinstance(said, Mapping) else {}
     error = fields.get("error")
     message = error.get("message") if isinstance(error, Mapping) else None
@@ -165,7 +165,7 @@ def _read(said: Any) -> _TaskState:
 
 
 def _task(state: _TaskState) -> RemoteTask:
-    """Return a task with its times, as far as they are times."""
+    """Return a task with its valid times."""
     name = state.task_id
     if not (0 < len(name) <= TASK_ID_CHARS and name.isascii() and name.isprintable()):
         raise ToolError("the id of the task is none", code=PROTOCOL_ERROR)
@@ -180,6 +180,6 @@ def _words(said: str) -> str:
     return f"; its words: {shorten(said, MESSAGE_CHARS)}" if said else ""
 
 
-def _seconds(*told_ms: Any) -> float | None:
-    numbers = (ms for ms in told_ms if isinstance(ms, int | float) and not isinstance(ms, bool))
+def _seconds(*values_ms: Any) -> float | None:
+    numbers = (ms for ms in values_ms if isinstance(ms, int | float) and not isinstance(ms, bool))
     return next((ms / 1000 for ms in numbers if 0 < ms < TIME_MAX_MS), None)

@@ -1,1 +1,1 @@
-"""In-memory twins of the ports, with every rule of the real ones, for tests and for a run without AWS."""
+"""In-memory twins of the ports, with all rules of the real adapters, for tests and for a run without AWS."""

@@ -11,7 +11,7 @@ PIECE_BYTES = 64 * 1024
 
 
 class MemoryArtifacts:
-    """`objects` and `mimes` are open for tests. `replaced` is told the key of each replaced object."""
+    """Objects by key. Tests may use `objects` and `mimes`; `replaced` is called with each replaced key."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -11,7 +11,7 @@ from stepline.ports.clock import Clock
 
 
 class MemorySubscriptions:
-    """Rows that expire like the stored ones: with a websocket's longest life or earlier with its token."""
+    """Rows that expire like the stored ones: after a websocket's maximum lifetime, or earlier with its token."""
 
     def __init__(self, clock: Clock) -> None:
         """Start empty; `clock` decides on expiry."""

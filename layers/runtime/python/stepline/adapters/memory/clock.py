@@ -1,4 +1,4 @@
-"""A clock that only moves when told to, and metrics in a dictionary."""
+"""A clock that only moves on request, and metrics in a dictionary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class MemoryClock:
-    """Time stands still; `pause` advances it and returns at once."""
+    """A clock that does not move by itself; `pause` advances it and returns immediately."""
 
     def __init__(self, start: datetime = START) -> None:
         """Start at `start`, which is timezone-aware."""
@@ -27,7 +27,7 @@ class MemoryClock:
 
 
 class MemoryMeter:
-    """`counts` maps a metric to its sum, and `<metric>/<reason>` to the sum for a reason."""
+    """Metrics in `counts`, which maps a metric to its sum, and `<metric>/<reason>` to the sum for a reason."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

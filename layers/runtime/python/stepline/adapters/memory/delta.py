@@ -11,7 +11,7 @@ from stepline.ports.relay import DELTA_TTL_S, Delta
 
 
 class MemoryDeltas:
-    """Pieces by lane, claim, name and offset; gone an hour after they were stored."""
+    """Pieces by lane, claim, name and offset, kept for an hour."""
 
     def __init__(self, clock: Clock) -> None:
         """Start empty; `clock` decides on expiry."""

@@ -1,4 +1,4 @@
-"""Grants for objects of the memory store, valid in this process only."""
+"""Grants for objects of the memory store, valid only in this process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stepline.model.program.handover import ObjectGrant
 
 
 class MemoryGrants:
-    """Implements `Grants` and `Depot`: a grant's URL is `<method> <until, in seconds> <key>`.
+    """Implements `Grants` and `GrantedObjects`: a grant's URL is `<method> <until, in seconds> <key>`.
 
-    That of a served object is an address: `memory:///<key>?until=…&type=…&disposition=…`; `fetch` gets what a client would.
+    The URL of a served object is `memory:///<key>?until=…&type=…&disposition=…`; `fetch` acts as a client.
     """
 
     def __init__(self, artifacts: MemoryArtifacts, clock: MemoryClock) -> None:
@@ -30,7 +30,7 @@ class MemoryGrants:
         return ObjectGrant(url=f"memory:///{key}?{urlencode(asked)}")
 
     def fetch(self, grant: ObjectGrant) -> tuple[bytes, ServedForm]:
-        """Return the bytes of a served object and their headers. Raises NotFoundError; DependencyError if it is too late."""
+        """Return the bytes and headers of a served object. Raises NotFoundError; DependencyError if expired."""
         address = urlsplit(grant.url)
         asked = dict(parse_qsl(address.query))
         key = self._key(f"GET {asked['until']} {address.path[1:]}", "GET")

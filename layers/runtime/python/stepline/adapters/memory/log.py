@@ -1,4 +1,4 @@
-"""The log as bytes in lists: every batch is encoded and decoded like a stored one."""
+"""The log as lists of bytes: every batch is encoded and decoded like a stored one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from stepline.ports.log import (
 
 
 class MemoryLog:
-    """`batches` maps a lane's key to its stored batches: batch n is at index n - 1; a husk is empty, an erased one None.
+    """`batches` maps a lane's key to its batches: batch n is at index n - 1; a husk is empty, an erased batch is None.
 
     `tombstones` has the tombstone of each deleted lane.
     """
@@ -75,7 +75,7 @@ class MemoryLog:
             if obstacle is not None:
                 return obstacle
             if batch.n > len(stored) + 1:
-                raise ValueError(f"batch {batch.n} would leave a hole behind batch {len(stored)}")
+                raise ValueError(f"batch {batch.n} would leave a hole after batch {len(stored)}")
             if slots is not None and not self._take_slots(lane, slots):
                 return SlotTaken()
             stored[batch.n - 1 : batch.n] = [encode_batch(batch)]
@@ -94,9 +94,9 @@ class MemoryLog:
             return Written()
 
     def _obstacle(self, lane: Lane, batch: Batch, message_id: str, *, alone: bool) -> Put | None:
-        """Return the obstacle to a batch, None if there is none; `alone`, no row is put with it.
+        """Return the obstacle to a batch, None if there is none; `alone`: no row is put with it.
 
-        Raises NotFoundError `conversation_deleted`, unless it is put without a transaction.
+        Raises NotFoundError `conversation_deleted`, unless the batch is put without a transaction.
         """
         stored = self.batches[lane.key()]
         body = stored[batch.n - 1] if batch.n <= len(stored) else None
@@ -139,7 +139,7 @@ class MemoryLog:
                     self._slots[slot.scope.key()].discard(slot.index)
 
     def _take_slots(self, lane: Lane, slots: Slots) -> bool:
-        """Let the lane's mark hold these slots; return False if one is not free, or the mark holds others."""
+        """Give these slots to the lane's mark; return False if one is not free, or the mark holds others."""
         taken = [(self._slots.setdefault(slot.scope.key(), set()), slot.index) for slot in slots.taken]
         if self._held.get(lane.key(), ()) != slots.held or any(index in there for there, index in taken):
             return False
@@ -149,7 +149,7 @@ class MemoryLog:
         return True
 
     def _move(self, changes: list[tuple[QueuedTurn, bool]]) -> None:
-        """Let turns come into the queue, and leave it."""
+        """Add turns to the queue and remove them."""
         for turn, comes in changes:
             if comes:
                 self._queue[turn.place] = turn
@@ -240,14 +240,14 @@ class MemoryLog:
         return replace(row, read_n=self._read.get(name, 0), open=name in self._open)
 
     def unlist(self, tombstone: Tombstone) -> None:
-        """Take a conversation out of its listing, for good as long as its husks are there."""
+        """Remove a conversation from its listing, permanently while its husks exist."""
         name = tombstone.lane.key()
         self._listings.pop(name, None)
         self._read.pop(name, None)
         self._unlisted[name] = tombstone.n
 
     def erase_rows(self, lane: Lane, *, husks_from: str) -> Iterator[int]:
-        """Erase what stands beside a conversation's batches, then these, oldest first (`Erasure.erase_rows`)."""
+        """Erase a conversation's other rows, then its batches, oldest first (`Erasure.erase_rows`)."""
         name = lane.key()
         rows: tuple[dict[Any, Any], ...] = (self._messages, self._feedback)
         for found in rows:
@@ -259,7 +259,7 @@ class MemoryLog:
                 yield 1
 
     def erase_husks(self, lane: Lane) -> Iterator[int]:
-        """Erase the husks, oldest first, and the conversation's place in the listing (`Erasure.erase_husks`)."""
+        """Erase the husks, oldest first, and the conversation's row in the listing (`Erasure.erase_husks`)."""
         name = lane.key()
         for at, body in enumerate(self.batches.get(name, ())):
             if body == b"":

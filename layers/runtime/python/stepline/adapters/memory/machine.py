@@ -36,7 +36,7 @@ class MemoryMachine:
         self.end(name)
 
     def end(self, name: str) -> None:
-        """End a running execution; one that is not running stays as it is."""
+        """End a running execution; do nothing for one that is not running."""
         with self._lock:
             if name in self._status:
                 self._status[name] = "ended"

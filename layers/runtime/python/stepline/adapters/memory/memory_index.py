@@ -1,4 +1,4 @@
-"""A memory index in this process, by words alone."""
+"""A memory index in this process that searches only by words."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ALL: Final = 10**9
 
 
 class MemoryMemoryIndex:
-    """Every row that was added; a hit's score is the share of the query's words that it has."""
+    """Stores every added row; a hit's score is its share of the query's words."""
 
     def __init__(self, ports: Ports | None = None) -> None:
-        """Start without rows, or with those of the log of `ports`, which are read by each search."""
+        """Start without rows, or with those of the log of `ports`, which each search reads."""
         self.reads_logs = ports is not None
         self._source = LogRows(ports) if ports else None
         self._lock = Lock()

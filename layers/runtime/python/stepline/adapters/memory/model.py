@@ -1,4 +1,4 @@
-"""ModelClient that plays a script: for tests, and wherever known text takes the model's place."""
+"""A ModelClient that plays a script, for tests and wherever known text replaces the model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRIES: Final = Retry().tries
 class Say(Value):
     """One answer, streamed in pieces of `piece_chars`; `usage` is estimated if not given.
 
-    `declined` has the details of one with the stop reason `refusal`.
+    `declined` has the details of an answer with the stop reason `refusal`.
     """
 
     text: str = ""
@@ -41,14 +41,14 @@ class Fail(Value):
 
 
 class MemoryModelClient:
-    """Plays its steps in order, one per try; `requests` are the received calls.
+    """Plays its steps in order, one per attempt; `requests` are the received calls.
 
-    A failure before the first text is retried at once, as the real client does after a pause. A call without
-    a step left is an error of the script, as is a step left over, which `assert_read` reports.
+    A failure before the first text is retried immediately; the real client retries after a pause. A call without a
+    remaining step is an error of the script, and so is an unused step, which `assert_read` reports.
     """
 
     def __init__(self, *steps: Say | Fail | str, fallback: str = "") -> None:
-        """Set the script; a plain string is a `Say`. Requests that were declined are answered by `fallback`."""
+        """Set the script; a plain string is a `Say`. `fallback` answers requests that were declined."""
         self.fallback = fallback
         self._steps = [Say(text=step) if isinstance(step, str) else step for step in steps]
         self.requests: list[ModelRequest] = []
@@ -63,7 +63,7 @@ class MemoryModelClient:
         return MemoryModelStream(request, self._next, fallback=self.fallback)
 
     def assert_read(self) -> None:
-        """Raise AssertionError if steps are left over."""
+        """Raise AssertionError if steps are unused."""
         if self._steps:
             raise AssertionError(f"{len(self._steps)} step(s) of the script were not played")
 
@@ -79,19 +79,19 @@ class MemoryModelStream(RetriedStream):
     def __init__(
         self, request: ModelRequest, next_step: Callable[[], Say | Fail], *, fallback: str = ""
     ) -> None:
-        """Prepare the stream; a step is taken when the iteration begins, and for each try."""
+        """Prepare the stream; the next step is used when the iteration begins, and for each further attempt."""
         role = RoleChoice(
             model=(request.declined and fallback) or MODEL, fallback="" if request.declined else fallback
         )
         super().__init__(lambda: ScriptedCall(request, next_step), request, role, retry=Retry(), blocks=False)
 
     def next_wait_s(self, error: SteplineError, attempt: int, elapsed_s: float) -> float | None:
-        """Go on at once, whatever wait is asked for."""
+        """Continue immediately, regardless of the requested wait."""
         return 0.0 if isinstance(error, RETRIED) and attempt + 1 < TRIES else None
 
 
 class MemoryProvider:
-    """A provider (`ModelProvider`) that plays a script, one step per try."""
+    """A provider (`ModelProvider`) that plays a script, one step per attempt."""
 
     default_model = MODEL
     traced_as = MODEL

@@ -1,4 +1,4 @@
-"""A relay without a thread: every piece is stored and posted as it comes."""
+"""A relay without a thread: every piece is stored and posted immediately."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MemoryRelayStream:
             logger.warning("call not noted", extra={"code": error.reason})
 
     def close(self) -> None:
-        """Do nothing: every piece was sent as it came."""
+        """Do nothing: every piece was sent immediately."""
 
 
 class MemoryRelay:

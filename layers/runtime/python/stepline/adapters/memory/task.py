@@ -44,9 +44,9 @@ class MemoryTask:
 
 
 class MemoryTasks:
-    """Implements `Tasks` and `Duty`. `secrets`, `rows`, `tasks` and `waiting` are open for tests.
+    """Implements `Tasks` and `TaskToken`. Tests may use `secrets`, `rows`, `tasks` and `waiting`.
 
-    `refusals` are raised instead of starting a task, one each.
+    Each of `refusals` is raised once instead of starting a task.
     """
 
     def __init__(self, clock: MemoryClock) -> None:
@@ -86,7 +86,7 @@ class MemoryTasks:
         self.drop_secret(ref)
         self.age_row(ref, seen)
 
-    # --- the steps of a handover and of its end, each of them one service call
+    # --- the steps of a handover and of its end, each one service call
 
     def open_row(self, ref: str, by: str, cluster: str, deadline: str) -> None:
         with self._lock:
@@ -158,7 +158,7 @@ class MemoryTasks:
     def fail(self, token: str, error: str, cause: str) -> bool:
         return self._finish(token, error, cause)
 
-    # --- Duty
+    # --- TaskToken
 
     def take(self, secret: str) -> str:
         try:

@@ -1,10 +1,10 @@
-"""The end of a program: its cause, and that cause's name in a run's report; and its memory limit.
+"""The end of a program: its cause and its name in a run's report; and the program's memory limit.
 
-Memory is limited by a control group, or by watching the run's processes and the machine's free memory.
-Without a group the kernel only limits single processes; with one it limits the whole run.
+A control group limits memory, or a watch over the run's processes and the machine's free memory. Without a group, the
+kernel only limits single processes; with a group, it limits the whole run.
 
-A removed file takes its room until the last descriptor of it is closed, and a descriptor that was sent over a socket and
-not received yet is in no process's table. The kernel shows them to a supervisor with CAP_SYS_PTRACE, as root has it.
+A removed file uses disk space until its last descriptor is closed, and a descriptor that was sent over a socket and not
+received yet is in no process's table. The kernel shows them to a supervisor with CAP_SYS_PTRACE, which root has.
 Source: man pages proc(5), unix(7).
 """
 
@@ -41,20 +41,20 @@ from stepline.model.program.execution import MIB, RunLimits
 from stepline.ports.signal import Cancel
 
 IN_FLIGHT_MAX: Final = 64
-"""A process that is started with descriptors of another one needs a handful."""
+"""A process that is started with another process's descriptors needs only a few."""
 
 _GONE: Final = (FileNotFoundError, ProcessLookupError)
-"""Errors of a process that has ended meanwhile."""
+"""Errors for a process that has ended meanwhile."""
 _UNREADABLE: Final = (*_GONE, PermissionError)
 _IN_FLIGHT: Final = re.compile(r"^scm_fds:\s*(\d+)$", re.MULTILINE)
 _MAPPED: Final = re.compile(r"^([0-9a-f]+-[0-9a-f]+) .* \(deleted\)$", re.MULTILINE)
 
 
 class Held:
-    """The holdings of processes when they were looked at: `nameless` are the states of files, `in_flight` a number."""
+    """Resources that processes hold at one time: `nameless` are removed files, `in_flight` counts sent descriptors."""
 
     def __init__(self, pidfds: Iterable[int]) -> None:
-        """Look at these processes and their descendants."""
+        """Inspect these processes and their descendants."""
         files: dict[tuple[int, int], os.stat_result] = {}
         flights: dict[int, int] = {}
         for pid in _family(pidfds):
@@ -68,7 +68,7 @@ class Held:
 
 
 def _open_files(process: Path) -> Iterator[tuple[os.stat_result, Path]]:
-    """Yield the states of what a process has open or mapped, and the place of its facts."""
+    """Yield the status of each file that a process has open or mapped, and the path of its details."""
     try:
         names = os.listdir(process / "fd")  # noqa: PTH208 - names alone, many times a second
         removed = _MAPPED.findall((process / "maps").read_text())
@@ -97,7 +97,7 @@ GLANCE_S: Final = 0.1
 
 
 class Ending(Value):
-    """`error`, `message` and `returncode` are a Run's; `suspect` if the fork server itself may be affected."""
+    """`error`, `message` and `returncode` of a Run; `suspect` if the fork server itself may be affected."""
 
     error: str = ""
     message: str = ""
@@ -108,15 +108,15 @@ class Ending(Value):
 def attend(
     server: ForkServer, cell: Cell, *, memory: Memory, quota: Quota, limits: RunLimits, cancel: Cancel
 ) -> Ending:
-    """Wait for the end of the program.
+    """Wait for the program to end.
 
     Stop it at its deadline, at a limit or when cancelled: TERM, a second later KILL.
 
-    Only the program is stopped here; its descendants die with its cell. The cell is killed at once if the run
-    as a whole uses more memory than one process may.
+    Only the program is stopped here; its descendants die with its cell. The cell is killed immediately if the whole run
+    uses more memory than one process may.
     """
     stopped = _watch(server, cell, memory, quota, limits, cancel)
-    if stopped == MEMORY:  # another second would allow it to take as much again
+    if stopped == MEMORY:  # in another second it could use as much again
         _signal(cell.init, signal.SIGKILL)
     elif stopped:
         _signal(cell.program, signal.SIGTERM)
@@ -136,7 +136,7 @@ def attend(
 
 
 def judge_ending(ending: Ending, *, confined: bool, quota: Quota, limits: RunLimits) -> Ending:
-    """Name an end that was not forced. `confined`: the jail reported itself, so the program did run."""
+    """Classify an end that was not forced. `confined`: the jail reported itself, so the program did run."""
     code = ending.returncode
     if ending.error == CANCELLED and not confined:
         return replace(ending, message=f"the program did not begin: {STOP_REASONS[CANCELLED]}")
@@ -153,10 +153,10 @@ def judge_ending(ending: Ending, *, confined: bool, quota: Quota, limits: RunLim
     return ending
 
 
-def _watch(  # noqa: PLR0917 - all that a run may exceed
+def _watch(  # noqa: PLR0917 - every limit of a run
     server: ForkServer, cell: Cell, memory: Memory, quota: Quota, limits: RunLimits, cancel: Cancel
 ) -> str:
-    """Return the code of the reason to stop the program, "" when it has ended by itself."""
+    """Return the code of the reason to stop the program, "" when it has ended on its own."""
     now_s = time.monotonic()
     deadline_s = now_s + limits.timeout_s
     rest_s = max(limits.monitor_interval_s, INTERVAL_MIN_S)
@@ -176,7 +176,7 @@ def _watch(  # noqa: PLR0917 - all that a run may exceed
         if exceeded := _exceeded(cell, quota):
             return exceeded
         began_s, now_s = now_s, time.monotonic()
-        # Checks take a fifth of the time at most, even in large workspaces.
+        # Checks use at most a fifth of the time, even in large workspaces.
         rest_s = max(rest_s, (now_s - began_s) * IDLE_FACTOR)
         look_s = now_s + rest_s
     return ""
@@ -196,7 +196,7 @@ def _signal(program: int, number: signal.Signals) -> None:
 logger = logging.getLogger(__name__)
 
 RESERVE_BYTES: Final = 1024 * MIB
-"""Memory of the machine kept free by runs without a group; at most half of the free memory at a run's start."""
+"""The machine's memory that runs without a group leave free; at most half of the free memory at a run's start."""
 _PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")
 
 
@@ -204,7 +204,7 @@ class Memory(Protocol):
     """The memory limit of one run."""
 
     def is_short(self) -> bool:
-        """True if memory has run out: a quick check, including memory outside of processes."""
+        """True if memory has run out: a quick check, including memory outside processes."""
 
     def is_exceeded(self) -> bool:
         """True if the processes together exceed the limit: a thorough check."""
@@ -224,7 +224,7 @@ class Grouped:
 
 
 class Watched:
-    """A run whose processes are measured. Memory outside of processes is known for the whole machine only."""
+    """A run whose processes are measured. Memory outside processes is only known for the whole machine."""
 
     def __init__(self, pidfds: tuple[int, ...], limit_bytes: int, meminfo: Path) -> None:
         self._pidfds = pidfds
@@ -241,7 +241,7 @@ class Watched:
 
 @contextlib.contextmanager
 def hold(server: ForkServer, cell: Cell, limit_bytes: int) -> Iterator[Memory]:
-    """Limit the memory of a cell's program, before it begins, and of its descendants to `limit_bytes`.
+    """Limit the memory of a cell's program and its descendants to `limit_bytes`, before the program begins.
 
     A control group is removed when it is empty.
     """
@@ -289,8 +289,8 @@ def available_bytes(meminfo: Path) -> int:
 def used_bytes(pidfds: Iterable[int], *, enough_bytes: int) -> int:
     """Return the memory of the processes and their descendants.
 
-    Shared pages count for each process as long as the sum is at most `enough_bytes`; only beyond that the
-    slower count without duplicates is made. Processes that do not report it count with their shared pages.
+    Shared pages count for each process as long as the sum is at most `enough_bytes`; above that, a slower count without
+    duplicates is made. Processes that do not report it count with their shared pages.
     """
     pids = list(_family(pidfds))
     held_bytes = {pid: _resident_bytes(pid) for pid in pids}
@@ -308,7 +308,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _proportional_bytes(pid: int, resident_bytes: int) -> int:
-    """Return a process's memory, with each page divided among those that share it."""
+    """Return a process's memory, with each page divided among the processes that share it."""
     try:
         lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
     except PermissionError:
@@ -319,7 +319,7 @@ def _proportional_bytes(pid: int, resident_bytes: int) -> int:
 
 
 def _family(pidfds: Iterable[int]) -> Iterator[int]:
-    """Yield the living processes among these and their descendants."""
+    """Yield those of the processes and their descendants that are alive."""
     found = dict.fromkeys(pid for pidfd in pidfds if (pid := _pid_of(pidfd)) > 0)
     left = list(found)
     while left:
@@ -331,7 +331,7 @@ def _family(pidfds: Iterable[int]) -> Iterator[int]:
 
 
 def _pid_of(pidfd: int) -> int:
-    """Return a process's id here; -1 when it is gone."""
+    """Return a process's id in this namespace; -1 when it is gone."""
     for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
         if line.startswith("Pid:"):
             return int(line.split()[1])

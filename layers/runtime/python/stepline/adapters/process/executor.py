@@ -1,8 +1,8 @@
-"""Programs as forks of a warm process, each in namespaces of its own.
+"""Programs as forks of a warm process, each in its own namespaces.
 
-Nothing of one run is left for the next: its cell dies with it, its folder is removed, and it cannot see the
-zygote that it was forked from. If anything is odd at the end, the fork server is replaced. `RunFolder` is the
-folder of one run on this machine's disk.
+A run leaves nothing for the next run: its cell dies with it, its folder is removed, and it cannot see the zygote that
+it was forked from. If the end of a run looks unusual, the fork server is replaced. `RunFolder` is the folder of one run
+on this machine's disk.
 
 Source: docs/concepts/execution.md.
 """
@@ -55,8 +55,7 @@ class ProcessExecutor:
 
     `home` is the folder that holds `executor/`.
 
-    `host` creates the tools of a job. `preload` are modules to import before forking, as far as they are
-    installed.
+    `host` creates the tools of a job. `preload` are modules to import before forking, if they are installed.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class ProcessExecutor:
         preload: tuple[str, ...] = PRELOAD,
         proc: Path = PROC,
     ) -> None:
-        """Start nothing yet; `proc` is read for control groups and memory."""
+        """Store the configuration; nothing is started. `proc` is read for control groups and memory."""
         self._python = python.absolute()
         self._home = home.absolute()
         self._host = host
@@ -83,7 +82,7 @@ class ProcessExecutor:
         return "process"
 
     def run(self, job: Job) -> Run:
-        """See the port. A run that finds the fork server gone or odd starts a new one first."""
+        """Run a job as the port describes. If the fork server is gone or suspect, a new one is started first."""
         with self._lock:
             try:
                 check_wanted(job.cancel)
@@ -109,7 +108,7 @@ class ProcessExecutor:
             self._discard()
 
     def _enter(self) -> tuple[ForkServer, RunFolder, Cell]:
-        """Return the resources of a run: the prepared ones if they are sound."""
+        """Return the resources of a run: the prepared ones if they are intact."""
         if self._server is not None and not self._server.sound:
             self._discard()
         try:
@@ -136,7 +135,7 @@ class ProcessExecutor:
         return server, folder, cell
 
     def _prepare(self, server: ForkServer) -> None:
-        """Prepare the next cell while no run waits for it."""
+        """Prepare the next cell while no run is waiting for it."""
         try:
             self._next = RunFolder(server)
         except (SandboxError, OSError):
@@ -159,7 +158,7 @@ class _Room:
         self._cell = cell
 
     def run(self, job: Job, make_host: Callable[[Job], ToolHost]) -> tuple[Run, bool]:
-        """Return the result, and True if the fork server is odd now."""
+        """Return the result, and True if the fork server is now suspect."""
         limits, over = job.request.limits, Over()
         host = make_host(dataclasses.replace(job, cancel=over))
         try:
@@ -185,7 +184,7 @@ class _Room:
         return replace(run, **kept), suspect
 
     def _refuse(self, run: Run) -> tuple[Run, bool]:
-        """Return the result of a run that does not begin."""
+        """Return the result of a run that does not start."""
         try:
             self._server.dismiss(self._cell)
         except SandboxError:
@@ -199,7 +198,7 @@ class _Room:
         return Quota(folders, limits, before, reserve_bytes=reserve_bytes)
 
     def _restore(self, job: Job) -> Manifest:
-        """Lay out the workspace. Raises SandboxError `restore_failed`, `cancelled`."""
+        """Set up the workspace. Raises SandboxError `restore_failed`, `cancelled`."""
         folder, request = self._folder, job.request
 
         def fetch(key: str) -> bytes:
@@ -222,9 +221,9 @@ class _Room:
         return before
 
     def _execute(self, job: Job, host: ToolHost, over: Over, quota: Quota) -> tuple[Run, bool, bool]:
-        """Run the program beside its supervisor.
+        """Run the program under its supervisor.
 
-        Return the result, whether its cell is empty, and whether something about the fork server is odd.
+        Return the result, whether its cell is empty, and whether the fork server is suspect.
         `over` cancels tools that still run at the end. Raises SandboxError.
         """
         limits, privileged = job.request.limits, self._server.privileged
@@ -296,9 +295,9 @@ _PASSABLE: Final = 0o710
 
 
 class RunFolder:
-    """`work` and `out` belong to the program, `socket` and `bundle` do not; the folder above them is private.
+    """A run's folder: `work` and `out` belong to the program, `socket` and `bundle` do not; it is private itself.
 
-    A server without privilege has one user only: then only the cell's mounts protect these two.
+    An unprivileged server has only one user: then only the cell's mounts protect `socket` and `bundle`.
     """
 
     def __init__(self, server: ForkServer) -> None:

@@ -1,7 +1,7 @@
-"""The client of the fork server: starts it, asks it for cells and programs, and ends it.
+"""The client of the fork server: starts it, requests cells and programs, and ends it.
 
-Two channels lead to it, one to the warden, which creates cells, one from the zygote, which becomes programs
-and reports their ends. Both processes end when the first channel closes, so nothing outlives this object.
+It has two channels: one to the warden, which creates cells, and one from the zygote, which becomes programs and reports
+their ends. Both processes end when the first channel closes, so nothing outlives this object.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Wires:
 class Cell:
     """New namespaces around a run's folder, and a process in them that waits for its payload.
 
-    `program` is that process's pidfd, `init` that of the cell's first one.
+    `program` is that process's pidfd, `init` the pidfd of the cell's first process.
     """
 
     def __init__(self, init: int, program: int, wires: _Wires) -> None:
@@ -114,7 +114,7 @@ class Cell:
 
 
 def is_readable(source: int | socket.socket, timeout_s: float) -> bool:
-    """Wait until a descriptor is readable; a pidfd is when its process has ended."""
+    """Wait until a descriptor is readable; a pidfd becomes readable when its process has ended."""
     poll = select.poll()
     poll.register(source, select.POLLIN)
     return bool(poll.poll(max(0.0, timeout_s) * 1000))

@@ -1,7 +1,7 @@
-"""Control groups: the kernel's own limit on all memory of a run, including memory outside of processes.
+"""Control groups: the kernel's own limit on all memory of a run, including memory outside processes.
 
-A memory group can be created below our own one by a user with write access (cgroup v1, or the root of v2),
-and below one that systemd delegates: then the fork server gets a scope of its own. Elsewhere there is none.
+A user with write access can create a memory group below our own (cgroup v1, or the root of v2). Below a group that
+systemd delegates, the fork server gets its own scope. Otherwise there is no group.
 
 Source: docs/concepts/execution.md#memory; the kernel's admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
@@ -36,7 +36,7 @@ PROC: Final = Path("/proc")
 
 @dataclass(frozen=True)
 class _Version:
-    """The files of a group: those for a limit, and the one that counts the processes killed for it."""
+    """The files of a group: those of a limit, and the counter of processes killed for it."""
 
     limit: str
     fixed: Mapping[str, str]
@@ -45,7 +45,7 @@ class _Version:
 
 
 V1: Final = _Version("memory.limit_in_bytes", {}, "memory.memsw.limit_in_bytes", "memory.oom_control")
-"""The limit of `memsw` is on memory and swap together."""
+"""`memsw` limits memory and swap together."""
 
 V2: Final = _Version("memory.max", {"memory.swap.max": "0", "memory.oom.group": "1"}, "", "memory.events")
 
@@ -101,7 +101,7 @@ class ControlGroup:
         self.path.rmdir()
 
     def _write(self, name: str, value: str) -> None:
-        # Not `write_text`: a control file takes a value in one write, and must not be created.
+        # Not `write_text`: a control file needs its value in one write, and must not be created.
         fd = os.open(self.path / name, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(fd, value.encode())
@@ -112,7 +112,7 @@ class ControlGroup:
 def find_base(proc: Path = PROC) -> Base | None:
     """Return the folder in which this process can create memory groups, None if there is none.
 
-    It is tried, since the rights and the accepted values depend on many settings.
+    It is found by trying, since the permissions and the accepted values depend on many settings.
     """
     version, own = _own(proc)
     if own is None:
@@ -148,7 +148,7 @@ def request_base(pid: int, proc: Path = PROC) -> Base | None:
             timeout=SYSTEMD_S,
         )
         scope = _await(pid, name, proc)
-        leaf = scope / "server"  # beside the groups: a group with subgroups has no processes of its own
+        leaf = scope / "server"  # next to the groups: a group with subgroups cannot have processes
         leaf.mkdir()
         (leaf / "cgroup.procs").write_text(str(pid))
         (scope / "cgroup.subtree_control").write_text(f"+{CONTROLLER}")
@@ -181,7 +181,7 @@ def _await(pid: int, name: str, proc: Path) -> Path:
 def remove_left(base: Base) -> None:
     """Remove groups left by our killed processes; names contain their pid.
 
-    Only groups named in our own pid namespace: in another one the same number is another process.
+    Only groups named in our own pid namespace: in another namespace, the same number is another process.
     """
     head = f"{NAME}-{_pids()}-"
     for path in base.path.glob(f"{head}*-*"):

@@ -1,6 +1,6 @@
-"""The executor's payload for a run in this machine's namespaces. Pure.
+"""Builds the executor's payload for a run in this machine's namespaces. Pure.
 
-Source: docs/reference/executor-protocol.md; exec_task/executor/rootfs.py makes the places.
+Source: docs/reference/executor-protocol.md; exec_task/executor/rootfs.py creates the folders.
 """
 
 from __future__ import annotations

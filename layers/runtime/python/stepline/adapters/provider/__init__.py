@@ -1,1 +1,1 @@
-"""The calls of a provider of models, whichever it is: roles, further tries, and the bounds of an answer."""
+"""Calls to any provider of models: roles, retries, and the limits of an answer."""

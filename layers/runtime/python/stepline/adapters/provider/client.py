@@ -1,11 +1,11 @@
-"""ModelClient over any provider: the model of a role, further tries, `abort`, and the bounds of an answer.
+"""A ModelClient over any provider: the model of a role, retries, `abort`, and the limits of an answer.
 
-Only here is a call tried again, and only before its first text was yielded; after that the caller, who has recorded
-text, handles a failure.
+Only this module retries a call, and only before its first text is yielded; after that, the caller has recorded text and
+handles a failure.
 
-`PendingHead` waits for the head of a response in a thread of its own, so that the caller may give up. A
-provider reads the whole prompt before it answers, and a thread that waits for the head cannot be woken, since
-a wire exposes its socket only with the response.
+`PendingHead` waits for the head of a response in its own thread, so that the caller may give up. A provider reads the
+whole prompt before it answers, and a thread that waits for the head cannot be woken, because a transport exposes its
+socket only with the response.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ ABORTED: Final = "aborted"
 CUT: Final = "cut"
 TOO_LONG: Final = "too_long"
 ANSWER_CHARS_PER_TOKEN: Final = 32
-"""Characters of text that an answer may have for each token that its request allows. Text has three to four; a
-single token of spaces or dashes may have more than a hundred, but no answer consists of them."""
+"""Maximum characters of an answer per token that its request allows. Text has three to four; a single token of spaces
+or dashes may have more than a hundred, but no answer consists of them."""
 ANSWER_MIN_CHARS: Final = 65_536
 """Characters that every answer may have. A server that ignores `max_tokens` would fill the memory."""
 EXPLANATION_CHARS: Final = 2_000
@@ -65,7 +65,7 @@ class ProviderClient:
     ) -> None:
         """Store the configuration; nothing is imported or sent.
 
-        `meter` counts every try, those that meet the provider's rate, and the facts beside an answer that could not be read.
+        `meter` counts every attempt, rate-limited attempts, and facts of an answer that could not be read.
         """
         self._provider = provider
         self._roles = dict(roles)
@@ -73,7 +73,7 @@ class ProviderClient:
         self._meter = meter
 
     def warm(self) -> threading.Thread:
-        """Start making the provider ready for the first call, which raises a failure in this one's place."""
+        """Start preparing the provider for the first call; that call raises a failure of the preparation."""
         thread = threading.Thread(target=self._warm, daemon=True)
         thread.start()
         return thread
@@ -102,7 +102,7 @@ class ProviderClient:
 
 
 class RetriedStream:
-    """One call in one or more tries. Iterated in one thread; `abort` may be called from another."""
+    """One call in one or more attempts. Iterate in one thread; `abort` may be called from another."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class RetriedStream:
         meter: Meter | None = None,
         blocks: bool = True,
     ) -> None:
-        """Prepare the call; `begin` makes one for each try. One whose `send` never `blocks` needs no thread for it."""
+        """Prepare the call; `begin` creates one per attempt. If `send` never `blocks`, no thread is needed for it."""
         self._begin = begin
         self._asked = request
         self._role = role
@@ -135,13 +135,13 @@ class RetriedStream:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Close the connection; leaving in mid-stream counts as aborted."""
+        """Close the connection; leaving the block before the end counts as aborted."""
         if not (self._call.facts.ended or self._text.too_long or self._failed):
             self._aborted.set()
         self._close()
 
     def abort(self) -> None:
-        """Stop: no further delta, no further try.
+        """Stop: no further delta, no further attempt.
 
         Wakes a thread that waits for the response, an event or a retry.
         """
@@ -154,7 +154,7 @@ class RetriedStream:
             call.shut_down()
 
     def completion(self) -> Completion:
-        """Return the completion so far; a try that was never sent has no cost."""
+        """Return the completion so far; an attempt that was never sent has no cost."""
         facts, role, aborted = self._call.facts, self._role, self._aborted.is_set()
         whole = facts.ended and not self._text.too_long
         early = TOO_LONG if self._text.too_long else ABORTED if aborted else CUT
@@ -171,7 +171,7 @@ class RetriedStream:
         )
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the text, with retries until the first text was yielded."""
+        """Yield the text, with retries until the first text is yielded."""
         began = time.monotonic()
         for attempt in range(self._retry.tries):
             shown = False
@@ -205,14 +205,14 @@ class RetriedStream:
                 self._meter.count(FACTS_UNREAD, sum(unread.values()))
 
     def next_wait_s(self, error: SteplineError, attempt: int, elapsed_s: float) -> float | None:
-        """Draw the seconds to wait before the next try; None to give up. A new key is tried at once."""
+        """Draw the seconds to wait before the next attempt; None to give up. A new key is tried immediately."""
         last = attempt + 1 >= self._retry.tries
         if error.context.get("status") == UNAUTHORIZED and not last and self._call.renew():
             return 0.0
         return draw_wait_s(self._retry, error, attempt=attempt, elapsed_s=elapsed_s)
 
     def _begin_again(self) -> None:
-        """Count what the failed try has used, and go back to where nothing is sent."""
+        """Count the tokens of the failed attempt, and reset to the state before sending."""
         self._tries = (*self._tries, self._usage(self._call.facts, aborted=False))
         self._call = self._begin()
         self._text = AnswerText(self._asked.max_tokens)
@@ -237,7 +237,7 @@ class RetriedStream:
             raise ModelStreamBroken("the answer ended before it was complete", code="stream_cut")
 
     def _pieces(self) -> Generator[str, None, None]:
-        """Yield all pieces of the answer; otherwise the connection could not be reused."""
+        """Yield all pieces of the answer, to its end, so that the connection can be reused."""
         try:
             if self._aborted.is_set():
                 return
@@ -262,12 +262,12 @@ class RetriedStream:
             self._count_unread()
 
     def _send(self) -> bool:
-        """Return True when the head of the answer has come, False if it was given up first."""
+        """Return True when the head of the answer has arrived, False if the call was given up first."""
         if not self._blocks:
             self._call.send()
         else:
             head = self._head = PendingHead(self._call)
-            if self._aborted.is_set():  # aborted in between, when there was no head to give up
+            if self._aborted.is_set():  # aborted before there was a head to give up
                 head.give_up()
             if not head.wait():
                 return False
@@ -280,10 +280,10 @@ class RetriedStream:
             call.close()
 
     def _usage(self, facts: AnswerFacts, *, aborted: bool) -> Usage:
-        """Return the tokens of the try; those that are missing are estimated."""
+        """Return the tokens of the attempt; missing counts are estimated."""
         text = self._text.kept
         if facts.usage is None and not (text or aborted or facts.ended):
-            return Usage(estimated=True)  # refused, or cut before the provider said anything
+            return Usage(estimated=True)  # refused, or cut before the provider sent anything
         used = facts.usage or Usage()
         if facts.ended and facts.counted:
             return used
@@ -294,9 +294,9 @@ class RetriedStream:
 
 
 class AnswerText:
-    """The text of an answer: with whole pairs of surrogates, and no longer than any of `max_tokens` tokens.
+    """The text of an answer: with whole surrogate pairs, and no longer than any text of `max_tokens` tokens.
 
-    `too_long` is True once it has reached its bound: what follows is not taken.
+    `too_long` is True once it has reached its limit: further text is dropped.
     """
 
     def __init__(self, max_tokens: int) -> None:
@@ -311,7 +311,7 @@ class AnswerText:
         return "".join(self._pieces)
 
     def add(self, text: str) -> str:
-        """Add a piece and return its whole characters; half of a surrogate pair at its end waits for the next piece.
+        """Add a piece and return its whole characters; half a surrogate pair at its end waits for the next piece.
 
         A provider may cut its text within a pair.
         """
@@ -322,7 +322,7 @@ class AnswerText:
         return self._keep(text) if text else ""
 
     def end(self) -> str:
-        """End a whole answer; return a replacement character for half a pair that is left, else ""."""
+        """End a complete answer; return a replacement character for a remaining half pair, else ""."""
         half, self._half = self._half, ""
         return self._keep(LOST_HALF) if half else ""
 
@@ -335,7 +335,7 @@ class AnswerText:
 
 
 def whole_pairs(text: str) -> str:
-    """Return a text in which pairs of surrogates are joined, and halves replaced, since no encoding can carry them."""
+    """Return a text with surrogate pairs joined and halves replaced, because no encoding can represent halves."""
     return (
         text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     )
@@ -350,7 +350,7 @@ def _declined(declined: Declined, role: RoleChoice) -> Declined:
 
 
 class PendingHead:
-    """One call that is sent. `wait` sends it; `give_up` may be called from another thread, and closes a later answer."""
+    """One call. `wait` sends it; `give_up` may be called from another thread, and closes a later answer."""
 
     def __init__(self, call: ProviderCall) -> None:
         self._call = call
@@ -361,7 +361,7 @@ class PendingHead:
         self._error: BaseException | None = None
 
     def wait(self) -> bool:
-        """Send the call; return True when its answer's head has come, False if it was given up first.
+        """Send the call; return True when the head of its answer has arrived, False if it was given up first.
 
         Raises the errors of `send`.
         """

@@ -1,4 +1,4 @@
-"""The model of each role, the limits of a call, and the waits between its tries: values and pure functions."""
+"""The model of each role, the limits of a call, and the waits between its attempts: values and pure functions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _random = random.SystemRandom()
 class Retry(Value):
     """Full jitter: wait a random time up to `base_s`·2ⁿ, at most `cap_s`.
 
-    No try begins later than `budget_s` after the first, nor after a provider's wait longer than
-    `retry_after_max_s`: then Step Functions, which waits for free, is the better place to retry.
+    No attempt begins later than `budget_s` after the first, nor after a requested wait longer than
+    `retry_after_max_s`: Step Functions, which waits for free, retries then.
     """
 
     tries: int = 3
@@ -55,19 +55,19 @@ class Timeouts(Value):
 
 
 def plan_roles(default_model: str, chosen: Mapping[str, RoleChoice]) -> dict[str, RoleChoice]:
-    """Return the roles of a deployment; `*` is always included, and its model serves those that name none."""
+    """Return the roles of a deployment; `*` is always included, and its model serves roles that name none."""
     choices = {DEFAULT_ROLE: RoleChoice(), **chosen}
     default = choices[DEFAULT_ROLE].model or default_model
     return {role: replace(choice, model=choice.model or default) for role, choice in choices.items()}
 
 
 def fall_back(role: RoleChoice) -> RoleChoice:
-    """Return the role with its fallback in the place of its model, asked as that model's family is."""
+    """Return the role with its fallback in place of its model, and the defaults of the fallback's family."""
     return RoleChoice(model=role.fallback or role.model, max_tokens=role.max_tokens, cache_ttl=role.cache_ttl)
 
 
 def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: float) -> float | None:
-    """Draw the seconds to wait before the try after `attempt` (from 0); None to give up."""
+    """Draw the seconds to wait before the attempt after `attempt` (from 0); None to give up."""
     asked = error.context.get("retry_after_s")
     if (
         not isinstance(error, RETRIED)

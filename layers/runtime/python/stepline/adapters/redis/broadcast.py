@@ -1,4 +1,4 @@
-"""Broadcast of a conversation's frames over a channel, for servers that hold clients beside the gateway."""
+"""Broadcast of a conversation's frames over a channel, for servers that hold clients in addition to the gateway."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Broadcasts:
 
 @dataclass(frozen=True, kw_only=True)
 class RedisBroadcast:
-    """Sends to a conversation's channel, and follows it. A frame that is not sent is in the log.
+    """Sends to a conversation's channel and follows it. A frame that is not sent is still in the log.
 
     A user's feed has no channel: only the gateway's connections watch.
     """

@@ -1,10 +1,9 @@
-"""A Redis client: publish to a channel, and listen to one.
+"""A Redis client that publishes to a channel and listens to one.
 
-The server may be away at any time without delaying callers.
+The server may be unavailable at any time without delaying callers.
 
-Every message is in the log already, or can be requested there. So a message that cannot be sent is dropped,
-and after a failure the server is not contacted for a while. The package is loaded by the first message or
-listener.
+Every message is already in the log, or can be requested from it. So a message that cannot be sent is dropped, and after
+a failure the server is not contacted for a while. The first message or listener loads the package.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ANSWER_S: Final = 1.0
 REST_FIRST_S: Final = 0.5
 REST_MAX_S: Final = 30.0
 DOUBLINGS: Final = 6
-"""From the first pause to the longest."""
+"""The shortest and the longest pause."""
 OPTIONS: Final = frozenset({"db", "ssl_ca_certs"})
 """The query fields allowed in a URL. Verification and timeouts cannot be set in one."""
 
@@ -43,7 +42,7 @@ Connection: TypeAlias = Any
 
 
 def channel_of(stage: str, lane: Lane, use: Use) -> str:
-    """Return the channel of one conversation of a stage; rights can be given by stage, tenant or project."""
+    """Return the channel of one conversation; access can be granted by stage, tenant or project."""
     return f"stepline:{stage}:{lane.tenant}:{lane.project}:{lane.conversation}:{use}"
 
 
@@ -100,7 +99,7 @@ class RedisLink:
     def __init__(
         self, url: Callable[[], str], *, stage: str, now_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """Use the server at `url`, which is called on first use."""
+        """Use the server at `url`; `url` is called on first use."""
         self._url = url
         self._stage = stage
         self._now_s = now_s
@@ -176,7 +175,7 @@ class RedisLink:
 
     def _connect(self) -> Connection:
         """Return a new authenticated connection."""
-        import redis  # noqa: PLC0415 - 0.2 s of import, paid by who has a server
+        import redis  # noqa: PLC0415 - 0.2 s of import, only with a server
 
         address = self._address = self._address or parse_address(self._url())
         named: dict[str, Any] = {
@@ -186,7 +185,7 @@ class RedisLink:
             "username": address.username or None,
             "password": address.password or None,
             "protocol": 2,
-            "driver_info": None,  # two more round trips, to say which client this is
+            "driver_info": None,  # it would add two round trips to identify this client
             "socket_connect_timeout": CONNECT_S,
             "socket_timeout": ANSWER_S,
         }
@@ -292,7 +291,7 @@ class Listener:
 
 
 class KeptListener:
-    """A listener to one channel that is made again after a loss, for one thread; any thread may end its waits."""
+    """A listener to one channel that reconnects after a loss, for one thread; any thread may end its waits."""
 
     def __init__(self, link: RedisLink, lane: Lane, use: Use) -> None:
         self._link, self._lane, self._use = link, lane, use
@@ -306,7 +305,7 @@ class KeptListener:
         return self._listener is not None
 
     def connect(self) -> bool:
-        """Return True if there is a new connection; the link has logged why there is none, and pauses."""
+        """Return True if there is a new connection; otherwise the link has logged the reason and pauses."""
         if self._link.rests:
             return False
         try:
@@ -323,7 +322,7 @@ class KeptListener:
         except SteplineError as error:
             logger.warning("redis lost", extra={"code": error.reason, **error.context})
             self._leave()
-            self.ended.wait(away_s)  # the connection may be lost again at once
+            self.ended.wait(away_s)  # the connection may be lost again immediately
             return None
 
     def end(self) -> None:

@@ -1,7 +1,7 @@
 """Signals with a bell: a published message triggers a read of the log, and the log holds the steer.
 
-While the server can be heard, polls without a message are rare; while it cannot, they are as frequent as
-without Redis. So a lost message costs only time.
+While the server is available, polls without a message are rare; while it is not, they are as frequent as without Redis.
+So a lost message only costs time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepline.ports.log import Log
 SETTLE_S: Final = 0.05
 """A step shorter than this never connects."""
 HEARING_S: Final = 2.0
-"""Between two polls without a message, while the server can be heard."""
+"""The time between two polls without a message, while the server is available."""
 SOON_S: Final = 0.05
 SOON_TIMES: Final = 20
 """Interval and number of reads for a batch that was announced and is not yet visible in the log."""
@@ -28,7 +28,7 @@ class ChannelBell:
     """Rings on every message of the conversation's channel, and at an interval."""
 
     def __init__(self, link: RedisLink, lane: Lane, *, poll_s: float, hearing_s: float) -> None:
-        """Poll every `hearing_s` seconds while the server can be heard, and every `poll_s` while it cannot."""
+        """Poll every `hearing_s` seconds while the server is available, and every `poll_s` while it is not."""
         self._listener = KeptListener(link, lane, "steer")
         self._poll_s = poll_s
         self._hearing_s = hearing_s
@@ -61,7 +61,7 @@ class ChannelBell:
         self._listener.close()
 
     def _hear(self, pause_s: float) -> int:
-        """Return the batch number in the next message; 0 if none comes in time."""
+        """Return the batch number in the next message; 0 if none arrives in time."""
         heard = self._listener.hear(pause_s, away_s=self._poll_s)
         return int(heard) if heard and heard.isdigit() and len(heard) <= DIGITS else 0
 

@@ -1,7 +1,7 @@
-"""A memory index in Amazon S3 Vectors: one vector index for each project of a tenant, made when its first row is added.
+"""A memory index in Amazon S3 Vectors: one vector index per project of a tenant, created with its first row.
 
-Each row is one vector. What a search filters by is filterable metadata, which a query is billed for; the row itself is
-one text that cannot be filtered by. AWS says that writes are strongly consistent, so a search is never behind.
+Each row is one vector. The fields that a search filters by are filterable metadata, which queries are billed for; the
+row itself is one non-filterable text. According to AWS, writes are strongly consistent, so a search misses no rows.
 
 Source: Amazon S3 User Guide, "Limitations and restrictions", "Vector indexes" and "Metadata filtering" of S3 Vectors;
 "Amazon Titan Embeddings Text"; Bedrock API Reference, "InvokeModel".
@@ -29,9 +29,9 @@ from stepline.ports.memory_index import Forgotten, MemoryHit, MemoryHits, Memory
 DIMENSIONS: Final = 512
 """Of 256, 512 and 1,024: 99 percent of the accuracy of 1,024 (AWS News Blog, "Amazon Titan Text V2") at half the bytes."""
 ATTEMPTS: Final = 5
-"""Bedrock limits an embedding model by calls a minute, and the end of a turn makes several at once."""
+"""Bedrock limits an embedding model by calls per minute, and the end of a turn makes several at once."""
 CALLERS: Final = 8
-"""Texts embedded at once, each by a call of its own; fewer than the connections that a client keeps open."""
+"""Texts embedded at once, one call each; fewer than the connections that a client keeps open."""
 
 
 class _Embedded(msgspec.Struct):
@@ -45,7 +45,7 @@ class BedrockEmbedding:
     """One model; vectors have length 1, so that their product is the cosine."""
 
     def __init__(self, model: str, *, ledger: Ledger | None = None) -> None:
-        """Ask `model`, by its id on Bedrock; with a `ledger`, calls are counted there."""
+        """Use `model`, by its id on Bedrock; with a `ledger`, calls are counted there."""
         self._model = model
         self._ledger = ledger
 
@@ -74,10 +74,10 @@ class BedrockEmbedding:
         return found
 
     def embed_all(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vectors in the texts' order. Raises DependencyError if one text has none."""
+        """Return the vectors in the order of the texts. Raises DependencyError if a text has none."""
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - only the end of a turn embeds several
 
-        self.client  # noqa: B018 - made once, before threads ask for it
+        self.client  # noqa: B018 - created once, before the threads use it
         pool = ThreadPoolExecutor(min(CALLERS, len(texts)), thread_name_prefix="embed")
         try:
             return list(pool.map(self.embed, texts))
@@ -86,14 +86,14 @@ class BedrockEmbedding:
 
 
 ROWS_PER_PUT: Final = 250
-"""Half of what a put may hold: with the largest rows, 500 of them would exceed its 20 MiB."""
+"""Half the maximum of a put: 500 of the largest rows would exceed its 20 MiB."""
 VECTORS_PER_LIST: Final = 500
-"""As many as one request deletes."""
+"""The maximum that one request deletes."""
 TOP_K_MAX: Final = 100
 SPARE: Final = 2
-"""Rows asked for, for each that is wanted: the nearest are found by approximation, and equal ones are put in order."""
+"""Requested rows per wanted row: the nearest rows are approximate, and equal ones must be sorted."""
 COVERS_MAX: Final = 500
-"""The newest of the turns that a range summary covers; with its text they fit into the 40 KB of a vector's metadata."""
+"""The number of newest turns kept of a range summary; with its text they fit into the 40 KB of a vector's metadata."""
 ROW: Final = "row"
 _ROW: Final = msgspec.json.Decoder(MemoryRow)
 _WORD: Final = re.compile(r"\w")
@@ -105,7 +105,7 @@ class S3VectorsMemoryIndex:
     reads_logs = False
 
     def __init__(self, bucket_arn: str, model: str, *, ledger: Ledger | None = None) -> None:
-        """Keep indexes in this vector bucket; `model` makes the vectors, and another one needs other indexes.
+        """Keep indexes in this vector bucket; `model` makes the vectors, and another model needs other indexes.
 
         With a `ledger`, searches and embeddings are counted there.
         """
@@ -120,7 +120,7 @@ class S3VectorsMemoryIndex:
         return connect("s3vectors", read_timeout_s=5, ledger=self._ledger)
 
     def add(self, scope: MemoryScope, rows: Sequence[MemoryRow]) -> None:
-        """Add rows, in several puts if they are many; a row without a word has nothing to be found by and is left out."""
+        """Add rows, in several puts if needed; a row without words could not be found and is skipped."""
         latest = {_key(scope, row): row for row in rows if _WORD.search(row.text)}
         for keys in _batches(list(latest)):
             vectors = self._embedding.embed_all([latest[key].text for key in keys])
@@ -133,7 +133,7 @@ class S3VectorsMemoryIndex:
             )
 
     def _put(self, index: str, vectors: list[dict[str, Any]]) -> None:
-        """Put vectors, into a new index if there is none. Another process may make it at the same time."""
+        """Put vectors, into a new index if there is none. Another process may create it at the same time."""
         put = {"indexArn": self._arn(index), "vectors": vectors}
         with mapped(), tolerated(INDEX_ABSENT):
             self.client.put_vectors(**put)
@@ -155,7 +155,7 @@ class S3VectorsMemoryIndex:
     def search(self, query: MemoryQuery) -> MemoryHits:
         text = (
             query.text[:MEMORY_TEXT_CHARS].encode(errors="replace").decode()
-        )  # half a character has no JSON
+        )  # half a surrogate pair cannot be encoded as JSON
         if not _WORD.search(text) or query.limit < 1:
             return MemoryHits()
         asked = {
@@ -175,7 +175,7 @@ class S3VectorsMemoryIndex:
         return MemoryHits(hits=tuple(hits[: query.limit]))
 
     def forget(self, scope: MemoryScope, conversation: str) -> Forgotten:
-        """Delete the vectors of a conversation; the whole index is listed for it, because a query finds by approximation."""
+        """Delete the vectors of a conversation. This lists the whole index, because queries are approximate."""
         user, index = _user(scope), self._arn(self._name(scope))
         asked: dict[str, Any] = {"indexArn": index, "returnMetadata": True, "maxResults": VECTORS_PER_LIST}
         removed = 0
@@ -196,7 +196,7 @@ class S3VectorsMemoryIndex:
         return Forgotten(rows=removed)
 
     def _name(self, scope: MemoryScope) -> str:
-        """Return the index's name: a hash, for names of indexes know no capital letter and no underscore."""
+        """Return the index's name: a hash, because index names allow no capital letters and no underscores."""
         return f"memory-{_hash(scope.tenant, scope.project, self._model, str(DIMENSIONS))}"
 
     def _arn(self, index: str) -> str:
@@ -209,12 +209,12 @@ def _batches(keys: list[str]) -> Iterator[list[str]]:
 
 
 def _key(scope: MemoryScope, row: MemoryRow) -> str:
-    """Return the vector's key: the same row of the same user replaces itself."""
+    """Return the vector's key: adding the same row of the same user again replaces it."""
     return _hash(scope.tenant, scope.project, scope.user, row.conversation, row.path, str(row.part))
 
 
 def _user(scope: MemoryScope) -> str:
-    """Return the user's word in the metadata, which holds no name."""
+    """Return the user's hash for the metadata, which holds no name."""
     return _hash(scope.tenant, scope.project, scope.user)
 
 
@@ -248,7 +248,7 @@ def _filter(query: MemoryQuery) -> dict[str, Any]:
 
 
 def _epoch_s(at: str) -> float:
-    """Return a time in seconds; metadata has no type for times. Raises ToolError `bad_params`."""
+    """Return a time in seconds, because metadata has no type for times. Raises ToolError `bad_params`."""
     try:
         found = datetime.fromisoformat(at)
     except ValueError as error:
@@ -257,5 +257,7 @@ def _epoch_s(at: str) -> float:
 
 
 def _hit(found: dict[str, Any]) -> MemoryHit:
-    similarity = max(-1.0, min(1.0, 1.0 - found["distance"]))  # of 32 bits, it may be a hair beyond
+    similarity = max(
+        -1.0, min(1.0, 1.0 - found["distance"])
+    )  # a 32-bit distance may slightly exceed the range
     return MemoryHit(row=_ROW.decode(found["metadata"][ROW]), score=similarity, similarity=similarity)

@@ -1,1 +1,1 @@
-"""The parts around a hostile program that all backends share: its files, its socket, its output."""
+"""The parts that all backends share for a hostile program: its files, its socket, its output."""

@@ -1,4 +1,4 @@
-"""Cancellation of a run: how its threads notice it and pass it on to its tools."""
+"""Cancellation of a run: its threads notice it and pass it on to its tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepline.errors import SandboxError
 from stepline.ports.signal import Cancel
 
 LOOK_S: Final = 0.25
-"""The interval at which a thread that waits for something else checks for cancellation."""
+"""The interval at which a waiting thread checks for cancellation."""
 
 
 class Over:

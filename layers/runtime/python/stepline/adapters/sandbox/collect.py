@@ -1,10 +1,10 @@
-"""Take over the files that a program left in its artifact root.
+"""Collects the files that a program left in its artifact root.
 
-Everything below the root is under the program's control: names, links, pipes, holes, depth, numbers, and
-changes during the walk. The walk holds one descriptor per level and opens each entry by one name in an open
-folder, never through a link; an entry's type is read from its descriptor; sizes are counted on the bytes
-read. Only plain files of ours by name, type and place are taken; others are refused with a code, and a
-refused file leaves the previous version in place. A folder that no path can name is refused as a whole.
+The program controls everything below the root: names, links, pipes, holes, depth, numbers, and changes during the walk.
+The walk holds one descriptor per level and opens each entry by one name in an open folder, never through a link; an
+entry's type is read from its descriptor; sizes are counted on the bytes read. Only plain files with a valid name, type
+and location are collected; others are refused with a code, and a refused file keeps its previous version. A folder that
+no path can name is refused as a whole.
 `Spool` is a private folder for collected bytes, each file under its sha256.
 
 Source: docs/concepts/execution.md.
@@ -39,7 +39,7 @@ OUR_ERRORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Errors on our side, independent of the entry."""
 
 
-class _EntryRefusal(Exception):  # noqa: N818 - no error: it ends one entry and never leaves this package
+class _EntryRefusal(Exception):  # noqa: N818 - not an error: it ends one entry and never leaves this package
     """A refused entry: the code of the reason, and a sentence for the model."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -89,7 +89,7 @@ def read_refusal(fd: int, name: str, error: OSError) -> _EntryRefusal:
 
 
 def printable(path: str) -> str:
-    """Return a path in the grammar's form, or else escaped for logs, and cut if too long."""
+    """Return a path in the grammar's form, or else escaped for logs, and cut if it is too long."""
     try:
         return clean_text(path)
     except PathError:
@@ -103,17 +103,17 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLO
 _PARTIAL: Final = "partial"
 
 
-class TooLarge(Exception):  # noqa: N818 - no error: it ends one copy and never leaves this package
+class TooLarge(Exception):  # noqa: N818 - not an error: it ends one copy and never leaves this package
     """The source is larger than allowed."""
 
 
 def _digest_file(fd: int, max_bytes: int, *, into: int | None = None) -> tuple[str, int]:
-    """Return sha256 and size of the rest of an open file, and copy it to another one on the way.
+    """Return the sha256 and size of the rest of an open file, and copy it to another file at the same time.
 
     Raises:
         TooLarge: the file has more than `max_bytes`.
         OSError: the file cannot be read.
-        SandboxError: `collect_failed`, the other one cannot be written.
+        SandboxError: `collect_failed`, the other file cannot be written.
     """
     sha256, size_bytes = hashlib.sha256(), 0
     while chunk := os.read(fd, CHUNK_BYTES):
@@ -144,10 +144,10 @@ class Spool:
         os.close(self._fd)
 
     def take(self, source: int, max_bytes: int) -> tuple[str, int]:
-        """Copy the rest of an open file; return sha256 and size. The bytes are in the spool under the hash.
+        """Copy the rest of an open file into the spool under its hash; return sha256 and size.
 
-        A file that grows while it is read is copied up to the limit and then refused; a hole counts as its
-        zeros. Bytes that the spool already has are not kept twice.
+        A file that grows while it is read is copied up to the limit and then refused; a hole counts as zeros. Bytes
+        that the spool already has are not stored twice.
 
         Raises:
             TooLarge: the file has more than `max_bytes`; the copy is removed.
@@ -173,7 +173,7 @@ class Spool:
             raise _failed(error) from error
 
     def _keep(self, sha256: str) -> None:
-        """Rename the copy to its hash; an existing file has the same bytes, replacing it changes nothing."""
+        """Rename the copy to its hash; an existing file has the same bytes, so replacing it changes nothing."""
         try:
             os.rename(_PARTIAL, sha256, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except OSError as error:
@@ -206,9 +206,8 @@ _SCRATCH: Final = "tmp"
 class Collected(Value):
     """The result of a collection, by physical path, each list sorted.
 
-    `files` are new or changed; their bytes are in the spool, possibly beside those of refused ones. `deleted`
-    are inputs of the current turn's `files/` and `outputs/` that are certainly gone: not those below a
-    refused folder.
+    `files` are new or changed; their bytes are in the spool, possibly with those of refused files. `deleted` are inputs
+    of the current turn's `files/` and `outputs/` that are certainly gone: not those below a refused folder.
     """
 
     files: tuple[CollectedFile, ...] = ()
@@ -220,12 +219,12 @@ class Collected(Value):
 def collect(root: Path, before: Manifest, spool: Path, *, limits: RunLimits, turn: str) -> Collected:
     """Compare the root with the restored files, and copy new bytes of the current turn into the spool.
 
-    One file may have `limits.max_file_bytes`, all copied ones together the restored size and
-    `limits.max_delta_bytes` more.
+    One file may have `limits.max_file_bytes`; all copied files together may have the restored size plus
+    `limits.max_delta_bytes`.
 
     Raises:
-        SandboxError: `collect_failed`, the root cannot be read, at all or within `WALK_S`, or the spool not
-            written. A partial collection would be taken for a complete one.
+        SandboxError: `collect_failed`, the root cannot be read, at all or within `WALK_S`, or the spool cannot be
+            written. A partial collection would look like a complete one.
     """
     try:
         with Spool(spool) as target:
@@ -346,7 +345,7 @@ class _Walk:
         return scratch and path not in self.known_folders
 
     def _take(self, fd: int, name: str, path: str) -> None:
-        """Take one file over, or record that it is unchanged."""
+        """Collect one file, or record that it is unchanged."""
         if name.endswith(".pyc") and path not in self.before.files:
             return
         source = os.open(name, _READ, dir_fd=fd)
@@ -377,7 +376,7 @@ class _Walk:
         return place
 
     def _is_unchanged(self, source: int, size_bytes: int, place: str) -> bool:
-        """Compare the bytes with the restored ones; time stamps and inode numbers can be forged."""
+        """Compare the bytes with the restored ones, because time stamps and inode numbers can be forged."""
         fact = self.before.files.get(place)
         if fact is None or fact.size_bytes != size_bytes:
             return False

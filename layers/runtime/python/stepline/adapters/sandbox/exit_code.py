@@ -24,7 +24,7 @@ STOP_REASONS: Final = {
     "workspace_size_limit": "the workspace, or the disk that it is on, was full",
     IN_FLIGHT: "too many descriptors were sent over its sockets and not received",
     CANCELLED: "the user steered",
-    TASK_STOPPED: "its task was told to stop",
+    TASK_STOPPED: "its task was asked to stop",
     SANDBOX_LOST: "its container was lost under it, which is what happens when memory is short",
 }
 

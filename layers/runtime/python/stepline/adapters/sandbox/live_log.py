@@ -1,8 +1,8 @@
-"""The output of a program, stored while it runs for those who watch.
+"""Stores the output of a running program for clients that watch it.
 
-A thread stores the end of the output at most once a second, and less often the more there is; a copy at the beginning
-of the program and one at its end say that it runs, and that it has ended. Nothing of a run depends on it: a copy that cannot
-be stored is left out, and the next one holds its text.
+A thread stores the end of the output at most once a second, and less often the more there is. A copy at the beginning
+of the program shows that it runs, and one at its end that it has ended. The run does not depend on it: a copy that
+cannot be stored is skipped, and the next one holds its text.
 
 Source: docs/concepts/streaming.md#the-log-of-a-program.
 """
@@ -28,22 +28,22 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 1.0
 CHARS_PER_S: Final = 16 * 1024
-"""The most that those who watch get of a program that prints without end."""
+"""The maximum output that clients get from a program that prints endlessly."""
 CLOSE_S: Final = 5.0
 """How long the end of a run waits for its last copy."""
 
 Store = Callable[[bytes], object]
-"""Stores a copy in the place of the one before. Raises SteplineError."""
+"""Stores a copy, replacing the previous one. Raises SteplineError."""
 
 
 class LiveLog:
-    """One run's output. While entered, its end is stored; leaving it stores the last copy. One thread writes.
+    """The output of one run, stored during the `with` block; leaving it stores the last copy. One thread writes.
 
-    Nothing is stored before `begin`: what is printed until then is not the program's.
+    Nothing is stored before `begin`: earlier output is not the program's.
     """
 
     def __init__(self, request: ExecRequest, store: Store, *, interval_s: float = INTERVAL_S) -> None:
-        """Store copies with `store`, `interval_s` apart at least."""
+        """Store copies with `store`, at least `interval_s` apart."""
         self._lane = log_lane(request)
         self._store = store
         self._interval_s = interval_s
@@ -54,7 +54,7 @@ class LiveLog:
         self._end = 0
         self._stored = 0
         self.began_at = ""
-        """When the program began; "" before it did."""
+        """The time when the program began; "" before that."""
         self._ended_at = ""
         self._stored_times = ("", "")
         self._wake = threading.Event()
@@ -73,12 +73,12 @@ class LiveLog:
             logger.warning("log not stored to its end", extra={"seconds": CLOSE_S})
 
     def begin(self) -> None:
-        """Let the program run from now on."""
+        """Record that the program runs."""
         self.began_at = utc(datetime.now(UTC))
         self._wake.set()
 
     def end(self) -> None:
-        """Let the output end: the program has."""
+        """Record that the program and its output have ended."""
         self._ended_at = self._ended_at or utc(datetime.now(UTC))
         self._wake.set()
 
@@ -95,7 +95,7 @@ class LiveLog:
             self._join()
 
     def _join(self) -> str:
-        """Return the end of the output, and forget what is before it."""
+        """Return the end of the output, and drop the rest."""
         text = "".join(self._pieces)[-LOG_CHARS:]
         self._pieces, self._kept = [text], len(text)
         return text
@@ -109,7 +109,7 @@ class LiveLog:
         self._copy()
 
     def _copy(self) -> int:
-        """Store a copy if there is anything new, and return the number of new characters in it."""
+        """Store a copy if there is new output, and return the number of its new characters."""
         times = (self.began_at, self._ended_at)
         with self._lock:
             if times[1]:

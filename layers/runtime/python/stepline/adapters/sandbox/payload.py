@@ -14,9 +14,9 @@ from stepline.model.program.image import GID, UID
 def plan_payload(
     request: ExecRequest, token: str, *, work: str, out: str, bundle: str, socket: str
 ) -> dict[str, Any]:
-    """Return the fields that depend on the run only: its places, its tools, the limits that the jail sets.
+    """Return the fields that depend only on the run: its folders, its tools, and the limits that the jail sets.
 
-    A backend adds its isolation, and `processes` to the limits where nothing else counts them.
+    A backend adds its isolation, and adds `processes` to the limits if nothing else counts them.
     """
     limits = request.limits
     return {

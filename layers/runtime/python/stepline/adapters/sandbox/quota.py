@@ -1,11 +1,10 @@
 """Limits on the growth of a run's folders.
 
-A file counts with its length, so a hole counts as if it were written, or with its blocks if those are more:
-they can be allocated beyond its end. The limit on one file is about its length only, since some file systems
-allocate ahead. A file with several names counts once. The number of entries and their depth are limited too,
-since a walk must stay cheap. Files without a name are not found by a walk: those that a supervisor sees open are handed
-over to it, and where the file system below the folders has no size of its own, a reserve of its free space must stay
-untouched.
+A file counts with its length, so a hole counts as if it were written, or with its blocks if those are more: they can be
+allocated beyond its end. The limit on one file only applies to its length, because some file systems allocate ahead. A
+file with several names counts once. The number of entries and their depth are also limited, because a walk must stay
+cheap. A walk does not find files without a name: a supervisor passes those that it sees open, and if the file system
+below the folders has no size of its own, a reserve of its free space must stay free.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ FILE_SIZE_LIMIT = "file_size_limit"
 
 @dataclass(frozen=True)
 class _Use:
-    """The result of a walk; `whole` is false if it gave up on number or depth."""
+    """The result of a walk; `whole` is false if it stopped at the limit of number or depth."""
 
     total_bytes: int = 0
     largest_bytes: int = 0
@@ -50,9 +49,9 @@ class _Use:
 class Quota:
     """Checks the folders of one run against its limits.
 
-    Growth is counted from `baseline`, the manifest of the restored files, and a file that was restored larger
-    than a new one may be is no violation. `reserve_bytes` of the file systems below the folders must stay
-    free, independent of the cause; 0 for folders with a file system of their own.
+    Growth is counted from `baseline`, the manifest of the restored files; a restored file that is larger than a new one
+    may be is not a violation. `reserve_bytes` of the file systems below the folders must stay free, regardless of the
+    cause; 0 for folders with their own file system.
     """
 
     def __init__(
@@ -67,9 +66,10 @@ class Quota:
         self._entries_max = ENTRIES_MAX + len(baseline.files)
 
     def check(self, nameless: Iterable[os.stat_result] = ()) -> str | None:
-        """Return the code of the limit that is exceeded now, or None.
+        """Return the code of the limit that is currently exceeded, or None.
 
-        `nameless` are files that were removed and are still held; those beside the folders count. Entries that vanish meanwhile are ignored.
+        `nameless` are removed files that are still held; those on the folders' file systems count. Entries that vanish
+        meanwhile are ignored.
         """
         if self._is_disk_full():
             return WORKSPACE_SIZE_LIMIT
@@ -122,7 +122,7 @@ def free_bytes(root: Path) -> int:
 
 
 def _taken_bytes(status: os.stat_result) -> int:
-    """Return a file's length, or the size of its blocks if that is more by a block."""
+    """Return a file's length, or the size of its blocks if that exceeds the length by a block."""
     blocks_bytes = status.st_blocks * _STAT_BLOCK_BYTES
     return blocks_bytes if blocks_bytes - status.st_size >= _BLOCK_BYTES else status.st_size
 

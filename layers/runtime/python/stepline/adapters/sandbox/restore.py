@@ -1,7 +1,7 @@
-"""Restore a run's files into its artifact root, with names and hashes checked.
+"""Restores a run's files into its artifact root, with names and hashes checked.
 
-The root belongs to us and no other process runs yet; names and links are distrusted all the same, since names
-come from earlier turns and the root may be reused.
+The root belongs to us and no other process runs yet. Names and links are still not trusted, because names come from
+earlier turns and the root may be reused.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def restore_files(
 
     `owner` is (uid, gid), for root only.
 
-    Nothing is fetched before all names and the total size are checked, nothing is written before its bytes
-    are. `root` exists and is not changed; new entries belong to `owner`, 0644 and 0755.
+    Nothing is fetched before all names and the total size are checked, and no file is written before its bytes are
+    checked. `root` exists and is not changed; new entries belong to `owner`, 0644 and 0755.
 
     Raises:
         SandboxError: `restore_failed`, with the path.

@@ -19,7 +19,7 @@ class Tail:
     """Keeps the last bytes written and counts them all. One thread may write while others read."""
 
     def __init__(self, limit_bytes: int, beside: Callable[[bytes], None] | None = None) -> None:
-        """Keep `limit_bytes`; `beside` gets every chunk, too."""
+        """Keep `limit_bytes`; `beside` also gets every chunk."""
         self._limit_bytes = limit_bytes
         self._beside = beside
         self._kept = bytearray()

@@ -2,7 +2,7 @@
 
 The peer is hostile. It is identified before a byte is read; a frame has a maximum size and a deadline, and
 large ones share one memory budget; connections, calls, refusals and time are limited; and a reply that is not
-read is given up.
+read is dropped.
 
 Source: docs/reference/executor-protocol.md.
 """
@@ -38,7 +38,7 @@ ROOM_BYTES: Final = 24 * 1024 * 1024
 """The memory for all large requests of a run."""
 
 SMALL_BYTES: Final = 64 * 1024
-"""A request of up to this size needs no room: there is one for each connection at most."""
+"""A request of up to this size needs no room: each connection has at most one."""
 
 Body: TypeAlias = bytearray | mmap.mmap
 
@@ -158,7 +158,7 @@ logger = logging.getLogger(__name__)
 CONNECTIONS_MAX: Final = 16
 GRACE_S: Final = 1.0
 PAUSE_S: Final = 0.01
-"""Between connections that are refused for earlier refusals; further ones wait in the queue."""
+"""The pause between connections that are refused for earlier refusals; further ones wait in the backlog."""
 
 MESSAGE_CHARS: Final = 2_000
 SOCKET_MODE: Final = 0o660
@@ -183,7 +183,7 @@ def _address_of(path: Path) -> Iterator[str]:
 
 
 class SupervisorServer:
-    """Serves one run's socket while it is entered. Its threads end with it, or are left to their tool."""
+    """Serves one run's socket during the `with` block. Its threads end with it, unless a tool still runs in one."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class SupervisorServer:
     ) -> None:
         """Listen at `path`, in a folder the program cannot write, for `deadline_s` seconds after entering.
 
-        `owner` is the socket's (uid, gid); its mode is 0660. `allowed_uids` are as this process sees them.
+        `owner` is the socket's (uid, gid); its mode is 0660. `allowed_uids` are uids as seen by this process.
         """
         self._path = path
         self._host = host
@@ -339,7 +339,7 @@ class SupervisorServer:
             return _render_result(call.id, self._host.call(call.tool_id, call.params))
         except ToolError as refused:
             return _render_refusal(CallRefusal(id=call.id, code=refused.reason, message=str(refused)))
-        except Exception:  # the edge of a thread: no caller above it could tell the program
+        except Exception:  # the edge of a thread: no caller above it could report it to the program
             logger.exception("tool call failed")
             return _render_refusal(CallRefusal(id=call.id, code="tool_failed", message=TOOL_FAILURE))
 
@@ -363,7 +363,7 @@ def _render_refusal(refusal: CallRefusal) -> bytes:
 
 
 def _say(connection: socket.socket, refusal: CallRefusal) -> None:
-    """Send a refusal. The peer may be gone; a new connection's buffer always has the room."""
+    """Send a refusal. The peer may be gone; a new connection's buffer always has room for it."""
     connection.settimeout(GRACE_S)
     with contextlib.suppress(OSError):
         connection.sendall(_render_refusal(refusal))
@@ -375,6 +375,6 @@ def _refuse(connection: socket.socket, refusal: CallRefusal) -> None:
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """Shut down both directions, which wakes the waiting thread; the peer may have done so already."""
+    """Shut down both directions, which wakes the waiting thread; the peer may have done this already."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

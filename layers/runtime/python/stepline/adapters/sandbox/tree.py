@@ -1,6 +1,6 @@
 """Folders written by hostile code: opened by descriptor, walked without recursion, removed with any content.
 
-Rule 1: a name is only ever resolved as one segment against an open folder, and never through a link. Rule 2:
+Rule 1: a name is resolved only as one segment against an open folder, and never through a link. Rule 2:
 a check by name is repeated by descriptor. Rule 3: depth and number of entries are under the hostile side's
 control, so neither the stack nor the number of descriptors may depend on them.
 """
@@ -27,7 +27,7 @@ _BATCH: Final = 1024
 
 
 def open_folder(name: str | Path, *, dir_fd: int | None = None) -> int:
-    """Open one folder, no link; one of ours without access rights is opened as well. Raises OSError."""
+    """Open one folder, not a link; our own folder is opened even if it denies access. Raises OSError."""
     try:
         return os.open(name, FOLDER_FLAGS, dir_fd=dir_fd)
     except PermissionError:
@@ -42,7 +42,7 @@ def open_folder(name: str | Path, *, dir_fd: int | None = None) -> int:
 
 @contextlib.contextmanager
 def opened_folder(path: str | Path, *, dir_fd: int | None = None) -> Iterator[int]:
-    """Hold `open_folder` for a block."""
+    """Hold `open_folder` during a `with` block."""
     fd = open_folder(path, dir_fd=dir_fd)
     try:
         yield fd
@@ -66,9 +66,9 @@ def kind_of(mode: int) -> str:
 def remove_tree(path: Path) -> bool:
     """Remove a folder and everything below it; return True if nothing is left.
 
-    Modes do not matter for our own folders, nor does depth: a folder found inside another one is first moved
-    up beside it, so two descriptors are enough for any tree. Links are removed, never followed. Entries that
-    cannot be removed are left and logged.
+    Neither modes of our own folders nor depth matter: a folder inside another one is first moved up next to it, so two
+    descriptors are enough for any tree. Links are removed, never followed. Entries that cannot be removed are left and
+    logged.
     """
     try:
         root = open_folder(path)
@@ -107,7 +107,7 @@ def _some(fd: int) -> list[os.DirEntry[str]]:
 
 
 def _unlock(fd: int) -> None:
-    """Make our own folder writable; a foreign one may be so already."""
+    """Make our own folder writable; a foreign folder may already be writable."""
     if os.fstat(fd).st_mode & stat.S_IRWXU != stat.S_IRWXU:
         with contextlib.suppress(PermissionError):
             os.fchmod(fd, stat.S_IRWXU)

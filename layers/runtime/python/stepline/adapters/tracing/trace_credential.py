@@ -1,4 +1,4 @@
-"""The credentials of a request with spans: headers that are given, or AWS's signature."""
+"""The credentials of a request with spans: configured headers, or an AWS signature."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from stepline.adapters.aws.client import session
 from stepline.errors import DependencyError, InputError
 
 PATH: Final = "/v1/traces"
-"""Behind the address of a server of OTLP, whichever signals it takes."""
+"""The path of traces below the address of an OTLP server."""
 SERVICE: Final = "xray"
 
 
 def traces_url(endpoint: str) -> str:
-    """Return the address for spans of a server of OTLP."""
+    """Return an OTLP server's address for spans."""
     return endpoint.rstrip("/") + PATH
 
 
 def xray_url(region: str) -> str:
-    """Return X-Ray's own in a region. Source: the CloudWatch guide, "OTLP endpoint"."""
+    """Return X-Ray's address for spans in a region. Source: the CloudWatch guide, "OTLP endpoint"."""
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     return f"https://{SERVICE}.{region}.{suffix}{PATH}"
 
@@ -40,10 +40,10 @@ def parse_headers(text: str) -> dict[str, str]:
 
 
 class WithHeaders:
-    """Adds headers that are read with the first request, for they may be a secret elsewhere."""
+    """Adds headers that are read with the first request, because they may be in a remote secret."""
 
     def __init__(self, read: Callable[[], str]) -> None:
-        """Take them from the text that `read` returns."""
+        """Parse the headers from the text that `read` returns."""
         self._read = read
         self._own: dict[str, str] | None = None
 
@@ -55,7 +55,7 @@ class WithHeaders:
 
 
 def signed(url: str, body: bytes, headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the headers with AWS's signature by the process's own role. Raises DependencyError."""
+    """Return the headers with an AWS signature of the process's own role. Raises DependencyError."""
     from botocore.auth import SigV4Auth  # noqa: PLC0415 - botocore is loaded by the first call of AWS
     from botocore.awsrequest import AWSRequest  # noqa: PLC0415 - as above
 

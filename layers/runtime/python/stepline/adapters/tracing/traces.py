@@ -1,10 +1,10 @@
-"""Spans as OpenTelemetry's SDK has them, encoded by its exporter, and sent over HTTP at the end of each step.
+"""Spans of OpenTelemetry's SDK, encoded by its exporter, and sent over HTTP at the end of each step.
 
-The SDK's own tracer is not used: it chooses ids, where ours follow from the turn, and its batches wait for a thread, which a
-function's environment freezes. Its packages are loaded with the first span, or by a function while it initialises.
+The SDK's own tracer is not used: it chooses ids, but ours derive from the turn; and its batches wait for a thread,
+which a function's environment freezes. Its packages are loaded with the first span, or while a function initialises.
 
-Sending happens in a thread that is waited for, so that not even a name that does not resolve takes longer than the bound. A
-server that does not take spans is left alone for a while: it delays a turn once, not at each step.
+Spans are sent in a thread with a bounded wait, so that even a name that does not resolve stays within the limit. A
+server that does not accept spans is not contacted for a while: it delays a turn once, not at each step.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ MODULES: Final = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.
 """The modules that the first span loads."""
 EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 SPANS_AT_ONCE: Final = 24
-"""The most spans of a request: with texts, of which each has less than 200 KB, X-Ray takes 5 MB."""
+"""Maximum spans of a request: texts have less than 200 KB each, and X-Ray accepts 5 MB."""
 REST_S: Final = 60
-"""How long a server that did not take spans is left alone."""
+"""How long a server that did not accept spans is not contacted."""
 SENT: Final = range(200, 300)
 
 Headers = Mapping[str, str]
 Sign = Callable[[str, bytes, Headers], Headers]
-"""Returns the headers of a request, by its address, its body and the headers that it has, with its credentials."""
+"""Returns the headers of a request with its credentials, from its address, its body and its other headers."""
 
 
 class OtlpTraces:
-    """Sends spans to a server of OTLP over HTTP."""
+    """Sends spans to an OTLP server over HTTP."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class OtlpTraces:
         meter: Meter,
         texts: bool = False,
     ) -> None:
-        """Send to `url`, a whole address, for `timeout_s` a step at most; nothing is loaded or connected yet."""
+        """Send to `url`, a whole address, for at most `timeout_s` per step; nothing is loaded or connected yet."""
         self.provider = provider
         self.texts = texts
         self._url, self._sign, self._timeout_s = url, sign, timeout_s
@@ -85,7 +85,7 @@ class OtlpTraces:
         logger.warning("spans lost", extra={"spans": lost, "late": work.is_alive()})
 
     def _deliver(self, spans: Sequence[EndedSpan], taken: list[int]) -> None:
-        """Encode and send spans, and note how many were taken."""
+        """Encode and send spans, and record how many were accepted."""
         try:
             from opentelemetry.exporter.otlp.proto.common.trace_encoder import (  # noqa: PLC0415 - 65 ms of CPU, with traces only
                 encode_spans,
@@ -95,12 +95,12 @@ class OtlpTraces:
                 some = spans[first : first + SPANS_AT_ONCE]
                 self._post(encode_spans([self._readable(span) for span in some]).SerializeToString())
                 taken.append(len(some))
-        except Exception as error:  # a turn never fails for its trace, whatever a library raises
+        except Exception as error:  # a turn never fails because of its trace
             code = error.reason if isinstance(error, DependencyError) else type(error).__name__
             logger.exception("spans not sent", extra={"code": code})
 
     def _post(self, body: bytes) -> None:
-        """Send one request. Raises DependencyError, and what urllib3 and the signature raise."""
+        """Send one request. Raises DependencyError, and the errors of urllib3 and the signature."""
         packed = gzip.compress(body, compresslevel=1)
         headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
         answer = self._pool.request(
@@ -120,7 +120,7 @@ class OtlpTraces:
         return make_pool(self._url)
 
     def _readable(self, span: EndedSpan) -> ReadableSpan:
-        """Return a span as the SDK has one that ended."""
+        """Return a span as an ended span of the SDK."""
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
         from opentelemetry.sdk.trace import ReadableSpan  # noqa: PLC0415 - as above
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415 - as above

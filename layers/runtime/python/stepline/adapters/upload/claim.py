@@ -1,4 +1,4 @@
-"""The claim about a file: all that the process which judges it is told."""
+"""The claim about a file: all the data that the process which judges it gets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stepline.model.file.file_verdict import FileLimits
 
 
 class Claim(Value):
-    """Name, type and limits; the bytes come by standard input."""
+    """Name, type and limits; the bytes arrive on standard input."""
 
     filename: str
     mime: str

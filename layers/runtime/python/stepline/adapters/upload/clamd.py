@@ -1,4 +1,4 @@
-"""ClamAV's daemon, asked by a socket: a file is sent in pieces, and one line comes back.
+"""ClamAV's daemon over a socket: a file is sent in pieces, and the answer is one line.
 
 Source: docs.clamav.net/manual/Usage/Scanning.html, and `man clamd`, INSTREAM.
 """
@@ -21,10 +21,10 @@ _INSTREAM: Final = b"zINSTREAM\0"
 
 
 class ClamdScanner:
-    """Implements `Scanner`. `host` is a name, or the path of a unix socket. A connection is made for each file."""
+    """Implements `Scanner`. `host` is a name, or the path of a unix socket. Each file has its own connection."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
-        """Ask the daemon at `host`; each step of a scan takes at most `timeout_s`."""
+        """Use the daemon at `host`; each step of a scan takes at most `timeout_s`."""
         self._host, self._port, self._timeout_s = host, port, timeout_s
 
     def scan(self, path: Path, key: str) -> Infection:
@@ -35,7 +35,7 @@ class ClamdScanner:
                     daemon.sendall(struct.pack(">I", len(piece)) + piece)
                 daemon.sendall(struct.pack(">I", 0))
                 return _finding(_answer(daemon))
-        except OSError as error:  # of the daemon: what it does not answer is not clean
+        except OSError as error:  # from the daemon: a file without an answer is not clean
             logger.warning(
                 "file not scanned", extra={"code": "av_unavailable", "error": type(error).__name__}
             )

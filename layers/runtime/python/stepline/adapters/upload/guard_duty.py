@@ -1,4 +1,4 @@
-"""GuardDuty's malware protection: it scans each new object of the quarantine, and tags it with what it found.
+"""GuardDuty's malware protection: it scans each new object of the quarantine, and tags it with its finding.
 
 Source: docs.aws.amazon.com/guardduty, "Using tag-based access control with Malware Protection for S3".
 """
@@ -32,14 +32,14 @@ POLL_S: Final = 1.0
 
 
 class GuardDutyScanner:
-    """Implements `Scanner`. The tag is waited for, since the object's own event may come before it.
+    """Implements `Scanner`. It waits for the tag, since the object's own event may arrive before it.
 
-    A slot can be posted to again meanwhile, and the tag is that of the newest object. So before each look at it the object
-    must be the fetched one, by its ETag: an object that replaced it just then has no tag yet.
+    A client can post to a slot again meanwhile, and the tag belongs to the newest object. So before each read of the
+    tag, the object's ETag must be that of the fetched object: an object that has just replaced it has no tag yet.
     """
 
     def __init__(self, bucket: str, clock: Clock, *, timeout_s: float, ledger: Ledger | None = None) -> None:
-        """Read tags of objects of `bucket`, for at most `timeout_s` a file; with a `ledger`, requests are counted there."""
+        """Read tags of objects in `bucket`, for at most `timeout_s` per file; a `ledger` counts the requests."""
         self._bucket, self._clock, self._timeout_s = bucket, clock, timeout_s
         self._ledger = ledger
 
@@ -69,7 +69,7 @@ class GuardDutyScanner:
         return next((tag["Value"] for tag in tags if tag["Key"] == TAG), "")
 
     def _etag(self, key: str) -> str:
-        """Return the MD5 of an object that was posted as a whole, in hex; "" if it is gone."""
+        """Return the hex MD5 of an object that was posted in one part; "" if it is gone."""
         with tolerated(OBJECT_ABSENT):
             return self.client.head_object(Bucket=self._bucket, Key=key)["ETag"].strip('"')
         return ""

@@ -1,8 +1,8 @@
-"""A program: judge the file on standard input by its bytes, write the verdict as JSON.
+"""A program that judges the file on standard input by its bytes, and writes the verdict as JSON.
 
-Decoders and parsers of foreign files run here alone: with limits on time and memory, without the parent's
-environment, and, before the first byte is read, without the right to open anything, be it a file or a socket, or to
-start another process. Arguments: the folders of modules, joined by colons, and the claim as JSON.
+Decoders and parsers of foreign files run only here: with limits on time and memory, and without the parent's
+environment. Before it reads the first byte, the process gives up the right to open files or sockets and to start other
+processes. Arguments: the folders of modules, joined by colons, and the claim as JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CPU_S: Final = 20
 MEMORY_BYTES: Final = 800 * 1024 * 1024
 """Address space: 170 MB for the largest picture, twice the largest text, and the interpreter with its libraries."""
 FURTHER_CODECS: Final = ("ascii", "cp437", "latin-1", "utf-8-sig", "utf-16", "utf-32")
-"""Beside those of texts: of marked texts, and of the names in an archive."""
+"""Codecs in addition to those of texts: those of marked texts, and of the names in an archive."""
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(limit, (value, value))
-    import msgspec  # noqa: PLC0415 - its place is an argument
+    import msgspec  # noqa: PLC0415 - its location is an argument
     from PIL import Image, ImageCms, ImageOps  # noqa: F401, PLC0415 - as above; nothing can be imported later
     from resiliparse.parse import encoding  # noqa: F401, PLC0415 - as above
 
@@ -40,7 +40,7 @@ def main() -> None:
 
     Image.init()
     for name in (*FURTHER_CODECS, *CODECS.values()):
-        codecs.decode(b"\xa4\xa4", name, "replace")  # which loads the tables, too
+        codecs.decode(b"\xa4\xa4", name, "replace")  # this also loads the tables
     claim = msgspec.json.decode(sys.argv[2], type=Claim)
     if claim.mime == PDF:
         import stepline.preflight.judge_pdf  # noqa: F401, PLC0415 - as above
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def close_off() -> None:
-    """Let this process open nothing more, be it a file, a socket or a pipe, and start no other."""
+    """Prevent this process from opening files, sockets or pipes, and from starting other processes."""
     for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):
         resource.setrlimit(limit, (0, 0))
 

@@ -1,4 +1,4 @@
-"""Files judged in a process of its own, which can neither open nor reach anything."""
+"""Judges files in a separate process, which can neither open nor reach anything."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from stepline.model.file.file_verdict import FileLimits, FileVerdict
 logger = logging.getLogger(__name__)
 
 JUDGE_S: Final = 30.0
-"""For the process; of CPU time it has two thirds as much."""
+"""Timeout of the process; its CPU time limit is two thirds of this."""
 FAILED: Final = FileVerdict(code="preflight_error", message="the file could not be judged within its limits")
 
 _PROGRAM: Final = Path(__file__).with_name("inspect_file.py")
 _PACKAGES: Final = ("stepline", "msgspec", "PIL", "pikepdf", "resiliparse")
 _KEPT: Final = ("LD_LIBRARY_PATH",)
-"""The part of the environment that an interpreter needs to start."""
+"""The variables that an interpreter needs to start."""
 
 
 class JailedPreflight:
@@ -33,10 +33,10 @@ class JailedPreflight:
     def judge(self, path: Path, *, filename: str, mime: str, limits: FileLimits) -> FileVerdict:
         claim = msgspec.json.encode(Claim(filename=filename, mime=mime, limits=limits)).decode()
         command = [sys.executable, "-I", "-S", "-B", str(_PROGRAM), _folders(), claim]
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}  # noqa: TID251 - no setting: see _KEPT
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}  # noqa: TID251 - not a setting: see _KEPT
         try:
             with path.open("rb") as file:
-                done = subprocess.run(  # noqa: S603 - our own program; of the file it is given the bytes and its name
+                done = subprocess.run(  # noqa: S603 - our own program; it gets the bytes and the name of the file
                     command,
                     stdin=file,
                     stdout=subprocess.PIPE,

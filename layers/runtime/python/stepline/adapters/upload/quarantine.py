@@ -1,4 +1,4 @@
-"""Quarantine: a prefix of the bucket that clients post to, one object a slot.
+"""Quarantine: a prefix of the bucket that clients post to, one object per slot.
 
 Source: docs.aws.amazon.com/AmazonS3, "POST Object" and "POST policy".
 """
@@ -41,7 +41,7 @@ class S3Quarantine:
         return client
 
     def allow(self, key: str, *, mime: str, size_bytes: int, ttl_s: int) -> PostGrant:
-        """Return the right; what it does not state, S3 refuses."""
+        """Return the right; S3 refuses every field that it does not state."""
         fields = {"Content-Type": mime, "success_action_status": str(HTTPStatus.CREATED.value)}
         conditions = [*({name: value} for name, value in fields.items()), [LENGTH, size_bytes, size_bytes]]
         with mapped():

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from stepline.model.ids import Lane
 
 KEPT_S: Final = MESSAGE_TTL_S
-"""How long AWS keeps a row behind the end of its posting: a message that names it may be sent again for as long."""
+"""How long AWS keeps a row after its posting ends: a message that names it may be sent again until then."""
 
 _UPLOAD: Final = msgspec.json.Decoder(Upload)
 
 
 class DynamoUploads:
-    """Implements `Uploads`: an attribute says that a row is final, and a write asks for its absence."""
+    """Implements `Uploads`: an attribute marks a row as final, and a write requires its absence."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

@@ -1,1 +1,1 @@
-"""The web: search engines by their APIs, and pages behind a guard of addresses."""
+"""The web: search engines by their APIs, and pages fetched through an address guard."""

@@ -1,7 +1,7 @@
-"""The addresses that a page may be fetched from: public ones alone.
+"""Limits the addresses that a page may be fetched from to public ones.
 
-A host is resolved once, every address it has must be public, and the connection is made to those addresses: a
-name that leads elsewhere at a second look-up is never looked up twice. Each redirect is a new address.
+A host is resolved once, all of its addresses must be public, and the connection is made to those addresses: a name is
+never looked up twice, so a second lookup cannot return other addresses. Each redirect is checked as a new address.
 
 Source: IANA, "IPv4 Special-Purpose Address Registry", "IPv6 Special-Purpose Address Registry" and "IPv6 Global
 Unicast Address Assignments"; url.spec.whatwg.org, "Host parsing".
@@ -29,7 +29,7 @@ HOST_UNREACHABLE: Final = "unreachable"
 PORTS: Final = {"http": 80, "https": 443}
 HOST_CHARS: Final = 253
 ADDRESSES_MAX: Final = 4
-"""Addresses of a host that are tried, in the resolver's order."""
+"""The number of addresses to try per host, in the resolver's order."""
 
 _NAME: Final = re.compile(r"[a-z0-9._-]+")
 _NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
@@ -70,7 +70,7 @@ _NOT_PUBLIC_6: Final = tuple(
 
 
 class Target(NamedTuple):
-    """A URL taken apart: `host` without brackets, in its one spelling, and `path` with the query, as it is sent."""
+    """A parsed URL: `host` is normalized and without brackets, `path` includes the query, as it is sent."""
 
     url: str
     scheme: str
@@ -80,20 +80,20 @@ class Target(NamedTuple):
 
     @property
     def netloc(self) -> str:
-        """The host as the header `Host` has it."""
+        """The value of the header `Host`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def is_public(address: IpAddress) -> bool:
-    """Return True for an address of the public internet; of IPv6 global unicast alone is, without IPv4 in it."""
+    """Return True for a public internet address; in IPv6, only global unicast without an embedded IPv4 address."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC_4)
     return address in _GLOBAL_6 and not any(address in network for network in _NOT_PUBLIC_6)
 
 
 def resolve_name(host: str, port: int) -> list[str]:
-    """Return the addresses of a name; the dot behind it keeps the resolver's search list out. Raises OSError."""
+    """Return the addresses of a name; a trailing dot disables the resolver's search list. Raises OSError."""
     found = socket.getaddrinfo(f"{host}.", port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return [str(where[0]) for *_, where in found]
 
@@ -102,7 +102,7 @@ def resolve_name(host: str, port: int) -> list[str]:
 class AddressGuard:
     """Decides which URL may be fetched, and pins the addresses to connect to.
 
-    Tests alone give it other ports, another resolver, or addresses of their own; no setting does.
+    Only tests set other ports, another resolver, or other addresses; no setting does.
     """
 
     ports: Collection[int] = tuple(PORTS.values())
@@ -110,7 +110,7 @@ class AddressGuard:
     is_public: Callable[[IpAddress], bool] = is_public
 
     def read(self, url: str) -> Target:
-        """Take a URL apart. Raises ToolError `url_refused`."""
+        """Parse a URL. Raises ToolError `url_refused`."""
         text = web_url(url)
         parts = split_web(text) if text and "\\" not in text else None
         if parts is None:
@@ -133,7 +133,7 @@ class AddressGuard:
         except ValueError:
             found = self._resolve(target)
         if not all(map(self.is_public, found)):
-            # Not which address: a page's author must not learn what stands in this network.
+            # Do not name the address: a page's author must not learn about this network.
             raise ToolError(
                 f"{target.host} does not lead to a public address, and is not fetched", code=ADDRESS_REFUSED
             )
@@ -150,14 +150,14 @@ class AddressGuard:
 
 
 def _read_host(name: str) -> str:
-    """Return a host in its one spelling: an address as numbers are usually written, a name in lower-case ASCII."""
+    """Return the normalized host: an address in its usual notation, a name in lower-case ASCII."""
     if ":" in name:
         try:
             return IPv6Address(name if "%" not in name else "").compressed
         except ValueError:
             _refuse("the address of the host is not written as one of IPv6")
     try:
-        # The codec takes more than linear time, so a name that is too long anyway is not given to it.
+        # The codec takes more than linear time, so a name that is too long is refused before.
         host = name.encode("idna").decode().lower().removesuffix(".") if len(name) <= HOST_CHARS else ""
     except UnicodeError:
         host = ""

@@ -1,6 +1,6 @@
-"""Brave Search: an index of the web of its own, by key.
+"""Brave Search: a search engine with its own index of the web, used with a key.
 
-It tells no relevance; its order is the rank. Source: api-dashboard.search.brave.com, "Web search", "Query
+It reports no relevance; its order is the rank. Source: api-dashboard.search.brave.com, "Web search", "Query
 parameters", "Country codes" and "Response objects".
 """
 
@@ -27,9 +27,9 @@ _COUNTRIES: Final = frozenset(
         *("CH", "TW", "TR", "GB", "US"),
     ]
 )
-"""A country that is none of them is refused, so it is left out."""
+"""The API refuses any other country, so it is omitted."""
 _KEY_WORDS: Final = (b"SUBSCRIPTION_TOKEN", b"x-subscription-token")
-"""A key that is wrong or missing is refused with 422, as a wrong parameter is."""
+"""A wrong or missing key is refused with 422, like a wrong parameter."""
 
 
 class _Place(Value):
@@ -54,7 +54,7 @@ class _Answer(Value):
 
 
 class BraveSearch:
-    """Searches by Brave's Web Search API."""
+    """Searches with Brave's Web Search API."""
 
     about = "the web, by Brave Search"
 

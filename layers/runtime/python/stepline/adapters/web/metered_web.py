@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class MeteredSearch:
-    """A search engine each of whose queries is counted, answered or not."""
+    """A search engine that counts every query, answered or not."""
 
     def __init__(self, search: WebSearch, ledger: Ledger) -> None:
         self._search = search
@@ -26,7 +26,7 @@ class MeteredSearch:
 
 
 class MeteredPages:
-    """Pages each of whose fetches is counted, also one that is refused."""
+    """Pages with every fetch counted, even a refused one."""
 
     def __init__(self, pages: WebPages, ledger: Ledger) -> None:
         self._pages = pages

@@ -1,7 +1,7 @@
-"""Pages of the public web: one GET for each address, behind the guard, within limits of time, size, redirects and type.
+"""Pages of the public web: one guarded GET per address, within limits of time, size, redirects and type.
 
 Connections are made to the addresses that the guard pinned, never through a proxy, which would resolve the name
-again. TLS and the header `Host` name the host. No cookies, no referrer, nothing that says who asks.
+again. TLS and the header `Host` name the host. Requests carry no cookies, no referrer, and no identity.
 
 Source: RFC 9110, "Redirection 3xx" and "Content-Encoding"; docs/concepts/sources.md#fetched-pages;
 resiliparse.chatnoir.eu, "HTML2Text".
@@ -47,7 +47,7 @@ UNKNOWN_ENCODING: Final = "encoding_unknown"
 
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 READ_S: Final = 10.0
-"""For the process that reads a page; of CPU time it has half as much."""
+"""Timeout of the process that reads a page; its CPU time limit is half of this."""
 
 _PROGRAM: Final = Path(__file__).with_name("page_reader.py")
 WORD_CHARS: Final = 80
@@ -58,11 +58,11 @@ _REFUSALS: Final = {
     UNKNOWN_ENCODING: "the page's encoding cannot be determined: it names none of the web, and its bytes are not UTF-8",
 }
 _KEPT: Final = ("LD_LIBRARY_PATH",)
-"""The part of the environment that an interpreter needs to start."""
+"""The variables that an interpreter needs to start."""
 
 
 class _PageBody(NamedTuple):
-    """The content of an answer: at most as many bytes as the limit, `cut` if there were more."""
+    """The content of an answer, up to the limit of bytes; `cut` if there was more."""
 
     data: bytes
     mime: str
@@ -71,7 +71,7 @@ class _PageBody(NamedTuple):
 
 
 class _Read(Value):
-    """The findings of the process, or the code why there are none."""
+    """The result of the process, or the code of its failure."""
 
     title: str = ""
     text: str = ""
@@ -100,12 +100,12 @@ def _read_page(body: _PageBody, *, url: str, final_url: str) -> Page:
 
 
 def _read(body: _PageBody) -> _Read:
-    """Return the text that the reader's process finds in a page. Raises ToolError `page_unreadable`."""
+    """Return the text that the reader process finds in a page. Raises ToolError `page_unreadable`."""
     about = {"html": body.mime in HTML, "mime": body.mime[:WORD_CHARS], "charset": body.charset[:WORD_CHARS]}
     command = [sys.executable, "-I", "-S", "-B", str(_PROGRAM), _folders(), json.dumps(about)]
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}  # noqa: TID251 - no setting: see _KEPT
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}  # noqa: TID251 - not a setting: see _KEPT
     try:
-        done = subprocess.run(  # noqa: S603 - our own program; of the page it is given the bytes and two words
+        done = subprocess.run(  # noqa: S603 - our own program; it gets the page's bytes and two words
             command,
             input=body.data,
             stdout=subprocess.PIPE,
@@ -140,11 +140,11 @@ REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 AGENT: Final = "stepline"
 
 _WHOLE: Final = ("application/json", "application/xml")
-"""Types that mean nothing if their end is missing, with every `+json` and `+xml`."""
+"""Types that are invalid if their end is missing; also every `+json` and `+xml`."""
 LINES: Final = frozenset(
     f"application/{name}" for name in ("ndjson", "jsonl", "x-jsonl", "jsonlines", "x-jsonlines", "json-lines")
 )
-"""JSON, one value a line, beside `application/x-ndjson`."""
+"""JSON types with one value per line, in addition to `application/x-ndjson`."""
 _ACCEPTED: Final = (
     "text/html, application/xhtml+xml, text/plain, text/*;q=0.9, application/json, application/xml;q=0.8"
 )
@@ -153,7 +153,7 @@ _MAGIC: Final = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", 
 
 
 class FetchLimits(Value):
-    """Limits of one page: seconds for all of it, and for one silence; redirects; bytes, after decompression."""
+    """Limits of one page: seconds in total and for one silence; redirects; bytes after decompression."""
 
     page_s: float = 20.0
     silence_s: float = 8.0
@@ -162,14 +162,14 @@ class FetchLimits(Value):
 
 
 class _PageDeadline:
-    """The end of a page's time."""
+    """The deadline of a page."""
 
     def __init__(self, limits: FetchLimits, clock: Callable[[], float]) -> None:
         self._silence_s, self._clock = limits.silence_s, clock
         self._ends = clock() + limits.page_s
 
     def left_s(self) -> float:
-        """Return the seconds that the next operation may take. Raises TimeoutError if there are none."""
+        """Return the seconds left for the next operation. Raises TimeoutError if there are none."""
         left = self._ends - self._clock()
         if left <= 0:
             raise TimeoutError("the page's time is over")
@@ -177,12 +177,12 @@ class _PageDeadline:
 
 
 class _Bounded:
-    """A socket whose every read is within the page's time: a server that drips gets no more of it than one that stops."""
+    """A socket that limits every read by the page's deadline: a slow server gets no more time than one that stops."""
 
     deadline: _PageDeadline
 
     def recv_into(self, *args: Any, **named: Any) -> int:
-        self.settimeout(self.deadline.left_s())  # type: ignore[attr-defined] # of the socket beside it
+        self.settimeout(self.deadline.left_s())  # type: ignore[attr-defined] # of the socket class mixed in
         return super().recv_into(*args, **named)  # type: ignore[misc,no-any-return] # as above
 
 
@@ -222,7 +222,7 @@ class _Connection(http.client.HTTPConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class PageFetcher:
-    """Fetches pages (`WebPages`). Thread-safe: nothing but the trusted certificates is kept between two pages."""
+    """Fetches pages (`WebPages`). Thread-safe: only the trusted certificates are kept between two pages."""
 
     guard: AddressGuard = field(default_factory=AddressGuard)
     limits: FetchLimits = field(default_factory=FetchLimits)
@@ -231,7 +231,7 @@ class PageFetcher:
 
     @cached_property
     def _trusted(self) -> ssl.SSLContext:
-        """Made once: 30 ms of CPU."""
+        """Created once: it takes 30 ms of CPU."""
         return self.trust()
 
     def fetch(self, url: str) -> Page:
@@ -239,7 +239,7 @@ class PageFetcher:
             return self._fetch(url)
         except (ToolError, DependencyError):
             raise
-        except Exception as error:  # whatever a page made go wrong: it must cost this page and nothing else
+        except Exception as error:  # any failure caused by a page must only affect this page
             logger.exception("page not read")
             raise ToolError("the page cannot be read", code=UNREADABLE) from error
 
@@ -255,7 +255,7 @@ class PageFetcher:
         raise ToolError(f"more than {self.limits.redirects} redirects", code=REDIRECTS)
 
     def _ask(self, target: Target, deadline: _PageDeadline) -> _PageBody | str:
-        """Return the content of a page, or where it redirects to. Raises ToolError."""
+        """Return the content of a page, or the target of its redirect. Raises ToolError."""
         with _mapped(target):
             connection, response = self._open(target, deadline)
             try:
@@ -271,7 +271,7 @@ class PageFetcher:
                 connection.close()
 
     def _open(self, target: Target, deadline: _PageDeadline) -> tuple[_Connection, http.client.HTTPResponse]:
-        """Send the request to the first of the pinned addresses that takes a connection."""
+        """Send the request to the first of the pinned addresses that accepts a connection."""
         addresses = self.guard.pin(target)
         for address in addresses:
             connection = _Connection(target, address, deadline, lambda: self._trusted)
@@ -298,7 +298,7 @@ class PageFetcher:
         raise AssertionError("the guard pins an address, or refuses")
 
     def _body(self, response: http.client.HTTPResponse) -> _PageBody:
-        """Read the content of an answer up to the limit. Raises ToolError; what `_mapped` maps."""
+        """Read the content of an answer up to the limit. Raises ToolError, and the errors that `_mapped` maps."""
         mime, charset = _type_of(response.headers)
         whole = mime in _WHOLE or mime.endswith(("+json", "+xml"))
         if not (is_text(mime) or mime in LINES or mime in HTML or whole):
@@ -324,7 +324,7 @@ class PageFetcher:
 
 
 def _pieces(response: http.client.HTTPResponse, encoding: str, limit: int) -> Iterator[bytes]:
-    """Yield the content as it comes, decompressed, each piece with at most a byte more than the limit."""
+    """Yield the decompressed content as it arrives; each piece exceeds the limit by at most one byte."""
     unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding in _DECODED else None
     while raw := response.read1(CHUNK_BYTES):
         yield unpack.decompress(raw, limit + 1) if unpack else raw
@@ -333,7 +333,7 @@ def _pieces(response: http.client.HTTPResponse, encoding: str, limit: int) -> It
 
 
 def _join(base: str, place: str) -> str:
-    """Return the address of a redirect; "", which the guard refuses, for one that cannot be read."""
+    """Return the address of a redirect; "" if it cannot be read, which the guard refuses."""
     try:
         return urljoin(base, place)
     except ValueError:
@@ -341,7 +341,7 @@ def _join(base: str, place: str) -> str:
 
 
 def _type_of(headers: Message) -> tuple[str, str]:
-    """Return the type in lower case, "" if it is not stated, and the character set."""
+    """Return the type in lower case ("" if none is stated) and the character set."""
     stated = headers.get("Content-Type", "")
     mime = headers.get_content_type() if stated else ""
     return mime, str(headers.get_content_charset() or "")
@@ -349,7 +349,7 @@ def _type_of(headers: Message) -> tuple[str, str]:
 
 @contextmanager
 def _mapped(target: Target) -> Iterator[None]:
-    """Raise what the network and the answer's format raise as a ToolError."""
+    """Raise errors of the network and of the answer's format as a ToolError."""
     try:
         yield
     except TimeoutError as error:

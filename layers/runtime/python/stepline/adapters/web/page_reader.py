@@ -1,8 +1,8 @@
-"""A program: read a page from standard input, write its readable text as JSON.
+"""A program that reads a page from standard input, and writes its readable text as JSON.
 
-Every extractor has pages on which it takes minutes, and so has every decoder, so a page of any type is read in a process
-of its own, with limits on time and memory, without the parent's environment, and can be ended. Arguments: the folders of
-modules, joined by colons, and what the answer says about the page, as JSON.
+Every extractor and every decoder takes minutes on some pages, so a page of any type is read in a separate process that
+can be ended, with limits on time and memory, and without the parent's environment. Arguments: the folders of modules,
+joined by colons, and the answer's facts about the page, as JSON.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Final
 
 CPU_S: Final = 5
 MEMORY_BYTES: Final = 320 * 1024 * 1024
-"""Beside the function that fetches, within its 512 MB; two mebibytes of elements take 240."""
+"""Memory limit next to the function that fetches, within its 512 MB; two mebibytes of elements need 240 MB."""
 PAGE_TEXT_CHARS: Final = 200_000
 FACT_CHARS: Final = 400
 HEAD_CHARS: Final = 1_024
 SPOILT: Final = 10
-"""One in so many characters beyond ASCII may be spoilt; with more of them the encoding is another one."""
+"""One in this number of non-ASCII characters may be invalid; if more are, the text has another encoding."""
 
 NO_TEXT: Final = "type_refused"
 UNTOLD: Final = "encoding_unknown"
@@ -37,7 +37,7 @@ _PUBLISHED: Final = (
 _STATED: Final = re.compile(r'"datePublished"\s{0,9}:\s{0,9}"([^"]{4,40})"')
 
 
-class PageRefused(Exception):  # noqa: N818 - no error of ours: a page has no text
+class PageRefused(Exception):  # noqa: N818 - not our error: a page has no text
     """A page has no readable text; its argument is the code."""
 
 
@@ -56,12 +56,12 @@ def main() -> None:
         found = read(sys.stdin.buffer.read(), **about)
     except PageRefused as refused:
         found = {"refused": str(refused)}
-    # Half a surrogate would cost the page at its next reader.
+    # Half a surrogate pair would make the page unreadable for its next reader.
     json.dump({name: text.encode(errors="replace").decode() for name, text in found.items()}, sys.stdout)
 
 
 def read(data: bytes, *, html: bool, mime: str, charset: str) -> dict[str, str]:
-    """Return the text of a page, and what else it says. Raises Refused."""
+    """Return the text of a page and its other facts. Raises Refused."""
     text = _decode(data, charset)
     if _CONTROL.search(text, 0, HEAD_CHARS):
         raise PageRefused(NO_TEXT)
@@ -73,8 +73,8 @@ def read(data: bytes, *, html: bool, mime: str, charset: str) -> dict[str, str]:
 
 
 def _decode(data: bytes, charset: str) -> str:
-    """Return the text by its mark, the encoding that the answer or the page states, or the one that is found. Raises Refused."""
-    from stepline.model.file.charset import CODECS, marked_codec, read_as  # noqa: PLC0415 - its place is an argument
+    """Return the text, decoded by its mark, by the stated encoding, or by the detected one. Raises Refused."""
+    from stepline.model.file.charset import CODECS, marked_codec, read_as  # noqa: PLC0415 - its location is an argument
     from stepline.preflight.detect_charset import (  # noqa: PLC0415 - as above
         detect_charset,
         find_declarations,
@@ -86,7 +86,7 @@ def _decode(data: bytes, charset: str) -> str:
     found = detect_charset(data, declared=charset)
     if found is not None:
         return data.decode(read_as(found) if found else "utf-8-sig")
-    # A page that was cut, or has a spoilt character, costs no more than that.
+    # A page that was cut, or has an invalid character, loses no more than that.
     labels = (find_label(charset), *map(find_label, find_declarations(data)), "utf-8")
     for label in filter(None, labels):
         text = data.decode(CODECS[label], "replace")
@@ -97,7 +97,7 @@ def _decode(data: bytes, charset: str) -> str:
 
 
 def check_json(text: str) -> None:
-    """Refuse what is neither one value of JSON nor one a line. Raises Refused."""
+    """Refuse a text that is neither one JSON value nor one per line. Raises Refused."""
     try:
         try:
             json.loads(text)
@@ -112,7 +112,7 @@ def check_json(text: str) -> None:
 
 def read_html(html: str) -> dict[str, str]:
     """Return title, text, author and the stated time of publication; the main content, or all text without one."""
-    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415 - its place is an argument
+    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415 - its location is an argument
     from resiliparse.parse.html import HTMLTree  # noqa: PLC0415 - as above
 
     tree = HTMLTree.parse(html)

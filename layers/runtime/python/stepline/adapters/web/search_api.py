@@ -1,4 +1,4 @@
-"""One call of a search engine's API: its key, its retries, its limits, and its refusals as errors of ours."""
+"""One call of a search engine's API: its key, its retries, its limits, and its refusals as our errors."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MALFORMED: Final = "search_malformed"
 
 TRIES: Final = 3
 TIMEOUT_S: Final = 10.0
-"""For the connection, and for each silence of an answer."""
+"""Timeout of the connection, and of each silence in an answer."""
 PAUSE_S, PAUSE_MAX_S = 0.5, 4.0
-"""Between two tries. An engine that asks for a longer pause is not asked again."""
+"""The pause between two attempts. If an engine requests a longer pause, there is no further attempt."""
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 
 _QUOTA: Final = frozenset({402, 432, 433})
@@ -49,7 +49,7 @@ class SearchApi:
         timeout_s: float = TIMEOUT_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Ask at `base_url`; `key` is read on the first call, `sleep` waits between tries."""
+        """Send requests to `base_url`; `key` is read on the first call, `sleep` waits between attempts."""
         self.name = name
         self._base_url = base_url.rstrip("/")
         self._key = key
@@ -74,9 +74,9 @@ class SearchApi:
         body: Mapping[str, Any] | None = None,
         key_words: Collection[bytes] = (),
     ) -> T:
-        """Ask with `fields` in the address, or with a JSON `body`, and return the answer.
+        """Send a request with `fields` in the address, or with a JSON `body`, and return the answer.
 
-        A refusal that holds one of `key_words` is one of the key. Raises DependencyError.
+        A refusal that contains one of `key_words` is a refusal of the key. Raises DependencyError.
         """
         status = 0
         for left in reversed(range(TRIES)):
@@ -99,9 +99,9 @@ class SearchApi:
         fields: Mapping[str, str] | None,
         body: Mapping[str, Any] | None,
     ) -> tuple[int, float, bytes]:
-        """Return the status, 0 without an answer, the pause that is asked for, and the answer.
+        """Return the status (0 without an answer), the requested pause, and the answer.
 
-        A redirect is not followed: it would take the key elsewhere.
+        A redirect is not followed: it would send the key to another server.
         """
         headers |= {"accept": "application/json", "user-agent": "stepline"}
         if body is not None:
@@ -154,7 +154,7 @@ class SearchApi:
 
 
 def decode_entities(text: str | None) -> str:
-    """Return a title or a snippet without entities, in which an API writes it."""
+    """Return a title or a snippet with its HTML entities decoded."""
     return unescape(text or "").strip()
 
 

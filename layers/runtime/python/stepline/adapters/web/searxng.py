@@ -1,7 +1,8 @@
-"""SearXNG: a metasearch engine of one's own, by its address and without a key.
+"""SearXNG: a self-hosted metasearch engine, used by its address and without a key.
 
-Its scores have no bound: a page's relevance is its share of the best page's. It has no country, and an instance
-must allow the format `json`. Source: docs.searxng.org, "Search API" and "settings.yml, search: formats".
+Its scores have no upper limit: a page's relevance is its share of the best page's score. It does not support a country,
+and an instance must allow the format `json`. Source: docs.searxng.org, "Search API" and "settings.yml, search:
+formats".
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _Answer(Value):
 
 
 class SearxngSearch:
-    """Searches by an instance of SearXNG."""
+    """Searches with an instance of SearXNG."""
 
     about = "the web, by the engines that an instance of SearXNG asks"
 
@@ -47,7 +48,7 @@ class SearxngSearch:
         timeout_s: float = TIMEOUT_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Search at an address, which may be one of this network: the deployment chose it."""
+        """Search at an address, which may be in this network, since the deployment chose it."""
         self._api = SearchApi("SearXNG", base_url, timeout_s=timeout_s, sleep=sleep)
 
     def search(self, query: WebSearchQuery) -> tuple[Hit, ...]:

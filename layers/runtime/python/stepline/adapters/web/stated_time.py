@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 
 def read_time(text: str | None) -> str:
-    """Return a time, in ISO 8601 or as in mails, in ISO 8601; "" for any other text."""
+    """Convert a time in ISO 8601 or in the format of mails to ISO 8601; return "" for any other text."""
     for read in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             return read((text or "").strip()).isoformat()

@@ -1,6 +1,6 @@
-"""Tavily: a search of the web for agents, by key; it scores each page by the query.
+"""Tavily: a web search engine for agents, used with a key; it scores each page for the query.
 
-It is not asked for a country, which it wants by name, nor for safe search, which is for some plans only. Source:
+Requests have no country, which the API expects by name, and no safe search, which only some plans support. Source:
 docs.tavily.com, "Tavily Search".
 """
 
@@ -33,7 +33,7 @@ class _Answer(Value):
 
 
 class TavilySearch:
-    """Searches by Tavily's API."""
+    """Searches with Tavily's API."""
 
     about = "the web, by Tavily"
 

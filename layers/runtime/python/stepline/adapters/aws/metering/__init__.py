@@ -1,1 +1,1 @@
-"""Counters of what calls of AWS are billed for."""
+"""Counters of the billed units of AWS calls."""

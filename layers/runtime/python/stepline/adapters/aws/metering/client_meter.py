@@ -1,8 +1,8 @@
-"""Counts what a client's calls are billed for, attempt by attempt, into the ledger.
+"""Counts the billed units of a client's calls, attempt by attempt, into the ledger.
 
-Units of the table are what it reports; where it reports none (an emulator, a failed condition, a lost answer) they are worked
-out of the sizes of the items that were sent and found. Of S3, an answer of 5xx is not billed. A request whose answer was lost
-counts as served; one that found no connection does not.
+The table reports its own units; if it reports none (an emulator, a failed condition, a lost answer), they are computed
+from the sizes of the items that were sent and found. S3 does not bill 5xx answers. A request whose answer was lost
+counts as served; one without a connection does not.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 UNSENT: Final = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
 FRAME_BYTES: Final = 32 * 1024
-"""A post is billed for each so many bytes begun."""
+"""The billing unit of a post, in bytes; a started unit counts."""
 FREE_OBJECT_CALLS: Final = frozenset({"AbortMultipartUpload", "DeleteObject", "DeleteObjects"})
 DEAR_OBJECT_CALLS: Final = ("Put", "Copy", "List", "Create", "Upload", "Complete", "Restore")
 READS: Final = frozenset({"GetItem", "BatchGetItem", "Query", "Scan", "TransactGetItems"})
 INDEX_KEYS: Final = ("gsi1pk", "gsi2pk", "lane_shard")
-"""An item with one of these attributes is in one more index, which is written with it."""
+"""An item with one of these attributes is in an additional index, which is written with it."""
 PARAMS: Final = "stepline.params"
 
 
 class ClientMeter:
-    """Listens to clients of the table, the bucket, the callback of websockets, the index of vectors, and Bedrock's embeddings."""
+    """Counts calls to the table, the bucket, the websocket callback, the vector index, and Bedrock's embeddings."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -51,7 +51,7 @@ class ClientMeter:
         events.register(f"response-received.{service}", count)
 
     def _keep(self, params: Item, model: Any, context: Item, **_: Any) -> Item | None:
-        """Remember the parameters of a call; of the table's ask what it consumes, and the item that fails a condition."""
+        """Keep the parameters of a call; request consumed units and failed items from the table."""
         asked = params
         if model.service_model.service_name == "dynamodb" and "ReturnConsumedCapacity" in _members(model):
             asked = {**params, "ReturnConsumedCapacity": "TOTAL"}
@@ -132,7 +132,7 @@ def _is_served(answer: Item | None, exception: Exception | None) -> bool:
 
 
 def units_of(operation: str, asked: Item, answer: Item) -> tuple[int, int]:
-    """Return twice the read units and the write units of a call that was served."""
+    """Return twice the read units, and the write units, of a served call."""
     reported = answer.get("ConsumedCapacity")
     if not reported:
         return _estimated(operation, asked, answer)
@@ -145,7 +145,7 @@ def units_of(operation: str, asked: Item, answer: Item) -> tuple[int, int]:
 
 
 def refused_units(operation: str, asked: Item, answer: Item) -> int:
-    """Return the write units of a call whose condition failed, which is billed by the larger of both items."""
+    """Return the write units of a call whose condition failed, which is billed by the larger of the two items."""
     if operation != "TransactWriteItems":
         return write_units(max(item_bytes(answer.get("Item") or {}), item_bytes(asked.get("Item", {}))))
     reasons = answer.get("CancellationReasons", [])
@@ -192,7 +192,7 @@ def _batch_read(asked: Item, answer: Item) -> int:
 
 
 def _write(action: Item) -> int:
-    """Return the units of one write with its indexes, as far as its parameters tell."""
+    """Return the units of one write with its indexes, as far as its parameters show them."""
     asked = next(iter(action.values()))
     text = asked.get("UpdateExpression", "")
     indexes = sum(name in asked.get("Item", {}) or name in text for name in INDEX_KEYS)

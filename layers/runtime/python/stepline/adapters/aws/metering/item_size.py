@@ -1,4 +1,4 @@
-"""The size of items, and the units that they take, by DynamoDB's rules.
+"""The size of items and the units they use, by DynamoDB's rules.
 
 Source: DynamoDB developer guide, "Item sizes and formats" and "Read and write operations".
 """
@@ -13,7 +13,7 @@ READ_BYTES: Final = 4096
 
 
 def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return an item's size: names and values in UTF-8, bytes as they are, numbers by their digits."""
+    """Return an item's size: names and texts in UTF-8, bytes unchanged, numbers by their digits."""
     return sum(len(name.encode()) + value_bytes(value) for name, value in item.items())
 
 
@@ -45,5 +45,5 @@ def write_units(size_bytes: int) -> int:
 
 
 def read_units_x2(size_bytes: int, *, consistent: bool) -> int:
-    """Return twice the units of one read, at least those of an item that is absent."""
+    """Return twice the units of one read, at least those of an absent item."""
     return max(1, -(-size_bytes // READ_BYTES)) * (2 if consistent else 1)

@@ -1,9 +1,9 @@
-"""Accounts on DynamoDB: a row of limits for each account, a row of counters for each month, and one of its storage.
+"""Accounts on DynamoDB: one row of limits per account, one row of counters per month, and one for its storage.
 
-Counters of a month and of its days stand in one row under short names, so that it stays below a kilobyte: `t` and `n` are
-tokens and billionths of a dollar, `ht` and `hn` those that running rounds hold, `t26` and `n26` those of a day. In the row of
-the storage `bytes` are those that are stored or held, and `h1790000000` are those held until this second of the epoch.
-Beside them: a row for the messages of a minute and one for each other kind of requests, and the costs of invocations, a row each.
+The counters of a month and of its days are in one row with short names, so that it stays below a kilobyte: `t` and `n`
+are tokens and billionths of a dollar, `ht` and `hn` those that running rounds hold, `t26` and `n26` those of a day. In
+the storage row, `bytes` are stored or held bytes, and `h1790000000` are the bytes held until this epoch second. There
+are also rows for the messages of a minute and for each other kind of request, and one row per invocation for its cost.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ STORED: Final = "STORED"
 READ_TRIES: Final = 5
 CONFLICT: Final = "TransactionConflict"
 ENDED_AT_ONCE: Final = 50
-"""The ends of holds that one update takes back; an expression has at most 300 operators."""
+"""The number of expired holds that one update releases; an expression has at most 300 operators."""
 
 
 class DynamoAccounts:
-    """Every read is strong: a limit holds from the moment it is set."""
+    """Accounts in one table. Every read is strong: a limit applies from the moment it is set."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -67,7 +67,7 @@ class DynamoAccounts:
         except AWS_ERRORS as error:
             if error_code(error) != CONDITION_FAILED:
                 raise map_error(error) from error
-            if self.limits([scope])[0] != given:  # else an answer was lost, and the put was repeated
+            if self.limits([scope])[0] != given:  # otherwise an answer was lost, and the put was repeated
                 raise InputError("the limits were changed meanwhile", code="limits_changed") from error
         return version + 1
 
@@ -100,7 +100,7 @@ class DynamoAccounts:
         return "posted"
 
     def _change(self, posting: Posting) -> Item:
-        """Return the update of one row of counters; `#0`, `:0` and so on stand for its attributes and amounts."""
+        """Return the update of one row of counters; `#0`, `:0` and so on are its attributes and amounts."""
         added = dict(_added(posting))
         bounds = dict(_bounds(posting))
         names = {name: f"#{i}" for i, name in enumerate(dict.fromkeys((*added, *bounds)))}
@@ -131,7 +131,7 @@ class DynamoAccounts:
                 self._take_back(key(pk, sk), dict(sorted(ended.items())[:ENDED_AT_ONCE]))
 
     def _take_back(self, row: Item, ended: Mapping[int, int]) -> None:
-        """Take back a hold that has not been taken back meanwhile."""
+        """Release a hold that has not been released meanwhile."""
         with mapped(), tolerated(CONDITION_FAILED):
             self._table.call(
                 "update_item",
@@ -158,7 +158,7 @@ class DynamoAccounts:
         self._table.delete(limits_pk(scope), HEAD)
 
     def _rows(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Item]:
-        """Return the rows that are there, by their keys, by a strong read."""
+        """Return the existing rows by key, by a strong read."""
         wanted: dict[str, Any] = {
             self._table.name: {"Keys": [key(pk, sk) for pk, sk in places], "ConsistentRead": True}
         }
@@ -175,7 +175,7 @@ class DynamoAccounts:
 
 
 def _versioned(item: Item, version: int) -> Item:
-    """Return the parameters that put a row as this version, on condition that it has the one before."""
+    """Return the parameters that put a row as this version, on condition that it has the previous version."""
     put: Item = {"Item": item | {"version": {"N": str(version)}}}
     if version == 1:
         return put | {"ConditionExpression": "attribute_not_exists(pk)"}
@@ -205,7 +205,7 @@ def _read_used(month: Item, stored: Item, now: datetime) -> Used:
 
 
 def _ends(stored: Item) -> dict[int, int]:
-    """Return the bytes that uploads hold, by the second in which each hold ends."""
+    """Return the bytes that uploads hold, by the second when each hold ends."""
     return {int(name[1:]): _number(stored, name) for name in stored if re.fullmatch(r"h\d+", name)}
 
 
@@ -214,7 +214,7 @@ def _number(item: Item, name: str) -> int:
 
 
 def _added(posting: Posting) -> Iterator[tuple[str, int]]:
-    """Yield the attributes of a posting that it changes, and by how much."""
+    """Yield the attributes that a posting changes, and by how much."""
     named = {"bytes": posting.stored_bytes, "t": posting.amount.tokens, "n": posting.amount.nanos}
     named |= {"ht": posting.held.tokens, "hn": posting.held.nanos}
     named |= {f"h{until_s}": change for until_s, change in posting.ends.items()}
@@ -224,7 +224,7 @@ def _added(posting: Posting) -> Iterator[tuple[str, int]]:
 
 
 def _bounds(posting: Posting) -> Iterator[tuple[str, int]]:
-    """Yield the attributes that a posting bounds, and the largest values before it."""
+    """Yield the attributes that a posting limits, and their maximum values before it."""
     day = posting.day
     named = {"bytes": posting.most_stored_bytes, "t": posting.most_tokens, "n": posting.most_nanos}
     named |= {f"t{day}": posting.most_day_tokens, f"n{day}": posting.most_day_nanos}
@@ -232,7 +232,7 @@ def _bounds(posting: Posting) -> Iterator[tuple[str, int]]:
 
 
 def _refusal(error: AwsError) -> Posted:
-    """Return the reason why a change was refused. Raises the mapped error if no condition failed."""
+    """Return the reason that a change was refused. Raises the mapped error if no condition failed."""
     if error_code(error) == CONDITION_FAILED:
         return "moved"
     failed = cancelled_by(error, CONDITION_CODE)
@@ -248,36 +248,36 @@ KEPT_MINUTES: Final = 5
 
 
 class DynamoRate:
-    """One update per message, and one for STEP other requests that this process has counted.
+    """Makes one update per message, and one per STEP other requests that this process has counted.
 
-    An update repeated by botocore counts twice: the limit is a bound, not exact.
+    An update repeated by botocore counts twice: the limit is not exact.
     """
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._lock = Lock()
         self._minute = 0
-        self._told: dict[tuple[Scope, RequestKind], int] = {}
+        self._stored: dict[tuple[Scope, RequestKind], int] = {}
         self._own: dict[tuple[Scope, RequestKind], int] = {}
 
     def count(self, scope: Scope, minute: int) -> int:
         return self._add(scope, minute, str(minute), 1)
 
     def tally(self, scope: Scope, minute: int, kind: RequestKind) -> int:
-        """`_own` are the requests of this process that the row has not, `_told` what it had when it was last asked."""
+        """Count in `_own` the requests that are not in the row yet; `_stored` is the row's last known value."""
         whose = scope, kind
         with self._lock:
             if minute != self._minute:
-                self._minute, self._told, self._own = minute, {}, {}
+                self._minute, self._stored, self._own = minute, {}, {}
             own = self._own.get(whose, 0) + 1
             self._own[whose] = own % STEP
             if own < STEP:
-                return self._told.get(whose, 0) + own
-        told = self._add(scope, minute, f"{minute}#{kind}", STEP)
+                return self._stored.get(whose, 0) + own
+        stored = self._add(scope, minute, f"{minute}#{kind}", STEP)
         with self._lock:
             if minute == self._minute:
-                self._told[whose] = max(told, self._told.get(whose, 0))
-        return told
+                self._stored[whose] = max(stored, self._stored.get(whose, 0))
+        return stored
 
     def _add(self, scope: Scope, minute: int, row: str, number: int) -> int:
         expires_at = (minute + 1 + KEPT_MINUTES) * 60
@@ -300,7 +300,7 @@ _COST: Final = msgspec.json.Decoder(InvocationCost)
 
 
 class DynamoCosts:
-    """A row's key has its turn, its time and a nonce. It is put once and without a condition."""
+    """Costs of invocations. A row's key has its turn, its time and a nonce; it is put once, without a condition."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

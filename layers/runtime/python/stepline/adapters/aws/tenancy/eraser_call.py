@@ -1,4 +1,4 @@
-"""The call of the function that erases: it looks at what is pending at once, and not only by its clock."""
+"""The call of the eraser function, which then looks for pending work immediately, not only on its schedule."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ logger = logging.getLogger(__name__)
 
 
 class EraserCall:
-    """An asynchronous invocation; a lost one is a delay of minutes, so it fails nothing."""
+    """An asynchronous invocation; losing one means a delay of minutes, so a failure is not raised."""
 
     def __init__(self, arn: str) -> None:
-        """Invoke the function `arn`, the ARN of an alias; nothing for ""."""
+        """Invoke the function `arn`, the ARN of an alias; do nothing for ""."""
         self._arn = arn
 
     @cached_property
     def client(self) -> Any:
-        """The client, made on first use."""
+        """The client, created on first use."""
         return connect("lambda", read_timeout_s=5)
 
     def __call__(self) -> None:
-        """Invoke it."""
+        """Invoke the function."""
         if not self._arn:
             return
         try:

@@ -1,8 +1,8 @@
 """Erasure in AWS: rows in batches of deletes, and objects with all their versions and delete markers.
 
-A batch of deletes may be done in part: what is left of it is sent again. Source: DynamoDB API reference, BatchWriteItem;
-S3 API reference, ListObjectVersions and DeleteObjects.
-The erasures of users are rows; the ones that are not done are in the index of pending work.
+A batch of deletes may be applied in part: the rest is sent again. Source: DynamoDB API reference, BatchWriteItem; S3
+API reference, ListObjectVersions and DeleteObjects.
+The erasures of users are rows; those that are not done are in the index of pending work.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 TOMBSTONES: Final = "tomb/"
 ROWS_PER_WRITE: Final = 25
 OBJECTS_PER_DELETE: Final = 1_000
-"""The most that one request takes, by AWS's limits."""
+"""The maximum of one request, by AWS limits."""
 TRIES: Final = 8
 PAUSE_S: Final = 0.05
 _KEPT: Final = msgspec.json.Decoder(Tombstone)
@@ -60,7 +60,7 @@ class AwsErasure:
     """The rows of one table, and the objects of one bucket."""
 
     def __init__(self, table: Table, bucket: str, clock: Clock) -> None:
-        """Erase from these; `clock` makes the pauses between tries."""
+        """Erase from this table and bucket; `clock` makes the pauses between attempts."""
         self._table, self._bucket, self._clock = table, bucket, clock
 
     @cached_property
@@ -123,7 +123,7 @@ class AwsErasure:
         yield from self._erase_batches(lane, husks_from)
 
     def _erase_heard(self, lane: Lane) -> Iterator[int]:
-        """Delete the subscriptions of a conversation where their users have them; those in the conversation come later."""
+        """Delete a conversation's subscriptions from the rows of users; those of the conversation follow later."""
         rows = self._rows(conversation_pk(lane), "SOCKET#")
         users = (
             key(
@@ -136,7 +136,7 @@ class AwsErasure:
         yield from self._delete(users)
 
     def _erase_batches(self, lane: Lane, husks_from: str) -> Iterator[int]:
-        """Delete what was streamed under a batch, and then the batch, so that none is left behind unknown."""
+        """Delete the streamed text of each batch, and then the batch, so that no streamed text is left unknown."""
         for row in self._rows(log_pk(lane)):
             yield from self.delete_rows(delta_pk(lane, int(row["n"]["N"])))
             if "body" not in row:
@@ -197,14 +197,14 @@ class AwsErasure:
         return self._table.query(condition, values, ConsistentRead=True, **asked)
 
     def _delete(self, keys: Iterable[Item]) -> Iterator[int]:
-        """Delete rows, as many at once as one request takes; yield how many after each."""
+        """Delete rows, the maximum of one request at a time; yield the number after each request."""
         left = iter(keys)
         while batch := list(islice(left, ROWS_PER_WRITE)):
             self._write([{"DeleteRequest": {"Key": one}} for one in batch])
             yield len(batch)
 
     def _write(self, requests: list[Item]) -> None:
-        """Write a batch whole. Raises DependencyError if the table takes only part of it, again and again."""
+        """Write a whole batch. Raises DependencyError if the table repeatedly accepts only part of it."""
         for attempt in range(TRIES):
             with mapped():
                 answer = self._table.call("batch_write_item", RequestItems={self._table.name: requests})
@@ -244,29 +244,29 @@ def _key_of(row: Item) -> Item:
 
 
 def tombstone_key(lane: Lane) -> str:
-    """Return the key of a tombstone's object, which does not tell the conversation's name."""
+    """Return the key of a tombstone's object, which does not reveal the conversation's name."""
     name = hashlib.sha256(lane.conversation.encode()).hexdigest()
     return f"{TOMBSTONES}{lane.tenant}/{lane.project}/{name}.json"
 
 
 def _check_prefix(prefix: str) -> None:
-    """Raise NotFoundError for a prefix that could reach into a neighbour's objects, or into everything."""
+    """Raise NotFoundError for a prefix that could match another conversation's objects, or all objects."""
     if not prefix.endswith("/") or prefix.count("/") < 3 or "//" in prefix:
         raise NotFoundError("no such prefix", code="bad_prefix", prefix=prefix)
 
 
 ERASURE: Final = "ERASURE"
 PENDING: Final = "erase_user"
-"""The partition of the index with the users who are to be erased."""
+"""The index partition of the users to erase."""
 
 _DECODER: Final = msgspec.json.Decoder(UserErasure)
 
 
 class DynamoUserErasures:
-    """A row names its user as long as the erasure needs the name."""
+    """Erasures of users. A row names its user as long as the erasure needs the name."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
-        """Keep rows in `table`; `clock` decides what is forgotten, because AWS deletes days later."""
+        """Keep rows in `table`; `clock` decides which rows have expired, because AWS deletes days later."""
         self._table = table
         self._clock = clock
 

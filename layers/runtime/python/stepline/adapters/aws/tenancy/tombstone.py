@@ -1,4 +1,4 @@
-"""The row of a tombstone: what puts it, what is refused by it, and what it says."""
+"""The row of a tombstone: the actions that put it or check for it, and its content."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from stepline.model.ids import Lane, make_lane
 
 TOMB: Final = "TOMB"
 ERASE_SHARD: Final = "erase"
-"""The partition of the index of pending work that lists what is still to erase."""
+"""The index partition of conversations that are still to erase."""
 _TEXTS: Final = ("deleted_at", "whose", "owner", "done_at")
 
 
 def alive_check(table: str, lane: Lane) -> Item:
-    """Return the action of a transaction that fails for a conversation that was deleted."""
+    """Return the transaction action that fails for a deleted conversation."""
     return {
         "ConditionCheck": {
             "TableName": table,
@@ -28,7 +28,7 @@ def alive_check(table: str, lane: Lane) -> Item:
 
 
 def burial(table: str, tombstone: Tombstone) -> list[Item]:
-    """Return the actions that take a conversation out of its listing and put its tombstone, which comes last."""
+    """Return the actions that remove a conversation from its listing and put its tombstone, which comes last."""
     unlisted = {
         "TableName": table,
         "Key": key(conversation_pk(tombstone.lane), HEAD),

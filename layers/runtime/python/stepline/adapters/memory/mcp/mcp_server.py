@@ -1,4 +1,4 @@
-"""MCP servers in this process, each a list of tools and a function that answers."""
+"""MCP servers in this process, each with a list of tools and a function that answers."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from stepline.ports.signal import Cancel
 
 Answer: TypeAlias = Callable[[str, Mapping[str, Any]], McpReply | RemoteTask]
 Poll: TypeAlias = Callable[[str], McpReply | RemoteTask]
-"""Takes a task's id. Raises ToolError."""
-"""Takes a tool's name and its parameters. Raises ToolError for a server that fails."""
+"""Called with a task's id. Raises ToolError."""
+"""Called with a tool's name and its parameters. Raises ToolError for a server that fails."""
 
 
 def said(text: str, **fields: Any) -> McpReply:
-    """Return an answer that is one text."""
+    """Return an answer with one text."""
     return McpReply(parts=(ReplyPart(kind="text", text=text),), **fields)
 
 
 @dataclass
 class MemoryServer:
-    """One server. `asked` are the addresses with which it was asked, `calls` the calls that it got.
+    """One server. `asked` are the addresses of its requests, `calls` are the received calls.
 
-    `cancelled` are the tasks that it was asked to end.
+    `cancelled` are the tasks that clients have cancelled.
     """
 
     tools: tuple[RemoteTool, ...] = ()
@@ -48,10 +48,10 @@ class MemoryServer:
 
 
 class MemoryMcpServers:
-    """Servers by their URL; any other address leads nowhere."""
+    """Servers by URL; any other address is unreachable."""
 
     def __init__(self, **servers: MemoryServer) -> None:
-        """Serve each at `https://<name>.example/mcp`."""
+        """Serve each server at `https://<name>.example/mcp`."""
         self.servers = servers
 
     def list_tools(self, address: ServerAddress) -> ToolListing:

@@ -17,7 +17,7 @@ from stepline.ports.tenancy.accounts import GivenLimits, Posted
 
 
 class MemoryAccounts:
-    """Counters by account and the name of what they count, as in the table."""
+    """Counters by account and attribute name, as in the table."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -113,7 +113,7 @@ class MemoryAccounts:
             self.counters.pop(scope.key(), None)
 
     def erase(self, lane: Lane) -> int:
-        """Forget what was charged for a conversation; return the number of rows."""
+        """Remove the charges of a conversation; return the number of rows."""
         with self._lock:
             return int(self._accounts.pop(lane.key(), None) is not None)
 
@@ -126,7 +126,7 @@ def _end(until_s: int) -> str:
 
 
 def _ends(counted: Counter[str]) -> dict[int, int]:
-    """Return the bytes that uploads hold, by the second in which each hold ends."""
+    """Return the bytes that uploads hold, by the second when each hold ends."""
     return {int(name.removeprefix(_HELD)): held for name, held in counted.items() if name.startswith(_HELD)}
 
 
@@ -150,7 +150,7 @@ class MemoryRate:
 
 
 class MemoryCosts:
-    """A list for each lane; nothing here is billed, so a row counts no write of its own."""
+    """A list for each lane; nothing here is billed, so a row does not count its own write."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class MemoryErasure:
-    """`stored` are the tombstones outside the log; `beside` are further twins with rows of conversations.
+    """`stored` are the tombstones outside the log; `beside` are other twins with rows of conversations.
 
-    Each of those has a method `erase(lane)`, which removes what it keeps of a conversation and returns how much that was.
+    Each of those has a method `erase(lane)`, which removes its rows of a conversation and returns their number.
     """
 
     def __init__(self, log: MemoryLog, artifacts: MemoryArtifacts, *beside: Any) -> None:
@@ -79,10 +79,10 @@ class MemoryErasure:
 
 
 class MemoryUserErasures:
-    """Erasures by whom they concern."""
+    """Erasures by user."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start empty; `clock` decides what is forgotten."""
+        """Start empty; `clock` decides on expiry."""
         self._clock = clock
         self._lock = Lock()
         self._kept: dict[str, tuple[UserErasure, float]] = {}

@@ -1,1 +1,1 @@
-"""Traces that are kept in the process."""
+"""Traces kept in the process."""

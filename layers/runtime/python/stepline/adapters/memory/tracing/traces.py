@@ -10,7 +10,7 @@ from stepline.ports.tracing.traces import EndedSpan
 
 @dataclass(kw_only=True)
 class MemoryTraces:
-    """Keeps what was sent."""
+    """Keeps the sent spans."""
 
     texts: bool = False
     provider: str = "anthropic"

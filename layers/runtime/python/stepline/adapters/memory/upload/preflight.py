@@ -1,4 +1,4 @@
-"""The judge of files, in this process."""
+"""Checks of files, in this process."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from stepline.ports.upload.quarantine import Infection, PostGrant
 
 
 class MemoryQuarantine:
-    """`objects` is open for tests; `post` does what a client does with a grant."""
+    """Objects by key, in `objects`, which tests may use; `post` acts like a client with a grant."""
 
     def __init__(self, clock: MemoryClock) -> None:
-        """Start empty; `clock` decides what has expired."""
+        """Start empty; `clock` decides on expiry."""
         self._clock = clock
         self.objects: dict[str, bytes] = {}
 
@@ -72,7 +72,7 @@ class MemoryUploads:
 
 
 class MemoryScanner:
-    """Implements `Scanner`: `finding` is what it says of every file."""
+    """Implements `Scanner`: returns `finding` for every file."""
 
     def __init__(self, finding: Infection = "clean") -> None:
         self.finding = finding
