@@ -1,4 +1,4 @@
-"""The rights of all roles: one table, for the roles' policies and docs/reference/access.md.
+"""The permissions of all roles: one table, for the roles' policies and docs/reference/access.md.
 
 Rows are scoped by the first word of their partition key, objects by the first word of their key, everything
 else by ARN. A transaction needs the actions it consists of and none of its own. AWS does not document whether
@@ -165,9 +165,9 @@ _TALK: Final = "GetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem"
 """On what is beside the log of a conversation: for roles that admit something, unless it was deleted."""
 _FREES: Final = "UpdateItem DeleteItem"
 _SLOTS: Final = f"Query PutItem ConditionCheckItem {_FREES}"
-"""On slots, for roles that open turns, of which so many may run at once; those that clear a turn's mark free them only."""
+"""On slots, for roles that open turns, of which a limited number may run at once; roles that clear a turn's mark only free slots."""
 _QUEUE: Final = _SLOTS
-"""On turns that wait in line, for roles that queue them, or let them begin when a slot of the stage is free."""
+"""On queued turns, for roles that enqueue them or start them when a slot of the stage is free."""
 _CHARGE: Final = "GetItem PutItem UpdateItem"
 """On what a conversation was charged, for roles that charge accounts with it."""
 _ACCOUNT: Final = "PutItem UpdateItem"
@@ -208,7 +208,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
         _TELLS,
     ),
-    # What a user's conversations said: rows are read from their logs, packed, and read again. It posts nothing.
+    # A user's conversations: rows are read from their logs, packed, and read again. It posts nothing.
     "search": (
         *_rows(LOG="Query", CONV="GetItem", RATE="UpdateItem", COST="PutItem"),
         _right("dynamodb", "Query", "users", "USER#*"),
@@ -279,7 +279,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_TRACES,
     ),
     "act": (
-        # A turn that waits for a person is taken off the listing of open ones, and another one begins that waits in line.
+        # A turn that waits for a person is removed from the index of open lanes, and a queued turn starts.
         *_rows(
             LOG=_OPENS,
             CONV="GetItem Query UpdateItem DeleteItem ConditionCheckItem",
@@ -310,21 +310,21 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_rows(LOG="GetItem Query", COST="PutItem"),
         *_objects(reads="att out exec", writes="out exec", finds="exec"),
     ),
-    # What a running program prints: it reads the log of the program, and posts.
+    # The output of a running program: it reads the program's log and posts it.
     "output": (
         *_rows(LOG="Query", CONV="Query DeleteItem", USER="DeleteItem", COST="PutItem"),
         *_objects(reads=_LOGS, finds="exec"),
         _POSTS,
         _TELLS,
     ),
-    # A file that a client has posted: it is judged, moved to the attachments or deleted, and the verdict is posted.
+    # A file that a client has uploaded: it is checked, moved to the attachments or deleted, and the result is posted.
     "preflight": (
         *_rows(
             LOG="Query",
             UPLOAD="GetItem UpdateItem",
             CONV="Query DeleteItem",
             USER="DeleteItem",
-            # A file that is taken counts for the storage of its user, within its limit.
+            # An accepted file counts towards the storage limit of its user.
             LIMITS="BatchGetItem",
             ACCOUNT=_LIMITED,
             CHARGE=_CHARGE,
@@ -340,7 +340,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "close": (
         *_rows(
             LOG=_OPENS,
-            # The hook behind the close may rate the turn.
+            # The hook after the close may rate the turn.
             CONV=_TALK,
             USER="Query DeleteItem",
             DELTA="Query PutItem",
@@ -354,7 +354,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _STARTS,
         _POSTS,
         _TELLS,
-        *_ASKS,  # the hook of the bundle behind the close may ask the model
+        *_ASKS,  # the bundle's hook after the close may ask the model
         *_TRACES,
         *_REMEMBERS,
     ),
@@ -387,7 +387,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("ecs", "ListTasks", "cluster", only=TASKS),
         _right("states", "SendTaskFailure", "machine", only=TASKS),
     ),
-    # What was deleted goes, and a batch that it reads tells it what there is; a tombstone and what a user asked for stay.
+    # It removes deleted conversations, and finds their objects in the batches it reads; tombstones and requests stay.
     "eraser": (
         *_rows(
             LOG="GetItem Query PutItem BatchWriteItem",

@@ -81,7 +81,7 @@ ACKNOWLEDGED: Final = (
         finding="APIG1",
         places=("ingress/SocketStage",),
         reason="Access logs of a websocket API need a role that belongs to the whole account and region, so they are a choice "
-        "of the stage (`socket_access_log`). The function behind logs every route it serves.",
+        "of the stage (`socket_access_log`). The function that it calls logs every route.",
     ),
     Acknowledgement(
         finding="SF1",
@@ -92,7 +92,7 @@ ACKNOWLEDGED: Final = (
     Acknowledgement(
         finding="SF2",
         places=("loop/Machine",),
-        reason="A turn's way is in its execution's history and, step by step, in the logs under one `turn_id`.",
+        reason="A turn can be followed in its execution's history and, step by step, in the logs under one `turn_id`.",
     ),
     Acknowledgement(
         finding="ECS4",
@@ -113,30 +113,30 @@ ACKNOWLEDGED: Final = (
     Acknowledgement(
         finding="S1",
         places=("edge/Site",),
-        reason="Its objects are the page, which everybody may read; CloudFront alone reads them, and one function writes them.",
+        reason="Its objects are the page, which is public; only CloudFront reads them, and one function writes them.",
     ),
     Acknowledgement(
         finding="CFR3",
         places=("edge/Distribution",),
-        reason="Static files for everybody: a log would be of addresses with conversations' names and of people's networks, kept "
-        "for nobody. What is asked of the agent is in the logs of the functions.",
+        reason="Public static files: a log would hold addresses with conversations' names and users' IP addresses, which no one "
+        "needs. Requests to the agent are in the logs of the functions.",
     ),
     # --- a deployment may choose otherwise
     Acknowledgement(
         finding="CFR1",
         places=("edge/Distribution",),
-        reason="Where people may be when they use the page is not for the app to say; the sign-in decides who they are.",
+        reason="The app does not restrict the countries of its users; the sign-in identifies them.",
     ),
     Acknowledgement(
         finding="CFR2",
         places=("edge/Distribution",),
-        reason="Behind the distribution is one bucket of static files, and no code that a request could reach; a firewall costs 5 "
+        reason="The distribution serves one bucket of static files, and no code that a request could reach; a firewall costs 5 "
         "USD a month at rest.",
     ),
     Acknowledgement(
         finding="CFR4",
         places=("edge/Distribution",),
-        reason="CloudFront's own domain has a protocol policy that nobody can change; with a domain and a certificate of its own "
+        reason="CloudFront's own domain has a fixed protocol policy; with its own domain and certificate "
         "the page speaks TLS 1.2 and later. Browsers that can run the page speak nothing older.",
     ),
     Acknowledgement(
@@ -148,7 +148,7 @@ ACKNOWLEDGED: Final = (
     Acknowledgement(
         finding="COG8",
         places=("state/Users/Pool",),
-        reason="Threat protection is billed by the user; whoever needs it changes the pool's plan or names an issuer.",
+        reason="Threat protection is billed by the user; to have it, change the pool's plan or name an issuer.",
     ),
     # --- unknown to the rule
     Acknowledgement(

@@ -1,4 +1,4 @@
-"""The alarms of a deployment and its dashboard, made from the table of what is watched. Source: docs/how-to/runbook.md."""
+"""The alarms of a deployment and its dashboard, made from the table in `watch`. Source: docs/how-to/runbook.md."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwa
     else:
         cdk.Annotations.of(scope).add_warning_v2(
             "stepline:alarms",
-            f"the alarms of stage {stage.name} notify nobody: name a topic (-c alarm_topic_arn=arn:aws:sns:…)",
+            f"the alarms of stage {stage.name} notify no one: name a topic (-c alarm_topic_arn=arn:aws:sns:…)",
         )
     return alarms
 
@@ -42,7 +42,7 @@ def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwa
 def add_dashboard(
     scope: Construct, stage: Stage, watched: Watched, alarms: Sequence[cloudwatch.Alarm]
 ) -> None:
-    """Add the stage's dashboard, if enabled: the state of its alarms, and a graph of everything in the table."""
+    """Add the stage's dashboard, if enabled: the state of its alarms, and a graph of every row of the table."""
     if not stage.dashboard:
         return
     state = cloudwatch.AlarmStatusWidget(title="alarms", alarms=alarms, width=24, height=4)
@@ -60,7 +60,7 @@ def add_dashboard(
 
 
 def _graph(watch: Watch) -> cloudwatch.GraphWidget:
-    """Return a graph of what the alarm compares, with its threshold; the parts of a sum stand upon each other."""
+    """Return a graph of the values that the alarm compares, with its threshold; the parts of a sum are stacked."""
     period = cdk.Duration.seconds(watch.period_s)
     is_sum = watch.threshold is not None and len(watch.series) > 1
     lines = [_metric(watch)] if watch.share else [_read(one, period, label=True) for one in watch.series]
@@ -112,7 +112,7 @@ def _metric(watch: Watch) -> cloudwatch.IMetric:
 
 
 def _read(series: Series, period: cdk.Duration, *, label: bool = False) -> cloudwatch.Metric:
-    """Return a metric, with a label that tells it from the others of one graph."""
+    """Return a metric, with a label that distinguishes it from the others of its graph."""
     apart = [value for name, value in series.dimensions.items() if name in TELL_APART]
     statistic = [] if series.statistic == "Sum" else [series.statistic]
     return cloudwatch.Metric(

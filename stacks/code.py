@@ -33,7 +33,7 @@ HANDLERS_AT = "/var/task"
 """Where Lambda mounts the packages of a layer, and a function's own code."""
 _DEPS_STAMP = "python/.requirements.sha256"
 ACTING = ("memory", "mcp")
-"""The layers that few functions have, to search the memory index and to ask MCP servers: their folders in `layers`."""
+"""The layers that few functions have, to search the memory index and to call MCP servers: their folders in `layers`."""
 _BUNDLED = ("lambdas", "bundles")
 _UNBUNDLED = ["__pycache__", "*.pyc"]
 _LOCAL_ONLY = ("local", "testing.py")
@@ -43,8 +43,8 @@ _LOCAL_ONLY = ("local", "testing.py")
 class Package(NamedTuple):
     """The code of one stack's functions; stacks share neither assets nor layers.
 
-    `acting` are the layers that few functions have, by name: what searches the memory index needs, and what asks MCP servers.
-    `traced` are those of functions that send traces, in the place of `layers`, if the stage has traces. `bundle` are those of functions that load the bundle. Both are there if the stack has such functions.
+    `acting` are the layers that few functions have, by name: for searching the memory index, and for calling MCP servers.
+    `traced` are those of functions that send traces, instead of `layers`, if the stage has traces. `bundle` are those of functions that load the bundle. Both exist if the stack has such functions.
     """
 
     runtime: lambda_.Runtime
@@ -124,7 +124,7 @@ class Code:
         )
 
     def bundle_bytes(self) -> tuple[int, int]:
-        """Return the bytes, unzipped, of the packages of the bundle, and of all else that the largest function has."""
+        """Return the unzipped bytes of the bundle's packages, and of everything else in the largest function."""
         layers = [
             _bytes_of(folder / "python")
             for folder in (*self.layers, *self.acting, *filter(None, [self.traced]))
@@ -222,7 +222,7 @@ def render_bootstrap(python: str, digest: str) -> str:
 
 
 def _join(library: Path, tracing: Path, folder: Path) -> Path:
-    """Copy the library and what sends traces into one layer's folder: Act has as many layers as Lambda takes."""
+    """Copy the library and the tracing packages into one layer's folder: Act already has the most layers that Lambda allows."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(
         library / "python",
@@ -248,10 +248,10 @@ def read_packages(requirements: Path) -> tuple[str, ...]:
 def build_deps(folder: Path, version: str, *, architecture: str = ARCHITECTURE) -> Path:
     """Install the locked requirements for a Python on Lambda into `folder/python`, unless present.
 
-    Raises DependencyError `local_install`; pip has said why.
+    Raises DependencyError `local_install`; pip has printed the reason.
     """
     with (folder / "requirements.txt").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # of two syntheses at once, the second one finds it built
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two concurrent syntheses, the second one finds it built
         return _build_deps(folder, version, architecture)
 
 
@@ -262,7 +262,7 @@ def _build_deps(folder: Path, version: str, architecture: str) -> Path:
     if stamp.exists() and stamp.read_text() == wanted:
         return folder
     shutil.rmtree(stamp.parent, ignore_errors=True)
-    # pip takes each tag by its name alone: manylinux_2_28 does not stand for those before it.
+    # pip matches each tag by its name alone: manylinux_2_28 does not include earlier ones.
     tags = ("2014", *(f"_2_{minor}" for minor in range(17, 29)))
     platforms = tuple(f"manylinux{tag}_{architecture}" for tag in tags)
     done = subprocess.run(  # noqa: S603 - fixed command, our own requirements file

@@ -1,6 +1,6 @@
-"""The address of the chat page: a private bucket behind CloudFront, with the response headers of `web/headers.json`.
+"""The address of the chat page: a private bucket served through CloudFront, with the response headers of `web/headers.json`.
 
-It stands before everything that has to know the page's origin; the files come last, with page.py.
+It is created before everything that has to know the page's origin; the files are uploaded last, by page.py.
 Source: docs/how-to/deploy.md#the-page.
 """
 
@@ -24,7 +24,7 @@ NOSNIFF: Final = "X-Content-Type-Options"
 REFERRER: Final = "Referrer-Policy"
 ANY_ORIGIN: Final = "Access-Control-Allow-Origin"
 _OF_CLOUDFRONT: Final = (CSP, NOSNIFF, REFERRER, ANY_ORIGIN)
-"""Headers with fields of their own in a policy; it takes all others by their names."""
+"""Headers with fields of their own in a policy; all others are set by name."""
 _HSTS_AGE: Final = cdk.Duration.days(365)
 _REQUEST: Final = cloudfront.FunctionEventType.VIEWER_REQUEST
 _RESPONSE: Final = cloudfront.FunctionEventType.VIEWER_RESPONSE
@@ -56,7 +56,7 @@ class EdgeStack(cdk.Stack):
         )
         self.distribution = self._distribute(stage)
         domain = stage.page_domain or self.distribution.distribution_domain_name
-        # Kept with a domain of its own, too: while it is chosen, the stacks behind this one still have the former origin.
+        # Kept with a custom domain, too: while the domain changes, later stacks still have the former origin.
         self.export_value(self.distribution.distribution_domain_name)
         self.origin = f"https://{domain}"
         cdk.CfnOutput(self, "PageUrl", value=f"{self.origin}/")
@@ -69,7 +69,7 @@ class EdgeStack(cdk.Stack):
                 self, "Access", origin_access_control_name=self._prefix
             ),
         )
-        # Every object says how long it is good for.
+        # Every object has its own `Cache-Control`.
         self._cache = cloudfront.CachePolicy(
             self,
             "Cache",
@@ -88,7 +88,7 @@ class EdgeStack(cdk.Stack):
                 "certificate": acm.Certificate.from_certificate_arn(
                     self, "Certificate", stage.page_certificate_arn
                 ),
-                # The distribution's own domain has a protocol policy of AWS's, which nobody chooses.
+                # The distribution's own domain has a fixed protocol policy of AWS's.
                 "minimum_protocol_version": cloudfront.SecurityPolicyProtocol.TLS_V1_2_2021,
             }
             if stage.page_domain

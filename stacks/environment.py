@@ -79,7 +79,7 @@ def loop_environment(
 
 
 def without_redis(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for a function without the right to read the URL of a Redis: it works without."""
+    """Return the variables for a function without the right to read the URL of a Redis: it works without it."""
     return {name: value for name, value in environment.items() if name not in env(redis_secret_arn="")}
 
 

@@ -34,7 +34,7 @@ class EventSource(Construct):
         self.role = iam.Role(
             self,
             "Role",
-            description="Taken by services that tell conversations what happened.",
+            description="Assumed by services that submit events to conversations.",
             assumed_by=iam.CompositePrincipal(*callers),
             max_session_duration=cdk.Duration.hours(1),
         )

@@ -78,7 +78,7 @@ class Function(Construct):
         """Add the function, its log group, and its role with its rights from the table.
 
         Snapshots are for the functions that a client waits for, if the stage enables them; a reservation of executions is both
-        what a function may count on and the most that it takes. `undelivered` gets the events that it failed each time.
+        the guarantee and the limit of a function. `undelivered` gets the events that it failed each time.
         """
         super().__init__(scope, name.title())
         size = SIZES[name]
@@ -109,7 +109,7 @@ class Function(Construct):
                 "POWERTOOLS_SERVICE_NAME": name,
                 "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
             },
-            # The version before stays for a way back; `stepline deploy` deletes those before it. On the emulator `stepline up`
+            # The previous version remains for a rollback; `stepline deploy` deletes those before it. On the emulator `stepline up`
             # removes all of them, since only that ends their workers.
             current_version_options=lambda_.VersionOptions(removal_policy=cdk.RemovalPolicy.RETAIN),
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS

@@ -1,6 +1,6 @@
 """The function that starts a build of the image; the build answers CloudFormation itself.
 
-Its source goes into the template as it is, so it is small and needs nothing but the runtime.
+Its source is inlined in the template, so it is small and imports nothing but the runtime.
 """
 
 import json

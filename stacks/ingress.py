@@ -55,9 +55,9 @@ class IngressStack(cdk.Stack):
         page_origin: str = "",
         dashboards: Iterable[str] = (),
     ) -> None:
-        """Add both APIs, each with a throttle, and the functions behind them.
+        """Add both APIs, each with a throttle, and the functions they call.
 
-        Browsers may ask from the chat page, at `page_origin`, and from the allowed origins. `dashboards` are the names of the
+        Browsers may send requests from the chat page, at `page_origin`, and from the allowed origins. `dashboards` are the names of the
         bundles that have one.
         """
         super().__init__(
@@ -77,12 +77,12 @@ class IngressStack(cdk.Stack):
             socket_url=self.socket_url,
             dashboards=dashboards,
         )
-        told = {
+        outputs = {
             "WebSocketUrl": self.socket_url,
             "HttpUrl": self.http_url,
             "PageConfig": self.to_json_string(self.page_config),
         }
-        for name, value in told.items():
+        for name, value in outputs.items():
             cdk.CfnOutput(self, name, value=value)
         warn_unknown(self, stage)
 
@@ -234,12 +234,12 @@ def _throttle(planned: Throttle) -> apigateway.ThrottleSettings:
 
 
 def warn_unknown(stack: cdk.Stack, stage: Stage) -> None:
-    """Warn that the stage runs few turns at once, if nobody says how many executions its account has."""
+    """Warn that the stage runs few turns at once if the executions of its account are unknown."""
     if stage.concurrency or stage.is_local:
         return
     warning = (
         f"the executions at once of the account are not known, so this stage runs {stage.most_turns} turns at once, as many as"
-        f" a new account's {NEW_ACCOUNT} allow, and the rest wait in line: `stepline deploy` reads the number, or give it with"
+        f" a new account's {NEW_ACCOUNT} allow, and the rest are queued: `stepline deploy` reads the number, or give it with"
         " -c concurrency=N (aws lambda get-account-settings --query AccountLimit.UnreservedConcurrentExecutions)"
     )
     cdk.Annotations.of(stack).add_warning_v2("stepline:concurrency", warning)
@@ -248,10 +248,10 @@ def warn_unknown(stack: cdk.Stack, stage: Stage) -> None:
 def make_page_config(
     stage: Stage, trust: Trust, *, http_url: str, socket_url: str, dashboards: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the document by which a page finds its stage: addresses, the public client of the sign-in, what is offered.
+    """Return the document by which a page finds its stage: addresses, the public client of the sign-in, features.
 
-    Everybody may read it. The chat page has it as `config.json`; for a site of one's own it is an output of the stack.
-    `token` is the one that the stage takes: of an audience that is not the client's, the access token is. Source: docs/how-to/deploy.md#browsers.
+    It is public. The chat page has it as `config.json`; for your own site it is an output of the stack.
+    `token` is the one that the stage accepts: the access token if the audience is not the client's. Source: docs/how-to/deploy.md#browsers.
     """
     return {
         "issuer": trust.oidc_issuer,

@@ -1,4 +1,4 @@
-"""Log groups: the place and the retention of every log of a stage."""
+"""Log groups: the name and the retention of every log of a stage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from constructs import Construct
 from stacks.stage import Stage
 
 DELIVERED: Final = "/aws/vendedlogs/stepline"
-"""The prefix of logs that services deliver by themselves.
+"""The prefix of logs that AWS services deliver.
 
 The policy by which they deliver into any other group names each of them, and is full after some tens.
 Source: docs.aws.amazon.com/AmazonCloudWatch, "Enable logging from AWS services".
@@ -21,7 +21,7 @@ Source: docs.aws.amazon.com/AmazonCloudWatch, "Enable logging from AWS services"
 def add_log_group(
     scope: Construct, construct: str, stage: Stage, name: str, *, prefix: str = "/stepline"
 ) -> logs.LogGroup:
-    """Add the group `<prefix>/<stage>/<name>`, which is kept as long as the stage says and goes with it."""
+    """Add the group `<prefix>/<stage>/<name>`, with the stage's retention; it is deleted with the stage."""
     group = logs.LogGroup(
         scope,
         construct,

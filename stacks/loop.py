@@ -178,7 +178,7 @@ class LoopStack(cdk.Stack):
         )
 
     def _target(self, name: str) -> targets.LambdaFunction:
-        """Return a function as a rule's target; what cannot be delivered to it waits in its queue."""
+        """Return a function as a rule's target; undelivered events are stored in its queue."""
         return targets.LambdaFunction(
             self.functions[name].live, retry_attempts=2, dead_letter_queue=self.queues.get(name)
         )
@@ -192,7 +192,7 @@ class LoopStack(cdk.Stack):
             self._show_output(bucket)
 
     def _show_output(self, bucket: str) -> None:
-        """Trigger `output` on each copy of a running program's log; one that is late is of no use."""
+        """Trigger `output` on each copy of a running program's log; a late one is of no use."""
         events.Rule(
             self,
             "ProgramPrinted",
@@ -272,8 +272,8 @@ class LoopStack(cdk.Stack):
 def make_queues(scope: Construct, stage: Stage) -> Mapping[str, sqs.Queue]:
     """Add a dead-letter queue for each of `RECEIVERS`, by its name; none on stage `local`, whose developer sees the failure.
 
-    A rule puts into it what it could not deliver in a day, Lambda what the function failed three times. Both put the event
-    as it was, so one command gives either to the function again. Source: docs/how-to/runbook.md.
+    A rule puts into it what it could not deliver in a day, Lambda what the function failed three times. Both store the event
+    unchanged, so one command sends either to the function again. Source: docs/how-to/runbook.md.
     """
     if stage.is_local:
         return {}

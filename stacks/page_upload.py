@@ -1,6 +1,6 @@
-"""The function that uploads the chat page: files from the deployment's archives, and what is known at deployment only.
+"""The function that uploads the chat page: files from the deployment's archives, and values known only at deployment.
 
-It stands alone, and needs nothing but the runtime. A custom resource calls it for every change of the page or of its addresses.
+It imports nothing but the runtime. A custom resource calls it for every change of the page or of its addresses.
 """
 
 import hashlib
@@ -71,9 +71,9 @@ def _publish(properties: dict[str, Any]) -> None:
 
 
 def find_stale(before: Mapping[str, datetime], released: Collection[str]) -> list[str]:
-    """Return the objects to delete, of those `before` by the times of their uploads, when a release is there.
+    """Return the objects to delete, of those `before` by the times of their uploads, when a release is uploaded.
 
-    Assets of the release that was live until now stay: a page that is open goes on to load them.
+    Assets of the release that was live until now stay: an open page still loads them.
     """
     live_since = before[INDEX] - UPLOAD_LONGEST if INDEX in before else None
     return [
@@ -86,7 +86,7 @@ def find_stale(before: Mapping[str, datetime], released: Collection[str]) -> lis
 def _mark(properties: dict[str, Any]) -> bytes:
     """Return a comment for documents that differs with their headers.
 
-    Without it a browser, and CloudFront, would hear that a document has not changed, and keep the headers that it came with.
+    Without it a browser, and CloudFront, would get 304 for an unchanged document, and keep its former headers.
     """
     headers = properties["Headers"] + properties["Connect"]
     return f"<!-- headers {hashlib.sha256(headers.encode()).hexdigest()[:16]} -->\n".encode()

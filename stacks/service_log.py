@@ -1,4 +1,4 @@
-"""Logs that services of AWS write by themselves: of executions that fail, and of requests to the gateways."""
+"""Logs that AWS services write: of failed executions, and of requests to the gateways."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ queries, tokens in headers, and the address of a person who was erased would sta
 
 
 def log_executions(scope: Construct, stage: Stage) -> sfn.LogOptions | None:
-    """Return the log of what fails in executions, without their data; None on stage `local`."""
+    """Return the log of failures in executions, without their data; None on stage `local`."""
     if stage.is_local:
         return None
     return sfn.LogOptions(

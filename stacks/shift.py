@@ -1,4 +1,4 @@
-"""A release that takes over by parts: CodeDeploy moves each alias, and moves it back when an alarm rings.
+"""A gradual release: CodeDeploy shifts each alias, and shifts it back when an alarm goes off.
 
 Two releases then work on one turn for some minutes, as they do while a deployment runs: each reads what the other writes.
 Source: docs/how-to/deploy.md#by-parts.

@@ -209,7 +209,7 @@ class Stage:
         self._check_concurrency()
 
     def _check_way_back(self) -> None:
-        """Refuse a table that has no such name, and a shift that nobody would stop."""
+        """Refuse a table that has no such name, and a shift that no alarm would stop."""
         if not _TABLE.fullmatch(self.table_name):
             raise ValueError(f"table_name: {self.table_name!r} is no name of a table")
         if self.shift != "all" and self.is_local:
@@ -218,7 +218,7 @@ class Stage:
             raise ValueError(f"shift: {self.shift} goes back when an alarm rings, and needs alarms=true")
 
     def _check_services(self) -> None:
-        """Refuse services outside that could not be reached."""
+        """Refuse external services that could not be reached."""
         if self.search_provider == "searxng" and not self.search_url:
             raise ValueError("search_url: search_provider searxng needs the address of its instance")
         if self.av == "clamd" and not self.clamav_host:
@@ -268,7 +268,7 @@ class Stage:
             raise ValueError("exec_security_groups: they belong to a VPC, which exec_vpc names")
 
     def _check_doors(self) -> None:
-        """Refuse choices that AWS would refuse mid-deployment, or that would silently lock everyone out."""
+        """Refuse choices that AWS would refuse mid-deployment, or that would silently lock every user out."""
         for name in ("allowed_origins", "oidc_origins"):
             for origin in getattr(self, name):
                 if not _ORIGIN.fullmatch(origin):
@@ -282,11 +282,13 @@ class Stage:
             return
         for origin in self.allowed_origins:
             if not _SIGN_IN.fullmatch(origin):
-                raise ValueError(f"allowed_origins: Cognito signs nobody in for {origin}, which is not https")
+                raise ValueError(
+                    f"allowed_origins: Cognito signs in no user for {origin}, which is not https"
+                )
         prefix = self.sign_in_prefix or self.name
         if any(word in prefix for word in _COGNITO_OWN):
             raise ValueError(
-                f"sign_in_prefix: Cognito keeps {', '.join(_COGNITO_OWN)} for itself, and {prefix!r} would stand in the address of"
+                f"sign_in_prefix: Cognito keeps {', '.join(_COGNITO_OWN)} for itself, and {prefix!r} would be in the address of"
                 " the sign-in: choose another one"
             )
 

@@ -16,13 +16,13 @@ FEEDBACK_INDEX = "GSI2"
 LANE_INDEX = "GSI3"
 _STRING = dynamodb.AttributeType.STRING
 KEPT_DAYS = 35
-"""Days that the bucket keeps what was deleted or replaced: as long as the table can be restored to a time before."""
+"""Days that the bucket keeps deleted and replaced versions: as long as the table can be restored to a time before."""
 
 
 class StateStack(cdk.Stack):
     """One table, one bucket, and users unless an external issuer has them.
 
-    With `table_name` the functions use that table. The stack's own one stays as it is, so that there is a way back from there, too.
+    With `table_name` the functions use that table. The stack's own table stays unchanged, so that you can switch back.
 
     Conversations and feedback by user (GSI1), feedback by day (GSI2), open lanes (GSI3). `memory_arn` is the vector bucket's; ""
     without one. `issuer_origins` are those that a page calls to sign a user in.
@@ -66,7 +66,7 @@ class StateStack(cdk.Stack):
             # The emulator speaks plain HTTP on loopback, which this policy would refuse.
             enforce_ssl=not stage.is_local,
             removal_policy=stage.removal_policy,
-            # The emulator keeps what nobody expires.
+            # The emulator never expires logs.
             versioned=not stage.is_local,
             lifecycle_rules=_expiries(),
             cors=_browser_rules(stage.origins(page_origin)),
@@ -87,7 +87,7 @@ class StateStack(cdk.Stack):
 
 
 def _browser_rules(origins: tuple[str, ...]) -> list[s3.CorsRule] | None:
-    """Let browsers of the allowed origins post files to the slots, and get files by the links, that they were given."""
+    """Let browsers of the allowed origins post files to the slots, and get files by links, as the stage signed them."""
     if not origins:
         return None
     return [
@@ -116,11 +116,11 @@ def _restored(stack: cdk.Stack, own: dynamodb.TableV2, name: str) -> dynamodb.IT
 
 
 def _expiries() -> list[s3.LifecycleRule]:
-    """Return the rules by which objects go by themselves. Where several rules match a version, the earliest one takes it."""
+    """Return the rules that expire objects. Where several rules match a version, the earliest one applies."""
     day, month, year = (cdk.Duration.days(days) for days in (1, 30, 365))
     return [
         s3.LifecycleRule(abort_incomplete_multipart_upload_after=day),
-        # What the eraser deletes, it deletes with all versions, and does not wait for this.
+        # The eraser deletes objects with all versions, without waiting for this rule.
         s3.LifecycleRule(
             expired_object_delete_marker=True,
             noncurrent_version_expiration=cdk.Duration.days(KEPT_DAYS),
@@ -130,7 +130,7 @@ def _expiries() -> list[s3.LifecycleRule]:
         s3.LifecycleRule(prefix="exec/", expiration=month, noncurrent_version_expiration=day),
         # A newer segment replaces an older one, and the log can replace the newest.
         s3.LifecycleRule(prefix="seg/", expiration=month, noncurrent_version_expiration=day),
-        # Segments of memory that newer ones replace stay behind; the logs can replace all of them.
+        # Segments of memory remain after newer ones replace them; the logs can replace all of them.
         s3.LifecycleRule(prefix="mem/", expiration=year, noncurrent_version_expiration=day),
     ]
 
@@ -148,7 +148,7 @@ def _memory_bucket(scope: Construct, stage: Stage) -> str:
 
 
 def _announce_objects(bucket: s3.Bucket) -> None:
-    """Let the bucket tell the account's event bus of its objects.
+    """Let the bucket send events of its objects to the account's event bus.
 
     By the resource's own property: the construct's would add a function that may change any bucket.
     """

@@ -1,4 +1,4 @@
-"""The table of what is watched of a deployment: metrics, thresholds, and headings in the runbook. Pure.
+"""The table of alarms and graphs of a deployment: metrics, thresholds, and headings in the runbook. Pure.
 
 An alarm is billed by the metrics it reads, so each reads few. Most of these metrics have no data while
 nothing goes wrong, so missing data is not an alarm. Source: docs/how-to/runbook.md.
@@ -22,7 +22,7 @@ PERIOD_S: Final = 300
 UNWATCHED: Final = ("authorizer", "socket", "api", "search", "sweeper", "eraser")
 SLOW_FRACTION: Final = 0.9
 LIMITED_MOST: Final = 0.1
-"""Of the tries of model calls, the share that the provider may refuse for our rate: a few are taken again within seconds."""
+"""Of the tries of model calls, the share that the provider may refuse for our rate: a few are retried within seconds."""
 CACHED_LEAST: Final = 0.5
 """Of the input tokens, the share that comes from the provider's caches; in measured conversations it is 0.92."""
 
@@ -49,7 +49,7 @@ class Share:
 class Watch:
     """One alarm, and one graph of the dashboard; without a threshold the graph alone.
 
-    It goes off when the sum of `series` reaches `threshold` in one of the last two periods. With `share`, what is compared is the part that the sum is of a whole; with `falls`, the alarm goes off at or below the
+    It goes off when the sum of `series` reaches `threshold` in one of the last two periods. With `share`, the sum's part of a whole is compared; with `falls`, the alarm goes off at or below the
     threshold. `name` is also its heading in the runbook. The older period counts as well because data may come late.
     """
 
@@ -70,7 +70,7 @@ class Watch:
 class Watched:
     """The metric dimensions of a deployment's parts.
 
-    `functions` are the short names, `queues` the names of those for what was not delivered.
+    `functions` are the short names, `queues` the names of the dead-letter queues.
     """
 
     machine_arn: str
@@ -98,7 +98,7 @@ def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
         watches.append(
             Watch(
                 name="programs-lost",
-                says="Programs end without a result of their own: their surroundings failed.",
+                says="Programs end without a result: their environment failed.",
                 series=(_own(stage, metrics.PROGRAMS_LOST),),
                 threshold=3,
                 period_s=900,
@@ -108,7 +108,7 @@ def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
         watches.append(
             Watch(
                 name="handovers-stale",
-                says="A task never took its secret, or nobody took it back; the sweeper did.",
+                says="A task never fetched its secret, or its caller never deleted it; the sweeper did.",
                 series=(_own(stage, metrics.HANDOVERS_STALE),),
                 threshold=1,
             )
@@ -149,7 +149,7 @@ def _queue(stage: Stage) -> Iterable[Watch]:
     return (
         Watch(
             name="queue-wait",
-            says="Milliseconds that turns waited in line before they began.",
+            says="Milliseconds that turns were queued before they began.",
             series=tuple(
                 replace(_own(stage, metrics.QUEUE_WAIT_MS), statistic=statistic)
                 for statistic in ("p95", "Maximum")
@@ -157,7 +157,7 @@ def _queue(stage: Stage) -> Iterable[Watch]:
         ),
         Watch(
             name="turns-waiting",
-            says="As many turns wait in line as may run at once.",
+            says="As many turns are queued as may run at once.",
             series=(replace(_own(stage, metrics.TURNS_WAITING), statistic="Maximum"),),
             threshold=stage.most_turns,
             period_s=900,
@@ -199,14 +199,14 @@ def _turns(stage: Stage, watched: Watched) -> Iterable[Watch]:
         ),
         Watch(
             name="sweeps-behind",
-            says="Open turns were not looked at by the sweeper, which failed on them or had no time left.",
+            says="The sweeper did not check some open turns: it failed on them or had no time left.",
             series=(_own(stage, metrics.LANES_LEFT),),
             threshold=3,
             period_s=900,
         ),
         Watch(
             name="edge-errors",
-            says="A function met an error that it has no name for: a bug.",
+            says="A function raised an error without a code: a bug.",
             series=(_own(stage, metrics.EDGE_ERRORS),),
             threshold=1,
         ),
@@ -218,7 +218,7 @@ def _functions(stage: Stage, watched: Watched) -> Iterable[Watch]:
     return (
         Watch(
             name="function-errors",
-            says="A function that no state machine retries fails: nobody can connect, or nothing is swept or erased.",
+            says="A function that no state machine retries fails: clients cannot connect, or nothing is swept or erased.",
             series=tuple(
                 _lambda("Errors", function=function_name(stage, name))
                 for name in UNWATCHED
@@ -288,7 +288,7 @@ def _services(stage: Stage, watched: Watched) -> Iterable[Watch]:
         ),
         Watch(
             name="gateway-errors",
-            says="API Gateway cannot reach the functions behind it, or they fail.",
+            says="API Gateway cannot reach the functions it calls, or they fail.",
             series=(
                 Series(namespace="AWS/ApiGateway", name="IntegrationError", dimensions=websocket),
                 Series(namespace="AWS/ApiGateway", name="ExecutionError", dimensions=websocket),
@@ -302,7 +302,7 @@ def _services(stage: Stage, watched: Watched) -> Iterable[Watch]:
 def _undelivered(queues: tuple[str, ...]) -> Watch:
     return Watch(
         name="events-undelivered",
-        says="Events wait that a function could not be given, or failed each time.",
+        says="A dead-letter queue holds events that could not be delivered to a function, or that it failed each time.",
         series=tuple(
             Series(
                 namespace="AWS/SQS",

@@ -168,8 +168,8 @@ def test_a_stage_without_programs_watches_none(plain_alarms):
 
 def test_alarms_that_notify_nobody_are_a_loud_warning(plain, plain_alarms, watched):
     assert not any("AlarmActions" in alarm for alarm in plain_alarms.values())
-    assert "notify nobody: name a topic (-c alarm_topic_arn=" in warnings(plain)
-    assert "notify nobody" not in warnings(watched)
+    assert "notify no one: name a topic (-c alarm_topic_arn=" in warnings(plain)
+    assert "notify no one" not in warnings(watched)
 
 
 def warnings(synthesis):
