@@ -1,8 +1,8 @@
 """Plays a conversation of the workload through the loop itself, and accounts for every request.
 
 The model of this module follows the script and pays as the scripted server's cache would have it. It
-sometimes reads a result that is no longer in sight again, as a model does that needs it. In the layout `journal`, which
-shows the beginning of a result, it has each one shown in full once: beside its next call, or by a read before it answers.
+sometimes reads again a result that is no longer in sight, as a model that needs it does. In the layout `journal`, which
+shows the beginning of a result, it has each result shown in full once: beside its next call, or by a read before it answers.
 """
 
 from __future__ import annotations
@@ -114,10 +114,10 @@ class Actor:
         return Speech(text, use)
 
     def _say(self, prompt: Prompt) -> tuple[str, bool]:
-        """Return the script's next step, or a read of a hidden result; and True if that is extra."""
+        """Return the script's next step, or a read of a hidden result; and True if the read is extra."""
         turn = self._turn
         if turn is None:
-            raise MeasureError("the model was asked before anybody said anything")
+            raise MeasureError("the model was called before any message")
         cut = self._cut(prompt)
         if self._at >= len(turn.rounds):
             if cut:
@@ -189,7 +189,7 @@ def play(
     app = in_memory(settings)
     clock = app.ports.clock
     if not isinstance(clock, MemoryClock):
-        raise MeasureError("the clock does not stand still")
+        raise MeasureError("the clock moves by itself")
     ports = app.ports
     if context is not None:
         ports = replace(ports, policy=replace(ports.policy, context=context))

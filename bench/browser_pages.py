@@ -1,6 +1,6 @@
 """Pages that show a growing answer, built and served on loopback: ours, and those of others in `bench/page_peers`.
 
-The packages of the others come by their own lock file into `.stepline/bench-page`, and none of their scripts runs.
+The packages of the others are installed from their own lock file into `.stepline/bench-page`; none of their scripts runs.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def loaded_by(page: Path) -> list[Path]:
-    """Return the scripts and styles that a built page loads before anything is asked of it."""
+    """Return the scripts and styles that a built page loads at first."""
     return [page.parent / name for name in LOADED.findall(page.read_text(encoding="utf-8"))]
 
 

@@ -100,7 +100,7 @@ def rows() -> list[Row]:
 
 
 def make_rows(found: Found, absent: str, why: str) -> list[Row]:
-    """Return the rows; `absent` says why there are no peers, `why` why there is no browser, "" if there is one."""
+    """Return the rows; `absent` is the reason for missing peers, `why` that for a missing browser, "" if it exists."""
     made = []
     for metric in CHAT_PAGE:
         values = dict(found.values.get(metric, {}))
@@ -159,7 +159,7 @@ def _part(part: int) -> list[str]:
 
 
 def _weigh(found: Found) -> None:
-    """Take the sizes of the chat page as it is built."""
+    """Record the sizes of the built chat page."""
     dist = WEB / "dist"
     _take_size(found, OURS, compressed(loaded_by(dist / "index.html")))
     for name in ("codes", "later", "highlight", "preview"):
@@ -180,7 +180,7 @@ def _take_size(found: Found, page: str, size: Size) -> None:
 
 
 def _drive(found: Found, places: Mapping[str, str]) -> str:
-    """Measure every page in one browser; return why that is not possible here, "" if it was."""
+    """Measure every page in one browser; return the reason if that is not possible here, else ""."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         return "no Chromium on this machine"
@@ -207,7 +207,7 @@ def _drive(found: Found, places: Mapping[str, str]) -> str:
 
 @contextmanager
 def _opened(browser: Any, address: str) -> Iterator[Any]:
-    """Open a page in a context of its own, without a cache; yield it when it has been painted."""
+    """Open a page in its own context, without a cache; yield it when it has been painted."""
     context = browser.new_context(viewport=VIEWPORT)
     page = context.new_page()
     page.set_default_timeout(WAIT_MS)
@@ -287,7 +287,7 @@ def _take_spent(found: Found, metric: str, name: str, spent: Mapping[str, float]
 
 
 def _spend(page: Any, script: str, pieces: Sequence[str]) -> tuple[dict[str, float], Any]:
-    """Return the CPU seconds of the page's main thread while an answer grows and ends, by what they went to, and the result."""
+    """Return the CPU seconds of the page's main thread while an answer grows and ends, by kind of work, and the result."""
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     page.evaluate("bench.begin('Tell me about the colonies.')")
@@ -303,7 +303,7 @@ def _metrics(session: Any) -> dict[str, float]:
 
 
 def _check(page: Any, answer: str) -> None:
-    """Raise MeasureError unless the page shows the whole answer as it is meant."""
+    """Raise MeasureError unless the page shows the whole answer correctly."""
     tables, headings, text = page.evaluate(SHAPE)
     wanted, last = answer.count("## Part "), answer.rpartition("\n")[2]
     if (tables, headings) != (wanted, wanted) or last not in text:
@@ -325,7 +325,7 @@ def _memory(found: Found, browser: Any, name: str, address: str) -> None:
 
 
 def _long_conversation(found: Found, browser: Any, address: str) -> None:
-    """Take what a turn costs the main thread behind 250 others, over one behind two: each in turn, before and behind."""
+    """Record the main thread's time for a turn after 250 others, over one after two, measured alternately."""
     text = make_answer(TURN_CHARS)
     pieces = cut(text, PIECE_CHARS)
     taken: dict[int, list[float]] = {SHORT: [], LONG: []}
@@ -344,12 +344,12 @@ def _long_conversation(found: Found, browser: Any, address: str) -> None:
         "turn_of_250",
         OURS,
         round(long / short, 2),
-        f"{short:.0f} ms behind {SHORT} turns, {long:.0f} behind {LONG}",
+        f"{short:.0f} ms after {SHORT} turns, {long:.0f} after {LONG}",
     )
 
 
 def _heap_mb(session: Any) -> float:
-    """Return what the page's scripts hold after the garbage is collected."""
+    """Return the memory of the page's scripts after a garbage collection."""
     for _ in range(2):
         session.send("HeapProfiler.collectGarbage")
     return float(session.send("Runtime.getHeapUsage")["usedSize"]) / 1e6

@@ -1,7 +1,7 @@
 """Cold starts: the CPU time of a new process of a function, up to the first remote call that it is made for.
 
 The functions run as they ship: handlers and layers built for this machine's architecture, never written to, by an
-interpreter of Lambda. AWS is the local stage behind a proxy, which looks at a caller's CPU clock when the call arrives.
+interpreter of Lambda. AWS is the local stage, reached through a proxy that reads a caller's CPU clock when the call arrives.
 The conversation of each call is prepared beforehand, in this process.
 """
 
@@ -243,7 +243,7 @@ class _Pass(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _pass  # noqa: N815 - the base class's names
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Say nothing: a request is no news here."""
+        """Log no request."""
 
 
 @contextmanager
@@ -266,7 +266,7 @@ class Prepared:
     app: LoopApp
 
     def event(self, name: str) -> dict[str, Any]:
-        """Return an event of a function, in a conversation of its own."""
+        """Return an event of a function, in a new conversation."""
         match name:
             case "authorizer":
                 ticket = issue_ticket(self.app.ports, USER, "").ticket
@@ -337,7 +337,7 @@ def _environment(stage: LocalStage, proxy: Proxy) -> Iterator[Prepared]:
     with as_found():
         os.environ.update(own)  # noqa: TID251 - AWS's own variables, as its clients read them
         model = {"ANTHROPIC_API_KEY": "scripted", "ANTHROPIC_BASE_URL": stage.model_url}
-        # Its turns never end: with a bound they would keep the slots of the stage for good.
+        # Its turns never end: with a limit they would occupy the stage's slots forever.
         unbounded = {**variables["decide"], **model, "STEPLINE_OPEN_TURNS": "0"}
         app = on_aws(Settings.from_env(unbounded), _NoMeter(), LoopApp)
         through = {**own, **model, "HTTP_PROXY": proxy.url, "ANTHROPIC_BASE_URL": proxy.url}
@@ -349,7 +349,7 @@ def _environment(stage: LocalStage, proxy: Proxy) -> Iterator[Prepared]:
 
 class _NoMeter:
     def count(self, name: str, value: float = 1, *, reason: str = "") -> None:
-        """Count nothing: what is prepared is not measured."""
+        """Count nothing: the preparation is not measured."""
 
 
 @dataclass(frozen=True)
@@ -366,12 +366,12 @@ class Runs:
         return self._run("peer", PEER, "", self.prepared.variables["authorizer"])
 
     def function(self, name: str) -> Spent:
-        """Run one of ours on an event of its own."""
+        """Run one of ours on a new event."""
         event = json.dumps(self.prepared.event(name))
         return self._run(name, FUNCTION.format(name=name), event, self.prepared.variables[name])
 
     def warm(self, name: str, program: str, calls: int) -> tuple[list[str], float]:
-        """Run a program on events of so many calls; return the lines it prints, and the requests that a call makes."""
+        """Run a program on `calls` events; return the lines it prints, and the mean requests of a call."""
         events = [json.dumps(self.prepared.event(name)) for _ in range(calls)]
         passed = self.proxy.passed
         process = self._start(name, program, "", self.prepared.variables[name])

@@ -26,7 +26,7 @@ from stepline.settings import Settings
 CONVERSATIONS: Final = 3
 CONVERSATIONS_FULL: Final = 60
 HELD_OUT: Final = 1_000
-"""The first seed of the conversations that no policy was chosen by."""
+"""The first seed of the conversations by which no policy was chosen."""
 WIDE: Final = {"linear": False, "fanout": True}
 GOALS: Final = {"linear": 0.60, "fanout": 0.40}
 OWN_GOAL: Final = 1.01
@@ -114,11 +114,11 @@ def policy(
     """
     fanout = FanoutRule(mode="safe_fanout") if wide else FanoutRule()
     system = build_agent(read_caps(Settings.from_env({})), parts=WORKFLOW.parts(), fanout=fanout).system
-    ours, dollars, told = _sum([one.bill for one in played]).dollars, {}, []
+    ours, dollars, compared = _sum([one.bill for one in played]).dollars, {}, []
     for name, window in PEERS.items():
         peers = [bill_transcript(one, system=system, request_s=REQUEST_S, window=window) for one in scripts]
         dollars[name] = _sum([one.bill for one in peers]).dollars
-        told.append(
+        compared.append(
             f"{name} {_ratio(ours, dollars[name])} (${dollars[name] / len(scripts):.2f}, "
             f"{sum(one.in_sight for one in peers)} facts in sight)"
         )
@@ -129,8 +129,8 @@ def policy(
         unit="x",
         peers={name: _ratio(spent, least) for name, spent in dollars.items()},
         goal=goal,
-        note=f"${ours / len(played):.2f} a conversation, all {FACTS * len(scripts)} facts read by path; over {', over '.join(told)}; "
-        f"{_told(played)}",
+        note=f"${ours / len(played):.2f} a conversation, all {FACTS * len(scripts)} facts read by path; over {', over '.join(compared)}; "
+        f"{_counts(played)}",
     )
 
 
@@ -182,7 +182,7 @@ def hour(metric: str, short: Sequence[Played], kept: Sequence[Played], goal: flo
         peers={"5 min": 1.0},
         goal=goal,
         note=f"${ours.dollars / len(kept):.2f} a conversation, ${other.dollars / len(short):.2f} with five minutes; "
-        f"{_share(ours)}; {_told(kept)}",
+        f"{_share(ours)}; {_counts(kept)}",
     )
 
 
@@ -193,7 +193,7 @@ def check_facts(played: Sequence[Played]) -> None:
         raise MeasureError(f"{found} of {FACTS * len(played)} facts came back")
 
 
-def _told(played: Sequence[Played]) -> str:
+def _counts(played: Sequence[Played]) -> str:
     counted = {
         "recoveries": sum(one.recoveries for one in played),
         "prunings": sum(one.prunes for one in played),

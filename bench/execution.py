@@ -74,7 +74,7 @@ def _process_rows() -> Iterator[Row]:
             f"the fork server is started first, with {'its packages' if kind == 'pandas' else 'no packages'}"
         )
         yield _row("process", "cold", kind, cold["cold"], peers={_named(kind): cold["python"]}, note=note)
-        note = f"until the exit status is known; {warm['whole']:g} ms until files are collected and the next cell stands"
+        note = f"until the exit status is known; {warm['whole']:g} ms until files are collected and the next cell is ready"
         yield _row(
             "process",
             "warm",

@@ -1,6 +1,6 @@
 """The first token of a turn on the local stage with every worker new, and of a function that only asks the model.
 
-That function is what one would write first: the provider's SDK, one request, its first piece of text returned. Its worker
+That function is the simplest one: the provider's SDK, one request, its first piece of text returned. Its worker
 is new, too. Both are timed from the client's message, or call, to that text.
 """
 

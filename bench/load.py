@@ -1,8 +1,8 @@
 """Many conversations at once on the local stage, each one turn with a tool round: `python -m bench.load [100]`.
 
-One alone and ten at once come first. What counts is that nothing is lost, repeated or left open: each client has exactly
+One alone and ten at once come first. Nothing may be lost, repeated or left open: each client has exactly
 one end and every event once, the log has each message once and each effect once, and no lane stays open. Otherwise
-the exit code is 1. The figures stand in bench/load.json, which `python -m bench load` shows again.
+the exit code is 1. The figures are written to bench/load.json, which `python -m bench load` shows again.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ RESULTS = Path(__file__).with_name("load.json")
 TEXT = "Write a file load.md with the word {word} in it and read it back."
 TOOLS = ("react.write", "react.read")
 SIZES = (1, 10)
-"""What is measured beside the load, for comparison."""
+"""Loads measured before the largest, for comparison."""
 TURN_S = 900
 DIALS = 8
-"""So many connections are opened at a time; a gateway takes 500 new ones a second from a whole account."""
+"""Connections opened at a time; a gateway accepts 500 new ones a second from a whole account."""
 AUDITS = 4
 SETTLE_S = 30
 POLL_S = 0.5
@@ -65,10 +65,10 @@ def main() -> int:
     measured: list[Row] = []
     lost: list[str] = []
     for many in sorted({*(one for one in SIZES if one < size), size}):
-        heard, wrong = load.run(many)
+        records, wrong = load.run(many)
         lost += wrong
-        measured += make_rows(many, heard)
-        print(tell(many, heard, wrong), file=sys.stderr, flush=True)
+        measured += make_rows(many, records)
+        print(summarize(many, records, wrong), file=sys.stderr, flush=True)
     write_results(measured, RESULTS)
     print(render_table(measured))
     for one in lost:
@@ -77,7 +77,7 @@ def main() -> int:
 
 
 class Load:
-    """A stage under load, by users of their own whom nobody has seen before."""
+    """A stage under load; each client is a new user."""
 
     def __init__(self, stage: LocalStage) -> None:
         self._stage = stage
@@ -85,7 +85,7 @@ class Load:
         self._zero_s = time.monotonic()
 
     def run(self, many: int) -> tuple[list[Heard], list[str]]:
-        """Take a turn in as many conversations at once; return what was heard, and what is wrong with it."""
+        """Run a turn in each of `many` conversations at once; return the clients' records and the faults found."""
         mark = secrets.token_hex(4)
         clients = [self._client(f"load-{mark}-{at}") for at in range(many)]
         until_s = self._now_s() + TURN_S
@@ -106,7 +106,7 @@ class Load:
     def _each(
         self, at_once: int, clients: list[LoadClient], act: Callable[[LoadClient], object]
     ) -> list[str]:
-        """Do something with each client, so many at a time; return what is wrong with them."""
+        """Call `act` with each client, `at_once` at a time; return the faults found."""
 
         def attempt(one: LoadClient) -> str:
             try:
@@ -133,16 +133,16 @@ class Load:
         return time.monotonic() - self._zero_s
 
     def _audit(self, one: LoadClient) -> None:
-        """Compare what a client heard with a replay and with its log. Raises LostError."""
+        """Compare a client's events with a replay and with its log. Raises LostError."""
         wrong = one.heard.wrong()
         if one.heard.ended_s and one.replay(self._now_s() + TURN_S) != one.heard.batches:
-            wrong.append("a replay tells something else than what was heard")
+            wrong.append("a replay differs from the events received")
         if wrong := wrong + self._check_log(one.heard):
             raise LostError("; ".join(wrong))
 
-    def _check_log(self, heard: Heard) -> list[str]:
-        """Return what is wrong with a conversation's log: its message, its turn and its effects are there once each."""
-        lane = make_lane("local", "default", heard.conversation)
+    def _check_log(self, records: Heard) -> list[str]:
+        """Return the faults of a conversation's log: its message, its turn and its effects occur once each."""
+        lane = make_lane("local", "default", records.conversation)
         entries = [entry for batch in self._log.since(lane, 0, consistent=True) for entry in batch.entries]
         kinds = Counter(type(entry) for entry in entries)
         wrong = [
@@ -154,7 +154,7 @@ class Load:
         return wrong if done == Counter(TOOLS) else [*wrong, f"the tools ran {dict(done)}"]
 
     def _left_open(self, clients: list[LoadClient]) -> list[str]:
-        """Return the conversations whose lanes are still marked open; the last step takes a mark away behind its end."""
+        """Return the conversations whose lanes are still marked open; the last step removes a mark after the end."""
         ours = {one.heard.conversation for one in clients}
         until_s = self._now_s() + SETTLE_S
         while True:
@@ -165,11 +165,11 @@ class Load:
             time.sleep(POLL_S)
 
 
-def make_rows(many: int, heard: list[Heard]) -> list[Row]:
+def make_rows(many: int, records: list[Heard]) -> list[Row]:
     """Return the rows of a load: first delta and end at some percentiles, from the moment of sending."""
     spans = {
-        "first_delta": [one.delta_s - one.sent_s for one in heard if one.delta_s],
-        "end": [one.ended_s - one.sent_s for one in heard if one.ended_s],
+        "first_delta": [one.delta_s - one.sent_s for one in records if one.delta_s],
+        "end": [one.ended_s - one.sent_s for one in records if one.ended_s],
     }
     note = f"{many} at once on the emulator, seconds after the message was sent"
     return [
@@ -185,16 +185,16 @@ def quantile(values: list[float], part: float) -> float:
     return sorted(values)[max(0, math.ceil(part * len(values)) - 1)]
 
 
-def tell(many: int, heard: list[Heard], wrong: list[str]) -> str:
-    """Say in a line how a load went."""
-    refused = Counter(code for one in heard for code in one.refused)
-    again = sum(one.again for one in heard)
-    resent, redialled = sum(one.resent for one in heard), sum(one.dialled - 1 for one in heard)
-    ends = [one.ended_s - one.sent_s for one in heard if one.ended_s]
+def summarize(many: int, records: list[Heard], wrong: list[str]) -> str:
+    """Return a line about the outcome of a load."""
+    refused = Counter(code for one in records for code in one.refused)
+    again = sum(one.again for one in records)
+    resent, redialled = sum(one.resent for one in records), sum(one.dialled - 1 for one in records)
+    ends = [one.ended_s - one.sent_s for one in records if one.ended_s]
     median = f"{statistics.median(ends):.1f} s" if ends else "none"
     return (
         f"{many} at once: {len(ends)} ended, half within {median}; {resent} sent again, {redialled} dialled again, "
-        f"{again} frames came twice, {sum(bool(one.places) for one in heard)} waited in line, "
+        f"{again} frames came twice, {sum(bool(one.positions) for one in records)} were queued, "
         f"refused: {dict(refused) or 'none'}; {len(wrong)} wrong"
     )
 

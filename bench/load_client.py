@@ -1,7 +1,7 @@
-"""One conversation of a load: a client of its own that shares no code with ours, only the protocol's pages.
+"""One conversation of a load: a separate client that shares no code with ours, only the protocol's pages.
 
-It sends one message and follows its turn to the end as the protocol asks of everybody: events are applied by `prev`, a
-hole or a silence asks to resume, a closed connection is opened again, and what was not acknowledged is sent again
+It sends one message and follows its turn to the end as the protocol requires of clients: events are applied by `prev`, a
+gap or a silence leads to a resume, a closed connection is opened again, and an unacknowledged message is sent again
 under the same id.
 """
 
@@ -18,7 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 
 OPEN_S = 60
 ACK_S = 30
-"""So long an answer to a message may take before it is sent again."""
+"""Seconds without an answer after which a message is sent again."""
 SILENCE_S = 25
 REDIAL_S = 2
 POLL_S = 1.0
@@ -26,12 +26,12 @@ TERMINAL = ("chat.complete", "chat.error")
 
 
 class LostError(Exception):
-    """The load is not whole: the message says what is missing, or there twice."""
+    """The load lost or repeated something; the message names it."""
 
 
 @dataclass
 class Heard:
-    """The events and the moments of one turn, as a client saw them; times are seconds since the load began."""
+    """The events and times of one turn, as a client saw them; times are seconds since the load began."""
 
     conversation: str
     message_id: str
@@ -40,18 +40,20 @@ class Heard:
     delta_s: float = 0
     ended_s: float = 0
     batches: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    places: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     resent: int = 0
     dialled: int = 0
     again: int = 0
 
     def wrong(self) -> list[str]:
-        """Return what is wrong with what was heard."""
-        told = [event["type"] for events in self.batches.values() for event in events]
-        ends = [kind for kind in told if kind in TERMINAL]
+        """Return the faults of the received events."""
+        kinds = [event["type"] for events in self.batches.values() for event in events]
+        ends = [kind for kind in kinds if kind in TERMINAL]
         found = [] if ends == ["chat.complete"] else [f"ended with {ends}"]
-        return found if told.count("chat.start") == 1 else [*found, f"{told.count('chat.start')} turns began"]
+        return (
+            found if kinds.count("chat.start") == 1 else [*found, f"{kinds.count('chat.start')} turns began"]
+        )
 
 
 class LoadClient:
@@ -74,7 +76,7 @@ class LoadClient:
         self._patience_s = 0.0
 
     def dial(self, until_s: float) -> None:
-        """Open the connection, however often it takes."""
+        """Open the connection, with as many attempts as needed."""
         while True:
             try:
                 self._socket = connect(
@@ -109,7 +111,7 @@ class LoadClient:
             self._step(until_s)
 
     def replay(self, until_s: float) -> dict[int, list[dict[str, Any]]]:
-        """Return every event of the conversation, asked for anew from its beginning."""
+        """Return every event of the conversation, requested again from its beginning."""
         seen, self.heard.batches, self._cursor = self.heard.batches, {}, 0
         newest = max(seen, default=0)
         self._resume()
@@ -121,7 +123,7 @@ class LoadClient:
         return whole
 
     def _step(self, until_s: float) -> None:
-        """Take the next frame, or do what its absence asks for."""
+        """Handle the next frame, or its absence."""
         assert self._socket
         try:
             text = self._socket.recv(timeout=POLL_S)
@@ -137,7 +139,7 @@ class LoadClient:
         self._take(json.loads(text))
 
     def _ask_again(self) -> None:
-        """Send again what was not acknowledged, else ask for what is missing."""
+        """Send an unacknowledged message again, else request missing events."""
         if self.heard.acked_s:
             self._resume()
             return
@@ -166,19 +168,19 @@ class LoadClient:
         elif kind == "events":
             self._take_events(frame)
         elif kind in ("sync", "pong"):
-            self._note_place(frame.get("place", 0))
+            self._note_position(frame.get("place", 0))
             if frame["n"] > self._cursor:
                 self._resume()
         elif kind == "error" or kind is None:
             self._refused(frame)
 
-    def _note_place(self, place: int) -> None:
-        """Note a place in line that is told; 0 is none."""
-        if place:
-            self.heard.places.append(place)
+    def _note_position(self, position: int) -> None:
+        """Note a position in the queue; 0 is none."""
+        if position:
+            self.heard.positions.append(position)
 
     def _refused(self, frame: dict[str, Any]) -> None:
-        """Send it again later if that may help; anything without a kind is the gateway's own word."""
+        """Send it again later if that may help; a frame without a kind is the gateway's own error."""
         code = frame.get("code", f"gateway: {frame.get('message')}")
         self.heard.refused.append(code)
         if "frame" in frame and not frame.get("retryable"):
@@ -186,7 +188,7 @@ class LoadClient:
         self._patience_s = self._now_s() + (frame.get("retry_after_s") or REDIAL_S)
 
     def _take_events(self, frame: dict[str, Any]) -> None:
-        """Apply a batch once, in its place; ask for what is missing before it."""
+        """Apply a batch once, in order; request missing batches before it."""
         n, parts = frame["n"], frame.get("parts", 1)
         if n <= self._cursor:
             self.heard.again += 1
@@ -205,6 +207,6 @@ class LoadClient:
             events = json.loads("".join(pieces[part] for part in sorted(pieces)))
         self._cursor, self.heard.batches[n] = n, events
         for event in events:
-            self._note_place(event["data"].get("place", 0) if event["type"] == "turn.queued" else 0)
+            self._note_position(event["data"].get("place", 0) if event["type"] == "turn.queued" else 0)
             if event["type"] in TERMINAL:
                 self.heard.ended_s = self.heard.ended_s or self._now_s()

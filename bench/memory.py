@@ -91,8 +91,8 @@ def converse() -> SmallContext:
         if place == 2:
             note = {"path": "outputs/note.md", "channel": "internal", "content": f"[K] {fact}"}
             conversation.model.add(called("react.write", {**note, "scratchpad": True}))
-        told = around.format(said=said[number // len(THEMES)], fact=f"{fact} " if place == 0 else "")
-        conversation.model.add(answered(told))
+        answer = around.format(said=said[number // len(THEMES)], fact=f"{fact} " if place == 0 else "")
+        conversation.model.add(answered(answer))
         conversation.send(f"{ask} By the way: {fact}" if place == 1 else ask, id=f"m{number}")
         conversation.run()
         conversation.clock.pause(60)
@@ -126,8 +126,8 @@ def _count(parts: Sequence[Packed], timeline: Timeline, which: int, lists: dict[
     """Return how many facts are found by themselves (0) or by their questions (1)."""
     turns = timeline.turns[EVERY // 2 :: EVERY]
     return sum(
-        _finds(parts, timeline, turn, told[which], told[0], lists)
-        for turn, told in zip(turns, FACTS, strict=True)
+        _finds(parts, timeline, turn, texts[which], texts[0], lists)
+        for turn, texts in zip(turns, FACTS, strict=True)
     )
 
 

@@ -1,7 +1,7 @@
-"""An ordinary turn, measured: what each of its invocations asks of AWS, by the requests on the wire.
+"""An ordinary turn, measured: the requests of each of its invocations to AWS, counted on the wire.
 
 The turn is the second of its conversation, of a user with one device or more: a message of a sentence, a round that writes a file,
-a round that answers. Everything is the library's own but AWS, which moto plays behind the front that bills every request, and the
+a round that answers. Everything is the library's own but AWS, which moto simulates while a front bills every request, and the
 model. A round streams for `STREAM_S`; its running text is counted by the relay itself, on a clock that waiting moves.
 """
 
@@ -36,7 +36,7 @@ from tests.support.aws import create_table, moto
 from tests.support.generation import answered
 
 STREAM_S: Final = 5.0
-"""How long the model writes in a round: what the sizes of the functions were chosen for."""
+"""Seconds that the model writes in a round: the sizes of the functions were chosen for it."""
 ROUNDS: Final = 2
 TEXT: Final = "The figures of the last quarter rise by 7 % against the plan, mostly in the north. "
 WRITTEN: Final = (TEXT * 20)[: round(STREAM_S * SECOND_CHARS)]
@@ -82,7 +82,7 @@ class Call(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it takes when it is warm: what it computes, waits for AWS, and waits for the model."""
+        """Its duration when it is warm: computing, waiting for AWS, and waiting for the model."""
         core = min(1.0, SIZES[self.function].memory_mib / CORE_MIB)
         asked = self.bill.get("call", 0) * CALL_S + CPU_S / core
         return asked + (STREAM_S if self.function == "decide" else 0.0)
@@ -106,9 +106,9 @@ class Stream(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class OrdinaryTurn:
-    """The calls of a turn in their order, the stream of each round, and what its clients ask for beside it.
+    """The calls of a turn in their order, the stream of each round, and the requests of its clients beside it.
 
-    `starts` are executions started. `ping` is what an idle client asks for, `connect` what a connection does to the table, and
+    `starts` are executions started. `ping` is an idle client's request, `connect` a connection's requests to the table, and
     `listed` the read units of a list of conversations.
     """
 
@@ -233,13 +233,13 @@ def measure(*, devices: int = 1, limited: bool = False, open_turns: int = 0) -> 
         with front.standing(), driver.listening():
             driver.run()
     numbered = {int(caller.partition(" ")[0]): caller for caller in front.bills}
-    told = [
+    calls = [
         driver.call_of(numbered[at]) for at in range(driver.begun + 1, driver.ended + 1) if at in numbered
     ]
-    behind = [caller for at, caller in sorted(numbered.items()) if at > driver.ended]
-    by_name = {caller.partition(" ")[2]: driver.call_of(caller) for caller in behind}
+    later = [caller for at, caller in sorted(numbered.items()) if at > driver.ended]
+    by_name = {caller.partition(" ")[2]: driver.call_of(caller) for caller in later}
     return OrdinaryTurn(
-        calls=tuple(told),
+        calls=tuple(calls),
         stream=Stream(*stream_for(STREAM_S)),
         devices=devices,
         starts=driver.starts,
@@ -272,6 +272,6 @@ def _metric_lines(names: frozenset[str]) -> Iterator[str]:
     for reason, group in (*groups.items(), ("tenant", [MODEL_USD, AWS_USD])):
         named = {**dimensions("prod"), **({"of": reason} if reason else {})}
         listed = [{"Name": name, "Unit": "Count"} for name in group]
-        told = {"Namespace": NAMESPACE, "Dimensions": [list(named)], "Metrics": listed}
-        head = {"_aws": {"Timestamp": 1_764_140_000_000, "CloudWatchMetrics": [told]}}
+        metrics = {"Namespace": NAMESPACE, "Dimensions": [list(named)], "Metrics": listed}
+        head = {"_aws": {"Timestamp": 1_764_140_000_000, "CloudWatchMetrics": [metrics]}}
         yield json.dumps({**head, **named, **{name: [1.0] for name in group}}) + "\n"

@@ -27,30 +27,30 @@ class PacedQueue(queue.SimpleQueue[tuple[str, str]]):
         super().__init__()
         self._clock = clock
         self._all = round(TOKENS_A_SECOND * seconds)
-        self._told = 0
+        self._sent = 0
 
     def get(self, block: bool = True, timeout: float | None = None) -> tuple[str, str]:
         """Wait for the next token, or for the caller's timeout."""
-        if self._told == self._all:
+        if self._sent == self._all:
             return super().get()
-        wait_s = max(0.0, self._told / TOKENS_A_SECOND - self._clock.monotonic_s())
+        wait_s = max(0.0, self._sent / TOKENS_A_SECOND - self._clock.monotonic_s())
         patience_s = timeout or 0.0
         if wait_s > patience_s:
             self._clock.pause(max(patience_s, TICK_S))
             raise queue.Empty
         self._clock.pause(wait_s)
-        self._told += 1
+        self._sent += 1
         return ("answer.0", TOKEN)
 
     def get_nowait(self) -> tuple[str, str]:
         """Return the next token if it is due."""
-        if self._told == self._all:
+        if self._sent == self._all:
             return super().get_nowait()
         return self.get(timeout=0)
 
 
 def stream_for(seconds: float) -> tuple[int, int, int]:
-    """Return the posts to one client, the rows stored and their write units, of a stream of so many seconds."""
+    """Return the posts to one client, the rows stored and their write units, of a stream of this many seconds."""
     clock, publisher = MemoryClock(), MemoryPublisher()
     subscriptions = MemorySubscriptions(clock)
     inbox = publisher.open("c1")
@@ -63,7 +63,7 @@ def stream_for(seconds: float) -> tuple[int, int, int]:
         stream = ThreadedRelayStream(relay, LANE, 1, _queue=PacedQueue(clock, seconds)).start()
         stream.close()
         units, puts = store.meter.write_units.total(), store.meter.calls["put_item"]
-        told = sum(len(delta.text) for delta in deltas.since(LANE, 1))
-    if told != round(TOKENS_A_SECOND * seconds) * len(TOKEN):
-        raise MeasureError(f"the stream stored {told} characters")
+        stored = sum(len(delta.text) for delta in deltas.since(LANE, 1))
+    if stored != round(TOKENS_A_SECOND * seconds) * len(TOKEN):
+        raise MeasureError(f"the stream stored {stored} characters")
     return len(inbox), puts, units

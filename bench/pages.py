@@ -1,6 +1,6 @@
 """Pages of the HTTP API: the list, a page of events and a whole conversation, beside the plain reads of their rows.
 
-For CPU time the log is bytes in the memory twin, so that what is measured is ours alone; calls are those of the real
+For CPU time the log is bytes in the memory twin, so that only our own code is measured; calls are those of the real
 adapters on moto. Every answer is that of a process that has folded nothing before.
 """
 
@@ -37,20 +37,20 @@ ROUTER = Router(ENDPOINTS)
 
 def rows() -> list[Row]:
     """Return `page_cpu_ms_<page>` and `page_calls_<page>`."""
-    told = converse(BLOCKS)
+    conversation = converse(BLOCKS)
     with metered_store() as store:
-        spent = [_row(*page) for page in Kept(told.ports).pages()]
-        return spent + [_calls(store.meter, *page) for page in Kept(_copy(told, store)).pages()]
+        spent = [_row(*page) for page in Kept(conversation.ports).pages()]
+        return spent + [_calls(store.meter, *page) for page in Kept(_copy(conversation, store)).pages()]
 
 
-def _copy(told: LoopApp, store: Store) -> Ports:
+def _copy(conversation: LoopApp, store: Store) -> Ports:
     """Return ports with the conversation in a table and a bucket."""
     log = DynamoLog(store.table)
-    for body in stored(told):
+    for body in stored(conversation):
         log.put(LANE, decode_batch(body))
-    for key, body in objects(told).items():
+    for key, body in objects(conversation).items():
         store.artifacts.put(key, body, mime="application/octet-stream")
-    return replace(told.ports, log=log, artifacts=store.artifacts)
+    return replace(conversation.ports, log=log, artifacts=store.artifacts)
 
 
 class Kept:

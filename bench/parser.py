@@ -85,7 +85,7 @@ class FindSplitter:
 
 
 def _push() -> tuple[Callable[[str], Pairs], Callable[[], Pairs]]:  # noqa: C901 - a call would cost what is saved
-    """Return what takes the next piece, and what returns the text held back, as (channel, text) pairs."""
+    """Return `feed`, which takes the next piece, and `close`, which returns the text held back, as (channel, text) pairs."""
     held = channel = ""
 
     def feed(text: str) -> Pairs:
@@ -164,18 +164,18 @@ class NaiveSplitter:
 
     def __init__(self) -> None:
         self._text = ""
-        self._told: list[int] = []
+        self._returned: list[int] = []
 
     def feed(self, text: str) -> list[tuple[str, str]]:
         """Take the next piece, return (channel, text) pairs."""
         self._text += text
         out: list[tuple[str, str]] = []
         for at, found in enumerate(self._channels.finditer(self._text)):
-            if at == len(self._told):
-                self._told.append(0)
-            if len(found[2]) > self._told[at]:
-                out.append((found[1], found[2][self._told[at] :]))
-                self._told[at] = len(found[2])
+            if at == len(self._returned):
+                self._returned.append(0)
+            if len(found[2]) > self._returned[at]:
+                out.append((found[1], found[2][self._returned[at] :]))
+                self._returned[at] = len(found[2])
         return out
 
     def close(self) -> list[tuple[str, str]]:

@@ -70,10 +70,10 @@ class Request:
 
     def __init__(self, photos: list[bytes]) -> None:
         """Store the conversation, and fold all but its newest round."""
-        told = converse(BLOCKS)
+        conversation = converse(BLOCKS)
         app = in_memory(Settings.from_env({}))
-        stored(app)[:] = cut(stored(told), decode_batch, BLOCKS)
-        objects(app).update(objects(told))
+        stored(app)[:] = cut(stored(conversation), decode_batch, BLOCKS)
+        objects(app).update(objects(conversation))
         self._ports, self._agent = app.ports, make_agent()
         *known, decided, resulted = Journal(app.ports, LANE, "bench").since(0)
         self._known = Timeline.empty(LANE).extended(known)
@@ -85,7 +85,7 @@ class Request:
         return msgspec.json.encode(self._call())
 
     def simplest(self) -> bytes:
-        """Encode pictures and texts that are at hand."""
+        """Encode pictures and texts in memory."""
         call, photos = self._plain, self._photos
         blocks = [{"data": base64.b64encode(photo).decode()} for photo in photos]
         return msgspec.json.encode([call, blocks])

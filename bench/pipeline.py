@@ -125,10 +125,10 @@ def show_round(pieces: list[str], rules: RoundRules) -> list[LaneEvent]:
     """Return the lane events of one generation."""
     shown: list[LaneEvent] = []
     parser, show = ChannelParser(), Show(rules, shown.append)
-    feed, tell = parser.feed, show.show
+    feed, publish = parser.feed, show.show
     for piece in pieces:
-        tell(feed(piece))
-    tell(parser.close())
+        publish(feed(piece))
+    publish(parser.close())
     show.close()
     return shown
 

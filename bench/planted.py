@@ -1,4 +1,4 @@
-"""Facts for a conversation to forget, each with words that ask for it and do not occur in it; and what surrounds them.
+"""Facts for a conversation to forget, each with words that ask for it and do not occur in it; and the text around them.
 
 Written by hand. `tests/unit/bench/test_planted.py` holds the questions to sharing no content word with their facts.
 """

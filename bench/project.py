@@ -30,7 +30,7 @@ from tests.support.log_builder import LANE, LogBuilder
 SEARCHED, COPIED = 10_000, 1_000
 LINES: Final = 40
 EVERY: Final = 100
-"""One file in so many has the word that is searched for."""
+"""One file in this many has the word that is searched for."""
 ROUNDS: Final = 5
 PATTERN: Final = r"heron_[0-9]+"
 
@@ -64,7 +64,7 @@ class Project:
         return Produced(path=f"fi:{self.first}.files/{rel}", body=body, meta={"silent": True})
 
     def run(self, tool: str, params: dict[str, object]) -> tuple[ToolOutput, ToolContext]:
-        """Run a call over the log as a cold process has it: folded anew."""
+        """Run a call over the log as a cold process does: folded again."""
         action = Action(call_id="tc_0123456789ab", tool_id=tool, params=params)
         context = ToolContext(
             lane=LANE,

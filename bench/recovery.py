@@ -1,4 +1,4 @@
-"""A worker killed in mid-round: the time until another one has taken the round, on the deployed local stage.
+"""A worker killed in mid-round: the time until another worker has taken over the round, on the deployed local stage.
 
 The worker that decides is killed while the model streams. That leads to Step Functions' first interval, a
 cold start and the batch by which the next attempt takes the round; its time is in the log.
@@ -64,7 +64,7 @@ def _recover(stage: LocalStage) -> float:
             raise MeasureError("the turn ended before it streamed")
         killed_s = time.time()
         if not _kill(stage):
-            raise MeasureError("nobody decides")
+            raise MeasureError("no process decides")
         ended = [line["type"] for line in lines if line.get("terminal")]
     if ended != ["chat.complete"]:
         raise MeasureError(f"the turn ended with {ended}")

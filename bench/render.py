@@ -27,9 +27,9 @@ REPEATS: Final = 5
 
 def rows() -> list[Row]:
     """Return `render_ms_{warm,cold}_<blocks>`."""
-    told = converse(max(SIZES))
-    kept = {blocks: cut(stored(told), decode_batch, blocks) for blocks in SIZES}
-    found = [_measured(Rendering(bodies, objects(told)), blocks) for blocks, bodies in kept.items()]
+    conversation = converse(max(SIZES))
+    kept = {blocks: cut(stored(conversation), decode_batch, blocks) for blocks in SIZES}
+    found = [_measured(Rendering(bodies, objects(conversation)), blocks) for blocks, bodies in kept.items()]
     return [row for pair in zip(*found, strict=True) for row in pair]
 
 

@@ -48,18 +48,21 @@ def rows() -> list[Row]:
             peer = stack.enter_context(LangGraph())
         except NoPeerError as error:
             reason = str(error)
-        told = converse(max(SIZES))
-        ours = {blocks: Resumed(told, blocks) for blocks in SIZES}
+        conversation = converse(max(SIZES))
+        ours = {blocks: Resumed(conversation, blocks) for blocks in SIZES}
         timed = [_timed(blocks, ours[blocks], peer, folder, reason) for blocks in SIZES]
-        return [*timed, *_stored(ours, peer, reason), _growth(), _sealing(told)]
+        return [*timed, *_stored(ours, peer, reason), _growth(), _sealing(conversation)]
 
 
 class Resumed:
     """Our round over one stored conversation."""
 
-    def __init__(self, told: LoopApp, blocks: int) -> None:
+    def __init__(self, conversation: LoopApp, blocks: int) -> None:
         """Store the log up to about this many blocks, and the objects, from which every sample starts."""
-        self._bodies, self._kept = half_grown(cut(stored(told), decode_batch, blocks)), objects(told)
+        self._bodies, self._kept = (
+            half_grown(cut(stored(conversation), decode_batch, blocks)),
+            objects(conversation),
+        )
         self._agent = make_agent()
         self._model = InstantModel(say_call(thinking_chars=150, argument_chars=200))
         self.put_bytes = self.new_bytes = 0
@@ -148,8 +151,8 @@ def _stored(ours: dict[int, Resumed], peer: LangGraph | None, reason: str) -> li
 
 def _growth() -> Row:
     """Return how a round grows after the context limit is reached."""
-    told = converse(max(SIZES), CountingModel())
-    ours = {blocks: Resumed(told, blocks) for blocks in SIZES[1:]}
+    conversation = converse(max(SIZES), CountingModel())
+    ours = {blocks: Resumed(conversation, blocks) for blocks in SIZES[1:]}
     found = interleave({str(blocks): one.sample for blocks, one in ours.items()}, ROUNDS)
     less, more = (found[str(blocks)] for blocks in ours)
     return Row(
@@ -161,10 +164,10 @@ def _growth() -> Row:
     )
 
 
-def _sealing(told: LoopApp) -> Row:
+def _sealing(conversation: LoopApp) -> Row:
     """Return the additional cost of a round that seals."""
-    timeline = Timeline.empty(Driver.lane).extended(map(decode_batch, stored(told)))
-    sizes = [len(body) for key, body in objects(told).items() if key.startswith("seg/")]
+    timeline = Timeline.empty(Driver.lane).extended(map(decode_batch, stored(conversation)))
+    sizes = [len(body) for key, body in objects(conversation).items() if key.startswith("seg/")]
     rounds = Policy().seal_batches // 2
     return Row(
         metric="seal_cpu_ms",

@@ -46,24 +46,28 @@ def rows() -> list[Row]:
     )
     log, artifacts = open_log(stage)
     ports = replace(in_memory(Settings.from_env({})).ports, log=log, artifacts=artifacts)
-    told = converse(max(SIZES))
-    return [_row(Deployed(ports, told, blocks), Resumed(told, blocks), blocks) for blocks in SIZES]
+    conversation = converse(max(SIZES))
+    return [
+        _row(Deployed(ports, conversation, blocks), Resumed(conversation, blocks), blocks) for blocks in SIZES
+    ]
 
 
 class Deployed:
     """Our round over one conversation on the stage."""
 
-    def __init__(self, ports: Ports, told: LoopApp, blocks: int) -> None:
+    def __init__(self, ports: Ports, conversation: LoopApp, blocks: int) -> None:
         """Take the part of the log that a round reads, and its segment."""
-        batches = [decode_batch(body) for body in half_grown(cut(stored(told), decode_batch, blocks))]
+        batches = [decode_batch(body) for body in half_grown(cut(stored(conversation), decode_batch, blocks))]
         segment = batches[-1].state.segment
         self.batches = [batch for batch in batches if batch.n > segment]
-        self._segment = {key: body for key, body in objects(told).items() if f"/{segment:012d}-" in key}
+        self._segment = {
+            key: body for key, body in objects(conversation).items() if f"/{segment:012d}-" in key
+        }
         self._ports, self._agent = ports, make_agent()
         self._model = InstantModel(say_call(thinking_chars=150, argument_chars=200))
 
     def sample(self) -> float:
-        """Return the CPU milliseconds of one round in a conversation that nobody remembers."""
+        """Return the CPU milliseconds of one round in a conversation that no cache has."""
         lane = make_lane(LANE.tenant, LANE.project, f"resume-{secrets.token_hex(8)}")
         for batch in self.batches:
             self._ports.log.put(lane, batch)
@@ -86,5 +90,5 @@ def _row(real: Deployed, twin: Resumed, blocks: int) -> Row:
         value=found["real"],
         unit="ms CPU",
         peers={"memory twin": found["twin"]},
-        note=f"{len(real.batches)} batches behind the newest segment, through the adapters of DynamoDB and S3",
+        note=f"{len(real.batches)} batches after the newest segment, through the adapters of DynamoDB and S3",
     )

@@ -1,7 +1,7 @@
 """Rounds of the recorded conversations, where a round may take several actions, beside one action a round.
 
-A recording is one request of each kind that the scripted model knows, taken through the loop over the memory
-twins, behind the same two turns. The model asks for several actions wherever its instructions allow them.
+A recording is one request of each kind that the scripted model knows, run through the loop over the memory
+twins, after the same two turns. The model asks for several actions wherever its instructions allow them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Memory sizes: cost times time of each function at the sizes that it may have, from CPU time, memory and waits.
 
-Lambda gives a function a core for each 1,769 MB, and a whole one while it initialises. So a larger size shortens what is
-computed and makes what is waited for dearer. Source: docs.aws.amazon.com/lambda, "Configure Lambda function memory".
+Lambda gives a function a core for each 1,769 MB, and a whole one while it initialises. So a larger size shortens
+computation and makes waiting more expensive. Source: docs.aws.amazon.com/lambda, "Configure Lambda function memory".
 """
 
 from __future__ import annotations

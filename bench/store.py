@@ -1,7 +1,7 @@
 """One tool round on the real adapters over moto: its number of calls, and its write units.
 
 A round is 4.2 KB: a thought and a call of 600 bytes, and a result of 3.6 KB. Its conversation has a thousand
-blocks, more than one page of a query; Decide and Act are two functions, each with a cache of its own. A warm
+blocks, more than one page of a query; Decide and Act are two functions, each with its own cache. A warm
 one has the conversation cached, a cold one reads it.
 """
 
@@ -39,10 +39,10 @@ def rows() -> list[Row]:
             agent=make_agent(result_chars=3600),
             model=InstantModel(say_call(thinking_chars=150, argument_chars=350)),
         )
-        told = converse(BLOCKS)
-        for body in cut(stored(told), decode_batch, BLOCKS):
+        conversation = converse(BLOCKS)
+        for body in cut(stored(conversation), decode_batch, BLOCKS):
             driver.ports.log.put(driver.lane, decode_batch(body))
-        for key, body in objects(told).items():
+        for key, body in objects(conversation).items():
             driver.ports.artifacts.put(key, body, mime="application/octet-stream")
         warm = [History(), History()]
         due = _round(driver, warm, driver.step())

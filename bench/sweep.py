@@ -1,6 +1,6 @@
-"""A sweep of a thousand turns without an owner, beside a thousand that go on: how long the quotas of AWS let it take.
+"""A sweep of a thousand turns without an owner, beside a thousand that are running: the time that the quotas of AWS impose.
 
-The log and the machine are those in memory, the machine with the quotas of a smaller region; the clock stands still but for the
+The log and the machine are those in memory, the machine with the quotas of a smaller region; the clock moves only by the
 waits within them, so the time is that of the quotas alone.
 """
 
@@ -22,7 +22,7 @@ def rows() -> list[Row]:
     strand(machine, range(TURNS))
     logging.getLogger("stepline.loop.sweep").setLevel(
         logging.ERROR
-    )  # each turn that is taken over is a warning
+    )  # each turn that is taken over logs a warning
     began_s = conversation.clock.monotonic_s()
     swept = sweep(conversation.ports)
     took_s = conversation.clock.monotonic_s() - began_s
@@ -37,6 +37,6 @@ def rows() -> list[Row]:
             unit="s",
             limit=Limit("the whole quota", (TURNS - quota.burst) / quota.per_s),
             goal=SWEEP_S,
-            note=f"in memory, by the quotas of a smaller region, beside {TURNS:,} turns that go on; asked: {asked}; none refused",
+            note=f"in memory, by the quotas of a smaller region, beside {TURNS:,} running turns; requests: {asked}; none refused",
         )
     ]

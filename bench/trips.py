@@ -1,4 +1,4 @@
-"""The modules that four things pass from door to door: `python -m bench.trips`.
+"""The modules that four values pass from door to door: `python -m bench.trips`.
 
 The doors are the websocket's frame, the request to the provider, the pieces of its answer, the socket, and the log.
 A trip is traced in one run of a turn. Its modules are those with a function that is given the thing or returns it, by itself

@@ -1,4 +1,4 @@
-"""An ordinary turn's cost by its parts, and what costs beside turns, at list prices: measured counts times unit prices.
+"""An ordinary turn's cost by its parts, and other costs, at list prices: measured counts times unit prices.
 
 Source: docs/reference/cost.md#a-turn.
 """
@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """Something that costs beside turns, or more than an ordinary one: how it is counted, for what, US dollars."""
+    """A cost beside turns, or beyond an ordinary one: its unit, its price's subject, US dollars."""
 
     name: str
     how: str
@@ -96,7 +96,7 @@ def _price_time(function: str, seconds: float) -> float:
 
 
 def price_asked(call: Call) -> float:
-    """Return the price of a client's request with all that it asks for."""
+    """Return the price of a client's request with everything it causes."""
     return (
         price_call(call)
         + call.bill.get("read_x2", 0) / 2 * UNITS["read unit"].usd
@@ -108,7 +108,7 @@ def price_asked(call: Call) -> float:
 
 
 def beside(turn: OrdinaryTurn) -> list[Beside]:
-    """Return what costs beside an ordinary turn, or makes it dearer."""
+    """Return the costs beside an ordinary turn, and those that raise its price."""
     return [*_more_turns(turn), *_clients(turn), *_by_time(turn)]
 
 
@@ -137,13 +137,13 @@ def _more_turns(turn: OrdinaryTurn) -> Iterator[Beside]:
     model = price_of_model()
     held_s = HIDDEN_TOKENS / TOKENS_A_SECOND
     yield Beside(
-        f"{HIDDEN_TOKENS:,} tokens of thinking that nobody sees, model",
-        f"output of `{model.model}`; they are billed as what is shown",
+        f"{HIDDEN_TOKENS:,} tokens of hidden thinking, model",
+        f"output of `{model.model}`; they are billed like visible output",
         "round",
         HIDDEN_TOKENS * model.output / 1e6,
     )
     yield Beside(
-        f"{HIDDEN_TOKENS:,} tokens of thinking that nobody sees, AWS",
+        f"{HIDDEN_TOKENS:,} tokens of hidden thinking, AWS",
         f"`decide` waits {held_s:.0f} s longer",
         "round",
         _price_time("decide", held_s) - UNITS["function call"].usd,

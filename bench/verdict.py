@@ -1,6 +1,6 @@
 """The verdict about an uploaded file, from the bucket's event on, beside reading and hashing the same file.
 
-The ports are the memory twins; the judge is the real one, in a process of its own.
+The ports are the memory twins; the judge is the real one, in its own process.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def _row(kind: str, filename: str, data: bytes) -> Row:
 
 
 class Desk:
-    """Uploads of one file, again and again, to a conversation that is still to begin."""
+    """Repeated uploads of one file to a conversation that has not begun."""
 
     def __init__(self, filename: str, data: bytes) -> None:
-        """Stand on memory twins, but for the judge."""
+        """Use memory twins, and the real judge."""
         self._data = data
         sha256 = hashlib.sha256(data).hexdigest()
         self._request = UploadRequest(filename=filename, size_bytes=len(data), sha256=sha256)
@@ -81,7 +81,7 @@ class Desk:
         )
 
     def judge_ms(self) -> float:
-        """Return the time of a verdict about a new upload, which takes the file."""
+        """Return the time of a verdict about a new upload, which accepts the file."""
         upload = start_upload(self._desk, ME, LANE.conversation, self._request).upload
         self._quarantine.objects[quarantine_key(LANE, upload)] = self._data
         spent_ms = wall_ms(lambda: judge_upload(self._desk, LANE, upload))

@@ -1,6 +1,6 @@
 """A fetched page beside the bare extractor: a real server on loopback, the guard, the process that reads HTML.
 
-The guard is told that the server's address is public, as in the tests; everything else is what runs.
+The guard takes the server's address for a public one, as in the tests; everything else is the production code.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _names(turn: int, step: int, *, wide: bool, draw: random.Random) -> list[str
 
 
 def _turn(number: int, rounds: list[list[str]], facts: frozenset[str], draw: random.Random) -> Turn:
-    told = tuple(
+    played = tuple(
         ToolRound(
             thinking=_prose(draw, 160),
             notes=_prose(draw, 80),
@@ -122,7 +122,7 @@ def _turn(number: int, rounds: list[list[str]], facts: frozenset[str], draw: ran
     return Turn(
         gap_s=_gap_s(draw) if number else 0.0,
         prompt=_prose(draw, 400),
-        rounds=told,
+        rounds=played,
         answer=_prose(draw, 1200),
         summary=f"Title: {_prose(draw, 40)}\nGoal: {_prose(draw, 120)}\nOutcome: {_prose(draw, 300)}\n"
         f"Refs: none\nRetrieval anchors: phrases[{_prose(draw, 60)}], entities[]",

@@ -16,10 +16,10 @@ interface Message {
 let messages: readonly Message[] = [];
 let drawn = messages;
 let grows = false;
-let tell = () => {};
+let redraw = () => {};
 
 function subscribe(watcher: () => void): () => void {
-  tell = watcher;
+  redraw = watcher;
   return () => {};
 }
 
@@ -59,7 +59,7 @@ offer({
   },
   draw() {
     drawn = messages;
-    flushSync(tell);
+    flushSync(redraw);
   },
   drawsAtOnce: true,
 });

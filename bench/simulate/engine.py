@@ -1,4 +1,4 @@
-"""Time, waiting and counting: processes that are generators, buckets that refill, places that are taken in order."""
+"""Time, waiting and counting: processes that are generators, buckets that refill, slots that are taken in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from bench.simulate.quota import Quota
 
 Process: TypeAlias = Generator[Any, Any, None]
-"""Yields seconds to wait, or a `Claim` to wait for; begins again where it stood."""
+"""Yields seconds to wait, or a `Claim` to wait for; resumes after it."""
 WINDOW_S = 60
 STEP_S = 10
 
@@ -30,7 +30,7 @@ class Clock:
         heapq.heappush(self._due, (self.now_s + after_s, next(self._count), process))
 
     def run(self, until_s: float) -> None:
-        """Run what is due until a time."""
+        """Run every process that is due until a time."""
         while self._due and self._due[0][0] <= until_s:
             self.now_s, _, process = heapq.heappop(self._due)
             self._advance(process)
@@ -48,7 +48,7 @@ class Clock:
 
 @dataclass
 class Demand:
-    """The requests for a quota: by second, and of it what had to wait or was refused."""
+    """The requests for a quota: by second, and those that had to wait or were refused."""
 
     by_second: Counter[int] = field(default_factory=Counter)
     total: float = 0.0
@@ -83,7 +83,7 @@ class Bucket:
         self._paid_until_s = -math.inf
 
     def take(self, amount: float) -> float:
-        """Take an amount; return the seconds until it is there, for who tries again until it is."""
+        """Take an amount; return the seconds until it is available, for callers that retry."""
         self._demand.add(amount, self._clock.now_s)
         if self._quota is None:
             return 0.0
@@ -94,7 +94,7 @@ class Bucket:
         return wait_s
 
     def offer(self, amount: float) -> bool:
-        """Take an amount if it is there now; return False if not, for who lets it be."""
+        """Take an amount if it is available now; return False if not, for callers that give up."""
         self._demand.add(amount, self._clock.now_s)
         if self._quota is None:
             return True
@@ -108,7 +108,7 @@ class Bucket:
 
 @dataclass
 class Places:
-    """Places that are held for a while. Without a limit it only counts."""
+    """Slots that are held for a while. Without a limit it only counts."""
 
     limit: float | None
     demand: Demand
@@ -120,7 +120,7 @@ class Places:
         return sum(weight for weight, _ in self.line)
 
     def serve(self, clock: Clock) -> None:
-        """Let those go on for whom there is room, in their order; one alone always has some."""
+        """Let waiting processes continue in order while there is room; a single one always has room."""
         while self.line and (self.limit is None or not self.taken or self._fits(self.line[0][0])):
             weight, process = self.line.popleft()
             self._hold(weight)
@@ -140,7 +140,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Claim:
-    """A wish for some places."""
+    """A request for some slots."""
 
     places: Places
     weight: float

@@ -1,6 +1,6 @@
 """The quotas that a stage meets, as a new account of a large region has them.
 
-A `rate` is a token bucket: so many a second, `burst` at once. A `level` is a number at one time. Figures are defaults of us-east-1;
+A `rate` is a token bucket: a number a second, `burst` at once. A `level` is a number at one time. Figures are defaults of us-east-1;
 their pages are in `source`, read in November 2026.
 """
 
@@ -29,7 +29,7 @@ SWEEP_EVERY_S: Final = 300
 
 @dataclass(frozen=True)
 class Quota:
-    """One quota: what it counts, its default, and what is done when it is reached."""
+    """One quota: its unit, its default, and the remedy when it is reached."""
 
     counts: str
     limit: float

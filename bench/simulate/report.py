@@ -1,4 +1,4 @@
-"""The tables of a simulation: what each quota is asked for, what breaks first, and what people notice of it."""
+"""The tables of a simulation: the demand on each quota, the first to break, and the effect that users notice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Reached(NamedTuple):
 
 @cache
 def open_run(n: int, *, devices: int = 1, slowest_s: float = 0.0) -> Outcome:
-    """Return what `n` turns at once ask for if everything is there."""
+    """Return the demand of `n` turns at once without any limit."""
     return World(n, measure(devices=devices), slowest_s=slowest_s).run()
 
 
@@ -44,7 +44,7 @@ def reached(turn: OrdinaryTurn, quotas: Mapping[str, Quota], n: int = 1_000) -> 
 
 
 def needs_table(sizes: Sequence[int] = SIZES) -> list[str]:
-    """Return the table of what each quota is asked for."""
+    """Return the table of the demand on each quota."""
     order = [one.name for one in reached(measure(), QUOTAS)]
     lines = [
         f"| quota | counts | default | {' | '.join(f'{n:,}' for n in sizes)} | reached at | lever |",
@@ -67,10 +67,10 @@ def _needs(title: str, name: str, slowest_s: float, sizes: Sequence[int]) -> str
 
 
 def effects_table(quotas: Mapping[str, Quota], sizes: Sequence[int] = SIZES) -> list[str]:
-    """Return the table of what breaks first at each size, and what people notice."""
+    """Return the table of the first quotas to break at each size, and the effects that users notice."""
     turn = measure()
     lines = [
-        "| turns at once | breaks first | then | run | wait in line | refused or not connected | first text, p50 | p95 | text every |",
+        "| turns at once | breaks first | then | run | queued | refused or not connected | first text, p50 | p95 | text every |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     order = reached(turn, quotas)
@@ -103,7 +103,7 @@ def sources() -> list[str]:
 
 
 def rounded(number: float) -> str:
-    """Return a number of turns with two digits that count."""
+    """Return a number of turns with two significant digits."""
     return f"{float(f'{number:.2g}'):,.0f}"
 
 

@@ -1,8 +1,8 @@
 """A stage under load: turns that begin, ask, stream, act and end as the measured one does, within an account's quotas.
 
 `n` turns are open at once within five minutes, and stay so for a minute more. Turns that are alike go in cohorts of one weight, so
-that a large stage takes no longer than a small one. Where a quota is reached, what is asked of it waits, as it does behind retries;
-a post of running text is dropped, and the relay posts more rarely, as it does.
+that a large stage takes no longer than a small one. Where a quota is reached, requests wait, as they do with retries;
+a post of running text is dropped, and the relay posts less often, as the real one does.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ HOLD_S: Final = 60.0
 END_S: Final = RAMP_S + HOLD_S
 COHORTS: Final = 150
 ROUNDS: Final = ((1, 30), (2, 30), (3, 20), (5, 15), (12, 5))
-"""How many rounds of a hundred turns have so many."""
+"""Rounds of a turn, and how many of a hundred turns have that number."""
 SLOTS_A_COHORT: Final = 20
 IDLE: Final = 4
-"""Connected clients without an open turn, for each that has one: people read what they were answered."""
+"""Connected clients without an open turn, for each that has one: people read their answers."""
 UNCACHED: Final = 1_500
 """Tokens of a round's prompt that no cache has: the last answer, the call's result, the message."""
 PACE: Final = Pace()
@@ -49,7 +49,7 @@ ABSENT_S: Final = Policy.absent_after_s
 
 @dataclass
 class Outcome:
-    """The result of a run: what was asked of each quota, how long people waited, and how many turns ended."""
+    """The result of a run: the demand on each quota, the times that people waited, and the number of ended turns."""
 
     n: int
     demands: Mapping[str, Demand]
@@ -68,7 +68,7 @@ class Outcome:
         return demand.late / demand.total if demand.total else 0.0
 
     def share(self, name: str, quota: Quota | None = None) -> float:
-        """Return what was asked of a quota at its peak, over its limit."""
+        """Return a quota's peak demand, over its limit."""
         return self.demands[name].peak() / (quota or QUOTAS[name]).limit
 
 
@@ -83,7 +83,7 @@ def percentile(weighed: list[tuple[float, float]], share: float) -> float:
 
 
 class World:
-    """One run. A quota that is not among `quotas` is not there: what is asked of it is only counted.
+    """One run. Requests to a quota that is not among `quotas` are only counted.
 
     `slowest_s` is the least interval between two posts of a stream.
     """
@@ -118,10 +118,10 @@ class World:
     def _bucket(self, name: str) -> Bucket:
         return Bucket(self.clock, self._quotas.get(name), self.demands[name])
 
-    # --- what happens
+    # --- events
 
     def run(self) -> Outcome:
-        """Let it happen."""
+        """Run the simulation."""
         weight = max(1.0, round(self.n / COHORTS))
         if self._slots.limit is not None:  # cohorts that are larger than the places would leave some empty
             weight = max(1.0, min(weight, self._slots.limit // SLOTS_A_COHORT))
@@ -147,7 +147,7 @@ class World:
         return first, (decide, act), last
 
     def drain(self) -> Outcome:
-        """Let everything that was begun come to its end."""
+        """Let everything that was begun end."""
         self.clock.run(math.inf)
         return self.outcome
 
@@ -189,7 +189,7 @@ class World:
                 break
             yield from self._invoke(
                 self.turn.ping, weight
-            )  # a message that is refused reads as much as a ping, and writes nothing
+            )  # a refused message reads as much as a ping, and writes nothing
             if tries == PACE.tries:
                 self.outcome.refused += weight
                 return
@@ -210,7 +210,7 @@ class World:
         self.outcome.ended += weight
 
     def _room(self) -> float:
-        """Return how many turns may begin or wait in line now."""
+        """Return how many turns may begin or be queued now."""
         if self._slots.limit is None:
             return math.inf
         return self._slots.limit + QUEUE_MAX - self._slots.taken - self._slots.waiting
@@ -237,13 +237,13 @@ class World:
         self._functions.free(weight, self.clock)
 
     def _environments(self, weight: float) -> float:
-        """Return the wait for environments of Decide that are not there yet."""
+        """Return the wait for environments of Decide that have not started."""
         new = max(0.0, self._functions.taken - self._warm)
         self._warm += new
         return self._buckets["new environments of Decide"].take(new) if new else 0.0
 
     def _stream(self, weight: float) -> Process:
-        """Post as the relay does, second by second; a piece that is refused makes the next ones rarer, one that goes out denser."""
+        """Post as the relay does, second by second; a refused piece makes the next ones less frequent, a sent one more frequent."""
         pace_s, stored = POST_INTERVAL_S, self.turn.stream.write_units / round(STREAM_S)
         for second in range(round(STREAM_S)):
             base_s = POST_FIRST_S if second < FIRST_S else POST_LATER_S
@@ -265,7 +265,7 @@ class World:
         self._functions.free(weight, self.clock)
 
     def _work(self, call: Call, weight: float, seconds: float) -> float:
-        """Return how long a call takes with what it asks for."""
+        """Return the duration of a call with its requests."""
         wait_s = self._ask(call, weight)
         if call.transitions:
             wait_s = max(wait_s, self._buckets["transitions"].take(weight * call.transitions))

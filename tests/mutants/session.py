@@ -109,7 +109,7 @@ class Child:
 def run_children(
     works: Iterable[tuple[str, Callable[[], Any], float]], processes: int
 ) -> Iterator[tuple[str, Any]]:
-    """Run works in children, so many at a time; yield the name and the result of each as it ends."""
+    """Run works in children, at most `processes` at a time; yield the name and the result of each as it ends."""
     waiting = iter(works)
     running: dict[int, tuple[str, Child]] = {}
     while True:

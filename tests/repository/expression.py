@@ -20,7 +20,7 @@ ALL_USES = frozenset({"scan", "match", "fullmatch"})
 
 
 def all_calls() -> Iterator[tuple[str, ast.Call]]:
-    """Yield every call of `re` in the project that takes an expression, and where it stands."""
+    """Yield every call of `re` in the project that takes an expression, with its location."""
     for folder in ("layers/runtime", "lambdas", "exec_task", "bundles", "stacks", "docs", "bench", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for call in calls_of_re(ast.parse(path.read_text())):
@@ -28,7 +28,7 @@ def all_calls() -> Iterator[tuple[str, ast.Call]]:
 
 
 def is_possessive(pattern: str, flags: int = 0) -> bool:
-    """Tell whether an expression holds a possessive quantifier or an atomic group."""
+    """Return True if an expression has a possessive quantifier or an atomic group."""
     return "POSSESSIVE_REPEAT" in (made := repr(parser.parse(pattern, flags))) or "ATOMIC_GROUP" in made
 
 

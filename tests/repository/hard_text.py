@@ -22,14 +22,14 @@ class Text(NamedTuple):
     end: str
 
     def of(self, chars: int) -> str:
-        """Return it with about so many characters."""
+        """Return it with about this many characters."""
         return self.head + self.pump * (max(chars - len(self.head), 0) // len(self.pump)) + self.end
 
 
 def hard_texts(pattern: str, flags: int = 0) -> list[Text]:
     """Return texts made of everything that the expression can repeat, begin with or look for.
 
-    Each repetition is pumped alone, behind what leads to it, and together with that, so that every beginning
+    Each repetition is pumped alone, after its prefix, and together with it, so that every beginning
     has the whole rest to look through; besides them the signs of the expression, alone and in pairs.
     """
     tree = parser.parse(pattern, flags)
@@ -63,7 +63,7 @@ def _signs(tree: Any) -> list[str]:
 
 
 def _pumps(items: Iterable[Any], heads: list[str], signs: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield what can be repeated, behind each way to get there."""
+    """Yield each repetition, after every prefix that leads to it."""
     for kind, value in items:
         inner: list[Any] = []
         if kind in (op.MAX_REPEAT, op.MIN_REPEAT):

@@ -1,4 +1,4 @@
-"""Feeds hard texts to what reads foreign text, each within so many seconds of the processor; a program of its own.
+"""Feeds hard texts to the readers of foreign text, each within a limit of CPU seconds; a separate program.
 
 Reads a JSON list of cases, and says on each line what it is at, so that who started it knows that when the limit
 of the processor ends it. No tests here.
@@ -60,7 +60,7 @@ def _reader(case: Case) -> tuple[Callable[[str], object], Iterable[Text]]:
 
 
 def _cost(case: Case, read: Callable[[str], object], text: Text, chars: int) -> float:
-    """Return the seconds of the processor that a text of so many characters costs; end if they are too many."""
+    """Return the CPU seconds for a text of this many characters; end if they are too many."""
     soft = int(time.process_time()) + 1 + case.seconds
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
     sys.stdout.write(f"{case.name}, {case.way}: {chars} characters of {tuple(text)}\n")

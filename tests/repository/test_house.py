@@ -42,7 +42,7 @@ NAMED = {
     # Codes are public: clients and stored results know them by these words.
     *("docker_args_refused", "docker_image_missing", "docker_unavailable"),
     *("fargate_config_missing", "fargate_run_failed"),
-    # Errors of a step stand in it as the state machine wrote them.
+    # Errors of a step are in it as the state machine wrote them.
     *("Ecs.", "ECS.", "AmazonECS."),
     *("Lambda.Unknown",),
     # The names of units in receipts, and where a deployment states their prices.

@@ -1,7 +1,7 @@
 """Whatever is read of foreign text, twice as much of it costs twice as much.
 
 A text of 1 MiB costs a linear reader less than a second, and a quadratic one hours. So no time is measured: each
-text may cost so many seconds of the processor, and who takes more is ended by the kernel.
+text may cost a limited number of CPU seconds; the kernel ends a process that takes more.
 """
 
 import json

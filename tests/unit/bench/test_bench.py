@@ -1,4 +1,4 @@
-"""The form of the results and the check that none is missing; what is measured is nobody's test."""
+"""The form of the results and the check that none is missing; the measured values are not tested."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from stepline.protocol.decision.fanout import ACTIONS_MAX
 
 
 def a_prompt(*texts, tail=""):
-    """Return a request of blocks with a mark at the last, and perhaps something behind it."""
+    """Return a request of blocks with a mark at the last, and optionally a block after it."""
     blocks = [{"type": "text", "text": text} for text in texts]
     blocks[-1]["cache_control"] = {"type": "ephemeral"}
     if tail:

@@ -1,4 +1,4 @@
-"""What is made of the measurements of the chat page; what is measured is nobody's test."""
+"""The rows made of the measurements of the chat page; the measured values are not tested."""
 
 from __future__ import annotations
 

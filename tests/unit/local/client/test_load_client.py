@@ -94,7 +94,7 @@ def test_places_in_line_are_noted_wherever_they_are_told(play):
         events(2, 1, "turn.begun", END),
     )
     client, _ = play(lambda _: [ACK, *places])
-    assert client.heard.places == [2, 1]
+    assert client.heard.positions == [2, 1]
 
 
 def test_a_refusal_for_good_is_lost(play):
