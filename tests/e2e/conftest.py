@@ -36,7 +36,7 @@ def stage(deployed):
 
 @pytest.fixture(scope="session")
 def deployed_script(deployed):
-    """What is deployed, if the scripted model stands behind it."""
+    """The deployment, if it uses the scripted model."""
     url = deployed.model_url
     if not url or not answers(f"{url}/control/faults"):
         pytest.skip("a real model answers on this stage; this test needs the scripted one")
@@ -45,7 +45,7 @@ def deployed_script(deployed):
 
 @pytest.fixture
 def scripted(stage, deployed_script):
-    """The stage, if the scripted model stands behind it."""
+    """The stage, if it uses the scripted model."""
     assert stage.deployed is deployed_script
     return stage
 

@@ -122,7 +122,7 @@ class Scene:
         """Let another service open a turn, with a file that the agent finds."""
         word = self._pace(0)
         talk.begin(overtaken=True)
-        told = Service(self._deployed, person.name).submit(
+        submitted = Service(self._deployed, person.name).submit(
             talk.state.conversation,
             "report",
             f"report-{word}",
@@ -130,8 +130,8 @@ class Scene:
             payload={"text": f"Tell me about the word {word}.\n\n{PADDING}"},
             files={"notes.txt": word},
         )
-        if told.get("fate") != "opened":
-            raise BrokenTurnError(f"the service's event opened no turn: {told}")
+        if submitted.get("fate") != "opened":
+            raise BrokenTurnError(f"the service's event opened no turn: {submitted}")
         talk.answer()
 
     def _take_over(self, talk: Talk, person: Person) -> None:
@@ -192,7 +192,7 @@ class Scene:
         return left + ([] if kept["KeyCount"] else ["no tombstone is kept"])
 
     def _leave(self, talk: Talk, person: Person) -> None:
-        """Erase the person, who is told so, and cut off."""
+        """Erase the person, who is notified and disconnected."""
         talk.watch()
         person.ask("POST", "/v1/me/erasure")
         talk.hear_farewell(ERASED)

@@ -1,4 +1,4 @@
-"""A user of the stage over HTTP: the API behind its gateway, and forms that go straight to the bucket."""
+"""A user of the stage over HTTP: the API through its gateway, and forms posted directly to the bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the deployed stage works, changed for a test: a version of a function of its own behind the alias."""
+"""Changes the deployed stage for a test: the alias of a function gets a separate version."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def several_actions(stage, mode: str = "safe_fanout") -> Iterator[None]:
 
 @contextmanager
 def context_of(stage, tokens: int) -> Iterator[None]:
-    """Let a request of the stage have so many tokens and no more."""
+    """Limit the tokens of a request of the stage."""
     with ExitStack() as entered:
         for name in LOOP:
             entered.enter_context(_configured(stage, name, {CONTEXT_TOKENS: str(tokens)}))
@@ -111,7 +111,7 @@ def unhindered(stage) -> Iterator[None]:
 
 @contextmanager
 def bounded(stage, turns: int) -> Iterator[None]:
-    """Let so many turns of the stage run at once."""
+    """Limit the turns of the stage that run at once."""
     with ExitStack() as entered:
         for name in (*LOOP, "sweeper"):
             entered.enter_context(_configured(stage, name, {OPEN_TURNS: str(turns)}))
@@ -130,7 +130,7 @@ def agent_version(stage, version: str) -> Iterator[None]:
 
 @contextmanager
 def context_layout(stage, layout: str, *, max_iterations: int = 15) -> Iterator[None]:
-    """Let rounds of the stage ask in a layout, and a turn have so many of them."""
+    """Set the layout of the stage's requests, and limit the rounds of a turn."""
     chosen = {LAYOUT: layout, ROUNDS: str(max_iterations)}
     with ExitStack() as entered:
         for name in LOOP:
@@ -159,7 +159,7 @@ def traced(stage, tracing: str, url: str) -> Iterator[None]:
 
 @contextmanager
 def _configured(stage, handler: str, changes: dict[str, str]) -> Iterator[None]:
-    """Let a function have other variables, in a version of its own behind the alias."""
+    """Give a function other variables, in a separate version for its alias."""
     functions, found = client("lambda", stage.deployed), find_function(stage, handler)
     assert found is not None
     name, before = found["FunctionName"], found["Environment"]["Variables"]

@@ -16,12 +16,12 @@ def check_order(lines, *, after=0):
 
 
 def check_text(lines, have=None):
-    """Assert that each lane of each stream goes on where it stood; return where each stands."""
+    """Assert that each lane of each stream continues at its end; return the end of each."""
     ends = dict(have or {})
     for line in (line for line in lines if line["frame"] == "delta"):
         lane = (line["claim"], line["lane"])
         assert line["off"] == ends.get(lane, 0), (
-            f"text of {lane} does not go on at {ends.get(lane, 0)}: {line}"
+            f"text of {lane} does not continue at {ends.get(lane, 0)}: {line}"
         )
         ends[lane] = line["off"] + len(line["text"])
     return ends

@@ -48,7 +48,7 @@ def pause_before_the_second_action(stage, folder: Path) -> Iterator[Pause]:
 
 
 class Pause:
-    """The gate, a named pipe: whoever writes waits for whoever reads."""
+    """The gate, a named pipe: a writer waits for a reader."""
 
     def __init__(self, stage, gate: Path) -> None:
         self.gate = gate
@@ -56,11 +56,11 @@ class Pause:
         os.mkfifo(gate)
 
     def kill(self) -> int:
-        """Wait until a worker stands at the gate, open it for those who follow, and kill that worker."""
+        """Wait until a worker is at the gate, open it for later ones, and kill that worker."""
         self.gate.read_bytes()
         self.open()
         return self._stage.kill_workers("act")
 
     def open(self) -> None:
-        """Let everybody through."""
+        """Let every worker through."""
         self.gate.unlink(missing_ok=True)

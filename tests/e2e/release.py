@@ -17,7 +17,7 @@ from stepline.local.stage.deployed import LocalStage, client, credentials
 from tests.e2e.mode import ALIAS, find_function
 
 LATER = '''
-"""What a later release may do within the format: fields that nobody knows yet, in batches, states and steps."""
+"""A later release within the format: unknown fields in batches, states and steps."""
 
 import msgspec
 
@@ -55,7 +55,7 @@ def later_releases(stage) -> Iterator[Releases]:
 
 
 class Releases:
-    """Functions of a stage that run a later release behind their alias."""
+    """Functions of a stage whose aliases run a later release."""
 
     def __init__(self, stage) -> None:
         self._stage = stage
@@ -63,7 +63,7 @@ class Releases:
         self._before: dict[str, tuple[str, bytes]] = {}
 
     def publish(self, name: str, source: str = LATER) -> None:
-        """Put a later release of a function behind its alias; `source` is its handler's module."""
+        """Point the alias of a function at a later release; `source` is its handler's module."""
         found = find_function(self._stage, name)
         assert found is not None, name
         function = found["FunctionName"]
@@ -97,7 +97,7 @@ def download(deployed: LocalStage, url: str) -> bytes:
 
 
 def repack(package: bytes, name: str, source: str) -> bytes:
-    """Return a function's package with its handler's module put behind a later one."""
+    """Return a function's package with a later module that wraps its handler's module."""
     packed = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(package)) as before, zipfile.ZipFile(packed, "w") as after:
         for item in before.infolist():

@@ -31,5 +31,5 @@ def lanes_of(lines, claim=None):
 
 
 def place(lines, wanted):
-    """Return where the first line stands that is wanted."""
+    """Return the index of the first wanted line."""
     return next(n for n, line in enumerate(lines) if wanted(line))

@@ -26,11 +26,11 @@ try:
         source.store_attachment(**where, body=body.encode(), filename=name, mime="text/plain")
         for name, body in asked["files"].items()
     ]
-    standing = source.submit_event(**where, **event, attachments=files)
-    told = {field: getattr(standing, field) for field in standing.__struct_fields__}
+    submitted = source.submit_event(**where, **event, attachments=files)
+    answer = {field: getattr(submitted, field) for field in submitted.__struct_fields__}
 except SteplineError as error:
-    told = {"error": error.reason, **error.context}
-print(json.dumps(told))
+    answer = {"error": error.reason, **error.context}
+print(json.dumps(answer))
 """
 
 
@@ -43,7 +43,7 @@ class Service:
         self._role_arn, self._settings = outputs[ROLE], json.loads(outputs[SETTINGS])
 
     def submit(self, conversation, kind, message_id, *, files=(), **event):
-        """Submit an event; return where it stands, or the code with which it was refused."""
+        """Submit an event; return its fate, or the code with which it was refused."""
         where = {"tenant": "local", "project": "default", "conversation": conversation}
         asked = {
             "settings": self._settings,
@@ -67,7 +67,7 @@ class Service:
         return json.loads(done.stdout)
 
     def _environment(self):
-        """Return what the process sees: a way to the emulator, and credentials that may take the role."""
+        """Return the environment of the process: the emulator's address, and credentials that may assume the role."""
         return {
             "AWS_ENDPOINT_URL": self._deployed.endpoint,
             "AWS_DEFAULT_REGION": self._deployed.region,
@@ -76,6 +76,6 @@ class Service:
 
 
 def read_outputs(deployed):
-    """Return what the loop's stack tells of itself."""
+    """Return the outputs of the loop's stack."""
     (stack,) = client("cloudformation", deployed).describe_stacks(StackName=STACK)["Stacks"]
     return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}

@@ -1,4 +1,4 @@
-"""A device of a person: the real session on a real websocket, and everything that it was told."""
+"""A device of a person: the real session on a real websocket, and all effects of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ANSWER = "answer."
 
 
 class Impatience(SystemClock):
-    """The clock of this machine, for somebody who waits for a while and then gives up."""
+    """The clock of this machine, for a wait with a limit."""
 
     def __init__(self):
         self.hope()
@@ -43,15 +43,15 @@ class Impatience(SystemClock):
     def monotonic_s(self):
         now_s = super().monotonic_s()
         if now_s > self._until_s:
-            raise AssertionError("nothing comes any more")
+            raise AssertionError("no further effect arrives")
         return now_s
 
 
 class Device:
-    """One conversation on one device. `told` are its effects, `events` the durable events by batch.
+    """One conversation on one device, with its effects, and its durable events by batch.
 
-    `texts` holds what was shown of each lane of each stream; what a reset took back is not there any more. A turn that
-    ends with an error is not what was wanted, unless it is expected that one `fails`.
+    `texts` holds the text of each lane of each stream, without text removed by a reset. A turn that ends with an error
+    fails the test, unless it is expected that one `fails`.
     """
 
     def __init__(self, stage, conversation, *, dial=None, fails=False):
@@ -60,7 +60,7 @@ class Device:
         self._clock, self._stored = Impatience(), lambda: stored_events(stage, conversation)
         self.session = Session(dial, ClientState(conversation=conversation), self._clock)
         self._fails = fails
-        self.told, self.events, self.texts = [], [], defaultdict(str)
+        self.effects, self.events, self.texts = [], [], defaultdict(str)
         self._effects = self.session.effects()
 
     def __enter__(self):
@@ -75,7 +75,7 @@ class Device:
         return self.session.state
 
     def until(self, wanted):
-        """Return the first thing told from now on that is wanted: of a type, or by a question to it."""
+        """Return the first later effect of a type, or the first for which `wanted` returns True."""
         self._clock.hope()
         for effect in self._effects:
             self._clock.hope()
@@ -85,12 +85,14 @@ class Device:
         raise AssertionError("a session's effects do not end")
 
     def until_event(self, kind, **data):
-        """Return the first durable event of a type, with this data, that is told from now on."""
+        """Return the first later durable event of a type, with this data."""
         found = []
 
         def wanted(effect):
-            told = effect.events if isinstance(effect, EventsApplied) else ()
-            found.extend(event for event in told if event.type == kind and event.data.items() >= data.items())
+            events = effect.events if isinstance(effect, EventsApplied) else ()
+            found.extend(
+                event for event in events if event.type == kind and event.data.items() >= data.items()
+            )
             return bool(found)
 
         self.until(wanted)
@@ -105,21 +107,21 @@ class Device:
         return self.until(lambda effect: isinstance(effect, TurnEnded) and not self.state.open)
 
     def until_settled(self):
-        """Return the last turn's end, once everything that this device said has come to one."""
+        """Return the last turn's end, once all messages of this device have ended."""
         if not self.settled():
             self.until(lambda _: self.settled())
         return self.ends()[-1]
 
     def settled(self):
-        """Tell whether a turn has ended since this device spoke last, that was told, and none is open."""
+        """Return True if a turn has ended since the last acknowledged message of this device, and none is open."""
         terminals = sum(event.type in TERMINAL for _, events in self.events for event in events)
-        said = max((told.frame.n for told in self.told if isinstance(told, Acknowledged)), default=0)
+        said = max((effect.frame.n for effect in self.effects if isinstance(effect, Acknowledged)), default=0)
         ended = max((end.n for end in self.ends()), default=0)
         resting = not self.state.open and not self.state.unacked
         return ended > said and resting and terminals == len(self.ends())
 
     def sync(self):
-        """Ask for everything that stands in the log, and wait until it is here; an earlier answer does not count."""
+        """Request everything in the log, and wait until it has arrived; an earlier answer does not count."""
         newest = self._stored()[-1][0]
         self._clock.hope()
         self.session.listen()
@@ -130,25 +132,25 @@ class Device:
         )
 
     def ends(self):
-        return [told for told in self.told if isinstance(told, TurnEnded)]
+        return [effect for effect in self.effects if isinstance(effect, TurnEnded)]
 
     def happened(self, kind):
         """Return the durable events of a type."""
         return [event for _, events in self.events for event in events if event.type == kind]
 
     def answer_of(self, claim):
-        """Return what was shown of the answer of a stream."""
+        """Return the shown text of the answer of a stream."""
         return "".join(
             text for (stream, lane), text in self.texts.items() if stream == claim and ANSWER in lane
         )
 
     def _note(self, effect):
-        self.told.append(effect)
+        self.effects.append(effect)
         match effect:
             case EventsApplied(n=n, events=events):
                 self.events.append((n, events))
             case TextAppended(claim=claim, lane=lane, off=off, text=text):
-                assert off == len(self.texts[claim, lane]), f"text of {lane} does not go on where it stood"
+                assert off == len(self.texts[claim, lane]), f"text of {lane} does not continue at its end"
                 self.texts[claim, lane] += text
             case StreamReset(claim=claim):
                 for key in [key for key in self.texts if key[0] == claim]:

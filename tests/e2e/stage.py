@@ -44,7 +44,7 @@ class Stage:
         return Service("emulator", HOME)
 
     def command(self, *arguments, check=True, env=None, cwd=None):
-        """Run `stepline …` to its end and return it; `env` is what another shell has set, `cwd` where it stands."""
+        """Run `stepline …` to its end and return it; `env` has another shell's variables, `cwd` is its folder."""
         done = subprocess.run(
             [STEPLINE, *arguments],
             capture_output=True,

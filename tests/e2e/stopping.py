@@ -4,7 +4,7 @@ It is loaded in the function's own process. Every write is noted in `<conversati
 one, and what is to happen there, once:
 
     before  the worker stops ahead of the write, until it is killed
-    after   the same behind it
+    after   the same after it
     lost    the write is made, and its answer is lost
 
 A worker that stops says who it is through `<conversation>.gate`, a named pipe.
@@ -57,7 +57,7 @@ class Boundaries:
         self._conversation = ""
 
     def install(self) -> None:
-        """Put a stop before and behind every write of every adapter."""
+        """Put a stop before and after every write of every adapter."""
         for port, protocol, adapter in [*ADAPTERS, *(_backends() if self._function == "execute" else ())]:
             for name in sorted(WRITES[protocol.__name__]):
                 setattr(adapter, name, self._wrapped(f"{port}.{name}", getattr(adapter, name)))

@@ -46,7 +46,7 @@ VERDICT_S = 30
 FAREWELL_S = 30
 POLL_S = 0.3
 PATIENT = 4
-"""So many times as long everything may take where it is to come; where it is to fail, once is enough."""
+"""The factor of every time limit where a result is expected; where a failure is expected, it is 1."""
 
 
 class BrokenTurnError(AssertionError):
@@ -54,7 +54,7 @@ class BrokenTurnError(AssertionError):
 
 
 class Talk:
-    """One conversation on one connection. `running` tells whether anybody is left who may send something."""
+    """One conversation on one connection. `running` returns True while another process may send something."""
 
     def __init__(
         self, connection, conversation: str, running: Callable[[], bool], patience: int = PATIENT
@@ -74,14 +74,14 @@ class Talk:
     def begin(self, *, overtaken: bool = False) -> None:
         """Take what is heard from now on as that of another turn.
 
-        What opens it may be `overtaken` by what follows, where another function than the turn's own tells of it; nothing
+        What opens it may be `overtaken` by what follows, where another function than the turn's own sends it; nothing
         that comes is heard before the hole is filled.
         """
         self.events, self.text, self.printed, self.acknowledged = [], "", "", 0
         self._overtaken = self._overtaken or overtaken
 
     def renew(self, ticket: str) -> None:
-        """Put another token behind the connection."""
+        """Give the connection another token."""
         self._connection.send(encode_request({"action": "auth", "ticket": ticket}))
         if not isinstance(next(self._frames), AuthFrame):
             raise BrokenTurnError("the connection was not renewed")
@@ -114,20 +114,20 @@ class Talk:
         """Listen to what happens in all of the person's conversations."""
         self._connection.send(encode_request({"action": "watch"}))
         if not any(isinstance(frame, WatchingFrame) for frame in self._frames):
-            raise BrokenTurnError("nobody watches")
+            raise BrokenTurnError("no connection watches")
 
     def hear_farewell(self, code: str) -> None:
-        """Wait until the connection is closed, with this word before."""
-        told, until_s = False, time.monotonic() + FAREWELL_S * self._patience
+        """Wait until the connection is closed, after a frame with this code."""
+        has_code, until_s = False, time.monotonic() + FAREWELL_S * self._patience
         try:
             while time.monotonic() < until_s:
                 with suppress(TimeoutError):
                     frame = decode_frame(self._connection.recv(timeout=SILENCE_S))
-                    told = told or (isinstance(frame, ErrorFrame) and frame.code == code)
+                    has_code = has_code or (isinstance(frame, ErrorFrame) and frame.code == code)
         except ConnectionClosed:
-            if told:
+            if has_code:
                 return
-        raise BrokenTurnError(f"not closed with a word: {told}")
+        raise BrokenTurnError(f"not closed, or without the code: {has_code}")
 
     def hear_notice(self) -> ClientEvent:
         """Return the next notice."""
@@ -189,7 +189,7 @@ class Talk:
 
 
 class Person:
-    """A user of a stage whom nobody has seen before."""
+    """A new user of a stage."""
 
     def __init__(self, stage, home, *, role: Role = "user", patience: int = PATIENT) -> None:
         self._patience = patience

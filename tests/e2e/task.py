@@ -1,4 +1,4 @@
-"""The tasks of the local stage as the emulator runs them, and what a run may leave behind."""
+"""The tasks of the local stage as the emulator runs them, and the leftovers of a run."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class TaskOfRun:
         return task
 
     def variables(self):
-        """Return the variables that the task was started with."""
+        """Return the variables of the task's start."""
         (override,) = self.describe()["overrides"]["containerOverrides"]
         assert override["name"] == "supervisor"
         return {pair["name"]: pair["value"] for pair in override["environment"]}
 
     def kill(self):
-        """End the task's container as a machine that fails would; nobody is asked, nobody is told."""
+        """End the task's container as a failing machine would, without any notice."""
         (container,) = self._containers()
         subprocess.run(["docker", "kill", container], check=True, capture_output=True)
 
-    def tell(self):
-        """Tell the sweeper that the task has stopped, as the service's event would: the emulator has none."""
+    def report_stop(self):
+        """Report to the sweeper that the task has stopped, as the service's event would: the emulator has none."""
         task = self.describe()
         self._sweep(
             {
@@ -63,8 +63,8 @@ class TaskOfRun:
         """Let the sweeper look at everything, as by its clock."""
         self._sweep({})
 
-    def left_behind(self):
-        """Return the names of what is still there of the run's handover and of its task."""
+    def leftovers(self):
+        """Return the names of leftovers of the run's handover and of its task."""
         table, secrets = (
             client("dynamodb", self._stage.deployed),
             client("secretsmanager", self._stage.deployed),

@@ -38,8 +38,8 @@ def test_a_connection_that_is_cut_in_mid_turn_costs_no_event_and_no_character(sc
     )
     assert (end["type"], word in end["data"]["answer"]) == ("chat.complete", True)
     assert cable.pulled >= len(PULLS) - 1
-    told = [(line["n"], line["type"]) for line in scripted.watch(conversation) if line["frame"] == "event"]
-    assert [(at, what["type"]) for lane, at, what in shown if lane == "event"] == told
+    events = [(line["n"], line["type"]) for line in scripted.watch(conversation) if line["frame"] == "event"]
+    assert [(at, what["type"]) for lane, at, what in shown if lane == "event"] == events
     lanes = {}
     for lane, at, what in shown:
         if lane != "event":

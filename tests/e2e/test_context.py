@@ -49,7 +49,7 @@ def person(stage):
 
 
 def at_once(stage, word):
-    """Let the model answer without pauses whoever says a word."""
+    """Let the model answer every message with a word without pauses."""
     stage.fault(kind="slow_tokens", match=word, count=10 * TURNS, token_delay_ms=0)
 
 
@@ -85,19 +85,19 @@ def check_compactions(events):
 def test_a_long_conversation_stays_within_a_small_context_and_its_third_turn_is_read_word_for_word(
     narrow, conversation, person
 ):
-    word, told = a_word(), []
+    word, compacting = a_word(), []
     at_once(narrow, word)
     with person.enter(conversation) as talk:
         for number in range(1, TURNS):
             talk.say(request_of(number, word))
             talk.answer()
-            told += talk.events
+            compacting += talk.events
             if number == 3:
                 path = f"fi:{talk.events[-1].turn_id}.outputs/fact.md"
         talk.say(f"Read {path}, {word}.")
         answer = talk.answer()
     assert word in answer
-    assert check_compactions(told)
+    assert check_compactions(compacting)
     sizes = control(narrow, "sizes")
     assert {size["status"] for size in sizes} == {200}
     assert max(size["tokens"] for size in sizes) <= BUDGET

@@ -124,7 +124,7 @@ def test_a_conversation_that_is_deleted_while_a_turn_runs_leaves_its_tombstone(
     assert status(ended) == ["deleted"]
     assert not terminals(ended)
 
-    # Resent, read, listed, asked for by somebody else, and deleted again.
+    # Resent, read, listed, requested by another user, and deleted again.
     assert refusal(scripted, conversation) == "conversation_deleted"
     assert "conversation_deleted" in scripted.command(*words, conversation, check=False).stderr
     assert user.ask("GET", url).json()["code"] == "conversation_deleted"
@@ -154,12 +154,12 @@ def test_those_who_watch_the_list_hear_that_a_conversation_is_gone(stage, conver
         socket.send(json.dumps({"action": "watch"}))
         assert isinstance(next_frame(), WatchingFrame)
         assert stage.over_http().ask("DELETE", f"/v1/conversations/{conversation}").status_code == 202
-        told = next_frame()
-        assert isinstance(told, FeedFrame)
-        assert [event.data["state"] for event in told.events] == ["deleted"]
+        notice = next_frame()
+        assert isinstance(notice, FeedFrame)
+        assert [event.data["state"] for event in notice.events] == ["deleted"]
         socket.send(json.dumps({"action": "resume", "conversation": conversation, "after": 0}))
         while not isinstance(answer := next_frame(), ErrorFrame):
-            assert answer == told  # the eraser tells it again
+            assert answer == notice  # the eraser sends it again
         assert answer.code == "conversation_deleted"
 
 
@@ -176,7 +176,7 @@ def test_an_erased_user_has_nothing_left_and_is_told(stage, storage, conversatio
         for message in ({"action": "watch"}, {"action": "resume", "conversation": conversation, "after": 0}):
             socket.send(json.dumps(message))
         while not isinstance(next_frame(), SyncFrame):
-            pass  # a resume that comes behind the erasure is refused
+            pass  # a resume after the erasure is refused
         asked = user.ask("POST", "/v1/me/erasure")
         assert (asked.status_code, asked.json()["state"]) == (202, "pending")
         storage.erase()

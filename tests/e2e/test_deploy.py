@@ -18,7 +18,7 @@ pytestmark = pytest.mark.emulator
 
 
 def stored(stage, conversation):
-    """Return the batches of a conversation as they stand in the table, with what nobody of this release reads."""
+    """Return the stored batches of a conversation, with fields that this release does not read."""
     pages = (
         client("dynamodb", stage.deployed)
         .get_paginator("query")
@@ -39,7 +39,7 @@ def releases(batches, kind):
 
 
 def results(count):
-    """Return what tells that so many actions have been done."""
+    """Return a predicate that is True once `count` actions are done."""
     seen = []
 
     def is_last(line):

@@ -29,7 +29,7 @@ def service(scripted):
 
 
 def kinds(device):
-    return [told.frame.kind for told in device.told if isinstance(told, Acknowledged)]
+    return [effect.frame.kind for effect in device.effects if isinstance(effect, Acknowledged)]
 
 
 def read_by_model(stage, word):
@@ -97,7 +97,7 @@ def test_a_service_brings_a_file_and_the_agent_reads_it(scripted, conversation, 
     word, host = a_word(), a_word()
     device.session.say(HELLO)
     device.until_settled()
-    told = service.submit(
+    submitted = service.submit(
         conversation,
         "report",
         "report-1",
@@ -105,11 +105,11 @@ def test_a_service_brings_a_file_and_the_agent_reads_it(scripted, conversation, 
         payload={"text": HELLO, "host": host},
         files={"notes.txt": f"The word is {word}.\n"},
     )
-    assert (told["fate"], told["kind"], told["duplicate"]) == ("opened", "report", False)
-    device.until(lambda _: any(end.turn_id == told["turn_id"] for end in device.ends()))
+    assert (submitted["fate"], submitted["kind"], submitted["duplicate"]) == ("opened", "report", False)
+    device.until(lambda _: any(end.turn_id == submitted["turn_id"] for end in device.ends()))
     (event,) = [entry for entry in scripted.entries(conversation, "in") if entry["event"] == "report"]
     assert event["source"] == "billing"
-    path = f"fi:{told['turn_id']}.user.attachments/notes.txt"
+    path = f"fi:{submitted['turn_id']}.user.attachments/notes.txt"
     assert path in read_by_model(scripted, host)[-1]
     device.session.say(f"Read {path}")
     device.until_settled()

@@ -68,7 +68,7 @@ def entered(stage, conversation, epoch):
 
 
 def wait_for_start(stage, conversation, seen):
-    """Wait until somebody has taken the right to run the program that a client saw asked for."""
+    """Wait until a process has claimed the program that a client saw requested."""
     (asked,) = [line for line in events(seen, "react.tool.call") if line["data"]["tool_id"] == EXEC]
     lane = make_lane("local", "default", conversation)
     key = exec_key(lane, asked["turn_id"], asked["data"]["call_id"], "started.json")

@@ -86,14 +86,14 @@ def test_an_answer_cites_what_a_search_found_and_the_terminal_shows_the_link(scr
     lines = scripted.send("Search for prompt caching and tell me what you find.", conversation)
     check_order(lines)
     (found,) = [e for e in scripted.entries(conversation, "result") if e["tool_id"] == "web_tools.web_search"]
-    (told,) = events(lines, "chat.citations")
+    (citations,) = events(lines, "chat.citations")
     rows = {row["sid"]: row["url"] for row in found["sources"]}
-    assert told["data"]["items"]
-    assert {item["sid"]: item["url"] for item in told["data"]["items"]}.items() <= rows.items()
+    assert citations["data"]["items"]
+    assert {item["sid"]: item["url"] for item in citations["data"]["items"]}.items() <= rows.items()
     ended = terminals(lines)[0]["data"]
-    assert ended["used_sources"] == [item["sid"] for item in told["data"]["items"]]
+    assert ended["used_sources"] == [item["sid"] for item in citations["data"]["items"]]
     assert ended["unresolved_sids"] == []
-    for item in told["data"]["items"]:
+    for item in citations["data"]["items"]:
         assert f'[{item["title"]}]({item["url"]} "S:{item["sid"]}")' in ended["final_answer"]
     assert "[[S:" not in ended["final_answer"]
     (closed,) = scripted.entries(conversation, "closed")

@@ -133,8 +133,8 @@ def test_no_answer_of_any_kind_is_shared_with_all_pages(stage, stored):
         ask(stage, "GET", "/"),
     ]
     assert [shares(names) for _, names, _ in answers] == [set()] * len(answers)
-    told = client("dynamodb", stage.deployed).describe_table(TableName=stage.deployed.table)
-    assert not shares(told["ResponseMetadata"]["HTTPHeaders"])
+    described = client("dynamodb", stage.deployed).describe_table(TableName=stage.deployed.table)
+    assert not shares(described["ResponseMetadata"]["HTTPHeaders"])
 
 
 def test_a_page_opens_no_websocket_even_with_the_token_of_a_program(stage):

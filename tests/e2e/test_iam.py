@@ -27,19 +27,19 @@ SETTINGS = {"AUTH": "true", "SFN_WAIT_SCALE": "0"}
 NOT_SHOWN = {
     "the emulator writes a function's log itself": ("* logs:*",),
     "the emulator says without it that an object is not there": ("* s3:ListBucket *",),
-    "for connections that are gone, and nobody leaves": (
+    "for connections that are gone without a close": (
         *("act dynamodb:DeleteItem *", "close dynamodb:DeleteItem *", "events dynamodb:DeleteItem *"),
         *("decide dynamodb:DeleteItem *", "output dynamodb:DeleteItem *", "sweeper dynamodb:DeleteItem *"),
         *("api dynamodb:DeleteItem *", "preflight dynamodb:DeleteItem *"),
     ),
-    "for a write whose answer was lost, or a turn that nobody started": (
+    "for a write with a lost response, or a turn without an execution": (
         *("act dynamodb:GetItem *", "sweeper dynamodb:GetItem *"),
         "events dynamodb:GetItem *",
     ),
     "for a message that waits for the end of a turn, and for the listing of a turn that is given up": (
         *("close dynamodb:UpdateItem *", "close states:StartExecution *", "sweeper dynamodb:UpdateItem *"),
     ),
-    "for a turn that waits in line until one that is deleted, or waits for a person, leaves its place": (
+    "for a queued turn that starts when another is deleted or waits for a person": (
         *("act states:StartExecution *", "api states:StartExecution *"),
         *("act dynamodb:ConditionCheckItem *", "sweeper dynamodb:ConditionCheckItem *"),
     ),
@@ -53,8 +53,8 @@ NOT_SHOWN = {
     ),
     "for a client that resumes while a program runs": ("socket s3:GetObject exec/[*]*",),
     "for a turn beyond its deadline": ("sweeper states:StopExecution *",),
-    "for a turn whose end no event has told": ("sweeper states:DescribeExecution *",),
-    "for the secret of a task that nobody waits for": ("sweeper secretsmanager:DeleteSecret *",),
+    "for a turn whose end no event has reported": ("sweeper states:DescribeExecution *",),
+    "for the secret of a task without a waiting state": ("sweeper secretsmanager:DeleteSecret *",),
     "for a segment, without which the log is read": (
         "act s3:* seg/[*]",
         "decide s3:* seg/[*]",
@@ -76,7 +76,7 @@ NOT_SHOWN = {
         ),
     ),
     "for a person whom an admin erases": ("eraser dynamodb:BatchGetItem *",),
-    "since the end of a connection is told by the gateway, too": ("eraser dynamodb:DeleteItem *",),
+    "since the gateway reports the end of a connection, too": ("eraser dynamodb:DeleteItem *",),
     "for objects that a deleted conversation of the scene has none of, or one alone": (
         *("eraser s3:DeleteObject* git/[*]", "eraser s3:DeleteObject* store/[*]"),
         *("eraser s3:DeleteObject* quarantine/[*]", "eraser s3:DeleteObject* mem/[*]"),
@@ -129,15 +129,15 @@ def scene(stage):
 
 @pytest.fixture(scope="module")
 def taken(stage, request):
-    """Return the grants to take away, chosen by a seed that is told."""
+    """Return the grants to remove, chosen by a seed that is printed."""
     seed = os.environ.get(SEED_VARIABLE) or str(random.SystemRandom().randrange(10**6))  # noqa: TID251 - a test's own switch
-    tell(request, f"{SEED_VARIABLE}={seed}")
+    write_line(request, f"{SEED_VARIABLE}={seed}")
     candidates = [grant for grant in read_grants(stage[0]) if not reasons(grant)]
     assert len(candidates) > 20
     return random.Random(seed).sample(candidates, min(TAKEN, len(candidates)))
 
 
-def tell(request, text):
+def write_line(request, text):
     """Say something that is to be seen when all is well, too."""
     plugins = request.config.pluginmanager
     with plugins.getplugin("capturemanager").global_and_fixture_disabled():
@@ -171,6 +171,6 @@ def test_the_way_is_broken_without_a_grant_and_whole_again_with_it(stage, scene,
                 scene.play(patience=1)
                 not_shown.append(str(grant))
             except BrokenTurnError as broken:
-                tell(request, f"without {grant}: {str(broken).partition(chr(10))[0]}")
+                write_line(request, f"without {grant}: {str(broken).partition(chr(10))[0]}")
         scene.play()
     assert not_shown == []

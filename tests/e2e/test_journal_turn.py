@@ -47,7 +47,7 @@ def texts_of(parts):
 
 
 def marks_of(parts):
-    """Tell for each part of a request whether a cache mark stands behind it."""
+    """Return for each part of a request if a cache mark follows it."""
     return ["cache_control" in part for part in parts]
 
 
@@ -62,7 +62,7 @@ def pictures_of(request):
 
 
 def found_in(request):
-    """Tell whether a request shows artifacts in full, skills, and the wrap-up block; and how many pictures it has."""
+    """Return if a request shows artifacts in full, skills, and the wrap-up block; and its number of pictures."""
     block = texts_of(request["body"]["system"])[1]
     return (
         FULL in lines_of(texts_of(digest_of(request))[0]),

@@ -20,8 +20,8 @@ PATH = "ks:docs/reference/cost.md"
 def test_a_question_is_answered_with_a_citation_that_resolves(scripted, conversation):
     lines = scripted.send(ASKED, conversation, "--bundle", "docs")
     assert f'({PATH} "S:' in answer_of(lines)
-    (told,) = events(lines, "chat.citations")
-    (cited,) = told["data"]["items"]
+    (citations,) = events(lines, "chat.citations")
+    (cited,) = citations["data"]["items"]
     assert (cited["path"], cited["url"]) == (PATH, "")
     lines = scripted.send(f"Read {cited['path']}", conversation)
     assert "What it costs" in answer_of(lines)

@@ -1,4 +1,4 @@
-"""Limits on the deployed stage: an admin sets them over HTTP, and a chat client is told what ends when."""
+"""Limits on the deployed stage: an admin sets them over HTTP, and a chat client shows their end."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def test_a_client_is_told_of_a_budget_that_an_admin_sets_and_of_when_it_ends(sta
     assert frame.code == "limit_tokens"
     assert 0 < frame.retry_after_s <= DAY_S
     words = ("send", "And again.", "--user", stage.user, "--conversation", conversation)
-    told = stage.command(*words, check=False)
-    assert told.returncode == 1
-    assert "error: limit_tokens:" in told.stderr
-    assert "You can send the message again in " in told.stderr
+    shown = stage.command(*words, check=False)
+    assert shown.returncode == 1
+    assert "error: limit_tokens:" in shown.stderr
+    assert "You can send the message again in " in shown.stderr
     shown = stage.command("limits", "--user", stage.user).stdout
     assert " of 1, until " in shown
 

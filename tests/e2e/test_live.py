@@ -63,7 +63,7 @@ def test_a_steer_cuts_the_stream_off_and_the_turn_comes_to_an_end(scripted, conv
     assert not last.get("interrupted")
     assert closing_of(scripted, conversation)["reason"] == "steer"
     assert end.answer == last["answer"]
-    # What was cut off is shorter than what the model had to say, and nobody asked it to go on.
+    # The cut text is shorter than the scripted answer, and no request continued it.
     cut_request, last_request = scripted.model_requests(word)
     assert cut_request["sent_chars"] < last_request["sent_chars"]
     check_log(scripted, conversation)
@@ -131,7 +131,9 @@ def test_what_a_program_prints_is_seen_while_it_runs_and_by_a_device_that_comes_
     lane = (seen.claim, seen.lane)
     assert device.texts[lane].startswith(f"{word}\n")
     assert ended.data["text"].startswith(device.texts[lane])
-    (known,) = [told for told in device.told if isinstance(told, LaneKnown) and told.lane == seen.lane]
+    (known,) = [
+        effect for effect in device.effects if isinstance(effect, LaneKnown) and effect.lane == seen.lane
+    ]
     assert known.facts.execution_id == ended.data["execution_id"]
 
 
@@ -165,7 +167,7 @@ def test_a_followup_during_the_answer_gets_a_completion_of_its_own(scripted, con
     (deferred,) = [event for event in device.happened("chat.step") if event.step == "deferred"]
     assert word in deferred.data["answer"]
     assert other in end.answer
-    acks = [told.frame for told in device.told if isinstance(told, Acknowledged)]
+    acks = [effect.frame for effect in device.effects if isinstance(effect, Acknowledged)]
     assert [(ack.message_id == first, ack.kind) for ack in acks] == [(True, "prompt"), (False, "followup")]
     assert len(device.ends()) == 1
     read = scripted.model_requests(other)[-1]["body"]
@@ -205,10 +207,10 @@ def test_a_steer_that_comes_to_no_turn_is_handed_back(scripted, conversation, de
 
 
 def lines_of(device):
-    """Return what a device was told of calls, as `stepline send --json` prints it."""
-    told = (effect for effect in device.told if isinstance(effect, EventsApplied))
+    """Return a device's events of calls, as `stepline send --json` prints them."""
+    applied = (effect for effect in device.effects if isinstance(effect, EventsApplied))
     return [
         {"frame": "event", "type": event.type, "turn_id": event.turn_id, "data": event.data}
-        for effect in told
+        for effect in applied
         for event in effect.events
     ]

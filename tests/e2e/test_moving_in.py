@@ -66,10 +66,10 @@ def test_it_comes_in_with_its_files_and_goes_on(scripted, conversation, api, sai
     assert hashlib.sha256(file.read_bytes()).hexdigest() == digest
 
     moved = f"{conversation}-moved"
-    told = move_in(scripted, tmp_path / "out", moved)
-    assert (told["state"], told["report"]["files_missing"]) == ("whole", 0)
+    status = move_in(scripted, tmp_path / "out", moved)
+    assert (status["state"], status["report"]["files_missing"]) == ("whole", 0)
     assert exported(scripted, moved, tmp_path / "again") == before
-    assert move_in(scripted, tmp_path / "out", moved) == told
+    assert move_in(scripted, tmp_path / "out", moved) == status
 
     row = api.read_conversation(moved)
     assert (row.turns, row.unread_n, row.state) == (2, 0, "idle")
@@ -98,8 +98,8 @@ def test_its_name_is_taken_from_then_on_and_it_can_be_deleted(scripted, conversa
 
 
 def test_documents_of_the_existing_system_come_in_and_go_on(scripted, conversation, api):
-    told = move_in(scripted, SAMPLE, conversation)
-    assert (told["state"], told["report"]["origin"]) == ("whole", "foreign")
-    assert api.read_conversation(conversation).turns == told["report"]["turns"]
+    status = move_in(scripted, SAMPLE, conversation)
+    assert (status["state"], status["report"]["origin"]) == ("whole", "foreign")
+    assert api.read_conversation(conversation).turns == status["report"]["turns"]
     word = a_word()
     assert word in answer_of(scripted.send(f"Say {word}", conversation))

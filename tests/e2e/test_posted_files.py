@@ -133,10 +133,10 @@ def test_another_content_than_was_stated_is_refused(desk):
 def test_a_second_file_in_a_slot_changes_nothing(desk):
     grant = desk.user.begin(desk.conversation, TABLE, "tons.csv")
     submit(grant, TABLE)
-    told = desk.heard(grant["upload"])
+    notice = desk.heard(grant["upload"])
     desk.wait_for_removal(grant["upload"])
     assert submit(grant, TABLE.replace(b"1", b"2")).status_code == 201
-    assert desk.heard(grant["upload"]).data == told.data
+    assert desk.heard(grant["upload"]).data == notice.data
     desk.wait_for_removal(grant["upload"])
     assert desk.state(grant["upload"])["state"] == "ready"
     assert desk.stored(TABLE) == TABLE

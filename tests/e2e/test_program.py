@@ -166,18 +166,18 @@ def test_a_project_is_taken_over_patched_searched_and_run_and_no_file_is_written
 
 
 @pytest.mark.parametrize(
-    ("program", "code", "told"),
+    ("program", "code", "wanted"),
     [
         ("raise ValueError('plum')", "nonzero_exit", "ValueError: plum"),
         ("print('nothing written')", "missing_output_files", "nothing written"),
         ("import socket; socket.create_connection(('127.0.0.1', 80))", "nonzero_exit", "Error"),
     ],
 )
-def test_a_program_that_fails_is_told_of(stage, program, code, told):
+def test_a_program_that_fails_is_told_of(stage, program, code, wanted):
     answer = stage.turn(RUN.format(program))
     assert stage.results()[1:] == [(PROGRAM, "error")]
     assert stage.entries(Resulted)[-1].error["code"] == code
-    assert told in answer
+    assert wanted in answer
 
 
 def test_a_program_that_takes_too_long_is_ended(stage):

@@ -32,7 +32,7 @@ def test_each_turn_is_a_commit_that_git_shows(scripted, conversation, tmp_path):
     with kept_histories(scripted):
         for word in (first, second):
             assert len(terminals(scripted.send(WRITE.format(word), conversation))) == 1
-    # The second round of the second turn was told of the first turn's version.
+    # The second round of the second turn got the first turn's version.
     turns = [entry["turn"] for entry in scripted.entries(conversation, "closed")]
     announced = str(scripted.model_requests(second)[-1]["body"]["messages"])
     assert f"last_published_turn: {turns[0]}" in announced

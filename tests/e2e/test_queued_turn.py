@@ -1,4 +1,4 @@
-"""More turns than the stage may run: they wait in line, are told their place, and begin as others end."""
+"""More turns than the stage may run: they are queued, get their position, and begin as others end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.emulator
 BOUND = 3
 WAITING = 9
 STOPPED = 4
-TOLD_MORE = 1
+FOLLOWED = 1
 HELD = "Tell me about the word {word}."
 
 
@@ -36,8 +36,10 @@ def spans(stage, conversations):
     """Return when each turn began and when it ended, by the log: in the order in which they began."""
     found = []
     for conversation in conversations:
-        told = [(batch.at, entry) for batch in stored_batches(stage, conversation) for entry in batch.entries]
-        moments = {type(entry).__name__: at for at, entry in told}
+        dated = [
+            (batch.at, entry) for batch in stored_batches(stage, conversation) for entry in batch.entries
+        ]
+        moments = {type(entry).__name__: at for at, entry in dated}
         found.append((moments.get("Begun", moments["Opened"]), moments["Closed"], conversation))
     return sorted(found)
 
@@ -68,9 +70,9 @@ def test_turns_beyond_the_bound_wait_in_line_and_heed_a_stop_and_a_message_meanw
         assert queued[STOPPED].until(TurnEnded).reason == "stop"
         queued[-1].session.listen()
         assert queued[-1].until(Waiting).place == WAITING - 1
-        said = queued[TOLD_MORE].session.say("And good night.")
-        told = queued[TOLD_MORE].until(lambda effect: is_answer_to(said, effect))
-        assert told.frame.kind == "followup"
+        said = queued[FOLLOWED].session.say("And good night.")
+        ack = queued[FOLLOWED].until(lambda effect: is_answer_to(said, effect))
+        assert ack.frame.kind == "followup"
 
         for device in held:
             device.session.stop()
@@ -80,7 +82,7 @@ def test_turns_beyond_the_bound_wait_in_line_and_heed_a_stop_and_a_message_meanw
 
     for name, device in zip((*holding, *waiting), (*held, *queued), strict=True):
         check_devices(scripted, name, device)
-    assert len(queued[TOLD_MORE].ends()) == 1
+    assert len(queued[FOLLOWED].ends()) == 1
     ran = spans(scripted, [name for name in (*holding, *waiting) if name != waiting[STOPPED]])
     assert most_at_once(ran) == BOUND
     began = [waiting.index(name) for _, _, name in ran if name in waiting]

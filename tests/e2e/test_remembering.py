@@ -30,8 +30,8 @@ def test_an_index_that_is_made_anew_finds_the_same(scripted, conversation):
     scripted.send("Grey herons breed in spring.", conversation)
     before = answer_of(scripted.send(asked, f"{conversation}-2"))
     assert f"conv_{conversation}." in before
-    told = scripted.command("memory", "rebuild", "--user", scripted.user)
-    assert "2 conversations" in told.stderr
+    rebuilt = scripted.command("memory", "rebuild", "--user", scripted.user)
+    assert "2 conversations" in rebuilt.stderr
     assert f"conv_{conversation}." in answer_of(scripted.send(asked, f"{conversation}-3"))
 
 

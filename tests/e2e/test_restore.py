@@ -34,7 +34,7 @@ class RewoundDevice(Device):
 
     def _note(self, effect):
         if isinstance(effect, Refused) and effect.frame.code == BEYOND_END:
-            self.told.append(effect)
+            self.effects.append(effect)
             self.events.clear()
             self.texts.clear()
         else:
@@ -74,7 +74,7 @@ def restored(stage, snapshot):
 
 
 def keys(stage, conversation):
-    """Return the batches of a conversation as they stand in the table, by their keys."""
+    """Return the stored batches of a conversation, by their keys."""
     lane = make_lane("local", "default", conversation)
     found = client("dynamodb", stage.deployed).query(
         TableName=stage.deployed.table,
@@ -85,18 +85,18 @@ def keys(stage, conversation):
 
 
 def test_conversations_go_on_from_a_snapshot_and_what_was_later_is_gone(scripted, conversation):
-    said, lost, last, standing = (a_word() for _ in range(4))
+    said, lost, last, open_word = (a_word() for _ in range(4))
     names = {name: f"{conversation}-{name}" for name in ("talk", "open", "deleted", "new")}
     with versions_kept(scripted.deployed), RewoundDevice(scripted, names["talk"]) as device:
         device.session.say(LONG.format(word=said))
         assert said in device.until_settled().answer
         scripted.send(f"Tell me about the word {lost}.", names["deleted"])
-        scripted.fault(kind="slow_tokens", match=standing, count=1, token_delay_ms=40)
-        with scripted.sending(LONG.format(word=standing), names["open"]) as sender:
+        scripted.fault(kind="slow_tokens", match=open_word, count=1, token_delay_ms=40)
+        with scripted.sending(LONG.format(word=open_word), names["open"]) as sender:
             seen = read_until(sender, is_text)
             snapshot = Snapshot(scripted.deployed)
             seen += read_until(sender, lambda line: line.get("terminal", False))
-        assert standing in answer_of(seen)
+        assert open_word in answer_of(seen)
         before = keys(scripted, names["open"])
 
         device.session.say(LONG.format(word=lost))
@@ -107,8 +107,8 @@ def test_conversations_go_on_from_a_snapshot_and_what_was_later_is_gone(scripted
         with restored(scripted, snapshot) as then:
             # What was said before is there, what was said later never was: to a client that had seen it, either.
             device.session.say(f"Tell me about the word {last}.")
-            device.until(lambda told: isinstance(told, Refused) and told.frame.code == BEYOND_END)
-            device.until(lambda told: isinstance(told, TurnEnded) and last in told.answer)
+            device.until(lambda effect: isinstance(effect, Refused) and effect.frame.code == BEYOND_END)
+            device.until(lambda effect: isinstance(effect, TurnEnded) and last in effect.answer)
             device.move_to(then)
             device.sync()
             assert device.events == stored_events(then, names["talk"])
@@ -123,7 +123,7 @@ def test_conversations_go_on_from_a_snapshot_and_what_was_later_is_gone(scripted
             with sweeping(then):
                 rest = then.watch(names["open"])
             assert len(terminals(rest)) == 1
-            assert standing in answer_of(rest)
+            assert open_word in answer_of(rest)
             check_log(then, names["open"])
             after = keys(then, names["open"])
             assert [n for n, body in after.items() if before.get(n) == body]

@@ -68,9 +68,9 @@ def test_a_refused_file_is_told_and_the_message_is_not_sent(scripted, conversati
         *("--attach", f"{tmp_path}/odd.csv", "--json"),
         check=False,
     )
-    told = json.loads(done.stderr.splitlines()[-1])
-    assert (done.returncode, told["code"]) == (1, "preflight_rejected")
-    assert "text_binary" in told["message"]
+    error = json.loads(done.stderr.splitlines()[-1])
+    assert (done.returncode, error["code"]) == (1, "preflight_rejected")
+    assert "text_binary" in error["message"]
     resumed = scripted.command("watch", conversation, "--user", scripted.user, "--json", check=False)
     assert resumed.returncode == 1
 

@@ -19,7 +19,7 @@ AT_ONCE = 2
 
 
 def kill_stage(stage):
-    """Kill the emulator and every worker of it, with no word to anybody."""
+    """Kill the emulator and all of its workers, without any notice."""
     os.killpg(stage.emulator.pid, signal.SIGKILL)
 
 

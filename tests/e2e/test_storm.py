@@ -28,7 +28,7 @@ TURNS_AT_ONCE = 8
 DIALS_AT_ONCE = 5
 TOKEN_DELAY_MS = 20
 RESUMES = 0.02
-"""Of what happens, a resume that nobody needs."""
+"""The share of actions that are a needless resume."""
 
 
 class Party:
@@ -80,7 +80,7 @@ class Party:
 
 
 class Storm:
-    """Lets every device live through its conversation; so many turns are open at once, and so many dial."""
+    """Plays the conversation of every device; open turns and dials at once are limited."""
 
     def __init__(self):
         self._turns = threading.Semaphore(TURNS_AT_ONCE)

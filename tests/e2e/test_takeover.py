@@ -23,7 +23,7 @@ TAKEOVERS = 3
 
 
 def inbound(stage, conversation):
-    """Return which event each message id became, and where; none may stand there twice."""
+    """Return the event of each message id, and its position; none may occur twice."""
     found = [
         (entry["message_id"], (entry["event"], batch["n"]))
         for batch in stage.log(conversation)
@@ -52,13 +52,13 @@ def test_two_messages_at_once_from_two_devices_are_both_answered(scripted, conve
         others.join(timeout=TURN_TIMEOUT_S)
         assert not others.is_alive()
         kinds = sorted(
-            told.frame.kind
+            effect.frame.kind
             for device in (one, other)
-            for told in device.told
-            if isinstance(told, Acknowledged)
+            for effect in device.effects
+            if isinstance(effect, Acknowledged)
         )
         assert kinds == ["followup", "prompt"]
-        # Whoever was first has perhaps not heard of what the second brought about.
+        # The first one may not have received the result of the second.
         for device in (one, other):
             device.sync()
         answers = "".join(end.answer for end in one.ends()) + str(one.happened("chat.step"))
@@ -101,7 +101,7 @@ def test_every_kind_of_message_counts_once_however_often_and_late_it_comes(scrip
     ):
         places = {}
         for kind in KINDS:
-            for socket in (one, other):  # concurrently: nobody waits for an answer
+            for socket in (one, other):  # concurrently: without waiting for an answer
                 socket.send(request_of(conversation, kind, word))
             acks = [acknowledged(next_of_one, kind), acknowledged(next_of_other, kind)]
             assert len({ack.n for ack in acks}) == 1

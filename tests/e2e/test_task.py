@@ -111,7 +111,7 @@ def test_a_table_of_an_earlier_turn_becomes_monthly_totals_and_a_chart_in_a_task
     variables = task.variables()
     assert variables.keys() == {TOKEN_VARIABLE, SECRET_VARIABLE}
     assert variables[SECRET_VARIABLE] == task.secret
-    assert task.left_behind() == []
+    assert task.leftovers() == []
     assert [container["exitCode"] for container in task.describe()["containers"]] == [0]
 
 
@@ -126,7 +126,7 @@ def test_a_program_that_fails_in_a_task_is_told_of_in_the_same_words(tasks, conv
     found = envelope(tasks, conversation, lines)
     assert found.keys() == envelope(tasks, f"{conversation}-well", well).keys()
     task = task_of(tasks, conversation, lines)
-    assert task.left_behind() == []
+    assert task.leftovers() == []
     # What the program ended with is in its report; the task did what it was for.
     assert [container["exitCode"] for container in task.describe()["containers"]] == [0]
 
@@ -144,7 +144,7 @@ def test_a_program_that_takes_too_long_in_a_task_leaves_what_it_had(tasks, conve
     assert word in report_of(result)
     assert "timeout" in answer_of(lines)
     assert [tasks.object_bytes(body["key"]).decode() for body in bodies(result).values()] == [word]
-    assert task_of(tasks, conversation, lines).left_behind() == []
+    assert task_of(tasks, conversation, lines).leftovers() == []
 
 
 def test_a_task_killed_in_mid_run_costs_the_program_and_leaves_nothing(tasks, conversation):
@@ -153,10 +153,10 @@ def test_a_task_killed_in_mid_run_costs_the_program_and_leaves_nothing(tasks, co
         seen = read_until(sender, is_running)
         wait_for_start(tasks, conversation, seen)
         task = task_of(tasks, conversation, seen)
-        row, _container = task.left_behind()  # the secret is gone: the task has read it
+        row, _container = task.leftovers()  # the secret is gone: the task has read it
         assert row == "row"
         task.kill()
-        task.tell()
+        task.report_stop()
         seen += read_until(sender, lambda line: line.get("terminal", False))
     check_order(seen)
     assert len(terminals(seen)) == 1
@@ -167,4 +167,4 @@ def test_a_task_killed_in_mid_run_costs_the_program_and_leaves_nothing(tasks, co
     names = entered(tasks, conversation, events(seen, "chat.start")[0]["n"])
     assert names.count("ExecuteTask") == 1
     task.sweep()
-    assert task.left_behind() == []
+    assert task.leftovers() == []

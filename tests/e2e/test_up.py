@@ -1,4 +1,4 @@
-"""`stepline up` on a stage that runs: it changes nothing without need, and finds what stands still."""
+"""`stepline up` on a stage that runs: it changes nothing without need, and finds stalled turns."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_up_from_another_shell_leaves_a_running_turn_alone(scripted, conversatio
 
 
 @contextmanager
-def nobody_told(stage):
-    """Let the ends of executions reach nobody, as where an overload keeps the sweeper from being called."""
+def unreported_ends(stage):
+    """Drop the events of executions' ends, as an overload that keeps the sweeper from being called does."""
     events = client("events", stage.deployed)
     (rule,) = [one["Name"] for one in events.list_rules()["Rules"] if "TurnEndedBadly" in one["Name"]]
     events.disable_rule(Name=rule)
@@ -70,7 +70,7 @@ def test_up_takes_over_a_turn_that_stands_still_while_the_stage_runs(scripted, c
     with Device(scripted, conversation) as device:
         device.session.say(LONG.format(word=word))
         device.until(TextAppended)
-        with nobody_told(scripted):
+        with unreported_ends(scripted):
             lose(scripted, conversation)
         grow_old(scripted, conversation)
         said = scripted.command("up")

@@ -1,4 +1,4 @@
-"""What axe-core finds in a page, of what would keep somebody from using it."""
+"""Findings of axe-core in a page that would keep a user from using it."""
 
 from __future__ import annotations
 

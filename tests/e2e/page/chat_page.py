@@ -159,12 +159,12 @@ class ChatPage:
         return self.feed.inner_text()
 
     def events(self):
-        """Return the durable events of the open conversation, in order, as the API tells them."""
+        """Return the durable events of the open conversation, in order, as the API returns them."""
         page = self.stage.over_http(self.user).get(f"/v1/conversations/{self.conversation}/events")
         return [event for frame in page["events"] for event in frame["events"]]
 
     def wait_for_events(self, kind, count):
-        """Return the events of a type when there are so many."""
+        """Return the events of a type when there are `count` of them."""
         until = time.monotonic() + WAIT_S
         while len(found := [event for event in self.events() if event["type"] == kind]) < count:
             assert time.monotonic() < until, f"{len(found)} of {count} events {kind}"

@@ -1,7 +1,7 @@
 """Pictures of the chat page on the local stage: light and dark, wide and narrow, and the two of the README.
 
 `python -m tests.e2e.page.scenes <folder>` writes every picture there; with `--readme`, those of the README go to `docs/images`,
-too. The scripted model has to stand behind the stage, and `python web/tests/gallery/shoot.py` has the states of a thread.
+too. The stage has to use the scripted model, and `python web/tests/gallery/shoot.py` has the states of a thread.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def signed_in(stage, user):
 
 
 def shrink(source, target):
-    """Save a picture with 256 colours, which nobody sees of a page."""
+    """Save a picture with 256 colours, a difference that a page does not show."""
     picture = Image.open(source).convert("RGB")
     fewer = picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
     fewer.save(target, optimize=True)

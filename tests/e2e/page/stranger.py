@@ -90,15 +90,15 @@ class Witness:
         chat.context.on("console", self._listen)
         chat.context.on("page", lambda page: self.seen.append(f"window {page.url}"))
         chat.context.on("response", self._look)
-        for tell in ("dialog", "download"):
-            chat.page.on(tell, self._ended(tell))
+        for kind in ("dialog", "download"):
+            chat.page.on(kind, self._ended(kind))
         deployed = chat.stage.deployed
         self.ours = (deployed.page_url, deployed.api_url, deployed.issuer_url, deployed.endpoint)
 
-    def _ended(self, tell):
+    def _ended(self, kind):
         def note(event):
-            self.seen.append(tell)
-            if tell == "dialog":
+            self.seen.append(kind)
+            if kind == "dialog":
                 event.dismiss()
 
         return note
@@ -122,5 +122,5 @@ class Witness:
 
 
 def is_within(page):
-    """Return True if nothing of the page stands beside its window."""
+    """Return True if nothing of the page is outside of its window."""
     return page.evaluate("document.scrollingElement.scrollWidth <= innerWidth && scrollX === 0")

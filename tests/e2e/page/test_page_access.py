@@ -1,4 +1,4 @@
-"""The chat page for everybody: axe in every state, light and dark, wide and narrow; zoom, forced colours, less motion."""
+"""The accessibility of the chat page: axe in every state, light and dark, wide and narrow; zoom, forced colours, less motion."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_page_at_320_pixels_and_at_twice_the_size_is_read_without_scrolling_si
 
 
 def beside(page):
-    """Return what stands beside the window and in nothing that can be scrolled to it."""
+    """Return the elements outside of the window that no scrolling container reaches."""
     return page.evaluate(
         """() => [...document.querySelectorAll("main *")].filter(element => {
           const box = element.getBoundingClientRect();

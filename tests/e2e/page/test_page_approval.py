@@ -116,12 +116,12 @@ def test_a_card_is_there_after_a_reload_and_an_answer_in_another_tab_settles_it_
 
 HIDDEN = """
 Object.defineProperty(document, "visibilityState", { get: () => (window.away ? "hidden" : "visible") });
-window.told = [];
+window.shown = [];
 const Real = Notification;
 window.Notification = class extends Real {
   constructor(title, more) {
     super(title, more);
-    told.push([title, more.body]);
+    shown.push([title, more.body]);
   }
 };
 """
@@ -145,8 +145,8 @@ def test_a_call_that_waits_is_seen_from_everywhere_until_a_stop_cancels_it(chat)
     expect(row).to_contain_text("Needs approval")
     expect(chat.readout).to_have_class("readout ask")
     expect(chat.turns.last.get_by_role("region", name=WAITS)).to_contain_text("(in 7 days)")
-    chat.page.wait_for_function("told.length > 0")
-    assert chat.page.evaluate("told") == [[f"Do it: {word}", "Needs your approval"]]
+    chat.page.wait_for_function("shown.length > 0")
+    assert chat.page.evaluate("shown") == [[f"Do it: {word}", "Needs your approval"]]
     chat.page.get_by_role("link", name="New conversation").click()
     expect(chat.turns).to_have_count(0)
     expect(chat.page).to_have_title("● Needs approval · New conversation · Stepline")

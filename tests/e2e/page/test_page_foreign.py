@@ -28,22 +28,22 @@ ROUTES = [
 FRAMES = """<title>Stranger</title><iframe id="page" src="{page}"></iframe><iframe id="open" src="{page}c/x"></iframe>
 <iframe id="frame" src="{page}frame.html"></iframe>"""
 REACH = """async ([page, api, socket, issuer]) => {
-  const told = {};
-  const tell = async (name, run) => { told[name] = await run().then(String, () => "refused") };
+  const results = {};
+  const attempt = async (name, run) => { results[name] = await run().then(String, () => "refused") };
   const read = (url, options) => () => fetch(url, options).then(answer => answer.text());
-  await tell("config", read(`${page}config.json`, { credentials: "include" }));
-  await tell("page", read(page, { credentials: "include" }));
-  await tell("list", read(`${api}/v1/conversations`, { credentials: "include" }));
-  await tell("bearer", read(`${api}/v1/conversations`, { headers: { authorization: "Bearer x" } }));
-  await tell("ticket", read(`${api}/v1/socket-tickets`, { method: "POST", credentials: "include" }));
-  await tell("form", read(`${issuer}/authorize`, { method: "POST", body: new URLSearchParams({ user: "x" }) }));
-  await tell("token", read(`${issuer}/token`, { method: "POST", body: new URLSearchParams({ grant_type: "refresh_token" }) }));
-  await tell("socket", () => new Promise((run, fail) => {
+  await attempt("config", read(`${page}config.json`, { credentials: "include" }));
+  await attempt("page", read(page, { credentials: "include" }));
+  await attempt("list", read(`${api}/v1/conversations`, { credentials: "include" }));
+  await attempt("bearer", read(`${api}/v1/conversations`, { headers: { authorization: "Bearer x" } }));
+  await attempt("ticket", read(`${api}/v1/socket-tickets`, { method: "POST", credentials: "include" }));
+  await attempt("form", read(`${issuer}/authorize`, { method: "POST", body: new URLSearchParams({ user: "x" }) }));
+  await attempt("token", read(`${issuer}/token`, { method: "POST", body: new URLSearchParams({ grant_type: "refresh_token" }) }));
+  await attempt("socket", () => new Promise((run, fail) => {
     const wire = new WebSocket(socket);
     wire.onopen = () => run("open");
     wire.onerror = wire.onclose = fail;
   }));
-  return told;
+  return results;
 }"""
 
 
@@ -109,5 +109,5 @@ def test_a_foreign_site_reads_and_writes_nothing_of_a_user_who_is_signed_in(chat
     tab = chat.open_tab()
     tab.goto(stranger.show("/reach", "<title>Stranger</title>"))
     page = deployed.page_url.rstrip("/") + "/"
-    told = tab.evaluate(REACH, [page, deployed.api_url, deployed.socket_url, deployed.issuer_url])
-    assert {*told.values()} == {"refused"}, told
+    results = tab.evaluate(REACH, [page, deployed.api_url, deployed.socket_url, deployed.issuer_url])
+    assert {*results.values()} == {"refused"}, results

@@ -36,17 +36,17 @@ class Talk:
 
 
 @pytest.fixture(scope="module")
-def told(deployed_script):
+def taken_turn(deployed_script):
     return Talk(Stage(deployed_script), f"e2e-{a_word()}")
 
 
 @pytest.fixture
-def bench(scripted, told, open_page):
+def bench(scripted, taken_turn, open_page):
     """Opens the inspector at a round of the first turn."""
 
     def begin(iteration, view=""):
-        chat = open_page(user=told.stage.user)
-        chat.sign_in(told.address(iteration, view))
+        chat = open_page(user=taken_turn.stage.user)
+        chat.sign_in(taken_turn.address(iteration, view))
         return chat
 
     return begin
@@ -62,14 +62,14 @@ def figures_of(usage):
     return (usage["cache_read_tokens"], written, usage["input_tokens"], usage["output_tokens"])
 
 
-def test_the_figures_of_each_round_are_those_of_the_usage_events(bench, told):
+def test_the_figures_of_each_round_are_those_of_the_usage_events(bench, taken_turn):
     chat = bench(3)
     rows = column(chat, "Turns and rounds").locator("a.pick")
     expect(rows).to_have_count(4)
     shown = [numbers(row.locator(".vh").last.text_content()) for row in rows.all()]
-    rounds = [event.data["usage"] for event in told.decisions if event.turn_id == told.turn_id]
+    rounds = [event.data["usage"] for event in taken_turn.decisions if event.turn_id == taken_turn.turn_id]
     assert shown == [figures_of(usage) for usage in rounds]
-    assert tuple(map(sum, zip(*shown, strict=True))) == figures_of(told.usages[0])
+    assert tuple(map(sum, zip(*shown, strict=True))) == figures_of(taken_turn.usages[0])
     read, written, plain, _ = shown[3]
     strip = chat.page.locator(".strip")
     expect(strip).to_contain_text(f"{read + written + plain:,}")
@@ -82,29 +82,29 @@ def numbers(row):
     return tuple(int(figure.replace(",", "")) for figure in FIGURES.search(row).groups())
 
 
-def test_a_request_is_shown_byte_for_byte_with_the_marks_of_its_cache(bench, told):
+def test_a_request_is_shown_byte_for_byte_with_the_marks_of_its_cache(bench, taken_turn):
     chat = bench(2)
     seen = column(chat, "What the model saw")
     expect(seen.locator(".proof")).to_contain_text("These are the bytes that were sent")
     marks = seen.locator("p.cachemark")
     expect(marks.first).to_contain_text("mark 1")
-    view = told.stage.over_http(told.stage.user).get(
-        f"/v1/conversations/{told.conversation}/requests/{decided_n(told, 2)}"
+    view = taken_turn.stage.over_http(taken_turn.stage.user).get(
+        f"/v1/conversations/{taken_turn.conversation}/requests/{decided_n(taken_turn, 2)}"
     )
     assert marks.count() == sum(bool(part["mark"]) for part in view["parts"])
     expect(seen).to_contain_text("the system part")
     expect(seen).to_contain_text("USER MESSAGE")
-    expect(seen).to_contain_text(PLAN.format(word=told.word))
+    expect(seen).to_contain_text(PLAN.format(word=taken_turn.word))
 
 
-def decided_n(told, iteration):
-    turns = told.stage.over_http(told.stage.user).get(f"/v1/conversations/{told.conversation}/timeline")[
-        "turns"
-    ]
+def decided_n(taken_turn, iteration):
+    turns = taken_turn.stage.over_http(taken_turn.stage.user).get(
+        f"/v1/conversations/{taken_turn.conversation}/timeline"
+    )["turns"]
     return turns[0]["rounds"][iteration]["decided_n"]
 
 
-def test_two_requests_are_compared_and_the_first_difference_is_marked(bench, told):
+def test_two_requests_are_compared_and_the_first_difference_is_marked(bench, taken_turn):
     chat = bench(2, "diff")
     seen = column(chat, "What the model saw")
     expect(seen.get_by_label("Compare with")).to_have_value("1")
@@ -116,28 +116,28 @@ def test_two_requests_are_compared_and_the_first_difference_is_marked(bench, tol
     assert chat.page.url.endswith(".1")
 
 
-def test_a_reply_and_the_log_beside_it_are_those_that_are_recorded(bench, told):
+def test_a_reply_and_the_log_beside_it_are_those_that_are_recorded(bench, taken_turn):
     chat = bench(3, "reply")
     reply = column(chat, "What the model saw").locator(".reply")
     expect(reply).to_contain_text("complete, accepted")
-    expect(reply).to_contain_text(told.word)
-    batches = told.stage.log(told.conversation)
+    expect(reply).to_contain_text(taken_turn.word)
+    batches = taken_turn.stage.log(taken_turn.conversation)
     rows = column(chat, "The log").locator("li[data-n]")
     expect(rows).to_have_count(len(batches))
     assert [row.get_attribute("data-n") for row in rows.all()] == [str(batch["n"]) for batch in batches]
     decided = column(chat, "The log").locator("li[aria-current=true]")
-    expect(decided).to_have_attribute("data-n", str(decided_n(told, 3)))
+    expect(decided).to_have_attribute("data-n", str(decided_n(taken_turn, 3)))
     expect(decided).to_contain_text("round 4")
 
 
-def test_t_leads_to_the_same_round_of_the_chat_and_back(bench, told):
+def test_t_leads_to_the_same_round_of_the_chat_and_back(bench, taken_turn):
     chat = bench(1)
     expect(chat.page.locator(".strip")).to_contain_text("turn 1 · round 2")
     chat.use_letters()
     chat.page.keyboard.press("t")
     aimed = chat.turns.first.locator("li.round[data-round='2']")
     expect(aimed.get_by_role("region", name="react.write")).to_be_visible()
-    assert chat.page.url.endswith(f"/t/{told.turn_id}/r/2")
+    assert chat.page.url.endswith(f"/t/{taken_turn.turn_id}/r/2")
     aimed.locator("button.line").focus()
     chat.page.keyboard.press("t")
     expect(chat.page.locator(".strip")).to_contain_text("turn 1 · round 2")

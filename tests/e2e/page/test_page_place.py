@@ -1,4 +1,4 @@
-"""Where things stand: in the middle, at the side that a text is read from, and where they were before something was loaded."""
+"""Positions of elements: in the middle, at the side where a text begins, and unchanged after something was loaded."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ EVERY_MS = 5000
 
 @pytest.fixture
 def timed(open_page):
-    """The page of a fresh user, whose clock stands unless the test moves it."""
+    """The page of a new user, whose clock only moves when the test moves it."""
     chat = open_page()
     chat.page.clock.install()
     chat.sign_in()

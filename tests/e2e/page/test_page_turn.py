@@ -22,8 +22,8 @@ SEARCH = "Search for prompt caching and tell me what you find."
 
 
 @pytest.fixture(scope="module")
-def told(deployed_script):
-    """A user, and a conversation of one turn that another client took: its name, and the word in its file."""
+def stored_turn(deployed_script):
+    """A user, and a conversation of one turn of another client: its name, and the word in its file."""
     stage, word = Stage(deployed_script), a_word()
     with Device(stage, f"e2e-{word}") as device:
         device.session.say(PLAN.format(word=word))
@@ -32,9 +32,9 @@ def told(deployed_script):
 
 
 @pytest.fixture
-def planned(told, open_page):
+def planned(stored_turn, open_page):
     """The page of that user at that conversation."""
-    user, name, _ = told
+    user, name, _ = stored_turn
     chat = open_page(user=user)
     chat.sign_in(f"/c/{name}")
     expect(chat.turns).to_have_count(1)
@@ -57,8 +57,8 @@ def test_a_plan_a_file_and_the_answer_are_seen_and_come_back_after_a_reload(chat
     assert chat.thread_text() == seen
 
 
-def test_a_file_that_was_written_is_opened_closed_and_saved(planned, told):
-    chat, word = planned, told[-1]
+def test_a_file_that_was_written_is_opened_closed_and_saved(planned, stored_turn):
+    chat, word = planned, stored_turn[-1]
     chat.margin.get_by_role("link", name="plan.md").click()
     preview = chat.page.get_by_role("region", name="Preview of plan.md")
     expect(preview).to_contain_text(f"Word: {word}")
@@ -81,9 +81,9 @@ def test_a_program_is_seen_with_its_source_its_output_and_its_files(chat, comput
         expect(card.locator("dt", has_text=state)).to_be_visible()
     turn.get_by_role("button", name=re.compile("token units")).click()
     expect(turn.locator(".receipt")).to_contain_text(re.compile("s starting programs.* between steps"))
-    told = [event["data"] for event in chat.events() if event["type"] == "chat.turn.summary"][-1]
-    elapsed_ms = told.pop("elapsed_ms")
-    assert sum(ms for name, ms in told.items() if name.endswith("_ms")) == elapsed_ms
+    summary = [event["data"] for event in chat.events() if event["type"] == "chat.turn.summary"][-1]
+    elapsed_ms = summary.pop("elapsed_ms")
+    assert sum(ms for name, ms in summary.items() if name.endswith("_ms")) == elapsed_ms
     card.get_by_role("tab", name="Log").click()
     expect(card.get_by_role("tabpanel")).to_contain_text("-0")
     card.get_by_role("tab", name="Files").click()
