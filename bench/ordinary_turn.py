@@ -230,7 +230,7 @@ def measure(*, devices: int = 1, limited: bool = False, open_turns: int = 0) -> 
     with _moto() as name:
         front = BillingFront()
         driver = _TurnDriver(scenario, front, name, devices)
-        with front.standing(), driver.listening():
+        with front.installed(), driver.listening():
             driver.run()
     numbered = {int(caller.partition(" ")[0]): caller for caller in front.bills}
     calls = [

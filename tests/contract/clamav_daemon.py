@@ -34,7 +34,7 @@ class ClamavDaemon:
             "DatabaseDirectory": known,
             "TemporaryDirectory": folder,
             "Foreground": "yes",
-            "User": "root" if os.geteuid() == 0 else os.environ.get("USER", "nobody"),  # noqa: TID251 - whoever runs it
+            "User": "root" if os.geteuid() == 0 else os.environ.get("USER", "nobody"),  # noqa: TID251 - the current user
             "StreamMaxLength": "30M",
         }
         config.write_text("".join(f"{name} {value}\n" for name, value in lines.items()))

@@ -1,6 +1,6 @@
-"""Where the ports stand: in memory, on moto, and on the emulator if STEPLINE_TEST_ENDPOINT names one.
+"""Backends of the ports: in memory, on moto, and on the emulator if STEPLINE_TEST_ENDPOINT names one.
 
-Backends live as long as a test module and are never emptied: every test works on a lane of its own.
+Backends live as long as a test module and are never emptied: every test uses a new lane.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.support.aws import Aws, Faults, moto
 
 from .redis_server import RedisServer
 
-# What names the emulator is no setting of the product.
+# The emulator's address is no setting of the product.
 ENDPOINT = os.environ.get("STEPLINE_TEST_ENDPOINT", "")  # noqa: TID251
 
 
@@ -50,7 +50,7 @@ class Memory:
         self.costs = MemoryCosts()
         self.deltas = MemoryDeltas(self.clock)
         self.machine = MemoryMachine()
-        self.tasks = self.duty = MemoryTasks(self.clock)
+        self.tasks = self.task_token = MemoryTasks(self.clock)
         self.grants = MemoryGrants(self.artifacts, self.clock)
         self.uploads = MemoryUploads()
         beside = (self.deltas, self.subscriptions, self.uploads, self.costs)

@@ -1,4 +1,4 @@
-"""A real Redis server of a test's own, which can be taken away and brought back."""
+"""A real Redis server of one test, which can be stopped and restarted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RedisServer:
 
 
 def write_certificates(folder: Path) -> None:
-    """Write `ca.pem` of an authority nobody knows, and `server.pem` and `server.key` of 127.0.0.1, signed by it."""
+    """Write `ca.pem` of an unknown authority, and `server.pem` and `server.key` of 127.0.0.1, signed by it."""
     ours, servers = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "an authority for tests")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Frames reach whoever follows a conversation, in order, by the gateway or by Redis; what is lost stands in the log."""
+"""Frames reach every follower of a conversation in order, through the gateway or Redis; lost ones are in the log."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ AWAY_S = 0.01
 
 
 class Heard:
-    """What somebody who follows got so far."""
+    """The frames that a follower got so far."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -237,10 +237,10 @@ def test_two_servers_of_different_stages_do_not_hear_each_other(redis_server, re
 
 
 class Refusing:
-    """A way on which nobody knows who follows."""
+    """A broadcast that cannot find the followers."""
 
     def send(self, lane: Lane, frames: object, feed: Feed | None = None) -> None:
-        raise DependencyError("nobody knows", code="refused")
+        raise DependencyError("unknown followers", code="refused")
 
 
 @pytest.mark.parametrize("at", [0, 1])

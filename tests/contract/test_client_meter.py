@@ -1,4 +1,4 @@
-"""What is counted of a call that fails, is repeated, or is told less than AWS tells."""
+"""Counts of a call that fails, is repeated, or lacks units that AWS reports."""
 
 import pytest
 

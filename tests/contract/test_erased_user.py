@@ -1,4 +1,4 @@
-"""A user is erased wherever a process dies on the way: of each conversation a tombstone is left, and a row that names nobody."""
+"""A user is erased after a crash at any call: each conversation leaves a tombstone, and a row without a user's name."""
 
 from __future__ import annotations
 

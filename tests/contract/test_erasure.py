@@ -196,7 +196,7 @@ def test_a_resend_and_a_founding_are_refused_for_ever(
 def test_the_put_of_a_worker_that_woke_is_refused_as_long_as_it_may_sleep(
     ports: Ports, versioned: Any, lane: Lane, *, erased: bool
 ) -> None:
-    """It read a tail before the deletion, and puts behind it."""
+    """It read a tail before the deletion, and puts after it."""
     fill_conversation(versioned, ports, lane)
     tails = [ports.log.get(lane, n) or EMPTY for n in (2, 3, 4)]
     apply_deletion(ports, lane, OWNER)
@@ -250,7 +250,7 @@ class Killed(BaseException):
 
 
 class Mortal:
-    """An erasure whose process dies behind a number of requests."""
+    """An erasure whose process dies after a number of requests."""
 
     def __init__(self, erasure: Any, lives: float) -> None:
         self._erasure, self.lives, self.calls = erasure, lives, 0
@@ -314,7 +314,7 @@ def test_an_erasure_that_dies_at_any_request_is_finished_by_the_next(
 
 
 def lives_of(backend: Any) -> list[int]:
-    """Return the numbers of requests behind which a process dies: in AWS's place a landing tries a part of them."""
+    """Return the numbers of requests after which a process dies: with moto, a landing tries a part of them."""
     return share(range(LIVES_MOST), LIVES_SHARES) if hasattr(backend, "table") else list(range(LIVES_MOST))
 
 

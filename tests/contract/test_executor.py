@@ -89,7 +89,7 @@ def test_changed_and_deleted_inputs_are_told_apart_from_unchanged_ones(bench):
 
 
 @pytest.mark.parametrize(
-    ("code", "returncode", "told"),
+    ("code", "returncode", "wanted"),
     [
         ("import sys; sys.exit(3)", 3, ""),
         ("raise ValueError('no such month')", 1, "ValueError: no such month"),
@@ -98,11 +98,11 @@ def test_changed_and_deleted_inputs_are_told_apart_from_unchanged_ones(bench):
         ("import ctypes; ctypes.string_at(0)", -11, ""),
     ],
 )
-def test_every_other_end_is_an_error_with_its_code(bench, code, returncode, told):
+def test_every_other_end_is_an_error_with_its_code(bench, code, returncode, wanted):
     run = bench.run(f"print('begun', flush=True)\n{code}")
     assert (run.error, run.returncode) == ("nonzero_exit", returncode)
     assert run.program_log.startswith("begun\n")
-    assert told in run.program_log
+    assert wanted in run.program_log
     assert run.message
 
 
@@ -301,9 +301,9 @@ def test_nothing_that_a_program_started_outlives_it(bench):
                 while True:
                     open("outputs/beat.txt", "w").write(str(time.time()))
             os._exit(0)
-        print("left behind")
+        print("left over")
     """)
-    assert run.program_log == "left behind\n"
+    assert run.program_log == "left over\n"
     again = bench.ran("""
         import os
         print(sorted(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) not in (1, os.getpid())))

@@ -1,7 +1,7 @@
-"""A process dies, or an answer is lost, at every boundary there is: no turn is lost, and nothing happens twice unsaid.
+"""A process dies, or an answer is lost, at every boundary: no turn is lost, and nothing happens twice unmarked.
 
-A scenario is played once to count its boundaries. Then each boundary goes wrong in a run of its own: before the
-call, behind it, or with its answer lost; and whoever waits tries again, or is gone. A landing plays the scenarios that
+A scenario is played once to count its boundaries. Then each boundary fails in a separate run: before the
+call, after it, or with its answer lost; and the caller retries, or is gone. A landing plays the scenarios that
 are drawn for it, and takes one of these ways at each boundary, in turn. A night plays all scenarios, and `make soak` takes all ways.
 Source: docs/concepts/log.md#how-it-is-checked.
 """
@@ -120,7 +120,7 @@ def every_plan(trace: list[str]) -> Iterator[Plan]:
 
 
 def is_sampled(plan: Plan, trace: list[str]) -> bool:
-    """Tell whether a short test plays a plan: one way at each boundary in turn, and in a night every fault at some."""
+    """Return True if a short test plays a plan: one way at each boundary in turn, and in a night every fault at some."""
     if ALL and trace[plan.at].startswith(THOROUGH):
         return plan.then == THENS[plan.at % len(THENS)]
     return (plan.fault, plan.then) == WAYS[plan.at % len(WAYS)]

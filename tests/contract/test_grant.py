@@ -32,7 +32,7 @@ class Http:
 
 
 @pytest.fixture
-def depot(backend):
+def objects(backend):
     return backend.grants if isinstance(backend, Memory) else Http()
 
 
@@ -57,31 +57,31 @@ def key(lane) -> str:
     return f"exec/{lane.prefix()}/turn_1/tc_0123456789ab/run.json"
 
 
-def test_a_right_to_read_gets_the_object_and_tells_nothing_before_it_is_there(backend, depot, key):
+def test_a_right_to_read_gets_the_object_and_tells_nothing_before_it_is_there(backend, objects, key):
     grant = backend.grants.read(key, ttl_s=60)
     with pytest.raises(NotFoundError):
-        depot.get(grant)
+        objects.get(grant)
     backend.artifacts.put(key, b"bytes", mime="text/plain")
-    assert depot.get(grant) == b"bytes"
+    assert objects.get(grant) == b"bytes"
 
 
-def test_a_right_to_write_puts_the_object_once(backend, depot, key):
+def test_a_right_to_write_puts_the_object_once(backend, objects, key):
     grant = backend.grants.write(key, mime="application/json", ttl_s=60)
-    assert depot.put(grant, b"first")
-    assert not depot.put(grant, b"second")
+    assert objects.put(grant, b"first")
+    assert not objects.put(grant, b"second")
     assert backend.artifacts.get(key) == b"first"
 
 
-def test_a_right_to_write_again_puts_over_what_is_there(backend, depot, key):
+def test_a_right_to_write_again_puts_over_what_is_there(backend, objects, key):
     grant = backend.grants.rewrite(key, mime="application/json", ttl_s=60)
-    assert depot.put(grant, b"first, and longer")
-    assert depot.put(grant, b"second")
+    assert objects.put(grant, b"first, and longer")
+    assert objects.put(grant, b"second")
     assert backend.artifacts.get(key) == b"second"
 
 
-def test_what_the_loop_put_first_is_not_written_over(backend, depot, key):
+def test_what_the_loop_put_first_is_not_written_over(backend, objects, key):
     backend.artifacts.put(key, b"ours", mime="application/json")
-    assert not depot.put(backend.grants.write(key, mime="application/json", ttl_s=60), b"theirs")
+    assert not objects.put(backend.grants.write(key, mime="application/json", ttl_s=60), b"theirs")
     assert backend.artifacts.get(key) == b"ours"
 
 

@@ -26,7 +26,7 @@ WRITE = {"Content-Type": "x/y", "If-None-Match": "*"}
 class InMemory:
     def __init__(self) -> None:
         self._artifacts = MemoryArtifacts()
-        self.depot = self._grants = MemoryGrants(self._artifacts, MemoryClock())
+        self.objects = self._grants = MemoryGrants(self._artifacts, MemoryClock())
 
     def grant(self, method: str, key: str) -> ObjectGrant:
         if method == "GET":
@@ -39,7 +39,7 @@ class InMemory:
 
 class OverHttp:
     def __init__(self, cloud: Cloud) -> None:
-        self.depot = HttpArtifacts(sleep=lambda _seconds: None)
+        self.objects = HttpArtifacts(sleep=lambda _seconds: None)
         self.cloud = cloud
         self.grant = cloud.grant
 
@@ -66,36 +66,36 @@ def store(request) -> InMemory | OverHttp:
 def test_what_was_put_is_got(store, tmp_path):
     file = tmp_path / "body"
     file.write_bytes(b"x" * 300_000)
-    assert store.depot.put(store.grant("PUT", "größe/a b"), "ä".encode())
-    assert store.depot.put(store.grant("PUT", "file"), file)
-    assert store.depot.put(store.grant("PUT", "empty"), b"")
-    assert store.depot.get(store.grant("GET", "größe/a b")).decode() == "ä"
-    assert store.depot.get(store.grant("GET", "file")) == b"x" * 300_000
-    assert store.depot.get(store.grant("GET", "empty")) == b""
+    assert store.objects.put(store.grant("PUT", "größe/a b"), "ä".encode())
+    assert store.objects.put(store.grant("PUT", "file"), file)
+    assert store.objects.put(store.grant("PUT", "empty"), b"")
+    assert store.objects.get(store.grant("GET", "größe/a b")).decode() == "ä"
+    assert store.objects.get(store.grant("GET", "file")) == b"x" * 300_000
+    assert store.objects.get(store.grant("GET", "empty")) == b""
 
 
 def test_an_object_is_put_once(store):
-    assert store.depot.put(store.grant("PUT", "key"), b"first")
-    assert not store.depot.put(store.grant("PUT", "key"), b"second")
-    assert store.depot.get(store.grant("GET", "key")) == b"first"
+    assert store.objects.put(store.grant("PUT", "key"), b"first")
+    assert not store.objects.put(store.grant("PUT", "key"), b"second")
+    assert store.objects.get(store.grant("GET", "key")) == b"first"
 
 
 def test_an_object_is_put_over_by_a_right_to_that(store):
     grant = store.rewrite("key")
-    assert store.depot.put(grant, b"first")
-    assert store.depot.put(grant, b"second")
-    assert store.depot.get(store.grant("GET", "key")) == b"second"
+    assert store.objects.put(grant, b"first")
+    assert store.objects.put(grant, b"second")
+    assert store.objects.get(store.grant("GET", "key")) == b"second"
 
 
 def test_an_object_that_is_not_there_is_not_found(store):
     with pytest.raises(NotFoundError):
-        store.depot.get(store.grant("GET", "none"))
+        store.objects.get(store.grant("GET", "none"))
 
 
 def test_a_right_to_one_request_is_none_to_another(store):
-    store.depot.put(store.grant("PUT", "key"), b"first")
+    store.objects.put(store.grant("PUT", "key"), b"first")
     with pytest.raises(DependencyError):
-        store.depot.get(store.grant("PUT", "key"))
+        store.objects.get(store.grant("PUT", "key"))
 
 
 # --- over HTTP
@@ -134,7 +134,7 @@ def test_a_refusal_that_comes_before_all_of_a_large_body_was_sent_is_heard(tmp_p
 )
 def test_no_right_is_carried_in_the_open(http, url):
     with pytest.raises(DependencyError) as caught:
-        http.depot.get(ObjectGrant(url=url))
+        http.objects.get(ObjectGrant(url=url))
     assert caught.value.reason == "grant_refused"
     assert "secret" not in "".join(traceback.format_exception(caught.value))
 
@@ -183,8 +183,8 @@ def test_what_passes_is_tried_again_with_the_whole_body(http, monkeypatch, tmp_p
     file = tmp_path / "body"
     file.write_bytes(b"whole")
     with answers(http, monkeypatch, answer, answer) as asked:
-        assert http.depot.put(http.grant("PUT", "key"), file)
-        assert http.depot.get(http.grant("GET", "key")) == b"whole"
+        assert http.objects.put(http.grant("PUT", "key"), file)
+        assert http.objects.get(http.grant("GET", "key")) == b"whole"
     assert asked == ["PUT"] * 3 + ["GET"]
 
 
@@ -193,16 +193,16 @@ def test_a_store_that_does_not_come_back_is_given_up(http, monkeypatch):
         answers(http, monkeypatch, *[HTTPStatus.SERVICE_UNAVAILABLE] * 99) as asked,
         pytest.raises(DependencyError, match="not to be reached"),
     ):
-        http.depot.get(http.grant("GET", "key"))
+        http.objects.get(http.grant("GET", "key"))
     assert len(asked) == TRIES
 
 
 def test_between_tries_there_is_a_pause_of_random_length(cloud, monkeypatch):
     pauses: list[float] = []
     http = OverHttp(cloud)
-    http.depot = HttpArtifacts(sleep=pauses.append)
+    http.objects = HttpArtifacts(sleep=pauses.append)
     with answers(http, monkeypatch, *[HTTPStatus.SERVICE_UNAVAILABLE] * 3):
-        http.depot.put(http.grant("PUT", "key"), b"x")
+        http.objects.put(http.grant("PUT", "key"), b"x")
     assert len(pauses) == len(set(pauses)) == 3
 
 
@@ -213,7 +213,7 @@ def test_a_refusal_is_final_and_no_redirect_is_followed(http, monkeypatch, caplo
     caplog.set_level(logging.DEBUG)
     grant = http.grant("GET", "key")
     with answers(http, monkeypatch, answer) as asked, pytest.raises(DependencyError) as caught:
-        http.depot.get(grant)
+        http.objects.get(grant)
     assert caught.value.reason == "grant_refused"
     assert asked == ["GET"]
     right = grant.url.partition("right=")[2]
@@ -222,19 +222,19 @@ def test_a_refusal_is_final_and_no_redirect_is_followed(http, monkeypatch, caplo
 
 def test_nobody_listening_is_told_without_the_url(cloud):
     grant = cloud.grant("GET", "key")
-    depot = HttpArtifacts(sleep=lambda _seconds: None)
+    objects = HttpArtifacts(sleep=lambda _seconds: None)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/key?right=secret"
         with pytest.raises(DependencyError, match="ConnectionRefusedError") as caught:
-            depot.get(ObjectGrant(url=url, headers=grant.headers))
+            objects.get(ObjectGrant(url=url, headers=grant.headers))
     assert "secret" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_granted_artifacts_are_those_that_were_granted_and_to_read_only(store):
-    store.depot.put(store.grant("PUT", "mine"), b"mine")
-    store.depot.put(store.grant("PUT", "other"), b"other")
-    artifacts = GrantedArtifacts({"mine": store.grant("GET", "mine")}, store.depot)
+    store.objects.put(store.grant("PUT", "mine"), b"mine")
+    store.objects.put(store.grant("PUT", "other"), b"other")
+    artifacts = GrantedArtifacts({"mine": store.grant("GET", "mine")}, store.objects)
     assert artifacts.get("mine") == b"".join(artifacts.stream("mine")) == b"mine"
     with pytest.raises(NotFoundError):
         artifacts.get("other")

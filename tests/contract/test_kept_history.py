@@ -1,4 +1,4 @@
-"""The git history of a project over every artifact store: the same commits, whoever makes them and whatever gets lost."""
+"""The git history of a project over every artifact store: the same commits from any process and after any lost response."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def test_holds_without_a_condition_overrun_the_budget():
 
 def test_slots_that_are_taken_without_a_condition_let_more_turns_run():
     log = SlotsBeside()
-    log.taken_slots = lambda _: frozenset()  # type: ignore[method-assign]  # everybody looks before anybody takes
+    log.taken_slots = lambda _: frozenset()  # type: ignore[method-assign]  # every turn looks before one claims
     crowd = Crowd(Twins(log=log))
     crowd.limit(turns_at_once=crowd.room)
     assert len([crowd.open(lane) for lane in crowd.lanes]) == crowd.turns

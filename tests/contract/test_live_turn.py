@@ -51,7 +51,7 @@ KINDS = {
 }
 
 FAULTS = ("before", "after", "lost", "given up", "twice", "abandoned")
-"""Die before a call, or behind it; lose its answer; run on when nobody waits any more; run twice; lose the execution."""
+"""Die before a call, or after it; lose its answer; run on without a caller; run twice; lose the execution."""
 
 indices = st.integers(min_value=0, max_value=40)
 calls = st.integers(min_value=1, max_value=60)
@@ -110,7 +110,7 @@ class LiveTurn(RuleBasedStateMachine):
             client.drop()
         elif not client.connection or client.expired:
             client.join()
-        elif client.behind():
+        elif client.is_late():
             client.resume()
         else:
             client.ping()
@@ -119,7 +119,7 @@ class LiveTurn(RuleBasedStateMachine):
 
     @rule(calls=calls)
     def drive(self, calls: int) -> None:
-        """Let the open turn make so many calls, across its states."""
+        """Let the open turn make `calls` calls, across its states."""
         for _ in range(calls):
             flights = [flight for flight in self.concurrent.flights if flight.execution is not None]
             if flights:

@@ -1,7 +1,7 @@
-"""What every client of MCP servers does, with servers of both eras of the protocol, over HTTP and standard streams.
+"""Behaviour of every client of MCP servers, with servers of both eras of the protocol, over HTTP and standard streams.
 
 `modern` is the official server (2026-07-28), `handshake` one of 2025-11-25 that has nothing of the package, `process` the
-official one behind standard streams, and `twin` the memory twin.
+official one over standard streams, and `twin` the memory twin.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _modern() -> Iterator[tuple[McpServers, ServerAddress]]:
         await startup(*args, **kwargs)
         began.set()
 
-    server.startup = start  # type: ignore[method-assign]  # tells when its port is known
+    server.startup = start  # type: ignore[method-assign]  # signals that its port is known
     thread = threading.Thread(target=server.run)
     thread.start()
     assert began.wait(60)

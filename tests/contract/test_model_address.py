@@ -1,4 +1,4 @@
-"""A model that cannot be asked: whatever stands at its address, a turn ends with a code that says so."""
+"""A model that cannot be reached: with anything at its address, a turn ends with a code for it."""
 
 from __future__ import annotations
 

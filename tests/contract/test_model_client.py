@@ -100,8 +100,8 @@ class ServerHarness:
 
 def _said(step: Say) -> Fault:
     if step.stop_reason == "refusal":
-        told = step.declined
-        return Fault(kind="refusal", text=step.text, category=told.category, explanation=told.explanation)
+        pieces = step.declined
+        return Fault(kind="refusal", text=step.text, category=pieces.category, explanation=pieces.explanation)
     return Fault(
         kind="fixture", text=step.text, stop_reason=step.stop_reason * (step.stop_reason != "end_turn")
     )
@@ -194,16 +194,16 @@ def test_a_finished_call_reports_its_tokens(harness: Harness) -> None:
 
 def test_an_aborted_call_ends_quietly_and_still_has_a_price(harness: Harness) -> None:
     harness.given(Say(text=LONG))
-    told: list[str] = []
+    pieces: list[str] = []
     with harness.client.stream(REQUEST) as stream:
         for piece in stream:
-            told.append(piece)
-            if len(told) == 5:
+            pieces.append(piece)
+            if len(pieces) == 5:
                 stream.abort()
                 stream.abort()
     done = stream.completion()
     assert (done.aborted, done.stop_reason) == (True, "aborted")
-    assert done.text == "".join(told)
+    assert done.text == "".join(pieces)
     assert LONG.startswith(done.text)
     assert done.usage.estimated
     assert done.usage.prompt_tokens > 100
@@ -272,13 +272,13 @@ def test_what_will_never_work_is_not_tried_again(harness: Harness, error: Stepli
 )
 def test_a_failure_after_the_first_piece_is_never_tried_again(harness: Harness, error: SteplineError) -> None:
     harness.given(Fail(error=error, text=LONG, after_chars=40), Say(text=LONG))
-    told: list[str] = []
+    pieces: list[str] = []
     with harness.client.stream(REQUEST) as stream, pytest.raises(type(error)) as caught:
-        told.extend(stream)
+        pieces.extend(stream)
     assert caught.value.reason == error.reason
     assert harness.asked() == 1
     done = stream.completion()
-    assert done.text == "".join(told) == LONG[:40]
+    assert done.text == "".join(pieces) == LONG[:40]
     assert (done.stop_reason, done.aborted) == ("cut", False)
     assert done.usage.estimated
     assert done.usage.prompt_tokens > 100

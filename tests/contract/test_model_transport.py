@@ -111,7 +111,7 @@ def streamed(*events: wire.Event | bytes) -> Reply:
     return Reply(body=data, headers=(("content-type", "text/event-stream"),))
 
 
-def told(client: ProviderClient, request: ModelRequest = REQUEST) -> tuple[str, Completion]:
+def complete(client: ProviderClient, request: ModelRequest = REQUEST) -> tuple[str, Completion]:
     with client.stream(request) as stream:
         text = "".join(stream)
     return text, stream.completion()
@@ -263,7 +263,7 @@ def test_both_send_the_same_request() -> None:
     for by_sdk in (False, True):
         with Scripted(streamed(*OPENING, *CLOSING)) as server:
             client = ask_anthropic(f"{server.url}/below/", by_sdk=by_sdk)
-            told(client)
+            complete(client)
             client.close()
         asked += server.asked
     (path, headers, body), (sdk_path, sdk_headers, sdk_body) = asked
@@ -277,7 +277,7 @@ def test_both_send_the_same_request() -> None:
 def test_a_recorded_stream_comes_as_it_was(path: Path, server: ScriptedServer, make: Make) -> None:
     text = path.read_bytes().decode()
     server.faults.add({"kind": "fixture", "text": text})
-    said, done = told(make(server.url))
+    said, done = complete(make(server.url))
     assert said == done.text == text
 
 
@@ -301,7 +301,7 @@ WHOLE = {
 @pytest.mark.parametrize("reply", WHOLE.values(), ids=WHOLE)
 def test_an_answer_that_has_come_is_one_to_both(make: Make, reply: Reply) -> None:
     with Scripted(reply) as server:
-        said, done = told(make(server.url, retry=Retry(tries=1)))
+        said, done = complete(make(server.url, retry=Retry(tries=1)))
     assert (said, done.text, done.stop_reason, done.retries) == ("hello", "hello", "end_turn", 0)
 
 
@@ -362,7 +362,7 @@ def test_a_proxy_of_the_environment_is_asked_with_its_login(
     with Scripted(streamed(*OPENING, wire.delta("by proxy"), *CLOSING)) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//user:word@"))
         monkeypatch.delenv("no_proxy", raising=False)
-        assert told(make("http://model.invalid"))[0] == "by proxy"
+        assert complete(make("http://model.invalid"))[0] == "by proxy"
     path, headers, _ = proxy.asked[0]
     assert path == "http://model.invalid/v1/messages"
     assert headers["proxy-authorization"] == "Basic dXNlcjp3b3Jk"
@@ -373,7 +373,7 @@ def test_a_host_outside_the_proxy_is_asked_directly(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy.invalid")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert told(make(server.url))[0]
+    assert complete(make(server.url))[0]
 
 
 @pytest.fixture
@@ -459,7 +459,7 @@ def test_a_pair_of_surrogates_is_joined_and_half_of_one_replaced(
     server: ScriptedServer, make: Make, sent: str, text: str
 ) -> None:
     server.faults._faults.append(Fault(kind="fixture", text=sent))
-    said, done = told(make(server.url))
+    said, done = complete(make(server.url))
     assert said == done.text == text
 
 
@@ -467,7 +467,7 @@ def test_a_pair_of_surrogates_is_joined_and_half_of_one_replaced(
 def test_an_answer_that_does_not_end_is_ended_and_counts_as_cut(make: Make, delta_chars: int) -> None:
     events = [wire.delta("x" * delta_chars)] * (200_000 // delta_chars)
     with Scripted(streamed(*OPENING, *events, *CLOSING)) as server:
-        said, done = told(make(server.url), replace(REQUEST, max_tokens=100))
+        said, done = complete(make(server.url), replace(REQUEST, max_tokens=100))
     assert said == done.text
     assert len(said) == ANSWER_MIN_CHARS
     assert (done.stop_reason, done.aborted, done.retries) == ("too_long", False, 0)
@@ -478,5 +478,5 @@ def test_an_answer_that_does_not_end_is_ended_and_counts_as_cut(make: Make, delt
 def test_the_bound_of_an_answer_grows_with_what_it_may_have(make: Make) -> None:
     text = "x" * (ANSWER_MIN_CHARS * 2)
     with Scripted(streamed(*OPENING, wire.delta(text), *CLOSING)) as server:
-        said, done = told(make(server.url), replace(REQUEST, max_tokens=ANSWER_MIN_CHARS))
+        said, done = complete(make(server.url), replace(REQUEST, max_tokens=ANSWER_MIN_CHARS))
     assert (said, done.stop_reason) == (text, "end_turn")

@@ -204,7 +204,7 @@ def test_json_that_is_too_large_is_refused_because_half_of_it_is_none(server):
 
 def test_a_page_that_drips_ends_with_its_time(server):
     server.answers["/a"] = endless(b"x", "text/plain")
-    # A clock that moves with each look: the page's time is over after so many reads, however quick they are.
+    # A clock that moves with each look: the page's time ends after a number of reads, even quick ones.
     slow = PageFetcher(
         guard=open_guard(server),
         limits=FetchLimits(page_s=40, body_bytes=10**9),

@@ -1,8 +1,8 @@
-"""What receipts say was used is what AWS counts, invocation by invocation, over the scenarios of the fault harness, of which
+"""Receipts match the counts of AWS, invocation by invocation, over the scenarios of the fault harness, of which
 a landing plays its share.
 
 The counts of the other side come from the requests on the wire, from the definition of the state machine and from the scripted
-model. A killed attempt leaves no row: what it did stands on the other side alone, and receipts say how many there were.
+model. A killed attempt leaves no row: its usage is only in AWS's counts, and receipts report the number of such attempts.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def name() -> Iterator[str]:
 def play(scenario: Scenario, plan: Plan, name: str) -> MeteredDriver:
     front = BillingFront()
     driver = MeteredDriver(scenario, plan, front, name)
-    with front.standing(), driver.listening():
+    with front.installed(), driver.listening():
         driver.run()
     return driver
 
@@ -77,9 +77,7 @@ def check_receipts(driver: MeteredDriver, name: str) -> None:
     assert len(rows) == len(reported)
     for caller, row in reported.items():
         counted = {field: bills[caller][kind] for field, kind in FIELDS.items()}
-        if (
-            caller not in driver.died
-        ):  # one that died behind its row had counted on the state that would follow
+        if caller not in driver.died:  # one that died after its row had counted the next state
             counted["transitions"] = driver.transitions[caller]
         assert {field: getattr(row.used, field) for field in counted} == counted, caller
     total, owed = add_all(row.used for row in rows), Counter[str]()
@@ -93,14 +91,14 @@ def check_receipts(driver: MeteredDriver, name: str) -> None:
 def check_unreported(driver: MeteredDriver, name: str) -> None:
     """Compare the attempts that receipts miss with those that were killed before their row was put.
 
-    One that died behind its row, with its execution, cannot be told from the one that would have followed.
+    One that died after its row, with its execution, cannot be distinguished from the next one.
     """
     unheard = [state for state in driver.states if state not in driver.front.rows]
     assert set(unheard) <= driver.died
     epochs = {batch.state.epoch for batch in driver.simulation.batches() if batch.state.epoch}
-    behind = len(driver.died & driver.front.rows.keys())
+    late = len(driver.died & driver.front.rows.keys())
     missed = count_unreported(DynamoCosts(Table(name)).of(LANE), epochs=epochs)
-    assert len(unheard) <= missed <= len(unheard) + behind
+    assert len(unheard) <= missed <= len(unheard) + late
 
 
 def check_calls(driver: MeteredDriver) -> None:

@@ -19,7 +19,7 @@ FACT = "My daughter Mia must never eat peanuts, they make her ill."
 
 @pytest.fixture
 def conversation() -> SmallContext:
-    """A conversation whose first turn tells a fact, and which has been compacted three times since."""
+    """A conversation whose first turn has a fact, and which has been compacted three times since."""
     made = SmallContext()
     made.ports = dataclasses.replace(made.ports, memory=EmbeddedMemoryIndex(made.ports))
     made.turn(FACT, answer="I will keep that in mind.")

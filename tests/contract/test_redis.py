@@ -234,8 +234,8 @@ listener = link.listen(lane, "steer", waker)
 assert link.publish(lane, "steer", [b"before"])
 child = os.fork()
 if child == 0:
-    told = link.publish(lane, "steer", [b"child"])
-    os._exit(0 if told and link._kept.pid == os.getpid() else 1)
+    published = link.publish(lane, "steer", [b"child"])
+    os._exit(0 if published and link._kept.pid == os.getpid() else 1)
 assert os.waitpid(child, 0)[1] == 0
 assert link.publish(lane, "steer", [b"parent"])
 print(*(listener.hear(30).decode() for _ in range(3)))

@@ -1,4 +1,4 @@
-"""A turn that ended is remembered, whatever became of the process that was to tell the index of memory.
+"""An ended turn is remembered, even after a crash of the process that was to update the index of memory.
 
 Found among the random orders of tests/contract/test_live_turn.py. Source: docs/concepts/memory.md#other-indexes.
 """
@@ -46,7 +46,7 @@ def driven(run: ConcurrentRun) -> Flight:
 
 
 def cut_in(run: ConcurrentRun, turn: int) -> None:
-    """Stop the turn, and say behind the stop what its end then opens the next turn with."""
+    """Stop the turn, and send after the stop the message that opens the next turn."""
     if not any(flight.execution for flight in run.flights):  # the end before died before it started this turn
         run.wait(SWEEP_S)
         run.sweep()
@@ -58,7 +58,7 @@ def cut_in(run: ConcurrentRun, turn: int) -> None:
 
 
 def end_and_die(run: ConcurrentRun, calls: int, fault: Fault) -> str:
-    """Let the turn end, make so many calls more, and die at the next one with its execution; return which one it was."""
+    """Let the turn end, make `calls` more calls, and die at the next one with its execution; return the name of that call."""
     ends = len(run.simulation.entries(Closed))
     while len(run.simulation.entries(Closed)) == ends:
         flight = driven(run)

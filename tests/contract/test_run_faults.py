@@ -137,7 +137,7 @@ def test_an_input_that_is_gone_ends_the_run_before_it_begins(bench):
 def test_a_sandbox_that_is_killed_under_its_program_is_an_error_of_the_run(bench):
     ended = threading.Event()
     job = bench.job("import time\ntime.sleep(600)")
-    # Its containers are found by its name, and so must not be found by anybody else's.
+    # Its containers are found by its name, so the name must be unique.
     name = f"tc_{uuid.uuid4().hex[:12]}"
     job = dataclasses.replace(job, request=replace(job.request, exec_id=name))
     killer = threading.Thread(target=kill_sandbox, args=(bench.executor.backend, name, ended))
@@ -152,7 +152,7 @@ def test_a_sandbox_that_is_killed_under_its_program_is_an_error_of_the_run(bench
 
 
 def kill_sandbox(mode: str, name: str, ended: threading.Event) -> None:
-    """Kill what a run is made of, and nobody else's, as soon as it is all there."""
+    """Kill all processes of one run as soon as they exist."""
     while not ended.wait(0.3):
         alive = children(os.getpid()) if mode == "process" else containers(name)
         if alive and not ended.wait(0.7):

@@ -1,4 +1,4 @@
-"""The port WebSearch: what every search engine keeps. Cases of one adapter alone stand below."""
+"""The port WebSearch: promises of every search engine. Cases of one adapter are below."""
 
 from __future__ import annotations
 

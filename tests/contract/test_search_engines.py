@@ -104,8 +104,8 @@ def test_a_hit_has_its_time_and_its_relevance_where_the_engine_tells(played):
     first, second, third = played.search()
     assert first.published_time_iso.startswith("2026-05-01T10:00:00")
     assert second.published_time_iso == third.published_time_iso == ""
-    told = {"brave": [None] * 3, "tavily": [0.81025416, 0.62, 0.2], "searxng": [1.0, 0.25, 0.125]}
-    assert [hit.relevance for hit in (first, second, third)] == told[played.name]
+    wanted = {"brave": [None] * 3, "tavily": [0.81025416, 0.62, 0.2], "searxng": [1.0, 0.25, 0.125]}
+    assert [hit.relevance for hit in (first, second, third)] == wanted[played.name]
     assert {hit.objective_relevance for hit in (first, second, third)} == {None}
 
 

@@ -1,4 +1,4 @@
-"""Whoever watches learns of a steer, however they learn it; a steer is what the log says it is."""
+"""Every watcher learns of a steer, by any signal; the log decides what a steer is."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ threaded = pytest.mark.parametrize("place", WAYS[1:], indirect=True)
 
 
 class SeenLog:
-    """A log that tells how far it was read, and fails on demand."""
+    """A log that records how far it was read, and fails on demand."""
 
     def __init__(self, log: Log) -> None:
         self.puts = log
@@ -57,13 +57,13 @@ class SeenLog:
         return self.puts.since(lane, n, upto=upto, consistent=consistent)
 
     def wait_until_read(self, upto: int) -> None:
-        """Wait until somebody has read everything up to a batch, and found nothing behind it."""
+        """Wait until a reader has read everything up to a batch, and found nothing after it."""
         with self._read:
             assert self._read.wait_for(lambda: upto + 1 in self._absent, PATIENCE_S)
 
 
 class Place:
-    """Signals over a log, and whoever writes into it."""
+    """Signals over a log, and a writer of it."""
 
     def __init__(self, log: SeenLog, signals: Signals, *, looks: bool = True) -> None:
         self.log = log
@@ -76,7 +76,7 @@ class Place:
         assert self.log.puts.put(lane, batch) == Written()
 
     def steer(self, lane: Lane, n: int, text: str = "turn left") -> None:
-        """Steer, and tell whoever watches."""
+        """Steer, and notify the watchers."""
         self.put(lane, n, "steer", text)
         self.signals.notify(lane, n)
 
@@ -125,7 +125,7 @@ def nowhere() -> str:
 
 @pytest.fixture
 def heard(link) -> Place:
-    """A Redis without which nobody would look in time."""
+    """Signals by Redis alone: the poll would be too late."""
     log = SeenLog(MemoryLog())
     return Place(log, RedisSignals(log, link, poll_s=NEVER_S, hearing_s=NEVER_S))
 
@@ -322,7 +322,7 @@ def test_a_log_that_refuses_us_ends_the_looking_and_not_the_step(place, lane, ca
 
 def test_a_watch_that_nobody_enters_reads_nothing(place, lane):
     before = watching()
-    place.log.error = SteplineError("somebody read")
+    place.log.error = SteplineError("a read")
     place.signals.watch(lane, 0)
     assert watching() == before
     assert not place.log.failed.is_set()
@@ -369,7 +369,7 @@ def test_a_server_that_restarts_under_a_watch_is_heard_again(redis_server, link,
         log.wait_until_read(0)
         redis_server.restart()
         place.put(lane, 1, "alert", "smoke")
-        log.wait_until_read(1)  # nobody told of it: the lost connection was the reason to look
+        log.wait_until_read(1)  # without a notice: the lost connection was the reason to look
         place.steer(lane, 2)
         assert watch.wait(PATIENCE_S)
 

@@ -453,7 +453,7 @@ def stored(conversation, aws) -> TaskConversation:
 
 
 def kept(aws: Any, launch: TaskLaunch) -> bool:
-    """Tell whether the secret of a run is there."""
+    """Return True if the secret of a run exists."""
     try:
         aws.tasks.secrets.get_secret_value(SecretId=launch.secret)
     except aws.tasks.secrets.exceptions.ResourceNotFoundException:
@@ -467,7 +467,7 @@ def put(grant: ObjectGrant, body: bytes) -> int:
 
 def test_a_run_passes_through_the_rights_it_was_handed_and_nothing_of_it_is_left(stored, aws):
     step = launched(stored)
-    handover = msgspec.json.decode(aws.duty.take(step.launch.secret), type=Handover)
+    handover = msgspec.json.decode(aws.task_token.take(step.launch.secret), type=Handover)
     parcel = msgspec.msgpack.decode(requests.get(handover.parcel.url, timeout=60).content, type=Parcel)
     assert (put(parcel.started, b"{}"), put(parcel.started, b"{}")) == (200, 412)
     path = parcel.request.contract[0].filename

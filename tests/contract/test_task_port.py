@@ -43,22 +43,22 @@ def listed(backend: Memory | Aws, ref: str, *, after_s: float) -> list[str]:
 
 def test_what_is_handed_over_is_taken_once(backend, ref):
     name = hand_over(backend, ref, "hällo")
-    assert backend.duty.take(name) == "hällo"
+    assert backend.task_token.take(name) == "hällo"
     with pytest.raises(NotFoundError):
-        backend.duty.take(name)
+        backend.task_token.take(name)
 
 
 def test_a_handover_that_is_there_stays_as_it_is(backend, ref):
     first = hand_over(backend, ref, "first")
     assert hand_over(backend, ref, "second") == first
-    assert backend.duty.take(first) == "first"
+    assert backend.task_token.take(first) == "first"
 
 
 def test_a_handover_as_large_as_a_secret_passes_and_a_larger_one_is_refused_before_anything_is_kept(
     backend, ref
 ):
     name = hand_over(backend, ref, "x" * SECRET_MAX_BYTES)
-    assert len(backend.duty.take(name)) == SECRET_MAX_BYTES
+    assert len(backend.task_token.take(name)) == SECRET_MAX_BYTES
     other = uuid.uuid4().hex
     with pytest.raises(InputError) as caught:
         hand_over(backend, other, "ä" * (SECRET_MAX_BYTES // 2 + 1))
@@ -71,7 +71,7 @@ def test_what_was_taken_back_is_gone_and_can_be_taken_back_again(backend, ref):
     for _ in range(2):
         backend.tasks.take_back(ref)
         with pytest.raises(NotFoundError):
-            backend.duty.take(name)
+            backend.task_token.take(name)
     assert listed(backend, ref, after_s=3600) == []
 
 
@@ -91,7 +91,7 @@ def test_a_run_that_was_given_up_has_no_secret_and_is_stale_at_once(backend, ref
     name = hand_over(backend, ref, lasts_s=3600)
     backend.tasks.give_up(ref)
     with pytest.raises(NotFoundError):
-        backend.duty.take(name)
+        backend.task_token.take(name)
     assert listed(backend, ref, after_s=0) == ["c"]
     backend.tasks.take_back(ref)
     assert listed(backend, ref, after_s=3600) == []
@@ -336,7 +336,7 @@ def test_a_name_whose_secret_is_being_deleted_is_tried_again_later(aws, ref, fau
 
 def test_a_handover_whose_answer_was_lost_is_there(aws, ref, faults: Faults):
     faults.lose_answers(aws.tasks.secrets, "CreateSecret", times=1)
-    assert aws.duty.take(hand_over(aws, ref, "text")) == "text"
+    assert aws.task_token.take(hand_over(aws, ref, "text")) == "text"
 
 
 def test_who_hands_over_counts_once_though_the_beginning_is_told_twice(aws, ref, faults: Faults):

@@ -16,52 +16,55 @@ SAYS = {"beat": "SendTaskHeartbeat", "end": "SendTaskSuccess"}
 
 
 @pytest.fixture
-def duty(aws) -> AwsTaskToken:
+def task_token(aws) -> AwsTaskToken:
     return AwsTaskToken()
 
 
 def test_a_state_hears_a_task_until_it_has_ended():
-    duty = Memory().duty
-    duty.waiting.add("token")
-    assert duty.beat("token")
-    assert duty.end("token")
-    assert not duty.beat("token")
-    assert not duty.end("token")
+    task_token = Memory().task_token
+    task_token.waiting.add("token")
+    assert task_token.beat("token")
+    assert task_token.end("token")
+    assert not task_token.beat("token")
+    assert not task_token.end("token")
 
 
 @pytest.mark.parametrize("word", SAYS)
 @pytest.mark.parametrize("code", ["TaskTimedOut", "TaskDoesNotExist", "InvalidToken"])
-def test_a_state_that_does_not_wait_is_no_error(duty, faults, word, code):
-    faults.answer(duty.states, SAYS[word], 400, {"__type": code})
-    assert not getattr(duty, word)("token")
+def test_a_state_that_does_not_wait_is_no_error(task_token, faults, word, code):
+    faults.answer(task_token.states, SAYS[word], 400, {"__type": code})
+    assert not getattr(task_token, word)("token")
 
 
 @pytest.mark.parametrize("word", SAYS)
-def test_a_state_that_waits_has_heard(duty, faults, word):
-    faults.answer(duty.states, SAYS[word], 200, {})
-    assert getattr(duty, word)("token")
+def test_a_state_that_waits_has_heard(task_token, faults, word):
+    faults.answer(task_token.states, SAYS[word], 200, {})
+    assert getattr(task_token, word)("token")
 
 
 @pytest.mark.parametrize("word", SAYS)
 @pytest.mark.parametrize(("status", "kind"), [(503, DependencyError), (400, SteplineError)])
-def test_a_state_that_cannot_be_told_is_an_error(duty, faults, word, status, kind):
+def test_a_state_that_cannot_be_told_is_an_error(task_token, faults, word, status, kind):
     faults.answer(
-        duty.states, SAYS[word], status, {"__type": "AccessDeniedException" if status == 400 else "Down"}
+        task_token.states,
+        SAYS[word],
+        status,
+        {"__type": "AccessDeniedException" if status == 400 else "Down"},
     )
     with pytest.raises(kind):
-        getattr(duty, word)("token")
+        getattr(task_token, word)("token")
 
 
 @pytest.mark.parametrize("code", ["ResourceNotFoundException", "InvalidRequestException"])
-def test_a_handover_that_is_gone_or_going_is_not_found(duty, faults, code):
-    faults.answer(duty.secrets, "GetSecretValue", 400, {"__type": code})
+def test_a_handover_that_is_gone_or_going_is_not_found(task_token, faults, code):
+    faults.answer(task_token.secrets, "GetSecretValue", 400, {"__type": code})
     with pytest.raises(NotFoundError):
-        duty.take("secret")
+        task_token.take("secret")
 
 
-def test_a_handover_that_cannot_be_deleted_is_taken_all_the_same(duty, faults, caplog):
+def test_a_handover_that_cannot_be_deleted_is_taken_all_the_same(task_token, faults, caplog):
     caplog.set_level(logging.WARNING)
-    faults.answer(duty.secrets, "GetSecretValue", 200, {"SecretString": "text"})
-    faults.answer(duty.secrets, "DeleteSecret", 500, {"__type": "InternalServiceError"})
-    assert duty.take("secret") == "text"
+    faults.answer(task_token.secrets, "GetSecretValue", 200, {"SecretString": "text"})
+    faults.answer(task_token.secrets, "DeleteSecret", 500, {"__type": "InternalServiceError"})
+    assert task_token.take("secret") == "text"
     assert [record.message for record in caplog.records] == ["handover not deleted"]

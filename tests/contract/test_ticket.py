@@ -27,7 +27,7 @@ def refusal(tickets: Tickets, ticket: str) -> str:
 
 
 def lasting(backend, seconds: int) -> Principal:
-    """Return a principal whose token ends so many seconds from now."""
+    """Return a principal whose token expires in `seconds`."""
     return replace(PRINCIPAL, expires_at=int(backend.clock.now().timestamp()) + seconds)
 
 

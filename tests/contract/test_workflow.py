@@ -322,7 +322,7 @@ def test_a_hook_behind_the_close_may_send_an_event_to_its_conversation(processes
 
     runtime = processes.process(MemoryModelClient(answered("Done.")))
     assert processes.ask(runtime, workflow=Follows).answer == "Done."
-    assert [standing.fate for standing in standings] == ["kept"]
+    assert [one.fate for one in standings] == ["kept"]
 
 
 class TestApproval:

@@ -24,7 +24,7 @@ def processes(backend, lane):
 
 
 class Endless:
-    """A model that speaks until it is told to stop, and then says what is left of its script."""
+    """A model that speaks until it is stopped, and then plays the rest of its script."""
 
     def __init__(self, *script):
         self.speaks = threading.Event()
@@ -123,11 +123,11 @@ def test_an_event_that_was_submitted_is_answered_by_who_asks_for_it_under_its_id
     workflow = WORKFLOW(runtime, processes.lane, user="ada")
 
     async def talk():
-        standing = await workflow.submit_event("form", {"city": "Lisbon"}, message_id="f-1")
-        return standing, await workflow.process({"kind": "form", "message_id": "f-1"})
+        submitted = await workflow.submit_event("form", {"city": "Lisbon"}, message_id="f-1")
+        return submitted, await workflow.process({"kind": "form", "message_id": "f-1"})
 
-    standing, result = asyncio.run(talk())
-    assert (standing.fate, standing.turn_id, standing.duplicate) == ("opened", result.turn_id, False)
+    submitted, result = asyncio.run(talk())
+    assert (submitted.fate, submitted.turn_id, submitted.duplicate) == ("opened", result.turn_id, False)
     assert result.answer == "Booked."
 
 

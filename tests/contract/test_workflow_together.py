@@ -64,14 +64,14 @@ def test_a_message_sent_twice_at_once_is_one_message_and_has_one_answer(processe
 
 def test_who_has_an_answer_does_not_wait_for_the_turn_behind_it(processes, hooked):
     workflow, ran = hooked
-    asked, go_on, told = threading.Event(), threading.Event(), threading.Event()
+    asked, go_on, released = threading.Event(), threading.Event(), threading.Event()
 
     def say(request):
         if "and the second" not in text_of(request):
             asked.set()
             assert go_on.wait(WAIT_S)
             return Fail(error=ModelRefused("no"))
-        assert told.wait(WAIT_S)
+        assert released.wait(WAIT_S)
         return answered("To the second.")
 
     runtime = processes.process(Slow(say))
@@ -83,7 +83,7 @@ def test_who_has_an_answer_does_not_wait_for_the_turn_behind_it(processes, hooke
         await admitted(processes, 2)
         go_on.set()
         failed = await first
-        told.set()
+        released.set()
         return failed, await second
 
     first, second = asyncio.run(talk())
@@ -122,7 +122,7 @@ def test_who_waits_takes_the_turn_up_when_its_driver_gives_up(processes):
 
 
 class LateMachine(InProcessMachine):
-    """Starts what it is told to start right behind the next look at what there is to take."""
+    """Starts an execution only after the next look at the waiting ones."""
 
     def __init__(self):
         super().__init__()

@@ -18,11 +18,11 @@ WAIT_S = 60
 
 
 class Crash(BaseException):
-    """What no step catches: as if the process were gone."""
+    """An exception that no step catches: as if the process were gone."""
 
 
 class Watched:
-    """A log that tells when a message has entered it."""
+    """A log that reports each message that has entered it."""
 
     def __init__(self, log):
         self._log = log

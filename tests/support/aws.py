@@ -96,7 +96,7 @@ class Aws:
         self.machine_arn = create_machine(self.name)
         self.machine = StepFunctionsMachine(self.machine_arn)
         self.tasks = EcsTasks(self.table, self.name, self.clock)
-        self.duty = AwsTaskToken()
+        self.task_token = AwsTaskToken()
         self.grants = S3Grants(self.name)
         self.erasure = AwsErasure(self.table, self.name, self.clock)
 

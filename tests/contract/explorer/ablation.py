@@ -100,14 +100,14 @@ def _gate_by_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _close_by_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    def standing(state: State, step: Any, phase: str) -> str:
+    def status_by_epoch(state: State, step: Any, phase: str) -> str:
         return "mine" if guard.owns(state, step) else "stop"
 
-    monkeypatch.setattr(close, "standing", standing)
+    monkeypatch.setattr(close, "standing", status_by_epoch)
 
 
 def _promote_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Close in one batch, open the next turn in a second one, if nobody has meanwhile."""
+    """Close in one batch, open the next turn in a second one, unless another process has."""
     end, after = close._end, close._after
     waiting_of: dict[str, tuple[int, ...]] = {}
 
@@ -184,7 +184,7 @@ def _no_redo(monkeypatch: pytest.MonkeyPatch) -> None:
 def _name_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[int, str] = {}
 
-    def standing_step(lane: Any, batch: Batch, original: Any = effect.current_step) -> Any:
+    def recorded_step(lane: Any, batch: Batch, original: Any = effect.current_step) -> Any:
         names[batch.n] = batch.state.turn
         return original(lane, batch)
 
@@ -197,7 +197,7 @@ def _name_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (admit, close, sweep):
         monkeypatch.setattr(module, "redo", redo)
-    monkeypatch.setattr(effect, "current_step", standing_step)
+    monkeypatch.setattr(effect, "current_step", recorded_step)
     monkeypatch.setattr(effect, "execution_name", by_turn)
     monkeypatch.setattr(sweep, "execution_name", by_turn)
 
@@ -231,7 +231,7 @@ STALE = frozenset(
 TWICE = frozenset({"message admitted twice", "message in two turns"})
 NOWHERE = frozenset({"message in no turn", "turn stuck"})
 SCREEN = frozenset({"client missed or repeated events"})
-BEHIND = frozenset({"a batch after the deletion"})
+WRITTEN_AFTER = frozenset({"a batch after the deletion"})
 ROUGH = {"fault": 0.12, "budget": 10}
 
 LATE_SECOND = Scenario((("a", SAY, 0), ("b", SAY, 9)))
@@ -241,13 +241,13 @@ BACK_TO_BACK = Scenario((("a", SAY, 0), ("b", SAY, 11), ("c", SAY, 12)), aborts=
 """The second turn opens while the first one's Close still has its last effects to do."""
 
 TAKEN_IN_A_RUN = Scenario((("a", SAY, 0),), sweeps=(7,))
-"""Somebody takes the turn over while its program runs."""
+"""The sweeper takes the turn over while its program runs."""
 
 STOP_ALONE = Scenario((("a", SAY, 0), ("x", "stop", 2)), asks=ASKS)
-"""Nobody answers but by a stop, which may come right before the turn is parked."""
+"""The only answer is a stop, which may come right before the turn is parked."""
 
 TAKEN_PARKED = Scenario((("a", SAY, 0),), sweeps=(3,), asks=ASKS, people=(("p", ("approved",), 1),))
-"""Somebody suspects the execution of a turn that waits for a person."""
+"""The sweeper suspects the execution of a turn that waits for a person."""
 
 ABLATIONS = (
     Ablation(rule="R3 a step compares turn and epoch", breaks=STALE, patch=_owns_any_open),
@@ -306,7 +306,7 @@ ABLATIONS = (
     ),
     Ablation(
         rule="R11 the row of a handover is there before its secret",
-        breaks=frozenset({"a secret left behind"}),
+        breaks=frozenset({"a secret left over"}),
         simulation=lambda: Simulation(placement="remote", row_first=False),
         faults=ROUGH,
         scenario=lambda _: TAKEN_IN_A_RUN,
@@ -349,7 +349,7 @@ ABLATIONS = (
     Ablation(
         rule="R22 a call waits for a person before it runs",
         breaks=frozenset({"a call ran that was not allowed"}),
-        patch=parked_rules.asks_nobody,
+        patch=parked_rules.asks_no_user,
         scenario=waiting,
     ),
     Ablation(
@@ -416,7 +416,7 @@ ABLATIONS = (
     ),
     Ablation(
         rule="R23 a put looks at the tombstone",
-        breaks=BEHIND,
+        breaks=WRITTEN_AFTER,
         simulation=lambda: Simulation(log=deletion.NoTombstones()),
         scenario=deleted,
     ),
@@ -429,7 +429,7 @@ ABLATIONS = (
     ),
     Ablation(
         rule="R23 an erased batch leaves a husk",
-        breaks=BEHIND,
+        breaks=WRITTEN_AFTER,
         simulation=lambda: Simulation(log=deletion.NoHusks()),
         scenario=deleted,
         faults=ROUGH,
@@ -458,7 +458,7 @@ MASKED = (
     Ablation(
         rule="R4 effects are done again on sight",
         patch=_no_redo,
-        why_masked="the sweeper starts executions that were not started",
+        why_masked="the sweeper starts turns without an execution",
     ),
     Ablation(
         rule="R7 an execution is named by its epoch",

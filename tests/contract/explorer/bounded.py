@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from tests.contract.explorer.simulation import Simulation
 
 OTHERS: Final = tuple(Lane(tenant="t", project="p", conversation=name) for name in "bd")
-"""Conversations of others: one before, one behind the explored one where all come at once."""
+"""Conversations of others: one before and one after the explored one where all come at once."""
 
 SLOTLESS = frozenset({"a turn ran without a slot of the stage", "more turns than the stage may run"})
 STRANDED = frozenset({"a turn waits for ever", "turn stuck"})
 IDLE = frozenset({"a turn waits beside a free slot"})
 BEGUN = frozenset({"a turn that did not wait began", "a queued turn was taken over"})
-LEFT = frozenset({"a slot of the stage left behind", "a row left in the queue"})
+LEFT = frozenset({"a slot of the stage left over", "a row left in the queue"})
 
 
 def crowd(simulation: Simulation, seed: int) -> None:
-    """Let others have their say: each a message, perhaps a stop behind it."""
+    """Let others send: each a message, perhaps a stop after it."""
     draw = random.Random(seed * 17 + 9)
     for lane in OTHERS:
         at = draw.choice([0, 0, *range(1, 14)])
@@ -103,7 +103,7 @@ def _state(simulation: Simulation, lane: Lane) -> State:
 
 
 def look_at_line(simulation: Simulation) -> None:
-    """Note who waits when nobody has anything left to do, and nothing has failed."""
+    """Note queued turns when all processes are done, and nothing has failed."""
     waits = [lane for lane in _lanes() if _state(simulation, lane).queued]
     if waits and len(simulation.log.taken_slots(stage_scope("0"))) < simulation.open_turns:
         simulation.visited.append("a turn waits beside a free slot")
@@ -136,6 +136,6 @@ def unfair(simulation: Simulation) -> Iterator[str]:
         )
     log: MemoryLog = simulation.log
     if any(slots for key, slots in log._slots.items() if key.startswith("#")):
-        yield "a slot of the stage left behind"
+        yield "a slot of the stage left over"
     if log.count_queued():
         yield "a row left in the queue"

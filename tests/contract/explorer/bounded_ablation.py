@@ -72,7 +72,7 @@ def queues_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admit, "begin_queued", lambda _: None)
 
 
-def nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def never_starts_queued(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "begin_queued", lambda _: None)
     monkeypatch.setattr(sweep, "free_mark", lambda ports, lane, upto: ports.log.clear_open(lane, upto))
     monkeypatch.setattr(
@@ -132,8 +132,8 @@ CALM: Final[dict[str, Any]] = {"fault": 0.0, "budget": 0}
 
 
 def _rule(rule: str, breaks: frozenset[str], **fields: Any) -> Ablation:
-    told: dict[str, Any] = {"simulation": stage, "scenario": scenario_of, "faults": ROUGH, "seeds": 600}
-    return Ablation(rule=f"R25 {rule}", breaks=breaks, **{**told, **fields})
+    defaults: dict[str, Any] = {"simulation": stage, "scenario": scenario_of, "faults": ROUGH, "seeds": 600}
+    return Ablation(rule=f"R25 {rule}", breaks=breaks, **{**defaults, **fields})
 
 
 def _calm_rule(rule: str, breaks: frozenset[str], **fields: Any) -> Ablation:
@@ -160,7 +160,7 @@ BOUNDED_MASKED: Final = (
     _rule(
         "the sweeper lets turns begin",
         frozenset(),
-        patch=nobody_looks_again,
+        patch=never_starts_queued,
         why_masked="a Close that is tried again does it, and so does a message that is sent again",
     ),
 )

@@ -59,14 +59,14 @@ def delete(simulation: Simulation, *, at: int) -> None:
         except NotFoundError as error:
             if error.reason != DELETED:
                 raise
-        simulation.told_deleted = True
+        simulation.saw_deletion = True
 
     def body(me: Process) -> None:
         me.wait(lambda: simulation.tail().n >= max(at, 1) or simulation.settling)
         for attempt in range(8):
             asked = simulation.spawn(f"delete:{attempt}", once)
-            me.wait(lambda asked=asked: asked.done or asked.given_up or simulation.told_deleted)
-            if simulation.told_deleted:
+            me.wait(lambda asked=asked: asked.done or asked.given_up or simulation.saw_deletion)
+            if simulation.saw_deletion:
                 return
 
     simulation.spawn("deleter", body, safe=True)
@@ -97,8 +97,8 @@ def say_again(simulation: Simulation) -> None:
         simulation.spawn(f"late:{message_id}", body, safe=True)
 
 
-def left_behind(simulation: Simulation, lane: Lane) -> Iterator[str]:
-    """Yield what is broken when a conversation was deleted and erased: it is gone, and nothing was put behind its end."""
+def find_leftovers(simulation: Simulation, lane: Lane) -> Iterator[str]:
+    """Yield the broken promises of an erased conversation: it is gone, and nothing was put after its end."""
     ends = [at for at, batch in enumerate(simulation.puts) if is_end(batch)]
     if not ends:
         yield "never deleted"
@@ -107,8 +107,8 @@ def left_behind(simulation: Simulation, lane: Lane) -> Iterator[str]:
         yield "deleted twice"
     if len(simulation.puts) > ends[0] + 1:
         yield "a batch after the deletion"
-    if not simulation.told_deleted:
-        yield "never told that it is deleted"
+    if not simulation.saw_deletion:
+        yield "never informed that it is deleted"
     log: MemoryLog = simulation.log
     beside = (simulation.deltas._streams, simulation.deltas._notes)
     rows = (log._messages, log._feedback, log._listings, log._open, *beside)

@@ -24,7 +24,7 @@ from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment
 from tests.contract.explorer.bounded import unfair
 from tests.contract.explorer.client import Client
-from tests.contract.explorer.deletion import left_behind
+from tests.contract.explorer.deletion import find_leftovers
 from tests.contract.explorer.limited import unsettled
 from tests.contract.explorer.simulation import LANE, PROGRAM, Simulation
 from tests.support.log_invariant import approvals, effects, homes, lines, steers, turns
@@ -61,8 +61,8 @@ def _deleted(simulation: Simulation, batches: list[Batch]) -> list[str]:
     """Return what a run broke whose conversation was deleted: nothing of it can be read any more but what was put."""
     return [
         *(["a worker broke"] if simulation.broke else []),
-        *left_behind(simulation, LANE),
-        *(["an open mark left behind"] if simulation.log.open_lanes(before="9999") else []),
+        *find_leftovers(simulation, LANE),
+        *(["an open mark left over"] if simulation.log.open_lanes(before="9999") else []),
         *turns(batches),
         *steers(batches),
         *effects(simulation.effects, batches, recorded=("test.once", PROGRAM)),
@@ -121,8 +121,8 @@ def _calls(batches: list[Batch]) -> list[str]:
 
 def _tasks(simulation: Simulation) -> list[str]:
     """Nothing of a handover outlives its run."""
-    found = ["a secret left behind"] if simulation.tasks.secrets else []
-    found += ["a row left behind"] if simulation.tasks.rows else []
+    found = ["a secret left over"] if simulation.tasks.secrets else []
+    found += ["a row left over"] if simulation.tasks.rows else []
     found += ["a state waits for ever"] if simulation.tasks.waiting else []
     found += ["a task still runs"] if not all(p.done for p in simulation.cloud.processes.values()) else []
     return found
@@ -142,7 +142,7 @@ def _files(simulation: Simulation, batches: list[Batch]) -> list[str]:
 
 
 def _segments(simulation: Simulation, batches: list[Batch]) -> list[str]:
-    """A segment is there before anybody hears of it, and holds what the log says."""
+    """A segment exists before a batch names it, and matches the log."""
     named = {batch.state.segment for batch in batches} - {0}
     bodies = {n: simulation.artifacts.objects.get(segment_key(LANE, n)) for n in named}
     found = ["segment named and not there" for body in bodies.values() if body is None]

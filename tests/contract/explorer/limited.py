@@ -32,8 +32,8 @@ LIMITS: Final = Limits(turns_at_once=1, tokens_day=10**9)
 """One turn at once, and a budget that is never used up: every round holds, and every turn takes its slot."""
 
 OVER = frozenset({"spent tokens charged twice"})
-LEFT = frozenset({"a hold left behind", "spent tokens not charged"})
-SLOTS = frozenset({"a slot left behind", "a turn ran without its slot"})
+LEFT = frozenset({"a hold left over", "spent tokens not charged"})
+SLOTS = frozenset({"a slot left over", "a turn ran without its slot"})
 
 
 def spend(simulation: Simulation, ports: Ports) -> None:
@@ -56,9 +56,9 @@ def unsettled(simulation: Simulation) -> list[str]:
     for used in simulation.accounts.used(SCOPES, simulation.clock.now()):
         found += ["spent tokens charged twice"] if used.tokens_month > spent else []
         found += ["spent tokens not charged"] if used.tokens_month < spent else []
-        found += ["a hold left behind"] if used.held_tokens else []
+        found += ["a hold left over"] if used.held_tokens else []
     if simulation.log.taken_slots(SCOPE) or simulation.log.held_slots(_lane()):
-        found.append("a slot left behind")
+        found.append("a slot left over")
     return found
 
 
@@ -155,7 +155,7 @@ def settles_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settles_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settle behind the removal of the mark, from where nobody does it again."""
+    """Settle after the removal of the mark, where no process repeats it."""
     after, original = close._after, close.settle_account
 
     def then_settle(ports: Ports, lane: Lane, batch: Any) -> None:
@@ -179,7 +179,7 @@ def admits_unheld(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class LateSettlement:
-    """One schedule by hand: the first Close falls asleep behind its put, and settles when all others have ended."""
+    """One schedule by hand: the first Close sleeps after its put, and settles when all others have ended."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation

@@ -13,7 +13,7 @@ from .simulation import Simulation
 
 ALONE: Final = Scenario((("a", SAY, 0),), aborts=True)
 NEXT: Final = Scenario((("a", SAY, 0), ("b", SAY, 12)))
-"""The second turn opens right behind the end of the first one."""
+"""The second turn opens right after the end of the first one."""
 
 
 def _limited(**fields: Any) -> Callable[[], Simulation]:

@@ -23,7 +23,7 @@ def owns_parked(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "owns", owns)
 
 
-def asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def asks_no_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(act, "_asks", lambda *_: None)
 
 

@@ -1,9 +1,9 @@
-"""Schedules that break a promise when a rule is taken back, each as the few choices that matter.
+"""Schedules that break a promise when a rule is removed, each as the few choices that matter.
 
-Chance finds such a schedule in thousands of tries, so what it found is kept in `tests/data/found/schedules.json`: at
-which call of which process something else happens than that the process goes on. A schedule that names calls survives
+Such a schedule is found by chance in thousands of tries, so it is kept in `tests/data/found/schedules.json`: the
+calls of processes at which something else happens than that the process continues. A schedule that names calls survives
 changes of the code that a seed does not. `python -m tests.contract.explorer.recorded` looks for those that are missing
-or break nothing any more, and writes the file; rules named behind it are searched anew.
+or break nothing any more, and writes the file; rules given as arguments are searched again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEPT: Final = 2
 """Schedules kept for a rule: a change of the code that spares one still meets the other."""
 CALMS: Final = 12
 LOOKS_FURTHER: Final = 40
-"""Seeds behind the first schedule that are tried for another one."""
+"""Seeds after the first schedule that are tried for another one."""
 
 
 class Deviation(NamedTuple):

@@ -18,7 +18,7 @@ STEPS_MOST = 6000
 FAULTS = ("crash", "zombie", "lost", "abort", "timeout")
 SETTLE_ROUNDS = 14
 LOOKS_FROM = 3
-"""The calm round behind which the sweeper has come once, so that nothing is left of a lost execution."""
+"""The calm round after which the sweeper has run once, so that nothing remains of a lost execution."""
 SAY = "followup"
 
 
@@ -228,7 +228,7 @@ def play(simulation: Simulation, scenario: Scenario, chooser: Chooser, *, syncs:
 
 
 def _erase(simulation: Simulation, chooser: Chooser) -> None:
-    """Let the eraser come for days, and then everybody who still has something to say."""
+    """Run the eraser for days, and then every client that has not finished."""
     for _ in range(3):
         deletion.erase(simulation, safe=True)
         _calm(simulation, chooser)
@@ -238,7 +238,7 @@ def _erase(simulation: Simulation, chooser: Chooser) -> None:
 
 
 def _cast(simulation: Simulation, scenario: Scenario) -> None:
-    """Let everybody in who has something to say."""
+    """Add every client, person and sweep of the scenario."""
     simulation.asks = dict(scenario.asks)
     simulation.deletes = bool(scenario.deletes)
     for name, kind, at in scenario.messages:

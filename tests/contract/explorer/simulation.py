@@ -1,4 +1,4 @@
-"""The simulation of one run: the memory twins, the executions and whoever acts in it."""
+"""The simulation of one run: the memory twins, the executions and the actors."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ USER = "u"
 PROGRAM = "exec_tools.execute_code_python"
 MAX_ITERATIONS = 4
 REFUSED = -1
-"""The place of a message that was not admitted, because the conversation was deleted."""
+"""The position of a message that was not admitted, because the conversation was deleted."""
 ATTEMPTS = 3
 SECOND_ROUND = 2
 CALM_ANSWERS = 6
-"""The calm round from which on everybody answers."""
+"""The calm round from which on every person answers."""
 SEAL_BATCHES = 3
 """Few, so that nearly every round seals, and what is sealed is read by the next."""
 
@@ -105,11 +105,11 @@ class Simulation:
     puts: list[Batch] = field(default_factory=list)
     """Every batch that was put, in order, erased ones too."""
     deletes: bool = False
-    told_deleted: bool = False
+    saw_deletion: bool = False
     faultless: bool = False
-    """Nothing fails in it, so nobody waits for the sweeper."""
+    """Nothing fails in it, so no turn waits for the sweeper."""
     visited: list[str] = field(default_factory=list)
-    """What was still there for a turn that waits for a person."""
+    """The resources still held by a turn that waits for a person."""
 
     def __post_init__(self) -> None:
         if self.limits:
@@ -267,7 +267,7 @@ class Simulation:
         return take
 
     def _was_deferred(self, claim: int) -> bool:
-        """Tell whether this round follows an answer that came too early: then there is something to do first."""
+        """Return True if this round follows an answer that came too early: then an action is due first."""
         opening = self.log.get(LANE, claim)
         return opening is not None and any(isinstance(entry, Deferred) for entry in opening.entries)
 
@@ -430,7 +430,7 @@ class Simulation:
         self.spawn("sweeper", body, safe=True)
 
     def suspicious_sweeper(self, *, at: int) -> None:
-        """Take the turn from whoever has it, dead or alive."""
+        """Take the turn from its driver, dead or alive."""
 
         def body(me: Process) -> None:
             me.wait(lambda: self.tail().n >= at or self.settling)

@@ -1,6 +1,6 @@
-"""Programs in tasks: what starts one, what runs in it, and what is told of its end.
+"""Programs in tasks: the start of one, its program, and the report of its end.
 
-RunTask is a process of its own, so it may be refused (a crash before its call), be accepted without an answer
+RunTask is a separate process, so it may be refused (a crash before its call), be accepted without an answer
 (lost), or be accepted late (a zombie). The task is another: it may die or sleep at every point, and be stopped.
 """
 
@@ -76,7 +76,7 @@ class Cloud:
         self.effects = effects
         self.marker = marker
         self.processes: dict[str, Process] = {}
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
 
     def run_task(self, me: Process, spawn: Callable[..., Process], launch: TaskLaunch, token: str) -> None:
         """Ask for a task; called by a process that may die before, or not hear the answer."""
@@ -90,17 +90,17 @@ class Cloud:
         me.call("ecs", "run_task", begin)
 
     def _task(self, me: Process, variables: dict[str, str]) -> None:
-        duty, depot = Proxy(me, "duty", self.tasks), Proxy(me, "depot", self.grants)
+        task_token, objects = Proxy(me, "duty", self.tasks), Proxy(me, "depot", self.grants)
         token = variables[TOKEN_VARIABLE]
-        if not duty.beat(token):
+        if not task_token.beat(token):
             return
         try:
-            handover = msgspec.json.decode(duty.take(variables[SECRET_VARIABLE]), type=Handover)
+            handover = msgspec.json.decode(task_token.take(variables[SECRET_VARIABLE]), type=Handover)
         except NotFoundError:
-            duty.end(token)
+            task_token.end(token)
             return
-        parcel = msgspec.msgpack.decode(depot.get(handover.parcel), type=Parcel)
-        ours = depot.put(parcel.started, msgspec.json.encode({"by": me.name}))
+        parcel = msgspec.msgpack.decode(objects.get(handover.parcel), type=Parcel)
+        ours = objects.put(parcel.started, msgspec.json.encode({"by": me.name}))
         if ours or not self.marker:
             call = parcel.request.exec_id
             self.effects[call] += 1
@@ -109,19 +109,19 @@ class Cloud:
             file = CollectedFile(
                 path=parcel.request.contract[0].filename, sha256=sha256, size_bytes=len(body)
             )
-            duty.beat(token)
-            depot.put(parcel.files, body)
-            depot.put(parcel.run, msgspec.json.encode(Run(returncode=0, files=(file,))))
-        duty.end(token)
+            task_token.beat(token)
+            objects.put(parcel.files, body)
+            objects.put(parcel.run, msgspec.json.encode(Run(returncode=0, files=(file,))))
+        task_token.end(token)
 
     def settle(self, spawn: Callable[..., Process], ports: Callable[[Process], Any]) -> None:
-        """End the tasks that were stopped, and tell of each that has ended."""
+        """End the tasks that were stopped, and report each that has ended."""
         for name, process in self.processes.items():
             task = self.tasks.tasks[name]
             if task.reason and not process.done:
                 process.kill()
-            if process.done and name not in self.told:
-                self.told.add(name)
+            if process.done and name not in self.reported:
+                self.reported.add(name)
                 task.reason = task.reason or "Essential container in task exited"
                 stopped = StoppedTask(task=name, cluster=task.cluster, reason=task.reason)
                 spawn(f"stopped:{name}", lambda me, stopped=stopped: end_wait(ports(me), stopped))

@@ -43,17 +43,17 @@ class Ablation:
 
 
 class NoMessageRows(MemoryLog):
-    """Admits whatever comes, as if it came for the first time."""
+    """Admits every message, as if it came for the first time."""
 
     def put(self, lane: Lane, batch: Batch, *, message_id: str = "", **fields: Any) -> Put:
         return super().put(lane, batch, **fields)
 
 
-def _tell_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tell the listeners of a batch, and then put it."""
+def _publish_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send a batch to the listeners, and then put it."""
     put = journal.Journal._put
 
-    def told(self: journal.Journal, tail: Batch, draft: Draft) -> tuple[Put, Batch]:
+    def publish_first(self: journal.Journal, tail: Batch, draft: Draft) -> tuple[Put, Batch]:
         state = replace(draft.state, prev=newest_event(tail))
         at = self.ports.clock.now().isoformat()
         publish(
@@ -63,11 +63,11 @@ def _tell_first(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         return put(self, tail, draft)
 
-    monkeypatch.setattr(journal.Journal, "_put", told)
+    monkeypatch.setattr(journal.Journal, "_put", publish_first)
 
 
 def _name_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Name a segment, and put it when the batch that names it stands."""
+    """Name a segment, and put it when the batch that names it is stored."""
     owed: list[tuple[Any, Lane, Timeline]] = []
 
     def promise(ports: Any, lane: Lane, timeline: Timeline) -> int:
@@ -86,7 +86,7 @@ def _name_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _speak_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget that something was told when a call failed."""
+    """Forget at a failed call that text was streamed."""
     listen = sample.listen
 
     def forgetful(*given: Any, **named: Any) -> Any:
@@ -153,7 +153,7 @@ def _settle_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 ABLATIONS: Final = (
     Ablation(
-        rule="whoever meets the end of a turn settles it",
+        rule="every process that meets the end of a turn settles it",
         breaks="a hold of no round",
         at="accounts.post in Close",
         scenario=scenario.BUDGET,
@@ -164,7 +164,7 @@ ABLATIONS: Final = (
         breaks="desk heard what the log does not say",
         at="log.put in Act",
         scenario=scenario.WORK,
-        patch=_tell_first,
+        patch=_publish_first,
     ),
     Ablation(
         rule="what may happen once is started on record",
@@ -195,7 +195,7 @@ ABLATIONS: Final = (
         patch=_name_first,
     ),
     Ablation(
-        rule="who told something asks again under another claim",
+        rule="a round that streamed text asks again under another claim",
         breaks="desk shows a text that was not decided",
         at="model.piece",
         scenario=scenario.UNHEARD,
@@ -209,7 +209,7 @@ ABLATIONS: Final = (
         patch=_clear_first,
     ),
     Ablation(
-        rule="who goes on for a dead attempt records what it has used",
+        rule="the next attempt records the usage of a dead one",
         breaks="a noted call that no batch has",
         at="log.put in Decide",
         scenario=scenario.WORK,
@@ -223,7 +223,7 @@ ABLATIONS: Final = (
         patch=_forget_ids,
     ),
     Ablation(
-        rule="somebody looks after open lanes",
+        rule="the sweeper looks after open lanes",
         breaks="UnsettledError",
         at="log.put in Act",
         scenario=scenario.WORK,

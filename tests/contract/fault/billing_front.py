@@ -1,7 +1,7 @@
 """AWS's meter: a front before moto that bills every request on the wire, and reports units as DynamoDB does.
 
-It knows requests and items alone, and nothing of how the library counts. Whose a request is, is told by the greenlet it
-comes from; requests of the test itself are nobody's.
+It knows only requests and items, not how the library counts. The greenlet of a request identifies its caller;
+requests of the test itself have none.
 
 Source: DynamoDB developer guide, "Read and write operations"; S3 user guide, "Billing for Amazon S3 error responses"; the price
 pages of S3 and API Gateway.
@@ -65,8 +65,8 @@ class BillingFront:
         self._table: Any = None
 
     @contextmanager
-    def standing(self) -> Iterator[None]:
-        """Stand before moto."""
+    def installed(self) -> Iterator[None]:
+        """Bill the requests to moto."""
         served = BotocoreStubber.__call__
 
         def serve(stubber: BotocoreStubber, event_name: str, request: AWSPreparedRequest, **more: Any) -> Any:

@@ -63,7 +63,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Erasure": frozenset({"tombstone", "pending", "kept"}),
     "Executor": frozenset({"backend", "close"}),
     "Following": frozenset({"__iter__", "end"}),
-    "Grants": frozenset({"read", "serve", "write", "rewrite"}),  # they sign, and nobody hears of it
+    "Grants": frozenset({"read", "serve", "write", "rewrite"}),  # they only sign
     "Identity": frozenset({"verify"}),
     "FeedbackIndex": frozenset({"feedback", "conversation_feedback"}),
     "Log": frozenset({"get", "tail", "since", "admitted", "conversations", "listing"}),
@@ -78,7 +78,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "OwnMachine": frozenset({"take", "end", "started", "ended", "door"}),  # of this process alone
     "Preflight": frozenset({"judge"}),
     "ProviderCall": frozenset({"__iter__", "facts", "renew", "close", "shut_down"}),
-    "Quarantine": frozenset({"allow", "fetch"}),  # it signs, and nobody hears of it
+    "Quarantine": frozenset({"allow", "fetch"}),  # it only signs
     "Queue": frozenset({"queued_turns", "count_queued"}),
     "Relay": frozenset({"open"}),
     "Scanner": frozenset({"scan"}),
@@ -94,10 +94,10 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "WebSearch": frozenset({"about", "search"}),
     "WebPages": frozenset({"fetch"}),
 }
-"""What changes nothing that anybody else can see, by protocol."""
+"""Methods that change nothing visible to others, by protocol."""
 
 COMPOSED: Final = frozenset({"broadcast", "relay"})
-"""Ports that stand on others: their boundaries are those of the deltas, the subscriptions and the publisher."""
+"""Ports that are composed of others: their boundaries are those of the deltas, the subscriptions and the publisher."""
 
 SILENT: Final = frozenset({"signals.notify", "executor.run"})
 """Boundaries whose answer cannot be lost: by their contract they say no, or say all, and raise nothing in between."""
@@ -128,18 +128,18 @@ def methods(protocol: type) -> Iterator[str]:
 
 
 def is_write(protocol: type, name: str) -> bool:
-    """Tell whether a method of a protocol, its own or inherited, changes the world."""
+    """Return True if a method of a protocol, its own or inherited, changes the world."""
     return any(name in WRITES.get(base.__name__, ()) for base in protocol.__mro__)
 
 
 def lost_answer(boundary: str) -> SteplineError:
-    """Return what a port raises if its call was made and nobody heard the answer."""
+    """Return the error of a port whose call was made and whose answer was lost."""
     kind = UnknownOutcome if boundary in UNKNOWN else DependencyError
     return kind("the answer was lost")
 
 
 class InterruptiblePort:
-    """A port, with a boundary before and behind every method that changes the world."""
+    """A port, with a boundary before and after every method that changes the world."""
 
     def __init__(self, reach: Reach, port: str, protocol: type, adapter: Any) -> None:
         self._reach = reach

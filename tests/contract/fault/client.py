@@ -1,4 +1,4 @@
-"""A client with a screen, which folds what it gets with the real reducer and repeats what it says until it stands."""
+"""A client with a screen, which folds its frames with the real reducer and repeats its messages until they are stored."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ class Client:
             for effect in effects:
                 self._hear(effect)
 
-    def behind(self) -> bool:
-        """Tell whether it has something to ask for."""
+    def is_late(self) -> bool:
+        """Return True if it has to request something."""
         return not self.synced or self.state.behind()
 
     def _hear(self, effect: Effect) -> None:
@@ -149,7 +149,7 @@ class Client:
         if code in ("auth_expired", "unauthorized"):
             self.expired = True
         elif code == "not_found":
-            self.synced = True  # nobody has said anything yet
+            self.synced = True  # there is no message yet
         elif code == "rate_limited":
             self.outbox.discard(message_id)
             self.given_up.add(message_id)

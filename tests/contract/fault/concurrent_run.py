@@ -1,4 +1,4 @@
-"""Everything in flight at once over one simulation. Whoever schedules says which invocation makes its next
+"""Everything in flight at once over one simulation. The scheduler chooses the invocation that makes its next
 call, which one dies there, and whose caller no longer waits for it.
 """
 
@@ -77,7 +77,7 @@ class ConcurrentRun:
     # --- what a scheduler may do
 
     def advance(self, flight: Flight, calls: int = 1, fault: Fault = "") -> None:
-        """Let an invocation make so many calls, of which the first may go wrong."""
+        """Let an invocation make a number of calls, of which the first may fail."""
         invocation = flight.invocation
         for _ in range(calls):
             if invocation.done:
@@ -89,7 +89,7 @@ class ConcurrentRun:
         self._tidy()
 
     def give_up(self, flight: Flight) -> None:
-        """Let whoever waits for an invocation hear that it is gone, while it is not."""
+        """Report an invocation as gone to its caller, while it is not."""
         execution, flight.execution = flight.execution, None
         if execution is not None and not execution.over:
             execution.fail(DIED("given up"))
@@ -136,7 +136,7 @@ class ConcurrentRun:
     # --- the end
 
     def settle(self) -> None:
-        """Let everything come to its end, without another fault, and everybody learn of it."""
+        """Let everything end, without another fault, and all clients learn of it."""
         for _ in range(SETTLE_ROUNDS):
             self.finish()
             self.listen()
@@ -150,7 +150,7 @@ class ConcurrentRun:
             self.simulation.clock.pause(SWEEP_S)
             self.sweep()
         else:
-            raise UnsettledError(f"the lane stands at {self.simulation.state}")
+            raise UnsettledError(f"the lane is at {self.simulation.state}")
         for client in self.clients:
             self._catch_up(client)
 
@@ -162,10 +162,10 @@ class ConcurrentRun:
     def _catch_up(self, client: Client) -> None:
         for _ in range(SETTLE_ROUNDS):
             self._connect(client)
-            client.resume() if client.behind() else client.ping()
+            client.resume() if client.is_late() else client.ping()
             self.finish()
             client.read()
-            if not client.behind() and client.state.cursor == self.simulation.newest_event:
+            if not client.is_late() and client.state.cursor == self.simulation.newest_event:
                 return
         raise UnsettledError(f"{client.name} does not catch up")
 

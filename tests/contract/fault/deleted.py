@@ -22,7 +22,7 @@ from tests.support.generation import PROGRAM
 from tests.support.log_invariant import approvals, chain, effects, turns
 
 DELETE: Final[Mapping[str, Any]] = {"kind": "delete"}
-"""Stands for the deletion of the conversation."""
+"""The deletion of the conversation."""
 TRIES: Final = 8
 
 
@@ -47,7 +47,7 @@ class DeletingDriver(Driver):
             super()._say(message_id, fields)
 
     def _try(self, name: str, body: Any) -> None:
-        """Do something until it is done, as whoever wants it does."""
+        """Repeat an action until it is done, as its caller does."""
         for _ in range(TRIES):
             if self._invoke(name, lambda reach: body(self.simulation.seen(reach))).error is None:
                 return

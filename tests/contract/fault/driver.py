@@ -34,7 +34,7 @@ Then = Literal["retried", "abandoned"]
 class Plan:
     """What goes wrong: at the boundary `at`, counted from 0; -1 for nothing.
 
-    `retried`: whoever waits for the invocation tries again at once. `abandoned`: nobody does; an execution is lost,
+    `retried`: the caller of the invocation retries at once. `abandoned`: it does not; an execution is lost,
     and a client says nothing until the sweeper has come.
     """
 
@@ -45,7 +45,7 @@ class Plan:
 
 NOTHING: Final = Plan()
 AGAIN: Final[Mapping[str, Any]] = {}
-"""Stands for what was said under this id: it is sent once more, though it may have its answer."""
+"""The message of this id: it is sent once more, though it may have its answer."""
 FAULTS: Final[tuple[Fault, ...]] = ("before", "after", "lost")
 THENS: Final[tuple[Then, ...]] = ("retried", "abandoned")
 
@@ -95,7 +95,7 @@ class Driver:
         return (self.desk, self.tablet)
 
     def run(self) -> Driver:
-        """Play the scenario to its end, and let everybody learn of it."""
+        """Play the scenario to its end, and let all clients learn of it."""
         self._join(self.desk)
         self._say("m1", self.scenario.first)
         self._join(self.tablet)
@@ -193,10 +193,10 @@ class Driver:
                 client.join()
             client.ping()
             client.read()
-            if client.behind():
+            if client.is_late():
                 client.resume()
                 client.read()
-            if not client.behind() and client.state.cursor == self.simulation.newest_event:
+            if not client.is_late() and client.state.cursor == self.simulation.newest_event:
                 return
         raise UnsettledError(f"{client.name} does not catch up")
 
@@ -223,7 +223,7 @@ class Driver:
             else:
                 self._sweep_leftovers()
                 return
-        raise UnsettledError(f"the lane stands at {self.simulation.state}")
+        raise UnsettledError(f"the lane is at {self.simulation.state}")
 
     def _attend(self) -> None:
         """Be the person whom a parked turn waits for: say what is due at this moment, or else answer."""
@@ -235,7 +235,7 @@ class Driver:
             return
         asked = self.simulation.asked
         if asked is None or not self._answers:
-            raise UnsettledError("nobody answers")
+            raise UnsettledError("no person answers")
         said = f"a{len(self.scenario.answers) - len(self._answers)}"
         self.desk.say(said, **{**self._answers.pop(0), "call_id": asked.action.call_id})
         self._listen()

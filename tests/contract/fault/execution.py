@@ -14,7 +14,7 @@ from .invocation import Invocation
 
 
 class Execution:
-    """`state` is where it stands. It is over when it came to its end, or was ended from outside."""
+    """`state` is the current one. It is over when it has ended, or was ended from outside."""
 
     def __init__(self, simulation: Simulation, name: str, step: Step) -> None:
         self.simulation = simulation
@@ -28,7 +28,7 @@ class Execution:
 
     @property
     def step(self) -> Step:
-        """The step of the state it stands at."""
+        """The step of the current state."""
         assert self._visit is not None
         return self._visit.step
 
@@ -38,11 +38,11 @@ class Execution:
 
     @property
     def remote(self) -> bool:
-        """Whether it stands at the state that waits for a task."""
+        """True at the state that waits for a task."""
         return self.state == REMOTE.name
 
     def begin(self) -> Invocation:
-        """Invoke the function of the state it stands at; a second time is a duplicate."""
+        """Invoke the function of the current state; a second time is a duplicate."""
         name = f"{self.state}:{self.step.epoch}.{self.step.iteration}.{self.step.attempt}"
         return Invocation(name, self.simulation.run(self.state, self.step))
 
@@ -66,7 +66,7 @@ class Execution:
         self._advance(partial(self._course.send, step))
 
     def abandon(self) -> None:
-        """End, as an execution does that is stopped: nobody goes on with it."""
+        """End like a stopped execution: no process continues it."""
         self.simulation.machine.end(self.name)
 
     def _advance(self, go_on: Callable[[], Visit]) -> None:

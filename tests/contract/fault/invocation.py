@@ -1,6 +1,6 @@
 """An invocation: one run of one function, which stops at every boundary and may die or be misled there.
 
-It is a greenlet: `advance` lets it make the call it stands before and stop before the next one. What it then knows
+It is a greenlet: `advance` lets it make its pending call and stop before the next one. What it then knows
 is all that its caller learns.
 """
 
@@ -16,7 +16,7 @@ from stepline.errors import SteplineError
 from .boundary import Reach, lost_answer
 
 Fault = Literal["", "before", "after", "lost"]
-"""Die before the call; die behind it; make it and never hear the answer."""
+"""Die before the call; die after it; make it and lose the answer."""
 
 
 class Killed(BaseException):
@@ -27,12 +27,12 @@ class BrokenError(AssertionError):
     """A function raised what no function of ours may raise."""
 
 
-# What a state machine is told of a function whose process ended, by the name that it matches on.
+# The error that a state machine gets for a function whose process ended, by the name that it matches on.
 DIED: Final = type("Sandbox.Timedout", (Exception,), {})
 
 
 class Invocation:
-    """`at` is the boundary where it stands; `result` and `error` are what its caller hears once it is `done`."""
+    """`at` is the current boundary; `result` and `error` are the outcome for its caller once it is `done`."""
 
     def __init__(self, name: str, body: Callable[[Reach], Any]) -> None:
         """Run up to the first boundary."""
@@ -63,7 +63,7 @@ class Invocation:
         return self
 
     def kill(self) -> None:
-        """Die where it stands."""
+        """Die at the current boundary."""
         if not self.done:
             self.advance("before")
 

@@ -55,11 +55,11 @@ FUNCTIONS: Final = {
 DEFINITION: Final = render_definition(dict.fromkeys(FUNCTIONS.values(), "arn"), remote=True)["States"]
 
 RETRIED: Final = type(UNKNOWN_ERROR, (Exception,), {})
-"""The death of a function as the graph's retries name it; what catches it in the end is told Step Functions' own name."""
+"""The death of a function as the graph's retries name it; the final catch gets Step Functions' own name."""
 
 
 class StoredSimulation(Simulation):
-    """What stands in the log is read from the table. The ports of all invocations lead to the ledger of the one that asks."""
+    """The log is read from the table. The ports of all invocations lead to the ledger of the calling one."""
 
     def seen(self, reach: Reach) -> Ports:
         return dataclasses.replace(super().seen(reach), ledger=self.ports.ledger)
@@ -74,14 +74,14 @@ class StoredSimulation(Simulation):
 
 
 class Ledgers:
-    """The ledger of whichever invocation asks: each is a process of its own, with one."""
+    """The ledger of the calling invocation: each is a separate process, with one."""
 
     def __init__(self) -> None:
         self.of: dict[greenlet.greenlet, Ledger] = {}
-        self._nobody = Ledger()
+        self._unused = Ledger()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.of.get(greenlet.getcurrent(), self._nobody), name)
+        return getattr(self.of.get(greenlet.getcurrent(), self._unused), name)
 
 
 class BothPublishers:
@@ -212,7 +212,7 @@ class MeteredDriver(Driver):
             self.died.add(unique)
             raise
         except SteplineError:
-            pass  # logged by the real edge; the row may stand or not
+            pass  # logged by the real edge; the row may be stored or not
 
     def _drive(self, name: str, step: Step) -> None:
         execution = Execution(self.simulation, name, step)
@@ -238,7 +238,7 @@ class MeteredDriver(Driver):
 
 
 def _passed(state: str, invocation: Invocation, execution: Execution) -> int:
-    """Return how many states were entered behind an attempt before the next function was asked."""
+    """Return how many states were entered between an attempt and the next function."""
     if invocation.error is not None:  # tried again, caught by a state that asks, or the end
         return int(execution.over)
     passed, at = 0, DEFINITION[state]["Next"]
@@ -257,7 +257,7 @@ def _passed(state: str, invocation: Invocation, execution: Execution) -> int:
 
 
 def _move(simulation: Simulation, ledgers: Ledgers, name: str) -> None:
-    """Move what the simulation keeps to tables and buckets on moto; what the test looks at costs nobody anything."""
+    """Move the simulation's storage to tables and buckets on moto; the test's own reads are not billed."""
     ledger: Any = ledgers
     table, seen = Table(name, ledger=ledger), Table(name)
     observing(seen.client)

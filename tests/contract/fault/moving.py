@@ -36,7 +36,7 @@ TRIES: Final = 200
 class ImportingDriver:
     """One import under a plan, in passes of one batch each if it is `slow`.
 
-    `retried`: its client repeats it until it is whole. `abandoned`: nobody does, and its user deletes what is there.
+    `retried`: its client repeats it until it is whole. `abandoned`: it does not, and its user deletes the part that exists.
     """
 
     def __init__(self, documents: Sequence[Document], plan: Plan = NOTHING, *, slow: bool = False) -> None:
@@ -51,12 +51,14 @@ class ImportingDriver:
         self.abandoned = False
 
     def run(self) -> ImportingDriver:
-        told = 0
+        remembered = 0
         for _ in range(TRIES):
-            invocation = self._invoke("import", lambda reach, told=told: self._pass(reach, told))
+            invocation = self._invoke(
+                "import", lambda reach, remembered=remembered: self._pass(reach, remembered)
+            )
             found = invocation.result if invocation.error is None else None
             if found is not None:
-                told = found.remembered
+                remembered = found.remembered
             if found is not None and found.state == "whole":
                 self.status = found
                 return self
@@ -66,10 +68,10 @@ class ImportingDriver:
                 return self
         raise UnsettledError("the import never ends")
 
-    def _pass(self, reach: Reach, told: int) -> ImportStatus:
+    def _pass(self, reach: Reach, remembered: int) -> ImportStatus:
         ports = self.simulation.seen(reach)
         until_s = 0.0 if self.slow else float("inf")
-        return bring(ports, self.documents, uploads=(self.upload,), remembered=told, until_s=until_s)
+        return bring(ports, self.documents, uploads=(self.upload,), remembered=remembered, until_s=until_s)
 
     def _invoke(self, name: str, body: Any) -> Invocation:
         invocation = Invocation(name, body)
@@ -106,7 +108,7 @@ class ImportingDriver:
             self.simulation.clock.pause(DAY_S)
 
     def batches(self) -> list[Batch]:
-        """Return what stands in the log, without the time at which it came to be here."""
+        """Return the batches of the log, without the time of their import."""
         found = hydrated(self.simulation.ports, MOVED)
         return [replace(batch, state=replace(batch.state, begun_ms=0)) for batch in found]
 

@@ -73,22 +73,22 @@ def _rest(simulation: Simulation) -> Iterator[str]:
 
 
 def _listing(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
-    """Whoever lists conversations sees how the newest turn ended."""
+    """A list of conversations shows the end of the newest turn."""
     ends = [batch for batch in batches for entry in batch.entries if isinstance(entry, Closed)]
     rows = simulation.log.conversations(LANE.tenant, LANE.project, simulation.state.owner)
     if ends and (not rows or rows[0].applied_n < ends[-1].n):
-        yield "the listing is behind"
+        yield "the listing is out of date"
 
 
 def _memory(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
-    """An index that is told its rows has those of every turn that ended, as they would be made of the log again."""
+    """An index has the rows of every ended turn, as the log would give them again."""
     timeline = Timeline.empty(LANE).extended(batches)
     scope = MemoryScope(tenant=LANE.tenant, project=LANE.project, user=simulation.state.owner)
-    told = MemoryMemoryIndex()
+    expected = MemoryMemoryIndex()
     for entry in (entry for batch in batches for entry in batch.entries if isinstance(entry, Closed)):
-        told.add(scope, turn_rows(timeline, entry.turn))
+        expected.add(scope, turn_rows(timeline, entry.turn))
     query = MemoryQuery(scope=scope, text="the a and to of message tool done ok", limit=1_000)
-    rows, wanted = ({hit.row for hit in index.search(query).hits} for index in (simulation.memory, told))
+    rows, wanted = ({hit.row for hit in index.search(query).hits} for index in (simulation.memory, expected))
     if wanted - rows:
         yield "a turn that ended is not remembered"
 
@@ -131,25 +131,25 @@ def _projects(batches: Sequence[Batch]) -> Iterator[str]:
 def _hooks(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
     """A hook runs once, its end is recorded once, and what it adds is there unless it is not known to have run."""
     ends = [e for batch in batches for e in batch.entries if isinstance(e, Contributed) and e.hook]
-    told = Counter(hook_effect(end.hook or "", end.turn, end.iteration) for end in ends)
-    if any(count > 1 for count in told.values()):
+    expected = Counter(hook_effect(end.hook or "", end.turn, end.iteration) for end in ends)
+    if any(count > 1 for count in expected.values()):
         yield "a hook that ended twice"
     done = {name: count for name, count in simulation.effects.items() if "/" in name}
     if any(count > 1 for count in done.values()):
         yield "a hook that ran twice"
     unknown = {hook_effect(e.hook or "", e.turn, e.iteration) for e in ends if e.status == "unverified"}
-    if told.keys() - unknown - done.keys():
+    if expected.keys() - unknown - done.keys():
         yield "the end of a hook that did not run"
     decided = {(b.state.turn, e.iteration) for b in batches for e in b.entries if isinstance(e, Decided)}
-    if simulation.hooks and any(hook_effect("before_round", *at) not in told for at in decided):
+    if simulation.hooks and any(hook_effect("before_round", *at) not in expected for at in decided):
         yield "a round without its hook"
 
 
 def _spending(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
     """Receipts have every call that the model has counted, with its prompt as it was counted.
 
-    A call is in the log once, and the state has the sum of them; what is only noted was asked behind the end of its turn.
-    The call that a process died of before it could note it is in nobody's memory.
+    A call is in the log once, and the state has the sum of them; a call that is only noted came after the end of its turn.
+    A call whose process died before it could note it is recorded nowhere.
     """
     logged, state = [call for batch in batches for call in batch.calls], batches[-1].state
     noted = simulation.ports.deltas.notes(LANE, since=0)
@@ -242,15 +242,15 @@ def left_of_tasks(simulation: Simulation) -> Iterator[str]:
 
 
 def _screen(simulation: Simulation, batches: Sequence[Batch], client: Client) -> Iterator[str]:
-    """A client shows what the log brings about, once and in order, and the answers that stand in it."""
-    told = [
+    """A client shows the events of the log, once and in order, and its answers."""
+    expected = [
         (batch.n, tuple(simulation.ports.outward.sift(derive(batch, LANE)).events))
         for batch in batches
         if derive(batch)
     ]
-    if [n for n, _ in client.applied] != [n for n, _ in told]:
+    if [n for n, _ in client.applied] != [n for n, _ in expected]:
         yield f"{client.name} missed or repeated events"
-    elif client.applied != told:
+    elif client.applied != expected:
         yield f"{client.name} heard what the log does not say"
     ends = [e for batch in batches for e in batch.entries if isinstance(e, Closed)]
     if [(end.turn_id, end.answer) for end in client.ended] != [(end.turn, end.answer) for end in ends]:

@@ -21,12 +21,12 @@ BUSY: Final = {"1.1": 2, "2.0": 1, "3.0": 1}
 """How often the provider asks for a wait in a round of the scenario `wait`."""
 LIMITED: Final = {"1.0": called(STRIKE), "1.1": called(STRIKE)}
 FIRST_TURN: Final = "turn_FIRST"
-"""Stands in what is said for the id of the first turn."""
+"""The placeholder for the id of the first turn."""
 LONG: Final = "The otter eats fish and swims in the river all day long. " * 24
 
 
 def follow(rounds: Mapping[str, str], simulation: Simulation, where: str, request: ModelRequest) -> str:
-    """Say what is written for the round of the open turn, and otherwise answer in so many words."""
+    """Play the script of the open turn's round, and otherwise answer in plain text."""
     if request.role.startswith("gate."):
         return tagged("thinking", "A title.") + tagged("output", "Otters")
     if request.role.startswith("context.compaction."):

@@ -72,7 +72,7 @@ TASK: Final = TaskConfig(cluster="c", task_definition="d", container_name="s", s
 PIECE_CHARS: Final = 400
 PRICES: Final = read_prices({"models": [{"model": "memory", "plain": 2, "read": 0.2, "output": 10}]})
 SAMPLE: Final = "[sample]"
-"""Stands in a generation for which one it is."""
+"""The placeholder for the number of a generation."""
 
 Hearing = Literal["prompt", "late", "deaf"]
 Speech = Callable[["Simulation", str, ModelRequest], str]
@@ -81,12 +81,12 @@ Speech = Callable[["Simulation", str, ModelRequest], str]
 
 @dataclasses.dataclass
 class Simulation:
-    """`moment` is told whenever something begins in which the user may cut in: `stream 1.0`, `tool 1.0`, `program 1.0`.
+    """`moment` is called whenever something begins in which the user may interrupt: `stream 1.0`, `tool 1.0`, `program 1.0`.
 
-    `samples` counts what the model was asked; each answer names its sample. `streams` are these calls, whose usage the model
-    counts, and `unnoted` how often a process died before it could note one. `outlived`: workers may work on when nobody waits
-    for them any more. `shared` are the claims under which two
-    invocations of one attempt may speak at once: nobody promises what is shown of such a stream before it is settled.
+    `samples` counts the requests to the model; each answer names its sample. `streams` are these calls, whose usage the model
+    counts, and `unnoted` how often a process died before it could note one. `outlived`: workers may work on without a
+    caller. `shared` are the claims under which two
+    invocations of one attempt may speak at once: the text of such a stream is undefined before it is settled.
     `tasks_last` is how often a task of the server is asked for until it is done; 0 if it makes none. `hearing` says how the functions hear of a steer: at once, never before they have read the log, or by then only.
     """
 
@@ -112,7 +112,7 @@ class Simulation:
     def __post_init__(self) -> None:
         ports = in_memory(Settings.from_env({}), log=self.log).ports
         policy = dataclasses.replace(ports.policy, prices=PRICES, **self.policy)
-        # An index that is told its rows, so that telling it is a boundary.
+        # An index that stores added rows, so that adding them is a boundary.
         self.memory = MemoryMemoryIndex()
         bundles = {"docs": BundleRules(policy, ports.outward)}
         servers = MemoryMcpServers(
@@ -129,7 +129,7 @@ class Simulation:
         self.history = History()
         self.crm_tasks: dict[str, int] = {}
 
-    # --- what stands in the log
+    # --- the log
 
     def batches(self) -> list[Batch]:
         return MemoryLog.since(self.log, LANE, 0)
@@ -164,13 +164,13 @@ class Simulation:
 
     @property
     def round(self) -> str:
-        """The round at which the log stands."""
+        """The current round of the log."""
         return f"{len(self.entries(Opened))}.{self.state.cursor.iteration}"
 
     # --- what a process sees
 
     def seen(self, reach: Reach) -> Ports:
-        """Return the ports as an invocation has them; composed ports stand on interruptible ones."""
+        """Return the ports as an invocation has them; composed ports use interruptible ones."""
         ports = dataclasses.replace(self.ports, **interruptible_ports(self.ports, self._noting(reach)))
         subscriptions, publisher = ports.subscriptions, ports.publisher
         return dataclasses.replace(
@@ -269,7 +269,7 @@ class Simulation:
 
     def _add(self, name: str, params: Mapping[str, Any]) -> McpReply | RemoteTask:
         self.moment(f"tool {self.round}")
-        self.effects.update([self.state.running])  # `started` stands in the log before the call
+        self.effects.update([self.state.running])  # `started` is in the log before the call
         if not self.tasks_last:
             return said("added")
         task = RemoteTask(id=f"task-{len(self.crm_tasks)}")
@@ -333,7 +333,7 @@ class _Signals:
 
 
 class _LateWatch(NeverSteered):
-    """Tells of a steer whoever asks for it, and cuts nothing short."""
+    """Reports a steer on request, and interrupts nothing."""
 
     def __init__(self, signals: _Signals, lane: Lane, after: int) -> None:
         self._watch = signals._signals.watch(lane, after)
@@ -355,7 +355,7 @@ class ScriptedModel:
 
 
 class _Speaking(MemoryModelStream):
-    """Asks when the iteration begins; behind the first piece the user may cut in. Its connection may break there, too."""
+    """Sends the request when the iteration begins; after the first piece the user may interrupt. Its connection may break there, too."""
 
     def __init__(self, simulation: Simulation, reach: Reach, where: str, request: ModelRequest) -> None:
         super().__init__(request, lambda: Say(text=self._speak(request), piece_chars=PIECE_CHARS))
@@ -384,7 +384,7 @@ class _Speaking(MemoryModelStream):
 
 
 def sampled(text: str) -> str:
-    """Return an answer that tells which sample it is."""
+    """Return an answer with the number of its sample."""
     return answered(f"{SAMPLE} {text}")
 
 

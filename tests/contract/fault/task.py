@@ -38,11 +38,11 @@ class Waiting:
         simulation.tasks.waiting.add(self.token)
 
     def start(self, reach: Reach) -> None:
-        """Be the function that starts the task."""
+        """Start the task, as its function does."""
         start_task(self.simulation.seen(reach), self._step, self.token)
 
     def find(self) -> bool:
-        """Return True if the task was started, whoever knows."""
+        """Return True if the task was started."""
         for name, task in self.simulation.tasks.tasks.items():
             if task.variables[TOKEN_VARIABLE] == self.token:
                 self.name, self.task = name, task
@@ -71,23 +71,23 @@ class Waiting:
 
     def run(self, reach: Reach) -> None:
         """Be the supervisor: take the handover and the run, strike, report, say so."""
-        duty = InterruptiblePort(reach, "duty", TaskToken, self.simulation.tasks)
-        depot = InterruptiblePort(reach, "depot", GrantedObjects, self.simulation.ports.grants)
+        task_token = InterruptiblePort(reach, "duty", TaskToken, self.simulation.tasks)
+        objects = InterruptiblePort(reach, "depot", GrantedObjects, self.simulation.ports.grants)
         assert self.task is not None
         variables = self.task.variables
-        if not duty.beat(self.token):
+        if not task_token.beat(self.token):
             return
         try:
-            handover = msgspec.json.decode(duty.take(variables[SECRET_VARIABLE]), type=Handover)
+            handover = msgspec.json.decode(task_token.take(variables[SECRET_VARIABLE]), type=Handover)
         except NotFoundError:
-            duty.end(self.token)
+            task_token.end(self.token)
             return
-        parcel = msgspec.msgpack.decode(depot.get(handover.parcel), type=Parcel)
-        if depot.put(parcel.started, msgspec.json.encode({"by": self.name})):
-            self._run(reach, depot, parcel)
-        duty.end(self.token)
+        parcel = msgspec.msgpack.decode(objects.get(handover.parcel), type=Parcel)
+        if objects.put(parcel.started, msgspec.json.encode({"by": self.name})):
+            self._run(reach, objects, parcel)
+        task_token.end(self.token)
 
-    def _run(self, reach: Reach, depot: InterruptiblePort, parcel: Parcel) -> None:
+    def _run(self, reach: Reach, objects: InterruptiblePort, parcel: Parcel) -> None:
         call = parcel.request.exec_id
         reach("tool.program", lambda: self.simulation.effects.update([call]))
         self.simulation.moment(f"program {self.simulation.round}")
@@ -97,5 +97,5 @@ class Waiting:
         sha256 = hashlib.sha256(body).hexdigest()
         path = parcel.request.contract[0].filename
         file = CollectedFile(path=path, sha256=sha256, size_bytes=len(body))
-        depot.put(parcel.files, body)
-        depot.put(parcel.run, msgspec.json.encode(Run(returncode=0, files=(file,))))
+        objects.put(parcel.files, body)
+        objects.put(parcel.run, msgspec.json.encode(Run(returncode=0, files=(file,))))

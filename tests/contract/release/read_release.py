@@ -40,9 +40,9 @@ from tests.support.moved_conversation import hydrated
 
 RELEASES: Final = Path(__file__).parents[2] / "data" / "releases"
 LATER_S: Final = 600
-"""How long after the newest batch of a conversation somebody goes on with it."""
+"""Seconds after the newest batch of a conversation at which it continues."""
 MESSAGES: Final = "messages"
-"""The name of what clients send, beside the conversations."""
+"""The name of the clients' messages, beside the conversations."""
 DIGESTS: Final = "digests"
 PLAIN_MAX_BYTES: Final = 64 * 1024
 
