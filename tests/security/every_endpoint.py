@@ -58,7 +58,7 @@ WRITTEN: Final = {"path": "outputs/a.md", "channel": "canvas", "content": "# A",
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """All names that a request can have for what is the owner's; as they stand, names of nothing, in the right form."""
+    """All names that a request can have for the owner's resources; by default well-formed names of absent ones."""
 
     tenant: str = LANE.tenant
     project: str = LANE.project
@@ -77,10 +77,10 @@ class Names:
 
 
 May = Callable[[Principal, Names], bool]
-"""Says whether a caller may ask about what has these names; a conversation, its turns and its files are in their place."""
+"""Returns True if a caller may use the resources of these names; a conversation, its turns and its files are its own."""
 
 
-def nobody(_who: Principal, _it: Names) -> bool:
+def no_one(_who: Principal, _it: Names) -> bool:
     return False
 
 
@@ -103,13 +103,13 @@ def admin_of_tenant(who: Principal, it: Names) -> bool:
 
 
 class Row(NamedTuple):
-    """A good request, made of the names of what it is about, and who may make it of the owner's.
+    """A good request, made of the names of its resources, and the callers that may make it for the owner's.
 
-    `behind` is the endpoint that is asked before: without that there is nothing to ask for.
+    `after` is the endpoint of an earlier request, without which there is no resource.
 
-    `own`: everybody at the place is answered with what is their own. `next` is the place of a cursor in the answer, for the query's
-    `after`. `founds`: it begins what is not there, and is refused with the code `taken` for what is. `destroys`: what it was
-    asked of is gone.
+    `own`: every user of the project gets their own resources. `next` is the path of a cursor in the answer, for the query's
+    `after`. `founds`: it creates an absent resource, and is refused with the code `taken` for an existing one. `destroys`:
+    its resource is gone afterwards.
     """
 
     may: May
@@ -120,22 +120,22 @@ class Row(NamedTuple):
     founds: bool = False
     taken: str = ""
     destroys: bool = False
-    behind: str = ""
+    after: str = ""
 
     @property
     def spoils(self) -> bool:
-        """The request needs a world of its own."""
-        return self.destroys or bool(self.behind) or bool(self.taken)
+        """The request needs a separate world."""
+        return self.destroys or bool(self.after) or bool(self.taken)
 
 
 OWNED: Final = Row(owner)
-OWN: Final = Row(nobody, own=True)
+OWN: Final = Row(no_one, own=True)
 PERIOD: Final = {"from": "2026-01-01", "to": "2026-01-31"}
 
 ROWS: Final[dict[str, Row]] = {
     "read_description": OWN,
     "make_ticket": OWN,
-    "list_all": Row(nobody, own=True, query=lambda _: {"limit": "1"}, next="next"),
+    "list_all": Row(no_one, own=True, query=lambda _: {"limit": "1"}, next="next"),
     "read_conversation": OWNED,
     "rename_conversation": Row(owner, body=lambda _: {"title": "Mine"}),
     "read_events": OWNED,
@@ -188,12 +188,12 @@ ROWS: Final[dict[str, Row]] = {
     "read_user_limits": Row(admin_of_project),
     "write_user_limits": Row(admin_of_project, body=lambda _: {"tokens_day": 10**6}),
     "delete_conversation": Row(owner, destroys=True),
-    "read_erasure": Row(owner, behind="delete_conversation"),
-    "erase_me": Row(nobody, own=True, destroys=True),
-    "read_my_erasure": Row(nobody, own=True, behind="erase_me"),
-    "export_me": Row(nobody, own=True, next="next"),
+    "read_erasure": Row(owner, after="delete_conversation"),
+    "erase_me": Row(no_one, own=True, destroys=True),
+    "read_my_erasure": Row(no_one, own=True, after="erase_me"),
+    "export_me": Row(no_one, own=True, next="next"),
     "erase_user": Row(admin_of_project, destroys=True),
-    "read_user_erasure": Row(admin_of_project, behind="erase_user"),
+    "read_user_erasure": Row(admin_of_project, after="erase_user"),
 }
 TABLE: Final = {endpoint.run.__name__: endpoint for endpoint in ENDPOINTS}
 
@@ -237,9 +237,9 @@ class World(NamedTuple):
         return caller
 
     def prepare(self, endpoint: Endpoint, role: Role = "tenant_admin") -> None:
-        """Let the owner make the request behind which another one is made."""
-        if behind := row_of(endpoint).behind:
-            ask(self.caller(Stranger(role=role)), TABLE[behind], self.names)
+        """Let the owner make the request that another one needs first."""
+        if after := row_of(endpoint).after:
+            ask(self.caller(Stranger(role=role)), TABLE[after], self.names)
 
 
 def make_world(*, own: str = "own", spoken: bool = True) -> World:

@@ -1,4 +1,4 @@
-"""The callers of the matrix of tenants: whoever is not the owner, in every role."""
+"""The callers of the matrix of tenants: users other than the owner, in every role."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def principal(**who: Any) -> Principal:
 
 
 def asked_by(asked: Sequence[T], strangers: Sequence[Stranger] = STRANGERS) -> list[tuple[T, Stranger]]:
-    """Return everything that is asked with everybody who asks it: a quarter of the pairs in a landing."""
+    """Return every request with every stranger: a quarter of the pairs in a landing."""
     turns = enumerate(asked)
     played: list[tuple[T, Stranger]] = share(
         [(one, stranger) for by, one in turns for stranger in turned(strangers, by)], 4

@@ -110,7 +110,7 @@ def test_a_title_cannot_be_markup(title):
     assert shown.endswith(end)
     label = shown[1 : -len(end)]
     assert not _bare(label) & set("[]<>`|\n\r\u202e")
-    assert not Reader(f"<div>{shown}</div>").tags[1:], "within HTML that stands in Markdown"
+    assert not Reader(f"<div>{shown}</div>").tags[1:], "within HTML inside Markdown"
 
 
 NO_PAGE = {
@@ -225,7 +225,7 @@ def test_a_link_never_stands_within_a_link(text):
 
 
 def _bare(label: str) -> set[str]:
-    """Return the characters of a label that no backslash stands before."""
+    """Return the characters of a label without a backslash before them."""
     found, at = set(), 0
     while at < len(label):
         if label[at] == "\\":

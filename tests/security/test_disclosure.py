@@ -25,8 +25,8 @@ def write(text: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def told() -> tuple[Conversation, list[bytes]]:
-    """Everything a client is sent in turns of files, large texts, a broken decision and an error, told twice."""
+def sent_frames() -> tuple[Conversation, list[bytes]]:
+    """All frames of turns with files, large texts, a broken decision and an error, sent twice."""
     conversation = Conversation(
         called("react.write", write("# " + "x" * BATCH_MAX_BYTES)),
         called("react.read", {"paths": ["fi:turn_x.outputs/absent.md", "nonsense"]}),
@@ -45,26 +45,28 @@ def told() -> tuple[Conversation, list[bytes]]:
     return conversation, inbox
 
 
-def test_these_tests_look_at_turns_that_had_something_to_hide(told: tuple[Conversation, list[bytes]]) -> None:
-    conversation, inbox = told
+def test_these_tests_look_at_turns_that_had_something_to_hide(
+    sent_frames: tuple[Conversation, list[bytes]],
+) -> None:
+    conversation, inbox = sent_frames
     assert len(conversation.app.ports.artifacts.objects) >= 3  # type: ignore[attr-defined]  # the memory twin's own
     assert {"react.tool.rejected", "chat.files", "chat.complete", "chat.error"} <= set(event_types(inbox))
 
 
-def test_no_frame_names_where_a_body_lies(told: tuple[Conversation, list[bytes]]) -> None:
-    assert [frame for frame in told[1] if KEY.search(frame)] == []
+def test_no_frame_names_where_a_body_lies(sent_frames: tuple[Conversation, list[bytes]]) -> None:
+    assert [frame for frame in sent_frames[1] if KEY.search(frame)] == []
 
 
-def test_no_frame_tells_an_exception(told: tuple[Conversation, list[bytes]]) -> None:
-    _, inbox = told
+def test_no_frame_tells_an_exception(sent_frames: tuple[Conversation, list[bytes]]) -> None:
+    _, inbox = sent_frames
     assert [frame for frame in inbox if EXCEPTION.search(frame)] == []
     assert [frame.code for frame in of(ErrorFrame, inbox)] == ["internal"]
 
 
 def test_no_frame_shows_what_the_model_said_beside_the_protocol(
-    told: tuple[Conversation, list[bytes]],
+    sent_frames: tuple[Conversation, list[bytes]],
 ) -> None:
-    assert [frame for frame in told[1] if b"<channel:" in frame] == []
+    assert [frame for frame in sent_frames[1] if b"<channel:" in frame] == []
 
 
 def test_the_log_lines_of_a_whole_turn_hold_no_text_of_anybody(caplog: pytest.LogCaptureFixture) -> None:

@@ -61,7 +61,7 @@ class AttackedBackend:
 
     def __init__(self, backend: Backend, folder: Path, abstract: str) -> None:
         self.backend = backend
-        self.secrets = Secrets(world_readable=str(folder / "everybody"), secret=SECRET)
+        self.secrets = Secrets(world_readable=str(folder / "readable"), secret=SECRET)
         self.verdicts: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
         self._host = {
@@ -91,7 +91,7 @@ def attacked(request: pytest.FixtureRequest) -> Iterator[AttackedBackend]:
         pytest.MonkeyPatch.context() as patch,
         socket.socket(socket.AF_UNIX) as listener,
     ):
-        for name, mode in (("everybody", 0o644), ("root", 0o600)):
+        for name, mode in (("readable", 0o644), ("root", 0o600)):
             (folder / name).write_text(SECRET)
             (folder / name).chmod(mode)
         patch.setenv("STEPLINE_ESCAPE_SECRET", SECRET)
@@ -163,7 +163,7 @@ def test_the_attempts_do_get_out_where_nothing_holds_them(tmp_path):
             "a netlink socket",
             "a socket that the host listens on in the abstract namespace",
         ],
-        "files": ["a file of the host that everybody may read", "executing a file that it wrote"],
+        "files": ["a world-readable file of the host", "executing a file that it wrote"],
         "kernel": [
             "the processors of the first process" if os.geteuid() == 0 else "another personality",
             "disk beyond a file's end",

@@ -1,7 +1,7 @@
-"""Every endpoint of the table from everybody whose data it is not: what is another's is as if it were not there.
+"""Every endpoint of the table, called by every other user: another user's resources look absent.
 
-The measure is a second stage on which the owner has never said anything: whoever may not read hers is answered there with the
-same bytes.
+The measure is a second stage without any message of the owner: a caller that may not read her data gets the same bytes
+there.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ of_each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=name)
 
 
 @cache
-def kept(own: str = "own", *, spoken: bool = True, behind: str = "") -> World:
-    """Return a world that many requests share; the owner has asked `behind` in it."""
+def kept(own: str = "own", *, spoken: bool = True, after: str = "") -> World:
+    """Return a world that many requests share; the owner has called the endpoint `after` in it."""
     world = make_world(own=own, spoken=spoken)
-    if behind and spoken:
-        ask(world.caller(Stranger(role="tenant_admin")), TABLE[behind], world.names)
+    if after and spoken:
+        ask(world.caller(Stranger(role="tenant_admin")), TABLE[after], world.names)
     return world
 
 
@@ -74,12 +74,12 @@ def answers(
     ):  # others are refused, and destroy nothing
         worlds = [make_world(own=own, spoken=spoken) for spoken in (True, False)]
     else:
-        worlds = [kept(own, spoken=spoken, behind=row.behind) for spoken in (True, False)]
+        worlds = [kept(own, spoken=spoken, after=row.after) for spoken in (True, False)]
     return [said(ask(world.caller(stranger), endpoint, asked, **query)) for world in worlds]
 
 
 def said(answer: ApiResponse) -> tuple[int, str, Any]:
-    """Return all that an answer tells, without what is another each time."""
+    """Return the content of an answer, without values that differ each time."""
     body = json.loads(answer.body, object_hook=without_fresh) if answer.body else None
     return int(answer.status), answer.headers.get("Location", ""), body
 
@@ -118,7 +118,7 @@ def test_no_endpoint_is_left_out_of_these_tests() -> None:
 @of_each_endpoint
 def test_no_role_takes_away_what_is_ones_own(endpoint: Endpoint, caller: Stranger) -> None:
     row = row_of(endpoint)
-    world = make_world() if row.destroys else kept("owned", behind=row.behind)
+    world = make_world() if row.destroys else kept("owned", after=row.after)
     answer = ask(world.caller(caller), endpoint, world.names)
     if row.taken and may(caller, endpoint, world.names):
         assert (answer.status, answer.code) == (409, row.taken)
@@ -198,7 +198,7 @@ def everything(world: World) -> list[Any]:
 
 @by_each_stranger
 def test_a_deleted_conversation_is_still_nothing_to_everybody_else(stranger: Stranger) -> None:
-    world, empty = kept(behind="delete_conversation"), kept(spoken=False)
+    world, empty = kept(after="delete_conversation"), kept(spoken=False)
     for endpoint in (one for one in OWNED if not row_of(one).founds):
         for asked in (at_home(stranger), world.names):
             foreign = said(ask(world.caller(stranger), endpoint, asked))
@@ -208,7 +208,7 @@ def test_a_deleted_conversation_is_still_nothing_to_everybody_else(stranger: Str
 
 @of_each_endpoint
 def test_its_owner_is_told_of_a_deleted_one_that_it_was_deleted(endpoint: Endpoint) -> None:
-    world = kept("deleted", behind="delete_conversation")
+    world = kept("deleted", after="delete_conversation")
     answer = ask(world.caller(Stranger()), endpoint, world.names)
     if row_of(endpoint).may is owner and endpoint.run.__name__ not in ("delete_conversation", "read_erasure"):
         assert (answer.status, answer.code) == (404, "conversation_deleted")

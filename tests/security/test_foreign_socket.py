@@ -1,4 +1,4 @@
-"""Every message of the websocket from everybody whose conversation it is not: denied, as if nothing were there."""
+"""Every message of the websocket from every other user: denied, as if the conversation were absent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.conversation import FAR, LANE, USER, Conversation, frames
 from tests.support.generation import answered, called
 
 WRITE = called("react.write", {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"})
-NOBODYS = "nobody-has-said-anything-here"
+ABSENT = "nobody-has-said-anything-here"
 
 
 def label(value: Any) -> str:
@@ -67,7 +67,7 @@ class Private:
         receive(self.ports, connection, json.dumps(message))
         return frames(inbox)
 
-    def standing(self) -> list[Any]:
+    def stored(self) -> list[Any]:
         """Return everything that others might have changed."""
         found: Any = self.ports.log.listing(LANE)
         audience = self.ports.subscriptions.audience(LANE, USER)
@@ -104,16 +104,16 @@ def test_anothers_conversation_is_answered_like_one_that_never_was(
 ) -> None:
     private = Private()
     private.connect("eve", **stranger._asdict())
-    before = private.standing()
+    before = private.stored()
     foreign = private.say(kind, "eve")
-    assert private.standing() == before
+    assert private.stored() == before
     if kind in FOUNDING and (stranger.tenant, stranger.project) == (LANE.tenant, LANE.project):
         # A free name would begin a conversation: a taken one is refused as any other message to a free one is.
         (error,) = foreign
         assert (error.code, error.message) == ("not_found", "no such conversation")
         return
-    absent = private.say(kind, "eve", conversation=NOBODYS)
-    assert nameless(foreign, LANE.conversation) == nameless(absent, NOBODYS)
+    absent = private.say(kind, "eve", conversation=ABSENT)
+    assert nameless(foreign, LANE.conversation) == nameless(absent, ABSENT)
     if kind not in FOUNDING:
         (error,) = foreign
         assert (error.code, error.message) == ("not_found", "no such conversation")
@@ -125,13 +125,13 @@ def test_a_name_that_is_refused_is_refused_in_the_same_words_whatever_is_behind_
 ) -> None:
     """A turn that waits, one that is over, and a conversation that was deleted: a stranger's answer is the same."""
     answers = []
-    for standing in ("waits", "over", "deleted"):
+    for fate in ("waits", "over", "deleted"):
         private = Private()
         private.connect("eve", **stranger._asdict())
-        if standing == "over":
+        if fate == "over":
             private.say(next(one for one in KINDS if action(one) == "approve"), "ada")
             private.conversation.run()
-        elif standing == "deleted":
+        elif fate == "deleted":
             apply_deletion(private.ports, LANE, USER)
         answers.append(nameless(private.say(kind, "eve"), LANE.conversation))
     assert answers[0] == answers[1] == answers[2]
@@ -181,9 +181,9 @@ def test_an_expired_token_says_nothing_but_its_renewal(kind: type[Any]) -> None:
     private = Private()
     now_s = int(private.conversation.clock.now().timestamp())
     private.connect("late", expires_at=now_s)
-    before = private.standing()
+    before = private.stored()
     (frame,) = private.say(kind, "late")
-    assert private.standing() == before
+    assert private.stored() == before
     assert kind is Auth or (isinstance(frame, ErrorFrame) and frame.code == "auth_expired")
 
 
@@ -191,10 +191,10 @@ def test_an_expired_token_says_nothing_but_its_renewal(kind: type[Any]) -> None:
 def test_a_connection_that_nobody_let_in_is_nobodys(kind: type[Any]) -> None:
     private = Private()
     private.conversation.app.ports.publisher.open("stranger")  # type: ignore[attr-defined]  # the memory twin's own
-    before = private.standing()
+    before = private.stored()
     (error,) = private.say(kind, "stranger")
     assert (error.code, error.message) == ("unauthorized", "this connection is not known")
-    assert private.standing() == before
+    assert private.stored() == before
 
 
 @pytest.mark.parametrize("field", ["tenant", "project", "user", "role"])

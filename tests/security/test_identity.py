@@ -61,7 +61,7 @@ def unsigned(issuer: Issuer, **header: Any) -> str:
 
 
 def signed_with_the_public_key(issuer: Issuer) -> str:
-    """Return a token whose secret everybody knows: the PEM of the key that the issuer publishes."""
+    """Return a token with a public secret: the PEM of the key that the issuer publishes."""
     pem = issuer.key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -190,7 +190,7 @@ def test_a_bad_token_opens_no_websocket(runtime: LambdaRuntime, token: str) -> N
 def test_a_bad_token_gets_no_ticket(runtime: LambdaRuntime, token: str) -> None:
     assert verdict(runtime, request(token)) is None
     assert runtime.lines[-1]["code"] in EXPIRED
-    # Without the authorizer's word there is nobody to give one to.
+    # Without the authorizer's context there is no user to issue one to.
     event = recorded("ticket")
     del event["requestContext"]["authorizer"]
     with pytest.raises(KeyError):
@@ -198,14 +198,16 @@ def test_a_bad_token_gets_no_ticket(runtime: LambdaRuntime, token: str) -> None:
 
 
 def test_a_token_is_no_good_in_a_message(runtime: LambdaRuntime, issuer: Issuer) -> None:
-    token = issuer.token()  # a ticket is compared and never read: what the token says makes no difference
+    token = (
+        issuer.token()
+    )  # a ticket is compared and never read: the content of the token makes no difference
     connected(runtime, issuer)
     before = behind(runtime)
     (frame,) = say(runtime, {"action": "auth", "ticket": token[-128:]})
     assert isinstance(frame, ErrorFrame)
     assert frame.code == "unauthorized"
     assert behind(runtime) == before
-    # Whoever was refused has no connection: what they say is nobody's.
+    # A refused client has no connection: its messages belong to no user.
     assert [frame.code for frame in say(runtime, SEND, "stranger") if isinstance(frame, ErrorFrame)] == [
         "unauthorized"
     ]

@@ -1,4 +1,4 @@
-"""A function of CloudFront, run by the Node of this environment as it stands in a template."""
+"""A function of CloudFront, run unchanged from a template by the Node of this environment."""
 
 import json
 import subprocess

@@ -178,7 +178,7 @@ class Artifacts(S3Artifacts):
 
 
 class Slots(S3Quarantine):
-    """Says what S3 asks for besides, where an object is not there, and of whoever signed the form of a post."""
+    """Notes the additional rights that S3 requires for an absent object, and of the signer of a form."""
 
     def __init__(self, bucket, calls):
         super().__init__(bucket)
@@ -314,10 +314,10 @@ class Cloud(Conversation):
                 return
         if message["action"] != "auth":
             message["conversation"] = LANE.conversation
-        told = len(self.publisher.inboxes["k1"])
+        known = len(self.publisher.inboxes["k1"])
         with self.acting("socket", loses=loses):
             receive(self.ports, "k1", json.dumps(message))
-        assert not of(ErrorFrame, self.publisher.inboxes["k1"][told:])
+        assert not of(ErrorFrame, self.publisher.inboxes["k1"][known:])
 
     def _submit(self, message, loses):
         """Say it by the library, with a file that was stored before."""

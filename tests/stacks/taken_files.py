@@ -24,7 +24,7 @@ ME = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=F
 
 
 def lose_a_listener(conversation):
-    """Somebody listens who has gone, and has not said so."""
+    """A listener has gone without unsubscribing."""
     with conversation.calls.by(""):
         conversation.ports.subscriptions.subscribe(LANE, "gone", FAR, USER)
 

@@ -1,4 +1,4 @@
-"""The template of tasks, for whoever runs them on this machine."""
+"""The template of tasks, for tests that run them on this machine."""
 
 from __future__ import annotations
 

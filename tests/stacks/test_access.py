@@ -183,12 +183,12 @@ def test_only_those_who_have_something_to_tell_read_the_url_of_redis(prod, dev):
 
 
 def test_only_those_who_may_read_the_url_of_redis_hear_where_it_is(prod):
-    told = {
+    configured = {
         properties["Handler"].split(".")[1]
         for properties in prod.resources("AWS::Lambda::Function").values()
         if "STEPLINE_REDIS_SECRET_ARN" in properties.get("Environment", {}).get("Variables", {})
     }
-    assert told == readers(prod, "redis-AbCdEf")
+    assert configured == readers(prod, "redis-AbCdEf")
 
 
 def test_only_a_round_its_tools_and_the_hook_behind_it_call_the_model_on_bedrock(bedrock):
@@ -196,7 +196,7 @@ def test_only_a_round_its_tools_and_the_hook_behind_it_call_the_model_on_bedrock
 
 
 def test_only_those_who_start_turns_may(any_stage):
-    """Act parks a turn, and the API ends one by a deletion: what frees a place lets the next turn in line begin."""
+    """Act parks a turn, and the API ends one by a deletion: both free a slot, and the next queued turn begins."""
     assert holders(any_stage, "states:StartExecution") == {"socket", "close", "sweeper", "act", "api"}
     assert holders(any_stage, "states:StopExecution") == {"sweeper"}
 

@@ -87,15 +87,15 @@ def granted(principal):
 def used():
     with moto():
         calls = Calls()
-        tell(Cloud(calls, *SCRIPT))
+        play(Cloud(calls, *SCRIPT))
         by_service = Cloud(calls, *SCRIPT, ingress="events")
         by_service.clock.pause(86_400)  # or its turns and tasks would have the names of those before
-        tell_by_service(by_service)
+        play_by_service(by_service)
     return calls.used
 
 
-def tell(conversation):
-    """Tell of a conversation in which everything happens that makes a function call AWS."""
+def play(conversation):
+    """Play a conversation with everything that makes a function call AWS."""
     come_in(conversation)
     keep_values(conversation)
     take_turns(conversation)
@@ -111,8 +111,8 @@ def tell(conversation):
     erase_its_user(conversation)
 
 
-def tell_by_service(conversation):
-    """Tell of it where a service speaks for the user, without those parts that begin with no message."""
+def play_by_service(conversation):
+    """Play the parts that begin with a message, where a service speaks for the user."""
     come_in(conversation)
     take_turns(conversation)
     run_a_program_here(conversation)
@@ -259,7 +259,7 @@ def search_over_http(conversation):
             Caller(caller.services.ports, user="nobody").get("/v1/search", q="x")
             where = f"/conversations/{LANE.tenant}/{LANE.project}/search"
             assert caller.post(where, {"query": "hi"})["conversations"]
-            for _ in range(STEP):  # so many requests of one process are written as one
+            for _ in range(STEP):  # a process writes this many requests at once
                 caller.ask("GET", "/v1/search")
             index.add(MemoryScope(tenant=LANE.tenant, project=LANE.project, user=USER), [ROW])
 
@@ -310,7 +310,7 @@ def look_back(conversation):
 def hear_nothing_of_a_task(conversation):
     step = launch(conversation)
     with conversation.acting("act"):
-        start_task(conversation.ports, step, "token")  # there is no such cluster, and the state is told
+        start_task(conversation.ports, step, "token")  # there is no such cluster, and the state is notified
         conversation.act(replace(step, error={"Error": "States.HeartbeatTimeout", "Cause": ""}))
     task = start_elsewhere(step.launch)
     conversation.clock.pause(3600)
@@ -330,7 +330,7 @@ def hear_of_a_task(conversation):
 
 
 def steer_away_from_a_task(conversation):
-    """The steer comes before the task is there to be seen, and once more behind it."""
+    """The steer comes before the task is visible, and once more after it."""
     step = launch(conversation)
     steer = {"action": "event", "kind": "steer", "message_id": "s1", "payload": {"text": "not that"}}
     conversation.say(**steer)
@@ -402,7 +402,7 @@ def inspect(conversation):
 
 
 def run_a_program_here(conversation):
-    """It runs until somebody has looked into the log whether the user steers."""
+    """It runs until the log was read for a steer."""
 
     def run(_):
         assert conversation.ports.log.looked.wait(60)
@@ -443,7 +443,7 @@ def hear_of_its_output(conversation):
 
 
 def wait_in_line(conversation):
-    """The stage has room for one turn more. Others wait, and whoever frees its slot lets the next one begin."""
+    """The stage has room for one more turn. Others are queued, and the process that frees its slot starts the next one."""
     ports = conversation.ports
     bound = dataclasses.replace(ports, policy=dataclasses.replace(ports.policy, open_turns=1))
     lanes = [replace(LANE, conversation=f"line-{at}") for at in range(7)]

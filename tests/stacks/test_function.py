@@ -77,8 +77,8 @@ def test_where_nothing_can_be_reserved_the_bound_alone_keeps_the_doors_open(requ
 
 
 def test_whatever_opens_closes_or_sweeps_turns_knows_how_many_run_at_once(any_stage):
-    told = {variables(any_stage, name)["STEPLINE_OPEN_TURNS"] for name in functions(any_stage)}
-    assert told == {str(any_stage.stage.most_turns)}
+    values = {variables(any_stage, name)["STEPLINE_OPEN_TURNS"] for name in functions(any_stage)}
+    assert values == {str(any_stage.stage.most_turns)}
 
 
 def test_each_function_has_a_log_group_of_its_own(any_stage):

@@ -53,7 +53,7 @@ def zipped_bytes(folder):
 
 def test_both_layers_stay_far_below_the_limit_of_lambda(deps):
     unzipped = total_bytes(deps) + total_bytes(LAYERS / "runtime")
-    print(f"layers: {unzipped / MEBIBYTE:.0f} MiB, dependencies zipped {zipped_bytes(deps) / MEBIBYTE:.0f}")  # noqa: T201 - for whoever runs it with -s
+    print(f"layers: {unzipped / MEBIBYTE:.0f} MiB, dependencies zipped {zipped_bytes(deps) / MEBIBYTE:.0f}")  # noqa: T201 - for a run with -s
     assert unzipped < BUDGET_BYTES < LIMIT_BYTES / 2
 
 

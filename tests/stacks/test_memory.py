@@ -43,12 +43,12 @@ def test_those_who_end_or_import_turns_put_those_who_search_query_and_the_eraser
 
 
 def test_the_loop_and_the_ingress_hear_of_the_bucket(bedrock):
-    told = {
+    configured = {
         properties["Handler"].split(".")[1]
         for properties in bedrock.resources("AWS::Lambda::Function").values()
         if properties.get("Environment", {}).get("Variables", {}).get(VARIABLE)
     }
-    assert told == set(bedrock.functions)
+    assert configured == set(bedrock.functions)
 
 
 def test_without_the_choice_there_is_no_bucket_no_right_and_no_name_of_one(prod):

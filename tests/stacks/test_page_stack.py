@@ -59,7 +59,7 @@ class Uploads:
                 archive.writestr(name, text)
         self.s3.put_object(Bucket="assets", Key=key, Body=body.getvalue())
 
-    def tell(self, kind="Update", *, sources=None, **changes):
+    def send(self, kind="Update", *, sources=None, **changes):
         """Send one event of CloudFormation, and return its answer."""
         properties = {
             "ServiceToken": "arn:function",
@@ -106,7 +106,7 @@ def page(script):
 
 def test_a_release_is_uploaded_with_types_caching_and_its_config(uploads):
     uploads.archive("page.zip", page("a.js"))
-    answer = uploads.tell("Create")
+    answer = uploads.send("Create")
     assert (answer["Status"], answer["PhysicalResourceId"]) == ("SUCCESS", "site")
     assert uploads.names() == {"index.html", "frame.html", "config.json", "assets/a.js"}
     found = {key: uploads.object(key) for key in uploads.names()}
@@ -121,7 +121,7 @@ def test_a_release_is_uploaded_with_types_caching_and_its_config(uploads):
 
 def test_the_hosts_of_the_policy_are_metadata_of_the_index_alone(uploads):
     uploads.archive("page.zip", page("a.js"))
-    uploads.tell("Create")
+    uploads.send("Create")
     metadata = {key: uploads.object(key)["Metadata"] for key in uploads.names()}
     assert metadata.pop("index.html") == {"connect": HOSTS}
     assert not any(metadata.values())
@@ -130,7 +130,7 @@ def test_the_hosts_of_the_policy_are_metadata_of_the_index_alone(uploads):
 def test_a_dashboard_lies_below_the_name_of_its_bundle(uploads):
     uploads.archive("page.zip", page("a.js"))
     uploads.archive("shop.zip", {"index.html": "shop", "app.css": "b{}"})
-    uploads.tell("Create", sources={"": "page.zip", "ui/shop/": "shop.zip"})
+    uploads.send("Create", sources={"": "page.zip", "ui/shop/": "shop.zip"})
     assert {"ui/shop/index.html", "ui/shop/app.css", "index.html"} <= uploads.names()
     assert uploads.object("ui/shop/index.html")["Body"].read().startswith(b"shop<!-- headers ")
     assert uploads.object("ui/shop/app.css")["Body"].read() == b"b{}"
@@ -142,7 +142,7 @@ def test_a_document_whose_headers_change_is_another_one_for_who_kept_it(uploads,
     names = ("index.html", "frame.html", "assets/a.js")
     tags = []
     for change in ({}, {}, changes):
-        uploads.tell(**change)
+        uploads.send(**change)
         tags.append({name: uploads.object(name)["ETag"] for name in names})
     first, again, changed = tags
     assert first == again
@@ -175,27 +175,27 @@ def test_an_open_page_finds_the_assets_of_its_release_until_the_one_after_the_ne
 
 def test_files_that_a_release_no_longer_has_are_deleted(uploads):
     uploads.archive("page.zip", {**page("a.js"), "gone.txt": "x"})
-    uploads.tell("Create")
+    uploads.send("Create")
     uploads.archive("page.zip", page("b.js"))
-    uploads.tell()
+    uploads.send()
     assert uploads.names() == {"index.html", "frame.html", "config.json", "assets/a.js", "assets/b.js"}
 
 
 def test_a_page_that_is_deleted_leaves_an_empty_bucket(uploads):
     uploads.archive("page.zip", page("a.js"))
-    uploads.tell("Create")
-    assert uploads.tell("Delete")["Status"] == "SUCCESS"
+    uploads.send("Create")
+    assert uploads.send("Delete")["Status"] == "SUCCESS"
     assert uploads.names() == set()
 
 
 def test_a_bucket_that_is_gone_has_nothing_to_delete(uploads):
     uploads.s3.delete_bucket(Bucket="site")
-    assert uploads.tell("Delete")["Status"] == "SUCCESS"
+    assert uploads.send("Delete")["Status"] == "SUCCESS"
 
 
 def test_an_upload_that_fails_is_told_and_raised(uploads, cloudformation):
     with pytest.raises(uploads.s3.exceptions.NoSuchKey):
-        uploads.tell("Create")
+        uploads.send("Create")
     (answer,) = cloudformation[1]
     assert answer["Status"] == "FAILED"
     assert answer["Reason"].startswith("the page was not uploaded: ")

@@ -1,4 +1,4 @@
-"""An ordinary turn's cost: its parts are what it was measured to use, and what stands beside it is made of the same counts."""
+"""An ordinary turn's cost: its parts are the measured usage, and the other costs use the same counts."""
 
 import re
 

@@ -24,7 +24,7 @@ SETTLED = {
 }
 """The account is charged with a turn that has ended, and its slots are free."""
 SELDOM = {
-    # Whoever ends a lost turn reads what it has not seen yet, its batch is large if very much was waiting, and it settles.
+    # A function that ends a lost turn reads unseen batches, puts a large batch if much was waiting, and settles.
     "socket": {("s3:PutObject", "out"), *SETTLED},
     "events": {("s3:GetObject", "out"), ("s3:PutObject", "out"), *SETTLED},
     # The same, and a project that the process which closed its turn did not save.
@@ -32,21 +32,21 @@ SELDOM = {
         *{("s3:GetObject", "out"), ("s3:PutObject", "out")},
         *{("s3:PutObject", "git"), ("s3:ListBucket", "git")},
     },
-    # A hook behind the close tells something, which is no news for a list of conversations, rates the turn or asks the
+    # A hook after the close sends an event, which does not change a list of conversations, rates the turn or calls the
     # model.
     "close": {
         *{("dynamodb:PutItem", "CONV#*"), ("dynamodb:PutItem", "DELTA#*")},
     },
-    # A tool of the bundle that asks the model, and a worker that died while one did.
+    # A tool of the bundle that calls the model, and a worker that died meanwhile.
     "act": {("dynamodb:PutItem", "DELTA#*"), ("dynamodb:Query", "DELTA#*")},
     # An effect of a deletion that the API did not carry out, of a conversation that has cost something.
     "eraser": {("dynamodb:UpdateItem", "ACCOUNT#*")},
     # A round that begins before the turn before it is saved.
     "decide": {("s3:ListBucket", "git")},
-    # What a program leaves; and a second start of one whose request is gone, which is told from a refusal.
+    # The files of a program; and a second start of one whose request is gone, which differs from a refusal.
     "execute": {("s3:PutObject", "out"), ("s3:ListBucket", "exec")},
 }
-"""What no short story needs."""
+"""Rights that no short conversation needs."""
 
 DELETING = {("dynamodb:UpdateItem", "LOG#*"), ("dynamodb:ConditionCheckItem", "LOG#*")}
 OPENING = {*DELETING, ("dynamodb:ConditionCheckItem", "SLOT#*")}

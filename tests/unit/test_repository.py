@@ -46,7 +46,7 @@ def test_every_folder_of_the_library_is_a_package():
 def test_no_file_names_a_path_of_a_developers_machine():
     written = [
         p for p in readable() if not p.is_relative_to(TESTS / "unit/model")
-    ]  # paths to refuse stand there
+    ]  # these have paths to refuse
     assert [(name(p), place) for p in written for place in PLACES if place in text(p)] == []
 
 

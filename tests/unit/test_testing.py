@@ -77,8 +77,8 @@ def test_a_turn_has_its_answer_its_results_its_blocks_and_its_events():
         "react.tool.call",
         "react.tool.result",
     ]
-    told = [event.type for event in turn.events]
-    assert [one for one in told if one in ("chat.start", "react.tool.event", "chat.complete")] == [
+    kinds = [event.type for event in turn.events]
+    assert [one for one in kinds if one in ("chat.start", "react.tool.event", "chat.complete")] == [
         "chat.start",
         "react.tool.event",
         "chat.complete",

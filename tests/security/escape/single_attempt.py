@@ -48,14 +48,14 @@ time.sleep(50)
 
 
 def too_large_a_file(backend: Backend, secrets: Secrets) -> None:
-    """a file of 101 MB that nobody catches"""
+    """a file of 101 MB that no check stops"""
     outcome = backend.run(f"open('outputs/x', 'wb').write(bytes({LIMITS.max_file_bytes * 2}))")
     assert outcome.run.error in ("file_size_limit", "nonzero_exit"), outcome.run
     assert all(len(body) <= LIMITS.max_file_bytes for body in outcome.files.values())
 
 
 def too_many_files(backend: Backend, secrets: Secrets) -> None:
-    """more names than anybody looks at"""
+    """more names than the collector lists"""
     outcome = backend.run(
         f"""
 import os
@@ -181,7 +181,7 @@ ROUNDS = 400
 
 
 def calls_after_the_deadline(backend: Backend, secrets: Secrets) -> None:
-    """tool calls after the deadline, by a program that ignores being told to end"""
+    """tool calls after the deadline, by a program that ignores its signal to end"""
     outcome = backend.run(
         CALLS
         + """
@@ -426,7 +426,7 @@ print(living() * filled[0] >> 20)
 
 
 def memory_in_nobodys_size(backend: Backend, secrets: Secrets) -> None:
-    """pages shared with children, and dropped by whoever filled them"""
+    """pages shared with children, and dropped by the process that filled them"""
     _assert_held_off(backend.run(HOLD + SHARED, SMALL))
 
 

@@ -1,12 +1,12 @@
-"""A task definition of a template, as the arguments that `docker run` has for what it says.
+"""A task definition of a template, as arguments of `docker run`.
 
-Both containers run on this machine with those fields: who they are, what they may, what they see. What Docker has no
-argument for is a line of `Definition.drift`; a field that this page does not know is an error, so that none is lost
-in silence.
+Both containers run on this machine with those fields: their users, rights and mounts. A field without an argument of Docker
+is a line of `Definition.drift`; a field that this module does not know is an error, so that none is lost
+silently.
 
 The supervisor must reach a cloud on the loopback of this machine, so it has the host's network (`--network=host`), and
-the executor shares it (`--network=container:SUPERVISOR`), as the containers of a task share theirs. Whoever starts
-them says so, and names the volume that both mount; volumes that only one of them has are nameless and go with it.
+the executor shares it (`--network=container:SUPERVISOR`), as the containers of a task share theirs. Their starter
+sets that, and names the volume that both mount; volumes of one container are anonymous and are removed with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DOCKERFILE = Path(__file__).parents[3] / "exec_task/Dockerfile"
 REFERENCES = {"AWS::Region": "us-east-1"}
 FORGOTTEN = {
     "Family": "",
-    "Cpu": "the task has no share of a machine: only its containers have limits, and the kernel is everybody's here",
+    "Cpu": "the task has no share of a machine: only its containers have limits, and the kernel is shared here",
     "Memory": "",
     "RequiresCompatibilities": "no Fargate: Docker's own seccomp profile, this machine's kernel, and no machine for the task alone",
     "NetworkMode": "the network is the host's for both containers, with no security group before it",
@@ -32,12 +32,12 @@ FORGOTTEN = {
     "ExecutionRoleArn": "",
     "Volumes": "",
 }
-"""Fields of a task that Docker has no argument for, and what is otherwise without them, if anything is."""
+"""Fields of a task that Docker has no argument for, and the difference without them, if any."""
 
 FORGOTTEN_OF_CONTAINERS = {
     "Name": "",
     "Image": "",
-    "Essential": "nothing stops a task whose essential container ended: whoever started it does",
+    "Essential": "nothing stops a task whose essential container ended: its starter does",
     "DependsOn": "the containers are started one after the other, and stopped together",
     "LogConfiguration": "logs stay with the daemon",
 }

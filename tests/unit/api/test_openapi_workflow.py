@@ -41,7 +41,7 @@ def links() -> Iterator[tuple[str, str]]:
     for source, (_, _, operation) in OPERATIONS.items():
         for answer in operation["responses"].values():
             for name in answer.get("links", {}):
-                if name not in ROWS or not ROWS[name].behind:
+                if name not in ROWS or not ROWS[name].after:
                     yield source, name
 
 

@@ -42,7 +42,7 @@ def listed_codes() -> set[str]:
 
 
 def constants() -> set[str]:
-    """Return every text that stands alone in the library's source."""
+    """Return every string literal of the library's source."""
     found = nodes(python_files(name(LIBRARY), "exec_task"))
     return {node.value for _, node in found if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 

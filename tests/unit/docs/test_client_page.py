@@ -39,9 +39,9 @@ def page():
 
 
 class FarEnd:
-    """A websocket over one conversation, and where its frames are posted to; the first connection is cut after so many.
+    """A websocket over one conversation, and the target of its posts; the first connection is cut after `cut_after` frames.
 
-    Then the turn stands still until the client has come back and resumed, so that it is in the middle of it.
+    Then the turn pauses until the client has reconnected and resumed, so that the client is in the middle of it.
     """
 
     def __init__(self, conversation, cut_after):
@@ -122,7 +122,7 @@ def converse(page, cut_after):
     return far, end, shown
 
 
-def told(conversation):
+def shown_events(conversation):
     """Return what a client that never lost anything has heard: the events of the log, from its first one on."""
     inbox = conversation.app.ports.publisher.open("late")
     ports = replace(conversation.ports, publisher=conversation.app.ports.publisher)
@@ -131,10 +131,10 @@ def told(conversation):
 
 
 def check(far, end, shown):
-    """Compare what was shown with what stands in the log, and each lane with what the model wrote."""
+    """Compare the shown events with the log, and each lane with the model's text."""
     events = [(at, what["type"]) for lane, at, what in shown if lane == "event"]
     events = [(at, what["type"]) for lane, at, what in shown if lane == "event"]
-    assert events == told(far.conversation)
+    assert events == shown_events(far.conversation)
     assert (end["type"], end["data"]["answer"]) == ("chat.complete", ANSWER)
     answer = ""
     for lane, at, what in shown:

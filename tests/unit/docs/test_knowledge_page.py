@@ -15,6 +15,6 @@ def test_the_fields_the_weights_and_the_limits_are_those_of_the_code():
     fields = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.+?) \|", PAGE, re.MULTILINE)))
     assert fields == list(KnowledgeConfig.__struct_fields__)
     names, _, weights = PAGE[PAGE.index("| title |") :].splitlines()[:3]
-    told = zip(names.strip("| ").split(" | "), weights.strip("| ").split(" | "), strict=True)
-    assert {COLUMNS.get(name, name): float(weight) for name, weight in told} == COLUMN_WEIGHTS
+    weighted = zip(names.strip("| ").split(" | "), weights.strip("| ").split(" | "), strict=True)
+    assert {COLUMNS.get(name, name): float(weight) for name, weight in weighted} == COLUMN_WEIGHTS
     assert (f"{FILES_MAX:,} files" in PAGE, FILE_MAX_BYTES) == (True, 1 << 20)

@@ -23,9 +23,11 @@ def test_the_makefile_of_a_new_bundle_lists_its_targets(tmp_path):
 
 
 def test_the_page_names_every_code_of_the_check_and_of_a_new_folder():
-    told = {code: means for group in (BUNDLE, LOCAL) for code, means in group.items()}
+    meanings = {code: means for group in (BUNDLE, LOCAL) for code, means in group.items()}
     ours = {
-        code for code, means in told.items() if re.match(r"`stepline( new|\.testing| bundle check)`", means)
+        code
+        for code, means in meanings.items()
+        if re.match(r"`stepline( new|\.testing| bundle check)`", means)
     }
     asked_for = {"tool_not_called", "bundle_ambiguous"}  # their messages say all
     assert ours - asked_for - set(re.findall(r"`(\w+)`", PAGE.read_text())) == set()

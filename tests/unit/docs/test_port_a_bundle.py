@@ -38,18 +38,18 @@ def source():
 SOURCE = source()
 
 
-def stands(part):
+def is_defined(part):
     """Look for a word; its letters come first in the pattern, for which the search jumps ahead."""
     return re.search(rf"{part}(?!\w)(?<!\w{part})", SOURCE)
 
 
 def is_there(name):
-    """Return True for a name of the public face with its attributes; any other has to stand in the library."""
+    """Return True for a name of the public face with its attributes; any other has to be in the library."""
     first, *others = name.split(".")
     owner = next((module for module in (stepline, testing) if first in module.__all__), None)
     if owner is None:
         fixed = re.split(r"<\w+>|\(\w*\)|…|\[[\d,]+\]", name)
-        return all(stands(re.escape(part)) for part in fixed if part.strip("."))
+        return all(is_defined(re.escape(part)) for part in fixed if part.strip("."))
     thing = getattr(owner, first)
     for other in others:
         if not hasattr(thing, other) and other not in getattr(thing, "__annotations__", {}):

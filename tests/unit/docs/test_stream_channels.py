@@ -32,13 +32,13 @@ _, *BLOCKS = [block.text for block in blocks_of(PAGE)]
 
 
 class Context:
-    """A tool's context that keeps what it is to tell the clients."""
+    """A tool's context that keeps the events for the clients."""
 
     def __init__(self):
-        self.told = []
+        self.sent = []
 
     def emit(self, kind, data):
-        self.told.append((kind, data))
+        self.sent.append((kind, data))
 
 
 async def run_page(names, blocks=BLOCKS):
@@ -98,7 +98,7 @@ def test_a_key_of_an_object_is_an_artifact_on_the_canvas(blocks):
 
 
 def test_followups_are_passed_on_to_the_clients(blocks):
-    assert blocks[-1]["context"].told == [("chat.followups", {"items": ["Go on"]})]
+    assert blocks[-1]["context"].sent == [("chat.followups", {"items": ["Go on"]})]
 
 
 def test_every_instance_has_a_widget(blocks):

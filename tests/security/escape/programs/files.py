@@ -26,9 +26,9 @@ def write(path):
 
 
 def shown_secrets():
-    """Look for the secret wherever a file can be read, and in what the kernel tells of processes."""
-    told = ("environ", "cmdline", "mountinfo")
-    places = [f"/proc/{pid}/{name}" for pid in filter(str.isdigit, os.listdir("/proc")) for name in told]
+    """Look for the secret wherever a file can be read, and in the kernel's data about processes."""
+    files = ("environ", "cmdline", "mountinfo")
+    places = [f"/proc/{pid}/{name}" for pid in filter(str.isdigit, os.listdir("/proc")) for name in files]
     for root in HOST["roots"]:
         for top, _, names in os.walk(root):
             places += [os.path.join(top, name) for name in names]
@@ -52,13 +52,13 @@ def secrets_of_tools():
             os.mkdir(folder)
     from agent_io_tools import tool_call
 
-    with contextlib.suppress(Exception):  # whatever it says, its host stands now
+    with contextlib.suppress(Exception):  # at any answer, its host exists now
         tool_call("react.read", {"paths": ["ar:none"]})
     return shown_secrets()
 
 
 def environment():
-    """Return the variables that nobody promised."""
+    """Return the undocumented variables."""
     known = """
     WORKDIR OUTPUT_DIR EXECUTION_ID BUNDLE_ID BUNDLE_ROOT AGENT_IO_CONTEXT PATH HOME TMPDIR MPLCONFIGDIR MPLBACKEND
     LANG LC_ALL LC_CTYPE TZ PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE OPENBLAS_NUM_THREADS OMP_NUM_THREADS MKL_NUM_THREADS
@@ -107,7 +107,7 @@ def look_into_others():
                 if name in ("root", "cwd", "exe"):
                     os.readlink(path)
                 elif name == "fd":
-                    os.readlink(f"{path}/{os.listdir(path)[0]}")  # to see that there is none tells nothing
+                    os.readlink(f"{path}/{os.listdir(path)[0]}")  # an empty folder reveals nothing
                 else:
                     open(path, "rb").read(1)
             except (OSError, IndexError):
@@ -217,7 +217,7 @@ def become(call, *args):
 def setuid_binaries():
     """Return the setuid files that were executed with another effective uid than ours.
 
-    The dynamic loader prints what the kernel told it, for anybody who is not privileged.
+    The dynamic loader prints the kernel's auxiliary vector to any unprivileged user.
     """
     gained = []
     for top in ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/lib/openssh", "/usr/lib/dbus-1.0"):
@@ -227,7 +227,7 @@ def setuid_binaries():
                 status = os.lstat(path)
                 if not stat.S_ISREG(status.st_mode) or not status.st_mode & (stat.S_ISUID | stat.S_ISGID):
                     continue
-                told = subprocess.run(
+                printed = subprocess.run(
                     [path, "--help"],
                     env={"LD_SHOW_AUXV": "1"},
                     stdin=-3,
@@ -238,7 +238,7 @@ def setuid_binaries():
                 ).stdout
             except (OSError, subprocess.SubprocessError):
                 continue
-            facts = dict(line.split(":", 1) for line in told.splitlines() if line.startswith("AT_"))
+            facts = dict(line.split(":", 1) for line in printed.splitlines() if line.startswith("AT_"))
             if {facts.get(f"AT_{n}", "").strip() for n in ("UID", "EUID", "GID", "EGID")} != {
                 str(os.getuid())
             }:
@@ -261,7 +261,7 @@ REFUSED = ("EACCES", "EPERM", "EROFS")
 NOT_THERE = ("ENOENT", "EACCES", "EPERM")
 
 FILES = {
-    "a file of the host that everybody may read": (read("world_readable"), NOT_THERE),
+    "a world-readable file of the host": (read("world_readable"), NOT_THERE),
     "a file of the host that only root may read": (read("root_only"), NOT_THERE),
     "the host's file through a link": (leave_by_a_link, NOT_THERE),
     "the host's file through another process's root": (leave_by_proc_root, NOT_THERE),
@@ -272,9 +272,9 @@ FILES = {
     "the environment of the first process": (read("/proc/1/environ"), NOT_THERE),
     "the secret, anywhere": (shown_secrets, ([],)),
     "the secrets of a tool, once it has been called": (secrets_of_tools, ([],)),
-    "variables that nobody promised": (environment, ([],)),
+    "undocumented variables": (environment, ([],)),
     "descriptors that were left open": (inherited_descriptors, ([],)),
-    "memory, descriptors and root of the supervisor, the zygote and everybody": (look_into_others, ([],)),
+    "memory, descriptors and root of the supervisor, the zygote and every process": (look_into_others, ([],)),
     "writing into other processes by /proc": (write_into_others, ([],)),
     **{
         f"writing to {path}": (write(path), REFUSED)
@@ -302,7 +302,7 @@ FILES = {
     "removing the supervisor's socket": (take_the_socket_away, REFUSED),
     "putting a file in its place": (put_another_socket_there, (*REFUSED, "EXDEV")),
     "listening beside it": (listen_in_its_place, REFUSED),
-    "opening it for everybody": (open_the_socket_for_all, REFUSED),
+    "opening it for every user": (open_the_socket_for_all, REFUSED),
     "moving its folder": (rename_the_workspace, (*REFUSED, "EBUSY")),
     "changing a file of the bundle": (change_the_bundle, REFUSED),
     "removing a file of the bundle": (remove_from_the_bundle, REFUSED),

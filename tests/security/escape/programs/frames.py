@@ -94,7 +94,7 @@ def trickle():
 
 
 class Trickle(threading.Thread):
-    """Feeds one frame as slowly as it may until somebody answers."""
+    """Feeds one frame as slowly as it may until an answer arrives."""
 
     def __init__(self):
         super().__init__(daemon=True)

@@ -10,7 +10,7 @@ import socket
 import struct
 
 HOST = {}
-# In a container of its own the program is the first process itself: then the second is somebody else.
+# In its own container the program itself is the first process: then the second is another one.
 FIRST = 1 if os.getpid() != 1 else 2
 
 
@@ -69,7 +69,7 @@ def have_the_kernel_signal():
     fcntl.fcntl(ours, fcntl.F_SETOWN, FIRST)
 
 
-def be_told_of_a_folder():
+def watch_a_folder():
     libc = ctypes.CDLL(None, use_errno=True)
     if (watch := libc.inotify_init1(0)) < 0 or libc.inotify_add_watch(watch, b"/usr/lib", 0xFFF) < 0:
         raise OSError(ctypes.get_errno(), "inotify")
@@ -79,7 +79,7 @@ def be_signalled_of_a_folder():
     fcntl.fcntl(os.open("/usr/lib", os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_ACCESS | fcntl.DN_MULTISHOT)
 
 
-def have_whoever_writes_a_file_wait():
+def block_writers_of_a_file():
     open("leased", "w").close()
     try:
         fcntl.fcntl(os.open("leased", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK)
@@ -118,7 +118,7 @@ def limit_another():
     resource.prlimit(FIRST, resource.RLIMIT_NOFILE, (0, 0))
 
 
-def slow_down_everybody():
+def slow_down_a_user():
     os.setpriority(os.PRIO_USER, 0, 19)
 
 
@@ -231,7 +231,7 @@ KERNEL = {
     "signals to the warden and the zygote": (kill_zygotes, ([],)),
     "a signal to the supervisor's group": (kill_the_supervisors_group, GONE),
     "a signal to the first process": (send(FIRST), GONE),
-    "a signal to everybody": (send(-1), REFUSED),
+    "a signal to every process": (send(-1), REFUSED),
     "a signal by descriptor": (signal_by_pidfd, GONE),
     "a signal by the kernel's hand": (have_the_kernel_signal, REFUSED),
     "a descriptor of another process": (steal_a_descriptor, GONE),
@@ -241,7 +241,7 @@ KERNEL = {
         lambda: os.setpriority(os.PRIO_PROCESS, HOST["supervisor"], 19),
         GONE,
     ),
-    "the priority of a whole user": (slow_down_everybody, REFUSED),
+    "the priority of a whole user": (slow_down_a_user, REFUSED),
     "the priority of the first process": (slow_down_the_first, REFUSED),
     "the processors of the first process": (move_another, REFUSED),
     "tracing the first process": (call("ptrace", 16, FIRST, 0, 0), REFUSED),
@@ -299,16 +299,16 @@ KERNEL = {
         call("io_setup", 128, lambda: text(bytes(8))),
         REFUSED,
     ),
-    "waiting until everybody's files are written": (call("sync"), REFUSED),
+    "waiting until all files are written": (call("sync"), REFUSED),
     "waiting until a file system is written": (
         call("syncfs", lambda: os.open(".", os.O_RDONLY)),
         REFUSED,
     ),
     "memory in files of no folder": (take_memory_in_files_of_no_folder, REFUSED),
     "memory that even the kernel cannot read": (call("memfd_secret", 0), REFUSED),
-    "news of a folder that others use": (be_told_of_a_folder, REFUSED),
+    "news of a folder that others use": (watch_a_folder, REFUSED),
     "news of it by signals": (be_signalled_of_a_folder, REFUSED),
-    "a lease, for which others wait": (have_whoever_writes_a_file_wait, REFUSED),
+    "a lease, for which others wait": (block_writers_of_a_file, REFUSED),
     "what of a file is in the machine's memory": (see_what_of_a_file_is_in_memory, REFUSED),
     "attributes of a file by the newest call": (give_a_file_attributes("file_setattr"), REFUSED),
     "attributes of a file by the older one": (give_a_file_attributes("ioctl"), REFUSED),

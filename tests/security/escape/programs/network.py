@@ -120,7 +120,7 @@ NETWORK = {
     "a name server": (resolve_a_name, ("EAI_AGAIN", "EAI_NONAME", "EAI_FAIL")),
     "io_uring": (io_uring, (*REFUSED, "ENOSYS")),
     "a socket that the host listens on in the abstract namespace": (host_abstract_socket, UNREACHABLE),
-    "the socket by which a task's first process was told what to run": (control_socket, UNREACHABLE),
+    "the socket by which a task's first process got its program": (control_socket, UNREACHABLE),
     "any other Unix socket in sight": (other_unix_sockets, ([],)),
 }
 if platform.machine() == "x86_64":

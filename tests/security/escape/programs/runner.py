@@ -45,10 +45,10 @@ def apart(attempt):
             os._exit(0)
     os.close(writing)
     with open(reading, "rb") as pipe:
-        told = pipe.read()
+        reported = pipe.read()
     _, status = os.waitpid(child, 0)
-    if told:
-        return json.loads(told)
+    if reported:
+        return json.loads(reported)
     return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "nothing"
 
 
