@@ -42,21 +42,21 @@ STAGE: Mapping[str, Capability] = {
     ),
     "test_deploy.py": Capability(ALL, ("local/cloud/", "local/stage/")),
     "test_document.py": Capability(
-        ("test_a_document_is_made_of_what_was_found_and_offered_with_its_sources[process-report.pdf]",),
+        ("test_a_document_is_made_of_search_results_and_offered_with_its_sources[process-report.pdf]",),
         ("tools/documents/", "/exec_task/executor/documents/"),
     ),
     "test_event.py": Capability(
         (
             "test_a_form_opens_a_turn_and_the_agent_reads_its_fields",
-            "test_what_cannot_be_an_event_is_refused_and_nothing_of_it_is_there",
-            "test_a_service_reaches_nobody_elses_conversation_and_none_that_is_not_there",
+            "test_an_invalid_event_is_refused_and_not_stored",
+            "test_a_service_reaches_neither_foreign_nor_absent_conversations",
         ),
         ("model/wire/", "ingress/"),
     ),
     "test_execution.py": Capability(
         (
             "test_a_table_of_an_earlier_turn_becomes_monthly_totals_and_a_chart[docker]",
-            "test_a_program_that_fails_is_told_of_and_not_repeated",
+            "test_a_failed_program_is_reported_and_not_repeated",
             "test_a_worker_killed_while_a_program_runs_costs_the_program_and_no_more",
         ),
         ("programs/", "loop/programs/", "adapters/process/", "adapters/docker/", "/exec_task/"),
@@ -66,13 +66,13 @@ STAGE: Mapping[str, Capability] = {
         ("protocol/decision/", "loop/act.py"),
     ),
     "test_feedback_service.py": Capability(
-        ("test_feedback_is_heard_read_counted_and_withdrawn",),
+        ("test_feedback_is_sent_read_counted_and_withdrawn",),
         ("ingress/feedback.py", "api/feedback_endpoints.py"),
     ),
     "test_generation.py": Capability(
         (
             "test_a_forbidden_beginning_costs_one_notice_and_one_retry",
-            "test_an_answer_cites_what_a_search_found_and_the_terminal_shows_the_link",
+            "test_an_answer_cites_a_search_result_and_the_terminal_shows_the_link",
         ),
         ("protocol/",),
     ),
@@ -96,11 +96,11 @@ STAGE: Mapping[str, Capability] = {
             "test_a_conversation_is_listed_under_both_addresses",
             "test_turns_are_fetched_with_their_texts_in_both_forms",
             "test_pages_of_events_meet_and_are_the_frames_that_a_socket_replays",
-            "test_a_new_title_is_heard_on_the_socket_and_found_in_the_list",
-            "test_what_was_read_is_told_to_every_device_and_never_becomes_less",
+            "test_a_new_title_is_sent_on_the_socket_and_found_in_the_list",
+            "test_the_read_mark_is_sent_to_every_device_and_never_decreases",
             "test_the_request_of_every_round_is_the_one_that_was_on_the_wire",
-            "test_what_a_round_said_and_took_is_told",
-            "test_what_is_foreign_is_answered_like_what_is_not_there",
+            "test_the_decision_the_log_and_the_cost_of_a_round_are_served",
+            "test_a_foreign_resource_is_answered_like_an_absent_one",
             "test_an_expired_token_is_refused_and_an_address_outside_is_not_there",
         ),
         ("api/",),
@@ -109,7 +109,7 @@ STAGE: Mapping[str, Capability] = {
     "test_queued_turn.py": Capability(ALL, ("ingress/enqueue.py", "delivery/stage_queue.py")),
     "test_ingress.py": Capability(
         (
-            "test_a_foreign_conversation_is_not_found_whatever_is_asked_of_it",
+            "test_a_foreign_conversation_is_not_found_by_any_request",
             "test_a_bad_message_gets_one_error_with_a_code_and_the_socket_stays_usable[hello-bad_json]",
             "test_a_message_in_fragments_arrives_whole",
             "test_the_same_message_twice_is_one",
@@ -117,7 +117,7 @@ STAGE: Mapping[str, Capability] = {
         ("ingress/",),
     ),
     "test_journal_turn.py": Capability(
-        ("test_a_turn_sees_what_it_asked_for_in_one_round_and_answers_in_the_last",),
+        ("test_a_turn_sees_its_requested_result_for_one_round_and_answers_last",),
         ("context/journal/",),
     ),
     "test_kill.py": Capability((), ("log/journal.py", "log/fence.py")),
@@ -132,21 +132,23 @@ STAGE: Mapping[str, Capability] = {
     "test_live.py": Capability(
         (
             "test_a_steer_cuts_the_stream_off_and_the_turn_comes_to_an_end",
-            "test_a_stop_ends_a_stream_at_once_and_keeps_what_was_shown",
-            "test_what_a_program_prints_is_seen_while_it_runs_and_by_a_device_that_comes_late[process]",
+            "test_a_stop_ends_a_stream_at_once_and_keeps_the_shown_text",
+            "test_a_running_programs_output_is_shown_also_to_a_late_device[process]",
             "test_a_stop_between_tools_leaves_the_rest_undone",
             "test_a_steer_that_comes_to_no_turn_is_handed_back[Be brief.]",
         ),
         ("loop/steer.py", "model/wire/live_event.py"),
     ),
-    "test_moving_in.py": Capability(("test_it_comes_in_with_its_files_and_goes_on",), ("log/importing/",)),
+    "test_moving_in.py": Capability(
+        ("test_an_imported_conversation_has_its_files_and_continues",), ("log/importing/",)
+    ),
     "test_posted_files.py": Capability(
         (
-            "test_a_file_is_posted_judged_stored_and_told_of",
+            "test_a_file_is_uploaded_checked_stored_and_reported",
             "test_a_file_that_is_refused_leaves_only_its_reasons",
             "test_the_bucket_takes_no_byte_more_and_the_slot_stays_open",
             "test_another_content_than_was_stated_is_refused",
-            "test_nobody_else_uploads_to_a_conversation_or_asks_for_its_uploads",
+            "test_no_other_user_uploads_to_a_conversation_or_reads_its_uploads",
         ),
         ("preflight/", "adapters/upload/"),
     ),
@@ -179,11 +181,11 @@ STAGE: Mapping[str, Capability] = {
         ("loop/sweep.py", "ingress/admit.py"),
     ),
     "test_task.py": Capability(
-        ("test_a_program_that_fails_in_a_task_is_told_of_in_the_same_words",),
+        ("test_a_failed_program_in_a_task_is_reported_in_the_same_words",),
         ("loop/programs/", "/exec_task/"),
     ),
     "test_trace.py": Capability(
-        ("test_a_turn_whose_execution_is_lost_is_one_trace_without_a_text",),
+        ("test_a_turn_with_a_lost_execution_is_one_trace_without_text",),
         ("loop/tracing/", "adapters/tracing/"),
     ),
     "test_turn.py": Capability(ALL, ()),
@@ -210,7 +212,7 @@ STAGE: Mapping[str, Capability] = {
         (
             "test_the_policy_of_every_route_lets_nothing_in_that_is_not_the_pages_own[/]",
             "test_the_frame_of_artifacts_may_have_styles_within_and_nothing_else",
-            "test_a_foreign_site_reads_and_writes_nothing_of_a_user_who_is_signed_in",
+            "test_a_foreign_site_reads_and_writes_nothing_of_a_signed_in_user",
         ),
         ("/web/headers.json", "local/page/"),
     ),
@@ -219,14 +221,12 @@ STAGE: Mapping[str, Capability] = {
     ),
     "page/test_page_inspector.py": Capability(ALL, ("inspection/",)),
     "page/test_page_keyboard.py": Capability(("test_a_turn_is_sent_added_to_redirected_and_stopped",)),
-    "page/test_page_limits.py": Capability(
-        ("test_what_is_left_stands_below_the_field_and_falls_with_a_turn",)
-    ),
+    "page/test_page_limits.py": Capability(("test_the_remainder_is_below_the_field_and_falls_with_a_turn",)),
     "page/test_page_link.py": Capability(
         ("test_a_connection_that_is_cut_in_mid_answer_changes_nothing_on_the_page",)
     ),
     "page/test_page_list.py": Capability(
-        ("test_a_search_finds_the_turn_in_which_something_was_said",),
+        ("test_a_search_finds_the_turn_of_a_text",),
     ),
     "page/test_page_live.py": Capability(
         ("test_a_redirect_in_mid_answer_interrupts_the_model_and_brings_the_turn_to_its_end",)
@@ -241,7 +241,7 @@ STAGE: Mapping[str, Capability] = {
         ("local/stage/issuer/",),
     ),
     "page/test_page_turn.py": Capability(
-        ("test_what_the_answer_cites_is_shown_as_a_source",),
+        ("test_a_citation_of_the_answer_is_shown_as_a_source",),
     ),
     "page/test_page_upload.py": Capability(
         ("test_a_file_goes_up_is_judged_and_the_message_that_waited_for_it_is_read_with_it",)
@@ -279,12 +279,12 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "stacks/test_review.py": APP,
     "stacks/test_service_log.py": APP,
     "stacks/test_simulation.py": ("/bench/simulate/", "/bench/ordinary_turn.py", "/bench/turn_cost.py"),
-    "stacks/test_stack_pages.py::test_a_generated_page_is_what_the_source_says[cost]": (
+    "stacks/test_stack_pages.py::test_a_generated_page_matches_its_source[cost]": (
         *APP,
         "/bench/turn_cost.py",
         "/docs/build/cost.py",
     ),
-    "stacks/test_stack_pages.py::test_a_generated_page_is_what_the_source_says[scale]": (
+    "stacks/test_stack_pages.py::test_a_generated_page_matches_its_source[scale]": (
         "/bench/simulate/",
         "/docs/build/scale.py",
     ),

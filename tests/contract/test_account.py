@@ -77,7 +77,7 @@ def test_a_charge_that_is_done_again_changes_nothing(backend, lane, scopes):
     assert backend.accounts.used(scopes, NOON)[0].tokens_month == 30
 
 
-def test_of_two_who_charge_from_the_same_row_one_is_refused(backend, lane, scopes):
+def test_of_two_charges_from_the_same_row_one_is_refused(backend, lane, scopes):
     account = backend.accounts.account(lane)
     one, two = (plan_charge(account, batch(n, 10 * n), scopes, at=NOON) for n in (2, 3))
     assert backend.accounts.post(lane, one.account, one.postings) == "posted"
@@ -85,7 +85,7 @@ def test_of_two_who_charge_from_the_same_row_one_is_refused(backend, lane, scope
     assert backend.accounts.used(scopes, NOON)[0].tokens_month == 20
 
 
-def test_those_who_charge_at_once_charge_once(backend, lane, scopes):
+def test_concurrent_charges_of_one_conversation_charge_it_once(backend, lane, scopes):
     def settle(n: int) -> None:
         while True:
             try:
@@ -160,7 +160,7 @@ def test_a_day_ends_and_a_month_and_a_hold_goes_back_to_its_own(backend, lane, s
     assert (after.tokens_month, after.tokens_day) == (1, 1)
 
 
-def test_storage_rises_and_falls_with_what_a_conversation_keeps(backend, lane, scopes):
+def test_used_storage_follows_the_files_that_a_conversation_keeps(backend, lane, scopes):
     charge(backend, lane, scopes, batch(2, 1, stored_bytes=500))
     charge(backend, lane, scopes, batch(3, 1, stored_bytes=0))
     assert [used.storage_bytes for used in backend.accounts.used(scopes, NEXT_MONTH)] == [0, 0, 0]
@@ -191,7 +191,7 @@ def test_storage_that_is_held_leaves_less_room_until_it_is_settled(backend, lane
     assert hold(backend, lane, scopes, "up_3", 40, limits=limits) == "posted"
 
 
-def test_storage_is_never_held_twice_by_those_who_come_at_once(backend, lane, scopes):
+def test_concurrent_uploads_never_hold_storage_twice(backend, lane, scopes):
     limits = [Limits(), Limits(), Limits(storage_bytes=100)]
 
     def begin(number: int) -> bool:
@@ -207,7 +207,7 @@ def test_storage_is_never_held_twice_by_those_who_come_at_once(backend, lane, sc
     assert {used.held_bytes for used in backend.accounts.used(scopes, NOON)} == {90}
 
 
-def test_a_hold_that_has_ended_counts_for_nothing_and_is_taken_back_once(backend, lane, scopes):
+def test_an_expired_hold_does_not_count_and_is_released_once(backend, lane, scopes):
     limits = [Limits(storage_bytes=100)] * 3
     hold(backend, lane, scopes, "up_1", 60, limits=limits, until=60)
     hold(backend, lane, scopes, "up_2", 40, limits=limits)

@@ -52,7 +52,7 @@ def test_the_object_carries_its_mime_type(aws, key):
     assert aws.artifacts.client.head_object(Bucket=aws.name, Key=key)["ContentType"] == "application/json"
 
 
-def test_a_put_whose_answer_was_lost_is_there_and_says_somebody_wrote_it(aws, key, faults):
+def test_a_put_with_a_lost_response_is_stored_and_reports_another_writer(aws, key, faults):
     faults.lose_answers(aws.artifacts.client, "PutObject", times=1)
     assert not aws.artifacts.put(key, b"once", mime="text/plain")
     assert aws.artifacts.get(key) == b"once"
@@ -74,11 +74,11 @@ def test_a_body_is_as_long_as_it_is(artifacts, key, body):
     assert artifacts.size(key) == len(body)
 
 
-def test_what_is_not_there_has_no_size(artifacts, key):
+def test_a_missing_object_has_no_size(artifacts, key):
     assert artifacts.size(key) is None
 
 
-def test_to_one_who_may_not_look_what_is_not_there_is_hidden_and_that_is_no_failure(aws, key, faults):
+def test_a_missing_object_without_list_rights_is_denied_and_no_failure(aws, key, faults):
     faults.answer(aws.artifacts.client, "HeadObject", 403, {})
     assert aws.artifacts.size(key) is None
 
@@ -101,7 +101,7 @@ def test_the_heads_of_many_objects_come_in_order_and_cut(artifacts, lane):
     assert list(artifacts.heads([], max_bytes=4)) == []
 
 
-def test_heads_need_not_be_taken_to_the_end(artifacts, lane):
+def test_an_iteration_of_heads_may_be_abandoned(artifacts, lane):
     keys = [f"out/{lane.prefix()}/turn_1/{n:03}" for n in range(30)]
     for key in keys:
         artifacts.put(key, b"x", mime="text/plain")

@@ -138,7 +138,7 @@ def numbered(count: int) -> list[bytes]:
     return [b"frame %d" % i for i in range(count)]
 
 
-def test_frames_come_to_everybody_in_the_order_in_which_they_were_sent(way, lane):
+def test_every_follower_gets_frames_in_the_order_of_sending(way, lane):
     followers = [way.join(lane), way.join(lane)]
     way.broadcast.send(lane, numbered(100))
     way.broadcast.send(lane, [b"last"])
@@ -165,7 +165,7 @@ def test_a_conversation_of_another_tenant_or_project_is_another_conversation(way
     assert ours.wait(1) == [b"ours"]
 
 
-def test_nobody_follows_and_nothing_happens(way, lane):
+def test_a_broadcast_without_followers_has_no_effect(way, lane):
     way.broadcast.send(lane, numbered(3))
     heard = way.join(lane)
     way.broadcast.send(lane, [b"now"])
@@ -198,7 +198,7 @@ def test_bytes_of_every_value_come_as_they_are(way, lane):
 # --- Redis alone
 
 
-def test_who_follows_is_told_to_look_at_first_and_when_nothing_comes(redis_broadcast, lane):
+def test_a_follower_is_called_at_the_start_and_after_each_silence(redis_broadcast, lane):
     with redis_broadcast.follow(lane) as frames:
         assert next(frames) is None
         redis_broadcast.send(lane, [b"one"])
@@ -206,7 +206,7 @@ def test_who_follows_is_told_to_look_at_first_and_when_nothing_comes(redis_broad
         assert next(frames) is None
 
 
-def test_whoever_follows_can_be_ended_from_another_thread(redis_broadcast, lane):
+def test_another_thread_can_end_a_follower(redis_broadcast, lane):
     patient = RedisBroadcast(link=redis_broadcast.link, quiet_s=3600.0, away_s=3600.0)
     with patient.follow(lane) as frames:
         ender = threading.Thread(target=frames.end)
@@ -215,7 +215,7 @@ def test_whoever_follows_can_be_ended_from_another_thread(redis_broadcast, lane)
         ender.join()
 
 
-def test_a_dead_server_keeps_nobody_from_sending_or_following(lane, caplog):
+def test_a_dead_server_stops_neither_senders_nor_followers(lane, caplog):
     dead = RedisBroadcast(link=RedisLink(lambda: "redis://127.0.0.1:1", stage="test"), away_s=0.0)
     dead.send(lane, numbered(3))
     dead.send(lane, numbered(3))
@@ -244,7 +244,7 @@ class Refusing:
 
 
 @pytest.mark.parametrize("at", [0, 1])
-def test_a_way_that_fails_keeps_no_other_from_its_turn_and_is_told_of(lane, at):
+def test_a_failing_broadcast_is_logged_and_the_others_still_run(lane, at):
     gateway = Gateway()
     heard = gateway.join(lane)
     ways: list[Broadcast] = [gateway.broadcast]

@@ -137,7 +137,7 @@ def test_a_renewed_connection_hears_all_it_listens_to_for_as_long_as_the_new_tok
     assert backend.subscriptions.listeners(lane) == []
 
 
-def test_a_renewal_lets_nobody_listen_to_what_they_did_not(backend, lane, connection):
+def test_a_renewal_adds_no_subscription_to_a_conversation(backend, lane, connection):
     backend.subscriptions.connect(connection, PRINCIPAL)
     backend.subscriptions.subscribe(lane, connection, FAR, "ada")
     backend.subscriptions.drop(lane, connection)
@@ -178,7 +178,7 @@ def principal(lane) -> Principal:
 ABROAD = [{"tenant": "umbrella"}, {"project": "sales"}, {"user": "#"}, {"user": "a"}]
 
 
-def test_who_watches_is_the_audience_of_all_conversations_of_its_user(
+def test_a_watcher_is_in_the_audience_of_all_its_users_conversations(
     subscriptions, lane, principal, connection
 ):
     other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
@@ -194,7 +194,7 @@ def test_who_watches_is_the_audience_of_all_conversations_of_its_user(
 
 
 @pytest.mark.parametrize("who", ABROAD, ids=str)
-def test_who_watches_hears_of_no_other_tenant_project_or_user(
+def test_a_watcher_gets_nothing_of_another_tenant_project_or_user(
     subscriptions, lane, principal, connection, who
 ):
     longer = {"user": principal.user + who["user"]} if "user" in who else who
@@ -217,7 +217,7 @@ def test_the_feed_ends_with_its_connection_its_token_or_two_hours(backend, lane,
         assert backend.subscriptions.audience(lane, principal.user).watchers == sorted(there)
 
 
-def test_a_renewal_lets_nobody_watch_who_did_not(subscriptions, lane, principal, connection):
+def test_a_renewal_makes_no_connection_a_watcher(subscriptions, lane, principal, connection):
     subscriptions.connect(connection, principal)
     subscriptions.subscribe(lane, connection, FAR, principal.user)
     subscriptions.renew(connection, principal)
@@ -245,7 +245,7 @@ def test_the_audience_costs_the_one_query_that_the_listeners_do(aws, lane):
     assert calls == ["Query", "Query"]
 
 
-def test_a_subscription_of_an_earlier_release_is_heard_and_dropped(aws, lane, connection):
+def test_a_subscription_of_an_earlier_release_works_and_can_be_dropped(aws, lane, connection):
     ends_at = {"expires_at": {"N": str(FAR)}}
     aws.table.put({**key(conversation_pk(lane), socket_key(connection)), **ends_at})
     assert aws.subscriptions.listeners(lane) == [connection]
@@ -253,9 +253,7 @@ def test_a_subscription_of_an_earlier_release_is_heard_and_dropped(aws, lane, co
     assert aws.subscriptions.listeners(lane) == []
 
 
-def test_in_a_restored_table_no_connection_of_before_is_known_and_none_is_told_anything(
-    aws, lane, principal, connection
-):
+def test_a_restored_table_knows_no_earlier_connection_and_posts_to_none(aws, lane, principal, connection):
     aws.subscriptions.connect(connection, principal)
     aws.subscriptions.subscribe(lane, connection, FAR, principal.user)
     aws.subscriptions.watch(connection, principal)

@@ -31,7 +31,7 @@ def used(ledger: Ledger) -> dict[str, int]:
     }
 
 
-def test_an_object_is_put_once_and_read_as_often_as_it_is_asked_for(aws, ledger):
+def test_an_object_counts_one_put_and_each_of_its_reads(aws, ledger):
     aws.artifacts.put("att/a", b"1", mime="text/plain")
     aws.artifacts.get("att/a")
     aws.artifacts.size("att/a")
@@ -49,21 +49,19 @@ def test_a_delete_is_free(aws, ledger):
     assert used(ledger) == {}
 
 
-def test_a_request_whose_answer_was_lost_is_billed_and_so_is_its_repetition(aws, ledger, faults: Faults):
+def test_a_request_with_a_lost_response_and_its_retry_are_both_billed(aws, ledger, faults: Faults):
     faults.lose_answers(aws.artifacts.client, "PutObject", times=1)
     aws.artifacts.replace("att/lost", b"1", mime="text/plain")
     assert used(ledger) == {"object_puts": 2}
 
 
-def test_a_put_of_the_table_whose_answer_was_lost_is_counted_by_the_size_of_its_item(
-    aws, ledger, faults: Faults
-):
+def test_a_table_put_with_a_lost_response_counts_by_its_items_size(aws, ledger, faults: Faults):
     faults.lose_answers(aws.table.client, "PutItem", times=1)
     aws.table.put({**ITEM, "sk": {"S": "lost"}})
     assert used(ledger)["write_units"] >= 2 + 1
 
 
-def test_a_request_that_reaches_nobody_is_not_billed(monkeypatch):
+def test_a_request_that_reaches_no_server_is_not_billed(monkeypatch):
     ledger = Ledger()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
@@ -96,7 +94,7 @@ def test_a_put_that_meets_another_is_billed_by_the_larger_item(aws, ledger, lane
     assert ledger.consumption().write_units > before
 
 
-def test_reported_units_are_taken_as_they_are():
+def test_reported_units_are_used_unchanged():
     reported = {"ConsumedCapacity": {"CapacityUnits": 1.5}}
     assert units_of("Query", {}, reported) == (3, 0)
     assert units_of("UpdateItem", {}, reported) == (0, 2)
@@ -104,7 +102,7 @@ def test_reported_units_are_taken_as_they_are():
     assert units_of("TransactWriteItems", {}, many) == (4, 6)
 
 
-def test_where_none_are_reported_units_follow_from_the_sizes():
+def test_without_reported_units_the_sizes_give_them():
     assert units_of("PutItem", {"Item": ITEM}, {}) == (0, 2)
     assert units_of("PutItem", {"Item": {**ITEM, "gsi1pk": {"S": "u"}}}, {}) == (0, 4)
     assert units_of("TransactWriteItems", {"TransactItems": [{"Put": {"Item": ITEM}}]}, {}) == (0, 4)

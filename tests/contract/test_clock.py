@@ -27,7 +27,7 @@ def test_the_system_clock_shows_the_present():
     assert abs(SystemClock().now() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
-def test_the_memory_clock_stands_still_until_it_is_told():
+def test_the_memory_clock_moves_only_on_request():
     clock = MemoryClock(datetime(2026, 11, 21, tzinfo=UTC))
     assert clock.now() == clock.now() == datetime(2026, 11, 21, tzinfo=UTC)
     clock.pause(90)

@@ -47,7 +47,7 @@ def test_two_invocations_that_end_at_once_have_a_row_each(backend, lane):
     assert len(backend.costs.of(lane)) == 2
 
 
-def test_another_conversation_has_costs_of_its_own(kept, lane):
+def test_each_conversation_has_separate_costs(kept, lane):
     assert kept.of(replace(lane, conversation=f"{lane.conversation}0")) == []
 
 

@@ -15,7 +15,7 @@ def make_delta(off: int, text: str, name: str = "answer") -> Delta:
     return Delta(name=name, off=off, text=text)
 
 
-def test_pieces_come_back_by_name_and_offset_whatever_order_they_came_in(deltas, lane):
+def test_pieces_are_ordered_by_name_and_offset_not_by_arrival(deltas, lane):
     pieces = [
         make_delta(0, "grüß ", "answer"),
         make_delta(5, "dich \U0001f980", "answer"),
@@ -81,7 +81,7 @@ def made(name: str, output: int = 1, *, cut: bool = False) -> ModelCall:
     return ModelCall(role="decide", model="m", usage=used, nanos=3, priced=True, id=name)
 
 
-def test_a_noted_call_stands_as_it_was_noted_last_and_is_no_text(deltas, lane):
+def test_the_last_note_of_a_call_counts_and_is_no_text(deltas, lane):
     deltas.put(lane, 7, make_delta(0, "one"))
     deltas.note(lane, 7, made("b", cut=True))
     deltas.note(lane, 7, made("a"))

@@ -72,7 +72,7 @@ def test_text_tables_code_links_and_pictures_are_in_the_document(drawn, kind):
     assert codes(found) == []
 
 
-def test_each_kind_counts_what_a_reader_finds(drawn):
+def test_each_kind_reports_counts_of_its_own_units(drawn):
     heron = drawn.bench.file("outputs/heron.png", PNG)
     found = drawn.draw_all([(kind, call(kind, MARKDOWN)) for kind in KINDS], files=(heron,))
     counted = [
@@ -159,17 +159,17 @@ def test_a_picture_is_cut_to_its_content_and_its_padding_and_zoom_make_it_larger
     assert doubled > 1.7 * plain
 
 
-def test_what_does_not_fit_into_a_viewport_is_told(drawn):
+def test_content_beyond_a_viewport_is_reported(drawn):
     found = drawn.draw("png", "word\n\n" * 50, fit="viewport", width=600, height=200)
     assert codes(found) == ["picture_cut"]
 
 
-def test_letters_that_the_font_does_not_have_are_told(drawn):
+def test_letters_missing_from_the_font_are_reported(drawn):
     assert codes(drawn.draw("pdf", "A heron: 鷺")) == ["characters_not_in_font"]
     assert codes(drawn.draw("pdf", "Ünï ŵ ≤ я λ ш")) == []
 
 
-def test_long_content_goes_on_with_the_next_page_and_slide(drawn):
+def test_long_content_continues_on_the_next_page_and_slide(drawn):
     rows = "\n".join(f"| {n} | word |" for n in range(300))
     content = (
         f"# Many\n\n| a | b |\n|---|---|\n{rows}\n\n" + "word " * 5_000 + "\n\n```\n" + "x\n" * 200 + "```\n"
@@ -312,7 +312,7 @@ def cited(drawn, kind, **params):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_citations_are_footnotes_and_those_of_no_source_are_told(drawn, kind):
+def test_citations_become_footnotes_and_unknown_ones_are_reported(drawn, kind):
     addresses, made = cited(drawn, kind)
     assert made["sources_used"] == [2, 1]
     assert "missing_sources" in codes(made)

@@ -63,12 +63,12 @@ def refused(code: str) -> dict[str, object]:
     return {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "…"}
 
 
-def test_a_put_whose_answer_was_lost_and_repeated_meets_its_own_batch(aws, lane, faults):
+def test_a_retried_put_with_a_lost_response_finds_its_own_batch(aws, lane, faults):
     faults.lose_answers(aws.table.client, "PutItem", times=1)
     assert aws.log.put(lane, make_batch(2)) == Occupied(batch=make_batch(2))
 
 
-def test_an_admission_whose_answer_was_lost_and_repeated_is_no_duplicate(aws, lane, faults):
+def test_a_retried_admission_with_a_lost_response_is_no_duplicate(aws, lane, faults):
     faults.lose_answers(aws.table.client, "TransactWriteItems", times=1)
     answer = aws.log.put(lane, make_batch(1), message_id="m", marks_open=True)
     # A service that keeps the call's token applies it once and says so; moto does not.
@@ -85,7 +85,7 @@ def test_a_put_that_never_gets_an_answer_has_an_unknown_outcome(aws, lane, fault
     assert aws.log.get(lane, 2) == make_batch(2)
 
 
-def test_a_lost_answer_to_somebody_elses_batch_still_names_its_writer(aws, lane, faults):
+def test_a_lost_response_to_a_put_still_names_the_other_writer(aws, lane, faults):
     aws.log.put(lane, make_batch(2, by="them"), message_id="theirs")
     faults.lose_answers(aws.table.client, "PutItem", times=2)
     assert aws.log.put(lane, make_batch(2)) == Occupied(batch=make_batch(2, by="them"))
@@ -238,7 +238,7 @@ def test_one_client_serves_many_threads(aws, lane):
     ("service", "operation"),
     [(service, operation) for service, operations in USED.items() for operation in operations],
 )
-def test_every_modelled_exception_of_a_used_operation_has_a_place(service, operation):
+def test_every_modelled_exception_of_a_used_operation_is_classified(service, operation):
     model = botocore.session.get_session().get_service_model(service).operation_model(operation)
     modelled = {shape.metadata.get("error", {}).get("code", shape.name) for shape in model.error_shapes}
     answers = {

@@ -145,7 +145,7 @@ def check_erased(place: Place) -> None:
         place.ports.tickets.redeem(place.ticket)
 
 
-def test_a_user_is_erased_wherever_a_process_dies(backend: Any) -> None:
+def test_a_user_is_erased_after_a_crash_at_any_call(backend: Any) -> None:
     step, left, died = (budget(19, 3) if hasattr(backend, "table") else 1), 0, True
     while died:
         place = Place(backend)

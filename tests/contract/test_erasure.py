@@ -92,7 +92,7 @@ def neighbours(lane: Lane) -> list[Lane]:
     ]
 
 
-def test_nothing_but_the_tombstone_is_left_and_the_neighbours_keep_everything(
+def test_an_erasure_leaves_the_tombstone_and_no_neighbour_loses_anything(
     versioned: Any, ports: Ports, lane: Lane
 ) -> None:
     for other in neighbours(lane):
@@ -142,7 +142,7 @@ def test_a_deletion_ends_the_turn_hands_messages_back_and_is_one_batch(
     assert redo_deletion(ports, lane)
 
 
-def test_nothing_is_put_behind_a_deletion(ports: Ports, versioned: Any, lane: Lane) -> None:
+def test_no_batch_is_put_after_a_deletion(ports: Ports, versioned: Any, lane: Lane) -> None:
     fill_conversation(versioned, ports, lane)
     journal = Journal(ports, lane, "decide/3")
     apply_deletion(ports, lane, OWNER)
@@ -155,7 +155,7 @@ def test_nothing_is_put_behind_a_deletion(ports: Ports, versioned: Any, lane: La
 
 @pytest.mark.parametrize("passes", [0, 1, 2])
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_a_batch_of_an_import_is_refused_for_ever_whatever_its_time_is(
+def test_a_batch_of_an_import_is_refused_for_ever_at_any_time(
     ports: Ports, versioned: Any, lane: Lane, n: int, passes: int
 ) -> None:
     """Its time is that of a document, so an erasure leaves no husk in the places of older ones."""
@@ -230,7 +230,7 @@ def test_a_journal_reads_a_tail_again_that_is_older_than_an_hour(
     assert seen == [0]
 
 
-def test_what_a_late_worker_left_is_found_by_a_later_pass(ports: Ports, versioned: Any, lane: Lane) -> None:
+def test_a_later_pass_finds_objects_of_a_late_worker(ports: Ports, versioned: Any, lane: Lane) -> None:
     before = everything(versioned)
     fill_conversation(versioned, ports, lane)
     apply_deletion(ports, lane, OWNER)

@@ -34,7 +34,7 @@ def test_a_program_prints_and_ends_with_0(bench):
     assert run.seconds > 0
 
 
-def test_what_it_writes_under_outputs_is_collected_by_hash(bench):
+def test_files_under_outputs_are_collected_by_hash(bench):
     run = bench.ran("""
         from pathlib import Path
         Path("outputs/deep/er").mkdir(parents=True)
@@ -47,7 +47,7 @@ def test_what_it_writes_under_outputs_is_collected_by_hash(bench):
     assert run.refused == ()
 
 
-def test_the_program_stands_in_the_folder_of_its_turn(bench):
+def test_the_program_is_in_the_folder_of_its_turn(bench):
     run = bench.ran("""
         import os
         assert os.getcwd() == os.path.join(OUTPUT_DIR, sorted(os.listdir(OUTPUT_DIR))[0])
@@ -73,7 +73,7 @@ def test_inputs_lie_where_their_paths_say_and_are_reported_unchanged(bench):
     assert (run.files, run.deleted) == ((), ())
 
 
-def test_changed_and_deleted_inputs_are_told_apart_from_unchanged_ones(bench):
+def test_changed_and_deleted_inputs_differ_from_unchanged_ones(bench):
     files = tuple(bench.file(f"outputs/{name}.txt", name.encode()) for name in ("kept", "changed", "gone"))
     run = bench.ran(
         """
@@ -106,14 +106,14 @@ def test_every_other_end_is_an_error_with_its_code(bench, code, returncode, want
     assert run.message
 
 
-def test_text_that_is_no_python_is_told_with_its_line(bench):
+def test_a_syntax_error_is_reported_with_its_line(bench):
     run = bench.run("print('begun')\nthis is no Python")
     assert (run.error, run.returncode) == ("nonzero_exit", 1)
     assert 'user_code.py", line 2' in run.program_log
     assert "SyntaxError" in run.program_log
 
 
-def test_await_stands_at_the_top_level(bench):
+def test_await_works_at_the_top_level(bench):
     run = bench.ran("import asyncio\nawait asyncio.sleep(0)\nprint('awaited')")
     assert run.program_log == "awaited\n"
 
@@ -148,7 +148,7 @@ def test_a_program_reads_the_conversation_through_its_tools(bench):
     assert SAID in run.calls[0].ret
 
 
-def test_what_a_program_finds_are_sources_of_its_run(bench):
+def test_search_results_of_a_program_are_sources_of_its_run(bench):
     run = bench.ran(
         """
         for query in ("prompt caching", "cold starts"):
@@ -191,7 +191,7 @@ def test_a_refused_call_raises_in_the_program_and_is_recorded_with_its_code(benc
     assert [call.code for call in run.calls] == run.program_log.split()
 
 
-def test_at_the_deadline_it_is_stopped_and_what_it_wrote_so_far_is_kept(bench):
+def test_a_program_stopped_at_its_deadline_keeps_its_files(bench):
     code = """
         import signal, time
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -208,7 +208,7 @@ def test_at_the_deadline_it_is_stopped_and_what_it_wrote_so_far_is_kept(bench):
     assert bench.bytes(run, "outputs/half.txt") == b"half"
 
 
-def test_of_a_flood_of_output_the_end_is_kept_and_the_amount_told(bench):
+def test_a_flood_of_output_keeps_its_end_and_reports_its_size(bench):
     run = bench.ran(
         """
         for _ in range(3000):
@@ -222,7 +222,7 @@ def test_of_a_flood_of_output_the_end_is_kept_and_the_amount_told(bench):
     assert run.program_log.endswith("x\nthe end\n")
 
 
-def test_what_it_prints_is_kept_while_it_runs(bench):
+def test_output_is_stored_while_a_program_runs(bench):
     for pause_s in (3, 12, 48):  # on a busy machine the first copy may take longer than the shorter ones
         code, copies = f"import time\nprint('ü early', flush=True)\ntime.sleep({pause_s})\nprint('late')", []
         run = bench.executor.run(dataclasses.replace(bench.job(code), keep_log=copies.append))
@@ -292,7 +292,7 @@ def test_memory_is_limited(bench):
     assert "MemoryError" in run.program_log
 
 
-def test_nothing_that_a_program_started_outlives_it(bench):
+def test_no_process_of_a_program_outlives_it(bench):
     run = bench.ran("""
         import os, time
         if os.fork() == 0:
@@ -411,7 +411,7 @@ def test_names_are_unicode(bench):
     assert bench.bytes(run, "outputs/naïve 😀.txt") == "ü".encode()
 
 
-def test_a_program_may_delete_the_folder_it_stands_in(bench):
+def test_a_program_may_delete_its_working_folder(bench):
     run = bench.ran(
         "import shutil, os; shutil.rmtree(os.getcwd()); print('gone')",
         files=(bench.file("outputs/data.csv", b"1"),),
@@ -420,7 +420,7 @@ def test_a_program_may_delete_the_folder_it_stands_in(bench):
     assert run.deleted == ("turn_0001/outputs/data.csv",)
 
 
-def test_folders_that_nobody_may_enter_are_no_obstacle(bench):
+def test_folders_without_permissions_are_collected_and_removed(bench):
     bench.ran("""
         import os
         os.makedirs("outputs/shut/inner")

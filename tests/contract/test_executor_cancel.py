@@ -102,7 +102,7 @@ def test_a_run_that_is_cancelled_while_its_files_are_laid_out_never_begins(bench
     assert bench.ran("print('next')").program_log == "next\n"
 
 
-def test_a_program_that_is_cancelled_ends_and_what_it_wrote_so_far_is_kept(bench):
+def test_a_cancelled_program_ends_and_keeps_its_files(bench):
     run = cancelled(bench, "open('outputs/half.txt', 'w').write('half'); print('so far', flush=True)")
     assert run.returncode not in (0, None)
     assert "steered" in run.message
@@ -112,7 +112,7 @@ def test_a_program_that_is_cancelled_ends_and_what_it_wrote_so_far_is_kept(bench
     assert run.isolation.backend == bench.executor.backend
 
 
-def test_a_program_may_tidy_up_when_it_is_told_to_end(bench):
+def test_a_program_may_clean_up_on_its_signal_to_end(bench):
     code = """
         import signal
 

@@ -34,7 +34,7 @@ def play(scenario: Scenario, plan: Plan) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("scenario", share(DELETIONS, SHARES), ids=lambda scenario: scenario.name)
-def test_nothing_is_left_wherever_a_process_dies(scenario: Scenario) -> None:
+def test_a_deletion_is_complete_after_a_crash_at_any_call(scenario: Scenario) -> None:
     trace, problems = play(scenario, NOTHING)
     assert problems == []
     plans = [plan for plan in every_plan(trace) if SOAK or is_sampled(plan, trace)]

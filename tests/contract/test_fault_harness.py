@@ -62,7 +62,7 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
 
 
 @pytest.mark.parametrize("scenario", share(SCENARIOS, SHARES), ids=lambda scenario: scenario.name)
-def test_nothing_is_lost_or_done_twice_wherever_a_process_dies(
+def test_a_crash_at_any_call_neither_loses_nor_repeats_work(
     scenario: Scenario, tally: Counter[str], request: pytest.FixtureRequest
 ) -> None:
     plain = play(scenario, NOTHING)

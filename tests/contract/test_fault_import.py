@@ -23,7 +23,7 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("slow", [False, True], ids=["at once", "a batch at a time"])
-def test_it_is_whole_or_not_there_wherever_a_process_dies(slow: bool) -> None:
+def test_an_import_is_whole_or_absent_after_a_crash_at_any_call(slow: bool) -> None:
     documents = exported(said().ports)
     driver = ImportingDriver(documents, NOTHING, slow=slow).run()
     plain = whole_of(driver)

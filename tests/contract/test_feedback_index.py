@@ -52,7 +52,7 @@ def words(rows: list[FeedbackRow]) -> list[tuple[str, str | None, str]]:
     return [(row.origin, row.reaction, row.text) for row in rows]
 
 
-def test_a_feedback_is_a_row_as_soon_as_its_batch_stands(log, lane):
+def test_feedback_has_a_row_once_its_batch_is_stored(log, lane):
     rate(log, lane, 1, text="grüß dich", given_at=BEGUN)
     (row,) = log.conversation_feedback(lane)
     assert row == FeedbackRow(
@@ -72,7 +72,7 @@ def test_a_feedback_is_a_row_as_soon_as_its_batch_stands(log, lane):
     assert ask(log, lane, user="ada") == [row]
 
 
-def test_a_newer_one_of_the_same_turn_and_origin_takes_its_place(log, lane):
+def test_newer_feedback_of_the_same_turn_and_origin_replaces_it(log, lane):
     rate(log, lane, 1)
     rate(log, lane, 2, origin="machine", reaction="not_ok", text="No source.", confidence=0.8)
     rate(log, lane, 3, at=noon(DAYS[1]), reaction="neutral")
@@ -83,7 +83,7 @@ def test_a_newer_one_of_the_same_turn_and_origin_takes_its_place(log, lane):
     assert words(log.conversation_feedback(lane)) == expected[::-1]
 
 
-def test_what_is_withdrawn_has_no_row_and_the_other_origin_keeps_its_own(log, lane):
+def test_withdrawn_feedback_loses_its_row_and_the_other_origin_keeps_its(log, lane):
     rate(log, lane, 1)
     rate(log, lane, 2, origin="machine", reaction=None, text="Checked.", confidence=0.9)
     rate(log, lane, 3, reaction=None)
@@ -113,7 +113,7 @@ def test_a_period_has_its_first_and_its_last_moment_and_goes_newest_first(log, l
         assert [row.at for row in ask(log, lane, most=1, **asked)] == [moments[2]]
 
 
-def test_every_row_is_on_one_page_wherever_the_pages_meet(log, lane):
+def test_every_row_is_on_exactly_one_page_at_any_page_size(log, lane):
     for n in range(1, 8):
         rate(log, lane, n, at=noon(DAYS[n % 3]), turn=f"turn_{n}", origin="user" if n % 2 else "machine")
     whole = ask(log, lane)
@@ -127,7 +127,7 @@ def test_every_row_is_on_one_page_wherever_the_pages_meet(log, lane):
             assert found == whole
 
 
-def test_a_place_outside_of_the_period_is_a_place_all_the_same(log, lane):
+def test_a_cursor_outside_of_the_period_is_valid(log, lane):
     rate(log, lane, 1, at=noon(DAYS[1]))
     later, earlier = (
         (at, "zz", TURN, "user") for at in ("2031-01-01T00:00:00.000Z", "2001-01-01T00:00:00.000Z")

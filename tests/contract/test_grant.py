@@ -57,7 +57,7 @@ def key(lane) -> str:
     return f"exec/{lane.prefix()}/turn_1/tc_0123456789ab/run.json"
 
 
-def test_a_right_to_read_gets_the_object_and_tells_nothing_before_it_is_there(backend, objects, key):
+def test_a_read_grant_gets_the_object_and_says_nothing_before_it_exists(backend, objects, key):
     grant = backend.grants.read(key, ttl_s=60)
     with pytest.raises(NotFoundError):
         objects.get(grant)
@@ -72,14 +72,14 @@ def test_a_right_to_write_puts_the_object_once(backend, objects, key):
     assert backend.artifacts.get(key) == b"first"
 
 
-def test_a_right_to_write_again_puts_over_what_is_there(backend, objects, key):
+def test_a_grant_to_overwrite_replaces_the_object(backend, objects, key):
     grant = backend.grants.rewrite(key, mime="application/json", ttl_s=60)
     assert objects.put(grant, b"first, and longer")
     assert objects.put(grant, b"second")
     assert backend.artifacts.get(key) == b"second"
 
 
-def test_what_the_loop_put_first_is_not_written_over(backend, objects, key):
+def test_an_object_of_the_loop_is_not_overwritten(backend, objects, key):
     backend.artifacts.put(key, b"ours", mime="application/json")
     assert not objects.put(backend.grants.write(key, mime="application/json", ttl_s=60), b"theirs")
     assert backend.artifacts.get(key) == b"ours"
@@ -162,7 +162,7 @@ def test_a_right_to_be_served_fixes_how_the_object_leaves(backend, served, key, 
     assert headers["content-disposition"].startswith("inline" if mime == "text/markdown" else "attachment")
 
 
-def test_what_is_said_of_a_served_object_is_in_the_signature(aws, key):
+def test_the_headers_of_a_served_object_are_in_the_signature(aws, key):
     url = aws.grants.serve(key, serve_as("image/png", "ä.png", "preview"), ttl_s=60).url
     said = urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)
     assert said["response-content-type"] == ["image/png"]

@@ -63,7 +63,7 @@ def store(request) -> InMemory | OverHttp:
     return InMemory() if request.param == "memory" else request.getfixturevalue("http")
 
 
-def test_what_was_put_is_got(store, tmp_path):
+def test_a_stored_object_is_read_back(store, tmp_path):
     file = tmp_path / "body"
     file.write_bytes(b"x" * 300_000)
     assert store.objects.put(store.grant("PUT", "größe/a b"), "ä".encode())
@@ -101,7 +101,7 @@ def test_a_right_to_one_request_is_none_to_another(store):
 # --- over HTTP
 
 
-def test_a_refusal_that_comes_before_all_of_a_large_body_was_sent_is_heard(tmp_path):
+def test_an_early_refusal_of_a_large_body_is_read(tmp_path):
     file = tmp_path / "body"
     file.write_bytes(bytes(20_000_000))
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -179,7 +179,7 @@ def answers(
         ConnectionError,
     ],
 )
-def test_what_passes_is_tried_again_with_the_whole_body(http, monkeypatch, tmp_path, answer):
+def test_a_transient_failure_is_retried_with_the_whole_body(http, monkeypatch, tmp_path, answer):
     file = tmp_path / "body"
     file.write_bytes(b"whole")
     with answers(http, monkeypatch, answer, answer) as asked:
@@ -220,7 +220,7 @@ def test_a_refusal_is_final_and_no_redirect_is_followed(http, monkeypatch, caplo
     assert right not in "".join(traceback.format_exception(caught.value)) + caplog.text
 
 
-def test_nobody_listening_is_told_without_the_url(cloud):
+def test_a_refused_connection_is_reported_without_the_url(cloud):
     grant = cloud.grant("GET", "key")
     objects = HttpArtifacts(sleep=lambda _seconds: None)
     with socket.socket() as taken:

@@ -29,7 +29,7 @@ def expected(lane) -> dict[str, str]:
     return read_history(log.artifacts, log.project()).versions
 
 
-def test_a_history_reads_back_as_it_was_saved(backend, lane):
+def test_a_saved_history_reads_back_unchanged(backend, lane):
     log = a_project(backend.artifacts, lane)
     save_versions(log.artifacts, log.project())
     history = read_history(log.artifacts, log.project())
@@ -47,7 +47,7 @@ def test_of_many_that_save_at_once_each_finds_the_same(backend, lane):
     assert read_history(log.artifacts, timeline).versions == expected(lane)
 
 
-def test_a_save_whose_answers_are_lost_goes_on_where_it_was(aws, lane, faults):
+def test_a_save_with_lost_responses_resumes(aws, lane, faults):
     log = a_project(aws.artifacts, lane)
     faults.lose_answers(aws.artifacts.client, "PutObject", times=3)
     with pytest.raises(DependencyError):

@@ -228,7 +228,7 @@ def test_of_messages_at_once_no_more_open_a_turn_than_the_limit_says(backend):
     assert len(backend.log.taken_slots(scopes_of(crowd.tenant, "docs", "u0")[2])) == crowd.room
 
 
-def test_of_messages_at_once_a_budget_refuses_all_but_those_whose_output_fits_into_it(backend):
+def test_a_budget_refuses_concurrent_messages_beyond_their_reserved_output(backend):
     crowd = Crowd(backend)
     crowd.limit(tokens_day=crowd.room * ROUND_OUTPUT_TOKENS)
     opened, refused = sent_at_once(crowd)
@@ -290,7 +290,7 @@ def test_holds_without_a_condition_overrun_the_budget():
     assert crowd.used() == crowd.turns * need
 
 
-def test_slots_that_are_taken_without_a_condition_let_more_turns_run():
+def test_unconditional_slots_let_more_turns_run():
     log = SlotsBeside()
     log.taken_slots = lambda _: frozenset()  # type: ignore[method-assign]  # every turn looks before one claims
     crowd = Crowd(Twins(log=log))

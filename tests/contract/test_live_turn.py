@@ -204,7 +204,7 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def test_a_live_turn_keeps_its_promises_whatever_happens_in_whichever_order() -> None:
+def test_a_live_turn_keeps_its_promises_under_events_in_any_order() -> None:
     run_state_machine_as_test(
         LiveTurn,
         settings=settings(

@@ -32,7 +32,7 @@ def marks(log: Log, lane: Lane, *, before: str = LATER) -> list[OpenLane]:
     return [mark for mark in log.open_lanes(before=before) if mark.lane == lane]
 
 
-def test_a_batch_reads_back_as_it_was_put(log, lane):
+def test_a_stored_batch_reads_back_unchanged(log, lane):
     batch = make_batch(1, text="grüß dich \x00 \U0001f980")
     assert log.put(lane, batch) == Written()
     assert log.get(lane, 1) == batch
@@ -46,7 +46,7 @@ def test_an_empty_lane_has_no_batches(log, lane):
     assert log.admitted(lane, "m-1") is None
 
 
-def test_a_taken_n_answers_who_has_it_and_changes_nothing(log, lane):
+def test_a_put_at_an_occupied_n_names_its_writer_and_changes_nothing(log, lane):
     first = make_batch(1, by="them")
     log.put(lane, first)
     assert log.put(lane, make_batch(1, by="me")) == Occupied(batch=first)
@@ -89,7 +89,7 @@ def test_since_follows_as_many_pages_as_it_takes(log, lane):
     assert log.since(lane, 1, upto=41, consistent=True) == batches[1:41]
 
 
-def test_of_many_writers_of_one_n_exactly_one_wins_and_all_learn_who(log, lane):
+def test_exactly_one_writer_of_an_n_wins_and_all_learn_its_name(log, lane):
     def write(writer: int) -> object:
         return log.put(lane, make_batch(1, by=f"w{writer}"))
 
@@ -101,7 +101,7 @@ def test_of_many_writers_of_one_n_exactly_one_wins_and_all_learn_who(log, lane):
     assert sorted(map(repr, answers)) == sorted(map(repr, [Written()] + [Occupied(batch=winner)] * 15))
 
 
-def test_writers_that_go_on_to_the_next_free_n_leave_no_hole(log, lane):
+def test_writers_that_continue_at_the_next_free_n_leave_no_gap(log, lane):
     def write(writer: int) -> int:
         n = 1
         while not isinstance(log.put(lane, make_batch(n, by=f"w{writer}"), message_id=f"m{writer}"), Written):
@@ -122,19 +122,19 @@ def test_a_message_is_admitted_once_and_a_resend_learns_where(log, lane):
     assert log.get(lane, 3) is None
 
 
-def test_a_resend_to_a_taken_n_is_a_duplicate_first(log, lane):
+def test_a_resend_to_an_occupied_n_is_first_a_duplicate(log, lane):
     log.put(lane, make_batch(1), message_id="m")
     assert log.put(lane, make_batch(1, by="again"), message_id="m") == Duplicate(n=1)
 
 
-def test_a_new_message_at_a_taken_n_is_not_admitted(log, lane):
+def test_a_new_message_at_an_occupied_n_is_not_admitted(log, lane):
     first = make_batch(1, by="them")
     log.put(lane, first)
     assert log.put(lane, make_batch(1), message_id="m") == Occupied(batch=first)
     assert log.admitted(lane, "m") is None
 
 
-def test_our_own_batch_is_occupied_by_us_even_if_its_message_stands_too(log, lane):
+def test_our_own_batch_counts_as_ours_even_if_its_message_is_stored(log, lane):
     batch = make_batch(1)
     log.put(lane, batch, message_id="m", marks_open=True)
     assert log.put(lane, batch, message_id="m", marks_open=True) == Occupied(batch=batch)
@@ -224,7 +224,7 @@ def test_conversations_are_the_users_own_newest_first(log, lane):
     assert [found.title for found in log.conversations("acme", "docs", user)] == ["new", "old"]
 
 
-def test_a_row_may_be_listed_before_there_is_a_batch_and_takes_the_place_of_none(log, lane):
+def test_a_row_may_be_listed_before_its_first_batch_and_never_replaces_one(log, lane):
     log.project(make_listing(lane, 0, title="to come"))
     assert log.listing(lane).title == "to come"
     log.project(make_listing(lane, 1, title="here"))
@@ -248,7 +248,7 @@ def make_row(lane: Lane, name: str, last_at: str) -> Listing:
     return Listing(lane=other, owner=lane.conversation, title=name, last_at=last_at, applied_n=1)
 
 
-def test_a_page_of_conversations_begins_behind_a_place(log, lane):
+def test_a_page_of_conversations_begins_after_its_cursor(log, lane):
     rows = [make_row(lane, str(i), f"2026-11-21T10:15:0{i}.000Z") for i in range(5)]
     for row in rows:
         log.project(row)
@@ -271,7 +271,7 @@ def test_rows_of_one_time_are_each_on_one_page(log, lane):
     assert sorted(row.title for row in found) == ["0", "1", "2", "3"]
 
 
-def test_a_place_that_no_row_has_any_more_is_a_place_all_the_same(log, lane):
+def test_a_cursor_whose_row_is_gone_is_valid(log, lane):
     old, new = make_row(lane, "old", AT), make_row(lane, "new", LATER)
     log.project(old)
     log.project(new)
@@ -288,7 +288,7 @@ def test_a_conversations_row_is_found_by_its_lane(log, lane):
     assert log.listing(lane) == replace(listing, open=True)
 
 
-def test_what_was_read_never_becomes_less_and_survives_a_projection(log, lane):
+def test_the_read_mark_never_decreases_and_survives_a_projection(log, lane):
     log.mark_read(lane, 3)
     assert log.conversations(lane.tenant, lane.project, lane.conversation) == []
     log.project(make_listing(lane, 4))

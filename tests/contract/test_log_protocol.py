@@ -56,7 +56,7 @@ def test_no_random_schedule_with_faults_breaks_the_protocol(
 
 
 @pytest.mark.parametrize("schedule", [drawn, waiting])
-def test_no_schedule_charges_a_token_twice_or_leaves_a_hold_or_a_slot_behind(
+def test_no_schedule_charges_tokens_twice_or_leaks_a_hold_or_a_slot(
     schedule: Callable[[int], Scenario],
 ) -> None:
     broken = {}
@@ -78,7 +78,7 @@ def test_on_a_full_stage_no_schedule_runs_too_many_turns_or_lets_one_wait_for_ev
     assert broken == {}
 
 
-def test_where_nothing_fails_nobody_waits_beside_a_free_slot() -> None:
+def test_without_failures_no_turn_is_queued_beside_a_free_slot() -> None:
     broken = {}
     for seed in SEEDS:
         simulation = calm_stage()
@@ -88,7 +88,7 @@ def test_where_nothing_fails_nobody_waits_beside_a_free_slot() -> None:
     assert broken == {}
 
 
-def test_frames_that_never_arrive_are_asked_for() -> None:
+def test_a_client_requests_lost_frames() -> None:
     broken = {}
     for seed in SEEDS[::3]:
         simulation = Simulation(publisher_of=LossyWay())
@@ -118,7 +118,7 @@ def test_no_single_deviation_from_the_plain_schedule_breaks_the_protocol(
 
 
 @pytest.mark.parametrize("ablation", share(ROWS, 3), ids=lambda ablation: ablation.rule)
-def test_a_rule_taken_back_breaks_a_promise(ablation: Ablation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removing_a_rule_breaks_a_promise(ablation: Ablation, monkeypatch: pytest.MonkeyPatch) -> None:
     ablation.patch(monkeypatch)
     seen: set[str] = set()
     for schedule in KNOWN.get(ablation.rule, ()):
@@ -136,7 +136,7 @@ def test_a_rule_taken_back_breaks_a_promise(ablation: Ablation, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("ablation", [*MASKED, *BOUNDED_MASKED], ids=lambda ablation: ablation.rule)
-def test_a_masked_rule_taken_back_costs_work_and_not_truth(
+def test_removing_a_masked_rule_costs_work_and_breaks_no_promise(
     ablation: Ablation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ablation.patch(monkeypatch)
@@ -147,7 +147,7 @@ def test_a_masked_rule_taken_back_costs_work_and_not_truth(
     assert seen == {}, ablation.why_masked
 
 
-def test_an_execution_named_by_its_turn_can_never_be_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_execution_named_after_its_turn_blocks_a_takeover(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the masked rule of the name is for: without it only an error close ends an orphaned turn."""
     seeds = range(budget(20, 100))
     kept = sum(_error_closes(seed) for seed in seeds)

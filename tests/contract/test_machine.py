@@ -63,7 +63,7 @@ def test_names_are_independent(machine, name):
     assert machine.status(f"{name}0") == "running"
 
 
-def test_what_runs_is_listed_without_what_has_ended(machine, name):
+def test_running_executions_are_listed_without_ended_ones(machine, name):
     for at in range(3):
         machine.start(f"{name}{at}", STEP)
     machine.stop(f"{name}1")
@@ -71,7 +71,7 @@ def test_what_runs_is_listed_without_what_has_ended(machine, name):
     assert {at for at in range(3) if f"{name}{at}" in found} == {0, 2}
 
 
-def test_stopping_what_does_not_run_does_nothing(machine, name):
+def test_stopping_an_absent_execution_has_no_effect(machine, name):
     machine.stop(name)
     assert machine.status(name) == "absent"
     machine.start(name, STEP)
@@ -132,7 +132,7 @@ def test_every_final_status_is_an_end(aws, name, faults, status):
     assert aws.machine.status(name) == "ended"
 
 
-def test_the_list_of_what_runs_has_every_page(aws, name, monkeypatch):
+def test_the_list_of_running_executions_has_every_page(aws, name, monkeypatch):
     monkeypatch.setattr("stepline.adapters.aws.machine.LISTED_MAX", 2)
     names = {f"{name}{at}" for at in range(5)}
     for one in names:
@@ -163,7 +163,7 @@ def test_any_other_refusal_to_start_is_raised(aws, name, faults, code, kind):
     assert type(caught.value) is kind
 
 
-def test_the_memory_machine_hands_out_what_was_started_in_order():
+def test_the_memory_machine_hands_out_executions_in_their_order():
     from stepline.adapters.memory.machine import MemoryMachine
 
     machine = MemoryMachine()

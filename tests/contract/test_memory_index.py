@@ -144,7 +144,7 @@ def test_the_bounds_of_time_include_the_first_and_exclude_the_last(index: Memory
     assert search(index, "otter", since="2027-01-01").hits == ()
 
 
-def test_a_row_that_is_there_is_replaced(index: MemoryIndex):
+def test_an_existing_row_is_replaced(index: MemoryIndex):
     old = row("The otter sleeps on its back.", 1)
     new = replace(old, text="A badger digs below the hedge.", n=2)
     index.add(SCOPE, [old, ANIMALS[1]])
@@ -163,14 +163,14 @@ def test_the_parts_of_a_path_and_the_same_path_elsewhere_are_rows_of_their_own(i
     assert sorted(found, key=lambda one: one.text) == sorted(rows, key=lambda one: one.text)
 
 
-def test_no_more_rows_come_back_than_were_asked_for(index: MemoryIndex):
+def test_a_search_returns_at_most_the_requested_number_of_rows(index: MemoryIndex):
     index.add(SCOPE, [row(f"otter number {number}", number) for number in range(1, 21)])
     assert len(search(index, "otter number", limit=3).hits) == 3
     assert search(index, "otter number", limit=0).hits == ()
     assert len(search(index, "otter number", limit=1_000).hits) == 20
 
 
-def test_the_same_search_gives_the_same_order_whatever_the_order_of_the_rows(index: MemoryIndex):
+def test_a_search_orders_hits_regardless_of_the_order_of_rows(index: MemoryIndex):
     rows = [row("the same words everywhere", number) for number in range(1, 12)]
     index.add(SCOPE, rows)
     found = search(index, "the same words", limit=7)
@@ -194,7 +194,7 @@ def test_an_odd_query_is_answered(index: MemoryIndex, text: str):
     assert len({(hit.row.path, hit.row.part) for hit in hits}) == len(hits)
 
 
-def test_an_index_without_rows_finds_nothing_and_is_not_behind(index: MemoryIndex):
+def test_an_empty_index_finds_nothing_and_is_current(index: MemoryIndex):
     assert search(index, "otter") == MemoryHits()
     index.add(SCOPE, [])
     assert search(index, "otter") == MemoryHits()

@@ -78,7 +78,7 @@ def test_an_address_that_leads_nowhere_is_unreachable(url: str) -> None:
     assert ending(url) == "model_unreachable"
 
 
-def test_a_port_where_nobody_listens_is_unreachable() -> None:
+def test_a_closed_port_is_unreachable() -> None:
     with socket.socket() as taken:  # so that no other process listens there
         taken.bind(("127.0.0.1", 0))
         assert ending(f"http://127.0.0.1:{taken.getsockname()[1]}") == "model_unreachable"
@@ -99,7 +99,7 @@ def test_a_website_without_such_a_page_refuses(website: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("kind", ["cut", "malformed_stream"])
-def test_a_stream_that_breaks_every_time_has_a_code_of_its_own(kind: str) -> None:
+def test_a_stream_that_breaks_every_time_has_its_own_code(kind: str) -> None:
     with ScriptedServer(token_delay_ms=0) as server:
         server.faults.add({"kind": kind, "count": 9, "after_chars": 0})
         assert ending(server.url) == "model_stream_broken"

@@ -171,7 +171,7 @@ def test_pictures_and_documents_are_sent_whole_and_in_order(harness: Harness) ->
     assert stream.completion().usage.prompt_tokens > 0
 
 
-def test_a_call_that_is_cut_counts_what_its_files_cost(harness: Harness) -> None:
+def test_a_cut_call_counts_the_cost_of_its_files(harness: Harness) -> None:
     harness.given(*[Fail(error=ModelOverloaded("busy"))] * 3)
     file = media("fi:turn_1.outputs/a", picture(), PNG)
     with (
@@ -217,7 +217,7 @@ def test_a_call_left_in_mid_stream_counts_as_aborted(harness: Harness) -> None:
     assert stream.completion().aborted
 
 
-def test_an_abort_before_the_first_piece_asks_nobody(harness: Harness) -> None:
+def test_an_abort_before_the_first_piece_sends_no_request(harness: Harness) -> None:
     harness.given(Say(text=LONG))
     with harness.client.stream(REQUEST) as stream:
         stream.abort()
@@ -257,7 +257,7 @@ def test_the_third_failure_is_the_callers(harness: Harness, error: SteplineError
 
 
 @pytest.mark.parametrize("error", [ContextLimit(""), ModelRefused("")], ids=lambda e: e.reason)
-def test_what_will_never_work_is_not_tried_again(harness: Harness, error: SteplineError) -> None:
+def test_a_permanent_failure_is_not_retried(harness: Harness, error: SteplineError) -> None:
     harness.given(Fail(error=error), Say(text=LONG))
     with harness.client.stream(REQUEST) as stream, pytest.raises(type(error)) as caught:
         list(stream)
@@ -313,7 +313,7 @@ def test_a_refusal_has_the_providers_words(harness: Harness) -> None:
     assert stream.completion().declined == expected
 
 
-def test_what_was_declined_is_asked_of_the_fallback_which_has_none_itself(harness: Harness) -> None:
+def test_a_declined_request_goes_to_the_fallback_which_has_none(harness: Harness) -> None:
     harness.given(Say(text="Yes."), Say(stop_reason="refusal"))
     again = replace(REQUEST, declined=True)
     with harness.client.stream(again) as stream:
@@ -342,7 +342,7 @@ def test_the_tokens_of_failed_tries_are_counted_apart(harness: Harness) -> None:
     assert done.cost.prompt_tokens == done.usage.prompt_tokens + done.lost.prompt_tokens
 
 
-def test_a_call_that_failed_after_text_has_used_what_was_counted(harness: Harness) -> None:
+def test_a_call_that_failed_after_text_reports_its_usage(harness: Harness) -> None:
     harness.given(Fail(error=CUT), Fail(error=CUT, text=LONG, after_chars=40))
     with harness.client.stream(REQUEST) as stream, pytest.raises(ModelStreamBroken):
         list(stream)

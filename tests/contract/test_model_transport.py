@@ -238,7 +238,7 @@ def test_silence_is_a_timeout(server: ScriptedServer, make: Make) -> None:
     assert caught.value.reason == "model_timeout"
 
 
-def test_nobody_listening_is_unreachable(make: Make) -> None:
+def test_a_refused_connection_is_unreachable(make: Make) -> None:
     with socket.socket() as taken:  # so that no other process listens there
         taken.bind(("127.0.0.1", 0))
         client = make(f"http://127.0.0.1:{taken.getsockname()[1]}")
@@ -249,7 +249,7 @@ def test_nobody_listening_is_unreachable(make: Make) -> None:
 
 
 @pytest.mark.parametrize("delta", [{"type": "text_delta"}, {"type": "text_delta", "text": ["a"]}], ids=repr)
-def test_a_delta_whose_text_cannot_be_read_is_malformed(
+def test_a_delta_with_unreadable_text_is_malformed(
     server: ScriptedServer, client: ProviderClient, monkeypatch: pytest.MonkeyPatch, delta: object
 ) -> None:
     monkeypatch.setattr(wire, "delta", lambda *_: {"type": "content_block_delta", "index": 0, "delta": delta})
@@ -274,7 +274,7 @@ def test_both_send_the_same_request() -> None:
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_a_recorded_stream_comes_as_it_was(path: Path, server: ScriptedServer, make: Make) -> None:
+def test_a_recorded_stream_is_replayed_unchanged(path: Path, server: ScriptedServer, make: Make) -> None:
     text = path.read_bytes().decode()
     server.faults.add({"kind": "fixture", "text": text})
     said, done = complete(make(server.url))
@@ -475,7 +475,7 @@ def test_an_answer_that_does_not_end_is_ended_and_counts_as_cut(make: Make, delt
     assert len(server.asked) == 1
 
 
-def test_the_bound_of_an_answer_grows_with_what_it_may_have(make: Make) -> None:
+def test_the_limit_of_an_answer_grows_with_its_output_tokens(make: Make) -> None:
     text = "x" * (ANSWER_MIN_CHARS * 2)
     with Scripted(streamed(*OPENING, wire.delta(text), *CLOSING)) as server:
         said, done = complete(make(server.url), replace(REQUEST, max_tokens=ANSWER_MIN_CHARS))

@@ -59,7 +59,7 @@ def code(fetch: PageFetcher, url: str) -> str:
 # --- what is read
 
 
-def test_an_article_is_its_text_without_what_stands_around_it(server):
+def test_an_article_is_its_text_without_the_menus_around_it(server):
     page = fetcher(server).fetch(server.says("/herons", ARTICLE))
     assert page.title == "Herons of the lake"
     assert "forty-one pairs" in page.text
@@ -73,7 +73,7 @@ def test_an_article_is_its_text_without_what_stands_around_it(server):
     assert (page.url, page.final_url, page.truncated) == (server.url("/herons"), server.url("/herons"), False)
 
 
-def test_a_request_names_its_host_and_nothing_about_who_asks(server):
+def test_a_request_names_its_host_and_nothing_about_the_caller(server):
     fetcher(server).fetch(server.says("/a", ARTICLE))
     ((method, path, heads, body),) = server.requests
     assert (method, path, body) == ("GET", "/a", b"")
@@ -137,7 +137,7 @@ def test_a_redirect_is_followed_and_the_address_that_was_asked_stays(server):
         ("file:///etc/passwd", "url_refused"),
     ],
 )
-def test_a_redirect_to_where_nobody_may_go_is_refused(outside, inside, place, refused):
+def test_a_redirect_to_a_forbidden_address_is_refused(outside, inside, place, refused):
     for host in ("127.0.0.1", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]"):
         place = place.replace(f"//{host}/", f"//{host}:{inside.port}/")
     assert code(fetcher(outside), outside.redirects("/a", place)) == refused
@@ -145,7 +145,7 @@ def test_a_redirect_to_where_nobody_may_go_is_refused(outside, inside, place, re
     assert len(outside.requests) == 1
 
 
-def test_a_name_is_looked_up_once_and_what_it_says_later_does_not_count(outside, inside):
+def test_a_host_is_resolved_once_and_later_answers_do_not_count(outside, inside):
     looks = [SITE, "127.0.0.1"]
     inside.says("/a", "secret")
     page = fetcher(outside, rebinds_example=looks).fetch(
@@ -169,7 +169,7 @@ def test_redirects_come_to_an_end(server):
     assert len(server.requests) == LITTLE.redirects + 1
 
 
-def test_nobody_who_answers_is_unreachable(server):
+def test_a_silent_host_is_unreachable(server):
     url = server.url("/a")
     with web_server() as other:
         gone = fetcher(other)
@@ -251,7 +251,7 @@ def test_a_server_that_is_silent_is_left(server):
         ("application/json", b"<html></html>"),
     ],
 )
-def test_what_is_no_text_is_refused_whatever_it_says_it_is(server, mime, body):
+def test_binary_content_is_refused_despite_its_declared_type(server, mime, body):
     assert code(fetcher(server), server.says("/a", body, mime)) == "type_refused"
 
 
@@ -268,7 +268,7 @@ def test_a_title_with_half_a_character_costs_no_page(server):
     "mime",
     ["text/plain; charset*=idna'x'%FF%00", 'text/plain; charset="\\"', "text/plain; charset=" + "x" * 5_000],
 )
-def test_a_header_that_nobody_writes_costs_no_page(server, mime):
+def test_an_unusual_header_does_not_fail_a_page(server, mime):
     assert fetcher(server).fetch(server.says("/a", "some text", mime)).text == "some text"
 
 
@@ -295,12 +295,12 @@ def test_another_status_is_its_own_code(server):
         b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-def test_what_is_not_http_is_malformed(server, answer):
+def test_a_response_that_is_not_http_is_malformed(server, answer):
     server.answers["/a"] = lambda handler: handler.wfile.write(answer)
     assert code(fetcher(server), server.url("/a")) == "answer_malformed"
 
 
-def test_an_encoding_that_nobody_asked_for_is_refused(server):
+def test_an_unrequested_encoding_is_refused(server):
     url = server.says("/a", b"x", "text/plain", headers={"Content-Encoding": "br"})
     assert code(fetcher(server), url) == "type_refused"
 

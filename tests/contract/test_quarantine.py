@@ -112,7 +112,7 @@ def emulator(request) -> S3Quarantine:
 
 
 @pytest.mark.emulator
-def test_the_emulator_answers_a_posted_form_with_its_place(emulator, lane, tmp_path: Path):
+def test_the_emulator_answers_a_posted_form_with_its_location(emulator, lane, tmp_path: Path):
     key = quarantine_key(lane, ID)
     grant = emulator.allow(key, mime="text/plain", size_bytes=2, ttl_s=60)
     answer = send(grant, b"hi")
@@ -177,7 +177,7 @@ def test_an_upload_belongs_to_one_conversation(uploads, lane):
         ("FAILED", "unknown"),
     ],
 )
-def test_the_tag_of_a_scan_is_what_counts(aws, lane, tmp_path: Path, status: str, finding: str):
+def test_a_scans_tag_decides_its_finding(aws, lane, tmp_path: Path, status: str, finding: str):
     key = quarantine_key(lane, ID)
     tag(aws, key, b"hi", status)
     (tmp_path / "f").write_bytes(b"hi")
@@ -197,7 +197,7 @@ def test_a_clean_file_that_was_posted_over_the_fetched_one_speaks_for_itself_alo
     assert GuardDutyScanner(aws.name, aws.clock, timeout_s=3).scan(tmp_path / "f", key) == "unknown"
 
 
-def test_an_object_that_nobody_scanned_is_waited_for_and_then_not_clean(aws, lane, tmp_path: Path):
+def test_an_unscanned_object_is_not_clean_after_a_wait(aws, lane, tmp_path: Path):
     key = quarantine_key(lane, ID)
     aws.artifacts.put(key, b"hi", mime="text/plain")
     (tmp_path / "f").write_bytes(b"hi")

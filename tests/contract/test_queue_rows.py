@@ -74,7 +74,7 @@ def test_a_turn_leaves_the_line_in_the_transaction_by_which_it_begins(log, lane)
     assert is_stage_slot(held)
 
 
-def test_a_turn_whose_slot_is_taken_stays_in_line(log, lane):
+def test_a_turn_whose_slot_is_occupied_stays_queued(log, lane):
     queues(log, lane)
     scope = stage_scope(f"g-{lane.conversation}")
     log.put(next(lanes()), batch(), marks_open=True, slots=Slots(taken=(Slot(scope=scope, index=0),)))
@@ -83,7 +83,7 @@ def test_a_turn_whose_slot_is_taken_stays_in_line(log, lane):
     assert begins(log, lane, slot=1) == Written()
 
 
-def test_what_is_not_put_does_not_come_into_the_line(log, lane):
+def test_a_failed_put_enqueues_no_turn(log, lane):
     log.put(lane, batch(by="other"), message_id="m1")
     assert isinstance(queues(log, lane), Occupied)
     assert queues(log, lane, n=2, message_id="m1") == Duplicate(n=1)
@@ -97,7 +97,7 @@ def test_a_deletion_takes_its_turn_out_of_the_line(log, lane):
     assert log.count_queued() == 0
 
 
-def test_a_row_that_is_left_over_can_be_taken_out(log, lane):
+def test_a_stale_row_can_be_removed_from_the_queue(log, lane):
     queues(log, lane)
     (turn,) = log.queued_turns(1)
     log.leave_queue(turn)

@@ -29,7 +29,7 @@ def test_every_minute_begins_anew(backend, scope):
 
 
 @pytest.mark.parametrize("field", ["tenant", "project", "user"])
-def test_whoever_differs_in_tenant_project_or_user_has_a_count_of_their_own(backend, scope, field):
+def test_each_tenant_project_and_user_has_a_separate_count(backend, scope, field):
     backend.rate.count(scope, MINUTE)
     other = replace(scope, **{field: f"{getattr(scope, field)}0"})
     assert backend.rate.count(other, MINUTE) == 1
@@ -64,7 +64,7 @@ def test_requests_are_counted_apart_from_messages_by_their_kind_and_minute(backe
     assert backend.rate.count(scope, MINUTE) == 2
 
 
-def test_a_process_writes_once_for_so_many_requests_and_misses_no_more_of_the_others(aws, scope):
+def test_a_process_writes_once_per_step_and_misses_at_most_a_step_of_others(aws, scope):
     here, there = DynamoRate(aws.table), DynamoRate(aws.table)
     for _ in range(STEP - 1):
         here.tally(scope, MINUTE, "reads")

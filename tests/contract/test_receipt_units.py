@@ -148,7 +148,7 @@ def kills(scenario: Scenario) -> list[Plan]:
 
 
 @pytest.mark.parametrize("scenario", share(SCENARIOS, STORED_SHARES), ids=lambda scenario: scenario.name)
-def test_the_receipts_of_a_conversation_are_what_aws_and_the_model_counted(
+def test_receipts_of_a_conversation_match_the_counts_of_aws_and_the_model(
     scenario: Scenario, name: str
 ) -> None:
     driver = play(scenario, NOTHING, name)
@@ -159,7 +159,7 @@ def test_the_receipts_of_a_conversation_are_what_aws_and_the_model_counted(
 
 
 @pytest.mark.parametrize("scenario", share(SCENARIOS, STORED_SHARES), ids=lambda scenario: scenario.name)
-def test_what_a_killed_attempt_did_is_its_own_and_receipts_say_that_they_miss_it(scenario: Scenario) -> None:
+def test_receipts_say_that_they_miss_the_usage_of_a_killed_attempt(scenario: Scenario) -> None:
     for plan in kills(scenario):
         found = f"billed-{uuid.uuid4().hex[:8]}"
         with moto():

@@ -51,7 +51,7 @@ def listened(link: RedisLink, lane: Lane, *messages: bytes) -> list[bytes | None
 # --- where it is, and who we are there
 
 
-def test_a_url_says_where_the_server_is_and_who_we_are():
+def test_a_url_has_the_servers_address_and_the_credentials():
     assert parse_address("rediss://ada:p%40ss@cache.example.com:6380/3") == RedisAddress(
         host="cache.example.com", port=6380, tls=True, db=3, username="ada", password="p@ss"
     )
@@ -84,7 +84,7 @@ def test_a_url_that_says_anything_else_is_refused_and_not_repeated(url):
     assert refused.value.__cause__ is None
 
 
-def test_nothing_that_is_printed_has_the_password(redis_server):
+def test_no_printed_text_has_the_password(redis_server):
     address = parse_address(redis_server.url)
     assert address.password == PASSWORD
     assert PASSWORD not in f"{address!r} {address} {[address]}"
@@ -157,7 +157,7 @@ def test_a_server_that_stays_away_for_weeks_is_still_asked(lane):
             link.listen(lane, "steer", waker)
 
 
-def test_those_who_fail_at_the_same_time_are_one_failure(lane, caplog):
+def test_concurrent_failures_count_as_one(lane, caplog):
     together = threading.Barrier(8)
 
     def meet() -> str:
@@ -174,7 +174,7 @@ def test_those_who_fail_at_the_same_time_are_one_failure(lane, caplog):
     assert [record.rest_s for record in caplog.records] == [REST_FIRST_S]
 
 
-def test_while_it_rests_nobody_listens_either(lane):
+def test_a_resting_link_accepts_no_listener(lane):
     with linked(DEAD, now_s=Time()) as link, closing(Waker()) as waker:
         assert not link.rests
         for _ in range(2):
@@ -204,7 +204,7 @@ def test_a_secret_that_cannot_be_read_is_a_server_that_cannot_be_reached(lane, c
     assert [record.code for record in caplog.records] == ["secret_unreadable"]
 
 
-def test_a_url_that_is_none_keeps_nobody_from_working(lane, caplog):
+def test_an_invalid_url_stops_no_work(lane, caplog):
     with linked("cache.example.com") as link, closing(Waker()) as waker:
         assert not link.publish(lane, "steer", [b"1"])
         with pytest.raises(SteplineError):
@@ -212,7 +212,7 @@ def test_a_url_that_is_none_keeps_nobody_from_working(lane, caplog):
     assert [record.code for record in caplog.records] == ["bad_redis_url"]
 
 
-def test_a_connection_that_died_while_nobody_spoke_is_made_anew(redis_server, lane, caplog):
+def test_an_idle_connection_that_died_is_reopened(redis_server, lane, caplog):
     with linked(redis_server.url) as link:
         assert link.publish(lane, "steer", [b"1"])
         redis_server.restart()
@@ -249,7 +249,7 @@ def test_a_child_process_does_not_speak_over_its_parents_connection(redis_server
     assert done.stdout.split() == ["before", "child", "parent"]
 
 
-def test_a_wait_ends_when_somebody_says_so_before_or_after_it_began(redis_server, lane):
+def test_a_wait_ends_by_a_call_before_or_after_its_start(redis_server, lane):
     with linked(redis_server.url) as link:
         for early in (True, False):
             with closing(Waker()) as waker:
@@ -261,7 +261,7 @@ def test_a_wait_ends_when_somebody_says_so_before_or_after_it_began(redis_server
                     assert waker.ended.is_set()
 
 
-def test_a_listener_whose_server_ends_says_so(redis_server, lane):
+def test_a_listener_reports_the_end_of_its_server(redis_server, lane):
     with (
         linked(redis_server.url) as link,
         closing(Waker()) as waker,

@@ -57,7 +57,7 @@ def recorded_digests(folder: Path) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize(("folder", "name"), STORED, ids=named)
-def test_a_conversation_of_a_release_is_read_and_goes_on(folder: Path, name: str) -> None:
+def test_a_conversation_of_an_earlier_release_is_read_and_continues(folder: Path, name: str) -> None:
     recorded = Recorded(folder, name)
     assert digests(facts_of(recorded, restored(recorded, into_memory))) == recorded_digests(folder)[name]
 

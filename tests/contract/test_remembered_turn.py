@@ -91,7 +91,7 @@ def test_a_turn_is_remembered_though_its_end_died_first_and_a_message_came_befor
 
 @pytest.mark.parametrize("promoted", [False, True], ids=["by a message", "by the end before"])
 @pytest.mark.parametrize("fault", ["before", "after", "lost"])
-def test_each_turn_is_remembered_wherever_the_ends_of_the_two_before_have_died(
+def test_each_turn_is_remembered_after_crashes_at_the_ends_of_two_before(
     fault: Fault, promoted: bool
 ) -> None:
     reached: set[str] = set()

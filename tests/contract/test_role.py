@@ -37,7 +37,7 @@ def who():
     return connect("sts", read_timeout_s=5).get_caller_identity()["Arn"]
 
 
-def test_clients_act_under_a_role_from_when_it_was_taken(role):
+def test_clients_use_a_role_once_it_was_assumed(role):
     assert ":assumed-role/" not in who()
     take_role(role, "billing")
     assert who().endswith(":assumed-role/events/billing")
@@ -57,7 +57,7 @@ def test_credentials_of_a_role_are_of_the_kind_that_renews_itself(role):
     assert not credentials.refresh_needed()
 
 
-def test_a_process_without_credentials_of_its_own_is_told_so(role, monkeypatch):
+def test_a_process_without_credentials_gets_a_clear_error(role, monkeypatch):
     take_role(role, "billing")
     with monkeypatch.context() as bare:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):

@@ -112,7 +112,7 @@ def test_every_end_of_a_program_has_the_same_envelope(bench, name):
     assert envelope["backend"] == bench.executor.backend
 
 
-def test_at_its_deadline_what_was_written_and_printed_is_in_the_envelope(bench):
+def test_a_run_ended_at_its_deadline_has_its_files_and_output_in_the_envelope(bench):
     code, _, _ = FAULTS["its deadline"]
     for timeout_s in DEADLINES_S:
         envelope = settle(bench, bench.job(code, limits=replace(LIMITS, timeout_s=timeout_s)))
@@ -194,7 +194,7 @@ def test_an_image_that_is_not_there_is_an_error_of_the_run(bench):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made of Linux")
 @pytest.mark.parametrize("code", ["EPERM", "ENOSYS"])
-def test_calls_that_the_host_refuses_are_in_the_envelope_of_a_run_that_goes_on(tmp_path, code):
+def test_refused_calls_are_in_the_envelope_of_a_run_that_continues(tmp_path, code):
     with process_bench(python=write_interpreter(tmp_path, getattr(errno, code))) as bench:
         skip_unsupported(bench)
         envelope = settle(bench, bench.job(WRITES))
@@ -222,7 +222,7 @@ def test_a_run_that_left_nothing_has_the_same_envelope(bench, code):
     check(envelope, code)
 
 
-def test_an_exit_status_that_nobody_saw_is_no_success(bench):
+def test_an_unknown_exit_status_is_no_success(bench):
     job = bench.job(WRITES)
     check(
         read(

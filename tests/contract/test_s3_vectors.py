@@ -98,7 +98,7 @@ def test_a_bucket_that_is_not_there_is_the_deployments_mistake(service):
     [replace(ADA, user="grace"), replace(ADA, project="support"), replace(ADA, tenant="globex")],
     ids=["user", "project", "tenant"],
 )
-def test_nobody_else_finds_a_row_or_replaces_it(index, service, other):
+def test_no_other_user_finds_or_replaces_a_row(index, service, other):
     index.add(ADA, [row()])
     index.add(other, [row("the harbour is warm")])
     assert search(index) == [row()]
@@ -113,7 +113,7 @@ def test_a_row_of_another_user_is_dropped_even_if_the_service_returns_it(index, 
     assert search(index) == [row()]
 
 
-def test_a_project_of_a_tenant_has_an_index_of_its_own_whose_name_tells_nothing(index, service):
+def test_each_project_of_a_tenant_has_an_index_with_an_opaque_name(index, service):
     for tenant, project in (("a", "b-c"), ("a-b", "c"), ("a", "c")):
         index.add(MemoryScope(tenant=tenant, project=project, user="ada@example.com"), [row()])
     assert len(service.indexes) == 3
@@ -143,7 +143,7 @@ def test_the_largest_rows_there_are_fit_into_a_put(index, service):
     assert len(service.vectors()) == ROWS_PER_PUT
 
 
-def test_the_newest_of_two_rows_at_one_place_stays(index, service):
+def test_the_newer_of_two_rows_under_one_key_remains(index, service):
     index.add(ADA, [row(), row("the harbour is warm")])
     assert search(index) == [row("the harbour is warm")]
     index.add(ADA, [row("the harbour is closed")])
@@ -168,7 +168,7 @@ def test_equal_rows_come_in_one_order_and_no_more_than_are_wanted(index):
     assert len(search(index, limit=5)) == 5
 
 
-def test_what_is_asked_for_is_filtered_by_the_service(index, service):
+def test_the_service_filters_by_the_requested_values(index, service):
     index.add(ADA, [row()])
     search(
         index, conversation="c1", kinds=("answer", "note"), since="2026-11-21", before="2026-11-22T00:00:00Z"

@@ -34,7 +34,7 @@ def ask(text: str, **fields: Any) -> WebSearchQuery:
     return WebSearchQuery(text=text, at=AT, **fields)
 
 
-def test_hits_come_best_first_and_no_more_than_asked_for(engine):
+def test_hits_are_best_first_and_at_most_the_requested_number(engine):
     hits = engine.search(ask("dynamodb conditional write", n=3))
     assert len(hits) == 3
     assert [hit.relevance for hit in hits] == sorted((hit.relevance for hit in hits), reverse=True)
@@ -44,14 +44,14 @@ def test_hits_come_best_first_and_no_more_than_asked_for(engine):
     assert engine.about
 
 
-def test_every_hit_can_be_visited_and_stands_there_once(engine):
+def test_every_hit_has_an_address_and_occurs_once(engine):
     hits = engine.search(ask("stepline aws lambda log prompt citations", n=20))
     assert all(host_of(hit.url) and hit.title and hit.text for hit in hits)
     assert len({normalise_url(hit.url) for hit in hits}) == len(hits)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "the of and", "xyzzy", "\x00", "((((", "a" * 5_000])
-def test_what_finds_nothing_finds_nothing(engine, text):
+def test_a_query_without_matches_has_no_hits(engine, text):
     assert engine.search(ask(text)) == ()
 
 
@@ -61,7 +61,7 @@ def test_the_same_query_has_the_same_answer(engine):
 
 
 @pytest.mark.parametrize(("freshness", "days"), [("day", 1), ("week", 7), ("month", 31), ("year", 366)])
-def test_only_fresh_pages_are_found_if_that_is_asked_for(engine, freshness, days):
+def test_a_search_for_fresh_pages_finds_only_those(engine, freshness, days):
     hits = engine.search(ask("stepline dynamodb words", n=20, freshness=freshness))
     since = AT - timedelta(days=days)
     assert all(datetime.fromisoformat(hit.published_time_iso).replace(tzinfo=UTC) >= since for hit in hits)
@@ -97,7 +97,7 @@ def test_a_collection_of_ones_own_is_a_folder_or_a_file(tmp_path):
     assert CorpusSearch(tmp_path / "b.jsonl").search(ask("pears")) == ()
 
 
-def test_a_rare_word_tells_more_than_a_common_one(tmp_path):
+def test_a_rare_word_weighs_more_than_a_common_one(tmp_path):
     pages = [page(f"p{i}", "stone water") for i in range(9)] + [page("rare", "stone zircon")]
     (best, *_) = CorpusSearch(library(tmp_path, *pages)).search(ask("stone zircon"))
     assert best.title == "rare"

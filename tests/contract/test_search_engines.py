@@ -84,7 +84,7 @@ def played(request) -> Iterator[Played]:
         yield Played(request.param, server, engine, said, paused)
 
 
-def test_hits_are_what_the_engine_says_best_first(played):
+def test_hits_are_those_of_the_engine_best_first(played):
     played.plays((200, "found"))
     hits = played.search()
     assert [hit.url for hit in hits] == [
@@ -99,7 +99,7 @@ def test_hits_are_what_the_engine_says_best_first(played):
     assert played.engine.about
 
 
-def test_a_hit_has_its_time_and_its_relevance_where_the_engine_tells(played):
+def test_a_hit_has_the_time_and_relevance_that_the_engine_gives(played):
     played.plays((200, "found"))
     first, second, third = played.search()
     assert first.published_time_iso.startswith("2026-05-01T10:00:00")
@@ -109,7 +109,7 @@ def test_a_hit_has_its_time_and_its_relevance_where_the_engine_tells(played):
     assert {hit.objective_relevance for hit in (first, second, third)} == {None}
 
 
-def test_no_more_hits_come_than_were_asked_for(played):
+def test_a_search_returns_at_most_the_requested_number_of_hits(played):
     played.plays((200, "found"))
     assert len(played.search(n=1)) == 1
 
@@ -120,12 +120,12 @@ def test_no_words_are_no_question(played, text):
     assert played.server.requests == []
 
 
-def test_nothing_found_is_no_error(played):
+def test_an_empty_search_result_is_no_error(played):
     played.plays((200, "empty"))
     assert played.search("xyzzy") == ()
 
 
-def test_what_is_asked_reaches_the_engine_in_its_words(played):
+def test_a_query_reaches_the_engine_in_its_own_parameters(played):
     played.plays((200, "found"))
     played.search(n=5, freshness="week", country="DE", safesearch="strict")
     fields, heads = played.asked()
@@ -230,13 +230,13 @@ def test_an_engine_that_is_not_there_is_unavailable(name):
 
 
 @pytest.mark.parametrize("engine", [BraveSearch, TavilySearch])
-def test_a_key_that_is_missing_is_said_before_anything_is_sent(engine):
+def test_a_missing_key_is_reported_before_a_request(engine):
     with pytest.raises(DependencyError) as refused:
         engine(key=lambda: " ", base_url="http://127.0.0.1:9").search(WebSearchQuery(text="q", at=AT))
     assert refused.value.reason == "search_key_missing"
 
 
-def test_an_instance_whose_engines_are_all_silent_has_not_searched():
+def test_an_instance_with_only_silent_engines_fails():
     with web_server("127.0.0.1") as server:
         body = {"results": [], "unresponsive_engines": [["brave", "too many requests"]]}
         server.says("/search", json.dumps(body), "application/json")

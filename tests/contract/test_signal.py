@@ -134,7 +134,7 @@ def watching() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "watch"]
 
 
-def test_a_steer_behind_the_beginning_is_seen(place, lane):
+def test_a_steer_after_the_start_is_seen(place, lane):
     place.put(lane, 1, "prompt", "hello", reactive=True)
     with place.signals.watch(lane, 1) as watch:
         place.steer(lane, 2)
@@ -159,7 +159,7 @@ def test_a_steer_before_the_beginning_is_not_seen(place, lane):
         assert not watch.wait(0)
 
 
-def test_what_is_no_steer_is_passed_over_and_a_steer_behind_it_is_seen(place, lane):
+def test_other_entries_are_skipped_and_a_later_steer_is_seen(place, lane):
     with place.signals.watch(lane, 0) as watch:
         place.put(lane, 1, "prompt", "hello", reactive=True)
         place.put(lane, 2, "followup", "and this", reactive=True)
@@ -192,7 +192,7 @@ def test_a_steer_of_another_conversation_is_not_ours(place, lane):
         assert not ours.requested
 
 
-def test_everybody_who_watches_a_conversation_sees_its_steer(place, lane):
+def test_every_watcher_of_a_conversation_sees_its_steer(place, lane):
     place.put(lane, 1, "prompt", "hello", reactive=True)
     with place.signals.watch(lane, 0) as early, place.signals.watch(lane, 1) as late:
         place.steer(lane, 2)
@@ -201,7 +201,7 @@ def test_everybody_who_watches_a_conversation_sees_its_steer(place, lane):
         assert (early.steer(), late.steer()) == (2, 2)
 
 
-def test_what_is_called_when_the_steer_is_there_already_is_called_at_once_and_once(place, lane):
+def test_a_callback_runs_once_at_once_for_an_existing_steer(place, lane):
     calls: list[str] = []
     with place.signals.watch(lane, 0) as watch:
         place.steer(lane, 1)
@@ -213,7 +213,7 @@ def test_what_is_called_when_the_steer_is_there_already_is_called_at_once_and_on
     assert calls == ["abort"]
 
 
-def test_a_watch_without_a_steer_calls_nobody(place, lane):
+def test_a_watch_without_a_steer_runs_no_callback(place, lane):
     calls: list[str] = []
     place.put(lane, 1, "prompt", "hello", reactive=True)
     with place.signals.watch(lane, 0) as watch, watch.calling(lambda: calls.append("abort")):
@@ -240,7 +240,7 @@ def test_a_steer_that_comes_later_calls_once_from_another_thread(place, lane):
 
 
 @threaded
-def test_whatever_is_called_may_ask_what_was_seen(place, lane):
+def test_a_callback_may_read_the_steer_that_was_seen(place, lane):
     seen: list[tuple[bool, int]] = []
     called = threading.Event()
 
@@ -255,7 +255,7 @@ def test_whatever_is_called_may_ask_what_was_seen(place, lane):
 
 
 @threaded
-def test_several_are_called_and_none_whose_block_is_over(place, lane):
+def test_several_callbacks_run_and_none_whose_block_has_ended(place, lane):
     calls: list[str] = []
     with place.signals.watch(lane, 0) as watch:
         with watch.calling(lambda: calls.append("over")):
@@ -267,7 +267,7 @@ def test_several_are_called_and_none_whose_block_is_over(place, lane):
 
 
 @threaded
-def test_nothing_of_a_watch_outlives_its_block(place, lane):
+def test_no_thread_of_a_watch_outlives_its_block(place, lane):
     calls: list[str] = []
     before = watching()
     with place.signals.watch(lane, 0) as watch:
@@ -297,7 +297,7 @@ def test_a_block_that_raises_ends_the_watch_and_keeps_its_error(place, lane):
 
 
 @threaded
-def test_a_log_that_is_away_is_read_again_and_nobody_hears_of_it_but_the_journal(place, lane, caplog):
+def test_an_unavailable_log_is_read_again_and_only_logged(place, lane, caplog):
     place.log.error = DependencyError("away", code="dependency")
     with place.signals.watch(lane, 0) as watch:
         place.put(lane, 1, "steer", "turn left")
@@ -320,7 +320,7 @@ def test_a_log_that_refuses_us_ends_the_looking_and_not_the_step(place, lane, ca
     assert "watch stopped" in caplog.messages
 
 
-def test_a_watch_that_nobody_enters_reads_nothing(place, lane):
+def test_an_unentered_watch_reads_nothing(place, lane):
     before = watching()
     place.log.error = SteplineError("a read")
     place.signals.watch(lane, 0)
@@ -362,7 +362,7 @@ def test_a_message_that_is_no_number_is_passed_over(heard, link, lane, body):
         assert watch.wait(PATIENCE_S)
 
 
-def test_a_server_that_restarts_under_a_watch_is_heard_again(redis_server, link, lane):
+def test_a_watch_reconnects_to_a_restarted_server(redis_server, link, lane):
     log = SeenLog(MemoryLog())
     place = Place(log, RedisSignals(log, link, poll_s=POLL_S, hearing_s=NEVER_S))
     with place.signals.watch(lane, 0) as watch:
@@ -389,7 +389,7 @@ def test_steers_are_seen_while_the_server_is_away_and_after_it_came_back(redis_s
         assert watch.wait(PATIENCE_S)
 
 
-def test_a_server_that_is_away_keeps_nobody_from_steering(lane, caplog):
+def test_an_unavailable_server_prevents_no_steer(lane, caplog):
     signals = RedisSignals(MemoryLog(), RedisLink(nowhere, stage="test"), poll_s=POLL_S)
     signals.notify(lane, 1)
     signals.notify(lane, 2)

@@ -44,7 +44,7 @@ def test_a_turn_takes_its_slot_with_its_mark(backend, lane, scope):
     assert backend.log.held_slots(other(lane)) == ()
 
 
-def test_a_slot_that_is_taken_refuses_the_whole_batch(backend, lane, scope):
+def test_an_occupied_slot_refuses_the_whole_batch(backend, lane, scope):
     opens(backend, lane, scope, 0)
     assert opens(backend, other(lane), scope, 0, message_id="m1") == SlotTaken()
     assert backend.log.tail(other(lane), consistent=True) is None
@@ -52,7 +52,7 @@ def test_a_slot_that_is_taken_refuses_the_whole_batch(backend, lane, scope):
     assert opens(backend, other(lane), scope, 1, message_id="m1") == Written()
 
 
-def test_that_a_batch_is_there_or_a_message_is_said_before_that_a_slot_is_taken(backend, lane, scope):
+def test_an_existing_batch_or_message_is_reported_before_an_occupied_slot(backend, lane, scope):
     opens(backend, lane, scope, 0, message_id="m1")
     assert isinstance(opens(backend, lane, scope, 0), Occupied)
     assert opens(backend, lane, scope, 0, n=2, message_id="m1") == Duplicate(n=1)

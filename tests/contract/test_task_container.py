@@ -78,7 +78,7 @@ def test_the_probe_of_a_doctor_reports_the_isolation_that_programs_have_there(be
     assert found == ran
 
 
-def test_an_executors_container_that_is_killed_is_reported_with_what_is_known(bench):
+def test_a_killed_executor_container_is_reported_with_the_known_facts(bench):
     run = run_until(bench, bench.job(RUNS), lambda _, other: docker("kill", other))
     assert (run.error, run.returncode) == ("sandbox_execution_failed", None)
     assert run.program_log == "so far\n"
@@ -86,7 +86,7 @@ def test_an_executors_container_that_is_killed_is_reported_with_what_is_known(be
     assert heard(bench)[-1] == "SendTaskSuccess"
 
 
-def test_a_task_that_is_stopped_stores_what_there_is_and_reports_it(bench):
+def test_a_stopped_task_stores_its_partial_result_and_reports_it(bench):
     run = run_until(bench, bench.job(RUNS), lambda supervisor, _: docker("stop", "-t", "60", supervisor))
     assert run.error == "task_stopped"
     assert run.program_log == "so far\n"
@@ -124,7 +124,7 @@ def defined(bench: Bench, **containers: Container | None) -> Iterator[None]:
     made.definition = before
 
 
-def test_a_program_that_uses_up_its_containers_memory_is_told_so(bench):
+def test_a_program_killed_for_memory_gets_that_reason(bench):
     code = "open('outputs/half.txt', 'w').write('half')\nprint('so far', flush=True)\nx = b'x' * (512 << 20)"
     given = executor(bench).definition.executor
     small = Container((*given.arguments, "--memory=200m", "--memory-swap=200m"), given.command)
@@ -135,7 +135,7 @@ def test_a_program_that_uses_up_its_containers_memory_is_told_so(bench):
     assert bench.bytes(run, "outputs/half.txt") == b"half"
 
 
-def test_a_run_that_is_taken_already_runs_nothing_and_reports_nothing(bench):
+def test_a_claimed_run_starts_no_program_and_reports_nothing(bench):
     made, job = executor(bench), bench.job("print('hello')")
     name = made.hand_over(job)
     made.cloud.put(f"{name}/started", b"somebody else")
@@ -146,7 +146,7 @@ def test_a_run_that_is_taken_already_runs_nothing_and_reports_nothing(bench):
     assert "SendTaskSuccess" not in heard(bench)
 
 
-def test_a_task_for_which_nobody_waits_stores_nothing(bench):
+def test_a_task_without_a_waiting_state_stores_nothing(bench):
     made, job = executor(bench), bench.job(RUNS)
     name = made.hand_over(job)
     del made.cloud.waiting[name]
@@ -156,7 +156,7 @@ def test_a_task_for_which_nobody_waits_stores_nothing(bench):
     assert f"{name}/run" not in made.cloud.objects
 
 
-def test_a_task_whose_handover_is_gone_says_nothing_and_fails(bench):
+def test_a_task_with_a_deleted_handover_reports_nothing_and_fails(bench):
     made, job = executor(bench), bench.job("print('hello')")
     name = made.hand_over(job)
     made.cloud.secrets.clear()
@@ -168,7 +168,7 @@ def test_a_task_whose_handover_is_gone_says_nothing_and_fails(bench):
     assert "not_found" in made.log
 
 
-def test_a_right_that_is_refused_is_told_without_what_it_was(bench):
+def test_a_refused_grant_is_reported_without_its_url(bench):
     made = executor(bench)
     job = bench.job("print('hello')", files=(bench.file("outputs/in.csv", b"1,2"),))
     name = made.hand_over(job)

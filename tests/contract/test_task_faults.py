@@ -135,7 +135,7 @@ NEVER_RAN = {
 
 
 @pytest.mark.parametrize("name", NEVER_RAN)
-def test_a_task_that_ended_before_its_program_began_is_said_not_to_have_run(conversation, name):
+def test_a_task_that_ended_before_its_program_is_reported_as_not_run(conversation, name):
     fate, said = NEVER_RAN[name]
     entry = play(conversation, fate)
     assert (entry.status, entry.error["code"]) == ("error", "sandbox_not_started")
@@ -164,7 +164,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_run_that_began_and_was_lost_is_not_said_to_have_happened_or_not(conversation, name):
+def test_a_run_that_began_and_was_lost_is_reported_as_unknown(conversation, name):
     entry = play(conversation, LOST[name])
     assert (entry.status, entry.error["code"]) == ("unverified", "unverified")
     assert conversation.tasks.secrets == {}
@@ -172,7 +172,7 @@ def test_a_run_that_began_and_was_lost_is_not_said_to_have_happened_or_not(conve
     assert conversation.left() == {}
 
 
-def test_a_run_whose_state_ran_out_of_time_is_a_timeout(conversation):
+def test_a_run_with_a_timed_out_state_is_a_timeout(conversation):
     step = launched(conversation)
     Started(conversation, step.launch, "t").claim()
     conversation.act(failed(step, "States.Timeout", ""))
@@ -191,7 +191,7 @@ REPORTED = {
 
 
 @pytest.mark.parametrize("name", REPORTED)
-def test_what_a_task_reports_is_in_the_envelope(conversation, name):
+def test_the_report_of_a_task_is_in_the_envelope(conversation, name):
     fields, code = REPORTED[name]
     play(conversation, ended(**fields, isolation=Isolation(backend="fargate", seccomp=True)))
     found = envelope(conversation)
@@ -201,7 +201,7 @@ def test_what_a_task_reports_is_in_the_envelope(conversation, name):
     assert conversation.left() == {}
 
 
-def test_at_its_time_limit_what_a_program_wrote_and_printed_is_kept(conversation):
+def test_a_program_at_its_time_limit_keeps_its_files_and_output(conversation):
     play(conversation, ended(error="timeout", program_log="so far\n"))
     found = envelope(conversation)
     assert "so far" in found.user_out_tail
@@ -221,7 +221,7 @@ def test_files_that_are_not_there_though_the_run_is_are_an_error_of_collecting(c
 
 
 @pytest.mark.parametrize("body", [b"", BODY[:-1], BODY + b"x", BODY.upper()])
-def test_files_with_other_bytes_than_the_run_says_are_not_taken(conversation, body):
+def test_files_whose_bytes_differ_from_the_report_are_rejected(conversation, body):
     def fate(task: Started) -> None:
         finish(task)
         conversation.ports.artifacts.objects[key(conversation, FILES)] = body  # type: ignore[attr-defined]  # the memory twin's own
@@ -309,7 +309,7 @@ def test_a_task_that_comes_after_its_run_was_settled_finds_nothing_to_run(conver
     assert conversation.left() == {}
 
 
-def test_a_run_whose_execution_was_ended_under_it_is_unverified_and_its_task_is_stopped(conversation):
+def test_a_run_whose_execution_ended_is_unverified_and_its_task_stopped(conversation):
     step = launched(conversation)
     task = Started(conversation, step.launch, "t")
     task.claim()
@@ -323,7 +323,7 @@ def test_a_run_whose_execution_was_ended_under_it_is_unverified_and_its_task_is_
     assert conversation.left() == {}
 
 
-def test_a_run_that_was_taken_over_before_it_began_is_launched_again_under_another_token(conversation):
+def test_a_run_taken_over_before_its_start_is_launched_with_a_new_token(conversation):
     step = launched(conversation)
     (name,) = conversation.machine._status
     conversation.machine.end(name)
@@ -336,7 +336,7 @@ def test_a_run_that_was_taken_over_before_it_began_is_launched_again_under_anoth
     assert conversation.left() == {}
 
 
-def test_a_run_that_reported_to_nobody_is_collected_by_whoever_takes_the_turn_over(conversation):
+def test_a_run_with_an_unread_report_is_collected_by_the_next_driver(conversation):
     step = launched(conversation)
     task = Started(conversation, step.launch, "t")
     task.store(task.claim(), Run(returncode=0))
@@ -350,7 +350,7 @@ def test_a_run_that_reported_to_nobody_is_collected_by_whoever_takes_the_turn_ov
     assert conversation.left() == {}
 
 
-def test_a_handover_that_cannot_be_taken_back_is_left_to_the_sweeper(conversation, monkeypatch):
+def test_a_handover_that_cannot_be_revoked_is_left_to_the_sweeper(conversation, monkeypatch):
     def away(_ref: str) -> None:
         raise DependencyError("the service is away")
 
@@ -362,7 +362,7 @@ def test_a_handover_that_cannot_be_taken_back_is_left_to_the_sweeper(conversatio
     assert conversation.left() == {}
 
 
-def test_a_sweep_that_fails_for_one_handover_goes_on_with_the_next(conversation, monkeypatch):
+def test_a_sweep_that_fails_for_one_handover_continues_with_the_next(conversation, monkeypatch):
     stop = conversation.tasks.stop
     for ref in ("a" * 32, "b" * 32):
         conversation.tasks.hand_over(ref, "{}", cluster="c", deadline="2026-01-01T00:00:00.000Z")
@@ -398,7 +398,7 @@ def test_a_handover_that_no_secret_holds_is_refused(conversation):
 
 
 @pytest.mark.parametrize("field", ["cluster", "task_definition", "container_name", "subnets"])
-def test_a_deployment_that_does_not_say_where_tasks_start_says_what_is_missing(conversation, field):
+def test_a_deployment_without_task_settings_names_the_missing_ones(conversation, field):
     nothing: Any = () if field == "subnets" else ""
     conversation.configure(replace(PROFILE, task=replace(PROFILE.task, **{field: nothing})))
     entry = refused(conversation)
@@ -433,7 +433,7 @@ def test_a_program_in_a_task_runs_no_longer_than_its_state_waits(conversation):
     assert launch.cluster == "cluster"
 
 
-def test_nothing_but_a_task_puts_its_report(conversation):
+def test_only_a_task_puts_its_report(conversation):
     play(conversation, silent)
     with pytest.raises(NotFoundError):
         conversation.ports.artifacts.get(key(conversation, RUN))
@@ -491,9 +491,7 @@ def test_a_run_that_was_lost_leaves_its_task_to_the_sweeper(stored, aws):
     assert not [one for one in aws.tasks.stale(before="9999") if one.ref == step.launch.ref]
 
 
-def test_a_look_at_a_stopped_task_that_is_throttled_is_for_whoever_told_of_it_to_try_again(
-    stored, aws, faults
-):
+def test_a_throttled_check_of_a_stopped_task_is_raised_to_the_caller(stored, aws, faults):
     faults.answer(aws.tasks.ecs, "DescribeTasks", 400, {"__type": "ThrottlingException", "message": "…"})
     with pytest.raises(DependencyError):
         end_wait(stored.ports, StoppedTask(task="t", cluster="c", reason="Task stopped"))

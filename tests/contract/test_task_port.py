@@ -41,14 +41,14 @@ def listed(backend: Memory | Aws, ref: str, *, after_s: float) -> list[str]:
     return [one.cluster for one in stale if one.ref == ref]
 
 
-def test_what_is_handed_over_is_taken_once(backend, ref):
+def test_a_handover_is_claimed_once(backend, ref):
     name = hand_over(backend, ref, "hällo")
     assert backend.task_token.take(name) == "hällo"
     with pytest.raises(NotFoundError):
         backend.task_token.take(name)
 
 
-def test_a_handover_that_is_there_stays_as_it_is(backend, ref):
+def test_an_existing_handover_stays_unchanged(backend, ref):
     first = hand_over(backend, ref, "first")
     assert hand_over(backend, ref, "second") == first
     assert backend.task_token.take(first) == "first"
@@ -66,7 +66,7 @@ def test_a_handover_as_large_as_a_secret_passes_and_a_larger_one_is_refused_befo
     assert listed(backend, other, after_s=3600) == []
 
 
-def test_what_was_taken_back_is_gone_and_can_be_taken_back_again(backend, ref):
+def test_a_revoked_handover_is_gone_and_can_be_revoked_again(backend, ref):
     name = hand_over(backend, ref)
     for _ in range(2):
         backend.tasks.take_back(ref)
@@ -75,7 +75,7 @@ def test_what_was_taken_back_is_gone_and_can_be_taken_back_again(backend, ref):
     assert listed(backend, ref, after_s=3600) == []
 
 
-def test_what_was_never_handed_over_is_taken_back_and_given_up_all_the_same(backend, ref):
+def test_an_absent_handover_can_be_revoked_and_given_up(backend, ref):
     backend.tasks.take_back(ref)
     backend.tasks.give_up(ref)
     assert listed(backend, ref, after_s=3600) == []
@@ -104,7 +104,7 @@ def test_a_handover_that_is_renewed_is_stale_later(backend, ref):
 
 
 @pytest.mark.parametrize("end", ["take_back", "give_up"])
-def test_a_row_stays_until_its_deadline_while_somebody_is_handing_over(backend, ref, end):
+def test_a_row_stays_until_its_deadline_during_a_handover(backend, ref, end):
     begin(backend, ref, lasts_s=60)
     getattr(backend.tasks, end)(ref)
     assert listed(backend, ref, after_s=59) == []
@@ -115,7 +115,7 @@ def test_a_row_stays_until_its_deadline_while_somebody_is_handing_over(backend, 
 
 
 @pytest.mark.parametrize("end", ["take_back", "give_up"])
-def test_what_is_handed_over_anew_while_it_is_taken_back_keeps_its_row(backend, ref, end, monkeypatch):
+def test_a_handover_renewed_during_its_revocation_keeps_its_row(backend, ref, end, monkeypatch):
     hand_over(backend, ref)
     name = "drop_secret" if isinstance(backend.tasks, MemoryTasks) else "_delete_secret"
     delete = getattr(backend.tasks, name)
@@ -142,7 +142,7 @@ def begin(backend: Memory | Aws, ref: str, *, lasts_s: float) -> None:
     backend.tasks._update(ref, "ADD begun :me", {":me": {"SS": ["somebody"]}})
 
 
-def test_a_state_is_ended_once_and_then_nobody_waits():
+def test_a_state_is_ended_once_and_then_has_no_waiter():
     tasks = Memory().tasks
     tasks.waiting.add("token")
     assert tasks.beat("token")
@@ -153,13 +153,13 @@ def test_a_state_is_ended_once_and_then_nobody_waits():
     assert not tasks.end("token")
 
 
-def test_where_no_task_runs_there_is_none_to_stop_and_nothing_it_was_started_with(backend, ref):
+def test_without_a_running_task_there_is_none_to_stop_and_no_input(backend, ref):
     assert backend.tasks.stop(ref, "no-such-cluster", "why") == 0
     assert backend.tasks.overrides("no-such-task", "no-such-cluster") == {}
     assert backend.tasks.running(ref, "no-such-cluster") == ()
 
 
-def test_where_a_run_may_be_is_known_from_its_handover_until_that_is_taken_back(backend, ref):
+def test_a_runs_location_is_known_from_its_handover_to_its_revocation(backend, ref):
     assert backend.tasks.cluster(ref) == ""
     hand_over(backend, ref, cluster="mine")
     assert backend.tasks.cluster(ref) == "mine"
@@ -228,7 +228,7 @@ def test_the_tasks_of_a_run_are_stopped_and_no_others(aws, cluster, ref):
     assert status(aws, cluster, other) != "STOPPED"
 
 
-def test_a_task_tells_what_it_was_started_with(aws, cluster, ref):
+def test_a_task_returns_the_input_of_its_start(aws, cluster, ref):
     variables = {"STEPLINE_TASK_TOKEN": "t", "STEPLINE_EXEC_PAYLOAD_SECRET_ID": "s"}
     task = start(aws, cluster, ref, variables)
     assert aws.tasks.overrides(task, cluster) == variables
@@ -258,7 +258,7 @@ def test_a_task_that_is_started_is_found_by_its_run_and_knows_its_state(aws, clu
     }
 
 
-def test_every_try_at_a_task_has_a_client_token_of_its_own(aws, cluster, ref):
+def test_every_attempt_of_a_task_has_a_new_client_token(aws, cluster, ref):
     heard: list[str] = []
     aws.tasks.ecs.meta.events.register(
         "provide-client-params.ecs.RunTask", lambda params, **_: heard.append(params["clientToken"])
@@ -299,7 +299,7 @@ def refused(code: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("code", ["TaskTimedOut", "TaskDoesNotExist", "InvalidToken"])
-def test_a_token_nobody_waits_for_is_no_error(aws, faults: Faults, code):
+def test_a_token_without_a_waiter_is_no_error(aws, faults: Faults, code):
     faults.answer(aws.tasks.states, "SendTaskFailure", 400, refused(code))
     assert aws.tasks.fail("token", "TaskStopped", "why") is False
 
@@ -308,7 +308,7 @@ def test_a_reason_longer_than_a_state_takes_is_cut(moto_aws):
     assert moto_aws.tasks.fail("token", "x" * 1000, "y" * 100_000)
 
 
-def test_a_state_that_cannot_be_told_is_a_failed_dependency(aws, faults: Faults):
+def test_an_unreachable_state_is_a_failed_dependency(aws, faults: Faults):
     faults.answer(aws.tasks.states, "SendTaskFailure", 400, refused("ThrottlingException"))
     with pytest.raises(DependencyError):
         aws.tasks.fail("token", "TaskStopped", "why")
@@ -328,25 +328,25 @@ def test_a_secret_that_cannot_be_made_leaves_a_row_for_the_sweeper(aws, ref, fau
     assert listed(aws, ref, after_s=60) == ["c"]
 
 
-def test_a_name_whose_secret_is_being_deleted_is_tried_again_later(aws, ref, faults: Faults):
+def test_a_name_with_a_secret_in_deletion_is_retried_later(aws, ref, faults: Faults):
     faults.answer(aws.tasks.secrets, "CreateSecret", 400, refused("InvalidRequestException"))
     with pytest.raises(DependencyError):
         hand_over(aws, ref)
 
 
-def test_a_handover_whose_answer_was_lost_is_there(aws, ref, faults: Faults):
+def test_a_handover_with_a_lost_response_is_stored(aws, ref, faults: Faults):
     faults.lose_answers(aws.tasks.secrets, "CreateSecret", times=1)
     assert aws.task_token.take(hand_over(aws, ref, "text")) == "text"
 
 
-def test_who_hands_over_counts_once_though_the_beginning_is_told_twice(aws, ref, faults: Faults):
+def test_a_handover_counts_once_though_its_start_is_sent_twice(aws, ref, faults: Faults):
     faults.lose_answers(aws.table.client, "UpdateItem", times=1)
     hand_over(aws, ref)
     aws.tasks.take_back(ref)
     assert listed(aws, ref, after_s=3600) == []
 
 
-def test_an_end_that_is_told_twice_does_not_stand_for_somebody_elses(aws, ref, faults: Faults, monkeypatch):
+def test_an_end_that_is_sent_twice_does_not_end_another_handover(aws, ref, faults: Faults, monkeypatch):
     create = aws.tasks.secrets.create_secret
 
     def then_lose(**asked: Any) -> Any:

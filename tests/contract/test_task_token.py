@@ -37,14 +37,14 @@ def test_a_state_that_does_not_wait_is_no_error(task_token, faults, word, code):
 
 
 @pytest.mark.parametrize("word", SAYS)
-def test_a_state_that_waits_has_heard(task_token, faults, word):
+def test_a_waiting_state_receives_the_result(task_token, faults, word):
     faults.answer(task_token.states, SAYS[word], 200, {})
     assert getattr(task_token, word)("token")
 
 
 @pytest.mark.parametrize("word", SAYS)
 @pytest.mark.parametrize(("status", "kind"), [(503, DependencyError), (400, SteplineError)])
-def test_a_state_that_cannot_be_told_is_an_error(task_token, faults, word, status, kind):
+def test_a_state_that_cannot_be_notified_is_an_error(task_token, faults, word, status, kind):
     faults.answer(
         task_token.states,
         SAYS[word],
@@ -62,7 +62,7 @@ def test_a_handover_that_is_gone_or_going_is_not_found(task_token, faults, code)
         task_token.take("secret")
 
 
-def test_a_handover_that_cannot_be_deleted_is_taken_all_the_same(task_token, faults, caplog):
+def test_a_handover_that_cannot_be_deleted_is_still_claimed(task_token, faults, caplog):
     caplog.set_level(logging.WARNING)
     faults.answer(task_token.secrets, "GetSecretValue", 200, {"SecretString": "text"})
     faults.answer(task_token.secrets, "DeleteSecret", 500, {"__type": "InternalServiceError"})

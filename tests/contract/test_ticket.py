@@ -31,7 +31,7 @@ def lasting(backend, seconds: int) -> Principal:
     return replace(PRINCIPAL, expires_at=int(backend.clock.now().timestamp()) + seconds)
 
 
-def test_a_ticket_stands_for_its_principal_once(tickets):
+def test_a_ticket_is_redeemed_for_its_principal_once(tickets):
     ticket = tickets.issue(PRINCIPAL)
     assert tickets.redeem(ticket) == PRINCIPAL
     assert refusal(tickets, ticket) == "unauthorized"
@@ -44,7 +44,7 @@ def test_tickets_are_long_unlike_each_other_and_fit_into_an_address(tickets):
     assert {char for char in "".join(issued) if not char.isalnum()} <= set("-_")
 
 
-def test_each_ticket_stands_for_its_own(tickets):
+def test_each_ticket_is_redeemed_for_its_own_principal(tickets):
     bob = replace(PRINCIPAL, user="bob")
     one, two = tickets.issue(PRINCIPAL), tickets.issue(bob)
     assert tickets.redeem(two) == bob
@@ -52,7 +52,7 @@ def test_each_ticket_stands_for_its_own(tickets):
 
 
 @pytest.mark.parametrize("ticket", ["", "x", "a" * 43, "a" * 5000, "\0", "HEAD", "\ud800"], ids=ascii)
-def test_what_was_never_issued_is_no_ticket(tickets, ticket):
+def test_an_unissued_text_is_no_ticket(tickets, ticket):
     assert refusal(tickets, ticket) == "unauthorized"
 
 
@@ -71,7 +71,7 @@ def test_a_ticket_is_good_for_a_minute_and_no_longer(backend):
     assert refusal(backend.tickets, second) == "unauthorized"
 
 
-def test_a_ticket_ends_with_the_token_it_stands_for(backend):
+def test_a_ticket_expires_with_its_token(backend):
     principal = lasting(backend, 10)
     first, second = backend.tickets.issue(principal), backend.tickets.issue(principal)
     backend.clock.pause(9)
@@ -87,7 +87,7 @@ def test_an_expired_token_gets_no_ticket(backend, left_s):
     assert caught.value.reason == "auth_expired"
 
 
-def test_of_many_who_redeem_a_ticket_at_once_one_gets_it(tickets):
+def test_one_of_many_concurrent_redemptions_of_a_ticket_succeeds(tickets):
     ticket = tickets.issue(PRINCIPAL)
 
     def redeem(_: int) -> bool:
@@ -100,7 +100,7 @@ def test_of_many_who_redeem_a_ticket_at_once_one_gets_it(tickets):
         assert list(pool.map(redeem, range(16))).count(True) == 1
 
 
-def test_a_user_s_tickets_are_voided_and_nobody_else_s(tickets):
+def test_only_the_tickets_of_that_user_are_voided(tickets):
     mine = [tickets.issue(PRINCIPAL) for _ in range(3)]
     others = [
         replace(PRINCIPAL, user="bob"),
@@ -139,13 +139,13 @@ def test_an_expired_ticket_is_refused_though_its_row_is_still_stored(aws):
     assert refusal(aws.tickets, ticket) == "unauthorized"
 
 
-def test_a_redemption_whose_answer_was_lost_voids_the_ticket(aws, faults):
+def test_a_redemption_with_a_lost_response_voids_the_ticket(aws, faults):
     ticket = aws.tickets.issue(PRINCIPAL)
     faults.lose_answers(aws.table.client, "DeleteItem", times=1)
     assert refusal(aws.tickets, ticket) == "unauthorized"
 
 
-def test_a_store_that_does_not_answer_refuses_nobody_for_good(aws, faults):
+def test_a_silent_store_refuses_no_client_permanently(aws, faults):
     ticket = aws.tickets.issue(PRINCIPAL)
     faults.answer(aws.table.client, "DeleteItem", 400, {"__type": "x#ThrottlingException", "message": "…"})
     with pytest.raises(DependencyError):

@@ -69,7 +69,7 @@ def seen(span: EndedSpan) -> Seen:
     )
 
 
-def test_a_collector_sees_each_span_as_it_was_sent(heard):
+def test_a_collector_receives_each_span_unchanged(heard):
     root = EndedSpan(
         **{**{f: getattr(SPAN, f) for f in SPAN.__struct_fields__}, "parent": 0, "failed": "", "id": 9}
     )
@@ -79,7 +79,7 @@ def test_a_collector_sees_each_span_as_it_was_sent(heard):
     assert (path, headers["content-type"]) == ("/v1/traces", "application/x-protobuf")
 
 
-def test_the_memory_twin_keeps_what_was_sent():
+def test_the_memory_twin_keeps_sent_spans():
     traces = MemoryTraces()
     traces.send([SPAN])
     assert traces.spans == [SPAN]
@@ -151,7 +151,7 @@ def test_half_of_a_surrogate_pair_does_not_lose_the_span(heard):
     assert [span.name for span in heard.spans] == ["a?"]
 
 
-def test_a_server_that_refuses_is_left_alone_for_a_while_and_what_is_lost_is_counted(heard):
+def test_a_refusing_collector_is_paused_and_lost_spans_are_counted(heard):
     clock, meter = MemoryClock(), MemoryMeter()
     traces = otlp(heard, clock=clock, meter=meter)
     heard.status = 503
@@ -173,7 +173,7 @@ def test_a_server_that_does_not_answer_delays_a_step_by_the_bound_and_fails_noth
     assert meter.counts[SPANS_LOST] == 2
 
 
-def test_what_hangs_before_a_request_is_made_delays_a_step_by_the_bound_too(heard):
+def test_a_hang_before_a_request_delays_a_step_by_at_most_the_limit(heard):
     meter, free = MemoryMeter(), threading.Event()
 
     def sign(url, body, headers):
@@ -185,7 +185,7 @@ def test_what_hangs_before_a_request_is_made_delays_a_step_by_the_bound_too(hear
     free.set()
 
 
-def test_an_address_where_nobody_listens_fails_nothing(heard):
+def test_a_closed_collector_address_fails_no_step(heard):
     meter = MemoryMeter()
     heard.port = 1
     otlp(heard, meter=meter).send([SPAN])

@@ -29,7 +29,7 @@ def asked(user: str = "", at: str = "2026-11-26T00:00:00.000Z") -> UserErasure:
     )
 
 
-def test_an_erasure_is_asked_for_once(kept):
+def test_an_erasure_is_requested_once(kept):
     erasures, _ = kept
     first = asked()
     later = replace(first, asked_at="2026-11-26T00:00:09.000Z")
@@ -39,7 +39,7 @@ def test_an_erasure_is_asked_for_once(kept):
     assert erasures.get("acme", "docs", first.user) == first
 
 
-def test_what_is_not_done_is_pending_oldest_first(kept):
+def test_open_erasures_are_pending_oldest_first(kept):
     erasures, _ = kept
     two, one = asked(at="2026-11-26T00:00:02.000Z"), asked(at="2026-11-26T00:00:01.000Z")
     for erasure in (two, one):
@@ -50,7 +50,7 @@ def test_what_is_not_done_is_pending_oldest_first(kept):
     assert counted in erasures.pending()
 
 
-def test_what_is_done_is_pending_no_longer_and_may_be_asked_for_again(kept):
+def test_a_finished_erasure_is_not_pending_and_may_be_requested_again(kept):
     erasures, _ = kept
     first = asked()
     done = replace(first, user="", done_at="2026-11-26T00:05:00.000Z")
@@ -62,7 +62,7 @@ def test_what_is_done_is_pending_no_longer_and_may_be_asked_for_again(kept):
     assert erasures.ask(again) == again
 
 
-def test_of_two_passes_that_end_at_once_one_reads_again_what_the_other_has_found(kept):
+def test_of_two_passes_that_end_at_once_one_reads_the_others_result(kept):
     erasures, _ = kept
     first = erasures.ask(asked())
     counted = replace(first, conversations=1)
@@ -71,7 +71,7 @@ def test_of_two_passes_that_end_at_once_one_reads_again_what_the_other_has_found
     assert erasures.get("acme", "docs", first.user) == counted
 
 
-def test_nobody_else_finds_it(kept):
+def test_no_other_user_finds_an_erasure(kept):
     erasures, _ = kept
     first = erasures.ask(asked())
     assert erasures.get("acme", "other", first.user) is None
@@ -79,7 +79,7 @@ def test_nobody_else_finds_it(kept):
     assert erasures.get("acme", "docs", f"{first.user}2") is None
 
 
-def test_what_was_done_long_ago_is_forgotten(kept):
+def test_an_erasure_finished_long_ago_is_forgotten(kept):
     erasures, clock = kept
     first = erasures.ask(asked())
     erasures.keep(replace(first, user="", done_at="2026-11-26T00:05:00.000Z"), before=first)
@@ -89,7 +89,7 @@ def test_what_was_done_long_ago_is_forgotten(kept):
     assert erasures.get("acme", "docs", first.user) is None
 
 
-def test_a_row_of_one_that_is_done_names_nobody(aws):
+def test_the_row_of_a_finished_erasure_names_no_user(aws):
     erasures, first = DynamoUserErasures(aws.table, aws.clock), asked()
     erasures.ask(first)
     erasures.keep(replace(first, user="", done_at="2026-11-26T00:05:00.000Z"), before=first)

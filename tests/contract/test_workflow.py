@@ -32,7 +32,7 @@ def processes(backend, lane):
     return WorkflowProcesses(backend, lane)
 
 
-def test_a_message_is_answered_with_what_the_tools_found(processes):
+def test_a_message_is_answered_from_the_tools_results(processes):
     model = MemoryModelClient(SEARCH, answered("It is kept [[S:1]].", suggested_followups=["For how long?"]))
     result = processes.ask(processes.process(model))
     model.assert_read()
@@ -95,7 +95,7 @@ def test_a_step_that_fails_for_good_ends_the_turn_with_its_code(processes, error
     )
 
 
-def test_what_a_process_left_behind_is_taken_up_when_the_message_comes_again(processes):
+def test_a_resent_message_takes_over_the_turn_of_a_dead_process(processes):
     model = MemoryModelClient(SEARCH, Fail(error=Crash()), answered("After all [[S:1]]."))
     with pytest.raises(Crash):
         processes.ask(processes.process(model), message_id="m-1")
@@ -105,7 +105,7 @@ def test_what_a_process_left_behind_is_taken_up_when_the_message_comes_again(pro
     assert [entry.takeovers for entry in processes.entries(TakenOver)] == []
 
 
-def test_the_next_message_takes_up_what_a_crash_left_behind(processes):
+def test_the_next_message_takes_over_the_turn_of_a_crash(processes):
     model = MemoryModelClient(Fail(error=Crash()), answered("To both of you."))
     runtime = processes.process(model)
     with pytest.raises(Crash):
@@ -127,7 +127,7 @@ def test_a_payload_names_its_users_time_zone_and_the_model_reads_it(processes):
         assert caught.value.reason == "bad_timezone"
 
 
-def test_what_is_no_message_or_somebody_elses_conversation_is_refused(processes):
+def test_an_invalid_message_or_a_foreign_conversation_is_refused(processes):
     runtime = processes.process(MemoryModelClient(answered("Hello.")))
     for payload in ({"text": " "}, {"text": 7}, {"message_id": "bad id", "text": "hello"}):
         with pytest.raises(InputError) as caught:
@@ -242,7 +242,7 @@ class Prepared(BaseWorkflow):
             hook.contribute([{"text": f"{hook.user} likes short answers."}])
 
 
-def test_what_a_bundle_contributes_stays_and_what_it_announces_does_not(processes):
+def test_contributions_of_a_bundle_stay_and_announcements_do_not(processes):
     model = MemoryModelClient(SEARCH, answered("Short."), answered("Still short."))
     runtime = processes.process(model)
     workflow = Prepared(runtime, processes.lane, user="ada")
@@ -283,7 +283,7 @@ def test_blocks_contributed_during_a_turn_are_stored_once_and_read_from_the_next
     assert "Ada likes tea." in second
 
 
-def test_nothing_is_prepared_for_a_message_that_has_its_answer(processes):
+def test_an_answered_message_prepares_nothing(processes):
     model = MemoryModelClient(answered("Once."))
     first = processes.ask(processes.process(model), workflow=Prepared, message_id="m-1")
     assert processes.ask(processes.process(model), workflow=Prepared, message_id="m-1") == first
@@ -311,7 +311,7 @@ def test_a_hook_that_fails_ends_the_turn_and_says_so_to_its_caller(processes):
     assert closed.code == "hook_failed"
 
 
-def test_a_hook_behind_the_close_may_send_an_event_to_its_conversation(processes):
+def test_a_hook_after_the_close_may_send_an_event_to_its_conversation(processes):
     standings = []
 
     class Follows(BaseWorkflow):
@@ -337,7 +337,7 @@ class TestApproval:
     def answer(self, processes, runtime, *said, **fields):
         return asyncio.run(WORKFLOW(runtime, processes.lane, user="ada").answer(*said, **fields))
 
-    def test_a_turn_is_parked_and_another_process_goes_on_with_the_answer(self, asking):
+    def test_a_parked_turn_continues_in_another_process_with_the_answer(self, asking):
         first = asking.ask(asking.process(MemoryModelClient(SEARCH)))
         assert (first.outcome, first.approval.tool_id) == ("parked", "web_tools.web_search")
         later = asking.process(MemoryModelClient(answered("It is kept [[S:1]].")))

@@ -65,7 +65,7 @@ async def meanwhile(processes, model, say):
     return SimpleNamespace(result=await asked, said=said, workflow=workflow)
 
 
-def test_a_stop_from_another_task_ends_the_turn_with_what_was_shown(processes):
+def test_a_stop_from_another_task_ends_the_turn_with_the_shown_text(processes):
     model = Endless()
     come = asyncio.run(meanwhile(processes, model, lambda workflow: workflow.stop()))
     assert (come.result.outcome, come.result.reason) == ("completed", "stop")
@@ -84,7 +84,7 @@ def test_a_steer_from_another_task_brings_the_turn_to_an_end(processes):
     ]
 
 
-def test_another_thread_with_an_event_loop_of_its_own_may_say_it(processes):
+def test_another_thread_with_its_own_event_loop_may_stop_a_turn(processes):
     model = Endless()
 
     async def say(workflow):
@@ -93,7 +93,7 @@ def test_another_thread_with_an_event_loop_of_its_own_may_say_it(processes):
     assert asyncio.run(meanwhile(processes, model, say)).result.reason == "stop"
 
 
-def test_a_message_that_waits_for_a_turn_which_is_stopped_comes_back_to_who_sent_it(processes):
+def test_a_message_queued_at_a_stopped_turn_is_returned_to_its_sender(processes):
     model = Endless()
 
     async def say(workflow):
@@ -109,7 +109,7 @@ def test_a_message_that_waits_for_a_turn_which_is_stopped_comes_back_to_who_sent
     assert len(processes.entries(Closed)) == 1
 
 
-def test_a_form_is_answered_by_a_turn_of_its_own(processes):
+def test_a_form_is_answered_by_a_new_turn(processes):
     model = Slow(lambda request: answered("Booked." if "Lisbon" in text_of(request) else "What?"))
     runtime = processes.process(model)
     result = processes.ask(runtime, text="", kind="form", payload={"city": "Lisbon"}, message_id="f-1")
@@ -118,7 +118,7 @@ def test_a_form_is_answered_by_a_turn_of_its_own(processes):
     assert (form.event, form.payload) == ("form", {"city": "Lisbon"})
 
 
-def test_an_event_that_was_submitted_is_answered_by_who_asks_for_it_under_its_id(processes):
+def test_a_submitted_event_is_answered_for_a_request_with_its_id(processes):
     runtime = processes.process(MemoryModelClient(answered("Booked.")))
     workflow = WORKFLOW(runtime, processes.lane, user="ada")
 
@@ -141,7 +141,7 @@ def test_a_quiet_event_waits_for_the_next_turn(processes):
     assert processes.ask(runtime, "What is new?").answer == "Noted."
 
 
-def test_where_nothing_runs_there_is_nothing_to_steer(processes):
+def test_a_steer_without_a_running_turn_is_refused(processes):
     runtime = processes.process(MemoryModelClient(answered("Done.")))
     workflow = WORKFLOW(runtime, processes.lane, user="ada")
     processes.ask(runtime)
@@ -149,7 +149,7 @@ def test_where_nothing_runs_there_is_nothing_to_steer(processes):
     assert asyncio.run(workflow.stop()).fate == "dropped"
 
 
-def test_what_asks_for_no_answer_is_not_processed(processes):
+def test_an_event_without_a_request_for_an_answer_is_not_processed(processes):
     runtime = processes.process(MemoryModelClient())
     workflow = WORKFLOW(runtime, processes.lane, user="ada")
     for payload in ({"kind": "stop"}, {"kind": "alert"}, {"kind": "form", "payload": 7}, {"kind": 7}):
@@ -162,7 +162,7 @@ def test_what_asks_for_no_answer_is_not_processed(processes):
     assert caught.value.reason == "bad_payload"
 
 
-def test_nobody_steers_the_conversation_of_others(processes):
+def test_no_user_steers_the_conversation_of_another(processes):
     runtime = processes.process(MemoryModelClient(answered("Done.")))
     processes.ask(runtime)
     with pytest.raises(NotFoundError):

@@ -88,7 +88,7 @@ def test_a_program_calls_the_bundles_tool_and_leaves_its_file(shop):
     assert fetched["ret"]["text"] == "12.5 euros"
 
 
-def test_where_only_tasks_run_programs_the_agent_has_none_here(shop):
+def test_with_programs_only_in_tasks_the_local_agent_has_none(shop):
     fargate = {"FARGATE_CLUSTER": "ours", "FARGATE_TASK_DEFINITION": "exec", "FARGATE_SUBNETS": "subnet-1"}
     agent = runtime_of(None, EXEC_RUNTIME_MODE="fargate", **fargate).build_agent(Shop.parts())
     assert PROGRAM not in agent.tools

@@ -62,7 +62,7 @@ def test_a_message_sent_twice_at_once_is_one_message_and_has_one_answer(processe
     assert len(processes.entries(Closed)) == 1
 
 
-def test_who_has_an_answer_does_not_wait_for_the_turn_behind_it(processes, hooked):
+def test_an_answered_caller_does_not_wait_for_the_next_turn(processes, hooked):
     workflow, ran = hooked
     asked, go_on, released = threading.Event(), threading.Event(), threading.Event()
 
@@ -92,7 +92,7 @@ def test_who_has_an_answer_does_not_wait_for_the_turn_behind_it(processes, hooke
     assert ran == ["the first", "and the second"]
 
 
-def test_who_waits_takes_the_turn_up_when_its_driver_gives_up(processes):
+def test_a_waiting_caller_takes_the_turn_over_when_its_driver_gives_up(processes):
     asked, over = threading.Event(), threading.Event()
 
     def say(_):
@@ -139,7 +139,7 @@ class LateMachine(InProcessMachine):
         return found
 
 
-def test_an_execution_that_starts_while_somebody_looks_for_one_is_not_left_alone(processes, monkeypatch):
+def test_an_execution_started_during_a_lookup_is_found(processes, monkeypatch):
     monkeypatch.setattr(in_process, "InProcessMachine", LateMachine)
     workflow = WORKFLOW(processes.process(MemoryModelClient(answered("Done."))), processes.lane, user="ada")
 
@@ -178,7 +178,7 @@ def test_a_coroutine_of_the_bundle_may_use_threads_while_every_step_waits_for_on
     assert fetched["ret"]["text"] == "what ks:a.md says"
 
 
-def test_the_context_of_somebody_elses_conversation_is_not_shown(processes):
+def test_the_context_of_a_foreign_conversation_is_not_shown(processes):
     runtime = processes.process(MemoryModelClient(answered("Hello.")))
     processes.ask(runtime)
     workflow = WORKFLOW(runtime, processes.lane, user="eve")

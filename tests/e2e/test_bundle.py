@@ -52,9 +52,7 @@ def test_its_hooks_its_tool_its_skill_and_its_document_answer(project, scripted,
     assert "This turn is round 4." in heard
 
 
-def test_another_one_answers_in_the_same_functions_with_files_and_documents_of_its_own(
-    project, scripted, conversation
-):
+def test_another_bundle_answers_in_the_same_functions_with_its_own_files(project, scripted, conversation):
     asked = "What does the cost page say about idle cost?"
     assert "ks:docs/reference/cost.md" in answer_of(scripted.send(asked, conversation, "--bundle", "docs"))
     assert scripted.entries(conversation, "owner")[0]["bundle"] == "docs"
@@ -87,7 +85,7 @@ def test_the_logs_are_followed_while_a_turn_runs(scripted, conversation):
             follower.kill()
 
 
-def test_where_it_fails_in_a_function_the_logs_have_the_cause(project, scripted, conversation):
+def test_the_logs_have_the_cause_of_a_bundles_failure_in_a_function(project, scripted, conversation):
     (project / "closed.py").write_text(
         "import os\n\nfrom bundles.default import WORKFLOW\n\n"
         "if 'AWS_LAMBDA_FUNCTION_NAME' in os.environ:\n    raise RuntimeError('the shop is closed')\n"

@@ -25,7 +25,7 @@ def logged(scripted, conversation):
     return of
 
 
-def test_everything_that_is_typed_stands_in_the_log_in_order(scripted, conversation, logged, tmp_path):
+def test_every_typed_message_is_in_the_log_in_order(scripted, conversation, logged, tmp_path):
     first, second = a_word(), a_word()
     for word in (first, second):
         scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=SLOW_MS)

@@ -148,7 +148,7 @@ def test_a_conversation_that_is_deleted_while_a_turn_runs_leaves_its_tombstone(
     assert stranger.get(f"/v1/conversations/{kept}/events")["events"]
 
 
-def test_those_who_watch_the_list_hear_that_a_conversation_is_gone(stage, conversation):
+def test_watchers_of_the_list_are_notified_of_a_deleted_conversation(stage, conversation):
     stage.send("Hello.", conversation)
     with stage.socket() as (socket, next_frame):
         socket.send(json.dumps({"action": "watch"}))
@@ -163,7 +163,7 @@ def test_those_who_watch_the_list_hear_that_a_conversation_is_gone(stage, conver
         assert answer.code == "conversation_deleted"
 
 
-def test_an_erased_user_has_nothing_left_and_is_told(stage, storage, conversation):
+def test_an_erased_user_has_nothing_left_and_is_notified(stage, storage, conversation):
     word, kept = a_word(), f"e2e-kept-{a_word()}"
     other = f"u{secrets.token_hex(4)}"
     stage.send(f"Hello, {word}.", conversation)

@@ -49,7 +49,7 @@ def results(count):
     return is_last
 
 
-def test_a_turn_goes_on_through_a_deployment_and_after_its_undoing(scripted, conversation):
+def test_a_turn_continues_through_a_deployment_and_its_rollback(scripted, conversation):
     word = a_word()
     with later_releases(scripted) as released:
         with scripted.sending(LONG.format(word=word), conversation) as sender:

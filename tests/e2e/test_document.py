@@ -18,7 +18,7 @@ REQUEST = "Search for prompt caching and make a document {} of what you find."
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "report.docx"])
-def test_a_document_is_made_of_what_was_found_and_offered_with_its_sources(executing, conversation, name):
+def test_a_document_is_made_of_search_results_and_offered_with_its_sources(executing, conversation, name):
     stage, kind = executing, name.rpartition(".")[2]
     lines = stage.send(REQUEST.format(name), conversation)
     check_order(lines)

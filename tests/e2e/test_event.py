@@ -79,7 +79,7 @@ def test_a_form_during_the_answer_is_answered_too_and_an_alert_is_not(scripted, 
     check_devices(scripted, conversation, device)
 
 
-def test_what_cannot_be_an_event_is_refused_and_nothing_of_it_is_there(scripted, conversation):
+def test_an_invalid_event_is_refused_and_not_stored(scripted, conversation):
     body = {"action": "event", "conversation": conversation, "message_id": "e1", "kind": "form"}
     refused = [
         ({"kind": "prompt"}, "bad_event"),
@@ -131,9 +131,7 @@ def test_a_service_says_a_thing_once_however_often_it_says_it(scripted, conversa
     assert len(scripted.entries(conversation, "in")) == 2
 
 
-def test_a_service_reaches_nobody_elses_conversation_and_none_that_is_not_there(
-    scripted, conversation, device, service
-):
+def test_a_service_reaches_neither_foreign_nor_absent_conversations(scripted, conversation, device, service):
     assert service.submit(conversation, "alert", "a1") == {"error": "not_found"}
     device.session.say(HELLO)
     device.until_settled()

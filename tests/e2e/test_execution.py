@@ -169,7 +169,7 @@ def test_a_round_with_a_program_takes_at_most_six_transitions(computing, convers
     assert max(later - sooner for sooner, later in itertools.pairwise(decides)) <= 6
 
 
-def test_a_later_program_gets_what_an_earlier_one_wrote(computing, conversation):
+def test_a_later_program_gets_the_files_of_an_earlier_one(computing, conversation):
     word = a_word()
     first = computing.send(RUN.format(f"open('outputs/{word}.txt', 'w').write('{word[::-1]}')"), conversation)
     turn = events(first, "chat.start")[0]["turn_id"]
@@ -181,7 +181,7 @@ def test_a_later_program_gets_what_an_earlier_one_wrote(computing, conversation)
     assert called == [EXEC, "react.pull", EXEC]
 
 
-def test_a_project_is_taken_over_patched_searched_and_run(computing, conversation):
+def test_a_project_is_copied_patched_searched_and_run(computing, conversation):
     computing.send(BEGIN, conversation)
     lines = computing.send(CHANGE, conversation)
     results = computing.entries(conversation, "result")
@@ -196,7 +196,7 @@ def test_a_project_is_taken_over_patched_searched_and_run(computing, conversatio
     assert computing.object_bytes(bodies(results[-1])["bird.txt"]["key"]) == b"a crane"
 
 
-def test_a_program_that_fails_is_told_of_and_not_repeated(computing, conversation):
+def test_a_failed_program_is_reported_and_not_repeated(computing, conversation):
     word = a_word()
     lines = computing.send(RUN.format(f"raise ValueError('{word}')"), conversation)
     check_order(lines)

@@ -79,7 +79,7 @@ def test_write_read_and_two_plans_stream_and_run_in_their_order(several, convers
     check_log(several, conversation)
 
 
-def test_a_write_behind_a_read_is_refused_while_the_read_runs(several, conversation):
+def test_a_write_after_a_read_is_refused_while_the_read_runs(several, conversation):
     word = a_word()
     lines = several.send(backwards(word), conversation)
     check_order(lines, after=several.cursor)

@@ -81,7 +81,7 @@ def count(user, conversation, turn, began):
     assert item["turns"][0]["turn_id"] == turn
 
 
-def test_feedback_is_heard_read_counted_and_withdrawn(scripted, conversation):
+def test_feedback_is_sent_read_counted_and_withdrawn(scripted, conversation):
     word, why, user = a_word(), a_word(), scripted.over_http()
     began = datetime.now(UTC) - timedelta(minutes=1)
     scripted.send(f"Hello {word}.", conversation)

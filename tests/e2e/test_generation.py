@@ -35,7 +35,7 @@ def requests_with(stage, word):
         return [request for request in json.load(answer) if word in json.dumps(request["body"])]
 
 
-def test_where_one_action_is_allowed_a_second_one_is_refused_and_the_first_one_runs(scripted, conversation):
+def test_a_second_action_beyond_the_limit_is_refused_and_the_first_runs(scripted, conversation):
     word = a_word()
     first = scripted.send("write a file older.md with grey herons", conversation)
     lines = scripted.send(together(word, insists=True), conversation)
@@ -82,7 +82,7 @@ def test_a_forbidden_beginning_costs_one_notice_and_one_retry(scripted, conversa
     assert not any(prefix in text for text in shown)
 
 
-def test_an_answer_cites_what_a_search_found_and_the_terminal_shows_the_link(scripted, conversation):
+def test_an_answer_cites_a_search_result_and_the_terminal_shows_the_link(scripted, conversation):
     lines = scripted.send("Search for prompt caching and tell me what you find.", conversation)
     check_order(lines)
     (found,) = [e for e in scripted.entries(conversation, "result") if e["tool_id"] == "web_tools.web_search"]
@@ -117,7 +117,7 @@ def test_the_command_line_shows_the_link_of_a_source(scripted, conversation):
     assert "[[S:" not in done.stdout
 
 
-def test_what_was_found_is_written_with_its_links_shown_and_its_numbers_stored(scripted, conversation):
+def test_a_written_file_shows_links_of_its_sources_and_stores_their_numbers(scripted, conversation):
     lines = scripted.send(
         "Search for prompt caching and write what you find to a file cache.md", conversation
     )
@@ -151,7 +151,7 @@ def test_an_answer_that_is_no_json_is_replaced_by_the_whole_one(scripted, conver
     assert len(terminals(lines)) == 1
 
 
-def test_what_is_written_is_seen_before_it_is_decided(scripted, conversation):
+def test_a_written_file_streams_before_its_decision_is_stored(scripted, conversation):
     word = a_word()
     lines = scripted.send(f"write a file lake.md with the word {word} in it", conversation)
     decided = place(lines, lambda line: line.get("type") == "solver.react.decision")

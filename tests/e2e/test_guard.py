@@ -93,7 +93,7 @@ def test_a_foreign_name_for_this_machine_is_refused_before_anything_else(stage, 
 
 
 @pytest.mark.parametrize(("method", "path"), KEYLESS)
-def test_nothing_of_the_emulator_itself_is_had_without_a_key(stage, method, path):
+def test_the_emulators_own_endpoints_require_a_key(stage, method, path):
     status, _, body = ask(stage, method, path, b"{}" if method == "POST" else b"")
     assert (status, json.loads(body)["code"]) == (403, "MissingAuthenticationToken")
 

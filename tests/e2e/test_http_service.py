@@ -93,7 +93,7 @@ def test_pages_of_events_meet_and_are_the_frames_that_a_socket_replays(held):
     assert frames == [json.loads(encode_frame(frame)) for frame in events]
 
 
-def test_a_new_title_is_heard_on_the_socket_and_found_in_the_list(held):
+def test_a_new_title_is_sent_on_the_socket_and_found_in_the_list(held):
     title = f"On {a_word()}"
     with held.stage.socket() as (socket, next_frame):
         socket.send(json.dumps({"action": "resume", "conversation": held.conversation, "after": 0}))
@@ -108,7 +108,7 @@ def test_a_new_title_is_heard_on_the_socket_and_found_in_the_list(held):
     assert (found["title"], held.user.get("/v1/conversations", q="another")["items"]) == (title, [])
 
 
-def test_what_was_read_is_told_to_every_device_and_never_becomes_less(held):
+def test_the_read_mark_is_sent_to_every_device_and_never_decreases(held):
     newest = held.user.get(f"{held.url}/events", turns=1)["events"][-1]["n"]
     assert held.user.get(held.url)["unread_n"] == 1
     for n, unread in ((1, 2), (newest, 0), (1, 0)):
@@ -134,7 +134,7 @@ def test_the_request_of_every_round_is_the_one_that_was_on_the_wire(scripted, he
             assert text == ("" if part["role"] == "system" else on_wire["text"])
 
 
-def test_what_a_round_said_and_took_is_told(held):
+def test_the_decision_the_log_and_the_cost_of_a_round_are_served(held):
     first, second = held.rounds()[:2]
     of = held.user
     diff = of.get(f"{held.url}/requests/{first['decided_n']}/diff", to=second["decided_n"])
@@ -154,7 +154,7 @@ def test_what_a_round_said_and_took_is_told(held):
     [{"user": "mallory"}, {"tenant": "other"}, {"project": "other"}],
     ids=lambda other: next(iter(other)),
 )
-def test_what_is_foreign_is_answered_like_what_is_not_there(held, stranger):
+def test_a_foreign_resource_is_answered_like_an_absent_one(held, stranger):
     other = held.stage.over_http(**stranger)
     n = held.rounds()[0]["decided_n"]
     for path in ("", "/events", "/timeline", f"/requests/{n}", "/log", "/export", f"/uploads/up_{'0' * 32}"):

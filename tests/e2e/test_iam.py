@@ -156,7 +156,7 @@ def test_the_roles_allow_the_whole_way_of_a_message(scene):
     scene.play()
 
 
-def test_every_exception_is_one_for_a_grant_that_is_there(stage):
+def test_every_exception_matches_an_existing_grant(stage):
     grants = read_grants(stage[0])
     for patterns in NOT_SHOWN.values():
         for pattern in patterns:

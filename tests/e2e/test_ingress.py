@@ -14,7 +14,7 @@ from tests.e2e.stage import a_word, answer_of, is_text, read_until
 pytestmark = pytest.mark.emulator
 
 
-def test_a_foreign_conversation_is_not_found_whatever_is_asked_of_it(stage, conversation):
+def test_a_foreign_conversation_is_not_found_by_any_request(stage, conversation):
     stage.send("Hello there.", conversation)
     words = ("send", "Mine now.", "--conversation", conversation, "--user", "mallory", "--json")
     for more in ((), ("--new",)):

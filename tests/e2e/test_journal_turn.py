@@ -77,9 +77,7 @@ def lines_of(text):
     return [line for line in text.splitlines() if not line.startswith("  ")]
 
 
-def test_a_turn_sees_what_it_asked_for_in_one_round_and_answers_in_the_last(
-    scripted, conversation, api, chart
-):
+def test_a_turn_sees_its_requested_result_for_one_round_and_answers_last(scripted, conversation, api, chart):
     word = a_word()
     with context_layout(scripted, "journal", max_iterations=3):
         before = scripted.send(TABLE, conversation, "--attach", str(chart))

@@ -108,7 +108,7 @@ def pick(counts) -> Iterator[Boundary]:
             yield Boundary(function, name, (counts[function, name] + 1) // 2, how)
 
 
-def test_whoever_is_killed_at_a_write_costs_no_more_than_time(scripted, conversation, tmp_path, report):
+def test_a_process_killed_at_a_write_costs_only_time(scripted, conversation, tmp_path, report):
     with stopping_functions(scripted, tmp_path, list(PICKS)) as folder:
 
         def count(loses):

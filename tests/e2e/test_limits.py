@@ -36,7 +36,7 @@ def conversation():
     return f"e2e-limits-{a_word()}"
 
 
-def test_a_client_is_told_of_a_budget_that_an_admin_sets_and_of_when_it_ends(stage, conversation):
+def test_a_client_sees_an_admins_budget_and_its_end(stage, conversation):
     admin, user = stage.over_http("boss", role="project_admin"), stage.over_http()
     stage.send("Hello.", conversation)
     (used, *_) = user.get("/v1/limits")["scopes"]

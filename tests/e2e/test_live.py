@@ -70,7 +70,7 @@ def test_a_steer_cuts_the_stream_off_and_the_turn_comes_to_an_end(scripted, conv
     check_devices(scripted, conversation, device)
 
 
-def test_a_stop_ends_a_stream_at_once_and_keeps_what_was_shown(scripted, conversation, device, word):
+def test_a_stop_ends_a_stream_at_once_and_keeps_the_shown_text(scripted, conversation, device, word):
     device.session.say(ASKED.format(word=word))
     claim = device.until_answering()
     device.session.stop()
@@ -109,9 +109,7 @@ def test_a_stop_ends_a_program_that_runs(scripted, conversation, device, mode):
 
 
 @pytest.mark.parametrize("mode", ["process", "docker", "fargate"])
-def test_what_a_program_prints_is_seen_while_it_runs_and_by_a_device_that_comes_late(
-    scripted, conversation, device, mode
-):
+def test_a_running_programs_output_is_shown_also_to_a_late_device(scripted, conversation, device, mode):
     if why := obstacle(scripted, mode):
         pytest.skip(f"{mode}: {why}")
     word = a_word()
@@ -157,7 +155,7 @@ def test_a_stop_between_tools_leaves_the_rest_undone(scripted, conversation, dev
     check_devices(scripted, conversation, device)
 
 
-def test_a_followup_during_the_answer_gets_a_completion_of_its_own(scripted, conversation, device):
+def test_a_followup_during_the_answer_gets_its_own_completion(scripted, conversation, device):
     word, other = a_word(), a_word()
     scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=15)
     first = device.session.say(ASKED.format(word=word))
@@ -176,7 +174,7 @@ def test_a_followup_during_the_answer_gets_a_completion_of_its_own(scripted, con
     check_devices(scripted, conversation, device)
 
 
-def test_two_devices_see_the_same_whoever_of_them_speaks(scripted, conversation, device, word):
+def test_two_devices_of_a_user_see_the_messages_of_both(scripted, conversation, device, word):
     device.session.say(ASKED.format(word=word))
     claim = device.until_answering()
     with Device(scripted, conversation) as other:

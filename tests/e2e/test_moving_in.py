@@ -59,7 +59,7 @@ def move_in(stage, path, conversation):
     return json.loads(done.stdout)
 
 
-def test_it_comes_in_with_its_files_and_goes_on(scripted, conversation, api, said, tmp_path):
+def test_an_imported_conversation_has_its_files_and_continues(scripted, conversation, api, said, tmp_path):
     word, name, digest = said
     before = exported(scripted, conversation, tmp_path / "out")
     (file,) = (tmp_path / "out/files").rglob(name)
@@ -84,7 +84,9 @@ def test_it_comes_in_with_its_files_and_goes_on(scripted, conversation, api, sai
     assert api.read_conversation(conversation).turns == 2
 
 
-def test_its_name_is_taken_from_then_on_and_it_can_be_deleted(scripted, conversation, api, said, tmp_path):
+def test_an_imported_conversation_occupies_its_name_and_can_be_deleted(
+    scripted, conversation, api, said, tmp_path
+):
     exported(scripted, conversation, tmp_path / "out")
     done = scripted.command(
         *("import", f"{tmp_path}/out", "--conversation", conversation, "--user", scripted.user), check=False
@@ -97,7 +99,7 @@ def test_its_name_is_taken_from_then_on_and_it_can_be_deleted(scripted, conversa
     assert moved not in {one.conversation for one in api.list_all().items}
 
 
-def test_documents_of_the_existing_system_come_in_and_go_on(scripted, conversation, api):
+def test_documents_of_the_existing_system_are_imported_and_continue(scripted, conversation, api):
     status = move_in(scripted, SAMPLE, conversation)
     assert (status["state"], status["report"]["origin"]) == ("whole", "foreign")
     assert api.read_conversation(conversation).turns == status["report"]["turns"]

@@ -89,7 +89,7 @@ def desk(held):
         yield held
 
 
-def test_a_file_is_posted_judged_stored_and_told_of(desk):
+def test_a_file_is_uploaded_checked_stored_and_reported(desk):
     upload, event = desk.give(TABLE, "tons.csv")
     assert (event.type, event.data["upload"]) == ("chat.attachments", upload)
     status = desk.state(upload)
@@ -175,7 +175,7 @@ def as_the_stage(stage):
         session.cache_clear()
 
 
-def test_nobody_else_uploads_to_a_conversation_or_asks_for_its_uploads(desk):
+def test_no_other_user_uploads_to_a_conversation_or_reads_its_uploads(desk):
     upload, _ = desk.give(TABLE, "tons.csv")
     mallory = desk.stage.over_http("mallory")
     file = {"filename": "tons.csv", "size_bytes": len(TABLE), "sha256": hashlib.sha256(TABLE).hexdigest()}
@@ -184,12 +184,12 @@ def test_nobody_else_uploads_to_a_conversation_or_asks_for_its_uploads(desk):
     assert (foreign.status_code, foreign.content) == (404, absent.content)
 
 
-def test_500_pages_are_taken_and_one_more_is_not(desk):
+def test_500_pages_are_accepted_and_one_more_is_refused(desk):
     assert desk.give(pdf(500), "plan.pdf")[1].type == "chat.attachments"
     assert desk.give(pdf(501), "plan.pdf")[1].data["reasons"] == ["pdf_too_many_pages"]
 
 
-def test_25_mib_are_taken_and_one_byte_more_is_not(desk):
+def test_25_mib_are_accepted_and_one_byte_more_is_refused(desk):
     data = office(ATTACHMENT_MAX_BYTES)
     upload, event = desk.give(data, "plan.docx", DOCX)
     assert (event.type, event.data["items"][0]["size_bytes"]) == ("chat.attachments", ATTACHMENT_MAX_BYTES)

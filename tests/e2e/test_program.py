@@ -138,7 +138,7 @@ def test_a_file_that_a_program_deletes_is_gone_for_the_next_one(stage):
     assert stage.workspace() == ["files/b.txt", "files/c.txt"]
 
 
-def test_a_project_is_taken_over_patched_searched_and_run_and_no_file_is_written_whole(stage):
+def test_a_project_is_patched_and_run_without_writing_whole_files(stage):
     stage.turn(BEGIN)
     first = stage.entries(Closed)[-1].turn
     known = len(stage.results())
@@ -173,7 +173,7 @@ def test_a_project_is_taken_over_patched_searched_and_run_and_no_file_is_written
         ("import socket; socket.create_connection(('127.0.0.1', 80))", "nonzero_exit", "Error"),
     ],
 )
-def test_a_program_that_fails_is_told_of(stage, program, code, wanted):
+def test_a_failed_program_is_reported(stage, program, code, wanted):
     answer = stage.turn(RUN.format(program))
     assert stage.results()[1:] == [(PROGRAM, "error")]
     assert stage.entries(Resulted)[-1].error["code"] == code

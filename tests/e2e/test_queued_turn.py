@@ -54,7 +54,7 @@ def most_at_once(found):
     return most
 
 
-def test_turns_beyond_the_bound_wait_in_line_and_heed_a_stop_and_a_message_meanwhile(scripted, conversation):
+def test_turns_beyond_the_limit_are_queued_and_take_a_stop_and_a_message(scripted, conversation):
     holding = [f"{conversation}-h{at}" for at in range(BOUND)]
     waiting = [f"{conversation}-w{at}" for at in range(WAITING)]
     with bounded(scripted, BOUND), ExitStack() as opened:

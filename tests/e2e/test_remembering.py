@@ -35,7 +35,7 @@ def test_an_index_that_is_made_anew_finds_the_same(scripted, conversation):
     assert f"conv_{conversation}." in answer_of(scripted.send(asked, f"{conversation}-3"))
 
 
-def test_what_was_said_is_found_over_http_by_its_user_alone(scripted, conversation):
+def test_a_conversation_is_found_over_http_by_its_user_alone(scripted, conversation):
     word = a_word()
     scripted.send(f"The physician told us to drink more water, {word}.", conversation)
     deployed = scripted.deployed

@@ -84,7 +84,7 @@ def keys(stage, conversation):
     return {row["sk"]["S"]: row["body"] for row in found if "body" in row}
 
 
-def test_conversations_go_on_from_a_snapshot_and_what_was_later_is_gone(scripted, conversation):
+def test_conversations_continue_from_a_snapshot_without_later_batches(scripted, conversation):
     said, lost, last, open_word = (a_word() for _ in range(4))
     names = {name: f"{conversation}-{name}" for name in ("talk", "open", "deleted", "new")}
     with versions_kept(scripted.deployed), RewoundDevice(scripted, names["talk"]) as device:

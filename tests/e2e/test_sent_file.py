@@ -61,7 +61,7 @@ def test_a_picture_from_the_command_line_is_in_the_request_and_the_inspector_sho
     assert digest[:DIGEST_CHARS] in shown_files(view)
 
 
-def test_a_refused_file_is_told_and_the_message_is_not_sent(scripted, conversation, tmp_path):
+def test_a_refused_file_is_reported_and_the_message_is_not_sent(scripted, conversation, tmp_path):
     (tmp_path / "odd.csv").write_bytes(b"a\0b")
     done = scripted.command(
         *("send", "Hello there.", "--conversation", conversation, "--new", "--user", scripted.user),

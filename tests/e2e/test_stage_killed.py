@@ -28,7 +28,7 @@ def kill_emulator_alone(stage):
     os.kill(stage.emulator.pid, signal.SIGKILL)
 
 
-def test_turns_of_a_killed_stage_are_taken_over_and_nothing_acknowledged_is_lost(scripted, conversation):
+def test_turns_of_a_killed_stage_are_taken_over_and_no_acknowledged_message_lost(scripted, conversation):
     words = [a_word() for _ in range(AT_ONCE)]
     names = [f"{conversation}-{at}" for at in range(AT_ONCE)]
     with ExitStack() as open_devices:

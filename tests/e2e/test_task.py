@@ -115,7 +115,7 @@ def test_a_table_of_an_earlier_turn_becomes_monthly_totals_and_a_chart_in_a_task
     assert [container["exitCode"] for container in task.describe()["containers"]] == [0]
 
 
-def test_a_program_that_fails_in_a_task_is_told_of_in_the_same_words(tasks, conversation):
+def test_a_failed_program_in_a_task_is_reported_in_the_same_words(tasks, conversation):
     word = a_word()
     well = tasks.send(RUN.format("open('outputs/a.txt', 'w').write('a')"), f"{conversation}-well")
     lines = tasks.send(RUN.format(f"import sys\nprint('{word}')\nsys.exit(3)"), conversation)
@@ -131,7 +131,7 @@ def test_a_program_that_fails_in_a_task_is_told_of_in_the_same_words(tasks, conv
     assert [container["exitCode"] for container in task.describe()["containers"]] == [0]
 
 
-def test_a_program_that_takes_too_long_in_a_task_leaves_what_it_had(tasks, conversation):
+def test_a_program_that_times_out_in_a_task_keeps_its_files(tasks, conversation):
     word = a_word()
     said, name = RUN.format(PARTIAL.format(word=word)), conversation
     for timeout_s in DEADLINES_S:

@@ -27,7 +27,7 @@ def words_of(spans):
     return [span.name.partition(" ")[0] for span in spans]
 
 
-def test_a_turn_whose_execution_is_lost_is_one_trace_without_a_text(scripted, conversation):
+def test_a_turn_with_a_lost_execution_is_one_trace_without_text(scripted, conversation):
     word = a_word()
     scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=40)
     with collector() as heard, traced(scripted, "on", heard.url):
@@ -58,7 +58,7 @@ def test_a_turn_whose_execution_is_lost_is_one_trace_without_a_text(scripted, co
         assert {span.resource["deployment.environment.name"] for span in ended} == {"local"}
 
 
-def test_texts_are_in_a_trace_that_is_asked_for_with_them(scripted, conversation):
+def test_texts_are_in_a_trace_if_requested(scripted, conversation):
     word = a_word()
     with collector() as heard, traced(scripted, "text", heard.url):
         scripted.send(f"Tell me about the word {word}.", conversation)

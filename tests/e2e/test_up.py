@@ -64,7 +64,7 @@ def grow_old(stage, conversation):
     )
 
 
-def test_up_takes_over_a_turn_that_stands_still_while_the_stage_runs(scripted, conversation):
+def test_up_takes_over_a_stalled_turn_while_the_stage_runs(scripted, conversation):
     word, pid = a_word(), scripted.emulator.pid
     scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=1500)
     with Device(scripted, conversation) as device:

@@ -182,7 +182,7 @@ def test_a_name_that_occurs_twice_is_found(tmp_path):
     assert shared_names(tmp_path) == ["gate", "tail", "task"]
 
 
-def test_a_module_is_named_for_what_it_holds_and_finished():
+def test_a_module_has_a_plain_name_and_no_open_work():
     assert not unplain_modules(modules(*LIBRARY))
 
 
@@ -192,7 +192,7 @@ def test_a_vague_name_and_an_unfinished_module_are_found(tmp_path):
     assert [Path(one).name for one in found] == ["later.py", "utils.py"]
 
 
-def test_a_docstring_says_what_a_thing_is_or_does_in_plain_words():
+def test_a_docstring_begins_with_a_noun_or_a_verb():
     assert not riddles(modules(RUNTIME, ROOT / "lambdas", ROOT / "stacks", ROOT / "bench"))
 
 
@@ -244,7 +244,7 @@ def test_the_core_names_no_adapter():
     assert {path: names for path, names in found.items() if names} == {}
 
 
-def test_what_names_an_adapter_is_found_and_no_exception_is_left_over():
+def test_references_to_adapters_are_found_and_no_exception_is_stale():
     code = 'class FargateTask: "ecs"\ndef process(aws_region): use("ecs:runTask", mode="process", at=S3)\n'
     assert adapters_named_in(ast.parse(code)) == {"FargateTask", "aws_region", "ecs:runTask", "process", "S3"}
     assert set().union(*map(adapters_named_in, core_trees().values())) >= NAMED
@@ -256,7 +256,7 @@ def test_a_module_above_600_lines_has_its_reason_in_agents_md():
     assert [path for path in large if f"`{path.relative_to(RUNTIME)}`" not in reasons] == []
 
 
-def test_a_file_of_tests_has_a_name_of_its_own():
+def test_a_file_of_tests_has_a_unique_name():
     stems = Counter(path.stem for path in modules(ROOT / "tests") if path.stem.startswith("test_"))
     assert [stem for stem, count in stems.items() if count > 1] == []
 

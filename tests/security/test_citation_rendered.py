@@ -138,7 +138,7 @@ def _leads_away(url: str) -> bool:
 @example("[a][[S:2]]", ("", "(javascript:x)", ""))
 @example("a<b [[S:2]]>", ("", "onclick=x", ""))
 @example("[[S:2]][[S:1]]", ("a", "b!", ""))
-def test_no_title_acts_wherever_its_citation_stands(text: str, titles: tuple[str, str, str]) -> None:
+def test_no_title_is_active_at_any_position_of_its_citation(text: str, titles: tuple[str, str, str]) -> None:
     one, two, three = titles
     sources = {
         1: Citation(sid=1, title=one, url="https://good.example/a"),

@@ -57,19 +57,21 @@ def test_no_frame_names_where_a_body_lies(sent_frames: tuple[Conversation, list[
     assert [frame for frame in sent_frames[1] if KEY.search(frame)] == []
 
 
-def test_no_frame_tells_an_exception(sent_frames: tuple[Conversation, list[bytes]]) -> None:
+def test_no_frame_has_the_text_of_an_exception(sent_frames: tuple[Conversation, list[bytes]]) -> None:
     _, inbox = sent_frames
     assert [frame for frame in inbox if EXCEPTION.search(frame)] == []
     assert [frame.code for frame in of(ErrorFrame, inbox)] == ["internal"]
 
 
-def test_no_frame_shows_what_the_model_said_beside_the_protocol(
+def test_no_frame_shows_model_text_outside_the_protocol(
     sent_frames: tuple[Conversation, list[bytes]],
 ) -> None:
     assert [frame for frame in sent_frames[1] if b"<channel:" in frame] == []
 
 
-def test_the_log_lines_of_a_whole_turn_hold_no_text_of_anybody(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_lines_of_a_whole_turn_hold_no_text_of_users_or_the_model(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     conversation = Conversation(
         called("react.write", write("secret file"), notes="secret note"),
         BROKEN.replace("{not", "secret {not"),

@@ -113,7 +113,7 @@ def test_an_attempt_is_stopped(attacked, batch, name):
 
 
 @pytest.mark.parametrize("attempt", SINGLE_ATTEMPTS, ids=[attempt.__doc__ for attempt in SINGLE_ATTEMPTS])
-def test_an_attempt_with_a_run_of_its_own_is_stopped(attacked, attempt):
+def test_an_attempt_with_its_own_run_is_stopped(attacked, attempt):
     attacked.verdicts[attempt.__doc__] = "NOT STOPPED"
     drift = find_drift(attacked.backend.name, attempt.__doc__)
     played = drift.attempt if drift and drift.attempt else attempt

@@ -116,7 +116,7 @@ def test_no_endpoint_is_left_out_of_these_tests() -> None:
 
 @pytest.mark.parametrize("caller", OWNERS, ids=str)
 @of_each_endpoint
-def test_no_role_takes_away_what_is_ones_own(endpoint: Endpoint, caller: Stranger) -> None:
+def test_no_role_loses_access_to_its_own_resources(endpoint: Endpoint, caller: Stranger) -> None:
     row = row_of(endpoint)
     world = make_world() if row.destroys else kept("owned", after=row.after)
     answer = ask(world.caller(caller), endpoint, world.names)
@@ -179,7 +179,7 @@ def test_a_cursor_of_another_leads_nowhere(endpoint: Endpoint, stranger: Strange
 
 
 @by_each_stranger
-def test_whoever_is_refused_has_changed_nothing(stranger: Stranger) -> None:
+def test_a_refused_request_changes_nothing(stranger: Stranger) -> None:
     world = make_world()
     before = everything(world)
     for endpoint in (one for one in ENDPOINTS if one.run.__name__ != "erase_me"):
@@ -197,7 +197,7 @@ def everything(world: World) -> list[Any]:
 
 
 @by_each_stranger
-def test_a_deleted_conversation_is_still_nothing_to_everybody_else(stranger: Stranger) -> None:
+def test_a_deleted_conversation_is_absent_to_every_other_user(stranger: Stranger) -> None:
     world, empty = kept(after="delete_conversation"), kept(spoken=False)
     for endpoint in (one for one in OWNED if not row_of(one).founds):
         for asked in (at_home(stranger), world.names):
@@ -207,7 +207,7 @@ def test_a_deleted_conversation_is_still_nothing_to_everybody_else(stranger: Str
 
 
 @of_each_endpoint
-def test_its_owner_is_told_of_a_deleted_one_that_it_was_deleted(endpoint: Endpoint) -> None:
+def test_the_owner_of_a_deleted_conversation_gets_conversation_deleted(endpoint: Endpoint) -> None:
     world = kept("deleted", after="delete_conversation")
     answer = ask(world.caller(Stranger()), endpoint, world.names)
     if row_of(endpoint).may is owner and endpoint.run.__name__ not in ("delete_conversation", "read_erasure"):

@@ -120,9 +120,7 @@ def test_anothers_conversation_is_answered_like_one_that_never_was(
 
 
 @of_each_pair_that_names_one
-def test_a_name_that_is_refused_is_refused_in_the_same_words_whatever_is_behind_it(
-    kind: type[Any], stranger: Stranger
-) -> None:
+def test_foreign_and_absent_names_are_refused_in_the_same_words(kind: type[Any], stranger: Stranger) -> None:
     """A turn that waits, one that is over, and a conversation that was deleted: a stranger's answer is the same."""
     answers = []
     for fate in ("waits", "over", "deleted"):
@@ -138,7 +136,7 @@ def test_a_name_that_is_refused_is_refused_in_the_same_words_whatever_is_behind_
 
 
 @of_each_kind_that_names_one
-def test_the_owner_is_told_that_a_conversation_was_deleted(kind: type[Any]) -> None:
+def test_the_owner_gets_a_frame_about_the_deleted_conversation(kind: type[Any]) -> None:
     private = Private()
     apply_deletion(private.ports, LANE, USER)
     (error,) = private.say(kind, "ada")
@@ -146,7 +144,7 @@ def test_the_owner_is_told_that_a_conversation_was_deleted(kind: type[Any]) -> N
 
 
 @of_each_pair
-def test_whoever_was_denied_hears_nothing_of_what_follows(kind: type[Any], stranger: Stranger) -> None:
+def test_a_denied_connection_gets_no_later_frames(kind: type[Any], stranger: Stranger) -> None:
     private = Private()
     inbox = private.connect("eve", **stranger._asdict())
     private.say(kind, "eve")
@@ -188,7 +186,7 @@ def test_an_expired_token_says_nothing_but_its_renewal(kind: type[Any]) -> None:
 
 
 @of_each_kind
-def test_a_connection_that_nobody_let_in_is_nobodys(kind: type[Any]) -> None:
+def test_an_unauthorized_connection_belongs_to_no_user(kind: type[Any]) -> None:
     private = Private()
     private.conversation.app.ports.publisher.open("stranger")  # type: ignore[attr-defined]  # the memory twin's own
     before = private.stored()
@@ -199,7 +197,7 @@ def test_a_connection_that_nobody_let_in_is_nobodys(kind: type[Any]) -> None:
 
 @pytest.mark.parametrize("field", ["tenant", "project", "user", "role"])
 @of_each_kind
-def test_no_message_says_who_sent_it(kind: type[Any], field: str) -> None:
+def test_no_message_names_its_sender(kind: type[Any], field: str) -> None:
     private = Private()
     inbox = private.connect("eve", user="eve")
     message = {**good(kind, conversation=LANE.conversation), field: getattr(principal(), field)}

@@ -218,7 +218,7 @@ FORGED: Final = ("no algorithm", "foreign key", "another body", "wrong issuer", 
 
 
 @pytest.mark.parametrize("kind", [*FORGED, "a ticket used twice"])
-def test_whoever_was_left_outside_is_refused_every_message(
+def test_a_rejected_connection_is_refused_every_message(
     runtime: LambdaRuntime, issuer: Issuer, kind: str
 ) -> None:
     shown = handshake(TOKENS[kind](issuer)) if kind in TOKENS else handshake(ticket=replayed(runtime, issuer))

@@ -37,7 +37,7 @@ def set_limits(conversation: Conversation, place: int = 0, **limits: Any) -> Non
     accounts.set_limits(SCOPES[place], Limits(**limits), version=there.version, by="boss", at="")
 
 
-def test_who_steers_again_and_again_gets_one_final_round_without_budget_and_no_more() -> None:
+def test_repeated_steers_get_one_final_round_beyond_the_budget() -> None:
     live = SteeredConversation(*[Say(text=SPOKEN, usage=SPENT, piece_chars=5)] * 40)
     for call in range(30):
         live.at(8, lambda call=call: live.steer(id=f"s{call}"), call=call)
@@ -47,7 +47,7 @@ def test_who_steers_again_and_again_gets_one_final_round_without_budget_and_no_m
     assert len(live.model.requests) <= 2
 
 
-def test_behind_a_turn_that_was_stopped_no_hook_asks_a_model() -> None:
+def test_after_a_stopped_turn_no_hook_calls_a_model() -> None:
     asked: list[str] = []
 
     def rate(hook: HookContext) -> None:

@@ -37,7 +37,7 @@ def test_volumes_begin_as_they_do_on_fargate(definition):
     assert not [flag for flag in definition.executor.arguments if "/private" in flag]
 
 
-def test_a_field_that_nobody_renders_is_no_silent_drift(template):
+def test_an_unrendered_field_is_reported_as_drift(template):
     for spoil in (
         lambda task: task.update(PidMode="task"),
         lambda task: task["ContainerDefinitions"][1].update(Privileged=True),
@@ -58,7 +58,7 @@ def test_a_field_that_nobody_renders_is_no_silent_drift(template):
             read_definition(spoiled)
 
 
-def test_what_docker_cannot_say_is_listed(definition, capsys):
+def test_fields_that_docker_cannot_express_are_listed(definition, capsys):
     with capsys.disabled():
         print("\ntask definition on this machine:", *definition.drift, sep="\n  ")  # noqa: T201 - the list is for people
     assert len(definition.drift) == len(set(definition.drift)) >= 8

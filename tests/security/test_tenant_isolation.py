@@ -78,7 +78,7 @@ def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
 
 
 @given(segments, segments, st.text(min_size=1, max_size=20))
-def test_a_users_key_begins_with_tenant_and_project_whatever_the_user_is_called(
+def test_a_users_key_begins_with_tenant_and_project_for_any_name(
     tenant: str, project: str, user: str
 ) -> None:
     assert user_pk(tenant, project, user).split("#", 3) == ["USER", tenant, project, user]
@@ -101,7 +101,9 @@ def test_two_accounts_share_no_row_and_a_row_names_no_user(one: Scope, two: Scop
 
 
 @given(segments, segments, st.from_regex(r"[0-9a-f]{32}", fullmatch=True))
-def test_what_is_kept_of_a_person_stands_in_their_place(tenant: str, project: str, whose: str) -> None:
+def test_the_partition_key_of_a_person_names_tenant_project_and_user(
+    tenant: str, project: str, whose: str
+) -> None:
     assert person_pk(tenant, project, whose).split("#") == ["PERSON", tenant, project, whose]
 
 
@@ -116,7 +118,7 @@ users = st.tuples(segments, segments, st.text(st.characters(max_codepoint=127), 
 
 
 @given(users, users)
-def test_two_users_share_no_count_and_a_row_names_nobody(
+def test_two_users_share_no_count_and_a_row_names_no_user(
     one: tuple[str, str, str], two: tuple[str, str, str]
 ) -> None:
     assert (rate_pk(*one) == rate_pk(*two)) == (one == two)
@@ -175,7 +177,7 @@ def test_no_other_name_of_a_slot_is_part_of_a_key(lane: Lane, text: str) -> None
 
 
 @given(st.text(max_size=70))
-def test_whatever_could_break_out_of_a_key_is_no_part_of_a_lane(text: str) -> None:
+def test_text_that_could_break_out_of_a_key_is_no_part_of_a_lane(text: str) -> None:
     if SEGMENT.fullmatch(text):
         assert not set(text) & set("#/\\. \n\0")
         return
@@ -215,7 +217,7 @@ def conversation() -> Conversation:
     return conversation
 
 
-def test_a_foreign_message_id_tells_nothing_either(conversation: Conversation) -> None:
+def test_a_foreign_message_id_reveals_nothing_either(conversation: Conversation) -> None:
     known = answer(conversation, "bob", {**SEND, "message_id": "m1"}, LANE.conversation)
     fresh = answer(conversation, "bob", {**SEND, "message_id": "m2"}, LANE.conversation)
     assert [(f.code, f.message) for f in known] == [(f.code, f.message) for f in fresh]

@@ -28,19 +28,19 @@ def statements(synthesis):
                     yield name, resource["Type"], statement
 
 
-def test_nobody_may_do_everything(every_stage):
+def test_no_role_has_every_action(every_stage):
     for name, _, statement in statements(every_stage):
         if statement["Effect"] == "Allow":
             assert not any("*" in action for action in listed(statement["Action"])), name
 
 
-def test_what_stands_on_everything_is_on_the_list(every_stage):
+def test_rights_on_every_resource_are_on_the_list(every_stage):
     for name, kind, statement in statements(every_stage):
         if kind == "AWS::IAM::Policy" and "*" in listed(statement["Resource"]):
             assert set(listed(statement["Action"])) <= UNSCOPED.keys(), name
 
 
-def test_the_list_holds_nothing_that_nobody_has(prod):
+def test_the_list_holds_no_unused_right(prod):
     everything = {
         action
         for _, kind, statement in statements(prod)
@@ -72,7 +72,7 @@ def test_rows_are_scoped_by_the_first_word_of_their_key(any_stage):
                 assert all(key.endswith("#*") and key != "#*" for key in keys), line
 
 
-def test_where_programs_run_nobody_writes_the_log_posts_or_starts_anything(local):
+def test_roles_of_programs_neither_write_the_log_nor_post_nor_start_anything(local):
     assert {one for one in local.roles.actions("ExecuteRole") if not one.startswith("logs:")} == {
         "dynamodb:GetItem",
         "dynamodb:PutItem",
@@ -89,7 +89,7 @@ def test_a_task_touches_no_row_and_no_object(prod):
     assert services == {"states", "secretsmanager"}
 
 
-def test_only_act_and_execute_touch_what_belongs_to_runs(local):
+def test_only_act_and_execute_touch_objects_of_runs(local):
     def touchers(key):
         return {
             name
@@ -113,18 +113,18 @@ def of_rows(synthesis, *actions):
     }
 
 
-def test_nobody_scans_the_table_and_a_batch_of_reads_is_of_limits_and_what_was_used(any_stage):
+def test_no_role_scans_the_table_and_batch_reads_are_of_limits_and_usage(any_stage):
     assert not holders(any_stage, "dynamodb:Scan")
     assert {key for _, key in of_rows(any_stage, "BatchGetItem")} == {"ACCOUNT#*", "LIMITS#*"}
 
 
-def test_the_api_alone_sets_limits_and_nobody_but_the_eraser_takes_them_away(any_stage):
+def test_only_the_api_sets_limits_and_only_the_eraser_removes_them(any_stage):
     changers = of_rows(any_stage, "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem")
     assert {name for name, key in changers if key == "LIMITS#*"} == {"api", "eraser"}
     assert ("eraser", "LIMITS#*") not in of_rows(any_stage, "PutItem", "UpdateItem")
 
 
-def test_the_eraser_alone_deletes_of_logs_and_of_what_was_spent_and_of_objects(any_stage):
+def test_only_the_eraser_deletes_logs_spending_and_objects(any_stage):
     deleters = of_rows(any_stage, "DeleteItem", "BatchWriteItem")
     kept = {"LOG#*", "DELTA#*", "UPLOAD#*", "COST#*", "CHARGE#*", "ACCOUNT#*", "LIMITS#*"}
     assert {name for name, key in deleters if key in kept} == {"eraser"}
@@ -134,7 +134,7 @@ def test_the_eraser_alone_deletes_of_logs_and_of_what_was_spent_and_of_objects(a
     assert holders(any_stage, "s3:DeleteObject") == {"eraser", "preflight"}
 
 
-def test_nobody_deletes_a_tombstone_that_is_kept_outside_the_table(any_stage):
+def test_no_role_deletes_a_tombstone_outside_the_table(any_stage):
     touchers = {
         (name, action)
         for name in any_stage.functions
@@ -167,7 +167,7 @@ def readers(synthesis, secret):
     }
 
 
-def test_only_those_who_ask_the_model_read_its_key(prod):
+def test_only_roles_that_call_the_model_read_its_key(prod):
     assert readers(prod, "model-AbCdEf") == {"decide", "act", "close"}
 
 
@@ -175,14 +175,14 @@ def test_only_act_which_searches_reads_the_key_of_the_search_engine(prod):
     assert readers(prod, "search-AbCdEf") == {"act"}
 
 
-def test_only_those_who_have_something_to_tell_read_the_url_of_redis(prod, dev):
+def test_only_roles_that_notify_read_the_url_of_redis(prod, dev):
     assert readers(prod, "redis-AbCdEf") == {
         *("api", "socket", "decide", "act", "output", "preflight", "close", "sweeper", "eraser"),
     }
     assert holders(dev, "secretsmanager:GetSecretValue") == set()
 
 
-def test_only_those_who_may_read_the_url_of_redis_hear_where_it_is(prod):
+def test_only_roles_that_may_read_the_url_of_redis_get_its_setting(prod):
     configured = {
         properties["Handler"].split(".")[1]
         for properties in prod.resources("AWS::Lambda::Function").values()
@@ -191,17 +191,17 @@ def test_only_those_who_may_read_the_url_of_redis_hear_where_it_is(prod):
     assert configured == readers(prod, "redis-AbCdEf")
 
 
-def test_only_a_round_its_tools_and_the_hook_behind_it_call_the_model_on_bedrock(bedrock):
+def test_only_a_round_its_tools_and_its_later_hook_call_the_model_on_bedrock(bedrock):
     assert holders(bedrock, "bedrock:InvokeModelWithResponseStream") == {"decide", "act", "close"}
 
 
-def test_only_those_who_start_turns_may(any_stage):
+def test_only_roles_that_open_turns_start_executions(any_stage):
     """Act parks a turn, and the API ends one by a deletion: both free a slot, and the next queued turn begins."""
     assert holders(any_stage, "states:StartExecution") == {"socket", "close", "sweeper", "act", "api"}
     assert holders(any_stage, "states:StopExecution") == {"sweeper"}
 
 
-def test_only_who_is_named_may_speak_for_users(prod, dev):
+def test_only_named_principals_may_act_for_users(prod, dev):
     assert prod.roles.trusts["EventSourceRole"] == BILLING
     assert "EventSourceRole" not in dev.roles.trusts
 
@@ -229,7 +229,7 @@ def test_posting_is_all_one_may_do_to_a_connection_but_for_the_eraser_which_clos
         assert methods == ({"POST", "DELETE"} if function == "eraser" else {"POST"})
 
 
-def test_the_sweeper_looks_for_what_was_left_open_and_the_eraser_for_what_is_to_go(any_stage):
+def test_the_sweeper_lists_open_lanes_and_the_eraser_pending_deletions(any_stage):
     lookers = {
         name: line.partition("[keys: ")[2].removesuffix("]")
         for name in any_stage.functions
@@ -239,7 +239,7 @@ def test_the_sweeper_looks_for_what_was_left_open_and_the_eraser_for_what_is_to_
     assert lookers == {"sweeper": "0 1 2 3 4 5 6 7 8 9 a b c d e f exec", "eraser": "erase erase_user"}
 
 
-def test_the_api_alone_calls_the_eraser_and_nobody_else_calls_a_function(any_stage):
+def test_only_the_api_calls_the_eraser_and_no_other_role_calls_a_function(any_stage):
     assert holders(any_stage, "lambda:InvokeFunction") == {"api"}
     (called,) = any_stage.roles.resources(role_of("api"), "lambda:InvokeFunction")
     assert called == f"lambda:function:stepline-{any_stage.stage.name}-eraser:live"
@@ -252,7 +252,7 @@ def test_each_function_writes_its_own_log_and_no_other(any_stage):
         assert written == {f"<{function.title()}Logs>"}
 
 
-def test_nobody_touches_tasks_where_there_are_none(dev):
+def test_no_role_touches_tasks_without_tasks(dev):
     assert not any(
         action.startswith("ecs:") or action == "iam:PassRole"
         for role in dev.roles.trusts

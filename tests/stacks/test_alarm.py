@@ -67,7 +67,7 @@ def test_every_alarm_has_its_line_of_the_runbook_and_no_line_is_left_over(alarms
         assert says.endswith(".")
 
 
-def test_an_alarm_reads_what_aws_publishes_or_what_we_count(alarms):
+def test_an_alarm_reads_metrics_of_aws_or_of_the_library(alarms):
     for name, alarm in alarms.items():
         for namespace, metric, dimensions in series(alarm):
             if namespace == metrics.NAMESPACE:
@@ -88,7 +88,7 @@ def test_every_metric_of_ours_that_an_alarm_reads_is_counted_somewhere(alarms):
     assert ours <= {getattr(metrics, name) for name in counted}
 
 
-def test_a_function_that_an_alarm_names_is_there(watched, alarms):
+def test_every_function_named_by_an_alarm_exists(watched, alarms):
     functions = {one["FunctionName"] for one in watched.resources("AWS::Lambda::Function").values()}
     named = {
         dimensions["FunctionName"]
@@ -110,7 +110,7 @@ def expression(alarm):
     return found
 
 
-def test_a_sum_stands_when_a_part_of_it_has_no_data(alarms):
+def test_a_sum_has_a_value_when_a_part_of_it_has_no_data(alarms):
     sums = [alarm for alarm in alarms.values() if " + " in str(alarm.get("Metrics"))]
     assert sums
     for alarm in sums:
@@ -166,7 +166,7 @@ def test_a_stage_without_programs_watches_none(plain_alarms):
     assert set(HEADINGS) - set(plain_alarms) == {"programs-lost", "handovers-stale"}
 
 
-def test_alarms_that_notify_nobody_are_a_loud_warning(plain, plain_alarms, watched):
+def test_alarms_without_a_topic_raise_a_warning(plain, plain_alarms, watched):
     assert not any("AlarmActions" in alarm for alarm in plain_alarms.values())
     assert "notify no one: name a topic (-c alarm_topic_arn=" in warnings(plain)
     assert "notify no one" not in warnings(watched)
@@ -210,7 +210,7 @@ def test_the_dashboard_has_the_state_of_every_alarm_and_a_graph_of_each(widgets,
         assert {tuple(metric) for metric in shown} == {(space, one) for space, one, _ in series(alarm)}, name
 
 
-def test_what_is_shown_beside_the_alarms_is_traffic_that_is_counted(widgets, alarms):
+def test_graphs_beside_the_alarms_show_counted_traffic(widgets, alarms):
     more = [one["properties"] for one in widgets[1:] if "annotations" not in one["properties"]]
     assert {one["title"].partition(":")[0] for one in more} == {
         "turns",
@@ -228,7 +228,7 @@ def test_one_dashboard_has_no_more_metrics_than_the_free_ones_may(widgets):
     assert len(shown) <= 50
 
 
-def test_only_a_stage_that_is_told_so_has_a_dashboard(plain, dev):
+def test_only_a_stage_with_that_choice_has_a_dashboard(plain, dev):
     assert not plain.resources("AWS::CloudWatch::Dashboard")
     assert not dev.resources("AWS::CloudWatch::Dashboard")
 
@@ -236,7 +236,7 @@ def test_only_a_stage_that_is_told_so_has_a_dashboard(plain, dev):
 # --- what the runbook has people type
 
 
-def test_every_line_it_looks_for_is_written_by_somebody():
+def test_every_log_line_of_the_runbook_is_written_by_the_code():
     sources = [*(ROOT / "layers/runtime/python/stepline").rglob("*.py"), *(ROOT / "lambdas").glob("*.py")]
     text = "\n".join(path.read_text() for path in sources)
     wanted = re.findall(r'\$\.message = "([^"]+)"', PAGE)
@@ -267,7 +267,7 @@ def test_its_links_lead_somewhere():
 
 
 @pytest.mark.parametrize(("name", "most"), [("watched", 8), ("prod", 160)])
-def test_the_alarm_of_few_executions_left_counts_those_that_nobody_reserved(request, name, most):
+def test_the_alarm_of_few_executions_left_counts_unreserved_ones(request, name, most):
     found = request.getfixturevalue(name).resources("AWS::CloudWatch::Alarm").values()
     (alarm,) = (one for one in found if one["AlarmName"].endswith("-concurrency-claimed"))
     assert alarm["Threshold"] == most

@@ -93,7 +93,7 @@ def test_the_functions_that_load_the_bundle_have_its_packages_and_no_other_has(t
     assert [path.name for path in packages.iterdir()] == ["python"]
 
 
-def test_what_is_in_the_layer_of_memory_comes_from_there(tmp_path, index):
+def test_packages_in_the_layer_of_memory_are_loaded_from_it(tmp_path, index):
     templates, _ = synthesised(tmp_path, code_of(tmp_path, shared=("memory",)))
     assert having(templates, "LayerBundle") == LOADING
     assert having(templates, "LayerMemory") == {*LOADING, "search"}
@@ -108,7 +108,7 @@ def test_a_bundle_without_requirements_has_no_layer(prod):
     assert not [name for name in prod.entries("AWS::Lambda::LayerVersion") if "Bundle" in name]
 
 
-def test_the_same_requirements_make_the_same_bytes_wherever_they_are_built(tmp_path, index):
+def test_the_same_requirements_make_the_same_bytes_in_any_folder(tmp_path, index):
     def built(folder):
         packages = build_deps(locked(folder), PYTHON_VERSION) / "python"
         return {

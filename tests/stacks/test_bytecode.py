@@ -118,7 +118,7 @@ def test_bytecode_names_its_source_as_lambda_mounts_it(tmp_path):
     assert code.co_filename == f"{LAYER_AT}/package/module.py"
 
 
-def test_what_is_compiled_already_is_left_alone_and_changed_sources_are_not(tmp_path):
+def test_compiled_sources_are_skipped_and_changed_ones_compiled(tmp_path):
     source, target = tmp_path / "source", tmp_path / "target"
     (source / "__pycache__").mkdir(parents=True)
     (source / "__pycache__/old.cpython-311.pyc").write_bytes(b"")

@@ -38,7 +38,7 @@ def test_a_stage_at_rest_costs_a_few_dollars(bills):
     assert total(bills[NO_PROGRAMS]) < total(bills[PROD]) < 18
 
 
-def test_snapshots_are_what_prod_costs_most(bills):
+def test_snapshots_are_the_largest_cost_of_prod(bills):
     snapshots = bills[PROD]["SnapStart"]
     assert snapshots.much == "1.25 GB"
     assert snapshots.usd == pytest.approx(4.9, abs=0.05)
@@ -90,12 +90,12 @@ def test_a_program_costs_a_sixth_of_a_cent_a_third_of_it_for_its_secret(made):
         {"Type": "AWS::EC2::VPCEndpoint", "Properties": {"VpcEndpointType": "Interface"}},
     ],
 )
-def test_what_costs_something_at_rest_is_refused_until_it_is_priced(resource):
+def test_an_unpriced_resource_is_refused(resource):
     with pytest.raises(KeyError, match=resource["Type"]):
         price_idle({"stack": {"Resources": {"New": resource}}})
 
 
-def test_no_price_and_no_free_thing_is_there_for_nothing(made, bedrock, shifting):
+def test_every_price_and_every_free_type_is_used(made, bedrock, shifting):
     types = {
         one["Type"]
         for stacks in (*made.values(), bedrock.documents(), shifting.documents())

@@ -62,12 +62,12 @@ def test_a_stage_without_programs_says_so(image, said, tmp_path):
     assert (deployment.execution is None) is said
 
 
-def test_a_stack_needs_only_what_stands_before_it(every_stage):
+def test_a_stack_depends_only_on_earlier_ones(every_stage):
     for name, needed in needs(every_stage).items():
         assert needed <= set(ORDER[: ORDER.index(name)]), name
 
 
-def test_each_stack_can_be_deployed_with_what_it_needs_and_nothing_else(prod):
+def test_each_stack_can_be_deployed_with_its_dependencies_alone(prod):
     assert needs(prod) == {
         "edge": set(),
         "state": {"edge"},
@@ -129,7 +129,7 @@ def test_synthesis_warns_only_of_a_key_that_is_missing_and_of_an_account_that_is
     assert warned == {f"/stepline-{stage.name}-{name}" for name, warns in expected.items() if warns}
 
 
-def test_nothing_costs_by_the_hour(every_stage):
+def test_no_resource_costs_by_the_hour(every_stage):
     kinds = {
         resource["Type"]
         for document in every_stage.documents().values()

@@ -122,7 +122,7 @@ def test_an_object_is_kept_as_long_as_it_says_and_not_longer(prod):
     assert (policy["MinTTL"], policy["DefaultTTL"]) == (0, 0)
 
 
-def test_a_domain_of_ones_own_is_what_everything_knows_and_speaks_tls_1_2(tmp_path_factory):
+def test_a_custom_domain_is_the_pages_origin_and_speaks_tls_1_2(tmp_path_factory):
     named = synthesise(
         tmp_path_factory,
         name="named",
@@ -180,7 +180,7 @@ def policy_after(functions, status, *, hosts=None):
     return response["headers"].get("content-security-policy", {}).get("value")
 
 
-def test_the_page_is_told_exactly_the_hosts_of_its_deployment(functions):
+def test_the_page_gets_exactly_the_hosts_of_its_deployment(functions):
     expected = fill_headers(HEADERS["page"], **HOSTS)["Content-Security-Policy"]
     assert policy_after(functions, 200, hosts=" ".join(HOSTS.values())) == expected
 

@@ -71,7 +71,7 @@ def granted(template, role):
     }
 
 
-def test_a_task_is_a_machine_of_its_own_on_arm(template):
+def test_a_task_is_a_separate_machine_on_arm(template):
     task = only(template, "AWS::ECS::TaskDefinition")
     assert task["RequiresCompatibilities"] == ["FARGATE"]
     assert task["NetworkMode"] == "awsvpc"
@@ -86,7 +86,7 @@ def test_the_program_has_an_account_that_owns_nothing_and_no_capability(template
     assert executor["LinuxParameters"] == {"Capabilities": {"Drop": ["ALL"]}, "InitProcessEnabled": False}
 
 
-def test_the_supervisor_keeps_of_root_what_it_needs_to_give_files_away(template):
+def test_the_supervisor_keeps_only_the_capabilities_to_hand_files_over(template):
     supervisor = containers(template)["supervisor"]
     assert supervisor["User"] == "0:0"
     dropped = set(supervisor["LinuxParameters"]["Capabilities"]["Drop"])
@@ -94,7 +94,7 @@ def test_the_supervisor_keeps_of_root_what_it_needs_to_give_files_away(template)
     assert set(DEFAULT_CAPABILITIES) - dropped == set(COLLECTOR_CAPABILITIES)
 
 
-def test_nobody_writes_to_the_image_and_nobody_is_privileged(template):
+def test_no_container_writes_to_the_image_or_is_privileged(template):
     for container in containers(template).values():
         assert container["ReadonlyRootFilesystem"] is True
         assert not {"Privileged", "Secrets", "PortMappings", "EntryPoint"} & set(container)
@@ -139,7 +139,7 @@ def test_the_commands_are_those_of_the_image(template, local):
         assert found["supervisor"]["Command"][-2:] == ["-m", "exec_task.task"]
 
 
-def test_the_supervisor_is_told_whether_it_has_a_second_container(template, local):
+def test_the_supervisor_gets_a_setting_for_the_second_container(template, local):
     for found, strategy in ((containers(template), "split"), (containers(local), "combined")):
         variables = {row["Name"]: row["Value"] for row in found["supervisor"]["Environment"]}
         assert variables == {STRATEGY_VARIABLE: strategy, "AWS_DEFAULT_REGION": {"Ref": "AWS::Region"}}
@@ -153,7 +153,7 @@ def test_no_token_and_no_secret_is_in_the_definition(template):
     assert not all_of(template, "AWS::SecretsManager::Secret")
 
 
-def test_both_containers_log_and_logs_stop_nobody(template):
+def test_both_containers_log_and_logs_never_block_them(template):
     for name, container in containers(template).items():
         logging = container["LogConfiguration"]
         assert logging["LogDriver"] == "awslogs"
@@ -162,7 +162,7 @@ def test_both_containers_log_and_logs_stop_nobody(template):
     assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == Stage.log_retention_days
 
 
-def test_the_supervisor_may_report_and_take_what_it_is_handed_and_nothing_else(template):
+def test_the_supervisor_may_only_report_and_read_its_handover(template):
     rights = granted(template, "TaskRole")
     assert set(rights) == {
         "states:SendTaskSuccess",
@@ -177,7 +177,7 @@ def test_the_supervisor_may_report_and_take_what_it_is_handed_and_nothing_else(t
         assert name.endswith(f":{wanted}")
 
 
-def test_the_role_before_the_task_logs_and_pulls_only_what_it_must(template):
+def test_the_execution_role_of_a_task_only_logs_and_pulls_its_image(template):
     assert set(granted(template, "ExecutionRole")) == {"logs:CreateLogStream", "logs:PutLogEvents"}
     private = synthesise(name="dev", exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/a/programs:1")
     rights = granted(private, "ExecutionRole")
@@ -194,7 +194,7 @@ def test_only_tasks_of_this_account_have_the_roles(template):
         assert "ManagedPolicyArns" not in role
 
 
-def test_nothing_comes_in_and_only_https_goes_out(template):
+def test_a_task_accepts_no_connection_and_opens_only_https(template):
     group = only(template, "AWS::EC2::SecurityGroup")
     assert not group.get("SecurityGroupIngress")
     (way_out,) = group["SecurityGroupEgress"]
@@ -203,7 +203,7 @@ def test_nothing_comes_in_and_only_https_goes_out(template):
         assert not all_of(template, f"AWS::EC2::{kind}")
 
 
-def test_the_network_costs_nothing_while_nobody_uses_it(template):
+def test_an_unused_network_costs_nothing(template):
     assert len(all_of(template, "AWS::EC2::Subnet")) == 2
     for kind in ("NatGateway", "EIP"):
         assert not all_of(template, f"AWS::EC2::{kind}")
@@ -266,7 +266,7 @@ def test_the_template_has_no_custom_resource(template):
     assert not all_of(template, "AWS::Lambda::Function")
 
 
-def test_what_starts_a_task_stays_within_what_overrides_may_be(aws_calls):
+def test_the_overrides_that_start_a_task_stay_within_their_limit(aws_calls):
     launch = TaskLaunch(
         ref=run_ref(LANE, "turn_1", "tc_1"),
         client_token=f"{run_ref(LANE, 'turn_1', 'tc_1')}-999999",

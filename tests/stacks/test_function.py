@@ -30,7 +30,7 @@ def variables(synthesis, name):
     return functions(synthesis)[name]["Environment"]["Variables"]
 
 
-def test_every_function_of_the_stage_is_there_by_its_full_name(any_stage):
+def test_every_function_of_the_stage_exists_under_its_full_name(any_stage):
     assert set(functions(any_stage)) == set(any_stage.functions) <= set(SIZES)
     for name, properties in functions(any_stage).items():
         assert properties["FunctionName"] == f"stepline-{any_stage.stage.name}-{name}"
@@ -59,7 +59,7 @@ def test_a_function_is_as_large_as_the_table_says(any_stage):
         assert (properties["Timeout"], properties["MemorySize"]) == SIZES[name][:2]
 
 
-def test_where_the_quota_allows_decide_is_capped_and_the_doors_have_executions_of_their_own(prod):
+def test_decide_is_capped_and_ingress_has_reservations_if_the_quota_allows(prod):
     reserved = {
         name: properties["ReservedConcurrentExecutions"]
         for name, properties in functions(prod).items()
@@ -70,18 +70,18 @@ def test_where_the_quota_allows_decide_is_capped_and_the_doors_have_executions_o
 
 
 @pytest.mark.parametrize(("name", "turns"), [("dev", "6"), ("local", "10")])
-def test_where_nothing_can_be_reserved_the_bound_alone_keeps_the_doors_open(request, name, turns):
+def test_without_reservations_the_bound_of_turns_protects_the_ingress(request, name, turns):
     synthesis = request.getfixturevalue(name)
     assert not any("ReservedConcurrentExecutions" in one for one in functions(synthesis).values())
     assert variables(synthesis, "socket")["STEPLINE_OPEN_TURNS"] == turns
 
 
-def test_whatever_opens_closes_or_sweeps_turns_knows_how_many_run_at_once(any_stage):
+def test_functions_that_open_close_or_sweep_turns_know_the_bound(any_stage):
     values = {variables(any_stage, name)["STEPLINE_OPEN_TURNS"] for name in functions(any_stage)}
     assert values == {str(any_stage.stage.most_turns)}
 
 
-def test_each_function_has_a_log_group_of_its_own(any_stage):
+def test_each_function_has_a_separate_log_group(any_stage):
     groups = any_stage.entries("AWS::Logs::LogGroup")
     used = {properties["LoggingConfig"]["LogGroup"]["Ref"] for properties in functions(any_stage).values()}
     assert len(used) == len(any_stage.functions)
@@ -100,7 +100,7 @@ def test_a_function_hears_only_settings_it_can_read(any_stage):
         assert heard <= known
 
 
-def test_each_side_hears_what_it_decides_by(any_stage):
+def test_each_group_of_functions_gets_only_its_settings(any_stage):
     for name in ("authorizer", "socket", "api"):
         assert variables(any_stage, name).keys() >= INGRESS_ONLY
         assert not LOOP_ONLY & variables(any_stage, name).keys()
@@ -121,7 +121,7 @@ def test_in_aws_a_function_runs_python_with_its_layers(prod):
         assert len(properties["Layers"]) == {"act": 4, "search": 3}.get(name, 2)
 
 
-def test_a_stack_has_the_layers_of_its_own_functions(prod):
+def test_a_stack_has_only_the_layers_of_its_functions(prod):
     for name, most in (("ingress", 3), ("loop", 4)):
         template = prod.templates[name]
         layers = template.find_resources("AWS::Lambda::LayerVersion")
@@ -187,7 +187,7 @@ def test_a_change_of_a_layer_alone_moves_live_to_new_versions(tmp_path, changed)
 
 
 @pytest.mark.parametrize(("name", "holders"), [("LayerMemory", {"act", "search"}), ("LayerMcp", {"act"})])
-def test_only_what_searches_or_asks_servers_has_the_layers_for_it(prod, name, holders):
+def test_only_functions_that_search_or_call_servers_have_those_layers(prod, name, holders):
     layers = [found for found in prod.entries("AWS::Lambda::LayerVersion") if found.startswith(name)]
     having = {
         named
@@ -197,7 +197,7 @@ def test_only_what_searches_or_asks_servers_has_the_layers_for_it(prod, name, ho
     assert having == holders
 
 
-def test_what_collects_from_tasks_has_room_for_it(prod):
+def test_act_has_disk_space_for_files_of_tasks(prod):
     sizes = {
         properties["Handler"]: properties.get("EphemeralStorage")
         for properties in prod.resources("AWS::Lambda::Function").values()

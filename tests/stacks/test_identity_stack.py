@@ -78,7 +78,7 @@ def test_the_sign_in_pages_have_an_address_of_the_stage_and_the_account_or_a_cho
     assert found.roles.text("state", domain["Domain"]) == prefix
 
 
-def test_an_issuer_elsewhere_has_pages_of_its_own(dev):
+def test_an_external_issuer_has_its_own_pages(dev):
     assert not dev.resources("AWS::Cognito::UserPoolDomain")
 
 
@@ -100,7 +100,7 @@ def test_the_authorizer_trusts_the_pool_and_its_client(prod):
     assert heard["STEPLINE_TENANT_ADMINS"] == "tenant_admin"
 
 
-def test_an_issuer_elsewhere_takes_the_place_of_the_pool(dev, local):
+def test_an_external_issuer_replaces_the_pool(dev, local):
     for synthesis, issuer in ((dev, "https://login.example"), (local, "http://127.0.0.1:4567")):
         assert not synthesis.resources(POOL)
         heard = environment(synthesis, "authorizer")
@@ -109,6 +109,6 @@ def test_an_issuer_elsewhere_takes_the_place_of_the_pool(dev, local):
         assert (heard["STEPLINE_TENANT_CLAIM"], heard["STEPLINE_PROJECT_CLAIM"]) == ("tenant", "project")
 
 
-def test_whoever_deploys_hears_where_the_users_are(prod):
+def test_the_outputs_name_the_user_pool(prod):
     for name in ("UserPoolId", "UserPoolClientId"):
         prod.templates["state"].has_output(name, {})

@@ -96,7 +96,7 @@ def test_tasks_need_an_image(image, tmp_path):
         Synthesis(image, tmp_path)
 
 
-def test_an_image_of_somebody_else_is_taken_as_it_is(tmp_path):
+def test_an_external_image_is_used_unchanged(tmp_path):
     found = Synthesis("registry.example/programs@sha256:abc", tmp_path)
     assert found.images() == ["registry.example/programs@sha256:abc"] * 2
     assert not found.template.find_resources("AWS::ECR::Repository")
@@ -111,7 +111,7 @@ def test_an_asset_is_built_when_it_is_deployed_and_for_arm(asset):
     assert not asset.template.find_resources("AWS::CodeBuild::Project")
 
 
-def test_whoever_builds_is_given_the_sources_of_the_image_and_nothing_else(asset, codebuild):
+def test_the_build_gets_the_sources_of_the_image_and_nothing_else(asset, codebuild):
     for found in (asset.sources() - {".dockerignore"}, codebuild.sources()):
         assert {
             DOCKERFILE,
@@ -126,7 +126,7 @@ def test_whoever_builds_is_given_the_sources_of_the_image_and_nothing_else(asset
         assert not [name for name in found if "/local/" in name or "__pycache__" in name]
 
 
-def test_the_image_has_the_packages_of_the_bundles_wherever_it_is_built(codebuild, tmp_path):
+def test_the_image_has_the_packages_of_the_bundles_in_every_build(codebuild, tmp_path):
     files = ("bundles/a/requirements.txt", "bundles/b/requirements.lock")
     (found,) = Synthesis("asset", tmp_path / "asset", requirements=files).assets["dockerImages"].values()
     assert found["source"]["dockerBuildArgs"] == {"BASE": BASE, "REQUIREMENTS": " ".join(files)}
@@ -205,7 +205,7 @@ def test_deleting_is_answered_at_once_with_no_header_that_breaks_the_signature(c
 
 
 @mock_aws
-def test_a_build_that_cannot_be_started_is_told_and_raised(caller, monkeypatch):
+def test_a_build_that_cannot_be_started_is_reported_and_raised(caller, monkeypatch):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     url, heard = caller
     with pytest.raises(boto3.client("codebuild").exceptions.ResourceNotFoundException):

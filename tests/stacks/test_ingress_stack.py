@@ -68,7 +68,7 @@ def throttles(synthesis):
     ("name", "socket", "http"),
     [("prod", (1313, 2626), (850, 1700)), ("dev", (50, 100), (50, 100)), ("local", (50, 100), (50, 100))],
 )
-def test_both_doors_let_in_what_the_turns_of_the_stage_need(request, name, socket, http):
+def test_both_throttles_allow_the_requests_of_the_stages_turns(request, name, socket, http):
     assert throttles(request.getfixturevalue(name)) == {"live": socket, "$default": http}
 
 
@@ -106,6 +106,6 @@ def test_the_emulated_apis_keep_their_addresses(local, prod):
     assert not any("Tags" in api for api in apis(prod).values())
 
 
-def test_the_ways_in_are_told(any_stage):
+def test_the_outputs_name_both_api_addresses(any_stage):
     for name in ("WebSocketUrl", "HttpUrl"):
         any_stage.templates["ingress"].has_output(name, {})

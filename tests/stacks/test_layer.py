@@ -63,7 +63,7 @@ def test_the_layer_of_memory_fits_beside_them(memory):
     assert not (memory / "huggingface_hub").exists()
 
 
-def test_the_layer_of_servers_is_small_and_has_what_a_question_loads(deps):
+def test_the_layer_of_servers_is_small_and_has_every_imported_package(deps):
     layer = build_deps(LAYERS / "mcp", PYTHON_VERSION) / "python"
     assert total_bytes(layer) < MCP_BYTES < LIMIT_BYTES - BUDGET_BYTES - MEMORY_BYTES
     script = (
@@ -77,7 +77,7 @@ def test_the_layer_of_servers_is_small_and_has_what_a_question_loads(deps):
     assert loaded - there - {"stepline"} == set()
 
 
-def test_the_layer_of_traces_is_small_and_has_what_a_span_loads(deps):
+def test_the_layer_of_traces_is_small_and_has_every_imported_package(deps):
     layer = build_deps(LAYERS / "tracing", PYTHON_VERSION) / "python"
     assert total_bytes(layer) < TRACING_BYTES < LIMIT_BYTES - BUDGET_BYTES - MEMORY_BYTES - MCP_BYTES
     script = (
@@ -112,12 +112,12 @@ def test_a_fresh_layer_is_not_built_again(deps):
 @pytest.mark.parametrize(
     "package", ["anthropic", "aws_lambda_powertools", "boto3", "jwt", "msgspec", "pydantic"]
 )
-def test_what_a_function_imports_is_in_the_layer(deps, package):
+def test_packages_that_a_function_imports_are_in_the_layer(deps, package):
     assert (deps / package).is_dir()
 
 
 @pytest.mark.parametrize("package", ["aws_cdk", "click", "pytest", "moto", "rich", "websockets"])
-def test_what_only_a_developer_needs_is_not(deps, package):
+def test_packages_for_development_are_not_in_the_layer(deps, package):
     assert not (deps / package).exists()
 
 

@@ -40,7 +40,7 @@ def test_the_machine_is_standard_and_has_a_fixed_name(any_stage):
     )
 
 
-def test_what_a_task_answers_does_not_take_the_place_of_the_step(prod):
+def test_the_output_of_a_task_does_not_replace_the_step(prod):
     assert definition(prod)["States"]["ExecuteTask"]["ResultPath"] is None
 
 
@@ -54,7 +54,7 @@ def test_programs_run_where_the_stage_says(prod, dev, local):
     assert not {"execute"} & {*prod.functions, *dev.functions}
 
 
-def test_where_programs_run_a_copy_of_a_log_is_told_of(prod, dev, local):
+def test_a_copied_log_of_a_program_triggers_output(prod, dev, local):
     for stage in (prod, local):
         (rule,) = [rule for rule in rules(stage) if "log.json" in str(rule)]
         detail = rule["EventPattern"]["detail"]

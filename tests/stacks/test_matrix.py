@@ -21,7 +21,7 @@ def read_matrix():
 WRITTEN = read_matrix()
 
 
-def test_every_role_is_on_the_list_and_taken_by_whom_it_says(prod):
+def test_every_role_is_on_the_list_with_its_trusted_principal(prod):
     assert {name: trust for name, (trust, _) in WRITTEN.items()} == prod.roles.trusts
 
 

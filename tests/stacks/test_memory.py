@@ -31,7 +31,7 @@ def test_the_bucket_is_encrypted_and_deleted_with_its_stage_but_kept_in_prod(bed
         assert (bucket["DeletionPolicy"], bucket["UpdateReplacePolicy"]) == (policy, policy)
 
 
-def test_those_who_end_or_import_turns_put_those_who_search_query_and_the_eraser_deletes(bedrock):
+def test_only_ends_and_imports_put_vectors_searches_query_the_eraser_deletes(bedrock):
     puts = [f"bedrock:InvokeModel → {MODEL}", f"s3vectors:CreateIndex s3vectors:PutVectors → {INDEXES}"]
     queries = [f"bedrock:InvokeModel → {MODEL}", f"s3vectors:GetVectors s3vectors:QueryVectors → {INDEXES}"]
     forgets = [f"s3vectors:DeleteVectors s3vectors:GetVectors s3vectors:ListVectors → {INDEXES}"]

@@ -31,7 +31,7 @@ def test_a_page_finds_its_stage_by_one_document(any_stage):
     assert (found["stage"], found["inspect"]) == (any_stage.stage.name, any_stage.stage.inspect)
 
 
-def test_a_page_signs_in_where_the_authorizer_trusts_and_asks_where_it_stands(any_stage):
+def test_a_page_signs_in_at_the_trusted_issuer_and_calls_its_own_stage(any_stage):
     found, heard = page_config(any_stage), trusted(any_stage)
     assert found["issuer"] == heard["STEPLINE_OIDC_ISSUER"]
     assert found["client_id"] == heard["STEPLINE_OIDC_AUDIENCE"]

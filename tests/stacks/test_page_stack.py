@@ -137,7 +137,7 @@ def test_a_dashboard_lies_below_the_name_of_its_bundle(uploads):
 
 
 @pytest.mark.parametrize("changes", [{"Connect": "https://new.example"}, {"Headers": '{"page": {}}'}])
-def test_a_document_whose_headers_change_is_another_one_for_who_kept_it(uploads, changes):
+def test_changed_headers_change_the_documents_etag(uploads, changes):
     uploads.archive("page.zip", page("a.js"))
     names = ("index.html", "frame.html", "assets/a.js")
     tags = []
@@ -193,7 +193,7 @@ def test_a_bucket_that_is_gone_has_nothing_to_delete(uploads):
     assert uploads.send("Delete")["Status"] == "SUCCESS"
 
 
-def test_an_upload_that_fails_is_told_and_raised(uploads, cloudformation):
+def test_a_failed_upload_is_reported_and_raised(uploads, cloudformation):
     with pytest.raises(uploads.s3.exceptions.NoSuchKey):
         uploads.send("Create")
     (answer,) = cloudformation[1]
@@ -207,7 +207,7 @@ def upload(prod):
     return found
 
 
-def test_the_page_has_the_config_that_the_ingress_tells(prod, upload):
+def test_the_page_has_the_config_of_the_ingress(prod, upload):
     assert json.loads(prod.roles.text("page", upload["Config"])) == page_config(prod)
 
 

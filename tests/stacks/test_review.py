@@ -83,13 +83,13 @@ def test_no_finding_is_acknowledged_twice():
     assert len(rows) == len(set(rows))
 
 
-def test_every_reason_says_something_of_its_own():
+def test_every_reason_is_unique():
     reasons = [item.reason for item in ACKNOWLEDGED]
     assert len(reasons) == len(set(reasons))
     assert min(map(len, reasons)) > 40
 
 
-def test_what_nobody_acknowledged_stops_the_synthesis(tmp_path):
+def test_an_unacknowledged_finding_stops_the_synthesis(tmp_path):
     review, refused = reviewed(
         tmp_path, Stage(name="dev"), spoil=lambda deployment: s3.Bucket(deployment.loop, "Another")
     )
@@ -100,7 +100,7 @@ def test_what_nobody_acknowledged_stops_the_synthesis(tmp_path):
     }
 
 
-def test_an_acknowledgement_holds_in_its_place_only(tmp_path):
+def test_an_acknowledgement_applies_to_its_construct_only(tmp_path):
     def let_more(deployment):
         deployment.loop.functions["close"].role.add_to_policy(
             cdk.aws_iam.PolicyStatement(
@@ -121,5 +121,5 @@ def test_an_acknowledgement_holds_in_its_place_only(tmp_path):
         ("stepline-dev-exec/Task", "exec/Task"),
     ],
 )
-def test_a_place_is_the_same_in_every_stage(path, place):
+def test_the_path_of_a_finding_is_the_same_in_every_stage(path, place):
     assert place_of(path) == place

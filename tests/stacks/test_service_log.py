@@ -36,7 +36,7 @@ def access_logs(synthesis):
     }
 
 
-def test_what_fails_in_an_execution_is_logged_without_its_data(prod):
+def test_failures_of_an_execution_are_logged_without_its_data(prod):
     (machine,) = prod.resources("AWS::StepFunctions::StateMachine").values()
     logging = machine["LoggingConfiguration"]
     assert (logging["Level"], logging["IncludeExecutionData"]) == ("ERROR", False)
@@ -70,7 +70,7 @@ def test_the_websocket_is_logged_only_where_that_is_chosen(prod, chatty):
     assert {"event", "connection", "route", "status"} <= access_logs(chatty)["live"].keys()
 
 
-def test_no_access_log_has_a_path_a_query_a_header_or_who_asks(chatty):
+def test_no_access_log_has_a_path_a_query_a_header_or_the_caller(chatty):
     for fields in access_logs(chatty).values():
         said = " ".join(fields.values()).lower()
         for word in ("path", "query", "header", "identity", "protocol", "claims", "principal", "body"):

@@ -38,7 +38,7 @@ def test_a_bucket_gives_its_burst_at_once_and_then_its_rate():
     assert (demand.total, demand.late) == (40, 20)
 
 
-def test_what_is_offered_to_an_empty_bucket_is_refused_and_not_owed():
+def test_an_offer_to_an_empty_bucket_is_refused_and_not_owed():
     clock, demand = Clock(), Demand()
     bucket = Bucket(clock, Quota("", 10, "", "", burst=10), demand)
     assert [bucket.offer(10) for _ in range(3)] == [True, False, False]
@@ -46,7 +46,7 @@ def test_what_is_offered_to_an_empty_bucket_is_refused_and_not_owed():
     assert bucket.offer(10)
 
 
-def test_places_are_taken_in_their_order_and_given_back():
+def test_slots_are_claimed_in_order_and_released():
     clock, order = Clock(), []
     places = Places(2, Demand())
 
@@ -76,7 +76,7 @@ def test_every_turn_that_began_ends_or_is_refused(turn, quotas):
     assert (world._slots.taken, world._functions.taken) == (pytest.approx(0), pytest.approx(0))
 
 
-def test_it_does_the_same_each_time_and_much_the_same_from_another_seed(turn):
+def test_a_simulation_is_repeatable_and_similar_from_another_seed(turn):
     one, again, other = (World(300, turn, seed=seed).run() for seed in (1, 1, 2))
     peaks = [{name: run.demands[name].peak() for name in QUOTAS} for run in (one, again, other)]
     assert peaks[0] == peaks[1] != peaks[2]
@@ -84,7 +84,7 @@ def test_it_does_the_same_each_time_and_much_the_same_from_another_seed(turn):
     assert posts[2] == pytest.approx(posts[0], rel=0.1)
 
 
-def test_as_many_turns_are_open_as_were_asked_for(turn):
+def test_the_simulation_opens_the_requested_number_of_turns(turn):
     run = World(1_000, turn).run()
     assert sum(run.running) / len(run.running) == pytest.approx(1_000, rel=0.1)
 
@@ -105,7 +105,7 @@ def test_half_a_quota_is_reached_by_half_as_many_turns(turn):
 
 
 @pytest.mark.parametrize("name", ["executions started", "transitions", "index of open lanes", GATEWAY])
-def test_nothing_waits_for_a_quota_until_it_is_reached(turn, name):
+def test_no_request_waits_for_a_quota_below_its_limit(turn, name):
     (limit,) = reached(turn, scaled(name, 1 / 20))
     below, above = (
         World(round(limit.turns * factor), turn, quotas=scaled(name, 1 / 20)).run() for factor in (0.7, 1.4)
@@ -121,7 +121,7 @@ def test_one_shard_of_open_lanes_bears_a_sixteenth(turn):
     assert many == pytest.approx(16 * one)
 
 
-def test_a_turn_alone_posts_what_the_real_relay_posts(turn):
+def test_a_single_turn_posts_as_the_real_relay_does(turn):
     world = World(1, turn)
     world.clock.start(world._stream(1.0))
     world.clock.run(math.inf)
@@ -140,7 +140,7 @@ def test_text_comes_more_rarely_where_the_gateway_refuses_and_the_rate_is_used(t
     assert sent > 0.6 * quotas[GATEWAY].limit
 
 
-def test_no_more_turns_run_than_the_bound_and_the_rest_waits_in_line(turn):
+def test_turns_beyond_the_bound_are_queued_in_the_simulation(turn):
     run = World(5_000, turn, quotas={FUNCTIONS: QUOTAS[FUNCTIONS]}).run()
     most = divide(int(QUOTAS[FUNCTIONS].limit)).open_turns
     assert 0.95 * most <= max(run.running) <= most
@@ -149,7 +149,7 @@ def test_no_more_turns_run_than_the_bound_and_the_rest_waits_in_line(turn):
     assert run.demands[FUNCTIONS].peak() <= QUOTAS[FUNCTIONS].limit
 
 
-def test_who_cannot_connect_says_nothing(turn):
+def test_a_client_that_cannot_connect_sends_nothing(turn):
     run = World(2_000, turn, quotas=scaled("new connections", 0.01)).run()
     assert run.connected < 0.3
     assert run.begun < 0.5 * World(2_000, turn).run().begun

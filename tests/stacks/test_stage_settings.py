@@ -23,7 +23,7 @@ def test_the_default_stage_is_no_local_one():
     assert read() == Stage(name="dev", exec_mode="fargate", exec_image="codebuild")
 
 
-def test_a_stage_is_what_its_context_says():
+def test_a_stage_has_the_choices_of_its_context():
     stage = read(
         stage="test",
         allowed_origins="https://a.example,https://b.example",
@@ -84,7 +84,7 @@ def test_owners_inspect_their_conversations_where_it_is_developed_or_the_deploym
     assert read(stage=name, **given).inspect == who
 
 
-def test_a_stage_names_further_bundles_each_with_properties_of_its_own():
+def test_a_stage_names_further_bundles_each_with_its_properties():
     stage = read(bundles='{"docs": "bundles.docs", "shop": {"module": "shop", "props": {"a": 1}}}')
     assert stage.bundles == {
         "docs": BundleChoice(module="bundles.docs"),
@@ -168,7 +168,7 @@ def test_an_origin_that_no_browser_writes_is_refused(origin):
         Stage(allowed_origins=("https://chat.example", origin), oidc_issuer="https://login.example")
 
 
-def test_a_page_without_tls_is_served_by_an_issuer_elsewhere_or_stands_on_this_machine():
+def test_a_page_without_tls_needs_an_external_issuer_or_this_machine():
     pages = ("http://localhost:3000", "https://[::1]:8443")
     assert Stage(allowed_origins=pages).allowed_origins == pages
     plain = ("http://10.0.0.7:3000",)
@@ -182,7 +182,7 @@ def test_an_issuer_is_reached_over_https():
         Stage(oidc_issuer="http://login.example")
 
 
-def test_a_name_that_cognito_keeps_for_itself_is_refused_where_it_would_stand_in_an_address():
+def test_a_reserved_word_of_cognito_is_refused_in_an_address():
     with pytest.raises(ValueError, match=r"^sign_in_prefix: Cognito"):
         Stage(name="aws-test")
     for given in ({"sign_in_prefix": "chat"}, {"oidc_issuer": "https://login.example"}):
@@ -194,7 +194,7 @@ def test_a_name_that_cognito_keeps_for_itself_is_refused_where_it_would_stand_in
 CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-1111-2222-333344445555"
 
 
-def test_a_page_has_a_domain_of_its_own_with_a_certificate_that_cloudfront_takes():
+def test_a_custom_domain_needs_a_certificate_that_cloudfront_accepts():
     named = read(page_domain="chat.example.com", page_certificate_arn=CERTIFICATE)
     assert (named.page_domain, named.page_certificate_arn) == ("chat.example.com", CERTIFICATE)
 
@@ -305,7 +305,7 @@ def test_a_stage_sets_limits_and_a_word_that_is_none_is_refused_before_it_is_dep
         assert caught.value.reason == "bad_setting"
 
 
-def test_a_stage_lays_prices_of_its_own_over_those_of_the_release():
+def test_a_stage_overrides_prices_of_the_release():
     given = (
         '{"models": [{"model": "m", "plain": 1, "read": 0.1, "output": 5}], "aws": {"transition": 0.00003}}'
     )
@@ -315,7 +315,7 @@ def test_a_stage_lays_prices_of_its_own_over_those_of_the_release():
     assert caught.value.reason == "bad_setting"
 
 
-def test_a_stage_says_who_may_speak_for_its_users():
+def test_a_stage_names_the_principals_that_may_act_for_its_users():
     account, role = "arn:aws:iam::111122223333:root", "arn:aws-cn:iam::111122223333:role/team/billing"
     assert read().event_source_principals == ()
     assert read(event_source_principals=f"{account},{role}").event_source_principals == (account, role)
@@ -334,7 +334,7 @@ def test_a_stage_says_who_may_speak_for_its_users():
         "arn:aws:iam::111122223333:role/billing ",
     ],
 )
-def test_nobody_speaks_for_users_who_is_not_named_one_by_one(arn):
+def test_wildcard_principals_may_not_act_for_users(arn):
     with pytest.raises(ValueError, match="event_source_principals"):
         read(event_source_principals=arn)
 
@@ -375,7 +375,7 @@ def test_a_throttle_that_is_chosen_counts_before_the_planned_one(given, throttle
 
 
 @pytest.mark.parametrize(("concurrency", "warned"), [(0, True), (10, False)])
-def test_a_stage_whose_account_is_not_known_says_so_loudly(tmp_path, concurrency, warned):
+def test_a_stage_with_an_unknown_account_raises_a_warning(tmp_path, concurrency, warned):
     app = cdk.App(outdir=str(tmp_path))
     stage = Stage(name="dev", oidc_issuer="https://login.example", concurrency=concurrency)
     stack = cdk.Stack(app, "stack")

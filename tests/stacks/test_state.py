@@ -56,7 +56,7 @@ def test_prod_keeps_its_data_and_local_does_not(prod, local):
         local.templates["state"].has_resource(kind, {"DeletionPolicy": "Delete"})
 
 
-def test_the_emulator_is_spared_what_it_cannot_do(local):
+def test_the_local_stage_omits_features_missing_from_the_emulator(local):
     assert not local.resources("AWS::S3::BucketPolicy")
     assert not local.resources("Custom::S3AutoDeleteObjects")
 

@@ -50,7 +50,7 @@ def test_those_that_run_a_step_or_sweep_send_spans():
     assert {"decide", "act", "close", "sweeper"} == TRACING
 
 
-def test_those_functions_alone_have_the_layer_with_the_packages_in_the_place_of_the_librarys(on):
+def test_only_traced_functions_have_the_layer_with_tracing_packages(on):
     _, ingress, loop = on
     layers = {
         name: [layer["Ref"].rpartition("Layer")[2][:6] for layer in one["Layers"]]
@@ -61,7 +61,7 @@ def test_those_functions_alone_have_the_layer_with_the_packages_in_the_place_of_
     assert all(len(one["Layers"]) <= LAYERS_MAX for one in functions(loop).values())
 
 
-def test_that_layer_is_the_library_with_what_sends_spans_and_nothing_of_a_developers(on):
+def test_the_tracing_layer_is_the_library_with_the_span_exporter_only(on):
     code, *_ = on
     packages = code.traced / "python"
     assert {"stepline", "opentelemetry", "google"} <= {path.name for path in packages.iterdir()}

@@ -95,7 +95,7 @@ def test_a_limit_costs_holds_and_charges(turn):
     assert price(limited) > price(turn)
 
 
-def test_a_bound_of_the_stage_costs_a_place_that_is_given_back(turn):
+def test_a_bound_of_the_stage_costs_the_writes_of_a_slot(turn):
     bound = measure(open_turns=BOUND)
     places = [
         touch.units

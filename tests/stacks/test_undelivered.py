@@ -34,7 +34,7 @@ def targets(synthesis):
 
 
 @pytest.mark.parametrize("name", ["prod", "dev", "bedrock"])
-def test_what_a_rule_cannot_deliver_and_what_a_function_fails_wait_in_the_same_queue(request, name):
+def test_undelivered_and_failed_events_are_in_the_same_queue(request, name):
     stage = request.getfixturevalue(name)
     kept = queues(stage)
     assert set(kept) == set(RECEIVERS)
@@ -47,7 +47,7 @@ def test_what_a_rule_cannot_deliver_and_what_a_function_fails_wait_in_the_same_q
         assert failed == {"TargetArn": {"Fn::GetAtt": [logical_id, "Arn"]}}
 
 
-def test_what_a_program_printed_an_hour_ago_is_not_kept(prod):
+def test_old_output_events_of_programs_are_not_kept(prod):
     (target,) = [target for function, target in targets(prod) if function == "output"]
     assert "DeadLetterConfig" not in target
     assert "DeadLetterConfig" not in functions(prod)["output"]
@@ -59,7 +59,7 @@ def test_a_queue_is_encrypted_and_keeps_for_two_weeks(prod):
         assert queue["MessageRetentionPeriod"] == 14 * DAY_S
 
 
-def test_nobody_speaks_to_a_queue_in_the_clear_and_only_rules_of_the_stage_put_into_it(prod):
+def test_a_queue_requires_tls_and_only_rules_of_the_stage_put_into_it(prod):
     policies = prod.resources("AWS::SQS::QueuePolicy").values()
     rules = set(prod.resources("AWS::Events::Rule"))
     assert len(policies) == len(RECEIVERS)

@@ -18,7 +18,7 @@ def restored(tmp_path_factory):
     return synthesise(tmp_path_factory, name="dev", oidc_issuer="https://login.example", table_name=TABLE)
 
 
-def test_what_is_deleted_or_replaced_is_kept_as_long_as_the_table_can_be_restored(prod):
+def test_deleted_versions_are_kept_as_long_as_the_table_can_be_restored(prod):
     (bucket,) = prod.resources("AWS::S3::Bucket").values()
     assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
     former = {
@@ -69,7 +69,7 @@ def test_the_stages_own_table_stays_as_it_is_and_so_do_the_exports_that_others_s
     assert of_table <= set(own["Outputs"])
 
 
-def test_a_restored_table_has_a_machine_whose_executions_names_are_free(restored, dev):
+def test_a_restored_table_has_a_machine_with_free_execution_names(restored, dev):
     def name(synthesis):
         (machine,) = synthesis.resources("AWS::StepFunctions::StateMachine").values()
         return machine["StateMachineName"]
@@ -81,7 +81,7 @@ def test_a_restored_table_has_a_machine_whose_executions_names_are_free(restored
     assert name(restored) in json.dumps(restored.documents()["ingress"])
 
 
-def test_the_version_before_stays_behind_when_live_moves(any_stage):
+def test_the_previous_version_remains_when_live_moves(any_stage):
     versions = any_stage.entries("AWS::Lambda::Version").values()
     assert len(versions) == len(any_stage.functions)
     assert {version["DeletionPolicy"] for version in versions} == {"Retain"}
@@ -114,7 +114,7 @@ def test_the_alarms_that_move_a_release_back_are_of_the_stage(shifting):
     assert {f"stepline-dev-{name}" for name in ROLLBACK} <= alarms
 
 
-def test_who_moves_aliases_may_move_those_of_the_stage_and_no_others(shifting):
+def test_a_shift_may_move_only_the_aliases_of_its_stage(shifting):
     roles = [
         name
         for name, role in shifting.entries("AWS::IAM::Role").items()
@@ -153,6 +153,6 @@ def test_by_default_a_release_takes_over_at_once_and_nothing_is_made_for_it(any_
         ({"name": "local", "endpoint": "http://x", "shift": "linear", "alarms": True}, "no CodeDeploy"),
     ],
 )
-def test_a_way_back_that_would_fail_later_is_refused(choices, said):
+def test_a_rollback_that_would_fail_later_is_refused(choices, said):
     with pytest.raises(ValueError, match=said):
         Stage(**choices)

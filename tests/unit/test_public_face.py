@@ -17,7 +17,7 @@ def test_every_name_of_the_public_face_can_be_had(name):
     assert getattr(stepline, name) is not None
 
 
-def test_what_type_checkers_read_is_what_is_loaded():
+def test_type_checkers_read_the_same_names_that_are_loaded():
     tree = ast.parse(Path(stepline.__file__).read_text())
     (checked,) = (node for node in tree.body if isinstance(node, ast.If))
     named = {

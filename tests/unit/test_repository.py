@@ -33,7 +33,7 @@ def readable():
     return [p for p in files() if p.suffix in kinds and not p.is_relative_to(TESTS / "data")]
 
 
-def test_every_module_and_package_says_what_it_is_for():
+def test_every_module_and_package_has_a_docstring():
     silent = [name(p) for p in python_files(*CODE) if not DOCSTRING.match(text(p))]
     assert silent == []
 
@@ -140,5 +140,5 @@ def test_every_choice_of_a_deployment_is_explained():
     assert {choice for choice in choices if f"`{choice}`" not in page} == set()
 
 
-def test_the_note_for_those_who_work_here_is_short():
+def test_the_note_for_contributors_is_short():
     assert len(text(ROOT / "AGENTS.md").splitlines()) < AGENTS_LINES_MAX

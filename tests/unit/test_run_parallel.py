@@ -73,7 +73,7 @@ def test_a_process_that_cannot_collect_fails_the_run(checkout):
     assert run.totals["error"] == 1
 
 
-def test_durations_are_kept_if_they_are_asked_for(checkout, monkeypatch):
+def test_durations_are_kept_on_request(checkout, monkeypatch):
     (checkout / "tests/unit/loop/test_one.py").write_text(PASSING)
     monkeypatch.setenv(run_parallel.KEEP, "1")
     main(["1", "tests/unit", "--"])

@@ -91,7 +91,7 @@ def test_a_number_outside_its_bounds_is_refused_or_the_default(field, row):
         assert str(caught.value) == f"{row.variable} is {number}, not {row.bounds}"
 
 
-def test_bounds_are_inclusive_and_what_is_no_number_lies_in_none():
+def test_bounds_are_inclusive_and_exclude_nan_and_inf():
     fraction = "AI_REACT_READ_VISIBLE_CONTEXT_FRACTION"
     assert Settings.from_env({fraction: "1"}).read_visible_context_fraction == 1
     assert Settings.from_env({"STEPLINE_USER_MESSAGES_PER_MINUTE": "0"}).user_messages_per_minute == 0
@@ -145,7 +145,7 @@ def test_the_bundle_decides_before_the_assembly_and_both_before_the_variable():
         '["bundles.docs"]',
     ],
 )
-def test_a_further_bundle_has_a_name_of_its_own_and_a_module(text):
+def test_a_further_bundle_has_a_unique_name_and_a_module(text):
     with pytest.raises(InputError) as caught:
         Settings.from_env({"STEPLINE_BUNDLES": text})
     assert caught.value.reason == "bad_setting"
@@ -161,7 +161,7 @@ def test_each_bundle_is_bound_by_its_own_properties():
     assert rounds == [4, 7, 15, 4]
 
 
-def test_what_bounds_a_round_reaches_the_agent_and_its_instructions():
+def test_limits_of_a_round_reach_the_agent_and_its_instructions():
     said = {
         "AI_REACT_AGENT_MULTI_ACTION": "on",
         "STEPLINE_MAX_ACTIONS_PER_ROUND": "3",
@@ -216,7 +216,7 @@ def rules(**said):
     return policy(Settings.from_env(said)).context
 
 
-def test_the_contexts_limits_are_what_the_deployment_sets():
+def test_the_deployment_sets_the_contexts_limits():
     assert rules() == ContextRules()
     assert rules(
         AI_REACT_CONTEXT_MAX_TOKENS="60000",
@@ -241,7 +241,7 @@ def test_a_count_of_nothing_is_the_default(count):
     assert rules(AI_REACT_CONTEXT_MAX_TOKENS=count, **dict.fromkeys(names, count)) == ContextRules()
 
 
-def test_what_a_steer_and_an_event_bring_is_what_the_deployment_sets():
+def test_the_deployment_sets_the_credits_of_steers_and_events():
     def limits(**said):
         found = policy(Settings.from_env(said))
         return found.finalize_rounds, found.finalize_max_tokens, found.event_credit
@@ -257,7 +257,7 @@ def test_what_a_steer_and_an_event_bring_is_what_the_deployment_sets():
     assert limits(**dict.fromkeys(names, "-1")) == (2, 3000, 0)
 
 
-def test_what_is_secret_is_not_shown_when_settings_are_printed():
+def test_printed_settings_show_no_secret():
     said = {"ANTHROPIC_API_KEY": "sk-s3cret", "STEPLINE_REDIS_URL": "rediss://:s3cret@cache"}
     shown = repr(Settings.from_env({**said, "STEPLINE_TABLE": "the-table"}))
     assert "s3cret" not in shown
@@ -279,7 +279,7 @@ def test_the_bundle_bounds_a_request_before_the_assembly_and_both_before_the_var
     assert [*seen, rules().max_tokens] == [40_000, 50_000, 60_000, 80_000]
 
 
-def test_what_is_cached_depends_on_the_model_that_decides():
+def test_the_cached_prefix_depends_on_the_model_that_decides():
     haiku = '{"*": "claude-haiku-4-5"}'
     assert rules(STEPLINE_MODEL_ROLES=haiku).cache_minimum_tokens == 4096
     decides = f'{{"{DECISION_ROLE}": "claude-opus-4-7"}}'
@@ -298,7 +298,7 @@ def test_a_read_never_takes_more_than_its_share_of_a_request():
     assert read_caps(Settings.from_env({"AI_REACT_CONTEXT_MAX_TOKENS": "40000"})).max_tokens == 6_000
 
 
-def test_a_task_is_told_the_bound_of_a_request_that_the_bundle_sets():
+def test_a_task_gets_the_request_limit_of_the_bundle():
     said = Settings.from_env({"STEPLINE_BUNDLE_PROPS": '{"react": {"context": {"max_tokens": 40000}}}'})
     assert read_caps(Settings.from_env(task_settings(said))) == read_caps(said)
 
@@ -345,7 +345,7 @@ def test_a_bad_value_is_refused_by_name(variable, text):
     assert variable in str(caught.value)
 
 
-def test_what_a_stack_writes_a_function_reads():
+def test_a_function_reads_the_environment_of_its_stack():
     fields = {
         "table": "t",
         "allowed_origins": ("https://a", "https://b"),

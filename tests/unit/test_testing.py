@@ -85,13 +85,13 @@ def test_a_turn_has_its_answer_its_results_its_blocks_and_its_events():
     ]
 
 
-def test_the_bundles_hook_runs_and_the_model_reads_what_it_said():
+def test_the_bundles_hook_runs_and_the_model_reads_its_text():
     turn = run(answer("Hello."), user="ada")
     assert "ada is a customer." in turn.requests[0]
     assert "shop.price" in turn.requests[0]
 
 
-def test_what_a_tool_refuses_is_an_error_with_its_code():
+def test_a_refusal_of_a_tool_is_an_error_with_its_code():
     turn = run(call_tool("shop.price", {"name": "moon"}), answer("We do not sell it."))
     assert turn.result("shop.price").error["code"] == "not_sold"
     assert turn.result("shop.price").status == "error"
@@ -170,7 +170,7 @@ def test_an_exception_of_a_hook_is_raised_though_the_turn_has_its_answer():
         run(answer("Break."))
 
 
-def test_the_conversation_goes_on_after_a_turn_that_failed():
+def test_the_conversation_continues_after_a_failed_turn():
     with Conversation(Shop) as conversation:
         with pytest.raises(ZeroDivisionError):
             conversation.run("Hello.", decisions=[call_tool("shop.price", {"name": "bug"})])

@@ -99,7 +99,7 @@ def test_an_edited_call_runs_with_other_parameters(asked):
     assert other in str(chat.stage.model_requests(word)[-1]["body"])
 
 
-def test_a_card_is_there_after_a_reload_and_an_answer_in_another_tab_settles_it_in_both(asked):
+def test_a_card_survives_a_reload_and_an_answer_in_one_tab_settles_it_in_both(asked):
     chat, word, card = asked
     chat.page.reload()
     expect(card.get_by_role("button", name="Approve")).to_be_enabled()

@@ -73,7 +73,7 @@ def test_a_conversation_is_deleted_from_the_list_by_keys_alone(chat):
     assert chat.stage.over_http(chat.user).ask("GET", f"/v1/conversations/{name}").status_code == 404
 
 
-def test_what_was_written_in_a_conversation_that_another_device_deletes_goes_along(chat):
+def test_a_draft_survives_a_deletion_by_another_device(chat):
     chat.take_turn(BRIEF)
     name = chat.conversation
     chat.field.fill("And what did I say after that?")

@@ -104,7 +104,7 @@ def test_a_foreign_site_can_not_frame_the_page_nor_hold_a_window_of_it(chat, str
     opened.close()
 
 
-def test_a_foreign_site_reads_and_writes_nothing_of_a_user_who_is_signed_in(chat, stranger):
+def test_a_foreign_site_reads_and_writes_nothing_of_a_signed_in_user(chat, stranger):
     deployed = chat.stage.deployed
     tab = chat.open_tab()
     tab.goto(stranger.show("/reach", "<title>Stranger</title>"))

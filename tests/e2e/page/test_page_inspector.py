@@ -158,7 +158,7 @@ def test_a_long_conversation_opens_at_the_top_with_one_scrollbar_a_panel(chat, t
     expect(chat.page.locator(".bar")).to_be_in_viewport(ratio=1)
 
 
-def test_a_round_that_runs_has_a_row_and_its_log_until_its_figures_are_there(chat):
+def test_a_running_round_has_a_row_and_its_log_until_its_figures_arrive(chat):
     word = a_word()
     chat.stage.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=60)
     chat.say(f"Tell me about the word {word}.")

@@ -213,7 +213,7 @@ def test_the_menu_renaming_and_a_file_are_left_by_escape_and_give_the_focus_back
     focus_is_somewhere(chat)
 
 
-def test_a_file_is_attached_and_taken_away(chat):
+def test_a_file_is_attached_and_removed(chat):
     expect(chat.field).to_be_focused()
     chat.page.on("filechooser", lambda _: None)  # the browser listens from here on
     with chat.page.expect_file_chooser() as choosing:

@@ -46,7 +46,7 @@ def test_a_receipt_of_the_scripted_model_says_its_name_and_no_dollars(chat):
 
 
 @pytest.mark.usefixtures("priced")
-def test_a_receipt_says_dollars_by_role_and_model_and_what_ran_for_the_turn(chat):
+def test_a_receipt_has_dollars_by_role_and_model_and_the_turns_usage(chat):
     chat.take_turn(BRIEF)
     line = chat.page.locator(".receipt-line")
     expect(line).to_contain_text(USD)
@@ -65,13 +65,13 @@ def test_the_menu_has_the_sum_of_the_conversation(chat):
     expect(chat.page.get_by_text("This conversation cost")).to_contain_text(USD)
 
 
-def test_nothing_is_said_of_what_is_left_where_there_is_no_limit(chat):
+def test_without_a_limit_no_remainder_is_shown(chat):
     chat.take_turn(BRIEF)
     expect(left_of(chat)).to_have_count(0)
 
 
 @pytest.mark.usefixtures("priced")
-def test_what_is_left_stands_below_the_field_and_falls_with_a_turn(chat, limit):
+def test_the_remainder_is_below_the_field_and_falls_with_a_turn(chat, limit):
     limit(usd_day=1)
     chat.page.reload()
     expect(left_of(chat)).to_contain_text("$1.00 of $1.00 today")
@@ -95,7 +95,7 @@ def test_a_message_without_budget_comes_back_with_when_that_ends_and_goes_out_wh
     chat.await_idle()
 
 
-def test_the_switch_that_stops_all_work_is_told_with_its_reason(chat, limit):
+def test_the_switch_that_stops_all_work_is_shown_with_its_reason(chat, limit):
     limit(stopped="unpaid since May")
     chat.say(BRIEF)
     expect(left_of(chat)).to_contain_text("unpaid since May", timeout=TURN_S * 1000)

@@ -84,7 +84,7 @@ def test_a_connection_that_is_cut_in_mid_answer_changes_nothing_on_the_page(wire
     check_same_text(chat, witness)
 
 
-def test_a_connection_that_stays_away_is_told_and_what_is_written_meanwhile_goes_out_once(wired):
+def test_a_lost_connection_is_shown_and_a_message_written_meanwhile_sent_once(wired):
     chat, wires = wired
     chat.take_turn(BRIEF)
     wires.refused = True
@@ -125,7 +125,7 @@ def test_a_machine_that_slept_for_ten_minutes_shows_all_that_happened_once(wired
     check_same_text(chat)
 
 
-def test_a_reload_in_mid_answer_goes_on_where_the_turn_is(chat, word):
+def test_a_reload_in_mid_answer_continues_at_the_current_text(chat, word):
     chat.say(ASKED.format(word=word))
     chat.await_answer(word)
     chat.page.reload()
@@ -135,7 +135,7 @@ def test_a_reload_in_mid_answer_goes_on_where_the_turn_is(chat, word):
     check_same_text(chat)
 
 
-def test_two_tabs_of_a_user_show_the_same_whichever_of_them_speaks(chat, word):
+def test_two_tabs_of_a_user_show_the_messages_of_both(chat, word):
     chat.say(ASKED.format(word=word))
     chat.await_answer(word)
     twin = chat.beside(chat.open_tab())

@@ -94,7 +94,7 @@ def test_a_conversation_gets_another_name(chat):
     expect(chat.page.get_by_role("heading", level=1)).to_have_text(name)
 
 
-def test_a_search_finds_the_turn_in_which_something_was_said(two):
+def test_a_search_finds_the_turn_of_a_text(two):
     chat, names = two
     first = next(iter(names))
     await_index(chat, first)
@@ -134,7 +134,7 @@ def test_an_address_that_the_page_does_not_have_begins_a_new_conversation_and_sa
     expect(chat.page.get_by_text("This page doesn't exist")).to_have_count(0)
 
 
-def test_a_conversation_of_somebody_else_is_not_told_from_one_that_is_not_there(chat, deployed, conversation):
+def test_a_foreign_conversation_looks_like_an_absent_one(chat, deployed, conversation):
     other = Stage(deployed)
     with Device(other, conversation) as device:
         device.session.say(BRIEF)

@@ -34,7 +34,7 @@ def foot_of(turn):
     return turn.locator(".foot")
 
 
-def test_what_is_added_while_the_model_writes_waits_and_is_read_by_another_round(chat, slow):
+def test_a_message_added_while_the_model_writes_is_read_by_the_next_round(chat, slow):
     word, other = slow(BRISK_MS), a_word()
     chat.say(ASKED.format(word=word))
     chat.await_answer(word)
@@ -71,7 +71,7 @@ def test_a_redirect_in_mid_answer_interrupts_the_model_and_brings_the_turn_to_it
     check_same_text(chat)
 
 
-def test_escape_twice_stops_the_turn_and_what_was_answered_stays(chat, slow):
+def test_escape_twice_stops_the_turn_and_keeps_its_text(chat, slow):
     word = slow(SLOW_MS)
     chat.say(ASKED.format(word=word))
     chat.await_answer(word)
@@ -107,7 +107,7 @@ def test_a_redirect_that_came_too_late_is_handed_back_to_be_sent_or_discarded(ch
     expect(backs.get_by_role("button", name="Send now")).to_have_count(0)
 
 
-def test_a_busy_model_is_said_to_be_busy_and_when_it_is_asked_again_also_after_a_reload(chat):
+def test_a_busy_model_and_the_time_of_its_retry_are_shown_after_a_reload_too(chat):
     word = a_word()
     chat.stage.fault(kind="overloaded", match=word, retry_after_s=20)
     chat.say(f"Say {word}.")

@@ -55,7 +55,7 @@ def test_a_new_conversation_is_centred_and_nothing_moves_while_the_page_is_loade
     assert shifted(chat) < 0.05
 
 
-def test_formulas_and_footnotes_are_drawn_and_lists_stand_at_their_side(open_page):
+def test_formulas_and_footnotes_are_drawn_and_lists_keep_their_side(open_page):
     chat, word = open_page(viewport=WIDEST), a_word()
     chat.sign_in()
     chat.stage.fault(kind="fixture", match=word, text=answered(ANSWER))

@@ -49,7 +49,7 @@ def let_work(chat, word):
         chat.stage.fault(kind="fixture", match=word, text=text)
 
 
-def test_the_status_tells_what_goes_on_at_most_every_five_seconds_and_the_focus_stays(timed):
+def test_the_status_is_announced_at_most_every_five_seconds(timed):
     chat, word = timed, a_word()
     let_work(chat, word)
     chat.page.evaluate(HEARD)

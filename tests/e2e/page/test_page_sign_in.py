@@ -91,7 +91,7 @@ def refuse_to_rename(route):
         route.continue_()
 
 
-def test_an_action_whose_token_is_refused_asks_once_to_sign_in_and_the_draft_comes_back(chat):
+def test_a_refused_token_leads_to_one_sign_in_and_the_draft_returns(chat):
     chat.take_turn(BRIEF)
     chat.field.fill("What I was about to say.")
     chat.page.route("**/v1/conversations/*", refuse_to_rename)

@@ -91,7 +91,7 @@ def test_a_program_is_seen_with_its_source_its_output_and_its_files(chat, comput
     expect(chat.margin.get_by_text(re.compile(r"\.png"))).to_be_visible()
 
 
-def test_what_the_answer_cites_is_shown_as_a_source(chat):
+def test_a_citation_of_the_answer_is_shown_as_a_source(chat):
     turn = chat.take_turn(SEARCH)
     chip = turn.locator("a.cite").first
     expect(chip).to_have_text("1")
@@ -120,7 +120,7 @@ def test_the_receipt_has_the_tokens_of_the_usage_event_and_no_dollars(planned):
     expect(turn.get_by_role("tooltip")).to_contain_text("one plain input token")
 
 
-def test_a_rating_with_words_is_kept_and_taken_back(chat):
+def test_a_rating_with_a_comment_is_kept_and_withdrawn(chat):
     turn = chat.take_turn(BRIEF)
     turn.get_by_role("button", name="Bad answer").click()
     turn.get_by_role("textbox").fill("Too long.")

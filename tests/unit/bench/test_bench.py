@@ -38,7 +38,7 @@ def test_without_a_goal_nothing_is_met_or_missed():
     assert a_row().met is None
 
 
-def test_what_could_not_be_measured_misses_no_goal_and_is_shown_with_its_reason():
+def test_an_unmeasured_row_misses_no_goal_and_shows_its_reason():
     row = a_row(value=None, goal=24.0, note="not measured: no Docker")
     assert row.met is None
     assert "none" in render_table([row])

@@ -37,7 +37,7 @@ def test_the_common_beginning_is_the_longest_one(start, one, other):
     ) + len(start)
 
 
-def test_the_ideal_reads_what_an_earlier_request_had_as_well_however_it_was_cut():
+def test_the_ideal_reads_any_prefix_shared_with_an_earlier_request():
     ideal = Ideal()
     ideal.take(a_prompt("a" * 4000, "b" * 400), 0.0)
     ideal.take(a_prompt("a" * 3000, "a" * 1000 + "b" * 200 + "c" * 800, tail="d" * 80), 1.0)
@@ -75,7 +75,7 @@ def test_a_bill_adds_up_by_its_prices():
     assert bill.read_share == pytest.approx(1000 / 1550)
 
 
-def test_a_transcript_that_only_grows_reads_all_but_what_is_new():
+def test_a_growing_transcript_reads_all_but_its_new_text():
     script = write_script(1, wide=False)
     peer = bill_transcript(script, system="s" * 8192, request_s=6, window=PEERS["never"])
     bill = peer.bill
@@ -87,7 +87,7 @@ def test_a_transcript_that_only_grows_reads_all_but_what_is_new():
     assert cold > 0
 
 
-def test_a_transcript_is_compacted_before_its_window_is_full_and_looks_up_what_it_lost():
+def test_a_transcript_is_compacted_in_time_and_looks_up_lost_results():
     script = write_script(1, wide=True)
     never, third, alone = (
         bill_transcript(script, system="s" * 8192, request_s=6, window=window)
@@ -121,7 +121,7 @@ def test_a_conversation_is_the_one_of_its_seed_and_its_facts_are_planted(wide):
     assert widths == ({1, ACTIONS_MAX} if wide else {1})
 
 
-def test_results_have_the_size_they_are_said_to_have():
+def test_results_have_their_documented_size():
     sizes = [
         len(call.text) / 4 for seed in range(5) for call in write_script(seed, wide=False).calls.values()
     ]

@@ -16,7 +16,7 @@ def a_task(ms, *, tid=1, **more):
 MAIN = {"name": "thread_name", "pid": 7, "tid": 1, "args": {"name": "CrRendererMain"}}
 
 
-def test_there_is_a_row_for_each_metric_whatever_is_missing():
+def test_each_metric_has_a_row_even_without_a_value():
     rows = make_rows(Found(), "the peers cannot be built: no network", "no Chromium on this machine")
     assert [row.metric for row in rows] == [f"chat_page_{what}" for what in CHAT_PAGE]
     assert not [metric for metric in missing(rows) if metric.startswith("chat_page_")]
@@ -69,7 +69,7 @@ def test_a_page_loads_the_scripts_and_styles_that_it_names(tmp_path):
     assert [file.name for file in loaded_by(page)] == ["a.js", "b.js", "c.css"]
 
 
-def test_files_are_compressed_each_by_itself(tmp_path):
+def test_files_are_compressed_separately(tmp_path):
     file = tmp_path / "a.js"
     file.write_text("let answer = 1;\n" * 500)
     once, twice = compressed([file]), compressed([file, file])

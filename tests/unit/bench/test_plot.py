@@ -58,6 +58,6 @@ def test_every_plot_is_written_and_shown_on_the_page(tmp_path):
     assert {"13  ours", "140  other", "5000"} <= set(texts(growth))
 
 
-def test_what_was_not_measured_is_in_no_plot(tmp_path):
+def test_unmeasured_rows_are_in_no_plot(tmp_path):
     absent = Row(metric="splitter_mb_s_8", value=None, unit="MB/s")
     assert write_plots([absent], tmp_path) == []

@@ -56,7 +56,7 @@ def test_a_quiet_announce_is_small():
     ]
 
 
-def test_the_time_is_the_users_too_if_their_zone_is_known():
+def test_announce_shows_the_users_local_time_if_the_zone_is_known():
     log = LogBuilder()
     log.message(timezone="Europe/Zurich")
     text = announced(log)
@@ -69,14 +69,14 @@ def test_the_time_is_the_users_too_if_their_zone_is_known():
     assert "user_timezone: Asia/Kathmandu\n" in announced(log)
 
 
-def test_a_zone_that_is_not_known_here_is_named_without_its_time():
+def test_an_unknown_zone_is_named_without_a_local_time():
     log = LogBuilder()
     log.message(timezone="Mars/Olympus")
     assert "user_timezone: Mars/Olympus\ncurrent_utc_timestamp" in announced(log)
     assert f"user_timezone: {'x' * 63}…\n" in rendered(timezone="x" * 65)
 
 
-def test_a_users_zone_changes_nothing_that_a_cache_holds():
+def test_a_users_zone_does_not_change_cached_parts():
     plain, zoned = LogBuilder(), LogBuilder()
     plain.message()
     zoned.message(timezone="Europe/Zurich")
@@ -91,13 +91,13 @@ def test_the_last_round_is_announced():
     assert "LAST ROUND" not in announced(log, iteration=13)
 
 
-def test_credits_stand_beside_the_base():
+def test_credits_are_shown_next_to_the_base():
     text = rendered(iteration=4, max_iterations=10, credits=2)
     assert "Iteration 5/12 (10 + 2 reactive bonus)" in text
     assert "████░░░░░░ 7 remaining" in text
 
 
-def test_live_events_show_the_last_four_and_no_text_of_theirs_breaks_a_line():
+def test_live_events_show_the_last_four_on_one_line_each():
     log = LogBuilder()
     log.message()
     for i in range(6):
@@ -123,7 +123,7 @@ def test_open_plans_are_shown_with_their_steps():
     assert "    ✓ [1] collect all\n    … [2] write\n" in text
 
 
-def test_new_feedback_is_told_until_the_timeline_has_it():
+def test_new_feedback_is_announced_until_the_timeline_has_it():
     text = rendered(fresh=(given("not\nwhat I meant " + "x" * 200, reaction="not_ok"), given()))
     rows = [line for line in text.splitlines() if line.startswith("  • turn")]
     assert rows[0].startswith(
@@ -155,7 +155,7 @@ def test_feedback_of_a_machine_is_not_announced_as_a_users():
     assert "[NEW USER FEEDBACKS]" not in text
 
 
-def test_of_much_feedback_the_newest_is_told():
+def test_only_the_newest_feedback_is_announced():
     text = rendered(fresh=tuple(given(f"no {n}") for n in range(9)))
     assert "  … 5 older ones\n" in text
     assert [line.rpartition("| ")[2] for line in text.splitlines() if "| no " in line] == [
@@ -166,14 +166,14 @@ def test_of_much_feedback_the_newest_is_told():
     ]
 
 
-def test_what_a_bundle_announces_stands_at_the_end_as_constraints():
+def test_announcements_of_a_bundle_come_last_as_constraints():
     text = rendered(extra=("Answer in French.", "[BUDGET]\nfree"))
     assert text.endswith("\n[CONSTRAINTS]\n  - Answer in French.\n  - [BUDGET] free\n")
 
 
 # Spec: no text of a user or tool produces a line in the first column, and no text is unbounded.
 @pytest.mark.parametrize("evil", [*FORGERIES, "x" * 100_000, "\n" * 9_000, "😀 " * 9_000])
-def test_an_announce_is_bounded_and_nobody_forges_a_section(evil: str):
+def test_an_announce_is_bounded_and_its_sections_cannot_be_forged(evil: str):
     said = Inbound(message_id="m1", event="form", text=evil, user="ada", at="2026")
     many = tuple(plan(n, steps=(evil,) * 99, last_ts=f"{n:03}") for n in range(30))
     text = rendered(
@@ -216,7 +216,7 @@ def test_the_current_plan_is_shown_however_old_it_is():
 
 
 # Spec 6.7: a new turn takes up the current plan only.
-def test_a_plan_of_an_earlier_turn_that_is_not_the_current_one_is_one_line():
+def test_an_earlier_turns_plan_that_is_not_current_is_one_line():
     plans = (plan(1, last_turn_id="before", status={"1": "done"}, steps=("a", "b")), plan(2, steps=("c",)))
     text = rendered(plans=plans)
     assert "    1 of 2 steps done, updated 01 in before\n" in text

@@ -28,7 +28,7 @@ def test_an_empty_pool_takes_no_room_in_a_request():
     assert render_pool({}) == ""
 
 
-def test_a_row_is_one_line_with_number_title_and_place():
+def test_a_row_is_one_line_with_number_title_and_location():
     chart = Source(
         title="chart.png", source_type="file", mime="image/png", path="fi:turn_1.outputs/chart.png"
     )
@@ -43,7 +43,7 @@ def test_a_row_is_one_line_with_number_title_and_place():
 
 
 # The pool was shown whole in every round.
-def test_of_a_large_pool_the_rows_cited_last_and_the_newest_are_shown():
+def test_a_large_pool_shows_the_last_cited_and_the_newest_rows():
     pool = {sid: page(sid) for sid in range(1, 101)}
     shown = render_pool(pool, {sid: 50 - sid for sid in range(1, 20)} | {999: 60})
     assert sids(shown) == [*range(1, CITED_SHOWN + 1), *range(100 - (ROWS_SHOWN - CITED_SHOWN) + 1, 101)]
@@ -64,7 +64,7 @@ def test_a_pool_of_a_hundred_sources_is_small():
 
 
 # A row without a text says little to a model that cited it twenty rounds ago.
-def test_a_row_that_was_cited_carries_a_short_text_and_no_other_does():
+def test_only_a_cited_row_has_a_short_text():
     pool = {sid: page(sid, text=f"What page {sid} says. " * 50) for sid in (1, 2)}
     first, second = render_pool(pool, {1: 5}).splitlines()[1:]
     assert first == f'SID:01 "p1" e.example "{("What page 1 says. " * 50)[: TEXT_CHARS - 1].rstrip()}…"'

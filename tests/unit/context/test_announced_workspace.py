@@ -37,7 +37,7 @@ def kept(path: str, turn: str, sha256: str = "0") -> SavedFile:
     return SavedFile(path=path, blob="b", key="k", sha256=sha256, size_bytes=1, turn=turn)
 
 
-def test_a_turn_that_has_nothing_to_do_with_files_says_nothing_of_them():
+def test_a_turn_without_files_has_no_workspace_section():
     log = a_log()
     assert workspace_lines(log) == []
     log.write({"a": "1"})
@@ -46,7 +46,7 @@ def test_a_turn_that_has_nothing_to_do_with_files_says_nothing_of_them():
     assert workspace_lines(log) == []
 
 
-def test_the_turns_own_files_are_counted_by_the_folder_at_the_top():
+def test_a_turns_files_are_counted_by_top_level_folder():
     log = a_log()
     log.write({"app/a.py": "1", "app/sub/b.py": "2", "README.md": "3"})
     assert workspace_lines(log) == [
@@ -59,7 +59,7 @@ def test_the_turns_own_files_are_counted_by_the_folder_at_the_top():
     ]
 
 
-def test_a_pulled_turn_is_a_root_that_may_only_be_read():
+def test_a_pulled_turn_is_a_read_only_root():
     log = a_log()
     log.write({"a": "1"})
     first = log.end()
@@ -70,7 +70,7 @@ def test_a_pulled_turn_is_a_root_that_may_only_be_read():
     assert "checked_out_from: none" in lines
 
 
-def test_a_checkout_is_told_with_its_mode_and_its_paths():
+def test_a_checkout_is_shown_with_its_mode_and_paths():
     log = a_log()
     log.write({"app/a": "1"})
     first = log.end()
@@ -81,7 +81,7 @@ def test_a_checkout_is_told_with_its_mode_and_its_paths():
     assert f"checked_out_from: fi:{first}.files/app/, fi:{first}.files/b" in lines
 
 
-def test_a_checkout_that_replaces_another_is_told_alone():
+def test_a_checkout_that_replaces_another_is_shown_alone():
     log = a_log()
     log.write({"app/a": "1", "b": "2"})
     first = log.end()
@@ -90,7 +90,7 @@ def test_a_checkout_that_replaces_another_is_told_alone():
     assert f"checked_out_from: fi:{first}.files/b" in workspace_lines(log)
 
 
-def test_of_many_folders_and_turns_six_are_named():
+def test_at_most_six_folders_and_turns_are_named():
     log = a_log()
     log.write({f"f{n}/a": "1" for n in range(8)})
     assert (
@@ -104,7 +104,7 @@ def test_of_many_folders_and_turns_six_are_named():
     assert "turn_2" not in text
 
 
-def test_a_history_says_what_was_saved_and_how_to_go_on_with_it():
+def test_a_history_shows_what_was_saved_and_how_to_continue():
     log = a_log()
     log.end()
     saved = Saved(
@@ -140,7 +140,7 @@ def test_the_state_of_the_history_of_a_turn_without_files(saved, status):
     assert f"repo_status: {status}" in workspace_lines(a_log(), saved)
 
 
-def test_the_history_is_dirty_as_long_as_the_turn_would_change_it():
+def test_the_history_is_dirty_while_the_turn_would_change_it():
     log = a_log()
     log.write({"a": "1"})
     own = log.project().turn_blocks(log.turn)
@@ -153,13 +153,13 @@ def test_the_history_is_dirty_as_long_as_the_turn_would_change_it():
     assert "repo_status: dirty" in workspace_lines(log, Saved(turn="t", files=both))
 
 
-def test_a_turn_that_is_not_saved_yet_is_told():
+def test_an_unsaved_turn_is_shown():
     lines = workspace_lines(a_log(), Saved(turn="turn_1", missing="turn_2"))
     assert "last_published_turn: turn_1" in lines
     assert "publish_error: turn_2 is not saved yet; the end of this turn tries again" in lines
 
 
-def test_a_project_of_few_folders_takes_few_tokens():
+def test_a_project_with_few_folders_costs_few_tokens():
     log = a_log()
     log.write({"app/a": "1"})
     files = tuple(kept(f"{name}/x", "turn_20261121T101500_ab12cd") for name in "abcdef")
@@ -167,7 +167,7 @@ def test_a_project_of_few_folders_takes_few_tokens():
 
 
 @pytest.mark.parametrize("evil", [*FORGERIES, "x" * 100_000])
-def test_no_name_of_a_file_forges_a_line_and_the_section_is_bounded(evil):
+def test_file_names_cannot_forge_a_line_and_the_section_is_bounded(evil):
     files = tuple(kept(f"{n}{evil}/x", evil) for n in range(50))
     found = Workspace(
         roots=("turn_1",),

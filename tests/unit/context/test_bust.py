@@ -36,18 +36,18 @@ def missed(
     return find_bust(timeline or log.timeline(), facts.pop("usage"), now=now, rules=RULES, **facts)
 
 
-def test_a_request_that_reads_what_was_left_is_none_and_a_tenth_is_forgiven() -> None:
+def test_reading_nine_tenths_of_the_expected_cache_is_no_bust() -> None:
     assert missed(asked(), 10_000) is None
     assert missed(asked(), 9_000) is None
     assert missed(asked(), 8_999) == Bust(reason="provider", expected_tokens=10_000, read_tokens=8_999)
 
 
-def test_a_request_after_the_cache_has_died_is_none() -> None:
+def test_a_request_after_the_cache_expired_is_no_bust() -> None:
     assert missed(asked(), 0, wait_s=280) is not None
     assert missed(asked(), 0, wait_s=300) is None
 
 
-def test_a_cache_of_an_hour_is_missed_for_an_hour() -> None:
+def test_an_hour_long_cache_is_expected_for_an_hour() -> None:
     hour = Usage(input_tokens=50, cache_read_tokens=6000, cache_write_1h_tokens=4000, output_tokens=9)
     assert missed(asked(usage=hour), 0, wait_s=3580) is not None
     assert missed(asked(usage=hour), 0, wait_s=3600) is None
@@ -56,12 +56,12 @@ def test_a_cache_of_an_hour_is_missed_for_an_hour() -> None:
 @pytest.mark.parametrize(
     "usage", [None, Usage(cache_read_tokens=0, estimated=True)], ids=["uncounted", "estimated"]
 )
-def test_where_nobody_counted_nothing_is_known(usage: Usage | None) -> None:
+def test_without_token_counts_no_bust_is_recorded(usage: Usage | None) -> None:
     assert missed(asked(), 0, usage=usage) is None
     assert missed(asked(usage=usage), 0) is None
 
 
-def test_what_no_provider_keeps_is_not_missed() -> None:
+def test_a_prefix_below_the_cache_minimum_is_no_bust() -> None:
     small = Usage(input_tokens=50, cache_read_tokens=1000)
     assert missed(asked(usage=small), 0) is None
     assert missed(LogBuilder(), 0) is None
@@ -71,13 +71,13 @@ def test_what_no_provider_keeps_is_not_missed() -> None:
     ("fields", "reason"),
     [({"system": "00000000"}, "system"), ({"model": "m-2"}, "model"), ({}, "provider")],
 )
-def test_what_stands_before_the_timeline_explains_it_first(fields: dict[str, str], reason: str) -> None:
+def test_a_changed_system_part_is_the_first_reason_of_a_bust(fields: dict[str, str], reason: str) -> None:
     found = missed(asked(), 0, **fields)
     assert found is not None
     assert found.reason == reason
 
 
-def test_a_hidden_block_explains_it_until_the_next_request() -> None:
+def test_a_hidden_block_is_the_reason_of_a_bust_until_the_next_request() -> None:
     log = asked()
     path = [block.path for block in log.timeline().turn_blocks(log.turn) if block.tool_id][-1]
     log.act(("react.hide", {"path": path}), usage=LEFT, model="m-1")
@@ -89,7 +89,7 @@ def test_a_hidden_block_explains_it_until_the_next_request() -> None:
 
 
 @pytest.mark.parametrize("reason", ["prune", "compaction"])
-def test_what_made_room_explains_it(reason: BustReason) -> None:
+def test_pruning_and_compaction_are_reasons_of_a_bust(reason: BustReason) -> None:
     log = asked()
     log.answer(usage=LEFT, model="m-1")
     log.close()
@@ -103,7 +103,7 @@ def test_what_made_room_explains_it(reason: BustReason) -> None:
     assert found.reason == reason
 
 
-def test_a_retry_in_between_and_a_turn_that_ends_change_nothing() -> None:
+def test_a_retry_or_the_end_of_a_turn_keeps_the_expected_cache() -> None:
     log = asked()
     log.reopen()
     log.take_over()
@@ -122,7 +122,7 @@ def cut_off(log: LogBuilder, **fields: Any) -> None:
     log.interrupt("<channel:", rendered=asked_at, **{"usage": uncounted, "model": "m-1", **fields})
 
 
-def test_a_call_that_was_cut_off_leaves_what_was_known_and_keeps_the_cache_alive() -> None:
+def test_an_uncounted_call_keeps_the_expected_tokens_and_renews_the_cache() -> None:
     log = asked()
     before = log.timeline().asked
     log.wait(200)
@@ -134,7 +134,7 @@ def test_a_call_that_was_cut_off_leaves_what_was_known_and_keeps_the_cache_alive
 
 
 @pytest.mark.parametrize("fields", [{"model": "m-2"}, {"system": "00000000"}])
-def test_of_a_call_that_was_cut_off_and_began_otherwise_nobody_knows_what_a_cache_holds(
+def test_an_uncounted_call_with_another_prefix_leaves_the_cache_unknown(
     fields: dict[str, str],
 ) -> None:
     log = asked()
@@ -142,7 +142,7 @@ def test_of_a_call_that_was_cut_off_and_began_otherwise_nobody_knows_what_a_cach
     assert missed(log, 0, **fields) is None
 
 
-def test_a_call_that_was_cut_off_behind_a_change_leaves_nothing_to_expect() -> None:
+def test_an_uncounted_call_after_a_rewrite_leaves_the_cache_unknown() -> None:
     log = asked()
     path = [block.path for block in log.timeline().turn_blocks(log.turn) if block.tool_id][-1]
     log.act(("react.hide", {"path": path}), usage=LEFT, model="m-1")
@@ -151,13 +151,13 @@ def test_a_call_that_was_cut_off_behind_a_change_leaves_nothing_to_expect() -> N
     assert missed(log, 0) is None
 
 
-def test_a_call_that_was_cut_off_but_counted_is_known() -> None:
+def test_an_interrupted_call_with_a_count_sets_the_expected_cache() -> None:
     log = asked()
     cut_off(log, usage=Usage(input_tokens=10, cache_read_tokens=2_000))
     assert missed(log, 0) == Bust(reason="provider", expected_tokens=2_000, read_tokens=0)
 
 
-def test_clients_hear_of_it() -> None:
+def test_clients_receive_the_cache_bust() -> None:
     log = asked()
     batch = log.answer(bust=Bust(reason="hide", expected_tokens=10_000, read_tokens=7))
     (event,) = [event for event in derive(batch) if event.type == "accounting.cache_bust"]

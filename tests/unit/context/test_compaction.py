@@ -15,7 +15,7 @@ from tests.support.small_context import SmallContext, prose, tokens
 TIGHT = ContextRules(max_tokens=8_000)
 
 
-def test_a_compaction_reduces_or_is_skipped_and_no_model_is_asked_twice_in_vain() -> None:
+def test_a_compaction_reduces_or_is_skipped_without_a_second_vain_call() -> None:
     for said in ("", "word " * 9_000, "## Goals\nOtters."):
         conversation = SmallContext(8_000)
         conversation.voices.obeys = False
@@ -98,7 +98,7 @@ def test_a_split_turn_keeps_its_prompt_its_live_events_its_notes_its_plan_and_th
     assert [piece.kind for piece in after.pieces].count("checkpoint") == 1
 
 
-def test_every_block_that_a_compaction_took_out_of_sight_is_read_by_its_path() -> None:
+def test_blocks_removed_by_a_compaction_stay_readable_by_path() -> None:
     timeline = worked().timeline()
     outline = outline_of(timeline)
     after = trial(timeline, outline.entry)
@@ -110,7 +110,7 @@ def test_every_block_that_a_compaction_took_out_of_sight_is_read_by_its_path() -
         ]
 
 
-def test_a_second_checkpoint_takes_the_place_of_the_first() -> None:
+def test_a_second_checkpoint_replaces_the_first() -> None:
     log = worked()
     timeline = log.timeline()
     first = trial(timeline, outline_of(timeline).entry)

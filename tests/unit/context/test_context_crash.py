@@ -81,7 +81,7 @@ def happened(engine: Engine) -> list[str]:
 UNHARMED, STEPS = lived()
 
 
-def test_the_life_has_everything_in_it() -> None:
+def test_the_scripted_conversation_covers_every_kind_of_entry() -> None:
     kinds = happened(UNHARMED)
     assert {"Decided", "Resulted", "Closed", "Deferred", "Pruned", "Compacting", "Compacted"} <= set(kinds)
     assert len(UNHARMED.conversation.entries(Decided)) == len(WORDS)
@@ -91,7 +91,7 @@ def test_the_life_has_everything_in_it() -> None:
 
 @pytest.mark.parametrize("applies", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("puts", [0, 1, 2])
-def test_a_step_that_died_at_a_put_and_ran_again_changes_nothing(puts: int, applies: bool) -> None:
+def test_rerunning_a_step_that_died_at_a_put_has_the_same_result(puts: int, applies: bool) -> None:
     for dies_in in share(range(STEPS), 3):
         engine, _ = lived(dies_in=dies_in, puts=puts, applies=applies)
         assert read(engine) == read(UNHARMED), dies_in

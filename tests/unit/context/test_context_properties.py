@@ -343,7 +343,7 @@ ContextEngine.TestCase.settings = settings(
 TestContextEngine = ContextEngine.TestCase
 
 
-def test_a_request_stays_in_its_budget_when_what_stands_beside_the_timeline_grows() -> None:
+def test_a_request_stays_in_its_budget_when_other_parts_grow() -> None:
     engine = Engine()
     for _ in range(4):
         engine.say("look at it")
@@ -367,7 +367,7 @@ def test_a_request_stays_in_its_budget_when_what_stands_beside_the_timeline_grow
     assert sent.tokens <= RULES.budget
 
 
-def test_rounds_of_which_nothing_came_are_told_as_such_when_they_are_compacted() -> None:
+def test_compacted_rounds_without_a_result_still_get_a_checkpoint() -> None:
     engine = Engine()
     engine.say("please " * 2_500)
     engine.provider.summary = ""

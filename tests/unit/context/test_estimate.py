@@ -25,7 +25,7 @@ def asked(text: str, tokens: int) -> LogBuilder:
     return log
 
 
-def test_before_anybody_has_counted_bytes_are_all_there_is() -> None:
+def test_the_first_estimate_is_by_bytes() -> None:
     log = LogBuilder()
     log.message(ENGLISH * 40)
     timeline = log.timeline()
@@ -33,7 +33,7 @@ def test_before_anybody_has_counted_bytes_are_all_there_is() -> None:
     assert estimate_request(timeline, 1_000) == pytest.approx(expected, abs=1)
 
 
-def test_what_the_provider_counted_is_believed_and_only_what_came_since_is_estimated() -> None:
+def test_an_estimate_adds_new_bytes_to_the_providers_count() -> None:
     log = asked(ENGLISH * 40, 5_000)
     before = log.timeline()
     log.result("x" * 3_200)
@@ -44,7 +44,7 @@ def test_what_the_provider_counted_is_believed_and_only_what_came_since_is_estim
     )
 
 
-def test_what_stands_beside_the_timeline_counts_as_far_as_it_has_grown() -> None:
+def test_an_estimate_adds_the_growth_of_the_other_parts() -> None:
     log = LogBuilder()
     log.message(ENGLISH * 40)
     log.act(("docs.look_up", {}), usage=Usage(input_tokens=1_500), overhead_bytes=3_000)
@@ -69,7 +69,7 @@ def test_text_of_three_bytes_a_character_is_estimated_by_its_bytes() -> None:
     assert estimate_request(log.timeline(), 0) >= len(CHINESE) * 300
 
 
-def test_after_a_rewrite_the_bytes_that_are_left_count_by_what_bytes_came_to_before() -> None:
+def test_after_a_rewrite_remaining_bytes_count_at_the_previous_rate() -> None:
     log = worked()
     log.act(("docs.look_up", {}), usage=Usage(input_tokens=9_000))
     timeline = log.timeline()
@@ -79,26 +79,26 @@ def test_after_a_rewrite_the_bytes_that_are_left_count_by_what_bytes_came_to_bef
     assert estimate_request(after, 500) == pytest.approx(9_000 * share * MARGIN, rel=0.01)
 
 
-def test_a_count_that_was_cut_off_is_not_believed() -> None:
+def test_an_estimated_count_does_not_calibrate() -> None:
     log = LogBuilder()
     log.message("hello")
     log.act(("docs.look_up", {}), usage=Usage(input_tokens=7, estimated=True))
     assert calibration(log.timeline(), 0) == 1.0
 
 
-def test_a_count_that_says_more_of_the_provider_than_of_the_text_is_bounded() -> None:
+def test_the_calibration_by_an_extreme_count_is_bounded() -> None:
     assert calibration(asked("hello", 10**6).timeline(), 0) == 2.5
     assert calibration(asked(ENGLISH * 100, 1).timeline(), 0) == 0.5
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**5), st.floats(0.1, 2.0))
-def test_what_is_said_to_fit_fits(tokens: int, overhead: int, per_byte: float) -> None:
+def test_bytes_of_a_gauges_room_fit_its_tokens(tokens: int, overhead: int, per_byte: float) -> None:
     scale = Gauge(tokens_per_byte=per_byte, overhead_bytes=overhead)
     room = scale.room(tokens)
     assert room == 0 or scale.tokens(room) <= tokens + 1
 
 
-def test_a_gauge_knows_what_stands_beside_the_timeline() -> None:
+def test_a_gauge_includes_the_overhead_bytes() -> None:
     timeline = asked(ENGLISH, 0).timeline()
     assert gauge(timeline, 3_200).tokens(0) == pytest.approx(1_100, abs=1)
     assert timeline.parts.size == sum(byte_length(piece.text) for piece in timeline.pieces)

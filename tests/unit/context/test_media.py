@@ -49,7 +49,7 @@ def names(chosen: list[Attached]) -> str:
 @pytest.mark.parametrize(
     ("read", "newest"), [("", ""), ("a", "a"), ("abc", "bc"), ("aab", "ab"), ("abb", "ab"), ("aba", "ba")]
 )
-def test_the_newest_are_two_each_content_once_in_the_order_of_their_last_read(read: str, newest: str) -> None:
+def test_the_two_newest_files_are_distinct_and_in_order_of_their_last_read(read: str, newest: str) -> None:
     assert names(newest_media([file(name) for name in read])) == newest
 
 
@@ -63,13 +63,13 @@ def test_the_newest_are_two_each_content_once_in_the_order_of_their_last_read(re
         ({"size_bytes": REQUEST_BYTES}, {}, "b"),
     ],
 )
-def test_the_newest_come_first_where_there_is_not_room_for_both(
+def test_the_newest_file_wins_if_there_is_no_room_for_both(
     first: dict[str, int], second: dict[str, int], chosen: str
 ) -> None:
     assert names(choose_media([file("a", **first), file("b", **second)], RULES)) == chosen
 
 
-def test_one_that_is_left_out_has_a_line_in_its_place() -> None:
+def test_a_file_that_is_left_out_has_a_line_instead() -> None:
     left, kept = render_media([file("a", tokens=HALF), file("b")], RULES)
     (line,) = render_file(left)
     assert line == Part(
@@ -78,13 +78,13 @@ def test_one_that_is_left_out_has_a_line_in_its_place() -> None:
     assert render_file(kept)[1:] == (kept,)
 
 
-def test_what_a_request_has_costs_bytes_and_what_it_has_not_costs_none() -> None:
+def test_only_attached_media_cost_bytes() -> None:
     assert media_bytes([file("a", tokens=HALF), file("b", tokens=100)], RULES) == 320
 
 
 @patient
 @given(logs(forgetting=True))
-def test_pictures_stand_behind_the_last_mark_of_any_request(log: LogBuilder) -> None:
+def test_pictures_come_after_the_last_mark_of_a_request(log: LogBuilder) -> None:
     for asked in ask_all(log):
         parts = asked.rendered.content
         files = [index for index, part in enumerate(parts) if isinstance(part, Media)]
@@ -93,7 +93,7 @@ def test_pictures_stand_behind_the_last_mark_of_any_request(log: LogBuilder) -> 
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6))
-def test_a_picture_that_comes_or_goes_costs_nothing_that_was_cached(widths: list[int]) -> None:
+def test_adding_or_removing_a_picture_keeps_the_cached_prefix(widths: list[int]) -> None:
     log = LogBuilder()
     log.message("look")
     for width in widths:
@@ -122,7 +122,7 @@ def looked(widths: tuple[int, ...] = (900,)) -> tuple[LogBuilder, str, int]:
     return log, path, n
 
 
-def test_a_hidden_picture_leaves() -> None:
+def test_a_hidden_picture_is_no_longer_attached() -> None:
     log, path, n = looked()
     assert len(log.timeline().media) == 1
     log.act(("react.hide", {}))
@@ -130,7 +130,7 @@ def test_a_hidden_picture_leaves() -> None:
     assert log.timeline().media == []
 
 
-def test_of_older_turns_the_newest_pictures_stay_and_others_become_stubs_and_leave() -> None:
+def test_pruning_keeps_the_newest_pictures_and_stubs_the_others() -> None:
     log, _, _ = looked((700, 800, 900))
     log.answer()
     log.close()

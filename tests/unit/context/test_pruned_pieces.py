@@ -53,7 +53,7 @@ def closed_turn(**fields: Any) -> LogBuilder:
     return log
 
 
-def test_of_a_turn_that_is_not_intact_results_are_stubs_and_thoughts_are_gone():
+def test_a_pruned_turn_has_stubs_for_results_and_no_thoughts():
     log = closed_turn()
     pieces = pruned(log)
     (stub,) = of(pieces, "result")
@@ -69,7 +69,7 @@ def test_a_short_result_stays_with_its_status():
     assert of(pruned(log), "result", "status") == of(list(log.timeline().pieces), "result", "status")
 
 
-def test_long_messages_and_answers_are_cut_and_name_where_they_stand_whole():
+def test_long_messages_and_answers_are_cut_and_name_their_path():
     log = closed_turn(prompt=LONG * 5, answer=LONG * 5)
     for kind in ("prompt", "answer"):
         (text, *_) = of(pruned(log), kind)
@@ -78,7 +78,7 @@ def test_long_messages_and_answers_are_cut_and_name_where_they_stand_whole():
         assert not any(piece.shows for piece in pruned(log) if piece.kind == kind and piece.turn == 1)
 
 
-def test_intact_turns_and_the_open_one_are_left_alone():
+def test_pruning_leaves_intact_turns_and_the_open_turn_unchanged():
     log = closed_turn()
     log.act(("react.read", {}))
     log.result(LONG)
@@ -87,7 +87,7 @@ def test_intact_turns_and_the_open_one_are_left_alone():
     assert [p for p in pruned(log) if p.turn == 2] == [p for p in pieces if p.turn == 2]
 
 
-def test_of_a_closed_turn_that_is_too_large_to_stay_whole_the_newest_results_stay():
+def test_a_closed_turn_that_is_too_large_keeps_its_newest_results():
     log = LogBuilder()
     log.message("hello")
     for _ in range(3):
@@ -106,7 +106,7 @@ def test_of_a_closed_turn_that_is_too_large_to_stay_whole_the_newest_results_sta
     assert find_settled(timeline, ContextRules(intact_tokens=800, intact_turns=1)) == 0
 
 
-def test_what_is_settled_of_the_open_turn_becomes_stubs_where_the_entry_says_so():
+def test_an_entry_can_prune_the_settled_part_of_the_open_turn():
     log = LogBuilder()
     log.message(LONG * 5)
     for _ in range(2):
@@ -118,7 +118,7 @@ def test_what_is_settled_of_the_open_turn_becomes_stubs_where_the_entry_says_so(
     assert of(pieces, "prompt") == of(list(log.timeline().pieces), "prompt")
 
 
-def test_an_old_turn_is_its_summary_and_what_always_stays():
+def test_an_old_turn_keeps_its_summary_and_its_permanent_pieces():
     log = LogBuilder()
     log.message("plan it")
     log.act(("react.plan", {"steps": ["a"]}))
@@ -140,7 +140,7 @@ def test_an_old_turn_is_its_summary_and_what_always_stays():
     assert "plan it" not in text
 
 
-def test_a_summary_on_a_card_is_visible_as_long_as_it_is_whole():
+def test_a_summary_on_a_card_is_visible_while_it_is_whole():
     for summary, whole in (("Goal: tea\nOutcome: planned", True), (LONG * 5, False)):
         log = closed_turn(summary=summary)
         path = "ws:turn_0001.conv.working.summary.attempt.1"
@@ -194,9 +194,7 @@ def test_the_two_newest_pictures_stay_if_they_are_not_too_large_together(
 
 @patient
 @given(logs(forgetting=True), st.integers(1, 3), st.integers(0, 3))
-def test_forgetting_more_is_the_same_with_or_without_forgetting_less_before(
-    log: LogBuilder, keep: int, more: int
-):
+def test_pruning_in_two_steps_equals_pruning_at_once(log: LogBuilder, keep: int, more: int):
     pieces, newest = log.timeline().pieces, len(log.timeline().history)
     about: dict[str, Any] = {"turn": "turn_x", "at": log.at, "cause": "budget"}
     less, most = (
@@ -210,7 +208,7 @@ def test_forgetting_more_is_the_same_with_or_without_forgetting_less_before(
 
 @patient
 @given(logs(forgetting=True), st.integers(1, 3))
-def test_pruning_never_makes_longer_what_it_does_not_turn_into_rows(log: LogBuilder, intact: int):
+def test_pruning_never_lengthens_a_piece_unless_it_becomes_a_row(log: LogBuilder, intact: int):
     before = log.timeline().pieces
     after = pruned(log, intact=intact)
     assert all(len(b.text) <= len(a.text) for a, b in zip(before, after, strict=True))
@@ -237,20 +235,20 @@ def aged(seconds: float, *, turns: int = 3) -> tuple[LogBuilder, Any]:
         (3595, ContextRules(ttl_s=3600), True),
     ],
 )
-def test_nothing_is_pruned_while_a_cache_may_live(seconds: float, rules: ContextRules, cold: bool):
+def test_pruning_waits_until_the_cache_has_expired(seconds: float, rules: ContextRules, cold: bool):
     log, now = aged(seconds)
     timeline = log.timeline()
     assert is_cold(timeline, now, rules) == cold
     assert (plan_pruning(timeline, now, rules) is not None) == cold
 
 
-def test_a_conversation_that_was_never_asked_about_is_not_cold():
+def test_a_conversation_without_a_request_is_not_cold():
     log = LogBuilder()
     log.message()
     assert not is_cold(log.timeline(), log.now + timedelta(days=1), ContextRules())
 
 
-def test_a_pruning_that_shortens_nothing_is_none():
+def test_a_pruning_that_shortens_nothing_is_skipped():
     log, now = aged(400, turns=1)
     assert plan_pruning(log.timeline(), now, ContextRules()) is None
     log, now = aged(400)
@@ -271,7 +269,7 @@ def test_an_idle_conversation_is_not_pruned():
 # hiding and feedback, as pieces
 
 
-def test_of_what_one_batch_brought_at_a_path_the_first_piece_carries_the_replacement():
+def test_the_first_piece_of_a_batch_at_a_path_has_the_replacement():
     about: dict[str, Any] = {"kind": "result", "turn": 1, "path": "fi:x", "shows": "=", "bulk": True}
     pieces = [Piece(n=n, text=f"{n}\n", **about) for n in (1, 2, 2)]
     made = hide(pieces, Hide(path="fi:x", n=2, replacement="two"), STANDARD)
@@ -283,7 +281,7 @@ def test_of_what_one_batch_brought_at_a_path_the_first_piece_carries_the_replace
     assert text_bytes(hide(pieces, Hide(path="fi:x", n=2), STANDARD)) == len("1\n")
 
 
-def test_feedback_on_a_turn_that_was_compacted_stands_behind_what_is_left_of_it():
+def test_feedback_on_a_compacted_turn_follows_its_remains():
     log = LogBuilder()
     turn(log)
     turn(log)

@@ -40,7 +40,7 @@ def bytes_before_marks(parts: tuple[Part, ...]) -> list[str]:
 
 @patient
 @given(logs())
-def test_what_stands_before_a_mark_stands_in_the_next_request_too(log: LogBuilder):
+def test_the_next_request_repeats_the_bytes_before_each_mark(log: LogBuilder):
     requests = requests_of(log)
     for (_, request), (_, following) in pairwise(requests):
         whole = "".join(part.text for part in following)
@@ -49,7 +49,7 @@ def test_what_stands_before_a_mark_stands_in_the_next_request_too(log: LogBuilde
 
 @patient
 @given(logs())
-def test_while_a_cache_may_live_the_parts_stay_the_same_and_the_last_tail_is_marked_again(log: LogBuilder):
+def test_parts_stay_the_same_and_the_last_tail_is_marked_again_while_warm(log: LogBuilder):
     requests = requests_of(log)
     for (before, request), (timeline, following) in pairwise(requests):
         opened = [turn.started_at for turn in timeline.history if turn.opened > before.n]
@@ -62,7 +62,7 @@ def test_while_a_cache_may_live_the_parts_stay_the_same_and_the_last_tail_is_mar
 
 
 @pytest.mark.parametrize(("hour", "wait_s", "stay"), [(0, 1200, False), (9, 1200, True), (9, 3800, False)])
-def test_the_parts_stay_for_as_long_as_the_cache_that_was_written(hour: int, wait_s: float, stay: bool):
+def test_parts_stay_the_same_for_the_lifetime_of_the_written_cache(hour: int, wait_s: float, stay: bool):
     log, last = (
         LogBuilder(),
         Usage(cache_read_tokens=9, cache_write_5m_tokens=9 - hour, cache_write_1h_tokens=hour),
@@ -80,7 +80,7 @@ def test_the_parts_stay_for_as_long_as_the_cache_that_was_written(hour: int, wai
 
 @patient
 @given(logs())
-def test_marks_are_few_the_tail_is_marked_and_announce_never_is(log: LogBuilder):
+def test_a_request_has_few_marks_one_on_its_tail_and_none_on_announce(log: LogBuilder):
     parts = sent(log, len(log.batches))
     assert parts[-1] == Part(text="now")
     assert 1 + len(marked(parts)) <= MARKS_MAX
@@ -89,7 +89,7 @@ def test_marks_are_few_the_tail_is_marked_and_announce_never_is(log: LogBuilder)
         assert parts[-2].cache
 
 
-def test_the_pool_and_announce_stand_at_the_end_in_this_order():
+def test_a_request_ends_with_the_pool_and_announce():
     log = LogBuilder()
     log.message()
     parts = render(log.timeline(), system="s", announce="now", sources="pool").content
@@ -98,7 +98,7 @@ def test_the_pool_and_announce_stand_at_the_end_in_this_order():
 
 @patient
 @given(logs())
-def test_no_text_of_anybody_forges_structure(log: LogBuilder):
+def test_user_text_cannot_forge_structure_of_a_request(log: LogBuilder):
     text = "".join(part.text for part in sent(log, len(log.batches))[:-1])
     assert forged(text) == []
     prompts = sum(len(turn.prompts) for turn in log.timeline().history)
@@ -109,7 +109,7 @@ def test_no_text_of_anybody_forges_structure(log: LogBuilder):
 
 @patient
 @given(logs())
-def test_every_round_that_begins_ends(log: LogBuilder):
+def test_each_round_has_a_start_and_an_end(log: LogBuilder):
     while log.state.cursor.phase == "act" and log.state.status == "open":
         log.result()
     lines = "".join(part.text for part in sent(log, len(log.batches))).splitlines()
@@ -117,7 +117,7 @@ def test_every_round_that_begins_ends(log: LogBuilder):
     assert lines.count("└────────────────────────┘") == tops
 
 
-def test_a_turn_that_fails_in_mid_round_ends_the_round_too():
+def test_a_turn_that_fails_in_mid_round_ends_the_round():
     log = LogBuilder()
     log.message()
     log.act(("react.read", {}), ("react.read", {}))
@@ -127,7 +127,7 @@ def test_a_turn_that_fails_in_mid_round_ends_the_round_too():
     assert text.endswith("\n  fine\n└────────────────────────┘\n\n[TURN ENDED] error: step_failed\n")
 
 
-def test_a_turn_reads_like_this():
+def test_the_text_of_a_turn():
     log = LogBuilder()
     log.message("Write a poem.\n[USER MESSAGE]")
     params = {"path": "poem.md", "content": "roses " * 40}
@@ -187,7 +187,7 @@ def test_a_turn_reads_like_this():
         now""")
 
 
-def test_a_round_of_several_actions_reads_like_this():
+def test_the_text_of_a_round_with_several_actions():
     log = LogBuilder()
     log.message()
     calls = [log.call(i) for i in range(2)]
@@ -220,7 +220,7 @@ def test_a_round_of_several_actions_reads_like_this():
     """)
 
 
-def test_an_answer_stands_once_whether_it_was_deferred_or_recorded():
+def test_a_deferred_or_recorded_answer_is_rendered_once():
     log = LogBuilder()
     log.message()
     log.answer("the first answer", rendered=1)
@@ -234,7 +234,7 @@ def test_an_answer_stands_once_whether_it_was_deferred_or_recorded():
     assert "[TURN ENDED] complete; answer: ar:turn_0001.assistant.completion\n" in text
 
 
-def test_an_answer_nobody_decided_stands_at_the_end():
+def test_an_answer_without_a_decision_is_rendered_at_the_end():
     log = LogBuilder()
     log.message()
     log.reject()
@@ -243,7 +243,7 @@ def test_an_answer_nobody_decided_stands_at_the_end():
     assert "[ASSISTANT MESSAGE]\n[path: ar:turn_0001.assistant.completion]\n  I could not finish.\n" in text
 
 
-def test_an_event_that_came_too_late_opens_the_next_turn_with_its_origin():
+def test_a_late_event_opens_the_next_turn_with_its_origin():
     log = LogBuilder()
     log.message("first")
     log.message("second")
@@ -279,7 +279,7 @@ def test_a_large_result_is_previewed_and_a_read_is_not():
     assert text.count("word ") == 2400 + 4000
 
 
-def test_after_a_dead_cache_the_turns_before_are_one_part():
+def test_after_an_expired_cache_earlier_turns_are_one_part():
     log = LogBuilder()
     log.message()
     for _ in range(4):

@@ -47,7 +47,7 @@ def test_the_bytes_before_each_mark_of_a_request_begin_the_next_one(log: LogBuil
 
 @patient
 @given(logs(forgetting=True))
-def test_whatever_was_forgotten_has_a_reason_and_otherwise_the_prefix_stands(log: LogBuilder) -> None:
+def test_the_prefix_changes_only_with_a_recorded_reason(log: LogBuilder) -> None:
     for before, after in pairwise(ask_all(log)):
         whole = "".join(texts(after))
         unchanged = all(whole.startswith(prefix) for prefix in before_marks(before))
@@ -56,7 +56,7 @@ def test_whatever_was_forgotten_has_a_reason_and_otherwise_the_prefix_stands(log
 
 @patient
 @given(logs(forgetting=True))
-def test_while_warm_a_request_reads_all_that_the_one_before_left_without_looking_back(
+def test_a_warm_request_reads_the_whole_cached_prefix_without_lookback(
     log: LogBuilder,
 ) -> None:
     for before, after in pairwise(ask_all(log)):
@@ -66,7 +66,7 @@ def test_while_warm_a_request_reads_all_that_the_one_before_left_without_looking
 
 @patient
 @given(logs(forgetting=True))
-def test_after_a_change_a_mark_stands_where_an_earlier_request_had_one_and_reads_all_before_it(
+def test_after_a_change_an_earlier_mark_is_reused_and_read_up_to(
     log: LogBuilder,
 ) -> None:
     asked = ask_all(log)
@@ -81,7 +81,7 @@ def test_after_a_change_a_mark_stands_where_an_earlier_request_had_one_and_reads
 
 @patient
 @given(logs(forgetting=True))
-def test_marks_are_few_and_stand_behind_the_turn_before_the_last_request_and_the_end(log: LogBuilder) -> None:
+def test_marks_follow_the_previous_turn_the_last_request_and_the_end(log: LogBuilder) -> None:
     for asked in ask_all(log):
         parts, timeline = asked.rendered.content, asked.timeline
         trailing = len(newest_media(timeline.media)) + 1
@@ -93,7 +93,7 @@ def test_marks_are_few_and_stand_behind_the_turn_before_the_last_request_and_the
 
 @patient
 @given(logs(forgetting=True), st.data())
-def test_processes_send_the_same_bytes_whatever_they_know_of_the_log(
+def test_processes_with_different_caches_of_the_log_send_the_same_bytes(
     log: LogBuilder, data: st.DataObject
 ) -> None:
     """One process knows nothing, one remembers a part, one begins with a segment, and one reads each batch separately."""
@@ -112,7 +112,7 @@ def test_processes_send_the_same_bytes_whatever_they_know_of_the_log(
 
 @patient
 @given(logs(forgetting=True))
-def test_a_request_that_is_asked_again_after_a_crash_is_the_same(log: LogBuilder) -> None:
+def test_a_request_repeated_after_a_crash_is_the_same(log: LogBuilder) -> None:
     """An attempt that died after its request leaves no trace, and an announced retry adds no text."""
     timeline = log.timeline()
     if log.state.status == "open" and log.state.cursor.phase == "decide":
@@ -146,7 +146,7 @@ def test_three_messages_are_marked_with_and_without_an_open_round() -> None:
     assert len(opened.marks) == 3
 
 
-def test_the_first_mark_stands_on_the_prompt() -> None:
+def test_the_first_mark_is_on_the_prompt() -> None:
     log = LogBuilder()
     log.message("hello")
     (asked,) = ask_all(log)
@@ -154,7 +154,7 @@ def test_the_first_mark_stands_on_the_prompt() -> None:
     assert asked.rendered.content[0].text.endswith("\n  hello\n")
 
 
-def test_eight_actions_at_once_are_one_part_and_cost_one_write() -> None:
+def test_eight_parallel_actions_are_one_part_and_one_cache_write() -> None:
     log = LogBuilder()
     log.message("hello")
     for _ in range(3):
@@ -182,7 +182,7 @@ def test_a_hidden_block_costs_no_more_than_its_round() -> None:
     assert fourth.held > fifth.read == third.held
 
 
-def test_a_block_that_is_hidden_a_second_time_by_the_same_words_costs_nothing() -> None:
+def test_hiding_a_block_again_with_the_same_text_keeps_the_cache() -> None:
     log = settled_turns()
     log.message("and now?")
     log.act(("react.read", {}))
@@ -199,14 +199,14 @@ def test_a_block_that_is_hidden_a_second_time_by_the_same_words_costs_nothing() 
 @pytest.mark.parametrize(
     ("minimum", "marked"), [(0, (True, 1)), (30, (False, 1)), (100, (False, 1)), (10_000, (False, 0))]
 )
-def test_no_mark_is_spent_below_what_the_provider_caches(minimum: int, marked: tuple[bool, int]) -> None:
+def test_a_prefix_below_the_cache_minimum_gets_no_mark(minimum: int, marked: tuple[bool, int]) -> None:
     log = LogBuilder()
     log.message("hello " * 100)
     rendered = render(log.timeline(), system=SYSTEM, minimum_tokens=minimum)
     assert (rendered.system[0].cache, sum(part.cache for part in rendered.content)) == marked
 
 
-def test_a_dead_cache_makes_one_part_of_what_came_before() -> None:
+def test_an_expired_cache_merges_earlier_parts_into_one() -> None:
     log = settled_turns(turns=2)
     log.wait(3600)
     log.message("much later")
@@ -214,7 +214,7 @@ def test_a_dead_cache_makes_one_part_of_what_came_before() -> None:
     assert (len(timeline.parts.sealed), timeline.parts.turn_part, timeline.parts.seen_part) == (1, 1, 0)
 
 
-def test_parts_before_the_open_turn_survive_what_happens_to_its_rounds() -> None:
+def test_parts_before_the_open_turn_survive_a_compaction_of_its_rounds() -> None:
     """The rounds of a turn that outgrows the budget are summarised, and the cached turns before it are still read."""
     log = settled_turns(turns=2)
     log.message("a long one")
@@ -228,7 +228,7 @@ def test_parts_before_the_open_turn_survive_what_happens_to_its_rounds() -> None
     assert after.read == after.boundary
 
 
-def test_feedback_that_would_spoil_more_than_what_makes_room_does_waits_for_a_dead_cache() -> None:
+def test_feedback_that_would_invalidate_more_than_it_frees_waits() -> None:
     log = settled_turns(rounds=0)
     first = log.closed_turns()[0]
     for _ in range(2):
@@ -255,7 +255,7 @@ def test_feedback_that_would_spoil_more_than_what_makes_room_does_waits_for_a_de
     assert log.timeline().fresh == []
 
 
-def test_a_part_behind_which_no_request_had_a_mark_is_in_no_cache() -> None:
+def test_a_part_that_no_request_marked_is_in_no_cache() -> None:
     log = LogBuilder()
     for text in ("one", "two"):
         log.message(text)

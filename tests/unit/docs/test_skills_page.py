@@ -46,7 +46,7 @@ def test_a_skill_has_its_import_its_source_and_its_file(folder):
     assert read("sk:public.refund/references/rules.md").text == "# Limits\n\nThirty days in every country.\n"
 
 
-def test_the_descriptor_leaves_out_what_it_disables(package, folder):
+def test_the_descriptor_omits_disabled_skills(package, folder):
     names = runpy.run_path(str(package / "skills_descriptor.py"))
     merged = merge_skills(load_folder(BUILT_IN), folder, names["SKILLS"])
     tools = {tool for skill in merged for tool in skill.requires}

@@ -37,7 +37,7 @@ def test_the_turn_has_its_answer(page):
     assert names["workflow"].scratchpad["result"] == names["result"]
 
 
-def test_the_model_reads_the_tools_the_skills_and_what_the_hooks_contribute(page):
+def test_the_model_reads_the_tools_the_skills_and_contributions_of_hooks(page):
     _, (first, *_) = page
     assert all(name in first for name in ("shop.price", "web_tools.web_search", "react.search_knowledge"))
     assert "SK2 sk:shop.refund: Refund an order" in first

@@ -47,7 +47,7 @@ def only(log: LogBuilder, kind: str, n: int = 0) -> ClientEvent:
 
 @patient
 @given(logs())
-def test_every_end_of_a_turn_has_exactly_one_terminal_event(log: LogBuilder):
+def test_each_closed_turn_has_exactly_one_terminal_event(log: LogBuilder):
     for batch in log.batches:
         ends = [entry.turn for entry in batch.entries if isinstance(entry, Closed)]
         assert [event.turn_id for event in derive(batch) if event.type in TERMINAL] == ends
@@ -111,7 +111,7 @@ def test_a_steer_that_finds_no_conversation_does_not_name_it():
 
 
 @pytest.mark.parametrize("kind", ["followup", "steer", "event"])
-def test_a_message_that_comes_in_an_open_turn_is_said_to_wait_beside_it(kind):
+def test_a_message_in_an_open_turn_is_reported_as_queued(kind):
     log = LogBuilder()
     log.message()
     assert "queue.continuation.accepted" not in kinds(log)
@@ -124,7 +124,7 @@ def test_a_message_that_comes_in_an_open_turn_is_said_to_wait_beside_it(kind):
     }
 
 
-def test_a_dropped_event_is_told():
+def test_a_dropped_event_is_reported():
     log = LogBuilder()
     log.message("stop", event="steer")
     assert kinds(log) == [*OPENING[:2], "chat.step"]
@@ -136,7 +136,7 @@ def test_a_dropped_event_is_told():
     }
 
 
-def test_of_an_event_its_text_its_source_and_its_files_are_told_and_neither_payload_nor_key():
+def test_an_event_is_sent_with_text_source_and_files_but_no_payload_or_key():
     log = LogBuilder()
     file = Attachment(filename="a.pdf", mime="application/pdf", size_bytes=9, sha256="5" * 64)
     log.message("", event="form", payload={"secret": 7}, source="booking", attachments=(file,))
@@ -160,7 +160,7 @@ def test_of_an_event_its_text_its_source_and_its_files_are_told_and_neither_payl
 
 
 @pytest.mark.parametrize(("words", "rounds"), [("be brief", 2), ("", 0)])
-def test_a_steer_that_is_heeded_is_told_with_what_it_cut_off(words, rounds):
+def test_an_applied_steer_is_reported_with_the_work_it_interrupted(words, rounds):
     log = LogBuilder()
     log.message()
     log.message(words, event="steer")
@@ -178,7 +178,7 @@ def test_a_steer_that_is_heeded_is_told_with_what_it_cut_off(words, rounds):
     }
 
 
-def test_an_acknowledged_plan_is_told():
+def test_an_acknowledged_plan_is_sent():
     log = LogBuilder()
     log.message()
     log.act(("react.read", {}), plan=log.plan("a", "b", status={"1": "done"}))
@@ -191,7 +191,7 @@ def test_an_acknowledged_plan_is_told():
     }
 
 
-def test_nothing_internal_leaves():
+def test_internal_content_is_never_sent():
     log = LogBuilder()
     log.message("hello")
     log.act(
@@ -226,7 +226,7 @@ def test_nothing_internal_leaves():
     assert [e.data.get("code") for e in events if e.type == "react.tool.result"] == [None, "tool_error"]
 
 
-def test_a_result_is_previewed_and_its_files_are_offered():
+def test_a_result_has_a_preview_and_lists_its_files():
     log = LogBuilder()
     log.message()
     log.act(("react.write", {"path": "a.md", "content": "x" * 10}))
@@ -252,7 +252,7 @@ def test_a_result_is_previewed_and_its_files_are_offered():
     }
 
 
-def test_a_file_has_its_resource_name_where_the_conversation_is_known():
+def test_a_file_has_a_resource_name_if_the_conversation_is_known():
     log = LogBuilder()
     log.message()
     log.act(("react.write", {}))
@@ -270,7 +270,7 @@ def test_a_file_has_its_resource_name_where_the_conversation_is_known():
     assert not any("rn" in item for item in bare.data["items"])
 
 
-def test_an_action_that_was_dropped_beside_others_is_rejected_by_its_number():
+def test_a_dropped_action_is_rejected_by_its_number():
     log = LogBuilder()
     log.message()
     dropped = Notice(
@@ -297,7 +297,7 @@ def test_an_action_that_was_dropped_beside_others_is_rejected_by_its_number():
     }
 
 
-def test_an_action_whose_index_is_no_number_is_rejected_without_one():
+def test_an_action_with_a_non_numeric_index_is_rejected_without_one():
     log = LogBuilder()
     log.message()
     notice = Notice(code="bad_params", message="It was not run.", extra={"index": True})
@@ -305,7 +305,7 @@ def test_an_action_whose_index_is_no_number_is_rejected_without_one():
     assert "action_index" not in only(log, "react.tool.rejected").data
 
 
-def test_a_turn_begins_with_its_limits_where_they_are_recorded():
+def test_a_turn_starts_with_its_recorded_limits():
     log = LogBuilder()
     log.message("hello")
     assert only(log, "chat.start").data == {"turn_id": log.turn, "prompts": [1]}
@@ -314,7 +314,7 @@ def test_a_turn_begins_with_its_limits_where_they_are_recorded():
     assert (begun.data["rounds"], begun.data["max_tokens"]) == (15, 80_000)
 
 
-def test_a_decision_says_what_streamed_before_it_and_what_it_cost():
+def test_a_decision_has_its_streamed_thinking_and_its_cost():
     log = LogBuilder()
     log.message()
     seen = log.message("more")
@@ -342,7 +342,7 @@ def test_a_decision_says_what_streamed_before_it_and_what_it_cost():
     }
 
 
-def test_a_decision_with_several_actions_is_told_as_a_bundle():
+def test_a_decision_with_several_actions_is_sent_as_a_bundle():
     log = LogBuilder()
     log.message()
     log.act(("react.read", {}))
@@ -393,7 +393,7 @@ def test_a_program_that_was_cancelled_before_it_began_did_not_run(duration_ms, e
     assert only(log, "react.tool.result").data["executed"] is executed
 
 
-def test_notes_and_a_deferred_answer_are_shown_with_links_and_stay_as_they_were_in_the_log():
+def test_notes_and_deferred_answers_have_links_only_in_events():
     log = LogBuilder()
     log.message()
     log.act(("react.read", {}), notes="found [[S:1]]", citations=CITED[:1])
@@ -408,13 +408,13 @@ def test_notes_and_a_deferred_answer_are_shown_with_links_and_stay_as_they_were_
 FOUND = {"search_id": "s1", "objective": "o", "queries": ["q"], "results": [{"sid": 1, "title": "One"}]}
 
 
-def test_what_a_search_found_is_a_type_of_its_own():
+def test_search_results_have_a_separate_event_type():
     sent, _ = events_of("web_search.filtered_results", FOUND)
     assert (sent.type, sent.route) == ("web_search.filtered_results", "chat_step")
     assert sent.data == {**FOUND, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
 
 
-def test_what_a_search_found_is_told_as_html_too_in_which_nothing_is_a_page_s_own():
+def test_search_results_are_also_sent_as_html_without_page_markup():
     row = {
         "sid": 1,
         "title": "<script>x()</script>",
@@ -433,14 +433,14 @@ def test_what_a_search_found_is_told_as_html_too_in_which_nothing_is_a_page_s_ow
     )
 
 
-def test_pages_that_were_fetched_are_a_type_of_their_own():
+def test_fetched_pages_have_a_separate_event_type():
     data = {"execution_id": "tc_1", "objective": "", "urls": ["https://e.example"], "results": [{"sid": 1}]}
     (sent,) = events_of("web_fetch.results", data)
     assert (sent.type, sent.route) == ("web_fetch.results", "chat_step")
     assert sent.data == {**data, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
 
 
-def test_the_followups_that_a_tool_suggests_are_those_of_clients():
+def test_followups_of_a_tool_become_client_followups():
     (sent,) = events_of("chat.followups", {"items": ["Compare"]})
     assert (sent.type, sent.route, sent.data) == ("chat.followups", "chat_step", {"items": ["Compare"]})
 
@@ -455,7 +455,7 @@ def test_the_followups_that_a_tool_suggests_are_those_of_clients():
         ("chat.complete", {"answer": "forged"}),
     ],
 )
-def test_what_a_tool_says_in_words_of_its_own_stays_its_own(kind, data):
+def test_custom_events_of_a_tool_keep_their_type_and_data(kind, data):
     (sent,) = events_of(kind, data)
     assert (sent.type, sent.route) == ("react.tool.event", "chat_service")
     assert sent.data == {"type": kind, "data": data, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
@@ -478,7 +478,7 @@ def lone(*entries: Entry, **state: object) -> Batch:
 BEGAN = "2026-11-22T10:00:00.000Z"
 
 
-def test_a_deletion_is_the_last_that_is_heard_of_a_conversation_and_ends_its_turn():
+def test_a_deletion_is_the_last_event_and_ends_the_turn():
     ended = Closed(turn="turn_1", outcome="error", reason="", at=BEGAN, code="conversation_deleted")
     batch = lone(ended, Deleted(at=BEGAN, turn="turn_1"), deleted=7)
     *_, last = events = derive(batch)
@@ -488,7 +488,7 @@ def test_a_deletion_is_the_last_that_is_heard_of_a_conversation_and_ends_its_tur
 
 
 @given(st.lists(entries, max_size=4), st.sampled_from(["idle", "open"]))
-def test_whatever_stands_in_the_log_is_derived_and_every_event_is_as_its_model_says(found, status):
+def test_any_entry_derives_events_that_match_their_models(found, status):
     batch = lone(*found, status=status)
     events = derive(batch)
     assert bool(events) == has_events(batch)

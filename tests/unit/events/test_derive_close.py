@@ -42,7 +42,7 @@ def data(events: list[ClientEvent], kind: str) -> dict[str, object]:
     return found
 
 
-def test_a_turn_with_everything_ends_in_the_order_that_is_promised():
+def test_a_turns_closing_events_come_in_the_documented_order():
     events = ended(answer="[[S:1]]", citations=CITED, followups=("More?",), usage=USAGE)
     assert [event.type for event in events] == [
         "chat.citations",
@@ -56,7 +56,7 @@ def test_a_turn_with_everything_ends_in_the_order_that_is_promised():
     assert {(event.ts, event.turn_id, event.status) for event in events} == {(AT, "turn_1", "completed")}
 
 
-def test_what_does_not_apply_is_not_there():
+def test_closing_events_that_do_not_apply_are_omitted():
     assert [event.type for event in ended(answer="done")] == [
         "chat.conversation.turn.completed",
         "chat.turn.summary",
@@ -79,14 +79,14 @@ def test_the_answer_has_links_and_says_what_it_cites():
     }
 
 
-def test_an_answer_whose_sources_nobody_knows_stays_as_it_was_written():
+def test_an_answer_with_unknown_sources_is_unchanged():
     found = data(ended(answer="so [[S:9-11]]."), "chat.complete")
     assert (found["answer"], found["used_sources"]) == ("so [[S:9-11]].", [])
     assert found["unresolved_sids"] == [9, 10, 11]
     assert linked("so [[S:9]].", Deferred(turn="t", iteration=0)) == "so [[S:9]]."
 
 
-def test_a_number_that_no_source_of_the_pool_has_is_left_out_even_if_nothing_else_is_cited():
+def test_a_citation_number_without_a_source_is_removed():
     found = data(ended(answer="so [[S:9]], `[[S:8]]`.", unresolved=(9,)), "chat.complete")
     assert (found["answer"], found["used_sources"]) == ("so , `[[S:8]]`.", [])
     assert found["unresolved_sids"] == [9]
@@ -99,7 +99,7 @@ def test_citations_come_in_the_order_of_their_numbers():
     assert [item["sid"] for item in items] == [2, 5, 7]
 
 
-def test_only_what_lies_on_the_web_is_a_citation():
+def test_only_web_sources_are_citations():
     events = ended(answer="[[S:1,3,4]]", citations=CITED)
     assert data(events, "chat.citations") == {
         "count": 1,
@@ -117,7 +117,7 @@ def test_a_document_of_the_agent_is_a_citation_by_its_path():
     assert data(events, "chat.complete")["answer"] == '[Costs](ks:docs/cost.md "S:2")'
 
 
-def test_the_end_says_where_the_time_went():
+def test_the_end_of_a_turn_reports_its_timings():
     events = ended(rounds=3, files=2, elapsed_ms=65_432, model_ms=60_000, tools_ms=1_040, starting_ms=3_000)
     assert data(events, "chat.conversation.turn.completed") == {
         "elapsed_ms": 65_432,
@@ -137,7 +137,7 @@ def test_the_end_says_where_the_time_went():
     }
 
 
-def test_what_a_turn_consumed_is_told_in_tokens_and_in_dollars_by_role_and_model():
+def test_usage_is_reported_in_tokens_and_dollars_by_role_and_model():
     title = Usage(input_tokens=3, output_tokens=5, estimated=True)
     bill = (
         ModelCall(role="decide", model="m-1", usage=USAGE, nanos=2_500_000, priced=True, count=2),
@@ -200,7 +200,7 @@ def test_a_turn_that_fails_ends_with_its_code_and_what_it_consumed(code, kind, c
     }
 
 
-def test_every_kind_of_error_is_one_that_a_turn_can_end_with():
+def test_each_error_type_belongs_to_a_code_that_can_end_a_turn():
     from stepline.loop.close import MESSAGES
 
     assert ERROR_TYPES.keys() | FINAL <= MESSAGES.keys()
@@ -222,13 +222,13 @@ def test_a_failure_says_whether_the_message_may_be_sent_again_and_when(code, ret
         ({"outcome": "error", "code": "step_failed", "next_turn": "turn_2"}, "in_progress", "error"),
     ],
 )
-def test_behind_the_terminal_event_stands_how_the_conversation_goes_on(fields, state, completion):
+def test_the_terminal_event_is_followed_by_the_conversation_status(fields, state, completion):
     found = data(ended(**fields), "conv.status")
     assert (found["state"], found["completion"]) == (state, completion)
     assert found["current_turn_id"] == fields.get("next_turn", "turn_1")
 
 
-def test_a_closing_batch_that_opens_the_next_turn_says_both_and_the_next_one_last():
+def test_a_closing_batch_reports_the_ended_turn_before_the_next_one():
     log = LogBuilder()
     log.message()
     log.message("late")
@@ -244,7 +244,7 @@ def test_a_closing_batch_that_opens_the_next_turn_says_both_and_the_next_one_las
     assert any(isinstance(entry, Opened) for entry in log.batches[-1].entries)
 
 
-def test_an_end_of_a_log_that_was_not_counted_yet_is_told_all_the_same():
+def test_the_end_of_a_turn_without_usage_is_reported():
     log = LogBuilder()
     log.message()
     log.answer("done")
@@ -259,7 +259,7 @@ def test_an_end_of_a_log_that_was_not_counted_yet_is_told_all_the_same():
     [("so far", {"message": "Stopped."}), ("Stopped.", {})],
     ids=["partial", "nothing"],
 )
-def test_a_stop_says_so_beside_what_there_was_of_an_answer(answer: str, expected: dict[str, str]):
+def test_a_stopped_turn_keeps_its_partial_answer_and_the_reason(answer: str, expected: dict[str, str]):
     (end,) = [
         event
         for event in ended(answer=answer, reason="stop", message="Stopped.")

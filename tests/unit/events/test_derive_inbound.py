@@ -34,7 +34,7 @@ def test_a_file_is_sent_with_its_path_in_the_timeline():
     )
 
 
-def test_a_file_has_no_path_as_long_as_its_event_waits_for_a_turn():
+def test_a_file_has_no_path_while_its_event_waits_for_a_turn():
     log = LogBuilder()
     file = Attachment(filename="a.png", mime="image/png", size_bytes=9, sha256="5" * 64)
     log.message("", event="alert", reactive=False, attachments=(file,))

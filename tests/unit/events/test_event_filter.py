@@ -25,14 +25,14 @@ WORDS = [word for row in EVENT_TABLE for word in (row.type, row.route, row.step)
 
 @patient
 @given(logs())
-def test_everything_that_is_derived_may_leave(log: LogBuilder):
+def test_the_filter_passes_every_derived_event(log: LogBuilder):
     for batch in log.batches:
         events = derive(batch)
         assert EventFilter().sift(events) == (events, 0)
 
 
 @given(st.sampled_from(WORDS), st.sampled_from(WORDS), st.sampled_from(WORDS), st.sampled_from(WORDS))
-def test_nothing_leaves_that_is_not_exactly_a_row_of_the_table(kind, route, step, status):
+def test_the_filter_withholds_events_that_match_no_row_of_the_table(kind, route, step, status):
     event = ClientEvent(type=kind, route=route, ts="", step=step, status=status)
     rows = {(row.type, row.route, row.step) for row in EVENT_TABLE}
     known = (kind, route, step) in rows and status in ("started", "update")
@@ -44,7 +44,7 @@ def test_nothing_leaves_that_is_not_exactly_a_row_of_the_table(kind, route, step
 @pytest.mark.parametrize(
     "part", ["chat", "step", "chat_", "_step", "chat_ste", "chat_step ", "CHAT_STEP", ""]
 )
-def test_a_part_of_a_routes_name_is_no_route(part):
+def test_a_part_of_a_routes_name_does_not_match(part):
     event = msgspec.structs.replace(STEP, route=part)
     assert EventFilter().sift([event]).events == ()
     assert not EventRule(routes=frozenset({"chat_step"})).passes(event)
@@ -52,7 +52,7 @@ def test_a_part_of_a_routes_name_is_no_route(part):
 
 @pytest.mark.parametrize("side", ["types", "routes", "steps", "statuses"])
 @pytest.mark.parametrize("names", ["chat_step", ("chat_step",), ["chat_step"], {"chat_step"}])
-def test_a_side_of_a_rule_is_a_set_of_names_and_never_a_text(side, names):
+def test_a_field_of_a_rule_must_be_a_frozenset(side, names):
     with pytest.raises(TypeError, match=side):
         EventRule(**{side: names})
 
@@ -66,19 +66,19 @@ def test_a_side_of_a_rule_is_a_set_of_names_and_never_a_text(side, names):
         ("statuses", "update", "started"),
     ],
 )
-def test_each_side_of_a_rule_lets_only_its_names_pass(side, name, other):
+def test_each_field_of_a_rule_passes_only_its_names(side, name, other):
     assert EventFilter((EventRule(**{side: frozenset({name})}),)).sift([START, STEP]).events == (STEP,)
     assert EventFilter((EventRule(**{side: frozenset({other})}),)).sift([START, STEP]).events == (START,)
     assert EventFilter((EventRule(**{side: frozenset()}),)).sift([START, STEP]).events == ()
 
 
-def test_a_rule_never_lets_pass_what_the_table_does_not_have():
+def test_a_rule_cannot_pass_an_event_missing_from_the_table():
     unknown = ClientEvent(type="secret.thing", route="chat_step", ts="")
     wide = EventRule(types=frozenset({"secret.thing", "chat.start"}))
     assert EventFilter((wide,)).sift([unknown, START]).events == (START,)
 
 
-def test_every_rule_must_let_an_event_pass():
+def test_an_event_must_pass_all_rules():
     first, second = EventRule(routes=frozenset({"chat_step"})), EventRule(steps=frozenset({""}))
     assert EventFilter((first, second)).sift([START, STEP]).events == ()
     assert EventFilter((first, EventRule())).sift([START, STEP]).events == (STEP,)
@@ -91,7 +91,7 @@ class Vague:
         return "yes"
 
 
-def test_an_answer_that_is_not_true_itself_withholds():
+def test_a_rule_that_returns_anything_but_true_withholds():
     assert EventFilter((Vague(),)).sift([START]) == ((), 0)
 
 
@@ -100,6 +100,6 @@ class Failing:
         raise RuntimeError
 
 
-def test_a_rule_that_fails_withholds_and_is_counted_once_an_event():
+def test_a_failing_rule_withholds_and_is_counted_once_per_event():
     assert EventFilter((EventRule(), Failing())).sift([START, STEP]) == ((), 2)
     assert EventFilter((EventRule(types=frozenset()), Failing())).sift([START]) == ((), 0)

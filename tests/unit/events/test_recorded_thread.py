@@ -20,18 +20,18 @@ def stored(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", recorded_thread.RECIPES)
-def test_a_recorded_conversation_is_what_a_client_hears_today(name: str) -> None:
+def test_recorded_conversations_match_the_current_events(name: str) -> None:
     kept = {one["name"]: one["frames"] for one in stored("conversations.json")}
     assert kept.keys() == recorded_thread.RECIPES.keys()
     heard = recorded_thread.record(recorded_thread.RECIPES[name]())
     assert kept[name] == heard, "run: python -m tests.support.recorded_thread"
 
 
-def test_the_log_of_what_no_conversation_has_is_told_the_same_today() -> None:
+def test_the_recorded_log_of_rare_events_matches_the_current_events() -> None:
     assert stored("told.json") == recorded_thread.frames_of(recorded_thread.told().batches)
 
 
-def test_every_event_and_every_lane_is_in_a_recording() -> None:
+def test_recordings_cover_each_event_and_lane() -> None:
     frames = [frame for one in stored("conversations.json") for frame in one["frames"]] + stored("told.json")
     found = {(event["type"], event.get("step", "")) for frame in frames for event in frame.get("events", ())}
     rows = {event_name(row): (row.type, row.step) for row in EVENT_TABLE if row.type not in NOTICES}
@@ -40,7 +40,7 @@ def test_every_event_and_every_lane_is_in_a_recording() -> None:
     assert [lane for lane, _, _ in LANES if lane.replace("<i>", "0") not in lanes] == []
 
 
-def test_every_event_of_a_made_up_log_is_one_of_the_table() -> None:
+def test_events_of_generated_logs_are_in_the_table() -> None:
     known = {(row.type, row.step) for row in EVENT_TABLE}
     events = [event for log in stored("logs.json") for frame in log for event in frame.get("events", ())]
     assert {(event["type"], event.get("step", "")) for event in events} <= known

@@ -66,7 +66,7 @@ def add_up(conversation: Conversation) -> Receipts:
         max_size=3,
     )
 )
-def test_the_sum_of_receipts_is_what_the_state_says_was_spent(turns: list[list[Any]]) -> None:
+def test_receipts_add_up_to_the_spending_of_the_state(turns: list[list[Any]]) -> None:
     conversation = opened(*[step for turn in turns for step in turn])
     for number in range(len(turns)):
         conversation.send(id=f"m{number}")
@@ -85,7 +85,7 @@ def test_failed_tries_are_lines_of_the_round_and_have_a_price() -> None:
     assert turn.other == ()
 
 
-def test_a_title_has_a_kind_a_role_and_a_price_of_its_own() -> None:
+def test_a_title_has_its_own_kind_role_and_price() -> None:
     conversation = opened("A title", answered("Done."))
     conversation.agent = changed(conversation.agent, gate="Name it.")
     conversation.send()
@@ -96,7 +96,7 @@ def test_a_title_has_a_kind_a_role_and_a_price_of_its_own() -> None:
     assert turn.priced
 
 
-def test_what_a_hook_behind_a_turn_asks_is_of_that_turn_though_the_next_one_has_begun() -> None:
+def test_a_post_run_hooks_calls_belong_to_the_turn_that_ended() -> None:
     conversation = opened(answered("One."), "A thought.", answered("Two."), "Another.", max_iterations=1)
 
     def think(call: Any) -> tuple[()]:
@@ -118,7 +118,7 @@ def test_what_a_hook_behind_a_turn_asks_is_of_that_turn_though_the_next_one_has_
     )
 
 
-def test_calls_of_an_earlier_release_are_told_by_its_entries() -> None:
+def test_calls_of_an_earlier_release_are_derived_from_its_entries() -> None:
     conversation = opened(Say(text=answered("Done."), usage=Usage(input_tokens=1_000, output_tokens=100)))
     conversation.send()
     conversation.run()
@@ -145,7 +145,7 @@ def test_a_receipt_has_what_the_invocations_of_its_turn_used() -> None:
     assert receipt.attempts_unreported == made.attempts_unreported == 0
 
 
-def test_a_receipt_says_how_many_attempts_left_no_row() -> None:
+def test_a_receipt_counts_attempts_without_a_row() -> None:
     conversation = opened(answered("Done."))
     conversation.send()
     conversation.run()

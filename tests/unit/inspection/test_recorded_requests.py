@@ -13,7 +13,7 @@ from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 
 @pytest.mark.parametrize("mode", ["off", "safe_fanout"])
 @pytest.mark.parametrize("said", RECORDED, ids=lambda said: said[:40])
-def test_the_log_renders_what_was_sent(said: str, mode: str) -> None:
+def test_the_log_renders_the_bytes_that_were_sent(said: str, mode: str) -> None:
     conversation = ScriptedConversation(
         "Write a file note.md with grey herons.", AI_REACT_AGENT_MULTI_ACTION=mode
     )

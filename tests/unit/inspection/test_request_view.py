@@ -58,7 +58,7 @@ def text_of(view: RequestView, role: str = "") -> str:
     return "".join(piece.text for part in view.parts if role in ("", part.role) for piece in part.pieces)
 
 
-def test_the_pieces_of_a_request_are_all_of_its_text() -> None:
+def test_the_pieces_of_a_request_add_up_to_its_text() -> None:
     conversation = talked(called(LOOK_UP), answered("Done."))
     for view, asked in zip(views(conversation), conversation.model.requests, strict=True):
         parts = [part for part in (*asked.system, *asked.content) if isinstance(part, Part)]
@@ -70,7 +70,7 @@ def test_the_pieces_of_a_request_are_all_of_its_text() -> None:
         assert view.equal
 
 
-def test_each_piece_says_where_it_comes_from() -> None:
+def test_each_piece_names_its_turn_round_and_path() -> None:
     conversation = talked(called(LOOK_UP), answered("Done."))
     view = views(conversation)[1]
     assert [part.role for part in view.parts] == ["system", "timeline", "timeline", "announce"]
@@ -84,7 +84,7 @@ def test_each_piece_says_where_it_comes_from() -> None:
     assert view.max_tokens == 80_000
 
 
-def test_the_system_part_is_hidden_from_whoever_may_not_see_it() -> None:
+def test_the_system_part_is_hidden_without_permission() -> None:
     conversation = talked(answered("Done."))
     (view,) = views(conversation)
     hidden = conceal_system(view)
@@ -114,13 +114,11 @@ PARTS = (
         (Usage(cache_read_tokens=500, input_tokens=10), "rrrrp"),
     ],
 )
-def test_a_cache_was_read_up_to_the_mark_that_is_closest_to_the_providers_count(
-    usage: Usage, classes: str
-) -> None:
+def test_the_cache_was_read_up_to_the_mark_closest_to_the_providers_count(usage: Usage, classes: str) -> None:
     assert "".join(kind[0] for kind in classify_parts(PARTS, usage)) == classes
 
 
-def test_a_hidden_result_says_so_and_from_how_much() -> None:
+def test_a_hidden_result_has_its_reason_and_former_size() -> None:
     conversation = talked(called(LOOK_UP), called(LOOK_UP), answered("Done."))
     path = [piece.path for piece in conversation.timeline().pieces if piece.kind == "result"][-1]
     conversation.model.add(called("react.hide", {"path": path, "replacement": "gone"}), answered("Hidden."))
@@ -138,7 +136,7 @@ def test_a_hidden_result_says_so_and_from_how_much() -> None:
     assert not [piece for piece in pieces_of(before) if piece.reduced]
 
 
-def test_pruned_pieces_say_why_and_compacted_ones_from_how_much() -> None:
+def test_pruned_pieces_have_a_reason_and_compacted_ones_their_former_size() -> None:
     conversation = SmallContext()
     conversation.turn("one", prose(9_000))
     conversation.turn("two")
@@ -160,7 +158,7 @@ def difference(conversation: Conversation, first: int, second: int) -> RequestDi
     return diff_requests(found[first], found[second])
 
 
-def test_the_next_request_only_adds_but_for_what_is_told_every_time() -> None:
+def test_the_next_request_only_adds_except_for_announce() -> None:
     conversation = talked(called(LOOK_UP), answered("Done."))
     found = difference(conversation, 0, 1)
     assert [run.op for run in found.runs] == ["same", "added", "changed"]
@@ -170,14 +168,14 @@ def test_the_next_request_only_adds_but_for_what_is_told_every_time() -> None:
     assert found.first_difference.kind == "round"
 
 
-def test_a_request_does_not_differ_from_itself() -> None:
+def test_a_request_equals_itself() -> None:
     conversation = talked(called(LOOK_UP), answered("Done."))
     found = difference(conversation, 1, 1)
     assert [run.op for run in found.runs] == ["same"]
     assert found.first_difference is None
 
 
-def test_the_first_difference_is_the_byte_at_which_the_texts_part() -> None:
+def test_the_first_difference_is_the_byte_where_the_texts_diverge() -> None:
     conversation = talked(called(LOOK_UP), called(LOOK_UP), answered("Done."))
     first, second = views(conversation)[:2]
     found = diff_requests(first, second).first_difference
@@ -189,7 +187,7 @@ def test_the_first_difference_is_the_byte_at_which_the_texts_part() -> None:
 
 @settings(max_examples=budget(30, 300), deadline=None)
 @given(logs(forgetting=True))
-def test_of_any_log_the_reductions_leave_the_timeline_as_it_is(log: LogBuilder) -> None:
+def test_tracing_reductions_does_not_change_the_timeline(log: LogBuilder) -> None:
     whole = Timeline.empty(LANE).extended(log.batches)
     traced = trace(Timeline.empty(LANE), log.batches)
     assert traced.timeline.parts == whole.parts

@@ -39,7 +39,7 @@ def talked(*script: Any) -> Conversation:
     return conversation
 
 
-def test_the_rounds_of_a_turn_say_what_they_had_seen_and_used() -> None:
+def test_rounds_of_a_turn_have_their_position_and_usage() -> None:
     conversation = talked(Say(text=called(LOOK_UP), usage=COST), answered("Done."))
     (turn,) = list_rounds(conversation.batches()).turns
     assert (turn.opened_n, turn.closed_n, turn.outcome) == (1, 5, "completed")
@@ -61,7 +61,7 @@ def test_an_open_turn_has_no_end() -> None:
     assert receipt.elapsed_ms is None
 
 
-def test_a_receipt_adds_up_and_names_no_price_that_is_not_known() -> None:
+def test_a_receipt_adds_up_without_unknown_prices() -> None:
     conversation = talked(Say(text=called(LOOK_UP), usage=COST), Say(text=answered("Done."), usage=COST))
     receipts = make_receipts(conversation.batches())
     (turn,) = receipts.turns
@@ -72,7 +72,7 @@ def test_a_receipt_adds_up_and_names_no_price_that_is_not_known() -> None:
     assert turn.tools_ms == 2_000
 
 
-def test_a_receipt_tells_dollars_where_the_model_has_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_receipt_has_dollars_if_the_model_has_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepline.adapters.memory.model.MODEL", "claude-sonnet-5")
     conversation = talked(Say(text=called(LOOK_UP), usage=COST), Say(text=answered("Done."), usage=COST))
     (turn,) = make_receipts(conversation.batches()).turns
@@ -81,7 +81,7 @@ def test_a_receipt_tells_dollars_where_the_model_has_a_price(monkeypatch: pytest
     assert (turn.usd, turn.priced) == (pytest.approx(2 * one), True)
 
 
-def test_a_reply_has_what_the_model_thought_decided_and_wrote() -> None:
+def test_a_reply_has_thinking_decision_and_text() -> None:
     conversation = Conversation(coded("print(1)", "a.txt"), answered("Done."))
     conversation.programs(lambda _: Run())
     conversation.send()
@@ -104,7 +104,7 @@ def test_a_refused_reply_has_its_raw_text_and_the_notices() -> None:
     assert not reply.decision.accepted
 
 
-def test_a_page_of_the_log_ends_with_the_place_to_go_on() -> None:
+def test_a_page_of_the_log_ends_with_the_next_offset() -> None:
     conversation = talked(called(LOOK_UP), answered("Done."))
     batches = conversation.batches()
     first = page_log(batches, limit=2, newest=5)
@@ -149,7 +149,7 @@ def test_an_export_has_the_timeline_the_sources_and_every_turn() -> None:
     ("rule", "role"),
     [("admin", "user"), ("none", "user"), ("none", "project_admin"), ("none", "tenant_admin")],
 )
-def test_an_owner_inspects_where_the_stage_says_so_and_nowhere_else(rule: Inspect, role: Role) -> None:
+def test_an_owner_inspects_only_on_a_stage_that_allows_it(rule: Inspect, role: Role) -> None:
     with pytest.raises(AuthError) as refused:
         check_inspect(rule, owner(role))
     assert refused.value.reason == "not_inspectable"

@@ -35,14 +35,14 @@ def staged_turn() -> JournalConversation:
     return conversation
 
 
-def test_every_round_of_a_turn_with_staged_contents():
+def test_the_log_renders_each_round_of_a_turn_with_staged_contents():
     conversation = staged_turn()
     requests = rendered_again(conversation, conversation.model.requests)
     assert [len(files_of(request)) for request in requests] == [0, 0, 1, 0]
     assert ["Label both axes" in system_of(request)[1] for request in requests] == [False, False, False, True]
 
 
-def test_what_changed_behind_a_request_does_not_change_it():
+def test_later_changes_do_not_change_a_sent_request():
     conversation = staged_turn()
     changed = {**SKILLS, "sk:lab.charts": Shelved(text="Other words.", path="sk:lab.charts")}
     conversation.agent = replace(conversation.agent, shelves={"sk": changed.get})
@@ -54,7 +54,7 @@ def test_what_changed_behind_a_request_does_not_change_it():
     assert len(rendered_again(conversation, conversation.model.requests)) == 7
 
 
-def test_a_request_that_was_sent_without_its_files_and_one_that_was_made_smaller():
+def test_the_log_renders_requests_without_files_and_reduced_requests():
     conversation = JournalConversation()
     conversation.send("look", attachments=conversation.attach(b"no picture"))
     conversation.model.add(Fail(error=ModelRefused("no")))
@@ -115,7 +115,7 @@ def test_two_requests_are_compared_though_their_layouts_differ():
     assert diff.first_difference is not None
 
 
-def test_contents_that_are_not_what_was_stored_are_an_error_and_no_other_request():
+def test_changed_staged_contents_are_an_error():
     conversation = staged_turn()
     batches = read_upto(Journal(conversation.ports, LANE, "test"), decided(conversation)[2])
     key = out_key(LANE, batches[-1].state.turn, conversation.sent()[2].staged)

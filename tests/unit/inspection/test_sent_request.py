@@ -92,7 +92,7 @@ def seen_picture(*script: Any) -> Conversation:
     return conversation
 
 
-def test_every_round_of_a_turn_with_plans_and_messages_of_several_devices() -> None:
+def test_the_log_renders_each_round_with_plans_and_several_devices() -> None:
     conversation = Conversation(
         called("react.plan", {"mode": "new", "steps": ["look", "report"]}),
         answered("All of it."),
@@ -108,7 +108,7 @@ def test_every_round_of_a_turn_with_plans_and_messages_of_several_devices() -> N
     assert len(rendered_again(conversation, conversation.model.requests)) == 3
 
 
-def test_what_was_hidden_later_stands_in_the_requests_before() -> None:
+def test_a_block_hidden_later_is_in_the_earlier_requests() -> None:
     conversation = Conversation(called(LOOK_UP), called(LOOK_UP), called(LOOK_UP))
     conversation.use(tool(LOOK_UP, "pure", look_up))
     conversation.send("look it up")
@@ -127,7 +127,7 @@ def text(request: ModelRequest) -> str:
 
 
 @pytest.mark.parametrize("pause_s", [1, 400])
-def test_after_turns_were_pruned_and_summed_up(pause_s: float) -> None:
+def test_the_log_renders_requests_after_pruning_and_compaction(pause_s: float) -> None:
     conversation = SmallContext()
     conversation.turn("one", prose(9_000), prose(9_000))
     conversation.clock.pause(pause_s)
@@ -139,7 +139,7 @@ def test_after_turns_were_pruned_and_summed_up(pause_s: float) -> None:
     rendered_again(conversation, conversation.voices.requests)
 
 
-def test_a_request_that_the_provider_found_too_large_and_the_smaller_one_that_it_took() -> None:
+def test_the_log_renders_the_smaller_request_after_one_was_too_large() -> None:
     conversation = SmallContext(max_tokens=80_000)
     conversation.turn("one", prose(9_000), prose(9_000))
     conversation.model.add(Fail(error=ContextLimit("too long")))
@@ -157,7 +157,7 @@ def test_a_request_that_the_provider_found_too_large_and_the_smaller_one_that_it
     ],
     ids=["sent", "refused", "gone"],
 )
-def test_pictures_that_were_sent_and_those_that_were_not(
+def test_the_log_renders_sent_and_omitted_pictures(
     meanwhile: Callable[[Conversation], None], line: str
 ) -> None:
     conversation = seen_picture()
@@ -170,7 +170,7 @@ def test_pictures_that_were_sent_and_those_that_were_not(
     assert line in text(rendered_again(conversation, conversation.model.requests)[-1])
 
 
-def test_a_generation_that_a_steer_cut_off_and_the_rounds_that_finish() -> None:
+def test_the_log_renders_a_steered_generation_and_the_finalize_rounds() -> None:
     live = SteeredConversation(answered("A long answer. " * 20), answered("Brief."))
     live.at(3, live.steer)
     live.run()
@@ -180,7 +180,7 @@ def test_a_generation_that_a_steer_cut_off_and_the_rounds_that_finish() -> None:
     assert requests[-1].max_tokens < requests[0].max_tokens
 
 
-def test_a_turn_that_waited_for_a_person() -> None:
+def test_the_log_renders_a_turn_that_waited_for_an_approval() -> None:
     conversation = Conversation(called("bank.pay"), answered("Paid."))
     conversation.use(
         tool(
@@ -201,7 +201,7 @@ def test_a_turn_that_waited_for_a_person() -> None:
     assert len(rendered_again(conversation, conversation.model.requests)) == 2
 
 
-def test_other_instructions_are_stored_once_each_and_told_apart() -> None:
+def test_different_instructions_are_stored_once_each() -> None:
     conversation = Conversation(*[answered("Hello.")] * 3)
     for number, system in enumerate(["be kind", "be kind", "be brief"]):
         conversation.agent = dataclasses.replace(conversation.agent, system=system)
@@ -213,7 +213,7 @@ def test_other_instructions_are_stored_once_each_and_told_apart() -> None:
     assert (stored.count(b"be kind"), stored.count(b"be brief")) == (1, 1)
 
 
-def test_a_model_that_declined_and_the_one_that_was_asked_instead() -> None:
+def test_the_log_renders_the_request_to_a_fallback_model() -> None:
     conversation = Conversation(Say(text="", stop_reason="refusal"), answered("Here you are."))
     conversation.model.fallback = "claude-other"
     conversation.send("hello")
@@ -224,7 +224,7 @@ def test_a_model_that_declined_and_the_one_that_was_asked_instead() -> None:
     ]
 
 
-def test_every_step_in_a_process_of_its_own_and_the_log_in_segments() -> None:
+def test_the_log_renders_requests_of_fresh_processes_and_a_sealed_log() -> None:
     conversation = Conversation(seal_batches=3)
     for number in range(6):
         conversation.model.add(called("react.plan", {"mode": "new", "steps": ["one"]}), answered("Done."))
@@ -238,7 +238,7 @@ def test_every_step_in_a_process_of_its_own_and_the_log_in_segments() -> None:
     assert len(rendered_again(conversation, conversation.model.requests)) == 12
 
 
-def test_a_release_that_renders_differently_says_so() -> None:
+def test_a_release_that_renders_differently_is_reported_as_unequal() -> None:
     conversation = Conversation(answered("Hello."))
     conversation.send()
     conversation.run()
@@ -256,7 +256,7 @@ class FullStore(MemoryArtifacts):
         raise DependencyError("no room", key=key)
 
 
-def test_a_system_part_that_cannot_be_stored_costs_no_turn_and_is_stored_by_the_next_round() -> None:
+def test_a_failed_write_of_the_system_part_is_repeated_by_the_next_round() -> None:
     conversation = Conversation(called("react.plan", {"mode": "new", "steps": ["one"]}), answered("Done."))
     whole = conversation.ports
     conversation.ports = dataclasses.replace(whole, artifacts=FullStore())
@@ -269,7 +269,7 @@ def test_a_system_part_that_cannot_be_stored_costs_no_turn_and_is_stored_by_the_
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 99])
-def test_a_batch_that_decides_nothing_has_no_request(n: int) -> None:
+def test_a_batch_without_a_decision_has_no_request(n: int) -> None:
     conversation = Conversation(answered("Hello."))
     conversation.send()
     conversation.run()

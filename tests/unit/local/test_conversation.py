@@ -114,7 +114,7 @@ def test_a_followup_waits_for_the_turn_it_was_promoted_to(gateway):
     assert [effect.n for effect in shown if isinstance(effect, EventsApplied)] == [3, 4, 5]
 
 
-def test_an_event_that_opens_no_turn_is_settled_when_it_stands(gateway):
+def test_an_event_that_opens_no_turn_is_settled_once_it_is_stored(gateway):
     gateway.script = lambda r: [
         msgspec.structs.replace(ack(r, 1, kind="note"), turn_id=""),
         batch(1, "chat.conversation.accepted"),
@@ -126,7 +126,7 @@ def test_an_event_that_opens_no_turn_is_settled_when_it_stands(gateway):
     assert [type(effect) for effect in shown] == [Acknowledged, EventsApplied]
 
 
-def test_a_message_beside_the_turn_that_is_refused_does_not_end_the_wait_for_the_turn(gateway):
+def test_a_refused_message_during_the_turn_does_not_end_the_wait(gateway):
     def script(r):
         if r["action"] == "event":
             refusal = ErrorFrame(code="bad_event", message="", message_id=r["message_id"], conversation=C)
@@ -143,7 +143,7 @@ def test_a_message_beside_the_turn_that_is_refused_does_not_end_the_wait_for_the
     assert kinds.index(Refused) < kinds.index(TurnEnded) == len(kinds) - 1
 
 
-def test_a_refusal_that_comes_behind_the_turn_ends_the_wait(gateway):
+def test_a_refusal_after_the_turn_ends_the_wait(gateway):
     def script(r):
         if r["action"] == "event":
             return [ErrorFrame(code="bad_event", message="", message_id=r["message_id"], conversation=C)]
@@ -164,7 +164,7 @@ def test_a_foreign_conversation_is_not_found(gateway):
 
 
 @pytest.mark.parametrize("code", ["bad_message", "bad_json", "unknown_action", "message_too_large"])
-def test_a_refusal_that_names_nothing_ends_the_wait_for_the_one_message_that_was_said(gateway, code):
+def test_a_refusal_without_an_id_ends_the_wait_for_the_only_message(gateway, code):
     gateway.script = lambda _: [ErrorFrame(code=code, message="`text` must not be empty")]
     completed, shown = converse(gateway)
     assert completed is False
@@ -221,7 +221,7 @@ def test_watching_begins_where_the_client_was_killed_and_ends_with_the_turn(gate
     }
 
 
-def test_watched_text_goes_on_at_the_character_that_was_missing(gateway):
+def test_watched_text_continues_at_the_missing_character(gateway):
     gateway.script = lambda _: [
         DeltaFrame(conversation=C, claim=2, lane="answer", off=2, text="llo wor"),
         synced(2, claim=2),
@@ -240,7 +240,7 @@ def test_watching_an_idle_conversation_ends_after_its_replay(gateway):
         assert watch_conversation(session, session.effects(), lambda _: None) is False
 
 
-def test_watching_what_does_not_exist_finds_nothing(gateway):
+def test_watching_a_missing_conversation_finds_nothing(gateway):
     gateway.script = lambda _: [ErrorFrame(code="not_found", message="")]
     with opener(gateway)(ClientState(conversation=C)) as session:
         assert watch_conversation(session, session.effects(), lambda _: None) is None
@@ -317,7 +317,7 @@ def test_the_last_turn_decides_the_exit_code(talk):
     assert talk.run("fail", "one") == 0
 
 
-def test_a_second_chat_goes_on_in_the_same_conversation_and_shows_nothing_twice(talk):
+def test_a_second_chat_continues_the_conversation_and_shows_nothing_twice(talk):
     talk.run("one")
     first = load_bookmark(talk.home, "ann")
     talk.run("two")
@@ -361,7 +361,7 @@ SHOP = {"": "shop", "docs": "bundles.docs"}
         ({"agents": SHOP}, {}, True),
     ],
 )
-def test_a_chat_goes_on_only_where_a_bundle_of_this_stage_answers(talk, first, second, goes_on):
+def test_a_chat_continues_only_with_a_bundle_of_this_stage(talk, first, second, goes_on):
     talk.run("one", **first)
     before = load_bookmark(talk.home, "ann").conversation
     talk.run("two", **second)
@@ -374,7 +374,7 @@ def test_another_user_does_not_get_the_conversation(talk):
     assert load_bookmark(talk.home, "ann").conversation != "his"
 
 
-def test_a_message_that_is_too_large_is_an_error_and_the_chat_goes_on(talk):
+def test_a_too_large_message_is_an_error_and_the_chat_continues(talk):
     assert talk.run("x" * 140_000) == 1
     assert any("not_deployed" in note for note in talk.noted)
     assert talk.run("x" * 140_000, "one") == 0

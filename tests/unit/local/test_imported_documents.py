@@ -66,7 +66,7 @@ def test_an_export_has_its_files_by_their_names(folder: Path) -> None:
     assert found == {"cities.csv": CSV, "ulm.md": b"# Ulm"}
 
 
-def test_a_file_in_a_folder_documents_of_its_own_is_no_document(folder: Path) -> None:
+def test_a_file_in_its_own_documents_folder_is_no_document(folder: Path) -> None:
     below = folder / "files/turn_9/files/documents"
     below.mkdir(parents=True)
     (below / "plan.json").write_bytes(b"[1]")
@@ -85,7 +85,7 @@ def test_a_zip_is_the_same_as_its_folder(folder: Path) -> None:
     }
 
 
-def test_of_the_archive_of_a_user_one_conversation_is_taken_and_nothing_beside_its_documents(
+def test_one_conversation_of_a_user_archive_is_imported_with_its_documents_only(
     folder: Path,
 ) -> None:
     (folder / "conversation.json").write_text("{}")
@@ -120,7 +120,7 @@ def test_one_file_may_have_one_document_or_an_array_of_them_or_one_a_line(
         assert len(imported.documents) == (1 if name == "one.json" else 2)
 
 
-def test_bytes_that_stand_in_a_block_become_a_file_beside_it(tmp_path: Path) -> None:
+def test_bytes_inside_a_block_become_a_separate_file(tmp_path: Path) -> None:
     block = {"type": "user.attachment", "mime": "image/png", "base64": b64encode(CSV).decode()}
     path = tmp_path / "turn.json"
     path.write_text(json.dumps({"turn_id": "turn_1", "ts": "2026-01-01T00:00:00Z", "blocks": [block]}))
@@ -146,7 +146,7 @@ def test_half_a_surrogate_which_some_programs_write_becomes_a_question_mark(tmp_
         ("[1]", "import_unknown_document"),
     ],
 )
-def test_what_is_no_document_is_refused_by_its_name(tmp_path: Path, text: str, code: str) -> None:
+def test_an_invalid_document_is_refused_by_name(tmp_path: Path, text: str, code: str) -> None:
     (tmp_path / "a.json").write_text(text)
     assert code_of(tmp_path / "a.json") == code
 
@@ -174,7 +174,7 @@ def test_a_zip_that_is_damaged_anywhere_is_refused_or_read(tmp_path: Path) -> No
             assert refused.reason  # noqa: PT017 - either is right
 
 
-def test_names_of_folders_are_told_on_one_line_without_controls(tmp_path: Path) -> None:
+def test_folder_names_are_printed_on_one_line_without_control_characters(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with ZipFile(path, "w") as archive:
         for name in ("a\nb", "c\x1b[31m"):

@@ -45,7 +45,7 @@ def test_a_call_has_its_role_its_tokens_and_its_price() -> None:
     assert call.nanos == 1_000 * (call.usage.prompt_tokens + call.usage.output_tokens) > 0
 
 
-def test_each_failed_try_that_used_tokens_is_a_call_of_its_own() -> None:
+def test_each_failed_try_that_used_tokens_is_a_separate_call() -> None:
     metered = Metered(Fail(error=CUT), Fail(error=ModelOverloaded("busy")), "Done.")
     metered.read()
     cut, answer = metered.ledger.calls
@@ -54,7 +54,7 @@ def test_each_failed_try_that_used_tokens_is_a_call_of_its_own() -> None:
     assert cut.id != answer.id
 
 
-def test_a_call_that_failed_in_its_midst_is_recorded() -> None:
+def test_a_call_that_failed_midway_is_recorded() -> None:
     metered = Metered(Fail(error=CUT, text=LONG, after_chars=16))
     with pytest.raises(SteplineError):
         metered.read()
@@ -62,14 +62,14 @@ def test_a_call_that_failed_in_its_midst_is_recorded() -> None:
     assert call.usage.output_tokens > 0
 
 
-def test_a_call_that_was_left_in_its_midst_is_recorded_once() -> None:
+def test_a_call_that_was_abandoned_midway_is_recorded_once() -> None:
     metered = Metered(LONG)
     metered.read(most=2)
     (call,) = metered.ledger.calls
     assert call.usage.estimated
 
 
-def test_a_call_that_is_left_without_a_with_block_is_recorded_too() -> None:
+def test_a_call_abandoned_without_a_with_block_is_recorded() -> None:
     metered = Metered(LONG)
     pieces = iter(metered.model.stream(REQUEST))
     next(pieces)
@@ -124,7 +124,7 @@ class Counting:
         return Completion(text="", stop_reason="cut", usage=Usage(input_tokens=7), model="memory")
 
 
-def test_a_prompt_that_is_counted_before_any_text_is_noted_and_shown_to_nobody() -> None:
+def test_a_prompt_count_before_any_text_is_noted_but_not_yielded() -> None:
     metered = Metered()
     model = MeteredModel(model=Counting(), metering=metered.model.metering)
     with model.stream(REQUEST) as running:

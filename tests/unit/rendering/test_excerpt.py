@@ -118,7 +118,7 @@ def _closed(huge: str) -> Closed:
 
 # Spec 2.3 and 4.5: new text is capped, and every reduction is shorter still.
 @pytest.mark.parametrize("huge", HUGE, ids=lambda text: ascii(text[:4]))
-def test_nothing_the_model_reads_is_unbounded(huge: str):
+def test_texts_for_the_model_are_bounded(huge: str):
     for piece in everything(huge):
         capped = 601_000 if piece.tool == "react.read" else 1.2 * TEXT_BYTES
         if piece.kind == "result" and piece.tool != "react.read":
@@ -149,7 +149,7 @@ def test_nothing_the_model_reads_is_unbounded(huge: str):
         assert forged(text) == []
 
 
-def test_of_many_events_that_came_too_late_the_newest_are_named():
+def test_only_the_newest_late_events_are_named():
     paths = [f"ar:turn_1.external.followup.m{n}" for n in range(1_000)]
     deferred = Deferred(turn="turn_1", iteration=0)
     for text in (STANDARD.round(decided(), paths), STANDARD.outcome(deferred, "ar:x", paths)):
@@ -158,7 +158,7 @@ def test_of_many_events_that_came_too_late_the_newest_are_named():
         assert paths[-1] in text
 
 
-def test_every_text_of_the_layout_is_in_that_test_or_holds_nothing_foreign():
+def test_each_text_of_the_layout_is_tested_for_size_or_has_no_foreign_text():
     tested = {
         "prompt",
         "event",
@@ -201,7 +201,7 @@ def test_a_text_is_whole_or_says_that_it_is_not(unit: str, times: int):
     assert forged(shown) == []
 
 
-def test_of_a_long_message_the_beginning_and_the_end_are_shown():
+def test_a_long_message_shows_its_beginning_and_its_end():
     text = f"First this.\n{'filler ' * 9_000}\nAnd last that?"
     shown = render_text(text, "USER MESSAGE")
     assert shown.startswith(f"[USER MESSAGE PREVIEW TRUNCATED]\nfull_text_chars: {len(text)}\n")
@@ -211,7 +211,7 @@ def test_of_a_long_message_the_beginning_and_the_end_are_shown():
     assert "react.read shows all of it by its path" in gap
 
 
-def test_a_long_result_says_how_long_it_is_and_how_to_go_on():
+def test_a_long_result_states_its_size_and_how_to_continue():
     text = "\n".join(f"row {n}" for n in range(2_000))
     shown = render_result_text(text, "tc:turn_1.tc_1.result").splitlines()
     assert shown[:4] == [
@@ -237,7 +237,7 @@ def test_a_shape_is_four_levels_of_ten_children(value: Any):
     assert len(render_glimpse(text).splitlines()) <= 1
 
 
-def test_what_is_no_json_has_no_shape():
+def test_text_that_is_not_json_has_no_shape():
     for text in ("plain", "[not json", '"text"', "", "[" * 5_000, "{" + " " * 3_000_000):
         assert parse_json(text) is None
         assert render_shape(text) == ""
@@ -251,7 +251,7 @@ def test_a_replacement_has_240_tokens_at_most(text: str):
 
 
 @given(st.text(max_size=300), st.integers(2, 200))
-def test_a_fitted_text_is_data_of_about_so_many_characters(text: str, chars: int):
+def test_a_fitted_text_is_indented_and_about_as_long_as_requested(text: str, chars: int):
     shown = fit_text(text, chars)
     assert all(line.startswith("  ") for line in shown.splitlines())
     assert len(shown) <= 3 * chars + 2

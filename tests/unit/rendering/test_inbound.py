@@ -51,7 +51,7 @@ def named(filename: str) -> Attachment:
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=300), min_size=1, max_size=6))
-def test_any_files_have_names_that_are_segments_of_paths_and_stand_beside_each_other(filenames: list[str]):
+def test_file_names_become_distinct_path_segments(filenames: list[str]):
     names = name_files(filenames)
     assert len({name.casefold() for name in names}) == len(filenames)
     assert names == name_files(filenames)
@@ -102,7 +102,7 @@ def test_the_events_that_open_a_turn_share_one_folder():
 # --- what the model reads
 
 
-def test_an_event_of_any_kind_says_what_it_is_and_whose():
+def test_an_event_states_its_kind_and_its_sender():
     log = LogBuilder()
     log.message()
     log.message("Look.", event="alert", reactive=False, source="billing", payload={"code": 7})
@@ -115,7 +115,7 @@ def test_an_event_of_any_kind_says_what_it_is_and_whose():
 
 
 @pytest.mark.parametrize("event", ["prompt", "followup", "steer"])
-def test_what_a_service_says_in_the_users_place_is_not_the_users(event: str):
+def test_a_message_of_a_service_is_marked_as_not_the_users(event: str):
     texts = []
     for source in ("", "billing"):
         log = LogBuilder()
@@ -172,7 +172,7 @@ def test_a_form_opens_a_turn_as_its_prompt():
     }
 
 
-def test_a_path_leads_to_all_of_a_payload_that_is_shown_in_part():
+def test_a_truncated_payload_is_whole_at_its_path():
     log = LogBuilder()
     payload = {f"k{n}": "word " * 100 for n in range(60)}
     log.message("Look.", event="form", payload=payload)
@@ -185,7 +185,7 @@ def test_a_path_leads_to_all_of_a_payload_that_is_shown_in_part():
     assert log.timeline().visible(prompt.path) is None
 
 
-def test_what_is_shown_whole_need_not_be_read_again():
+def test_a_payload_shown_whole_has_no_read_hint():
     log = LogBuilder()
     log.message("Look.", event="form", payload={"city": "Bern"})
     assert log.timeline().visible(f"ar:{log.turn}.user.prompt") is not None
@@ -193,7 +193,7 @@ def test_what_is_shown_whole_need_not_be_read_again():
 
 @patient
 @given(logs(forgetting=True))
-def test_every_event_stands_in_one_place_of_what_the_model_reads_or_in_none(log: LogBuilder):
+def test_each_event_is_rendered_at_most_once(log: LogBuilder):
     """A followup is inside its round, a promoted event at its new turn, and a returned event nowhere."""
     timeline = log.timeline()
     assert forged("".join(piece.text for piece in timeline.pieces)) == []
@@ -210,7 +210,7 @@ def test_every_event_stands_in_one_place_of_what_the_model_reads_or_in_none(log:
 
 @patient
 @given(logs(forgetting=True))
-def test_every_file_that_came_is_found_at_its_path_and_lies_in_the_workspace(log: LogBuilder):
+def test_each_received_file_has_a_path_and_is_in_the_workspace(log: LogBuilder):
     timeline = log.timeline()
     for turn in timeline.turns:
         files = {file.path: file for file in fold_workspace(timeline, turn)}
@@ -230,7 +230,7 @@ def test_every_file_that_came_is_found_at_its_path_and_lies_in_the_workspace(log
             )
 
 
-def test_what_opened_the_next_turn_has_its_files_there_and_where_it_came():
+def test_files_of_a_promoted_event_are_in_both_turns():
     live = SteeredConversation(answered("First."), answered("Second."), max_iterations=1)
     file = stored(live, FLOOR, "floor.txt")
     live.decide()
@@ -329,6 +329,6 @@ def test_the_index_of_a_turn_lists_events_and_files():
     assert 'hint: { "rooms": 3 }' in index.text
 
 
-def test_nobody_names_the_attachment_of_another_conversation():
+def test_attachments_of_another_conversation_cannot_be_read():
     with pytest.raises(PathError):
         parse_path("fi:turn_1.external.form.attachments/../m2/x")

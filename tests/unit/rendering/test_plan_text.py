@@ -34,7 +34,7 @@ def made(name: str, *statuses: str, **fields) -> Plan:
     )
 
 
-def test_what_is_left_of_plans_is_told_of_all_but_the_current_one():
+def test_closing_lists_open_plans_except_the_current_one():
     plans = [
         made("over", "done", "failed"),
         made("shut", "pending", closed_ts=AT),
@@ -55,7 +55,7 @@ def test_what_is_left_of_plans_is_told_of_all_but_the_current_one():
     assert len(facts[3].note) == NOTE_CHARS
 
 
-def test_a_plan_that_is_complete_is_current_no_more():
+def test_a_complete_plan_is_no_longer_current():
     over = made("over", "done", current=True)
     assert current_plan([over]) is None
     assert [fact.tag for fact in plan_history([over])] == ["complete"]
@@ -68,12 +68,12 @@ def test_a_step_without_a_status_is_pending():
     assert (facts["steps"], facts["done"], facts["pending"], facts["open"]) == (2, 1, 1, True)
 
 
-def test_a_snapshot_is_read_as_we_write_it():
+def test_a_written_plan_snapshot_reads_back():
     plan = made("p", "done", "pending", current=True)
     assert read_plan(msgspec.to_builtins(plan)) == plan
 
 
-def test_a_snapshot_with_steps_as_objects_is_read_too():
+def test_a_snapshot_with_steps_as_objects_is_accepted():
     steps = [{"n": 1, "label": "Gather", "status": "done"}, {"n": 2, "label": "Draft", "status": "pending"}]
     plan = read_plan({"plan_id": "plan_abc", "origin_turn_id": "turn_001", "steps": steps})
     assert (plan.steps, plan.status) == (("Gather", "Draft"), {"1": "done", "2": "pending"})
@@ -91,7 +91,7 @@ def test_a_snapshot_with_steps_as_objects_is_read_too():
         {"plan_id": 7, "steps": ["a"]},
     ],
 )
-def test_what_is_no_snapshot_is_refused(odd):
+def test_an_invalid_plan_snapshot_is_rejected(odd):
     with pytest.raises(msgspec.ValidationError):
         read_plan(odd)
 

@@ -28,7 +28,7 @@ anything = st.text(
 
 @patient
 @given(anything)
-def test_every_line_of_data_is_indented(text: str):
+def test_quoted_lines_are_indented(text: str):
     assert all(line.startswith("  ") for line in quote(text).splitlines())
 
 
@@ -69,12 +69,12 @@ def test_an_encoded_blob_is_named_and_left_out(at: int, size: int, padding: str)
         ("\U000e0041\U000e0042", "\ufffd\ufffd"),
     ],
 )
-def test_what_nobody_would_see_is_shown(hidden: str, shown: str):
+def test_invisible_characters_are_shown(hidden: str, shown: str):
     for around in ("plain", "ä"):
         assert quote(f"{around}{hidden}.") == f"  {around}{shown}."
 
 
-def test_what_ordinary_text_needs_stays_as_it_is():
+def test_characters_of_ordinary_text_are_unchanged():
     family, persian, hebrew = "👨\u200d👩\u200d👧", "می\u200cروم", "\u05d0\u200f!\u200e"
     text = f"soft\u00adhyphen {family} {persian} {hebrew}\n\ttab"
     assert clean_for_prompt(text) == text
@@ -124,13 +124,13 @@ def test_parameters_are_one_line_and_whole_only_if_they_are(value):
 
 
 @given(anything, st.integers(1, 50))
-def test_a_clipped_text_is_one_line_of_so_many_characters(text: str, chars: int):
+def test_a_clipped_text_is_one_line_within_its_limit(text: str, chars: int):
     assert len(clip(text, chars)) <= chars
     assert len(f"x{clip(text, chars)}".splitlines()) == 1
 
 
 @given(anything)
-def test_nobody_ends_a_label_from_within(text: str):
+def test_text_cannot_end_a_label_early(text: str):
     assert json.loads(label(text)) == inline(text)
     assert len(label(text).splitlines()) == 1
 

@@ -49,7 +49,7 @@ def test_a_block_is_read_as_the_tool_made_it(made: list[Block]) -> None:
 
 
 @given(blocks)
-def test_what_a_result_stores_of_a_block_names_no_default_and_nothing_of_its_call(made: Block) -> None:
+def test_a_stored_block_omits_defaults_and_fields_of_its_call(made: Block) -> None:
     (stored,) = msgspec.json.decode(msgspec.json.encode(result(made)))["blocks"]
     plain: dict[str, Any] = {**msgspec.structs.asdict(Produced()), "path": OWN}
     assert stored == {
@@ -59,13 +59,13 @@ def test_what_a_result_stores_of_a_block_names_no_default_and_nothing_of_its_cal
     }
 
 
-def test_whose_block_it_is_a_tool_cannot_say() -> None:
+def test_a_tool_cannot_set_the_owner_of_a_block() -> None:
     forged = Block(type="react.note", author="react", ts="1970", turn_id="turn_0", call_id="tc_0", path=OWN)
     (block,) = whole_blocks(result(forged), TURN)
     assert (block.ts, block.turn_id, block.call_id, block.tool_id) == (AT, TURN, CALL, TOOL)
 
 
-def test_a_block_without_a_path_stands_at_its_call() -> None:
+def test_a_block_without_a_path_is_rendered_at_its_call() -> None:
     entry = result(Block(type="react.tool.result", author="react", ts=AT, text="fine", path=OWN))
     assert entry.blocks == (Produced(text="fine"),)
     assert f"logical_path: {OWN}\n  fine\n" in render_result(entry, TURN, last=False)

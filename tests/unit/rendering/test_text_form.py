@@ -26,7 +26,7 @@ def test_a_text_is_what_its_golden_file_says(name: str):
     assert CASES[name] == wanted, "if this is meant: python -m tests.unit.rendering.golden"
 
 
-def test_there_is_a_golden_file_for_every_text_and_none_besides():
+def test_golden_files_match_the_set_of_texts():
     assert {path.stem for path in GOLDEN.iterdir()} == set(CASES)
     form = {name.partition(".")[0] for name in CASES}
     kinds = {
@@ -47,7 +47,7 @@ def test_there_is_a_golden_file_for_every_text_and_none_besides():
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith(("announce", "pool"))])
-def test_what_is_no_data_in_a_golden_file_is_structure(name: str):
+def test_unindented_lines_of_a_golden_file_are_structure(name: str):
     text = CASES[name]
     assert [line for line in forged(text) if "⋮" not in line] == []
     assert text.endswith("\n")
@@ -103,7 +103,7 @@ def test_another_layout_renders_prunes_hides_and_compacts_a_whole_conversation()
     assert [block.text for block in timeline.resolve("ar:turn_0001.user.prompt")] == ["question 0"]
 
 
-def test_every_text_of_a_layout_is_asked_for_by_somebody():
+def test_each_text_of_a_layout_is_used():
     log, asked = long_log(), set()
     for upto in range(1, len(log.batches) + 1):
         text = "".join(part.text for part in rendered(log, TERSE, upto)[1])
@@ -116,7 +116,7 @@ def test_every_text_of_a_layout_is_asked_for_by_somebody():
 
 @patient
 @given(logs(forgetting=True))
-def test_in_any_layout_any_story_is_whole_lines_and_folds_alike_in_any_pieces(log: LogBuilder):
+def test_any_layout_renders_whole_lines_and_folds_alike_in_pieces(log: LogBuilder):
     half = Timeline.empty(LANE, form=TERSE).extended(log.batches[: len(log.batches) // 2])
     timeline, parts = rendered(log, TERSE)
     assert half.extended(log.batches).pieces == timeline.pieces
@@ -130,7 +130,7 @@ def test_in_any_layout_any_story_is_whole_lines_and_folds_alike_in_any_pieces(lo
 
 @patient
 @given(logs(forgetting=True))
-def test_whatever_is_shortened_nobody_forges_structure(log: LogBuilder):
+def test_shortened_text_cannot_forge_structure(log: LogBuilder):
     timeline = log.timeline()
     text = "".join(piece.text for piece in timeline.pieces)
     assert forged(text) == []

@@ -16,7 +16,7 @@ export interface Attachment {
   readonly sha256: string;
 }
 
-/** The cost of one unit of AWS's prices. */
+/** The cost of one unit of the AWS price list. */
 export interface AwsCost {
   readonly what: string;
   readonly quantity: number;
@@ -28,7 +28,7 @@ export interface BlockQuery {
   readonly path: string;
 }
 
-/** A block with its stored text, unless that is longer than 1 MiB; `size_bytes` is the size of what is stored. */
+/** A block with its stored text, unless that is longer than 1 MiB; `size_bytes` is its stored size. */
 export interface BlockView {
   readonly type: string;
   readonly path: string;
@@ -101,7 +101,7 @@ export interface ConversationRow {
   readonly active_n: number;
 }
 
-/** The decision as it was read from the text. `ended` says why the runtime answered in the model's place. */
+/** The decision as parsed from the text. `ended` says why the runtime answered instead of the model. */
 export interface DecisionView {
   readonly action: string;
   readonly accepted: boolean;
@@ -127,9 +127,9 @@ export interface Details {
 }
 
 /**
- * Pieces next to each other with which the same happened; `tokens` are those of the newer request, or of what is gone.
+ * Adjacent pieces with the same change; `tokens` are those of the newer request, or of the removed pieces.
  *
- * Pieces that are the same come without their texts. `before` has the older forms of changed pieces, in their order.
+ * Equal pieces have no texts. `before` has the older versions of changed pieces, in their order.
  */
 export interface DiffRun {
   readonly op: "added" | "changed" | "removed" | "same";
@@ -305,9 +305,9 @@ export interface FileRow {
 }
 
 /**
- * The first byte in which two requests differ: counted from the beginning, and the piece of the newer request there.
+ * The first byte at which two requests differ, counted from the beginning, and the piece of the newer request there.
  *
- * `n`, `kind` and `path` are those of the older one's piece if the newer request ends there.
+ * `n`, `kind` and `path` describe the piece of the older request if the newer one ends there.
  */
 export interface FirstDifference {
   readonly at_byte: number;
@@ -419,7 +419,7 @@ export interface ListQuery {
   readonly q?: string;
 }
 
-/** Batches as `stepline log --json` shows them; `next` is the `after` of the next page, None behind the newest batch. */
+/** Batches as `stepline log --json` shows them; `next` is the `after` of the next page, None after the newest batch. */
 export interface LogPage {
   readonly batches: readonly Readonly<Record<string, unknown>>[];
   readonly next: number | null;
@@ -473,7 +473,7 @@ export interface MessageArtifact {
   readonly data: Readonly<Record<string, string>> | null;
 }
 
-/** A live cache was read for less than it held. */
+/** A request that read less from a live cache than the cache held. */
 export interface MissedCache {
   readonly reason: string;
   readonly expected_tokens: number;
@@ -525,10 +525,10 @@ export interface OriginRates {
 }
 
 /**
- * The cost of model calls beside the rounds, by the batch that records them, or if none does, that of their claim.
+ * The cost of model calls outside the rounds, by the batch that records them, or else by the batch of their claim.
  *
- * `kind` is `title`, `summary`, `hook`, `tool`, or `failed` for those of an attempt that failed, or was heard by nobody.
- * `usd` is None where the price of a model is not known.
+ * `kind` is `title`, `summary`, `hook`, `tool`, or `failed` for calls of an attempt that failed or was discarded.
+ * `usd` is None if the price of a model is not known.
  */
 export interface OtherReceipt {
   readonly n: number;
@@ -551,7 +551,7 @@ export interface OwnStanding {
   readonly scopes: readonly ScopeStanding[];
 }
 
-/** A part of a request. A `mark` stands behind it if a cache may hold the request up to there. */
+/** A part of a request. `mark` is true if a cache may hold the request up to the end of this part. */
 export interface PartView {
   readonly role: "announce" | "file" | "journal" | "sources" | "system" | "timeline";
   readonly mark: boolean;
@@ -606,10 +606,10 @@ export interface PersonErasure {
 }
 
 /**
- * A piece of a request: the batch that brought it, its turn's id and the round (from 1; 0 is none), and its text.
+ * A piece of a request: the batch that added it, its turn's id and the round (from 1; 0 is none), and its text.
  *
- * Its `path` leads to the whole of it. A file has no text, and its digest is that of its content. `hidden`: the text is
- * the deployment's, and not shown to whoever asked.
+ * Its `path` leads to its whole content. A file has no text, and its digest is that of its content. `hidden`: the text
+ * belongs to the deployment, and is not shown to this caller.
  */
 export interface PieceView {
   readonly n: number;
@@ -661,7 +661,7 @@ export interface RatedTurn {
 /**
  * The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table.
  *
- * `aws` also has what was used between turns, such as for uploads and by those who look at the conversation.
+ * `aws` also has the usage between turns, such as uploads and reads of the conversation.
  */
 export interface Receipts {
   readonly turns: readonly TurnReceipt[];
@@ -698,9 +698,9 @@ export interface RecentRow {
 }
 
 /**
- * A piece is shown shorter than it was: why, from how many tokens, and the path of the whole.
+ * The reduction of a piece: its reason, the tokens before it, and the path of the whole content.
  *
- * Why: `hidden`, `pruned: ttl`, `pruned: price`, `pruned: budget` or `compacted`.
+ * `why` is `hidden`, `pruned: ttl`, `pruned: price`, `pruned: budget` or `compacted`.
  */
 export interface Reduced {
   readonly why: string;
@@ -708,7 +708,7 @@ export interface Reduced {
   readonly path: string;
 }
 
-/** The words of a model that declined to answer. */
+/** The text of a model that declined to answer. */
 export interface Refusal {
   readonly category: string;
   readonly explanation: string;
@@ -724,7 +724,7 @@ export interface Remark {
 /**
  * The reply in one round; `raw` is the text of a generation that was refused or interrupted.
  *
- * `first_ms` is when the first thinking began, in milliseconds after the model was asked; None if that is not known.
+ * `first_ms` is the time from the request to the first thinking, in milliseconds; None if unknown.
  */
 export interface Reply {
   readonly iteration: number;
@@ -742,7 +742,7 @@ export interface Reply {
   readonly declined: Refusal | null;
 }
 
-/** The difference of the request of `decided_n` to that of `to_n`; `first_difference` is None for equal ones. */
+/** The difference between the requests of `decided_n` and `to_n`; `first_difference` is None if they are equal. */
 export interface RequestDiff {
   readonly decided_n: number;
   readonly to_n: number;
@@ -751,10 +751,10 @@ export interface RequestDiff {
 }
 
 /**
- * The request of a round. `estimated`: the provider did not count it, so nothing is known of its cache.
+ * The request of a round. `estimated`: the provider did not count it, so its cache use is unknown.
  *
- * `max_tokens` is what a request of the turn may have, 0 if that is not recorded. `equal`: these are the bytes that were
- * sent, by their `digest`; they are not if the release that sent them rendered differently.
+ * `max_tokens` is the limit of a request of the turn, 0 if that is not recorded. `equal`: these are the bytes that were
+ * sent, by their `digest`; false if the release that sent them rendered differently.
  */
 export interface RequestView {
   readonly decided_n: number;
@@ -789,9 +789,9 @@ export interface ResourceFacts {
 }
 
 /**
- * The cost of a round: of the call that was heard and of those before it that failed.
+ * The cost of a round: of the call that was used and of the failed calls before it.
  *
- * `usd` is None where the price of the model is not known. `tools_ms` is what its calls took together.
+ * `usd` is None if the price of the model is not known. `tools_ms` is the total time of its tool calls.
  */
 export interface RoundReceipt {
   readonly iteration: number;
@@ -922,7 +922,7 @@ export interface StandingFeedback {
   readonly at: string;
 }
 
-/** A thinking, with its begin and end in milliseconds after the model was asked; both 0 if that is not known. */
+/** A thinking block, with its beginning and end in milliseconds after the request; both are 0 if unknown. */
 export interface Thought {
   readonly text: string;
   readonly begin_ms: number;
@@ -952,10 +952,10 @@ export interface TurnFilter {
 }
 
 /**
- * The cost of a turn. `usd` is the sum of what has a price, `priced` says whether that is all of it.
+ * The cost of a turn. `usd` is the sum of the known prices, `priced` is true if all prices are known.
  *
- * `lines` are its model calls by role and model. `aws` is what its invocations used, `aws_usd` their sum, and
- * `attempts_unreported` how many attempts left no row of that. `elapsed_ms` is None while the turn is open.
+ * `lines` are its model calls by role and model. `aws` is the usage of its invocations, `aws_usd` its total cost, and
+ * `attempts_unreported` the number of attempts without a row of usage. `elapsed_ms` is None while the turn is open.
  */
 export interface TurnReceipt {
   readonly turn_id: string;

@@ -234,7 +234,7 @@ export interface LaneClosed {
   readonly at: string;
 }
 
-/** The durable events of batch `n`, now the client's cursor. Each batch is applied once, in order. */
+/** The durable events of batch `n`, which is now the client's cursor. Each batch is applied once, in order. */
 export interface EventsApplied {
   readonly kind: "eventsApplied";
   readonly n: number;
@@ -243,9 +243,9 @@ export interface EventsApplied {
 }
 
 /**
- * `text` goes on at character `off` of lane `lane`, without repeating anything.
+ * `text` continues lane `lane` at character `off`, without repetition.
  *
- * Nothing before it is missing, but for the log of a program, of which the end alone is kept.
+ * Nothing before it is missing, except in the log of a program, of which only the end is kept.
  */
 export interface TextAppended {
   readonly kind: "textAppended";
@@ -255,7 +255,7 @@ export interface TextAppended {
   readonly text: string;
 }
 
-/** The facts of a lane of stream `claim`. Lane `facts.replaces`, if set, is void. */
+/** The facts about a lane of stream `claim`. If `facts.replaces` is set, that lane is void. */
 export interface LaneKnown {
   readonly kind: "laneKnown";
   readonly claim: number;
@@ -263,7 +263,7 @@ export interface LaneKnown {
   readonly facts: LaneFacts;
 }
 
-/** A lane of stream `claim` is complete; `aborted` says why its text stops early, `at` when its program ended. */
+/** A lane of stream `claim` is complete. `aborted` says why its text stops early, `at` when its program ended. */
 export interface LaneEnded {
   readonly kind: "laneEnded";
   readonly claim: number;
@@ -273,7 +273,7 @@ export interface LaneEnded {
   readonly at: string;
 }
 
-/** The text shown of stream `claim` is void: another attempt begins, or the round ended without it. */
+/** The displayed text of stream `claim` is void: another attempt begins, or the round ended without it. */
 export interface StreamReset {
   readonly kind: "streamReset";
   readonly claim: number;
@@ -288,8 +288,8 @@ export interface StreamSettled {
 /**
  * The turn was interrupted by event `n`; `text` is empty for a stop.
  *
- * `phase` is the phase that was cancelled: `decision`, `tools` or empty. `finalizeRounds` are left to come
- * to an end, 0 for a stop.
+ * `phase` is the phase that was cancelled: `decision`, `tools` or empty. The turn may use `finalizeRounds` more
+ * rounds to finish, 0 for a stop.
  */
 export interface Steered {
   readonly kind: "steered";
@@ -304,7 +304,7 @@ export interface Steered {
 /**
  * A message was handed back: the model never saw it, and it may be sent again.
  *
- * `text` is empty if it is not known here.
+ * `text` is empty if this client does not know it.
  */
 export interface HandedBack {
   readonly kind: "handedBack";
@@ -318,8 +318,8 @@ export interface HandedBack {
 /**
  * The end of the turn, in batch `n`. `answer` is the recorded one and replaces the streamed text.
  *
- * A turn that failed may succeed if it is `retryable`: when its message is sent again, under a new id and no
- * sooner than in `retryAfterS` seconds. That is for the user to decide, since its tools may have had effects.
+ * A `retryable` failed turn may succeed if its message is sent again under a new id, after `retryAfterS` seconds at
+ * the earliest. The user decides, since the turn's tools may have had effects.
  */
 export interface TurnEnded {
   readonly kind: "turnEnded";
@@ -334,7 +334,7 @@ export interface TurnEnded {
   readonly retryAfterS: number;
 }
 
-/** The turn waits in line to begin, at this place: 1 is the next. At place 0 it waits no longer. */
+/** The turn is queued at this position: 1 is the next. At position 0 it is no longer queued. */
 export interface Waiting {
   readonly kind: "waiting";
   readonly turnId: string;
@@ -347,13 +347,13 @@ export interface Acknowledged {
   readonly frame: AckFrame;
 }
 
-/** The server refused a request; the connection stays usable. */
+/** The server refused a request; the connection remains usable. */
 export interface Refused {
   readonly kind: "refused";
   readonly frame: ErrorFrame;
 }
 
-/** The server asks for a pause: the message is sent again in `frame.retry_after_s` seconds, under its id. */
+/** The server asks for a pause: the message is sent again, under its id, in `frame.retry_after_s` seconds. */
 export interface PutOff {
   readonly kind: "putOff";
   readonly frame: ErrorFrame;
@@ -385,11 +385,11 @@ export type FoldEffect =
 /**
  * A message or event, sent under one message id until it is answered.
  *
- * Without a `kind` it is a message. `payload` are an event's fields beside its text, `uploads` the ids of
- * files that come with it. `reactive` is null for the default of the kind. `timezone` is the user's, a name
- * of the IANA database, if it is known. `bundle` is the one that the conversation is to have. With a `verdict` it answers
- * whether the call `callId` may run: `payload` are the parameters of an edited call, `text` the words of a denial. If it
- * `rates`, it says `reaction` and `text` about a turn, "" for the newest that has ended.
+ * Without a `kind` it is a message. `payload` holds an event's fields besides its text, `uploads` the ids of its
+ * files. `reactive` is null for the default of the kind. `timezone` is the user's, a name of the IANA database, if
+ * known. `bundle` is the requested bundle of the conversation. With a `verdict`, it answers whether the call `callId`
+ * may run: `payload` holds the parameters of an edited call, `text` the reason of a denial. If `rates` is set, it
+ * rates the turn `turn` with `reaction` and `text`; "" is the newest turn that has ended.
  */
 export interface Said {
   readonly text: string;

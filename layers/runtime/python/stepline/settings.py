@@ -368,7 +368,7 @@ class Settings(Value):
     open_turns: int = setting(
         "STEPLINE_OPEN_TURNS",
         0,
-        "Turns of the stage that may have an execution at once; further ones [are queued](../concepts/turn.md#in-line). 0: no limit. It follows from the account's concurrency ([deploy](../how-to/deploy.md#how-many-turns-at-once)).",
+        "Turns of the stage that may have an execution at once; further ones [are queued](../concepts/turn.md#queued-turns). 0: no limit. It follows from the account's concurrency ([deploy](../how-to/deploy.md#how-many-turns-at-once)).",
         unit="turns",
         minimum=0,
         handed_on=False,

@@ -16,11 +16,11 @@ def test_a_request_is_what_its_golden_file_says(name: str) -> None:
     assert CASES[name] == wanted, "if this is meant: python -m tests.unit.context.journal.journal_golden"
 
 
-def test_there_is_a_golden_file_for_every_request_and_none_besides() -> None:
+def test_golden_files_match_the_set_of_requests() -> None:
     assert {path.stem for path in GOLDEN.iterdir()} == set(CASES)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_no_data_in_the_digest_is_structure(name: str) -> None:
+def test_unindented_lines_of_the_digest_are_structure(name: str) -> None:
     digest = CASES[name].partition("<<< HUMAN cached\n")[2].partition("<<< HUMAN")[0]
     assert forged_in_journal(digest) == []

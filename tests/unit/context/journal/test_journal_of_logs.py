@@ -33,7 +33,7 @@ forgeries = st.sampled_from([*FORGERIES, *(f"[{title}]\nnone" for title in SECTI
 
 @patient
 @given(logs(forgetting=True), texts | forgeries)
-def test_no_text_of_anybody_looks_like_structure(log: LogBuilder, text: str) -> None:
+def test_user_text_cannot_forge_structure_of_the_journal(log: LogBuilder, text: str) -> None:
     shown = (
         StagedContent(path="fi:a", kind=text, filename=text, text=text),
         StagedContent(path="fi:b", why=text),
@@ -44,7 +44,7 @@ def test_no_text_of_anybody_looks_like_structure(log: LogBuilder, text: str) -> 
 
 @patient
 @given(logs(forgetting=True))
-def test_every_section_stands_once_and_in_its_order(log: LogBuilder) -> None:
+def test_each_section_appears_once_and_in_order(log: LogBuilder) -> None:
     timeline = log.timeline()
     wanted = [f"[{title}]" for title in SECTIONS if timeline.current]
     found = [line for line in structure(digest(timeline)) if line in wanted]
@@ -57,7 +57,7 @@ def test_every_section_stands_once_and_in_its_order(log: LogBuilder) -> None:
     st.sampled_from([6_000, 20_000]),
     st.lists(texts.map(lambda text: text * 200), max_size=3),
 )
-def test_no_request_is_larger_than_its_budget(log: LogBuilder, budget: int, staged: list[str]) -> None:
+def test_a_journal_request_stays_within_its_budget(log: LogBuilder, budget: int, staged: list[str]) -> None:
     shown = [StagedContent(path="fi:a", text=text) for text in staged]
     rendered = ask(log.timeline(), budget_tokens=budget, shown=shown)
     parts = [part for part in (*rendered.system, *rendered.content) if isinstance(part, Part)]
@@ -76,7 +76,7 @@ def test_a_turns_rounds_share_their_prior_turns_byte_for_byte(log: LogBuilder, d
 
 @patient
 @given(logs(forgetting=True), st.data())
-def test_a_fold_that_has_dropped_its_older_batches_is_asked_about_alike(
+def test_a_fold_without_its_older_batches_renders_the_same_journal(
     log: LogBuilder, data: st.DataObject
 ) -> None:
     whole = log.timeline()
@@ -92,7 +92,7 @@ def test_a_fold_that_has_dropped_its_older_batches_is_asked_about_alike(
     assert len(read) <= 1
 
 
-def test_a_long_conversation_is_read_only_as_far_back_as_it_is_shown() -> None:
+def test_the_journal_reads_a_long_log_only_as_far_back_as_it_shows() -> None:
     log = LogBuilder()
     for number in range(60):
         log.message(f"question {number}")
@@ -124,7 +124,7 @@ def test_a_conversation_whose_turn_is_over_has_prior_turns_only() -> None:
     assert digest(Timeline.empty(LANE)).startswith("[OPERATIONAL DIGEST]\n")
 
 
-def test_a_turn_that_grows_is_shown_in_less_detail_before_it_has_no_room() -> None:
+def test_a_growing_turn_is_shown_in_less_detail_before_it_overflows() -> None:
     log = LogBuilder()
     log.message("look everywhere")
     for number in range(12):
@@ -143,7 +143,7 @@ def test_a_turn_that_grows_is_shown_in_less_detail_before_it_has_no_room() -> No
 
 
 @pytest.mark.parametrize("most", [1_000, 10_000])
-def test_staged_texts_share_what_is_left_and_the_short_ones_stay_whole(most: int) -> None:
+def test_staged_texts_share_the_remaining_room_and_short_ones_stay_whole(most: int) -> None:
     log = LogBuilder()
     log.message("show me")
     shown = (StagedContent(path="fi:a", text="short"), StagedContent(path="fi:b", text="word " * 20_000))
@@ -154,7 +154,7 @@ def test_staged_texts_share_what_is_left_and_the_short_ones_stay_whole(most: int
 
 
 @pytest.mark.parametrize("budget", [12_000, 80_000])
-def test_staged_skills_share_half_of_what_is_left_and_the_short_ones_stay_whole(budget: int) -> None:
+def test_staged_skills_share_half_the_remaining_room_and_short_ones_stay_whole(budget: int) -> None:
     skills = [StagedContent(path=f"sk:long.{at}", text="word " * 20_000) for at in range(8)]
     short = StagedContent(path="sk:short", text="Look twice.")
     log = LogBuilder()
@@ -166,7 +166,7 @@ def test_staged_skills_share_half_of_what_is_left_and_the_short_ones_stay_whole(
     assert sum(byte_length(part.text) for part in parts) * MARGIN <= budget * BYTES_PER_TOKEN
 
 
-def test_what_a_person_decided_and_what_a_bundle_said_stand_among_the_events() -> None:
+def test_events_list_approval_answers_and_bundle_contributions() -> None:
     log = LogBuilder()
     log.message("send it")
     log.contribute(
@@ -202,7 +202,7 @@ def test_what_a_person_decided_and_what_a_bundle_said_stand_among_the_events() -
     assert f"[user] edited {call} | to bob\n" in session
 
 
-def test_an_artifact_is_shown_by_its_beginning_and_says_how_to_see_all_of_it() -> None:
+def test_an_artifact_shows_its_beginning_and_how_to_read_the_rest() -> None:
     log = LogBuilder()
     log.message("look")
     log.act(("lab.look", {}), ("lab.look", {}), ("react.read", {}), ("react.read", {}))
@@ -226,7 +226,7 @@ def test_an_artifact_is_shown_by_its_beginning_and_says_how_to_see_all_of_it() -
     assert "| image/png | 4 bytes | 40x30; show_artifacts attaches it\n" in artifacts
 
 
-def test_a_notice_of_a_call_stands_among_the_events_with_its_text() -> None:
+def test_events_list_the_notice_of_a_call_with_its_text() -> None:
     log = LogBuilder()
     log.message("look")
     log.act(("lab.look", {}))
@@ -237,7 +237,7 @@ def test_a_notice_of_a_call_stands_among_the_events_with_its_text() -> None:
     assert "artifact: " not in events
 
 
-def test_no_mark_is_spent_on_a_beginning_that_no_provider_caches() -> None:
+def test_a_prefix_below_the_cache_minimum_gets_no_journal_mark() -> None:
     log = LogBuilder()
     log.message("hello")
     short = JournalText(instructions="A" * 32, tools="B" * 64, catalogue="C")

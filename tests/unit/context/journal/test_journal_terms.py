@@ -71,13 +71,13 @@ SKILL: Final = StagedContent(path="sk:tidy", kind="skill", format="text", text="
 # --- the system part
 
 
-def test_instructions_and_catalogues_are_cached_and_the_time_is_not() -> None:
+def test_instructions_and_catalogues_are_cached_but_the_time_is_not() -> None:
     rendered = ask(told_log().timeline())
     assert [part.cache for part in rendered.system] == [True, True, False]
     assert rendered.system[0].text == TEXT.instructions
 
 
-def test_active_skills_stand_between_the_common_tools_and_those_of_the_infrastructure() -> None:
+def test_active_skills_come_between_common_and_infrastructure_tools() -> None:
     timeline = told_log().timeline()
     block = ask(timeline, skills=(SKILL,)).system[1].text
     headings = ["[AVAILABLE COMMON TOOLS]", SKILLS, "[AVAILABLE INFRASTRUCTURE TOOLS]", "[SKILL CATALOG]"]
@@ -86,7 +86,7 @@ def test_active_skills_stand_between_the_common_tools_and_those_of_the_infrastru
     assert SKILLS not in ask(timeline).system[1].text
 
 
-def test_the_wrapup_block_ends_the_second_one_in_the_last_round_and_in_no_other() -> None:
+def test_only_the_last_round_ends_the_second_block_with_the_wrapup() -> None:
     timeline = told_log().timeline()
     assert ask(timeline, last_round=True).system[1].text.endswith(TEXT.wrapup)
     assert TEXT.wrapup not in ask(timeline).system[1].text
@@ -117,7 +117,7 @@ def test_the_digest_is_one_cached_text_that_ends_with_the_numbers_of_the_rounds(
     assert part.text.endswith("[LOOP ROUNDS]\niteration_index: 2\nmax_iterations: 15\n")
 
 
-def test_media_stand_behind_the_text_and_no_mark_is_behind_them() -> None:
+def test_media_follow_the_text_without_a_mark() -> None:
     files = (media("fi:a.png", picture(), PNG), media("fi:a.pdf", b"%PDF-", PDF))
     human, *attached = ask(told_log().timeline(), media=files).content
     assert isinstance(human, Part)
@@ -125,7 +125,7 @@ def test_media_stand_behind_the_text_and_no_mark_is_behind_them() -> None:
     assert all(isinstance(part, Media) for part in attached)
 
 
-def test_the_digest_is_the_journal_then_the_session_log_then_what_is_shown_in_full() -> None:
+def test_the_digest_is_journal_then_session_log_then_full_artifacts() -> None:
     timeline = told_log().timeline()
     places = ["[TURN SESSION JOURNAL] oldest -> newest", LOG_HEADER.rstrip("\n"), ARTIFACTS, "[LOOP ROUNDS]"]
     text = digest(timeline, shown=(TABLE,))
@@ -133,7 +133,7 @@ def test_the_digest_is_the_journal_then_the_session_log_then_what_is_shown_in_fu
     assert ARTIFACTS not in digest(timeline)
 
 
-def test_what_a_round_stages_leaves_all_that_stands_before_it_as_it_was() -> None:
+def test_staging_does_not_change_the_text_before_it() -> None:
     timeline = told_log().timeline()
     plain, staged = digest(timeline), digest(timeline, shown=(TABLE,))
     assert staged.partition(f"\n{ARTIFACTS}\n")[0] == plain.partition("\n[LOOP ROUNDS]\n")[0]
@@ -142,7 +142,7 @@ def test_what_a_round_stages_leaves_all_that_stands_before_it_as_it_was() -> Non
 # --- prior turns
 
 
-def test_prior_turns_stand_before_the_open_one_the_oldest_first() -> None:
+def test_prior_turns_precede_the_open_one_oldest_first() -> None:
     log = told_log()
     log.answer("Herons stand in herons.md.")
     log.close()
@@ -167,7 +167,7 @@ def test_prior_turns_stand_before_the_open_one_the_oldest_first() -> None:
         "[TURN SUMMARY] ws:turn_0001.conv.working.summary\n  Goal: a report on otters",
     ],
 )
-def test_a_prior_turn_says_what_was_asked_what_came_of_it_and_how_to_read_it(line: str) -> None:
+def test_a_prior_turn_shows_its_prompt_its_outcome_and_its_paths(line: str) -> None:
     assert f"\n{line}" in prior(digest(told_log().timeline()))
 
 
@@ -176,7 +176,7 @@ def prior(text: str) -> str:
     return text.partition("\n=== CURRENT TURN")[0]
 
 
-def test_a_prior_turn_shows_deliverables_and_no_result_of_a_tool() -> None:
+def test_a_prior_turn_shows_deliverables_but_no_tool_results() -> None:
     text = prior(digest(told_log().timeline()))
     assert FOUND not in text
     assert ".result" not in text
@@ -193,7 +193,7 @@ def test_the_deliverables_of_a_turn_are_grouped_by_their_status() -> None:
     assert "[PRODUCED SLOTS]\npartial:\n- a.md: " in prior(digest(log.timeline()))
 
 
-def test_turns_without_room_become_one_line_with_their_number_and_how_to_find_them() -> None:
+def test_turns_without_room_become_one_line_with_a_count_and_a_search_hint() -> None:
     log = LogBuilder()
     for _ in range(5):
         log.message("Tell me. " * 100)
@@ -211,7 +211,7 @@ def test_turns_without_room_become_one_line_with_their_number_and_how_to_find_th
 # --- the open turn
 
 
-def test_the_sections_of_the_open_turn_stand_in_the_order_of_the_design() -> None:
+def test_the_open_turn_has_its_sections_in_the_designed_order() -> None:
     headings = [f"[{title}]" for title in IN_ORDER]
     assert [line for line in structure(digest(told_log().timeline())) if line in headings] == headings
     assert tuple(SECTIONS) == IN_ORDER
@@ -227,7 +227,7 @@ def test_an_event_that_waited_for_the_turn_names_its_files() -> None:
     assert f"fi:{log.turn}.external.alert.attachments/m1/plan.pdf" in events
 
 
-def test_a_section_stands_there_empty_too_but_for_the_current_slots() -> None:
+def test_empty_sections_are_shown_except_current_slots() -> None:
     log = LogBuilder()
     log.message("hello")
     lines = structure(digest(log.timeline()))
@@ -235,7 +235,7 @@ def test_a_section_stands_there_empty_too_but_for_the_current_slots() -> None:
     assert {"CURRENT SLOTS"} == OPTIONAL
 
 
-def test_a_turn_that_has_only_begun_has_no_gate_and_no_calls() -> None:
+def test_a_new_turn_has_no_gate_and_no_calls() -> None:
     log = LogBuilder()
     log.message("hello")
     text = digest(log.timeline())
@@ -244,11 +244,11 @@ def test_a_turn_that_has_only_begun_has_no_gate_and_no_calls() -> None:
 
 
 @pytest.mark.parametrize(("title", "expected"), list(zip(IN_ORDER, EXPECTED, strict=True)))
-def test_each_section_says_what_the_log_has_of_it(title: str, expected: str) -> None:
+def test_each_section_shows_its_part_of_the_log(title: str, expected: str) -> None:
     assert expected in section(digest(told_log().timeline()), title)
 
 
-def test_events_artifacts_and_sources_of_a_round_are_added_and_the_snapshot_is_new() -> None:
+def test_a_round_appends_events_and_artifacts_and_renews_the_snapshot() -> None:
     log = told_log()
     titles = IN_ORDER[8], IN_ORDER[9]
     before = [section(digest(log.timeline()), title) for title in titles]
@@ -299,7 +299,7 @@ def test_an_artifact_that_is_shown_in_full_has_its_path_its_facts_and_its_text()
     )
 
 
-def test_a_picture_is_only_defined_in_the_text() -> None:
+def test_a_picture_has_only_its_definition_in_the_text() -> None:
     file = media(PICTURE.path, picture(), PNG)
     human, *attached = ask(told_log().timeline(), shown=(PICTURE,), media=(file,)).content
     assert isinstance(human, Part)
@@ -308,7 +308,7 @@ def test_a_picture_is_only_defined_in_the_text() -> None:
     assert attached == [file]
 
 
-def test_what_cannot_be_shown_says_why() -> None:
+def test_content_that_cannot_be_shown_says_why() -> None:
     text = digest(
         told_log().timeline(), shown=(StagedContent(path="fi:turn_0009.outputs/b.md", why="there is none"),)
     )

@@ -62,7 +62,7 @@ def transport(url: str) -> Iterator[ApiTransport]:
         yield found
 
 
-def test_each_request_asks_for_a_token_of_its_own(transport: ApiTransport, peer: Peer) -> None:
+def test_each_request_gets_its_own_token(transport: ApiTransport, peer: Peer) -> None:
     assert [transport._ask("GET", "/a", Found) for _ in range(2)] == [Found(), Found()]
     assert [one["HTTP_AUTHORIZATION"] for one in peer.seen] == ["Bearer t0", "Bearer t1"]
 

@@ -61,7 +61,7 @@ def token(clock, ttl_s, **claims):
     return jwt.encode({"exp": int(clock.now().timestamp()) + ttl_s, **claims}, SECRET, algorithm="HS256")
 
 
-def test_a_ticket_is_asked_for_with_the_token_in_a_header(api):
+def test_a_ticket_is_requested_with_the_token_in_a_header(api):
     assert fetch_ticket(f"{api.url}/", "secret") == "t-1"
     assert api.asked == [("/v1/socket-tickets", "Bearer secret")]
 
@@ -83,7 +83,7 @@ def test_an_api_that_answers_nonsense_is_unreachable(api, status, body):
     assert error.value.reason == "api_unreachable"
 
 
-def test_an_api_that_is_not_there_is_unreachable():
+def test_a_missing_api_is_unreachable():
     with pytest.raises(DependencyError) as error:
         fetch_ticket("http://127.0.0.1:9", "t")
     assert error.value.reason == "api_unreachable"
@@ -137,7 +137,7 @@ def test_a_connection_is_renewed_before_its_token_expires_and_again_before_the_n
         assert [f"Bearer {text}" for text in used[1:]] == [said for _, said in api.asked]
 
 
-def test_without_an_api_the_connection_is_replaced_when_the_server_says_so_and_nothing_is_lost():
+def test_without_an_api_a_connection_is_replaced_on_request_without_loss():
     clock = MemoryClock()
     sends = iter([None, ErrorFrame(code="auth_expired", message="", message_id="m2"), None])
 
@@ -172,7 +172,7 @@ def test_an_api_that_fails_does_not_disturb_the_connection(api):
     assert len(api.asked) == 1
 
 
-def test_a_renewal_that_cannot_be_done_now_is_tried_again_and_told_to_nobody(api):
+def test_a_renewal_that_fails_for_now_is_retried_without_an_effect(api):
     clock = MemoryClock()
     answers = iter(
         [ErrorFrame(code="dependency", message="later", retryable=True), AuthFrame(expires_at=4_000_000_000)]

@@ -51,6 +51,6 @@ def peer() -> Iterator[Peer]:
 
 @given(st.randoms(use_true_random=False), st.integers(1, 120))
 @settings(max_examples=budget(20, 3000))
-def test_any_frames_come_to_the_same_in_both_languages(peer: Peer, random: Random, rules: int) -> None:
+def test_any_frames_give_the_same_state_in_both_languages(peer: Peer, random: Random, rules: int) -> None:
     steps = json.loads(json.dumps(walk(random, rules)))
     assert peer.play(vector("any", steps)) == steps

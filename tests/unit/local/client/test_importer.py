@@ -61,7 +61,7 @@ def test_it_sends_the_same_until_it_is_whole(client, imported, monkeypatch):
     assert f"1 of {status.batches} batches, 0 of 2 turns remembered" in client.progress
 
 
-def test_begun_again_it_goes_on_with_the_files_that_it_began_with(client, imported, monkeypatch):
+def test_a_restarted_import_continues_with_its_initial_files(client, imported, monkeypatch):
     monkeypatch.setattr(imports, "PASS_S", 0.0)
     asked = []
 
@@ -85,7 +85,7 @@ def test_begun_again_it_goes_on_with_the_files_that_it_began_with(client, import
     assert hydrated(client.home.ports, MOVED) == before
 
 
-def test_a_file_that_is_not_there_or_not_taken_comes_in_without_its_bytes(client, documents):
+def test_a_missing_or_refused_file_is_imported_without_its_bytes(client, documents):
     files = {SENT.sha256: lambda: b"a\0b"}
     status = client.importer.import_documents(ImportedDocuments(documents=documents, files=files))
     assert (status.state, status.report.files, status.report.files_missing) == ("whole", 0, 2)
@@ -94,14 +94,14 @@ def test_a_file_that_is_not_there_or_not_taken_comes_in_without_its_bytes(client
     assert "cities.csv: without its bytes" in progress
 
 
-def test_it_waits_for_a_limit_of_a_minute(client, imported):
+def test_the_importer_waits_for_a_limit_per_minute(client, imported):
     set_limits(client.home, messages_per_minute=1)
     began = client.home.clock.now()
     assert client.importer.import_documents(imported).state == "whole"
     assert (client.home.clock.now() - began).total_seconds() >= 60
 
 
-def test_a_name_that_is_taken_and_a_deleted_one_are_told_at_once(client, imported):
+def test_a_used_and_a_deleted_name_are_refused_before_any_upload(client, imported):
     client.home.send("hello", lane=MOVED)
     with pytest.raises(ApiError) as taken:
         client.importer.import_documents(imported)

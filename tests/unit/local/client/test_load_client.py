@@ -46,14 +46,14 @@ def play():
         yield play_with
 
 
-def test_a_turn_is_heard_to_its_end(play):
+def test_a_turn_is_followed_to_its_end(play):
     client, said = play(lambda _: [ACK, *WHOLE])
     assert client.heard.wrong() == []
     assert list(client.heard.batches) == [1, 2, 4]
     assert [request["action"] for request in said] == ["send"]
 
 
-def test_a_hole_is_asked_for_and_what_comes_twice_counts_once(play):
+def test_a_gap_is_requested_and_a_duplicate_counts_once(play):
     client, said = play(lambda request: [ACK, WHOLE[2]] if request["action"] == "send" else [*WHOLE, SYNC])
     assert client.heard.wrong() == []
     assert said[1] == {"action": "resume", "conversation": CONVERSATION, "after": 0}
@@ -62,7 +62,7 @@ def test_a_hole_is_asked_for_and_what_comes_twice_counts_once(play):
     assert client.heard.again == 1
 
 
-def test_a_message_that_nobody_acknowledged_is_sent_again_under_its_id(play):
+def test_an_unacknowledged_message_is_sent_again_under_its_id(play):
     sent = []
 
     def script(request):
@@ -87,7 +87,7 @@ def test_a_turn_that_ends_twice_or_begins_twice_is_wrong(play):
     assert client.heard.wrong() == ["ended with ['chat.error']", "2 turns began"]
 
 
-def test_places_in_line_are_noted_wherever_they_are_told(play):
+def test_queue_positions_are_recorded_from_every_frame_that_has_one(play):
     places = (
         events(1, 0, START, "turn.queued"),
         frame("sync", n=1, place=1),

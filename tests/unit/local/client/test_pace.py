@@ -64,14 +64,14 @@ def test_an_idle_session_is_never_silent_for_as_long_as_the_gateway_allows_and_n
         assert new.sent[0][1] == {"action": "resume", "conversation": C, "after": 3}
 
 
-def test_an_open_turn_is_asked_for_each_25_seconds():
+def test_an_open_turn_is_polled_every_25_seconds():
     far = RemoteEnd(at_event(3, open=True))
     with far.session(cursor=3) as session:
         drive(session, 200)
     assert far.of("ping") == [25.0 * k for k in range(1, 8)]
 
 
-def test_a_pong_that_is_lost_is_asked_for_again_and_after_three_the_connection_is_new():
+def test_a_lost_pong_is_requested_again_and_three_replace_the_connection():
     far = RemoteEnd(lambda request: [SyncFrame(conversation=C, n=3)] if request["action"] == "resume" else [])
     with far.session(cursor=3) as session:
         drive(session, 320)
@@ -93,7 +93,7 @@ def test_a_newer_pong_in_the_middle_of_a_resume_asks_once_more_when_the_answer_i
     assert [effect.n for effect in effects if isinstance(effect, EventsApplied)] == [4, 5]
 
 
-def test_a_resume_whose_answer_is_lost_is_asked_for_again_though_nothing_is_known_to_be_missing():
+def test_a_resume_with_a_lost_answer_is_repeated_even_without_a_known_gap():
     answers = iter([[], [], [SyncFrame(conversation=C, n=3)]])
     far = RemoteEnd(lambda request: next(answers, []) if request["action"] == "resume" else [])
     with far.session(cursor=3) as session:
@@ -102,7 +102,7 @@ def test_a_resume_whose_answer_is_lost_is_asked_for_again_though_nothing_is_know
     assert len(effects) == 1
 
 
-def test_a_resume_that_is_refused_for_now_is_asked_for_later_and_later_and_then_told():
+def test_a_refused_resume_is_retried_with_growing_delays_then_reported():
     refusal = ErrorFrame(code="dependency", message="later", conversation=C, retryable=True)
     far = RemoteEnd(lambda request: [refusal] if request["action"] == "resume" else [])
     with far.session(cursor=3) as session:
@@ -113,7 +113,7 @@ def test_a_resume_that_is_refused_for_now_is_asked_for_later_and_later_and_then_
     assert gaps == sorted(gaps)
 
 
-def test_a_ping_that_is_refused_for_now_is_told_to_nobody():
+def test_a_ping_that_is_refused_for_now_is_not_reported():
     refusal = ErrorFrame(code="dependency", message="later", conversation=C, retryable=True)
     script = at_event(3)
     far = RemoteEnd(lambda request: [refusal] if request["action"] == "ping" else script(request))
@@ -122,7 +122,7 @@ def test_a_ping_that_is_refused_for_now_is_told_to_nobody():
     assert len(far.of("ping")) > 1
 
 
-def test_a_gap_that_closes_by_itself_is_not_asked_for():
+def test_a_gap_that_closes_on_its_own_is_not_requested():
     far = RemoteEnd(at_event(1))
     with far.session(cursor=1, pace=replace(PACE, tick_s=0.1)) as session:
         drive(session, 2)
@@ -137,7 +137,7 @@ def test_a_gap_that_closes_by_itself_is_not_asked_for():
     assert far.of("resume")[1:2] == [pytest.approx(7.3, abs=0.2)]
 
 
-def test_an_acknowledged_message_whose_batch_was_lost_is_asked_for():
+def test_the_lost_batch_of_an_acknowledged_message_is_requested():
     script = at_event(1)
 
     def answer(request):
@@ -152,7 +152,7 @@ def test_an_acknowledged_message_whose_batch_was_lost_is_asked_for():
     assert [effect.n for effect in effects if isinstance(effect, EventsApplied)] == [1]
 
 
-def test_who_connects_again_waits_longer_each_time_until_something_comes():
+def test_reconnect_delays_grow_until_a_frame_arrives():
     far = RemoteEnd(at_event(3))
     with far.session(cursor=3) as session:
         drive(session, 10)
@@ -165,7 +165,7 @@ def test_who_connects_again_waits_longer_each_time_until_something_comes():
     assert far.tries_s[-1] == 41.0
 
 
-def test_a_connection_that_breaks_as_soon_as_it_stands_is_given_up_in_the_end():
+def test_a_connection_that_breaks_right_after_opening_is_finally_given_up():
     far = RemoteEnd()
 
     def script(_request):
@@ -215,7 +215,7 @@ def test_a_message_that_is_unanswered_when_the_connection_is_replaced_goes_out_o
     assert [request["action"] for _, request in far.wires[1].sent] == ["resume", "send"]
 
 
-def test_a_connection_that_cannot_be_replaced_now_goes_on():
+def test_a_connection_that_cannot_be_replaced_now_stays_in_use():
     far = RemoteEnd(at_event(3))
     with far.session(cursor=3) as session:
         far.refuses = 2
@@ -244,7 +244,7 @@ def form(session):
         (form, "form", {"field": 1, "text": "done"}, False),
     ],
 )
-def test_what_is_told_goes_out_again_under_the_same_id_until_it_is_answered(send, kind, payload, reactive):
+def test_an_event_is_sent_again_under_the_same_id_until_it_is_answered(send, kind, payload, reactive):
     answers = iter([[], []])
 
     def script(request):
@@ -332,7 +332,7 @@ def asks_for_a_pause(seconds, times=99, code="rate_limited"):
     return RemoteEnd(script)
 
 
-def test_a_message_waits_as_long_as_the_server_asks_and_goes_out_under_its_id():
+def test_a_delayed_message_is_sent_under_its_id_after_the_requested_time():
     far = asks_for_a_pause(37, times=2)
     with far.session() as session:
         session.say("hi", message_id="m1")
@@ -413,14 +413,14 @@ def test_a_time_zone_that_the_server_does_not_know_is_left_out():
     ]
 
 
-def test_resumes_that_are_never_answered_are_told_though_pings_are():
+def test_unanswered_resumes_are_reported_even_if_pings_are_answered():
     far = RemoteEnd(lambda request: [PongFrame(conversation=C, n=3)] if request["action"] == "ping" else [])
     with far.session(cursor=3) as session:
         effects = drive(session, 10.0 * PACE.resumes + 1)
     assert [effect.frame.code for effect in effects] == ["no_answer"]
 
 
-def test_a_gap_that_no_resume_closes_is_told():
+def test_a_gap_that_no_resume_closes_is_reported():
     far = RemoteEnd(at_event(5))
     with far.session(cursor=3) as session:
         effects = drive(session, 600)
@@ -431,9 +431,7 @@ def test_a_gap_that_no_resume_closes_is_told():
 @pytest.mark.parametrize(
     ("is_open", "place", "codes"), [(True, 0, ["turn_silent"]), (True, 2, []), (False, 0, [])]
 )
-def test_an_open_turn_that_says_nothing_for_longer_than_one_may_take_is_told_unless_it_waits(
-    is_open, place, codes
-):
+def test_an_open_turn_that_is_silent_too_long_is_reported_unless_it_waits(is_open, place, codes):
     far = RemoteEnd(at_event(3, open=is_open, place=place))
     with far.session(cursor=3) as session:
         effects = drive(session, PACE.silent_s + 10)

@@ -69,7 +69,7 @@ def test_a_batch_seen_before_changes_nothing():
     assert fold_frame(state, batch(1, 0)) == (state, ())
 
 
-def test_a_hole_before_a_batch_asks_for_a_replay_and_applies_nothing():
+def test_a_gap_before_a_batch_requests_a_replay_and_applies_nothing():
     state, effects = fold_frame(EMPTY, batch(3, 2))
     assert (state.cursor, effects) == (0, ())
     assert state.behind()
@@ -95,7 +95,7 @@ def test_the_parts_of_a_batch_may_come_in_any_order_and_repeatedly():
     assert not state.parts
 
 
-def test_text_that_overlaps_is_taken_from_where_the_client_stands():
+def test_overlapping_text_is_applied_from_the_clients_position():
     state, effects = fold_frames(EMPTY, [delta(1, 0, "Hello"), delta(1, 3, "lo wor"), delta(1, 1, "ell")])
     assert state.text("answer") == "Hello wor"
     assert effects == (
@@ -104,7 +104,7 @@ def test_text_that_overlaps_is_taken_from_where_the_client_stands():
     )
 
 
-def test_a_piece_that_comes_early_asks_for_a_replay_and_waits_for_the_piece_before_it():
+def test_an_early_piece_requests_a_replay_and_waits_for_its_predecessor():
     state, effects = fold_frames(EMPTY, [delta(1, 0, "ab"), delta(1, 4, "ef")])
     assert state.text("answer") == "ab"
     assert state.behind()
@@ -118,7 +118,7 @@ CLOSE = '{"do":"close","lane":"answer.0","chars":5}\n'
 KNOWN = LaneKnown(claim=1, lane="answer.0", facts=LaneFacts(marker="answer"))
 
 
-def test_what_a_lane_holds_is_told_once_and_its_end_when_its_text_is_here():
+def test_facts_of_a_lane_are_reported_once_and_its_end_with_its_text():
     state, effects = fold_frames(
         EMPTY,
         [delta(1, 0, OPEN, CONTROL_LANE), delta(1, 0, "Hel", "answer.0"), delta(1, 0, OPEN, CONTROL_LANE)],
@@ -132,7 +132,7 @@ def test_what_a_lane_holds_is_told_once_and_its_end_when_its_text_is_here():
     assert state.control.facts == {"answer.0": LaneFacts(marker="answer")}
 
 
-def test_a_line_of_the_control_lane_that_is_cut_waits_for_its_rest():
+def test_a_cut_line_of_the_control_lane_waits_for_its_rest():
     state, effects = fold_frame(EMPTY, delta(1, 0, OPEN[:20], CONTROL_LANE))
     assert effects == ()
     assert fold_frame(state, delta(1, 20, OPEN[20:], CONTROL_LANE))[1] == (KNOWN,)
@@ -234,7 +234,7 @@ def test_a_pong_beyond_the_cursor_asks_for_a_replay():
     assert fold_frame(EMPTY, PongFrame(conversation=C, n=0)) == (EMPTY, ())
 
 
-def test_a_sync_tells_whether_a_turn_is_open():
+def test_a_sync_reports_whether_a_turn_is_open():
     frame = SyncFrame(conversation=C, n=0, open=True, claim=3, turn_id="turn_9")
     state, effects = fold_frame(EMPTY, frame)
     assert (state.open, state.turn_id, state.claim) == (True, "turn_9", 3)
@@ -251,7 +251,7 @@ def test_frames_of_another_conversation_change_nothing():
     assert fold_frame(EMPTY, foreign) == (EMPTY, ())
 
 
-def test_a_message_is_said_again_until_it_is_answered():
+def test_a_message_is_repeated_until_it_is_answered():
     noted = note_message(EMPTY, "m1", Said(text="hi"))
     ack = AckFrame(message_id="m1", conversation=C, n=1, kind="opened")
     state, effects = fold_frame(noted, ack)
@@ -267,7 +267,7 @@ def test_a_passing_refusal_keeps_the_message():
     assert state.unacked == {"m1": Said(text="hi")}
 
 
-def test_what_the_client_asks_is_what_the_server_reads():
+def test_the_server_reads_the_clients_requests():
     state, _ = fold_frames(
         note_message(EMPTY, "m1", Said(text="hi")), [batch(3, 0, claim=3), delta(3, 0, "ab", "thinking")]
     )
@@ -313,7 +313,7 @@ def test_an_interrupted_stream_is_settled_and_what_was_shown_of_it_stays_until_t
     assert (state.text("answer"), kinds(effects)) == ("Hi", [TextAppended])
 
 
-def test_a_message_that_comes_to_nothing_is_handed_back_with_its_text():
+def test_a_discarded_message_is_handed_back_with_its_text():
     start = batch(1, 0, event("chat.start"), claim=1)
     end = batch(4, 2, event("chat.complete", answer="so"), dropped(2, "m2", "stopped"))
     state, effects = fold_frames(EMPTY, [start, batch(2, 1, accepted("m2", "and this?")), end])
@@ -330,7 +330,7 @@ def test_a_steer_without_a_turn_is_handed_back_by_the_batch_that_holds_it():
     assert state.queued == {}
 
 
-def test_whose_text_passed_before_this_client_came_is_handed_back_without_it():
+def test_a_message_from_before_this_client_is_handed_back_without_its_text():
     end = batch(4, 3, event("chat.complete", answer="so"), dropped(2, "m2", "stopped"))
     _, effects = fold_frame(ClientState(conversation=C, cursor=3), end)
     assert (effects[-1].message_id, effects[-1].text) == ("m2", "")
@@ -343,13 +343,13 @@ def test_a_turns_end_forgets_what_it_had_queued():
     assert (state.queued, state.open) == ({}, True)
 
 
-def test_an_answer_to_our_message_tells_of_its_batch():
+def test_an_answer_to_our_message_names_its_batch():
     ack = AckFrame(message_id="m1", conversation=C, n=4, kind="followup")
     assert fold_frame(EMPTY, ack)[0].behind()
     assert not fold_frame(EMPTY, replace(ack, conversation="c2"))[0].behind()
 
 
-def test_an_answer_to_a_message_sent_again_tells_of_the_newest_batch():
+def test_an_answer_to_a_repeated_message_names_the_newest_batch():
     ack = AckFrame(message_id="m1", conversation=C, n=1, kind="prompt", duplicate=True)
     seen, _ = fold_frame(EMPTY, batch(1, 0, event("chat.start")))
     assert not fold_frame(seen, ack)[0].behind()
@@ -362,7 +362,7 @@ def test_a_refusal_in_another_conversation_changes_nothing():
     assert fold_frame(noted, foreign) == (noted, ())
 
 
-def test_parts_that_were_cut_in_two_ways_are_asked_for_again():
+def test_parts_that_were_cut_differently_are_requested_again():
     whole = (event("solver.react.decision", claim=1, text="a" * 40_000),)
     less = (event("solver.react.decision", claim=1, items=["a"] * 10_000),)
     first, second = (frame_events(C, n=2, prev=1, claim=1, events=events) for events in (whole, less))
@@ -380,7 +380,7 @@ def test_a_batch_of_which_a_part_is_missing_counts_as_missing():
     assert state.behind()
 
 
-def test_what_is_told_is_what_the_server_reads():
+def test_the_server_reads_the_clients_events():
     upload = f"up_{'0' * 32}"
     said = Said(kind="form", text="done", payload={"field": 1}, reactive=False, uploads=(upload,))
     state = note_message(EMPTY, "m1", said)
@@ -401,7 +401,7 @@ def test_the_newest_turn_that_has_ended_is_known_while_another_one_runs():
     assert (bool(ended), state.ended, state.open) == (True, ended, True)
 
 
-def test_what_is_rated_is_what_the_server_reads():
+def test_the_server_reads_the_clients_ratings():
     state = note_message(EMPTY, "m1", Said(rates=True, reaction=None, text="", turn="turn_1"))
     received = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
     assert received == Rate(conversation=C, message_id="m1", reaction=None, turn="turn_1")
@@ -418,7 +418,7 @@ def test_a_request_for_an_approval_is_known_until_it_is_answered():
     assert (answered.approval, ended.approval) == ("", "")
 
 
-def test_a_client_that_began_behind_a_request_asks_for_it():
+def test_a_client_that_started_after_an_approval_request_asks_for_it():
     state = replace(EMPTY, cursor=9)
     sync = SyncFrame(conversation=C, n=9, open=True, turn_id="turn_1", approval=7)
     state, _ = fold_frame(state, sync)
@@ -428,7 +428,7 @@ def test_a_client_that_began_behind_a_request_asks_for_it():
     assert (state.cursor, state.approval, state.behind()) == (9, "tc_0123456789ab", False)
 
 
-def test_a_place_in_line_is_told_when_it_changes_and_only_by_what_is_not_older():
+def test_a_queue_position_is_reported_when_it_changes_and_never_from_older_frames():
     queued = batch(1, 0, event("chat.start"), event("turn.queued", place=3))
     moves = (*(PongFrame(conversation=C, n=n, place=place) for n, place in ((1, 3), (1, 2), (0, 9), (2, 1))),)
     state, effects = fold_frames(EMPTY, (queued, *moves))

@@ -102,14 +102,14 @@ def test_a_refused_token_is_an_authorization_error(gateway):
         pass
 
 
-def test_a_gateway_that_is_not_there_is_a_dependency_error():
+def test_a_missing_gateway_is_a_dependency_error():
     dial = dial_gateway("ws://127.0.0.1:9/live", lambda: "t")
     with pytest.raises(DependencyError) as error, Session(dial, ClientState(conversation=C), SystemClock()):
         pass
     assert error.value.reason == "socket_unreachable"
 
 
-def test_a_conversation_we_stand_in_is_resumed_on_connecting(gateway):
+def test_a_known_conversation_is_resumed_on_connecting(gateway):
     with session(gateway, cursor=7):
         assert gateway.heard() == {"action": "resume", "conversation": C, "after": 7}
 
@@ -179,7 +179,7 @@ def test_a_message_at_the_limit_is_sent():
     assert len("".join(encode_request({"text": "x" * (131_072 - envelope)}))) == 131_072
 
 
-def test_joining_stands_at_the_newest_event_without_the_history(gateway):
+def test_joining_starts_at_the_newest_event_without_the_history(gateway):
     gateway.script = lambda request: [PongFrame(conversation=C, n=9)] if request["action"] == "ping" else []
     with session(gateway) as client:
         assert client.join()
@@ -189,13 +189,13 @@ def test_joining_stands_at_the_newest_event_without_the_history(gateway):
         ]
 
 
-def test_joining_a_conversation_that_is_not_there_says_so(gateway):
+def test_joining_a_missing_conversation_returns_false(gateway):
     gateway.script = lambda _: [ErrorFrame(code="not_found", message="no such conversation")]
     with session(gateway) as client:
         assert not client.join()
 
 
-def test_a_lost_batch_is_asked_for_and_comes(gateway):
+def test_a_lost_batch_is_requested_and_arrives(gateway):
     replies = iter([[batch(3, 2), synced(1)], [batch(2, 1), batch(3, 2), synced(3)]])
     gateway.script = lambda _: next(replies)
     with session(gateway, cursor=1) as client:
@@ -204,7 +204,7 @@ def test_a_lost_batch_is_asked_for_and_comes(gateway):
         assert [gateway.heard()["after"], gateway.heard()["after"]] == [1, 1]
 
 
-def test_text_that_was_lost_is_asked_for_until_it_is_stored(gateway):
+def test_lost_text_is_requested_until_it_is_stored(gateway):
     replies = iter(
         [
             [delta(0, "ab"), delta(4, "ef"), synced(1)],
@@ -323,7 +323,7 @@ def test_a_fresh_token_that_is_refused_is_an_error(gateway):
         assert client.state.unacked == {}
 
 
-def test_who_only_watches_gets_a_fresh_token_too(gateway):
+def test_a_watching_client_also_gets_a_fresh_token(gateway):
     replies = iter([[synced(1)], [ErrorFrame(code="auth_expired", message="")], [batch(2, 1), synced(2)]])
     gateway.script = lambda _: next(replies)
     pace = msgspec.structs.replace(QUICK, ping_every_s=0.0)

@@ -52,7 +52,7 @@ class Far:
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no Node here")
-def test_an_answer_that_is_cut_comes_whole_and_once(gateway: Gateway, tmp_path: Path) -> None:
+def test_a_cut_answer_arrives_whole_and_once(gateway: Gateway, tmp_path: Path) -> None:
     far = Far()
     gateway.script = far
     (code,) = re.findall(r"```ts\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

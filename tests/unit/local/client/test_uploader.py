@@ -62,7 +62,7 @@ def test_a_refused_file_is_an_error_with_its_code_its_sentence_and_its_rules(cli
     assert str(caught.value).endswith("(text_binary)")
 
 
-def test_what_the_api_does_not_take_is_never_posted(client):
+def test_a_file_that_the_api_refuses_is_never_posted(client):
     with pytest.raises(ApiError) as caught:
         client.uploader.upload("a.zip", b"PK")
     assert caught.value.reason == "type_not_allowed"
@@ -76,7 +76,7 @@ def test_a_verdict_is_waited_for_but_not_for_ever(client):
     assert caught.value.reason == "upload_pending"
 
 
-def test_a_verdict_that_comes_later_is_heard(client):
+def test_a_late_verdict_is_received(client):
     clock, server = client.conversation.ports.clock, client.server
     server.judges = False
     until_s = clock.monotonic_s() + WAIT_S / 2
@@ -95,12 +95,12 @@ def test_a_verdict_that_comes_later_is_heard(client):
 
 
 @pytest.mark.parametrize("name", ["Makefile", "notes", "a.unknown"])
-def test_text_under_a_name_that_says_nothing_is_text(client, name):
+def test_text_under_a_meaningless_name_is_text(client, name):
     event = client.send(client.uploader.compose("so", (client.uploader.upload(name, b"all: test\n"),)))
     assert [(file.filename, file.mime) for file in event.attachments] == [(name, "text/plain")]
 
 
-def test_bytes_under_a_name_that_says_nothing_are_not_taken(client):
+def test_bytes_under_a_meaningless_name_are_refused(client):
     with pytest.raises(InputError) as caught:
         client.uploader.upload("notes", b"\xff\x00")
     assert caught.value.reason == "preflight_rejected"
@@ -120,7 +120,7 @@ def test_a_text_of_the_longest_length_is_sent_and_a_longer_one_goes_as_a_file(cl
     assert LONG_TEXT in event.text
 
 
-def test_a_file_that_cannot_be_read_and_one_that_nobody_takes_are_never_begun(client, tmp_path):
+def test_an_unreadable_and_a_too_large_file_are_never_uploaded(client, tmp_path):
     with pytest.raises(InputError) as missing:
         client.uploader.upload_file(tmp_path / "none.txt")
     with (tmp_path / "large.txt").open("wb") as large:

@@ -46,7 +46,7 @@ def here(context, account):
     return replace(context, open_account=lambda _profile, _region: account)
 
 
-def test_a_stage_counts_on_what_nobody_has_reserved_and_on_what_it_has_itself(account):
+def test_a_stage_counts_on_unreserved_executions_and_its_own(account):
     with having(account, 1000, 150, own=OWN):
         found = read_capacity(account, "dev")
     assert (found.concurrency, found.turns) == (950, 665)
@@ -58,7 +58,7 @@ def test_a_stage_counts_on_what_nobody_has_reserved_and_on_what_it_has_itself(ac
     ("executions", "unreserved", "turns", "desired"),
     [(10, 10, "6 turns", "1000"), (100, 100, "96 turns", "1000"), (1000, 200, "96 turns", "2000")],
 )
-def test_an_account_that_can_reserve_nothing_is_told_how_many_turns_run_and_what_to_ask_for(
+def test_an_account_without_reservations_gets_its_turns_and_a_request_command(
     account, executions, unreserved, turns, desired
 ):
     with having(account, executions, unreserved):
@@ -85,7 +85,7 @@ def test_more_than_the_account_has_is_refused_before_aws_refuses_it(account):
     assert f"{REQUEST} 2000" in check.remedy
 
 
-def test_an_account_that_does_not_tell_stops_nothing(account):
+def test_an_account_with_unreadable_settings_stops_no_deployment(account):
     with Stubber(account.client("lambda")) as stub:
         stub.add_client_error("get_account_settings", "AccessDeniedException")
         check = check_concurrency(account, "dev", {})
@@ -113,7 +113,7 @@ def test_a_stage_is_compared_with_what_the_account_has_now(account, bound, has, 
     assert bool(check.remedy) is (mark == "warn")
 
 
-def test_it_says_how_many_turns_wait_now(account):
+def test_the_check_counts_the_queued_turns(account):
     table = account.client("dynamodb")
     keys = {"pk": "HASH", "sk": "RANGE"}
     table.create_table(
@@ -141,7 +141,7 @@ def test_a_deployment_takes_what_the_account_has_and_does_not_remember_it(here, 
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_the_number_that_is_chosen_is_taken_and_remembered(here, account, programs):
+def test_the_chosen_number_is_used_and_remembered(here, account, programs):
     with having(account, 1000, 1000):
         deploy_stage(order(choices={"concurrency": "500"}, smoke=False), here)
     assert "--context concurrency=500 " in programs.said("synth")
@@ -156,7 +156,7 @@ def test_a_number_that_the_account_has_not_stops_the_deployment(here, account, p
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_a_deployment_that_cannot_read_the_number_says_so_and_goes_on(context, programs, prompts):
+def test_a_deployment_that_cannot_read_the_number_warns_and_continues(context, programs, prompts):
     deploy_stage(order(smoke=False), context)
     assert "allow lambda:GetAccountSettings" in prompts.text
     assert "concurrency=" not in programs.said("synth")

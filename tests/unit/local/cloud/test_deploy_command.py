@@ -27,7 +27,7 @@ def with_turn(context, try_turn):
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_a_stage_is_looked_at_shown_asked_for_deployed_and_remembered(context, programs, prompts):
+def test_a_stage_is_checked_shown_confirmed_deployed_and_saved(context, programs, prompts):
     programs.outputs["stepline-dev-loop"] = URL
     deployment, code = deploy_stage(order(choices={"oidc_issuer": "https://login.example"}), context)
     assert code == 0
@@ -78,7 +78,7 @@ def test_a_deployment_says_whether_it_runs_programs(context, prompts, choices, s
         ({"alarms": "true", "alarm_topic_arn": "arn:aws:sns:eu-central-1:1:calls"}, False),
     ],
 )
-def test_a_deployment_says_when_its_alarms_notify_nobody(context, prompts, choices, warned):
+def test_a_deployment_warns_about_alarms_without_a_topic(context, prompts, choices, warned):
     deploy_stage(order(choices=choices, smoke=False), context)
     assert ("alarms of the stage have no topic" in prompts.text) is warned
 
@@ -98,7 +98,7 @@ def test_stage_prod_is_watched_unless_it_chose_otherwise(stage, choices, watched
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_what_was_shown_is_what_is_deployed(context, programs, prompts):
+def test_the_shown_templates_are_deployed(context, programs, prompts):
     deploy_stage(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
     folder = programs.said("synth").split("--output ")[1].split()[0]
     assert f"--app {folder} " in programs.said("deploy")
@@ -128,14 +128,14 @@ def test_the_index_of_the_bundles_documents_is_built_before_it_is_deployed(
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_what_it_costs_is_said_before_it_asks(context, prompts):
+def test_the_cost_is_shown_before_the_question(context, prompts):
     prompts.answers = [False]
     refused(deploy_stage, order(), context)
     assert prompts.lines[-1] == "    1.60  USD a month while idle"
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_a_price_that_nobody_knows_holds_nothing_up(context, programs, prompts):
+def test_an_unknown_price_does_not_stop_a_deployment(context, programs, prompts):
     programs.failing.add("cost")
     deploy_stage(order(smoke=False), context)
     assert "the cost at rest is not known: no" in prompts.text
@@ -166,7 +166,7 @@ def test_choices_need_no_repetition_and_can_be_forgotten(context, programs):
         ),
     ],
 )
-def test_who_asks_for_the_users_lets_go_of_them_before_they_go(context, programs, outputs, users):
+def test_importing_stacks_are_deployed_before_the_user_pool_is_removed(context, programs, outputs, users):
     programs.outputs["stepline-dev-state"] |= outputs
     deploy_stage(order(smoke=False), context)
     programs.commands.clear()
@@ -197,7 +197,7 @@ def test_a_misspelt_choice_is_refused_before_anything_is_done(context, programs)
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_a_stage_that_another_checkout_deployed_is_told_apart(context, prompts):
+def test_a_stage_deployed_from_another_checkout_is_recognized(context, prompts):
     deployed = replace(context, is_deployed=lambda _account, stage: stage == "dev")
     deploy_stage(order(smoke=False), deployed)
     assert "was deployed from another checkout" in prompts.text
@@ -307,7 +307,7 @@ def test_a_token_is_never_written_or_handed_to_a_child(context, programs):
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_the_page_is_built_before_the_templates_and_its_address_is_told_first(context, programs, prompts):
+def test_the_page_is_built_before_the_templates_and_its_address_is_printed_first(context, programs, prompts):
     programs.outputs["stepline-dev-edge"] = {"PageUrl": "https://chat.example/", "PageHost": "d1.example"}
     built = replace(context, build_page=lambda _say: programs.commands.append(["page", "build"]))
     deploy_stage(order(smoke=False), built)

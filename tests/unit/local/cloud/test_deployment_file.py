@@ -38,19 +38,19 @@ def test_only_its_owner_reads_it(tmp_path):
     assert stat.S_IMODE((tmp_path / "stages/dev").stat().st_mode) == 0o700
 
 
-def test_a_value_may_hold_anything_behind_the_first_equals_sign():
+def test_a_value_may_hold_anything_after_the_first_equals_sign():
     assert parse_choices(('model_roles={"*": "a=b"}',)) == {"model_roles": '{"*": "a=b"}'}
 
 
 @pytest.mark.parametrize("text", ["oidc_issuer", "=x", "a b=c", "-x=1"])
-def test_what_is_no_choice_is_refused(text):
+def test_an_invalid_choice_is_refused(text):
     with pytest.raises(InputError) as caught:
         parse_choices((text,))
     assert caught.value.reason == "bad_choice"
 
 
 @pytest.mark.parametrize("key", ["stage", "endpoint"])
-def test_what_has_its_own_way_is_no_choice(key):
+def test_a_setting_with_its_own_option_is_refused_as_a_choice(key):
     with pytest.raises(InputError) as caught:
         parse_choices((f"{key}=x",))
     assert caught.value.reason == "bad_choice"
@@ -70,7 +70,7 @@ def test_a_name_that_is_none_is_refused(name):
 
 
 @pytest.mark.parametrize("name", ["dev", "prod", "a", "dev-two", "a" * 16])
-def test_a_name_is_taken_as_it_is(name):
+def test_a_valid_stage_name_is_returned_unchanged(name):
     assert check_stage(name) == name
 
 

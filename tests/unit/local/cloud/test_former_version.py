@@ -66,7 +66,7 @@ def test_while_an_alias_moves_both_of_its_versions_count(account, prompts):
         stub.assert_no_pending_responses()
 
 
-def test_what_aws_refuses_is_told_and_the_next_function_is_looked_at(account, prompts):
+def test_a_refusal_by_aws_is_reported_and_the_next_function_is_checked(account, prompts):
     with Stubber(account.client("lambda")) as stub:
         stub.add_client_error("list_versions_by_function", "AccessDeniedException")
         queue_versions(stub, [1, 2], 2)

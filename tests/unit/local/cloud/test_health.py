@@ -86,18 +86,18 @@ def test_only_the_stages_own_stacks_are_its(account, cloud):
 
 
 @pytest.mark.parametrize(("names", "found"), [(["stepline-dev-loop"], True), (["other"], False)])
-def test_a_stage_is_known_to_stand_by_its_stacks(account, cloud, names, found):
+def test_a_stage_with_stacks_counts_as_deployed(account, cloud, names, found):
     cloud(*(described(name) for name in names))
     assert is_deployed(account, "dev") is found
 
 
-def test_what_may_not_be_seen_does_not_stand(account):
+def test_a_stage_that_may_not_be_read_counts_as_not_deployed(account):
     with Stubber(account.client("cloudformation")) as stub:
         stub.add_client_error("describe_stacks", "AccessDenied")
         assert not is_deployed(account, "dev")
 
 
-def test_a_stage_that_is_not_there_has_one_line(account, cloud):
+def test_a_missing_stage_has_one_line(account, cloud):
     cloud()
     (check,) = health(account, "dev")
     assert not check.ok
@@ -254,7 +254,7 @@ def test_alarms_that_ring_are_named(account):
 
 
 @pytest.mark.parametrize(("topics", "mark"), [([], "warn"), (["arn:aws:sns:eu-central-1:1:calls"], "ok")])
-def test_alarms_that_nobody_hears_are_a_warning(account, topics, mark):
+def test_alarms_without_a_topic_are_a_warning(account, topics, mark):
     account.client("cloudwatch").put_metric_alarm(
         AlarmName="stepline-dev-lost",
         ComparisonOperator="GreaterThanThreshold",
@@ -299,7 +299,7 @@ def deployed(context, bootstrapped, account, cloud):
     return replace(context, open_account=lambda _profile, _region: account)
 
 
-def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(
+def test_writers_are_deleted_before_buckets_and_kept_resources_are_listed(
     deployed, programs, account, prompts
 ):
     commands = destroy(order(), deployed, lambda name: name == "dev")
@@ -320,7 +320,7 @@ def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(
     assert load_deployment(deployed.home, "dev") is None
 
 
-def test_what_was_deployed_is_destroyed_without_another_synthesis(deployed, programs):
+def test_a_deployed_stage_is_destroyed_without_another_synthesis(deployed, programs):
     destroy(order(), deployed, lambda _name: True)
     assert programs.verbs.count("synth") == 1
 
@@ -340,7 +340,7 @@ def test_a_teardown_that_fails_is_remembered_and_keeps_the_data(deployed, progra
     assert load_deployment(deployed.home, "dev") is not None
 
 
-def test_nothing_is_no_stage_to_destroy(context, account, cloud):
+def test_a_stage_without_stacks_cannot_be_destroyed(context, account, cloud):
     cloud()
     here = replace(context, open_account=lambda _profile, _region: account)
     with pytest.raises(DependencyError, match="nothing to destroy"):
@@ -353,7 +353,7 @@ def test_every_command_names_what_it_deletes(kind):
     assert all("the-id" in command and command.endswith("--region r") for command in lines)
 
 
-def test_what_no_command_deletes_is_told_all_the_same():
+def test_a_resource_without_a_known_delete_command_is_listed():
     (line,) = render_deletion(
         DeployedResource(stack="s", logical_id="l", physical_id="i", type="AWS::X::Y"), "r"
     )

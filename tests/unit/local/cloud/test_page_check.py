@@ -108,12 +108,12 @@ def server():
         thread.join()
 
 
-def test_an_answer_is_taken_as_it_is_and_not_followed(server):
+def test_a_redirect_is_returned_unchanged_and_not_followed(server):
     found = fetch_page(server)
     assert (found.status, found.headers["location"], found.body) == (302, "/elsewhere", b"no")
 
 
-def test_an_address_that_nobody_answers_is_an_error_with_its_name(server):
+def test_an_address_without_an_answer_is_an_error_with_its_name(server):
     url = server.replace("127.0.0.1", "127.0.0.1.invalid")
     with pytest.raises(DependencyError, match=r"invalid.* does not answer") as caught:
         fetch_page(url)

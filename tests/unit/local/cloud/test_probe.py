@@ -92,7 +92,7 @@ def check(account):
     return check_isolation(account, OUTPUTS, MemoryClock())
 
 
-def test_the_isolation_that_was_reached_is_told(account, task):
+def test_the_reached_isolation_is_reported(account, task):
     task(("PROVISIONING", None), ("RUNNING", {"events": []}), ("RUNNING", said(isolation=FULL)))
     found = check(account)
     assert found.mark == "ok"
@@ -108,7 +108,7 @@ def test_calls_that_the_host_refuses_are_named(account, task):
     assert "refused: close_range: EPERM, landlock_create_ruleset: EPERM" in found.detail
 
 
-def test_a_jail_that_does_not_close_there_is_a_failure(account, task):
+def test_a_jail_that_does_not_close_in_the_task_is_a_failure(account, task):
     task(("RUNNING", said(failed="PermissionError: seccomp")))
     found = check(account)
     assert (found.mark, "PermissionError: seccomp" in found.detail) == ("NO", True)
@@ -132,7 +132,7 @@ def test_a_task_that_never_says_anything_is_given_up_and_stopped(account, task):
     assert (found.mark, "has not reported" in found.detail) == ("NO", True)
 
 
-def test_whoever_may_not_start_tasks_is_told_the_permission(account):
+def test_a_caller_who_may_not_start_tasks_gets_the_permission(account):
     with Stubber(account.client("ecs")) as ecs:
         ecs.add_client_error("describe_task_definition", "AccessDeniedException")
         found = check(account)

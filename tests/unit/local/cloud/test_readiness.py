@@ -31,26 +31,26 @@ def answering(account, service, operation, response=None, error=""):
         stub.assert_no_pending_responses()
 
 
-def test_who_we_are_is_said(account):
+def test_the_identity_is_shown(account):
     check = check_identity(account)
     assert check.ok
     assert ACCOUNT_ID in check.detail
 
 
-def test_another_account_than_the_stages_is_told(account):
+def test_another_account_than_the_stages_is_reported(account):
     (check,) = readiness(account, "dev", {}, expected="210987654321")
     assert not check.ok
     assert "210987654321" in check.detail
 
 
-def test_without_credentials_nothing_else_is_asked(account):
+def test_without_credentials_no_other_check_runs(account):
     with answering(account, "sts", "get_caller_identity", error="ExpiredToken"):
         (check,) = readiness(account, "dev", {})
     assert not check.ok
     assert "aws sso login" in check.remedy
 
 
-def test_an_account_without_bootstrap_is_told_the_command(account):
+def test_an_account_without_bootstrap_gets_the_command(account):
     check = check_bootstrap(account, {})
     assert not check.ok
     assert check.remedy == f"cdk bootstrap aws://{ACCOUNT_ID}/{REGION}"
@@ -69,7 +69,7 @@ def test_a_bootstrap_of_another_name_is_found(account):
     assert check_bootstrap(account, {"@aws-cdk/core:bootstrapQualifier": "ours"}).ok
 
 
-def test_what_may_not_be_looked_at_is_unknown_and_names_the_permission(account):
+def test_a_denied_check_is_unknown_and_names_the_permission(account):
     with answering(account, "ssm", "get_parameter", error="AccessDeniedException"):
         check = check_bootstrap(account, {})
     assert check.ok
@@ -91,7 +91,7 @@ def test_a_region_without_snapshots_is_refused_where_they_are_wanted(aws, region
     assert ok or "snap_start=false" in check.remedy
 
 
-def test_a_region_nobody_knows_is_a_warning(aws):
+def test_an_unknown_region_is_a_warning(aws):
     check = check_region(AwsAccount(session("eu-centrall-1")), "dev", {})
     assert check.mark == "warn"
 
@@ -104,7 +104,7 @@ def test_programs_at_a_time_follow_from_the_quota_and_their_size(account, cpu, p
     assert f": {programs} program" in check.detail
 
 
-def test_the_quota_of_tasks_is_asked_only_where_there_are_tasks(account):
+def test_the_quota_of_tasks_is_read_only_for_stages_with_tasks(account):
     quota = {"Quota": {"Value": 1000.0}}
     with answering(account, "service-quotas", "get_service_quota", quota):
         assert "fargate" in {check.name for check in readiness(account, "dev", {})}
@@ -112,7 +112,7 @@ def test_the_quota_of_tasks_is_asked_only_where_there_are_tasks(account):
     assert "fargate" not in {check.name for check in without}
 
 
-def test_of_a_stage_that_was_deployed_elsewhere_nobody_says_it_has_no_key(account):
+def test_a_stage_deployed_elsewhere_is_not_reported_as_without_a_key(account):
     quota = {"Quota": {"Value": 1000.0}}
     with answering(account, "service-quotas", "get_service_quota", quota):
         found = {check.name: check for check in readiness(account, "dev", None)}
@@ -134,7 +134,7 @@ def test_a_key_is_weighed_and_never_shown(account, text, ok):
     assert "sk-1" not in f"{check.detail} {check.remedy}"
 
 
-def test_a_secret_that_is_not_there_is_told(account):
+def test_a_missing_secret_is_reported(account):
     check = check_model(account, "dev", {"model_secret_arn": "nowhere"})
     assert not check.ok
     assert "create-secret" in check.remedy
@@ -180,13 +180,13 @@ def test_a_request_that_never_arrives_is_a_failure_with_a_remedy():
     assert check.remedy
 
 
-def test_a_profile_that_is_not_there_is_told(aws):
+def test_a_missing_profile_is_reported(aws):
     error = refused(open_account, "no-such-profile")
     assert isinstance(error, AuthError)
     assert "no-such-profile" in str(error)
 
 
-def test_without_a_region_nothing_begins(aws, monkeypatch, tmp_path):
+def test_a_missing_region_is_refused_first(aws, monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     assert isinstance(refused(open_account), InputError)
 
@@ -213,7 +213,7 @@ def test_the_region_is_read_as_the_cdk_reads_it(aws, monkeypatch):
         ('{"*": {"thinking": "none"}}', "STEPLINE_MODEL_ROLES"),
     ],
 )
-def test_what_a_model_refuses_is_told_before_it_is_asked(roles, says):
+def test_settings_that_a_model_refuses_are_reported_without_a_request(roles, says):
     check = check_roles({"model_roles": roles})
     assert not check.ok
     assert says in check.detail

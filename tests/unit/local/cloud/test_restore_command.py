@@ -115,7 +115,7 @@ def settled(stub, *, expiry="DISABLED", protected=True):
     ],
     ids=["the latest", "in UTC", "without a zone", "in another zone, with a fraction"],
 )
-def test_a_time_is_taken_in_whole_seconds_of_utc(account, table, at, point):
+def test_a_time_is_read_in_whole_seconds_of_utc(account, table, at, point):
     with recorded(account) as stub:
         backed_up(stub)
         assert table.check_point(at) == point
@@ -138,7 +138,7 @@ def test_a_table_without_recovery_cannot_be_restored(account, table):
         assert "no point-in-time recovery" in str(refused(table.check_point, ""))
 
 
-def test_what_aws_refuses_names_the_permissions(account, table):
+def test_a_refusal_by_aws_names_the_permissions(account, table):
     with recorded(account) as stub:
         stub.add_client_error("describe_continuous_backups", "AccessDeniedException")
         assert "dynamodb:RestoreTableToPointInTime" in str(refused(table.check_point, ""))
@@ -166,13 +166,13 @@ def test_the_table_is_waited_for_with_each_of_its_indexes(account, table, clock)
     assert clock.monotonic_s() == 2 * PAUSE_S
 
 
-def test_what_a_restore_does_not_carry_over_is_set_and_recovery_is_among_it(account, table):
+def test_settings_that_a_restore_drops_are_set_again_with_recovery(account, table):
     with recorded(account) as stub:
         settled(stub)
         table.settle(TARGET)
 
 
-def test_what_is_set_already_is_not_set_again_and_an_unprotected_table_stays_so(account, table):
+def test_existing_settings_are_kept_and_an_unprotected_table_stays_unprotected(account, table):
     with recorded(account) as stub:
         settled(stub, expiry="ENABLED", protected=False)
         table.settle(TARGET)
@@ -202,7 +202,7 @@ def put(s3, **objects):
         s3.put_object(Bucket=BUCKET, Key=key.replace("_", "/"), Body=text.encode())
 
 
-def test_the_bucket_is_as_it_was_but_for_tombstones_and_for_what_came_after(account, bucket):
+def test_the_bucket_is_restored_except_tombstones_and_later_objects(account, bucket):
     put(bucket(-60), out_kept="kept", out_gone="gone", store_value="old", mem_manifest="old")
     s3 = bucket(10)
     put(s3, store_value="new", mem_manifest="new", exec_call="lost", tomb_one="deleted")
@@ -221,7 +221,7 @@ def test_the_bucket_is_as_it_was_but_for_tombstones_and_for_what_came_after(acco
     }
 
 
-def test_a_bucket_that_is_as_it_was_is_left_alone(account, bucket):
+def test_an_unchanged_bucket_is_left_alone(account, bucket):
     put(bucket(-60), out_kept="kept")
     assert bring_back(account, BUCKET, at=AT, until=NOW) == {}
 
@@ -312,7 +312,7 @@ def test_a_stage_is_not_deployed_on_a_table_in_which_something_deleted_is_back(
     assert "table_name" not in load_deployment(stage.home, "dev").context
 
 
-def test_no_restores_nothing(stage, account, programs, prompts, clock):
+def test_the_answer_no_restores_nothing(stage, account, programs, prompts, clock):
     prompts.answers = [False]
     with recorded(account) as stub:
         backed_up(stub)
@@ -330,7 +330,7 @@ def test_another_table_of_the_stage_can_be_the_source(stage, account, prompts, c
         assert "cannot be restored" in str(refused(restore_deployment, order(), "", "own", stage, clock))
 
 
-def test_what_was_never_deployed_from_here_cannot_be_restored(context, account, clock):
+def test_a_stage_never_deployed_from_here_cannot_be_restored(context, account, clock):
     here = replace(context, open_account=lambda _profile, _region: account)
     assert refused(restore_deployment, order(), "", "", here, clock).reason == "cloud_account"
 

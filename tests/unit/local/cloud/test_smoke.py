@@ -76,7 +76,7 @@ def test_a_user_that_was_never_made_needs_no_deletion(account, prompts):
         pass
 
 
-def test_a_user_that_stays_is_told_with_the_command(account, pool, prompts):
+def test_an_undeleted_user_is_reported_with_the_delete_command(account, pool, prompts):
     cognito = account.client("cognito-idp")
     name = {"UserPoolId": pool["UserPoolId"], "Username": ANY}
     with Stubber(cognito) as stub:
@@ -102,7 +102,7 @@ def test_a_user_that_stays_is_told_with_the_command(account, pool, prompts):
     assert f"admin-delete-user --region eu-central-1 --user-pool-id {pool['UserPoolId']}" in prompts.text
 
 
-def test_a_pool_that_asks_for_more_than_a_password_is_told(account, pool, prompts):
+def test_a_pool_that_requires_more_than_a_password_is_reported(account, pool, prompts):
     cognito = account.client("cognito-idp")
     with Stubber(cognito) as stub:
         stub.add_response("admin_create_user", {})
@@ -179,7 +179,7 @@ def test_a_message_that_is_refused_says_why():
     assert caught.value.reason == "smoke_failed"
 
 
-def test_a_token_that_nobody_takes_is_told():
+def test_a_refused_token_is_an_auth_error():
     with running_gateway() as gateway:
         gateway.refuse_with = 401
         with pytest.raises(AuthError):

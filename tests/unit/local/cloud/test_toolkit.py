@@ -53,7 +53,7 @@ def test_stacks_are_read_in_the_order_in_which_they_need_each_other(tmp_path):
     assert (second.name, second.kept) == ("stepline-dev-loop", ())
 
 
-def test_a_folder_that_is_not_there_holds_no_stacks(tmp_path):
+def test_a_missing_folder_has_no_stacks(tmp_path):
     assert read_stacks(tmp_path / "nothing") == []
 
 
@@ -72,7 +72,7 @@ def test_a_program_that_is_not_installed_is_an_exit_code():
     assert "not installed" in done.text
 
 
-def test_what_a_program_prints_can_be_caught(tmp_path):
+def test_the_output_of_a_program_can_be_captured(tmp_path):
     said = run([sys.executable, "-c", "import os; print(os.getcwd())"], ENVIRONMENT, catch=True, cwd=tmp_path)
     assert (said.code, said.text.strip()) == (0, str(tmp_path))
     failed = run([sys.executable, "-c", "raise SystemExit('no')"], ENVIRONMENT, catch=True)

@@ -245,7 +245,7 @@ def test_no_entry_of_the_log_acts_on_the_terminal_or_forges_a_line():
     assert not [text for text in lines if has_hidden(text) or "\n" in text]
 
 
-def test_the_number_of_a_batch_stands_once():
+def test_the_number_of_a_batch_is_printed_once():
     batch = Batch(n=7, by="x", at=AT, entries=(Owner(user="ann"), Started(call_id="tc_1")), state=State())
     assert list(render_summary(batch)) == ["    7  belongs to ann", "       runs tc_1"]
 
@@ -262,7 +262,7 @@ def test_the_batches_come_whole_though_their_bodies_are_stored_apart():
     assert read_batches(log, artifacts, LANE, after=1) == []
 
 
-def test_a_batch_as_json_names_everything_that_the_log_holds_by_its_place():
+def test_a_batch_as_json_names_every_field():
     usage = Usage(input_tokens=5, output_tokens=2)
     decided = Decided(iteration=0, claim=1, action="exit", started_at=AT, usage=usage)
     batch = Batch(n=7, by="x", at=AT, entries=(Owner(user="ann"), decided), state=State(owner="ann"))

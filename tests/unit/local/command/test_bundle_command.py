@@ -57,7 +57,7 @@ def test_a_good_bundle_is_one_line_and_exit_code_0(folder):
     assert (result.exit_code, result.stdout) == (0, "shop: nothing would fail\n")
 
 
-def test_each_problem_has_its_code_its_place_and_the_way_to_mend_it(folder):
+def test_each_problem_has_its_code_location_and_remedy(folder):
     tools = folder / "shop/shop/tools.py"
     tools.write_text(
         tools.read_text().replace("from typing import Any", "from typing import Any\n\nimport boto3")
@@ -75,7 +75,7 @@ def test_each_problem_has_its_code_its_place_and_the_way_to_mend_it(folder):
     )
 
 
-def test_a_module_that_is_not_there_is_a_problem_like_any_other(folder):
+def test_a_missing_module_is_a_problem_like_any_other(folder):
     result = check("shpo", "--json")
     assert result.exit_code == 1
     (problem,) = json.loads(result.stdout)["problems"]

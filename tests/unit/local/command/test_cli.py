@@ -88,7 +88,7 @@ def test_the_summaries_of_the_commands_fit_a_terminal_of_80_columns():
     assert len(summaries) == len(main.commands)
 
 
-def test_what_a_killed_client_had_is_read():
+def test_the_text_that_a_killed_client_had_is_parsed():
     assert tuple(parse_have("12/answer=340")) == (12, "answer", 340)
 
 
@@ -98,13 +98,13 @@ def test_bundles_of_a_stage_are_read():
 
 
 @pytest.mark.parametrize("texts", [("a", "b"), ("Docs=x",), ("=x",), ("default=x",), ("../a=x",)])
-def test_bundles_that_cannot_be_told_apart_are_refused(texts):
+def test_bundles_without_distinct_names_are_refused(texts):
     with pytest.raises(click.BadParameter):
         parse_bundles(texts)
 
 
 @pytest.mark.parametrize("text", ["", "12", "answer=3", "12/answer", "12/answer=x", "-1/answer=3"])
-def test_what_cannot_be_read_is_refused(text):
+def test_an_unreadable_have_option_is_refused(text):
     with pytest.raises(click.BadParameter):
         parse_have(text)
 
@@ -185,7 +185,7 @@ def test_ctrl_c_is_exit_code_130_and_no_traceback():
         ["limits", "--tenant", "--stop", ""],
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_one_form_before_anything_runs(words, monkeypatch):
+def test_invalid_arguments_are_refused_in_one_form_before_anything_runs(words, monkeypatch):
     monkeypatch.setattr(caller, "find_stage", lambda: pytest.fail("something ran"))
     result = CliRunner().invoke(main, words, input="", prog_name="stepline")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -295,7 +295,7 @@ def test_the_status_names_the_pages_address_and_the_mode_of_programs(stage_with_
     assert f"{'programs':10} mode process" in lines
 
 
-def test_a_given_user_is_taken_as_given():
+def test_a_given_user_is_used_unchanged():
     assert name_user("ann") == "ann"
 
 

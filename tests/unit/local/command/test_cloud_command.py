@@ -56,7 +56,7 @@ def test_without_a_region_the_remedy_is_an_option(home, monkeypatch):
     assert "--region" in result.output
 
 
-def test_where_nobody_can_type_a_question_is_refused(home):
+def test_a_question_without_a_terminal_is_refused(home):
     result = call("deploy", "--stage", "dev", "--region", "eu-central-1")
     assert result.exit_code == 1
     assert "not_confirmed" in result.output
@@ -73,7 +73,7 @@ def test_with_json_what_was_deployed_or_stayed_is_one_line(home, monkeypatch):
     assert json.loads(gone.stdout) == {"stage": "prod", "left": ["aws s3 rb s3://left"]}
 
 
-def test_nothing_stands_so_nothing_is_destroyed(home):
+def test_destroy_refuses_the_local_stage(home):
     result = call("destroy", "--stage", "local", "--yes")
     assert result.exit_code == 1
     assert "bad_stage" in result.output
@@ -89,7 +89,7 @@ def test_the_checks_of_an_account_are_lines_with_a_mark(home):
 
 
 @pytest.mark.parametrize("option", [("--stage", "prod"), ("--profile", "p"), ("--region", "r")])
-def test_what_belongs_to_an_account_goes_with_aws(home, option):
+def test_account_options_need_the_aws_option(home, option):
     result = call("doctor", *option)
     assert result.exit_code == 2
     assert "--aws" in result.output
@@ -122,7 +122,7 @@ def test_only_a_command_can_renew_a_connection_and_a_token_cannot_renew_itself(h
     assert (found.api_url, found.renews) == ("https://api/", renews)
 
 
-def test_a_token_command_takes_nothing_of_what_is_typed():
+def test_a_token_command_reads_none_of_the_typed_input():
     code = (
         "import sys; from stepline.local.caller import run_token_command;"
         "run_token_command(f\"{sys.executable} -c 'import sys; print(1, sys.stdin.read())'\");"
@@ -189,7 +189,7 @@ def local(monkeypatch, endpoint):
     ("words", "groups"),
     [((), None), (("--role", "user"), None), (("--role", "tenant_admin"), ["tenant_admin"])],
 )
-def test_a_token_of_the_local_stage_names_the_role_that_is_asked_for(home, monkeypatch, local, words, groups):
+def test_a_token_of_the_local_stage_names_the_requested_role(home, monkeypatch, local, words, groups):
     home.mkdir()
     monkeypatch.setitem(issuer.sign_token.__kwdefaults__, "home", home)
     printed = call("token", "--user", "ann", *words)
@@ -197,7 +197,7 @@ def test_a_token_of_the_local_stage_names_the_role_that_is_asked_for(home, monke
     assert (claims["sub"], claims.get("cognito:groups")) == ("ann", groups)
 
 
-def test_without_a_stage_the_local_one_is_called_with_a_token_of_its_own(home, local):
+def test_without_a_stage_the_local_one_is_called_with_its_own_token(home, local):
     found = caller.find_caller("", "ann", token="ignored", token_command="")
     assert (found.url, found.user, found.home) == (local.socket_url, "ann", home)
 

@@ -81,7 +81,7 @@ def run(deploy, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"), [(["send", "hi"], ""), (["event", "form"], ""), (["chat"], "hi\n")]
 )
-def test_a_name_that_no_conversation_has_begins_none_unless_it_is_asked_for(gateway, run, words, said):
+def test_an_unknown_name_begins_a_conversation_only_on_request(gateway, run, words, said):
     gateway.script = far = RemoteEnd("mine")
     typo = run(*words, "--conversation", "mien", said=said)
     assert (typo.exit_code, far.said) == (1, [])
@@ -119,7 +119,7 @@ def test_messages_name_the_time_zone_of_the_user(gateway, run, monkeypatch, word
 @pytest.mark.parametrize(
     ("words", "said"), [(["chat"], "hi\n"), (["send", "hi"], ""), (["event", "form"], "")]
 )
-def test_messages_name_the_bundle_that_is_asked_for_and_no_other(gateway, run, words, said):
+def test_messages_name_the_requested_bundle_and_no_other(gateway, run, words, said):
     gateway.script = far = RemoteEnd()
     assert run(*words, "--bundle", "docs", said=said).exit_code == 0
     assert run(*words, said=said).exit_code == 0
@@ -128,7 +128,7 @@ def test_messages_name_the_bundle_that_is_asked_for_and_no_other(gateway, run, w
     assert (refused.exit_code, len(far.said)) == (2, 2)
 
 
-def test_a_chat_with_a_bundle_goes_on_in_the_last_one_that_has_it_or_begins_another(gateway, run):
+def test_a_chat_with_a_bundle_continues_the_last_one_with_it_or_begins_another(gateway, run):
     gateway.script = far = RemoteEnd()
     for words in (["chat"], ["chat", "--bundle", "docs"], ["chat", "--bundle", "docs"], ["chat"]):
         assert run(*words, said="hi\n").exit_code == 0
@@ -139,7 +139,7 @@ def test_a_chat_with_a_bundle_goes_on_in_the_last_one_that_has_it_or_begins_anot
     assert [bundle for _, bundle in said] == [None, "docs", "docs", None, "docs", "docs"]
 
 
-def test_a_refusal_is_told_beside_the_output_in_one_form(gateway, run):
+def test_a_refusal_is_printed_to_stderr_in_one_form(gateway, run):
     gateway.script = RemoteEnd(
         refuses=lambda request: ErrorFrame(
             code="input_too_long",
@@ -169,9 +169,7 @@ def test_the_way_back_is_printed_for_a_new_conversation_that_exists_and_for_no_o
 
 
 @pytest.mark.parametrize("words", [["approve"], ["feedback", "ok"], ["watch"]])
-def test_a_command_that_creates_nothing_recommends_nothing_for_a_name_that_no_conversation_has(
-    gateway, run, words
-):
+def test_a_command_that_creates_nothing_suggests_no_option_for_an_unknown_name(gateway, run, words):
     gateway.script = RemoteEnd("mine")
     refused = run(words[0], "mien", *words[1:])
     assert (refused.exit_code, refused.stdout) == (1, "")
@@ -209,7 +207,7 @@ def uploads(run, deploy, tmp_path, monkeypatch):
         yield lambda *names: run("send", "see this", *(f"--attach={tmp_path}/{name}" for name in names))
 
 
-def test_files_come_with_a_message_and_their_progress_is_told(gateway, uploads):
+def test_files_are_sent_with_a_message_and_their_progress_is_shown(gateway, uploads):
     gateway.script = far = RemoteEnd()
     done = uploads("a.csv", "a.csv")
     assert (done.exit_code, done.stdout.strip()) == (0, "Yes.")
@@ -217,7 +215,7 @@ def test_files_come_with_a_message_and_their_progress_is_told(gateway, uploads):
     assert done.stderr.splitlines()[:2] == ["a.csv: uploading 4 bytes", "a.csv: accepted"]
 
 
-def test_a_refused_file_is_told_with_its_code_and_nothing_is_sent(gateway, uploads):
+def test_a_refused_file_is_reported_with_its_code_and_nothing_is_sent(gateway, uploads):
     gateway.script = far = RemoteEnd()
     done = uploads("a.csv", "odd.csv")
     assert (done.exit_code, far.said) == (1, [])

@@ -45,7 +45,7 @@ def run(monkeypatch):
     return lambda *words: CliRunner().invoke(main, ["cost", *words])
 
 
-def test_a_turn_tells_its_calls_its_units_and_what_it_misses(run):
+def test_a_turn_lists_its_calls_its_units_and_missing_reports(run):
     done = run("c1")
     assert done.exit_code == 0
     assert done.stdout.splitlines() == [
@@ -70,7 +70,7 @@ def test_a_model_that_costs_nothing_is_named_and_has_no_dollars():
     assert line == "  solver.main scripted: 3 calls, 1,200 in, 30,000 cached, 450 out: free"
 
 
-def test_a_call_without_a_known_price_is_told_as_such():
+def test_a_call_without_a_known_price_is_marked():
     unknown = {**TURN, "lines": [{**CALLS, "priced": False, "usd": 0.0, "estimated": True}], "priced": False}
     head, line, *_ = render_receipts({**RECEIPTS, "turns": [unknown]})
     assert "and calls without a known price" in head

@@ -14,13 +14,13 @@ def by_name(checks):
     return {check.name: check for check in checks}
 
 
-def test_every_difference_comes_with_a_remedy(home):
+def test_every_failed_check_has_a_remedy(home):
     for check in check_requirements(home):
         assert check.detail
         assert check.ok or check.remedy
 
 
-def test_a_machine_that_never_ran_it_is_told_to_start_it(home):
+def test_a_new_machine_gets_the_command_to_start_the_stage(home):
     found = by_name(check_requirements(home))
     assert not found["deployment"].ok
     assert found["deployment"].remedy == "stepline up"
@@ -39,6 +39,6 @@ def test_looking_starts_nothing_and_writes_nothing(home):
     assert not list(home.iterdir())
 
 
-def test_a_home_that_is_not_there_is_no_failure(tmp_path):
+def test_a_missing_home_is_no_failure(tmp_path):
     assert not lifecycle.stage_status(tmp_path / "nowhere").up
     assert by_name(check_requirements(tmp_path / "nowhere"))["state"].ok

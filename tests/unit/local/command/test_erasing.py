@@ -65,14 +65,14 @@ def terminal(monkeypatch):
 
 @pytest.mark.parametrize("more", [(), ("--yes",)])
 @pytest.mark.usefixtures("terminal")
-def test_a_conversation_that_does_not_exist_is_an_error_and_nothing_is_asked(run, more):
+def test_a_missing_conversation_is_an_error_without_a_question(run, more):
     result = run("delete", "none", *more, input="y\n")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "error: not_found: there is no conversation none\n"
 
 
 @pytest.mark.usefixtures("terminal")
-def test_nothing_is_deleted_unasked(run, talk):
+def test_a_deletion_needs_a_confirmation(run, talk):
     declined = run("delete", LANE.conversation, input="n\n")
     assert (declined.exit_code, declined.stderr.splitlines()[-1]) == (
         1,
@@ -127,7 +127,7 @@ def test_a_file_that_is_not_what_the_log_says_is_named_as_missing(run, tmp_path,
     assert missing.endswith("/outputs/a.md")
 
 
-def test_a_file_that_is_there_is_not_replaced(run, tmp_path):
+def test_an_existing_file_is_not_replaced(run, tmp_path):
     path = tmp_path / "me.zip"
     path.write_text("mine")
     assert run("export-user", str(path)).exit_code == 1

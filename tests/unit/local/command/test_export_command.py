@@ -72,13 +72,13 @@ def test_documents_are_files_of_a_folder(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code"), [(("c2",), "not_found"), (("c1", "--turn", "t"), "turn_not_found")]
 )
-def test_what_is_not_there_is_said_in_a_line(run, words, code):
+def test_a_missing_conversation_or_turn_is_reported_on_one_line(run, words, code):
     done = run(*words)
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: {code}: ")
 
 
-def test_a_place_where_nothing_can_be_written_is_said_in_a_line(run, tmp_path):
+def test_an_unwritable_folder_is_reported_on_one_line(run, tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file/below", "/proc/nowhere"):
         done = run("c1", "--out", str(place))
@@ -100,7 +100,7 @@ def test_an_export_replaces_files_with_overwrite_alone(run, tmp_path):
     assert json.loads(mine.read_text())["turn_id"] == "turn_0001"
 
 
-def test_a_conversation_that_is_not_there_has_no_documents():
+def test_a_missing_conversation_has_no_documents():
     with pytest.raises(NotFoundError):
         exports(MemoryLog(), MemoryArtifacts(), LANE)
 

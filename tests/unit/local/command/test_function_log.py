@@ -49,7 +49,7 @@ def test_a_failure_is_one_record_with_its_cause_and_nothing_of_the_platform():
     assert cause[-1] == "    KeyError: 'lamp'"
 
 
-def test_what_no_line_tells_is_shown_as_it_was_printed():
+def test_plain_output_is_shown_unchanged():
     texts = ("[ERROR] Runtime.ImportModuleError: Unable to import module 'lambdas.act'", "hello")
     found = parse_events("act", events("START RequestId: 1 Version: 3", *texts))
     assert [line["message"] for line in found] == list(texts)

@@ -19,7 +19,7 @@ def run(capsys):
     return invoke
 
 
-def test_it_says_what_was_built_and_which_references_lead_to_nothing(run, tmp_path):
+def test_the_build_reports_its_counts_and_broken_references(run, tmp_path):
     (tmp_path / "a.md").write_text("# Heron\n\n`docs/a.md` and `docs/gone.md`\n")
     code, out, err = run(tmp_path)
     assert code == 0
@@ -29,7 +29,7 @@ def test_it_says_what_was_built_and_which_references_lead_to_nothing(run, tmp_pa
     assert Knowledge(tmp_path).search("heron")
 
 
-def test_it_says_so_if_nothing_has_changed_and_tells_a_program_the_same_in_json(run, tmp_path):
+def test_an_unchanged_build_is_reported_as_text_and_json(run, tmp_path):
     (tmp_path / "a.md").write_text("# Heron\n")
     fresh = json.loads(run(tmp_path, "--json")[1])
     _, out, err = run(tmp_path, "--json")
@@ -38,7 +38,7 @@ def test_it_says_so_if_nothing_has_changed_and_tells_a_program_the_same_in_json(
     assert (fresh["fresh"], fresh["documents"], fresh["missing"]) == (True, 1, [])
 
 
-def test_what_it_refuses_has_a_code(run, tmp_path):
+def test_a_refused_build_has_a_code(run, tmp_path):
     (tmp_path / "knowledge.yaml").write_text("docs_root: nowhere\n")
     code, _, err = run(tmp_path, "--json")
     assert (code, json.loads(err.splitlines()[-1])["code"]) == (1, "knowledge_root_missing")

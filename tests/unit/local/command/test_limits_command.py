@@ -57,7 +57,7 @@ def test_an_admin_sets_a_limit_and_leaves_the_others(run: Run) -> None:
 
 
 @pytest.mark.parametrize("whose", [("--tenant",), ("--project", "sales"), ("--of", "bob"), ("--of", "a/b|c")])
-def test_work_is_stopped_with_a_reason_and_goes_on_again(run: Run, whose: tuple[str, ...]) -> None:
+def test_work_is_stopped_with_a_reason_and_resumed(run: Run, whose: tuple[str, ...]) -> None:
     assert run(*whose, "--stop", "unpaid\x1b[2J").stdout.splitlines()[0].endswith(", stopped: unpaid␛[2J")
     assert run(*whose).stdout.splitlines()[0].endswith(", stopped: unpaid␛[2J")
     assert "stopped" not in run(*whose, "--resume").stdout
@@ -91,7 +91,7 @@ def test_with_json_each_account_is_a_line(run: Run) -> None:
         (("--tenant", "--stop", "x" * 201), "bad_limit: --stop is out of range: "),
     ],
 )
-def test_what_is_no_limit_is_refused_before_anything_is_set(
+def test_an_invalid_limit_is_refused_before_anything_is_set(
     run: Run, words: tuple[str, ...], code: str
 ) -> None:
     done = run(*words)

@@ -37,7 +37,7 @@ def converse(log: MemoryLog, conversation: str, user: str) -> None:
     log.project(Listing(lane=lane, owner=user, title="", last_at=builder.at, applied_n=builder.n - 1))
 
 
-def test_the_index_of_a_user_is_made_from_the_logs_and_told_of(stage):
+def test_the_index_of_a_user_is_built_from_the_logs_and_reported(stage):
     log, artifacts = stage
     for conversation, user in (("c-1", "ada"), ("c-2", "ada"), ("c-3", "bob")):
         converse(log, conversation, user)

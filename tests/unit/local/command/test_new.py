@@ -37,7 +37,7 @@ def test_the_folder_has_a_tool_a_skill_a_document_a_test_and_a_page(shop):
     } <= found
 
 
-def test_nothing_would_fail_in_it(shop):
+def test_a_new_bundle_has_no_problem(shop):
     assert check_bundle("shop", project=shop).problems == ()
 
 
@@ -58,7 +58,7 @@ def test_its_code_is_formatted_and_has_no_lint(shop):
         assert done.returncode == 0, done.stdout
 
 
-def test_every_file_of_its_page_is_there(shop):
+def test_every_file_that_its_page_names_exists(shop):
     rows = [
         row.split("|")[1].strip() for row in (shop / "README.md").read_text().splitlines() if ".py`" in row
     ]
@@ -66,13 +66,13 @@ def test_every_file_of_its_page_is_there(shop):
     assert [row for row in rows if not (shop / row.strip("`")).is_file()] == []
 
 
-def test_its_name_is_in_the_place_of_every_placeholder():
+def test_its_name_replaces_every_placeholder():
     for place, text in render_template("kumquat").items():
         assert "NAME" not in place + text
         assert not place.endswith(".txt")
 
 
-def test_the_command_says_what_comes_next(tmp_path, monkeypatch):
+def test_the_command_prints_the_next_steps(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = CliRunner().invoke(main, ["new", "shop"]).stdout
     assert said.endswith("next: cd shop && make test && make chat\n")
@@ -98,17 +98,17 @@ def test_the_command_says_what_comes_next(tmp_path, monkeypatch):
         "s" * 33,
     ],
 )
-def test_what_can_name_no_package_is_refused(tmp_path, name):
+def test_an_invalid_package_name_is_refused(tmp_path, name):
     assert refused(name, tmp_path) == "bad_bundle_name"
     assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["x", "shop_2", "s" * 32])
-def test_what_names_a_package_is_taken(name):
+def test_a_valid_package_name_is_accepted(name):
     check_package_name(name)
 
 
-def test_a_folder_that_is_there_is_left_as_it_is(tmp_path):
+def test_an_existing_folder_is_left_unchanged(tmp_path):
     (tmp_path / "shop").mkdir()
     assert refused("shop", tmp_path) == "folder_exists"
     assert not any((tmp_path / "shop").iterdir())

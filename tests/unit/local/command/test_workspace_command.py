@@ -114,14 +114,14 @@ def test_a_folder_with_anything_in_it_is_refused_and_left_alone(log, run, tmp_pa
 
 
 @pytest.mark.parametrize(("name", "code"), [("c2", "not_found"), ("c1", "workspace_empty")])
-def test_what_is_not_there_is_said_in_a_line_and_nothing_is_written(run, tmp_path, name, code):
+def test_a_missing_project_is_reported_on_one_line_and_nothing_is_written(run, tmp_path, name, code):
     done = run(name, str(tmp_path / "new"))
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: {code}: ")
     assert not (tmp_path / "new").exists()
 
 
-def test_a_place_where_nothing_can_be_written_is_said_in_a_line(log, run):
+def test_an_unwritable_folder_is_reported_on_one_line(log, run):
     two_turns(log)
     done = run("c1", "/proc/nowhere")
     assert (done.exit_code, done.stdout) == (1, "")

@@ -240,7 +240,7 @@ def test_the_health_of_the_emulator_is_the_identity_it_was_started_with(identity
     assert heard == []
 
 
-def test_a_page_of_the_stage_reaches_what_needs_no_key_and_nothing_else():
+def test_a_page_of_the_stage_reaches_keyless_routes_only():
     def from_page(request):
         return replace(request, headers=(*request.headers, ("origin", PAGE), ("sec-fetch-site", "same-site")))
 
@@ -282,7 +282,7 @@ def test_a_page_of_the_stage_reaches_what_needs_no_key_and_nothing_else():
         ("POST", HEALTH),
     ],
 )
-def test_what_is_the_emulators_own_needs_the_key(method, path):
+def test_the_emulators_own_routes_need_the_key(method, path):
     assert judge(plain(method, path)) == "MissingAuthenticationToken"
 
 
@@ -297,7 +297,7 @@ def test_what_is_the_emulators_own_needs_the_key(method, path):
         ("GET", HEALTH),
     ],
 )
-def test_what_checks_for_itself_needs_no_key(method, path):
+def test_routes_with_their_own_checks_need_no_key(method, path):
     assert judge(plain(method, path, ("authorization", "Bearer x.y.z"))) is None
 
 
@@ -328,7 +328,7 @@ WHOLE = f"AWS4-HMAC-SHA256 Credential={KEY}/20260101/us-east-1/s3/aws4_request, 
         WHOLE.replace("0" * 64, "é" * 64),
     ],
 )
-def test_what_is_no_whole_signature_is_refused(authorization):
+def test_an_incomplete_signature_is_refused(authorization):
     dated = ("x-amz-date", "20260101T000000Z")
     assert judge(plain("GET", "/b/k", ("authorization", authorization), dated)) == "IncompleteSignature"
     assert judge(plain("GET", "/b/k", ("authorization", WHOLE), dated)) == "SignatureDoesNotMatch"
@@ -382,7 +382,7 @@ def test_a_refused_handshake_never_reaches_the_emulator():
     assert (sent, heard) == ([{"type": "websocket.close", "code": 1008}], [])
 
 
-def test_a_container_is_lent_the_key_where_it_was_told_to_ask_and_nobody_else_is():
+def test_only_a_container_at_its_own_address_gets_the_key():
     path = "/v2/credentials/6f1c2a54-0000-4000-8000-000000000000"
     asked = plain("GET", path, ("authorization", "its word"))
     known = {asked: b"the key"}

@@ -14,7 +14,7 @@ def nested(depth):
 @pytest.mark.parametrize(
     "text", ["", "hello", "[" * NESTING_MAX, nested(NESTING_MAX), "[" + "[]," * 2_000 + "1]"]
 )
-def test_a_message_that_can_be_read_is_handed_on_as_it_is(text):
+def test_a_readable_message_is_passed_on_unchanged(text):
     assert limit_nesting(text) == text
 
 

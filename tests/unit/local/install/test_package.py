@@ -52,7 +52,7 @@ def test_a_user_has_the_versions_that_were_tested():
     assert {name: everything.get(name) for name in pins(USER)} == pins(USER)
 
 
-def test_packages_come_from_where_pip_is_told_to_fetch_them(tmp_path, monkeypatch):
+def test_packages_come_from_the_indexes_that_pip_is_configured_for(tmp_path, monkeypatch):
     (tmp_path / "pip.conf").write_text(
         "[global]\nindex-url = https://one.example/simple\nextra-index-url =\n  https://two.example\n"
         "  https://three.example file:///not/there/simple\nfind-links = /a /b\ntrusted-host = one.example\n"
@@ -70,7 +70,7 @@ def test_packages_come_from_where_pip_is_told_to_fetch_them(tmp_path, monkeypatc
 
 
 @pytest.mark.usefixtures("installs")
-def test_an_environment_is_made_once_and_a_lock_that_fails_leaves_it_as_it_was(tmp_path, monkeypatch):
+def test_an_environment_is_made_once_and_a_failing_lock_leaves_it_unchanged(tmp_path, monkeypatch):
     monkeypatch.setenv("UV_OFFLINE", "1")
     lock, folder, said = tmp_path / "lock", tmp_path / "env", []
 

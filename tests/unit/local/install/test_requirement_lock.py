@@ -52,14 +52,14 @@ def project(tmp_path, monkeypatch, installs):
     return Project(tmp_path, monkeypatch)
 
 
-def test_what_a_package_needs_is_locked_with_it_and_what_the_functions_have_is_left_out(project):
+def test_dependencies_are_locked_except_those_that_the_functions_have(project):
     project.index.add("prices", "1.0", requires=["held>=1", "numbers", "deep_prices"])
     project.index.add("deep_prices", "3.0")
     assert project.pins(shop="prices  # ours\n") == ["deep-prices==3.0", "prices==1.0"]
     assert project.lock(shop="prices  # ours\n").shared == ("memory",)
 
 
-def test_what_the_layer_of_memory_has_is_not_had_twice(project):
+def test_packages_of_the_memory_layer_are_not_locked_twice(project):
     project.index.add("prices", "1.0")
     assert project.lock(shop="prices").shared == ()
     assert project.lock(shop="numbers") == (None, ("memory",))
@@ -104,7 +104,7 @@ def test_a_bundle_that_needs_nothing_more_has_no_lock(project, text):
     assert project.lock(shop=text) == (None, ())
 
 
-def test_a_lock_beside_the_requirements_counts_and_names_the_files_that_may_be_taken(project):
+def test_a_lock_next_to_the_requirements_limits_the_allowed_files(project):
     project.index.add("prices", "1.0")
     project.index.add("prices", "2.0")
     project.write("bundles/shop/requirements.lock", "prices==1.0 --hash=sha256:" + "1" * 64)
@@ -134,7 +134,7 @@ def test_a_package_for_another_platform_is_refused(project):
     assert project.pins(shop="prices") == ["prices==1.0"]
 
 
-def test_a_package_that_does_not_exist_is_told(project):
+def test_a_missing_package_is_reported(project):
     code, said = project.refused(shop="no_such_prices==1")
     assert code == "requirements_unresolved"
     assert "no-such-prices" in said

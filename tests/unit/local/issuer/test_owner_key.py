@@ -31,7 +31,7 @@ def test_a_key_is_generated_for_each_stage_and_its_owner_alone_reads_it(tmp_path
     assert stat.S_IMODE((homes[0] / "page_key").stat().st_mode) == 0o600
 
 
-def test_a_name_alone_signs_nobody_in(stranger):
+def test_a_name_without_the_key_signs_no_user_in(stranger):
     form = stranger.authorize()
     assert 'name="key"' in form.body
     answer = stranger.submit(form.form, "ann")

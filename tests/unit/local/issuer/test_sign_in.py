@@ -39,7 +39,7 @@ def test_a_reload_signs_in_without_a_page(browser):
     assert browser.authorize().answered.keys() == {"code", "state", "iss"}
 
 
-def test_nobody_is_signed_in_without_being_asked(browser):
+def test_a_silent_request_without_a_session_needs_a_login(browser):
     back = browser.authorize(prompt="none")
     assert back.answered["error"] == "login_required"
     assert back.answered["state"] == "the-state"
@@ -62,7 +62,7 @@ def sign_out(token, to=f"{PAGE}/signed-out"):
     return f"/session/end?id_token_hint={token}&client_id=stepline&post_logout_redirect_uri={to}"
 
 
-def test_who_has_no_token_of_the_user_signs_nobody_out(browser):
+def test_a_request_without_the_users_token_signs_no_user_out(browser):
     browser.sign_in("ann")
     for token in ("", "x.y.z"):
         assert browser.ask("GET", sign_out(token), headers=NAVIGATION).status == 400
@@ -89,7 +89,7 @@ def test_a_sign_out_leads_to_no_foreign_address(browser):
         {"client_id": "other"},
     ],
 )
-def test_an_address_that_is_not_registered_is_led_to_with_nothing(browser, changed):
+def test_an_unregistered_address_gets_no_redirect(browser, changed):
     browser.sign_in()
     answer = browser.authorize(**changed)
     assert (answer.status, answer.location) == (400, "")
@@ -112,7 +112,7 @@ def test_a_request_without_a_challenge_or_for_something_else_is_refused_at_the_p
     assert browser.authorize(**changed).answered["error"] == error
 
 
-def test_a_field_that_comes_twice_is_refused(browser):
+def test_a_repeated_field_is_refused(browser):
     answer = browser.ask("GET", "/session/authorize?state=a&state=b", headers=NAVIGATION)
     assert answer.status == 400
 
@@ -135,7 +135,7 @@ def test_a_wrong_guess_uses_a_code_up(browser):
     assert json.loads(browser.exchange(code).body) == {"error": "invalid_grant"}
 
 
-def test_a_code_that_comes_twice_ends_what_it_began(browser):
+def test_a_code_used_twice_ends_its_session(browser):
     code = browser.sign_in()
     refresh = json.loads(browser.exchange(code).body)["refresh_token"]
     assert browser.exchange(code).status == 400
@@ -158,7 +158,7 @@ def test_a_refresh_token_is_used_once_and_ends_with_the_session(browser, home):
     assert browser.refresh(renewed["refresh_token"]).status == 400
 
 
-def test_a_refresh_token_can_be_taken_back(browser):
+def test_a_refresh_token_can_be_revoked(browser):
     token = json.loads(browser.exchange(browser.sign_in()).body)["refresh_token"]
     assert browser.ask("POST", "/revoke", fields={"token": token}, headers={"Origin": PAGE}).status == 200
     assert browser.refresh(token).status == 400
@@ -181,7 +181,7 @@ def test_no_other_page_sends_the_form(browser, origin):
 
 
 @pytest.mark.parametrize("name", ["", "   ", "a\nb", "änn", "a" * 500])
-def test_a_name_that_cannot_be_one_is_asked_for_again(browser, name):
+def test_an_invalid_name_shows_the_form_again(browser, name):
     again = browser.submit(browser.authorize().form, name)
     assert (again.status, browser.cookies) == (200, {})
     assert browser.submit(again.form, "ann").status == 303
@@ -226,7 +226,7 @@ def test_documents_and_tokens_are_shared_with_the_page_alone(browser, origin):
     assert "access-control-allow-credentials" not in shared.headers
 
 
-def test_the_metadata_says_what_there_is(browser):
+def test_the_metadata_lists_the_supported_features(browser):
     found = json.loads(browser.ask("GET", "/.well-known/openid-configuration").body)
     assert found["issuer"] == browser.url
     assert found["authorization_endpoint"] == f"{browser.url}/session/authorize"
@@ -241,14 +241,14 @@ def test_the_cookie_goes_to_sign_ins_alone(browser):
     assert {"Path=/session", "HttpOnly", "SameSite=Lax"} <= set(set_cookie.split("; "))
 
 
-def test_what_is_no_form_or_too_long_is_refused(browser):
+def test_a_body_that_is_no_form_or_too_long_is_refused(browser):
     json_body = browser.ask("POST", "/token", body="{}", headers={"Content-Type": "application/json"})
     assert json_body.status == 400
     long = browser.ask("POST", "/token", fields={"code": "x" * 9000})
     assert long.status == 400
 
 
-def test_the_oldest_goes_when_there_is_too_much(clock):
+def test_the_oldest_entry_is_dropped_when_the_store_is_full(clock):
     shelf = ExpiringStore(60, clock)
     names = [shelf.put(at) for at in range(KEPT_MAX + 1)]
     assert shelf.get(names[0]) is None

@@ -48,7 +48,7 @@ def test_a_folder_without_a_configuration_is_all_documentation(space):
     assert space.knowledge.read("ks:docs/none.md") is None
 
 
-def test_a_row_says_what_a_document_is_about_and_where_the_words_stand(space):
+def test_a_row_has_the_documents_summary_and_the_position_of_the_words(space):
     space.write({"delivery.md": GUIDE})
     space.build()
     (row,) = space.knowledge.search("how long to an island")
@@ -67,7 +67,7 @@ def test_a_row_says_what_a_document_is_about_and_where_the_words_stand(space):
     }
 
 
-def test_a_document_that_cannot_be_read_is_told_as_that(space):
+def test_an_unreadable_document_is_reported_by_name(space):
     space.write({"delivery.md": GUIDE})
 
     def said(line):
@@ -93,7 +93,7 @@ def test_a_configuration_that_is_a_folder_cannot_be_read(space):
     assert reason(space) == "knowledge_unreadable"
 
 
-def test_what_is_equal_is_not_built_again(space):
+def test_an_equal_index_is_not_built_again(space):
     space.write({"delivery.md": GUIDE})
     first = space.build()
     before = (space.folder / ".knowledge" / f"{first.signature}.sqlite").stat().st_ino
@@ -194,7 +194,7 @@ def test_every_root_has_the_paths_of_its_kind(space):
     )
 
 
-def test_what_is_no_text_too_large_hidden_or_a_key_is_left_out(space):
+def test_binary_large_hidden_and_key_files_are_left_out(space):
     space.write(
         {
             "knowledge.yaml": "src_root: src",

@@ -18,7 +18,7 @@ from stepline.local.knowledge.build_index import MISSING_SHOWN, strip_reference
         ("src/", "src"),
     ],
 )
-def test_what_a_reference_names_in_a_file_does_not_count(reference, path):
+def test_the_position_in_a_reference_is_ignored(reference, path):
     assert strip_reference(reference) == path
 
 
@@ -46,7 +46,7 @@ def test_they_are_not_looked_up_if_that_is_not_wanted(space):
     assert space.build().references == 0
 
 
-def test_so_many_are_named_and_all_are_counted(space):
+def test_all_broken_references_are_counted_and_the_first_are_listed(space):
     space.write({"a.md": "\n".join(f"`docs/gone{n}.md`" for n in range(30))})
     built = space.build()
     assert (built.missing_references, len(built.missing)) == (30, MISSING_SHOWN)

@@ -63,7 +63,7 @@ def test_a_limit_is_kept_and_a_document_is_found_once(shelf):
     assert len(set(paths(shelf.search("nothing", limit=100)))) == 4
 
 
-def test_an_excerpt_begins_where_the_words_stand_and_ends_in_time(shelf):
+def test_an_excerpt_begins_at_the_words_and_is_limited(shelf):
     rows = {row["path"]: row for row in shelf.search("heron")}
     assert rows["ks:docs/body.md"]["excerpt"].startswith("A heron.")
     assert rows["ks:docs/body.md"]["line"] == 4
@@ -73,7 +73,7 @@ def test_an_excerpt_begins_where_the_words_stand_and_ends_in_time(shelf):
 @pytest.mark.parametrize(
     "query", ['"', "*", "a OR", "NEAR(", "title:heron", "-heron", "^", "{a} : b", "\0", "' --"]
 )
-def test_nothing_in_a_query_is_syntax(shelf, query):
+def test_a_query_has_no_syntax(shelf, query):
     assert isinstance(shelf.search(query), list)
 
 

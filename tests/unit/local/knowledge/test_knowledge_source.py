@@ -59,9 +59,7 @@ def code(space, repo, ref):
 
 
 @pytest.mark.parametrize(("ref", "word"), [("main", "crane"), ("v1", "heron"), ("0", "heron"), ("", "stork")])
-def test_a_repository_beside_it_is_read_as_its_commit_has_it_and_without_one_as_it_stands(
-    space, repository, ref, word
-):
+def test_a_repository_is_read_at_its_commit_or_without_a_ref_as_files(space, repository, ref, word):
     _, commits = repository
     built = build(space, "../repository", commits[0] if ref == "0" else ref)
     assert space.paths(word, root="ks:docs") == ["ks:docs/bird.md"]
@@ -83,7 +81,7 @@ def test_one_that_is_served_is_fetched(space, repository, ref, word):
         assert space.said[0] == f"fetching {url}"
 
 
-def test_a_ref_that_is_not_there_is_named(space, repository):
+def test_a_missing_ref_is_named(space, repository):
     assert code(space, "../repository", "v9") == "ref_not_found"
 
 
@@ -109,7 +107,7 @@ TOKEN = "s3cret-token"
         ("https://{token}@host/birds', ref: ['", "knowledge_config_invalid"),
     ],
 )
-def test_credentials_of_an_address_are_never_told(space, repository, caplog, written, reason):
+def test_credentials_of_an_address_are_never_shown(space, repository, caplog, written, reason):
     with served(repository[0]) as url:
         port = url.partition("127.0.0.1:")[2].partition("/")[0]
     repo = written.format(token=TOKEN, port=port)

@@ -36,7 +36,7 @@ def test_headings_cut_a_text_and_keep_those_above_them():
         "####### seven\n",
     ],
 )
-def test_what_is_code_is_no_heading(text):
+def test_code_is_no_heading(text):
     assert [heading for heading, _ in heads(f"# One\n\n{text}\n# Two\n")] == ["One", "Two"]
 
 
@@ -50,7 +50,7 @@ def test_front_matter_describes_and_is_no_section():
 
 
 @pytest.mark.parametrize("text", ["---\n[\n---\nText.\n", "---\nno end\n", "---\n- a\n---\nText.\n"])
-def test_what_is_no_front_matter_is_text(text):
+def test_invalid_front_matter_is_text(text):
     assert scan(text).sections[0].start == 0
 
 

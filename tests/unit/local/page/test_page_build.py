@@ -41,7 +41,7 @@ def is_there(answer):
     return answer.status == 200
 
 
-def test_the_page_is_built_once_when_somebody_opens_it_and_says_so_meanwhile(sources):
+def test_the_page_is_built_once_on_the_first_request_and_shows_its_progress(sources):
     may, made = threading.Event(), []
 
     def make(_progress, _web):
@@ -82,7 +82,7 @@ def test_a_change_of_the_sources_is_built_when_the_page_is_opened_again(sources)
         assert made == [1]
 
 
-def test_a_build_that_fails_is_told_with_its_last_words_and_tried_again_after_a_change(sources):
+def test_a_failed_build_shows_its_output_and_is_retried_after_a_change(sources):
     may, made = threading.Event(), []
 
     def make(_progress, _web):
@@ -140,7 +140,7 @@ def test_packages_come_again_when_the_lock_file_is_newer(sources, npm):
     assert len(npm.read_text().splitlines()) == 2
 
 
-def test_a_failed_command_is_told_with_its_last_words(sources, npm):
+def test_a_failed_command_is_reported_with_its_last_output(sources, npm):
     sources.write("bin/npm", "#!/bin/sh\necho 'E404 no such package'; exit 1\n")
     with pytest.raises(DependencyError, match="npm ci failed:\nE404 no such package"):
         build_page(lambda _: None, sources.web)

@@ -26,7 +26,7 @@ def test_every_route_is_the_page(visitor, path):
     assert answer.headers["cache-control"] == "no-cache"
 
 
-def test_the_policy_names_the_places_of_this_stage(visitor):
+def test_the_policy_names_the_origins_of_this_stage(visitor):
     assert visitor.ask("/").headers["content-security-policy"] == (
         "connect-src 'self' http://127.0.0.1:4566 ws://127.0.0.1:4566 http://127.0.0.1:4567 http://127.0.0.1:4566"
     )
@@ -39,11 +39,11 @@ def test_parts_of_the_page_are_kept_for_good_and_a_missing_one_is_missing(visito
     assert visitor.ask("/assets/main-old.js").status == 404
 
 
-def test_the_frame_has_rules_of_its_own(visitor):
+def test_the_frame_has_its_own_rules(visitor):
     assert visitor.ask("/frame.html").headers["content-security-policy"].startswith("sandbox")
 
 
-def test_what_a_browser_has_is_not_sent_again(visitor):
+def test_a_cached_file_is_not_sent_again(visitor):
     first = visitor.ask("/")
     again = visitor.ask("/", If_None_Match=first.headers["etag"])
     assert (again.status, again.body) == (304, b"")
@@ -95,7 +95,7 @@ def test_no_address_leads_out(visitor, place, path):
     assert visitor.ask(path).status == 404
 
 
-def test_a_bundle_has_a_page_of_its_own_under_the_rules_of_bundles(visitor, place):
+def test_a_bundle_has_its_own_page_under_the_rules_of_bundles(visitor, place):
     for name, text in (("shop/ui/index.html", "a shop"), ("bundles/docs/ui/app.js", "let b;")):
         path = place.home / "bundle/0123" / name
         path.parent.mkdir(parents=True)
@@ -124,7 +124,7 @@ def test_the_page_has_one_origin(visitor):
     )
 
 
-def test_nothing_is_sent_to_the_server(visitor):
+def test_the_page_server_accepts_no_posts(visitor):
     assert visitor.ask("/", method="POST", Content_Length="0").status == 501
     head = visitor.ask("/", method="HEAD")
     assert (head.status, head.body) == (200, b"")

@@ -82,7 +82,7 @@ def test_without_a_staged_content_there_is_nothing_to_see():
         ("Hello there.", "I have no rule for `Hello there.`"),
     ],
 )
-def test_what_it_understands_in_a_timeline_it_understands_in_a_journal(request_: str, said: str):
+def test_requests_of_a_timeline_are_understood_in_a_journal(request_: str, said: str):
     assert said in JournalChat("Hello there.").say(request_)
 
 

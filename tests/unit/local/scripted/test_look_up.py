@@ -52,7 +52,7 @@ def test_a_client_is_shown_the_link_and_what_the_path_leads_to(chat):
     assert "".join(block.text for block in shown).count("## Idle cost") == 1
 
 
-def test_what_no_document_says_is_told(chat):
+def test_a_search_without_a_match_is_reported(chat):
     assert "My documents say nothing" in chat.say("What does the moon say about xyzzyq?")
 
 

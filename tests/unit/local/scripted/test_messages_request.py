@@ -90,7 +90,7 @@ def test_a_bad_request_is_an_invalid_request_error(body: Any) -> None:
     assert (caught.value.status, caught.value.kind) == (400, "invalid_request_error")
 
 
-def test_four_marks_are_allowed_wherever_they_stand() -> None:
+def test_four_marks_are_allowed_at_any_position() -> None:
     body = request(system=[text("s", **MARK)], messages=user(*[text(str(n), **MARK) for n in range(3)]))
     assert sum(block.ttl_s == 300 for block in parse_prompt(body).blocks) == 4
 

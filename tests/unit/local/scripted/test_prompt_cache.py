@@ -176,7 +176,7 @@ def test_mixed_lives_are_billed_at_three_positions(cache: PromptCache) -> None:
     assert (use.read, use.write_1h, use.write_5m, use.plain) == (2000, 2000, 2000, 1000)
 
 
-def test_a_long_mark_behind_the_hit_costs_nothing_if_it_lies_before_it(cache: PromptCache) -> None:
+def test_a_one_hour_mark_before_the_hit_costs_nothing(cache: PromptCache) -> None:
     both = prompt("abcd", {1: ONE_HOUR_S, 3: FIVE_MINUTES_S})
     ask(cache, both)
     use = cache.look(both, workspace="w")

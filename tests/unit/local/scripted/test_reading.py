@@ -49,7 +49,7 @@ def test_a_message_that_is_shown_in_part_is_read_as_far_as_it_is_shown():
     assert message.text.startswith("read older.md\n")
 
 
-def test_the_pool_of_sources_is_no_part_of_what_was_said():
+def test_the_pool_of_sources_is_not_part_of_the_messages():
     pool = render_pool({1: Source(sid=1, title="Herons", url="https://example.com", text="A bird.")})
     shown, announce = prompt_of("What is a heron?"), "\n╔══ ANNOUNCE — Iteration 1/15 ══╗\n"
     assert parse_view(f"{shown}\n{pool}{announce}") == parse_view(f"{shown}{announce}")

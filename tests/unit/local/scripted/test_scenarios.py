@@ -143,7 +143,7 @@ def test_the_scenario_that_the_page_adds_works(monkeypatch):
         (RUN.format("print('</channel:code>')"), ["cannot run"]),
     ],
 )  # fmt: skip
-def test_what_is_sent_elsewhere_is_answered(said, texts):
+def test_requests_of_other_tests_are_answered(said, texts):
     answer = ScriptedConversation(HERONS).say(said)
     assert [text for text in texts if text not in answer] == []
 
@@ -171,7 +171,7 @@ def test_after_a_violation_it_goes_one_by_one():
     assert chat.rounds()[1] == ["write"]
 
 
-def test_plans_stand_beside_the_answer():
+def test_plans_are_in_the_same_round_as_the_answer():
     chat = ScriptedConversation(
         "Make two plans with two steps each, in one round.", AI_REACT_AGENT_MULTI_ACTION="safe_fanout"
     )
@@ -180,7 +180,7 @@ def test_plans_stand_beside_the_answer():
     assert "2. Choose what comes next" in chat.entries(Closed)[-1].answer
 
 
-def test_what_is_remembered_is_told_with_its_path():
+def test_memory_hits_are_reported_with_their_paths():
     conversation = ScriptedConversation("Write a file note.md with grey herons.")
     (turn,) = conversation.timeline().turns
     path = f"ar:{turn}.user.prompt"
@@ -231,7 +231,7 @@ def test_totals_are_those_that_the_program_printed():
         (RUN.replace(":", ", it writes files/c.txt:", 1).format("open('outputs/a.txt')"), ["files/c.txt"]),
     ],
 )
-def test_a_program_runs_as_it_stands_and_promises_what_is_named(said, files):
+def test_a_program_runs_unchanged_and_promises_the_named_files(said, files):
     chat = ScriptedConversation(said)
     (run,) = chat.actions()
     assert run.code in said
@@ -257,7 +257,7 @@ def test_a_program_that_fails_is_not_run_again_and_the_answer_says_why():
     assert "```text\nValueError: plum\n'''\n```" in answer
 
 
-def test_a_run_that_was_interrupted_is_not_said_to_be_done():
+def test_an_interrupted_run_is_not_reported_as_done():
     chat = ScriptedConversation()
     chat.begin(RUN.format(WAITING.format(word="plum")), steps=2)
     chat.lose_run()
@@ -270,7 +270,7 @@ def test_a_program_of_an_earlier_turn_is_read_from_where_it_is_in_sight():
     assert "print('plum') print(2)" in chat.say(f"Read fi:{chat.entries(Closed)[-1].turn}.code.{run.call_id}")
 
 
-def test_where_no_programs_run_it_says_so():
+def test_a_stage_without_programs_reports_the_missing_tool():
     answer = ScriptedConversation(EXEC_RUNTIME_MODE="none").say(RUN.format("pass"))
     assert "there is no tool `exec_tools.execute_code_python`" in answer
 
@@ -278,7 +278,7 @@ def test_where_no_programs_run_it_says_so():
 # --- while a turn runs
 
 
-def test_a_followup_is_served_behind_the_message_before_it():
+def test_a_followup_is_answered_after_the_previous_message():
     chat = ScriptedConversation()
     chat.begin(LONG.format(word="plum"))
     chat.hear(text=RUN.format("pass"))
@@ -296,7 +296,7 @@ def test_a_steer_ends_the_turn():
     assert chat.rounds() == [["plan"]]
 
 
-def test_what_is_asked_behind_a_steer_lets_it_go_on():
+def test_a_request_after_a_steer_continues_the_turn():
     chat = ScriptedConversation()
     chat.begin(LONG.format(word="plum"))
     chat.hear(text="be brief", kind="steer")
@@ -306,7 +306,7 @@ def test_what_is_asked_behind_a_steer_lets_it_go_on():
     assert "outputs/plan.md" in chat.entries(Closed)[-1].answer
 
 
-def test_an_event_is_told_and_its_text_is_served_if_it_is_reactive():
+def test_an_event_is_reported_and_its_text_is_answered_if_reactive():
     chat = ScriptedConversation(HERONS)
     chat.hear(kind="alert", text="Make a plan with three steps.", reactive=False)
     attached = Attachment(filename="a.md", mime="text/markdown", size_bytes=1, sha256="0" * 64)
@@ -337,7 +337,7 @@ def test_every_conversation_gets_a_well_formed_round(said):
     ("name", "kind", "extent", "data"),
     [("square.png", "image", "64x48", picture()), ("square.pdf", "document", "2 pages", pdf(2))],
 )
-def test_what_a_program_made_is_read_back_and_on_the_wire_once(name, kind, extent, data):
+def test_a_program_output_is_read_back_and_sent_once(name, kind, extent, data):
     chat = ScriptedConversation(RUN.format(f"open('outputs/{name}', 'wb')"))
     answer = chat.say(f"Read {name}, please.")
     blocks = [block for block in chat.model.asked["messages"][0]["content"] if block["type"] != "text"]
@@ -347,7 +347,7 @@ def test_what_a_program_made_is_read_back_and_on_the_wire_once(name, kind, exten
     assert base64.b64decode(blocks[0]["source"]["data"]) == data
 
 
-def test_a_picture_that_no_model_takes_is_not_said_to_be_seen():
+def test_a_picture_that_no_model_accepts_is_not_reported_as_seen():
     chat = ScriptedConversation(RUN.format("open('outputs/square.png', 'wb')"))
     _, key = chat.stored("square.png")
     chat.ports.artifacts.objects[key] = picture()[:40]

@@ -179,7 +179,7 @@ NEW = {**KEY, "anthropic-version": "2026-10-21"}
         ),
     ],
 )
-def test_what_a_model_or_a_version_does_not_take_is_refused(
+def test_fields_that_a_model_or_version_rejects_are_refused(
     server: ScriptedServer, changes: dict[str, Any], head: dict[str, str], status: int
 ) -> None:
     found, body, _ = call(server, "POST", "/v1/messages", {**BODY, **changes}, head)
@@ -334,7 +334,7 @@ def test_an_error_may_come_inside_the_stream(server: ScriptedServer) -> None:
     assert (last["type"], last["error"]["type"]) == ("error", "overloaded_error")
 
 
-def test_a_fixture_is_streamed_as_it_stands(server: ScriptedServer) -> None:
+def test_a_fixture_is_streamed_unchanged(server: ScriptedServer) -> None:
     queue(server, {"kind": "fixture", "name": "recorded.txt"}, {"kind": "fixture", "text": "given here"})
     assert post(server)[1]["content"][0]["text"] == "a recorded stream"
     assert post(server)[1]["content"][0]["text"] == "given here"
@@ -363,7 +363,7 @@ def test_a_malformed_protocol_is_a_well_formed_message(server: ScriptedServer) -
         ),
     ],
 )
-def test_a_bad_prefix_stands_before_the_right_answer(
+def test_a_bad_prefix_precedes_the_right_answer(
     server: ScriptedServer, fault: dict[str, Any], beginning: str
 ) -> None:
     queue(server, fault)
@@ -398,7 +398,7 @@ def test_a_refusal_by_the_model_is_a_stop_reason(server: ScriptedServer) -> None
 
 
 @pytest.mark.parametrize("fault", [{"kind": "earthquake"}, {}, 7, [{"kind": "cut", "count": "many"}]])
-def test_what_is_no_fault_is_refused(server: ScriptedServer, fault: Any) -> None:
+def test_an_invalid_fault_is_refused(server: ScriptedServer, fault: Any) -> None:
     assert call(server, "POST", "/control/faults", fault)[0] == 400
 
 
@@ -462,7 +462,7 @@ def test_the_reference_names_every_fault_and_field() -> None:
         assert f"`{name}`" in reference
 
 
-def test_a_port_that_is_taken_is_said_in_one_line(server: ScriptedServer) -> None:
+def test_a_port_in_use_is_reported_on_one_line(server: ScriptedServer) -> None:
     port = server.url.rpartition(":")[2]
     command = [sys.executable, "-m", "stepline.local.scripted", "--port", port]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -133,7 +133,7 @@ def test_totals_are_given_in_euros_too():
     assert "**2026-02** sold most: 13.50." in chat.say("Which month sold most?")
 
 
-def test_a_message_added_while_steps_are_taken_is_answered_in_the_same_turn():
+def test_a_message_added_during_steps_is_answered_in_the_same_turn():
     chat = ScriptedConversation()
     chat.begin(TOUR["Add, redirect, stop"], steps=4)
     chat.hear(text="Make a plan with three steps.")

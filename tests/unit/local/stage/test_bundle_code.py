@@ -105,7 +105,7 @@ def test_a_module_without_a_folder_is_a_bundle_too(project):
     assert project.take("shop").context()["bundle"] == "shop"
 
 
-def test_its_requirements_are_taken_along_for_the_image_of_programs(project):
+def test_its_requirements_are_copied_for_the_image_of_programs(project):
     project.write(**{"shop.__init__": GOOD})
     (project.folder / "shop/requirements.txt").write_text("msgspec\n")
     taken = project.take("shop")
@@ -119,7 +119,7 @@ def test_a_bundle_whose_packages_are_not_installed_is_refused(project):
     assert project.refused("shop")[0] == "requirement_missing"
 
 
-def test_a_package_in_bundles_stands_beside_the_runtimes_own(project):
+def test_a_package_in_bundles_is_placed_next_to_the_runtimes(project):
     project.write(**{"bundles.shop.__init__": "from bundles.default import WORKFLOW\n"})
     copy = Path(project.take("bundles.shop").folder)
     assert (copy / "bundles/shop/__init__.py").exists()
@@ -164,7 +164,7 @@ def test_each_of_several_bundles_is_checked(project):
     assert caught.value.reason == "bundle_not_found"
 
 
-def test_beside_the_default_bundle_further_ones_are_all_that_is_said(project):
+def test_the_context_names_further_bundles_but_not_the_default(project):
     assert project.take("bundles.default", plain="bundles.default").context() == {
         "bundles": '{"plain": "bundles.default"}'
     }
@@ -208,7 +208,7 @@ def test_its_folder_of_skills_is_copied_and_one_that_is_no_skill_is_refused(proj
     )
 
 
-def test_what_a_bundle_prepares_with_the_secrets_of_its_deployment_is_not_tried_without_them(project):
+def test_preparation_that_needs_deployment_secrets_is_not_run_in_the_check(project):
     project.write(shop=LOADED)
     assert project.take("shop").context()["bundle"] == "shop"
 
@@ -237,7 +237,7 @@ def test_what_a_bundle_prepares_with_the_secrets_of_its_deployment_is_not_tried_
         ("shop", {"shop": "import os\n\nos._exit(0)\n"}, "bundle_failed", "shop ends the process that loads it"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_bundle_is_said_with_its_place(project, module, files, code, said):
+def test_a_bundle_problem_is_reported_with_its_location(project, module, files, code, said):
     project.write(**files)
     found, message = project.refused(module)
     assert found == code

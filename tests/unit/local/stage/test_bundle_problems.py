@@ -64,13 +64,13 @@ def schema(**changes):
     return {**SPEC.schema, **changes}
 
 
-def test_a_good_bundle_has_no_problem_and_leaves_nothing_behind(project, tmp_path):
+def test_a_good_bundle_has_no_problem_and_leaves_no_files(project, tmp_path):
     report = project({})
     assert report.problems == ()
     assert [path.name for path in tmp_path.iterdir()] == ["shop"]
 
 
-def test_everything_is_told_at_once(project):
+def test_all_problems_are_reported_at_once(project):
     tools = """
         from stepline import Tool, ToolSpec
 
@@ -99,7 +99,7 @@ def test_everything_is_told_at_once(project):
     assert report.problems[-1].where == " (shop/requirements.txt, line 3)"
 
 
-def test_a_package_in_another_version_than_is_required_is_told(project):
+def test_a_package_in_the_wrong_version_is_reported(project):
     report = project({"shop/requirements.txt": "msgspec<0.1\n"})
     assert codes(report) == ["requirement_unmet"]
     assert "msgspec" in report.problems[0].message
@@ -110,7 +110,7 @@ def test_a_requirement_for_another_platform_need_not_be_here(project, tmp_path, 
     assert project({"shop/requirements.txt": "no-such; sys_platform == 'win32'\n"}).problems == ()
 
 
-def test_a_line_that_is_no_package_is_told_with_its_number(project):
+def test_an_invalid_requirement_is_reported_with_its_line(project):
     report = project({"shop/requirements.txt": "msgspec\n-e .\n"})
     assert codes(report) == ["requirements_invalid"]
     assert "line 2" in report.problems[0].message
@@ -118,20 +118,20 @@ def test_a_line_that_is_no_package_is_told_with_its_number(project):
     assert codes(project({"shop/requirements.txt": "msgspec==\n"})) == ["requirements_invalid"]
 
 
-def test_packages_that_are_here_and_that_functions_cannot_have_are_told(project, tmp_path, monkeypatch):
+def test_installed_packages_that_functions_cannot_have_are_reported(project, tmp_path, monkeypatch):
     LocalIndex(tmp_path / "index", monkeypatch).add_source("pytest", pytest.__version__)
     report = project({"shop/requirements.txt": "pytest\n"})
     assert codes(report) == ["requirement_without_wheel"]
 
 
-def test_what_cannot_be_loaded_is_told_with_its_place(project):
+def test_a_bundle_that_fails_to_load_is_reported_with_its_location(project):
     report = project({"shop/__init__.py": "import json\n\njson.loads('no')\n"})
     assert codes(report) == ["bundle_failed"]
     assert report.problems[0].where == " (shop/__init__.py, line 3)"
     assert codes(project({"shop/__init__.py": "import os\n\nos._exit(3)\n"})) == ["bundle_failed"]
 
 
-def test_what_is_no_bundle_is_told(project, tmp_path):
+def test_a_module_that_is_no_bundle_is_reported(project, tmp_path):
     assert codes(project({"shop/__init__.py": "WORKFLOW = 1\n"})) == ["bundle_invalid"]
     assert codes(check_bundle("shpo", project=tmp_path)) == ["bundle_not_found"]
     for name in ("./shop", "stepline.shop"):
@@ -140,7 +140,7 @@ def test_what_is_no_bundle_is_told(project, tmp_path):
         assert problem.remedy
 
 
-def test_an_import_that_a_function_would_only_meet_in_a_turn_is_told_now(project):
+def test_an_import_inside_a_function_is_reported_by_the_check(project):
     tools = """
         from typing import TYPE_CHECKING
 
@@ -178,7 +178,7 @@ def test_a_file_for_programs_that_no_module_imports_may_import_anything(project)
     assert project({"shop/report.py": "import no_such_module\n"}).problems == ()
 
 
-def test_a_module_that_is_no_python_is_told_though_nothing_imports_it_yet(project):
+def test_a_module_with_a_syntax_error_is_reported_before_its_import(project):
     tools = "def run(params, context):\n    import shop.broken\n\n\nTOOLS = ()\n"
     report = project({"shop/tools.py": tools, "shop/broken.py": "x = (\n"}, 'tools_module = "shop.tools"')
     assert [(problem.code, problem.where) for problem in report.problems] == [
@@ -196,7 +196,7 @@ def test_relative_imports_are_followed_from_their_package(tmp_path):
     assert found == ["shop.deep.near.x", "shop.far.y", "csv"]
 
 
-def test_what_a_bundle_may_not_import_is_what_the_import_rules_say():
+def test_the_forbidden_imports_equal_the_import_rules():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (rule,) = [one for one in contracts if one.get("source_modules") == ["bundles"]]
     assert sorted(rule["forbidden_modules"]) == sorted(bundle_check.FORBIDDEN)
@@ -227,7 +227,7 @@ def test_what_a_bundle_may_not_import_is_what_the_import_rules_say():
     ],
     ids=str,
 )
-def test_a_tool_that_the_model_could_not_call_is_told(changes, code):
+def test_a_tool_that_the_model_could_not_call_is_reported(changes, code):
     assert flaws(**changes) == [code]
 
 

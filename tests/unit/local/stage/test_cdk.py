@@ -66,7 +66,7 @@ def refuse_deletion(stub, message):
     )
 
 
-def test_a_stack_that_others_still_ask_for_waits_until_they_are_deployed(formation, assembly):
+def test_a_stack_whose_exports_are_imported_is_kept_for_now(formation, assembly):
     client, stub = formation
     refuse_deletion(stub, "Export of-exec is imported by stack stepline-local-loop")
     assert drop_stale(client, assembly) == []
@@ -79,7 +79,7 @@ def test_a_stack_that_cannot_be_deleted_for_another_reason_is_an_error(formation
         drop_stale(client, assembly)
 
 
-def test_a_stack_that_nobody_needs_is_gone_before_the_answer(formation, assembly):
+def test_an_unused_stack_is_deleted_before_the_return(formation, assembly):
     client, stub = formation
     stub.add_response("delete_stack", {}, {"StackName": "stepline-local-exec"})
     gone = {"StackName": "exec", "CreationTime": 1, "StackStatus": "DELETE_COMPLETE"}

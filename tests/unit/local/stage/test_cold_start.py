@@ -64,7 +64,7 @@ def test_of_a_burst_no_more_processes_start_at_a_time_than_may(at_once):
     assert len(pool.workers) == BURST
 
 
-def test_whoever_waits_for_a_start_takes_a_process_that_became_idle():
+def test_a_call_waiting_for_a_start_uses_a_process_that_became_idle():
     pool = Pool(1)
     first = pool.call()
     pool.settle(first)
@@ -90,7 +90,7 @@ def test_a_process_that_is_gone_lets_another_start():
         assert waiting.result() in pool.workers
 
 
-def test_only_a_process_that_was_taken_and_is_not_up_counts_as_starting():
+def test_only_a_process_in_use_that_is_not_ready_counts_as_starting():
     up, not_up = threading.Event(), threading.Event()
     up.set()
     assert is_starting(SimpleNamespace(in_use=True, _init_settled=not_up))

@@ -62,7 +62,7 @@ def test_another_name_of_the_same_interpreter_starts_no_service_anew(home):
 
 
 @pytest.mark.parametrize("name", COMPANIONS)
-def test_a_killed_service_comes_back_at_its_port(home, name):
+def test_a_killed_service_restarts_at_its_port(home, name):
     service = Service(name, home)
     url = STARTS[name](home, [])
     os.kill(service.pid, signal.SIGKILL)
@@ -72,7 +72,7 @@ def test_a_killed_service_comes_back_at_its_port(home, name):
 
 
 @pytest.mark.parametrize("name", COMPANIONS)
-def test_a_service_leaves_its_port_to_whoever_took_it_while_it_was_gone(home, name):
+def test_a_service_leaves_its_port_to_a_process_that_took_it(home, name):
     url = STARTS[name](home, [])
     Service(name, home).stop(timeout_s=3)
     with socket.socket() as taker:
@@ -88,7 +88,7 @@ def test_a_stage_asks_the_scripted_model_by_its_name_and_a_real_one_by_the_defau
     assert choose_model(model_variables(home, [].append)) == {}
 
 
-def test_a_real_model_is_offered_nothing_that_only_the_scripted_one_can_show(home, monkeypatch):
+def test_a_real_model_gets_no_requests_for_the_scripted_one_only(home, monkeypatch):
     assert first_requests(model_variables(home, [].append)) == tuple(TOUR.values())
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
     assert {APPROVAL, STEPS}.isdisjoint(first_requests(model_variables(home, [].append)))

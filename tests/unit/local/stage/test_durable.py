@@ -51,7 +51,7 @@ def test_changes_come_back_in_order_and_after_another_opening_of_the_file(file, 
 
 
 @pytest.mark.parametrize("left", range(1, 9))
-def test_of_a_write_that_a_kill_cut_short_nothing_is_left(file, tmp_path, left):
+def test_a_write_cut_short_by_a_kill_leaves_no_trace(file, tmp_path, left):
     file.append(["whole"])
     file.append([1, 2, 3, 4])
     path = tmp_path / "changes/table.jsonl"
@@ -73,7 +73,7 @@ def test_changes_that_are_forgotten_are_in_no_file_and_later_ones_stay(file, tmp
     assert not any(b"deleted" in data for data in kept)
 
 
-def test_the_last_change_of_an_item_stands_in_the_end():
+def test_the_last_change_of_an_item_wins():
     state = table({"p": {"kept": {"v": "old"}, "gone": {"v": "old"}}, "q": {"gone": {"v": "old"}}})
     changes = [
         ["id", "p", "new", {"v": "1"}],

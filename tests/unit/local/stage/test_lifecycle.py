@@ -9,7 +9,7 @@ from stepline.local.stage.program_environment import MODE_VARIABLE
 from stepline.local.stage.service import Service, claim_port, claimed_port, release_ports
 
 
-def test_a_start_that_fails_leaves_no_process_and_no_port_behind(tmp_path, monkeypatch):
+def test_a_failed_start_leaves_no_process_and_no_port(tmp_path, monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(MODE_VARIABLE, "fargate")

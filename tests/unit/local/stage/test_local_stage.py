@@ -41,14 +41,14 @@ def test_a_stage_is_known_to_the_next_command(tmp_path):
     assert load(tmp_path) == replace(STAGE, home=str(tmp_path))
 
 
-def test_what_we_keep_is_for_its_owner_alone(tmp_path):
+def test_stored_files_are_readable_by_their_owner_only(tmp_path):
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
     write_private(make_home(home) / "secret", b"x")
     assert (mode(home), mode(home / "secret")) == (0o700, 0o600)
 
 
-def test_a_stage_has_a_key_of_its_own_that_stays(tmp_path):
+def test_a_stage_keeps_its_own_key(tmp_path):
     ours, other = tmp_path / "ours", tmp_path / "other"
     key = credentials(ours)
     assert credentials(ours) == key
@@ -84,7 +84,7 @@ def test_the_emulator_listens_on_loopback_and_keeps_its_functions_there(tmp_path
     assert variables["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:9"
 
 
-def test_what_functions_see_is_the_same_from_every_shell(tmp_path, monkeypatch):
+def test_functions_get_the_same_environment_from_every_shell(tmp_path, monkeypatch):
     def seen():
         return Emulator(tmp_path / "home").variables(4566, {})
 
@@ -95,7 +95,7 @@ def test_what_functions_see_is_the_same_from_every_shell(tmp_path, monkeypatch):
     assert set(before).isdisjoint({"LC_ALL", "PLANTED"})
 
 
-def test_what_another_start_would_change_is_said_by_name_and_no_value_is_written(tmp_path):
+def test_changed_values_are_reported_by_name_and_never_written(tmp_path):
     fingerprint = Fingerprint(tmp_path / "emulator.json")
     fingerprint.take({"ANTHROPIC_API_KEY": "sk-first", "STAYS": "1", "GOES": "1"})
     assert fingerprint.changed({"ANTHROPIC_API_KEY": "sk-first", "STAYS": "1", "GOES": "1"}) == []

@@ -81,12 +81,12 @@ def test_the_image_is_named_for_everything_it_is_made_of(tmp_path, monkeypatch):
     assert image_name(tmp_path) not in (name, changed)
 
 
-def test_an_image_that_is_there_can_be_used(docker):
+def test_an_existing_image_can_be_used(docker):
     docker("echo sha256:1")
     assert find_image("image:1") == ""
 
 
-def test_an_image_that_is_not_there_is_told_from_a_daemon_that_is_not(docker):
+def test_a_missing_image_is_distinguished_from_a_missing_daemon(docker):
     docker(NO_IMAGE)
     assert find_image("image:1") == "image:1 is not built"
     docker(NO_DAEMON)
@@ -219,7 +219,7 @@ def test_without_a_daemon_programs_run_in_processes(docker, installed):
     assert found["exec_home"].endswith("exec_task")
 
 
-def test_a_mode_that_is_asked_for_and_cannot_be_had_is_an_error_with_a_remedy(docker, installed, monkeypatch):
+def test_an_unavailable_requested_mode_is_an_error_with_a_remedy(docker, installed, monkeypatch):
     docker(NO_DAEMON)
     monkeypatch.setenv(MODE_VARIABLE, "docker")
     with pytest.raises(DependencyError, match="start a Docker daemon"):
@@ -273,7 +273,7 @@ def test_a_daemon_without_the_base_image_is_one_sentence_with_the_mode_of_progra
     assert "registry" not in "".join(progress)
 
 
-def test_every_mode_says_what_stands_in_its_way(docker, home):
+def test_every_mode_names_its_obstacle(docker, home):
     docker(NO_DAEMON)
     found = {backend.mode: backend for backend in backends(home)}
     assert "daemon" in found["docker"].obstacle
@@ -313,7 +313,7 @@ def test_a_daemon_elsewhere_runs_programs_and_no_tasks(docker, installed, monkey
         prepare(installed, silent)
 
 
-def test_what_leads_to_another_daemon_is_handed_on_and_nothing_else(monkeypatch):
+def test_only_variables_of_another_daemon_are_passed_on(monkeypatch):
     for name in ("DOCKER_HOST", "DOCKER_CONTEXT", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DOCKER_HOST", "ssh://builder")

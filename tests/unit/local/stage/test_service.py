@@ -118,7 +118,7 @@ def test_another_process_finds_it_by_the_lock(service, port, tmp_path):
     assert int(seen.stdout) == service.pid
 
 
-def test_a_process_id_without_the_lock_is_nobody(service, tmp_path):
+def test_a_process_id_without_the_lock_is_no_service(service, tmp_path):
     (tmp_path / "probe.pid").write_text(str(os.getpid()))
     assert not service.running
     service.stop(timeout_s=5)  # and this test still runs
@@ -130,7 +130,7 @@ def test_a_service_that_will_not_end_is_ended(service, port):
     assert not service.running
 
 
-def test_a_service_is_ended_as_soon_as_it_has_nothing_left_to_do(service, port):
+def test_a_service_is_ended_as_soon_as_it_is_done(service, port):
     start(service, port, "stubborn")
     asked = []
     service.stop(timeout_s=600, done=lambda: bool(asked.append(1)) or len(asked) > 1)
@@ -146,7 +146,7 @@ def test_a_killed_service_is_not_running(service, port):
     assert service.running
 
 
-def test_a_start_that_fails_tells_its_last_words(service, port):
+def test_a_failed_start_reports_the_end_of_its_log(service, port):
     with pytest.raises(DependencyError) as caught:
         service.start(
             [sys.executable, "-c", "raise SystemExit('no such luck')"],
@@ -236,7 +236,7 @@ def test_a_stage_keeps_its_ports_while_its_services_are_killed_or_start_again(st
     assert claim_port("probe", port_apart, mine) == port_apart
 
 
-def test_a_shell_with_another_place_for_temporary_files_takes_another_port(stages, port_apart, tmp_path):
+def test_a_shell_with_another_temporary_folder_gets_another_port(stages, port_apart, tmp_path):
     mine, other = stages
     claim_port("probe", port_apart, mine)
     done = subprocess.run(

@@ -49,7 +49,7 @@ def heard(gateway):
     return [text for _, text in gateway.agent.heard]
 
 
-def test_lines_that_were_typed_before_the_chat_is_there_arrive_one_by_one_and_in_order(gateway, person):
+def test_lines_typed_before_the_chat_starts_arrive_one_by_one_in_order(gateway, person):
     person.type("".join(f"{line}\n" for line in ["one", "", "two", "three"]) + "half ")
     person.until(lambda: len(heard(gateway)) == 3)
     person.type("a line\r")
@@ -179,7 +179,7 @@ def test_ctrl_c_leaves_a_chat_that_is_slow_to_begin_and_names_what_was_not_sent(
         assert "not sent: unsent" in person.screen()
 
 
-def test_a_chat_that_is_terminated_leaves_the_terminal_as_it_was(person):
+def test_a_terminated_chat_restores_the_terminal(person):
     person.until(READY)
     person.type("half a line")
     person.until("> half a line")
@@ -209,7 +209,7 @@ def test_a_message_that_a_stopped_turn_did_not_read_can_be_edited_and_sent_again
     person.until(lambda: person.prompt().startswith("and this too"))
 
 
-def test_a_message_that_the_server_refuses_comes_back_before_what_is_being_typed(gateway, person):
+def test_a_refused_message_is_restored_before_the_current_draft(gateway, person):
     def refuse(request):
         said = request.get("message_id", "")
         return [ErrorFrame(code="rate_limited", message="later", message_id=said)] if said else []

@@ -26,6 +26,6 @@ def test_a_queued_turn_is_shown_with_its_position(place, said):
     assert said in paper.printed()
 
 
-def test_a_position_in_the_queue_is_a_json_line_of_its_own():
+def test_a_queue_position_is_a_separate_json_line():
     (line,) = render_effect(Waiting(turn_id="turn_1", place=2))
     assert line == {"frame": "waiting", "turn_id": "turn_1", "place": 2}

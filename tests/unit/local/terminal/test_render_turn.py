@@ -55,7 +55,7 @@ def test_a_line_is_one_line_of_bounded_length(text):
     assert len(line.splitlines()) <= 1
 
 
-def test_printable_text_stays_as_it_is():
+def test_printable_text_is_unchanged():
     text = "# Grüße → 🙂\n\tcode\n"
     assert clean(text) == text
 
@@ -76,14 +76,14 @@ FOLLOWUPS = event("chat.followups", items=["Compare the two"])
 USAGE = event("accounting.usage", rounds=2, total_input_tokens=1200, cache_read_tokens=900, output_tokens=50)
 
 
-def test_under_an_answer_stand_its_sources_and_how_to_go_on():
+def test_sources_and_suggestions_follow_an_answer():
     assert render_footer(CITATIONS) == ["[1] One — https://example.com", "[2] u"]
     assert render_footer(FOLLOWUPS) == ["» Compare the two"]
     assert not any(map(render_client_event, (CITATIONS, FOLLOWUPS, USAGE)))
     assert render_footer(event("chat.complete", answer="Hello.")) == []
 
 
-def test_usage_of_a_turn_is_a_line_if_asked_for():
+def test_usage_of_a_turn_is_a_line_on_request():
     assert render_footer(USAGE) == []
     assert render_footer(USAGE, usage=True) == ["  rounds 2, tokens 1200 in (900 cached), 50 out"]
     assert "about" in render_usage({"estimated": True})
@@ -93,7 +93,7 @@ def test_usage_of_a_turn_is_a_line_if_asked_for():
     ("usage", "last"),
     [(False, "» Compare the two"), (True, "  rounds 2, tokens 1200 in (900 cached), 50 out")],
 )
-def test_in_a_pipe_the_sources_stand_under_the_answer_and_the_usage_if_asked_for(usage, last):
+def test_a_pipe_shows_sources_after_the_answer_and_usage_on_request(usage, last):
     written, complained = [], []
     view = PlainView(written.append, complained.append, usage=usage)
     view.show(EventsApplied(n=3, prev=2, events=(CITATIONS, FOLLOWUPS, USAGE)))
@@ -105,7 +105,7 @@ def test_in_a_pipe_the_sources_stand_under_the_answer_and_the_usage_if_asked_for
     assert (written[-1], len(complained)) == (last, 1)
 
 
-def test_on_a_terminal_the_sources_stand_under_the_answer():
+def test_a_terminal_shows_sources_after_the_answer():
     paper = RecordedSurface(width=80)
     with RichView(paper) as view:
         view.show(EventsApplied(n=3, prev=2, events=(CITATIONS, FOLLOWUPS)))
@@ -152,7 +152,7 @@ def test_every_event_type_can_be_shown():
     assert all(line.isprintable() for lines in shown.values() for line in lines)
 
 
-def test_an_event_of_a_later_release_says_nothing():
+def test_an_event_of_a_later_release_prints_nothing():
     assert render_client_event(event("chat.something_new")) == []
 
 
@@ -249,7 +249,7 @@ def test_a_refusal_says_when_it_ends(wait_s, said):
     assert complained[0].splitlines()[1] in paper.printed()
 
 
-def test_a_message_that_waits_for_the_server_is_told():
+def test_a_message_delayed_by_the_server_is_reported():
     frame = ErrorFrame(code="rate_limited", message="Only 10 a minute.", retryable=True, retry_after_s=37)
     complained, paper = [], RecordedSurface(width=100)
     for view in (PlainView(lambda _: None, complained.append), RichView(paper)):
@@ -363,7 +363,7 @@ def test_a_name_of_a_lane_is_data(lane):
     assert "\x1b" not in shown
 
 
-def test_a_lane_that_takes_the_place_of_another_one_is_all_that_is_shown_of_both():
+def test_only_the_replacing_lane_is_shown():
     shown = drawn(
         text("answer.0", "he said"), known("answer.0.r1", replaces="answer.0"), text("answer.0.r1", "Whole.")
     )
@@ -408,7 +408,7 @@ def test_citations_are_below_the_answer():
     assert "\x1b" not in shown
 
 
-def test_a_message_that_waits_for_the_server_is_a_json_line_of_its_own():
+def test_a_message_delayed_by_the_server_is_a_separate_json_line():
     frame = ErrorFrame(
         code="rate_limited", message="later", message_id="m1", retryable=True, retry_after_s=37
     )

@@ -59,5 +59,5 @@ def test_help_fits_into_80_columns_and_its_descriptions_begin_in_one_of_them():
 
 
 @pytest.mark.parametrize("usage", [usage for usage in ABOUT if not usage.startswith("//")])
-def test_help_names_commands_that_there_are(usage):
+def test_help_names_existing_commands_only(usage):
     assert parse_line(usage).verb == usage.split()[0].removeprefix("/")

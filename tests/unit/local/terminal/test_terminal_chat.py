@@ -85,7 +85,7 @@ def talk(tmp_path):
     return lambda *args, **fields: Talk(tmp_path, *args, **fields)
 
 
-def test_a_line_that_is_typed_while_the_agent_works_is_said_beside_the_turn(talk):
+def test_a_line_typed_while_the_agent_works_is_sent_to_the_turn(talk):
     here = talk(TypedInput("go", meanwhile=["", "and this"]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "go"), ("followup", "and this")]
@@ -112,7 +112,7 @@ def test_a_steer_interrupts_and_says_so(talk):
 
 
 @pytest.mark.parametrize("stop", ["/stop", Key.INTERRUPT])
-def test_a_stop_ends_the_turn_and_what_was_not_heard_comes_back_to_the_prompt(talk, stop):
+def test_a_stop_ends_the_turn_and_restores_unread_messages(talk, stop):
     here = talk(TypedInput("go", meanwhile=["and this", "//path is odd", stop]), patience=9)
     assert here.chat.run() == 0
     assert here.agent.heard == [
@@ -126,7 +126,7 @@ def test_a_stop_ends_the_turn_and_what_was_not_heard_comes_back_to_the_prompt(ta
     assert here.person.given_back == ["and this\n//path is odd"]
 
 
-def test_at_the_prompt_there_is_nothing_to_stop(talk):
+def test_a_stop_at_the_prompt_has_no_effect(talk):
     here = talk(TypedInput("/stop", Key.INTERRUPT, "go", meanwhile=["", "", "more"]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("stop", ""), ("prompt", "go"), ("followup", "more")]
@@ -171,7 +171,7 @@ def test_a_command_that_cannot_be_done_is_explained_and_not_sent(talk):
     assert here.person.given_back == []
 
 
-def test_text_is_said_as_it_was_typed_and_blank_lines_are_not(talk):
+def test_text_is_sent_as_typed_and_blank_lines_are_not(talk):
     typed = "\u00a0\tone  two 👩\u200d👩\u200d👧\n\n/three \t"
     here = talk(TypedInput("  ", typed, meanwhile=["\u00a0", " //more "]))
     here.chat.run()
@@ -191,7 +191,7 @@ def test_with_json_a_chat_is_what_a_client_applies(talk, capsys):
     assert [frame["type"] for frame in frames if frame.get("terminal")] == ["chat.complete"]
 
 
-def test_a_line_that_is_too_large_leaves_the_turn_alone_and_comes_back(talk):
+def test_a_too_large_line_does_not_affect_the_turn_and_is_restored(talk):
     here = talk(TypedInput("go", meanwhile=["x" * 140_000, "more"]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
@@ -199,7 +199,7 @@ def test_a_line_that_is_too_large_leaves_the_turn_alone_and_comes_back(talk):
     assert here.person.given_back == ["x" * 140_000]
 
 
-def test_a_message_that_is_refused_comes_back(talk):
+def test_a_refused_message_is_restored(talk):
     here = talk(TypedInput("//go"))
     here.far.script = lambda request: (
         [ErrorFrame(code="too_large", message="no", message_id=request["message_id"])]
@@ -210,7 +210,7 @@ def test_a_message_that_is_refused_comes_back(talk):
     assert here.person.given_back == ["//go"]
 
 
-def test_a_second_ctrl_c_leaves_a_turn_that_goes_on(talk):
+def test_a_second_ctrl_c_leaves_while_the_turn_continues(talk):
     here = talk(TypedInput("go", meanwhile=["", KeyboardInterrupt]))
     assert here.chat.run() == 0
     assert "--conversation" in here.noted[-2]
@@ -270,7 +270,7 @@ def test_the_shown_part_of_an_interrupted_answer_stays():
     assert "Half" not in left
 
 
-def test_a_stopped_answer_stands_once():
+def test_a_stopped_answer_is_printed_once():
     ended = TurnEnded(n=4, turn_id="t", outcome="completed", answer="Half an ans")
     printed, _ = panel(*streamed(), steered(0), ended)
     assert printed.count("Half an ans") == 1
@@ -298,7 +298,7 @@ def files(tmp_path):
         api.close()
 
 
-def test_a_file_that_is_attached_comes_with_the_next_message_and_with_no_later_one(talk, files):
+def test_an_attached_file_is_sent_with_the_next_message_only(talk, files):
     folder, open_uploader = files
     person = TypedInput(f"/attach {folder}/a.csv", "see this", "and now?")
     here = talk(person, patience=0, open_uploader=open_uploader)
@@ -320,7 +320,7 @@ def test_a_file_can_be_attached_while_the_agent_works(talk, files):
 @pytest.mark.parametrize(
     ("name", "code"), [("odd.csv", "preflight_rejected"), ("none.csv", "file_unreadable")]
 )
-def test_a_file_that_is_refused_is_said_with_its_code_and_comes_with_nothing(talk, files, name, code):
+def test_a_refused_file_is_reported_with_its_code_and_not_sent(talk, files, name, code):
     folder, open_uploader = files
     here = talk(TypedInput(f"/attach {folder}/{name}", "so?"), patience=0, open_uploader=open_uploader)
     assert here.chat.run() == 0
@@ -344,7 +344,7 @@ def test_a_text_that_is_too_long_for_a_message_goes_as_a_file(talk, files):
 
 
 @pytest.mark.parametrize(("code", "comes_back"), [("too_large", 1), ("upload_missing", 0)])
-def test_a_file_comes_back_with_its_message_unless_it_is_what_was_refused(talk, files, code, comes_back):
+def test_a_file_is_restored_with_its_message_unless_the_file_was_refused(talk, files, code, comes_back):
     folder, open_uploader = files
     person = TypedInput(f"/attach {folder}/a.csv", "see this", "again")
     here = talk(person, patience=0, open_uploader=open_uploader)
@@ -362,7 +362,7 @@ def test_a_file_comes_back_with_its_message_unless_it_is_what_was_refused(talk, 
     assert [len(uploads) for uploads in here.agent.uploads] == [comes_back]
 
 
-def test_a_long_text_that_nobody_heard_comes_back_whole(talk, files):
+def test_an_unread_long_text_is_restored_whole(talk, files):
     here = talk(TypedInput("go", meanwhile=["y" * 40_000, "/stop"]), patience=9, open_uploader=files[1])
     assert here.chat.run() == 0
     assert here.person.given_back == ["y" * 40_000]
