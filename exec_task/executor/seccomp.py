@@ -211,4 +211,4 @@ def install(code: bytes, machine: str = kernel.MACHINE) -> None:
     number = ARCHITECTURES[machine].seccomp
     thread = kernel.syscall(number, _SET_MODE_FILTER, _ALL_THREADS, ctypes.addressof(program))
     if thread:
-        raise OSError(errno.EBUSY, f"thread {thread} has a filter of its own")
+        raise OSError(errno.EBUSY, f"thread {thread} has its own filter")

@@ -32,7 +32,7 @@ def recorded(name: str) -> dict[str, Any]:
 
 
 class LambdaRuntime:
-    """The handlers over the memory twins: wired as deployed, but for the adapters."""
+    """The handlers over the in-memory twins: wired as deployed, except for the adapters."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
@@ -45,7 +45,7 @@ class LambdaRuntime:
         self.wire()
 
     def wire(self, log: MemoryLog | None = None, **environment: str) -> None:
-        """Let the next call of a handler wire the app anew, from this environment."""
+        """Make the next call of a handler wire a new app from this environment."""
         for name, value in environment.items():
             self._monkeypatch.setenv(name, value)
 
@@ -56,7 +56,7 @@ class LambdaRuntime:
         self.use(_runtime.wire(LoopApp))
 
     def use(self, app: LoopApp) -> None:
-        """Let every handler work with this app."""
+        """Make every handler use this app."""
         self.app = app
         self._monkeypatch.setattr(_runtime, "on_aws", lambda *_, **__: app)
         _runtime.drop()
@@ -68,16 +68,16 @@ class LambdaRuntime:
 
     @property
     def text(self) -> str:
-        """Everything that was logged."""
+        """The whole log."""
         return self._stream.getvalue()
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Every line of the log; a line that is no JSON fails."""
+        """Every line of the log; a line that is not JSON fails."""
         return [json.loads(line) for line in self.text.splitlines()]
 
     def metrics(self) -> dict[str, float]:
-        """Return what was counted since the last look, by name."""
+        """Return the counts since the last call, by name."""
         counted: dict[str, float] = {}
         for line in self._capsys.readouterr().out.splitlines():
             document = json.loads(line)

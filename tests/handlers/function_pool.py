@@ -1,7 +1,7 @@
-"""An account in which every function takes one of a few executions, as a new account of AWS has them.
+"""An account in which every function uses one of a few executions, like a new AWS account.
 
-The functions at the doors are the deployed handlers, and over at once. Those of a turn are invocations that stop where they
-wait for the model, and hold their execution there. Whoever calls a function when all are taken is refused.
+The functions of the APIs are the deployed handlers, and end immediately. Those of a turn are invocations that stop
+while they wait for the model, and keep their execution. A call is refused while all executions are in use.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tests.support.generation import answered
 T = TypeVar("T")
 
 EXECUTIONS: Final = 10
-"""All that the account has, for whatever function."""
+"""The account's total, for all functions."""
 
 
 class ThrottledError(Exception):
-    """`TooManyRequestsException`: every execution of the account is taken."""
+    """`TooManyRequestsException`: every execution of the account is in use."""
 
 
 class FunctionPool:
@@ -46,12 +46,12 @@ class FunctionPool:
         self.most = 0
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function that is over at once."""
+        """Call a function that ends immediately."""
         self._take()
         return function()
 
     def begin(self, name: str, body: Callable[[Reach], Any]) -> Invocation:
-        """Begin a function that stops where it waits."""
+        """Start a function that stops while it waits."""
         self._take()
         self.running.append(Invocation(name, body))
         return self.running[-1]
@@ -72,10 +72,10 @@ class CrowdedStage:
         self._waiting: list[tuple[str, str, Step]] = []
         self.streams: dict[str, tuple[str, Invocation]] = {}
 
-    # --- who comes through the doors
+    # --- clients of the APIs
 
     def enter(self, user: str, token: str) -> None:
-        """Ask for a ticket as a browser does, and open a connection with it."""
+        """Request a ticket as a browser does, and open a connection with it."""
         context = self._pool.call(lambda: verdict(self._runtime, request(token)))
         assert context is not None
         answer = self._pool.call(lambda: ask_for_ticket(self._runtime, context))
@@ -85,14 +85,14 @@ class CrowdedStage:
         self._pool.call(lambda: open_socket(self._runtime, shown, user))
 
     def send(self, user: str, **message: Any) -> list[Frame]:
-        """Send a message about the user's own conversation; return what it is answered with."""
+        """Send a message to the user's own conversation; return the frames of the answer."""
         sent = {"conversation": f"c-{user}", **message}
         return self._pool.call(lambda: say(self._runtime, sent, user))
 
     # --- the state machine
 
     def start(self) -> None:
-        """Let executions begin, and those whose function was refused try again."""
+        """Start executions, and retry those whose function was refused."""
         machine: Any = self._runtime.app.ports.machine
         while machine.queue:
             name, step = machine.queue.pop(0)
@@ -102,7 +102,7 @@ class CrowdedStage:
             self._enter(name, state, step)
 
     def answer(self, user: str) -> None:
-        """Let the model say all that it has to say to a user, until the turn waits for it again or is over."""
+        """Let the model answer a user completely, until the turn waits for it again or has ended."""
         name, invocation = self.streams.pop(f"c-{user}")
         step: Step = invocation.finish().result
         self._follow(name, "decide", step)
@@ -132,7 +132,7 @@ class CrowdedStage:
 
 
 class SlowModel:
-    """A model that is waited for before its first word."""
+    """A model that waits before its first text."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach

@@ -1,4 +1,4 @@
-"""The events of both gateways, and calls of the handlers behind them."""
+"""The events of both gateways, and calls of their handlers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SITE = "https://app.example"
 
 
 def handshake(token: str = "", *, ticket: str = "", **headers: str | None) -> dict[str, Any]:
-    """Return what the websocket's gateway asks the authorizer; a header of None is not sent."""
+    """Return the websocket gateway's event for the authorizer; a header of None is not sent."""
     event = recorded("authorizer")
     sent = {**event["headers"], "Authorization": f"Bearer {token}" if token else None, **headers}
     event["headers"] = {name: value for name, value in sent.items() if value is not None}
@@ -26,7 +26,7 @@ def handshake(token: str = "", *, ticket: str = "", **headers: str | None) -> di
 
 
 def request(token: str = "", **headers: str | None) -> dict[str, Any]:
-    """Return what the HTTP gateway asks the authorizer. It writes the names of headers in small letters."""
+    """Return the HTTP gateway's event for the authorizer. It has header names in lower case."""
     event = recorded("authorizer_http")
     sent = {**event["headers"], "authorization": f"Bearer {token}" if token else None}
     sent |= {name.lower(): value for name, value in headers.items()}
@@ -35,7 +35,7 @@ def request(token: str = "", **headers: str | None) -> dict[str, Any]:
 
 
 def verdict(runtime: LambdaRuntime, event: dict[str, Any]) -> dict[str, str] | None:
-    """Ask the authorizer; return the context it hands on, None if it refuses."""
+    """Call the authorizer; return the context it passes on, None if it refuses."""
     answer = runtime.call(authorizer.handler, event)
     if "isAuthorized" in answer:
         assert answer["isAuthorized"] is ("context" in answer)
@@ -48,7 +48,7 @@ def verdict(runtime: LambdaRuntime, event: dict[str, Any]) -> dict[str, str] | N
 
 
 def open_socket(runtime: LambdaRuntime, context: dict[str, str], connection: str = "k1") -> list[bytes]:
-    """Open a connection that the authorizer let in; return its inbox."""
+    """Open a connection that the authorizer accepted; return its inbox."""
     event = recorded("connect")
     event["requestContext"] |= {"authorizer": context, "connectionId": connection}
     runtime.call(socket.handler, event)
@@ -57,7 +57,7 @@ def open_socket(runtime: LambdaRuntime, context: dict[str, str], connection: str
 
 
 def say(runtime: LambdaRuntime, message: dict[str, Any], connection: str = "k1") -> list[Frame]:
-    """Send one message; return the frames it is answered with."""
+    """Send one message; return the frames of the answer."""
     inbox: list[bytes] = runtime.app.ports.publisher.open(connection)  # type: ignore[attr-defined]  # the memory twin's own
     before = len(inbox)
     event = {**recorded("message"), "body": json.dumps(message)}
@@ -67,7 +67,7 @@ def say(runtime: LambdaRuntime, message: dict[str, Any], connection: str = "k1")
 
 
 def ask_for_ticket(runtime: LambdaRuntime, context: dict[str, str]) -> dict[str, Any]:
-    """Ask for a ticket as somebody the authorizer let in; return the answer."""
+    """Request a ticket as an authorized user; return the answer."""
     event = recorded("ticket")
     event["requestContext"]["authorizer"]["lambda"] = context
     return runtime.call(api.handler, event)
@@ -81,5 +81,5 @@ def ticket_of(runtime: LambdaRuntime, token: str) -> str:
 
 
 def behind(runtime: LambdaRuntime, connection: str = "k1") -> Principal | None:
-    """Return who is behind a connection."""
+    """Return the principal of a connection."""
     return runtime.app.ports.subscriptions.principal(connection)

@@ -72,7 +72,7 @@ def test_an_address_that_is_not_there_is_refused_with_problem_details(
 
 
 class Broken(MemoryTickets):
-    """Has a bug."""
+    """Raises an unexpected error."""
 
     def issue(self, principal: Principal) -> str:
         raise ZeroDivisionError(principal)
@@ -96,7 +96,7 @@ def test_nobody_that_no_authorizer_vouches_for_gets_a_ticket(runtime: LambdaRunt
 
 
 class Throttled(MemoryTickets):
-    """Issues nothing for now."""
+    """Issues no tickets, temporarily."""
 
     def issue(self, principal: Principal) -> str:
         raise DependencyError("AWS answered ThrottlingException")

@@ -47,11 +47,11 @@ ran: list[str] = []
 
 
 class Dead(BaseException):
-    """The process is gone."""
+    """The process has died."""
 
 
 def dies_at(name: str) -> None:
-    """Note that a hook has run, and end the process if it is the one that is to die."""
+    """Record that a hook has run, and end the process if it must die in this hook."""
     ran.append(name)
     if name in deadly:
         deadly.remove(name)
@@ -78,7 +78,7 @@ async def find_customer(path: str, scope: PathScope) -> str:
 
 
 class Shop(BaseWorkflow):
-    """Has one of everything."""
+    """Has one of each part."""
 
     resolvers = (NamespaceResolver(namespace="crm", resolve=find_customer, about="customers/<number>"),)
 
@@ -122,7 +122,7 @@ RAN = [
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """Put the bundle where modules are found; return the variables that name it."""
+    """Write the bundle to a folder of modules; return the variables that name it."""
     for name, content in {
         "hooked_shop": {"WORKFLOW": Shop},
         "hooked_shop.tools": {"TOOLS": [tool("shop.sum", "once", add_up)]},
@@ -144,7 +144,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[s
 
 
 def deployed(runtime: LambdaRuntime, settings: dict[str, str]) -> list[Batch]:
-    """Run the turn as the state machine runs the functions, which tries a step again whose process died."""
+    """Run the turn like the state machine, which retries a step whose process died."""
     runtime.model = MemoryModelClient(*SCRIPT)
     runtime.wire(**settings)
     runtime.call(socket.handler, recorded("connect"))
@@ -152,7 +152,7 @@ def deployed(runtime: LambdaRuntime, settings: dict[str, str]) -> list[Batch]:
     handlers = {"decide": decide.handler, "act": act.handler, "close": close.handler}
     state, event = "decide", recorded("step")
     while state in handlers:
-        step = tried(lambda event: runtime.call(handlers[state], event), event)  # noqa: B023 - called at once
+        step = tried(lambda event: runtime.call(handlers[state], event), event)  # noqa: B023 - called immediately
         event = {"step": step, "attempt": 0}
         state = "decide" if state == "act" else step["route"]
     runtime.model.assert_read()

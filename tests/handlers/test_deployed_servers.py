@@ -1,4 +1,4 @@
-"""A bundle with an MCP server gives the same turn in a process and in the functions, and its secret stays where it is."""
+"""A bundle with an MCP server gives the same turn in process and in the functions, and its secret does not leak."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def peer() -> Iterator[McpPeer]:
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peer: McpPeer) -> Iterator[dict[str, str]]:
-    """Put the bundle where modules are found; return the variables that name it and its descriptors."""
+    """Write the bundle to a folder of modules; return the variables that name it and its descriptors."""
     for name, content in {
         "served_crm": {"WORKFLOW": Crm},
         "served_crm.tools": {"TOOLS": [], "MCP_TOOL_SPECS": [{"alias": "crm", "server_id": "main"}]},

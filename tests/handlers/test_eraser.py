@@ -1,4 +1,4 @@
-"""The eraser: whatever calls it, it looks at what is pending, and says how much came to which end."""
+"""The eraser: any event makes it look for pending erasures, and it returns the numbers by outcome."""
 
 from __future__ import annotations
 

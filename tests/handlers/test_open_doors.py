@@ -1,6 +1,6 @@
-"""Ten executions for every function: while every turn that may stream does, people still come in, steer and stop.
+"""Ten executions for all functions: users can still connect, steer and stop while the maximum of turns stream.
 
-The bound of open turns is the one of an account that has ten; without it the same people are refused.
+The limit of open turns is that of an account with ten executions; without it the same users are refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
 
 
 class Scene:
-    """A stage on which everybody has asked something, and as many turns stream as it lets run."""
+    """A stage on which every user has sent a message, and the maximum of turns stream."""
 
     def __init__(self, runtime: LambdaRuntime, issuer: Issuer, open_turns: int) -> None:
         runtime.wire(
@@ -56,7 +56,7 @@ class Scene:
         batches = MemoryLog.since(self.log, lane, 0)
         return [entry for batch in batches for entry in batch.entries if isinstance(entry, kind)]
 
-    # --- what people do meanwhile
+    # --- requests of users meanwhile
 
     def steer(self) -> None:
         self.say(CROWD[0], "m2", action="event", kind="steer", payload={"text": "be brief"})
@@ -69,7 +69,7 @@ class Scene:
         self.say("eve", "m1", action="send", text="hello")
 
     def say(self, user: str, message_id: str, **message: Any) -> None:
-        """Say something that is taken."""
+        """Send a message that is accepted."""
         frames = self.stage.send(user, message_id=message_id, **message)
         assert [frame.message_id for frame in frames if isinstance(frame, AckFrame)] == [message_id]
 

@@ -1,4 +1,4 @@
-"""What a running program prints: the copy of a log that a bucket tells of is posted to those who listen."""
+"""The output of a running program: the log copy of a bucket's event is posted to the listeners."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from .conftest import LambdaRuntime, recorded
 
 
 def printing(runtime: LambdaRuntime) -> tuple[Conversation, dict]:
-    """Return a conversation whose program runs and has stored a copy, and the event of it."""
+    """Return a conversation whose running program has stored a log copy, and the event for the copy."""
     conversation = Conversation(coded("print(1)", "a.csv"), answered("Done."))
     conversation.programs(lambda _job: None)
     runtime.use(conversation.app)
     conversation.send()
     conversation.decide()
     conversation.act()
-    state, told = conversation.state, recorded("program_printed")
+    state, event = conversation.state, recorded("program_printed")
     key = f"exec/acme/support/c-1/{state.turn}/{state.running}/log.json"
-    told["detail"]["object"]["key"] = key
+    event["detail"]["object"]["key"] = key
     copy = msgspec.json.encode(RunningLog(lane="exec.0.log", text="half way"))
     conversation.ports.artifacts.objects[key] = copy
-    return conversation, told
+    return conversation, event
 
 
 def test_a_copy_that_is_stored_is_posted(runtime: LambdaRuntime) -> None:
-    conversation, told = printing(runtime)
+    conversation, event = printing(runtime)
     inbox = conversation.listen()
-    assert runtime.call(output.handler, told) == {"frames": 2}
+    assert runtime.call(output.handler, event) == {"frames": 2}
     assert {frame.lane: frame.text for frame in of(DeltaFrame, inbox)}["exec.0.log"] == "half way"
     assert "half way" not in runtime.text
 
 
 def test_a_copy_of_a_run_that_nobody_knows_is_posted_to_nobody(runtime: LambdaRuntime) -> None:
-    conversation, told = printing(runtime)
+    conversation, event = printing(runtime)
     inbox = conversation.listen()
-    told["detail"]["object"]["key"] = recorded("program_printed")["detail"]["object"]["key"]
-    assert runtime.call(output.handler, told) == {"frames": 0}
+    event["detail"]["object"]["key"] = recorded("program_printed")["detail"]["object"]["key"]
+    assert runtime.call(output.handler, event) == {"frames": 0}
     assert inbox == []
 
 
 def test_another_object_is_nothing_to_post(runtime: LambdaRuntime) -> None:
-    _, told = printing(runtime)
-    told["detail"]["object"]["key"] = "exec/acme/support/c-1/turn_1/../log.json"
-    assert runtime.call(output.handler, told) == {"frames": 0}
+    _, event = printing(runtime)
+    event["detail"]["object"]["key"] = "exec/acme/support/c-1/turn_1/../log.json"
+    assert runtime.call(output.handler, event) == {"frames": 0}
 
 
 def test_a_store_that_does_not_answer_is_no_failure(runtime: LambdaRuntime, monkeypatch) -> None:
-    conversation, told = printing(runtime)
+    conversation, event = printing(runtime)
 
     def away(_key: str) -> bytes:
         raise DependencyError("the store is away")
 
     monkeypatch.setattr(conversation.ports.artifacts, "get", away)
-    assert runtime.call(output.handler, told) == {"frames": 0}
+    assert runtime.call(output.handler, event) == {"frames": 0}
     assert runtime.lines[-2]["code"] == "dependency"

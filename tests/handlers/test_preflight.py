@@ -1,4 +1,4 @@
-"""A file in quarantine: the event of its object, or of its scan's end, starts the judge."""
+"""A file in quarantine: the event of its object or of its finished scan starts the check."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def posted(desk: UploadPorts, data: bytes) -> str:
     return key
 
 
-def told(key: str) -> dict:
+def event_of(key: str) -> dict:
     event = recorded("program_printed")
     event["detail"]["object"]["key"] = key
     return event
 
 
 def test_a_posted_file_is_judged_and_counted(runtime: LambdaRuntime, desk: UploadPorts):
-    assert runtime.call(preflight.handler, told(posted(desk, b"hi"))) == {"state": "ready"}
+    assert runtime.call(preflight.handler, event_of(posted(desk, b"hi"))) == {"state": "ready"}
     assert runtime.metrics()["UploadsReady"] == 1
     assert "secret" not in runtime.text
 
 
 def test_a_refused_file_is_counted_with_its_code(runtime: LambdaRuntime, desk: UploadPorts):
-    assert runtime.call(preflight.handler, told(posted(desk, b"a\0\1"))) == {"state": "refused"}
+    assert runtime.call(preflight.handler, event_of(posted(desk, b"a\0\1"))) == {"state": "refused"}
     assert runtime.lines[-1]["reasons"] == ["text_binary"]
     assert runtime.metrics()["UploadsRefused"] >= 1
 
@@ -67,4 +67,4 @@ def test_the_end_of_a_scan_starts_it_as_well(runtime: LambdaRuntime, desk: Uploa
 
 @pytest.mark.parametrize("key", ["att/acme/support/c-1/sent/0", "quarantine/acme/support/c-1/up_" + "0" * 32])
 def test_another_object_is_no_upload(runtime: LambdaRuntime, desk: UploadPorts, key: str):
-    assert runtime.call(preflight.handler, told(key)) == {"state": ""}
+    assert runtime.call(preflight.handler, event_of(key)) == {"state": ""}

@@ -1,4 +1,4 @@
-"""Several bundles on one stage: each conversation has the one of its first message, and the functions load no other."""
+"""Several bundles on one stage: a conversation has the bundle of its first message, and functions load no other."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ NAMES = ("several_shop", "several_guide")
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-    """Put two bundles where modules are found; return the variables of their stage."""
+    """Write two bundles to a folder of modules; return the variables of their stage."""
     for name in NAMES:
         (tmp_path / name / "skills/own").mkdir(parents=True)
         (tmp_path / name / "__init__.py").write_text(dedent(WORKFLOW.format(name=name)))
@@ -123,7 +123,7 @@ def message(**fields: str) -> dict[str, Any]:
 def converse(
     runtime: LambdaRuntime, settings: dict[str, str], bundle: str = "", **others: str
 ) -> dict[str, list[Batch]]:
-    """Run a turn of each conversation as the state machine runs the functions; return their logs.
+    """Run a turn of each conversation like the state machine; return their logs.
 
     `c-1` has the bundle `bundle`; `others` are the bundles of others, as `c_2`.
     """
@@ -142,7 +142,7 @@ def converse(
 
 
 def drive(runtime: LambdaRuntime) -> dict[str, Any]:
-    """Run the execution that was started last to its end; return its last step."""
+    """Run the newest execution to its end; return its last step."""
     _, step = runtime.app.ports.machine.queue.pop(0)  # type: ignore[attr-defined]  # the memory twin's own
     handlers = {"decide": decide.handler, "act": act.handler, "close": close.handler}
     passed = json.loads(json.dumps({name: getattr(step, name) for name in step.__struct_fields__}))
@@ -261,8 +261,8 @@ def test_a_client_hears_by_a_code_that_a_name_is_none_or_another(
     runtime.call(socket.handler, recorded("connect"))
     for number, name in enumerate(("nowhere", "guide", "default", "../guide")):
         runtime.call(socket.handler, message(bundle=name, message_id=f"m{number}"))
-    told = [frame for frame in map(decode_frame, inbox) if isinstance(frame, ErrorFrame)]
-    assert [(frame.code, frame.retryable) for frame in told] == [
+    errors = [frame for frame in map(decode_frame, inbox) if isinstance(frame, ErrorFrame)]
+    assert [(frame.code, frame.retryable) for frame in errors] == [
         ("unknown_bundle", False),
         ("another_bundle", False),
         ("bad_message", False),

@@ -1,4 +1,4 @@
-"""What an environment continued from a snapshot has of the process that was kept: code, and nothing else."""
+"""An environment restored from a snapshot has only the code of the stored process."""
 
 import functools
 import importlib
@@ -31,7 +31,7 @@ LAMBDA = {
 
 
 class Registry:
-    """Lambda's side: it calls what a handler registered."""
+    """Lambda's side: it calls the functions that a handler registered."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.after: list[functools.partial[Any]] = []
@@ -83,7 +83,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def held() -> dict[str, Any]:
-    """What a function that has worked keeps."""
+    """The state that a function keeps after a call."""
     app = decide.app()
     model = app.model._provider.transport()
     return {
@@ -132,11 +132,11 @@ def test_two_environments_of_one_snapshot_draw_different_numbers(deployed: Any) 
 
 
 FILES_OF_PACKAGES = {"stepline.adapters.embedded.static_embedding._model"}
-"""Caches of what a package ships, which is the same in every environment, as code is."""
+"""Caches of package data, which is the same in every environment, like code."""
 
 
 def test_nothing_is_kept_beside_the_app(deployed: Any) -> None:
-    """Whatever an adapter or a handler remembers for the process is forgotten: no cache of theirs is left out."""
+    """All process state of adapters and handlers is dropped, including every cache."""
     for package in (adapters, bootstrap, lambdas):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
@@ -154,7 +154,7 @@ def test_nothing_is_kept_beside_the_app(deployed: Any) -> None:
 
 
 def loaded_before_snapshot(function: str, **settings: str) -> tuple[set[str], int]:
-    """Return which of some packages are loaded then, and how many modules the first client of AWS loads after it."""
+    """Return the loaded ones of some packages, and the number of modules that the first AWS client loads after that."""
     program = (
         "import socket, sys\n"
         "def refuse(*_): raise AssertionError('opened')\n"

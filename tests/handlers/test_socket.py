@@ -72,7 +72,7 @@ def test_a_message_that_makes_no_sense_is_one_error_and_no_failure(
 
 
 class Bug(MemoryLog):
-    """Fails every read."""
+    """Fails on every read."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -89,9 +89,9 @@ def test_a_bug_of_ours_is_told_without_its_text_counted_and_logged_with_its_trac
     runtime.wire(Bug(error))
     inbox = connected(runtime)
     assert runtime.call(socket.handler, recorded("message")) == OK
-    told = decode_frame(inbox[-1])
-    assert isinstance(told, ErrorFrame)
-    assert (told.code, told.message_id) == ("internal", "m1")
+    error_frame = decode_frame(inbox[-1])
+    assert isinstance(error_frame, ErrorFrame)
+    assert (error_frame.code, error_frame.message_id) == ("internal", "m1")
     assert b"secret" not in inbox[-1]
     assert runtime.metrics()["EdgeErrors"] == 1
     (line,) = [line for line in runtime.lines if line["level"] == "ERROR"]

@@ -29,7 +29,7 @@ def opened(runtime: LambdaRuntime, *script: str | Fail) -> dict[str, Any]:
 
 
 def run(runtime: LambdaRuntime, event: dict[str, Any]) -> list[str]:
-    """Be the state machine; return the states in the order in which they ran."""
+    """Act as the state machine; return the states in the order in which they ran."""
     state, ran = "decide", []
     while state in STATES:
         ran.append(state)

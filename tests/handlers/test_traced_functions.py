@@ -1,4 +1,4 @@
-"""Traces by the functions, as deployed but for the adapters of AWS: a server that decodes them sees one for a turn."""
+"""Traces of the functions, deployed except for the AWS adapters: a server that decodes them gets one per turn."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def visit(runtime: LambdaRuntime, state: str, step: dict[str, Any]) -> dict[str,
 
 
 def lose(runtime: LambdaRuntime, step: dict[str, Any]) -> dict[str, Any]:
-    """Let the execution of a step end, and its end be told; return the first step of the next one."""
+    """End the execution of a step, and report its end; return the first step of the next execution."""
     machine: Any = runtime.app.ports.machine
     machine.end(execution_name(LANE, step["epoch"]))
     event = recorded("execution_status")

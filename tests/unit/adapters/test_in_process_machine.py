@@ -1,4 +1,4 @@
-"""The machine of this process: what was started here runs, and everything else has ended."""
+"""The machine of this process: executions started here run, and all others have ended."""
 
 import threading
 

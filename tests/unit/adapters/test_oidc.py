@@ -45,11 +45,11 @@ def identity(url: str, **fields: Any) -> OidcIdentity:
     return OidcIdentity(**{**wiring, **fields})
 
 
-issuer_of = cache(Issuer)  # one reads its key once
+issuer_of = cache(Issuer)  # each issuer reads its key once
 
 
 def token(home: Path, url: str, *, kid: str = "local", **changed: Any) -> str:
-    """Return a token of the loopback issuer, its claims and its signature changed as asked."""
+    """Return a token of the loopback issuer, with changed claims or signature."""
     return issuer_of(home, url).token(header={"kid": kid}, **changed)
 
 
@@ -182,7 +182,7 @@ def test_without_an_issuer_nobody_is_let_in(home: Path, url: str) -> None:
 
 @pytest.fixture
 def broken() -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Serve whatever the test puts on its pages; count nothing, promise nothing."""
+    """Serve the pages that the test sets."""
     pages: dict[str, bytes] = {}
 
     class Handler(BaseHTTPRequestHandler):
@@ -307,7 +307,7 @@ def test_an_algorithm_of_the_issuers_that_we_do_not_take_signs_nothing(
 def test_what_can_be_no_token_of_ours_fetches_nothing(
     broken: tuple[str, dict[str, bytes]], home: Path
 ) -> None:
-    there, _ = broken  # whatever is asked of it fails, and would be a DependencyError
+    there, _ = broken  # every request to it fails with a DependencyError
     head = _part({"alg": "HS256", "kid": "local"})
     for text in ("a.b.c", f"{head}.{head}.{head}", token(home, there, kid="")):
         assert refusal(there, text) == "unauthorized"

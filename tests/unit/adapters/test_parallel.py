@@ -1,4 +1,4 @@
-"""Posts at once: nobody waits for another's post, and what becomes of each is its own."""
+"""Parallel posts: no connection waits for another's post, and each has its own outcome."""
 
 from __future__ import annotations
 

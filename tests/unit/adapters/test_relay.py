@@ -26,7 +26,7 @@ WAIT_S = 60
 
 
 class Clock(SystemClock):
-    """The machine's clock, moved on by `ahead_s`."""
+    """The machine's clock, advanced by `ahead_s`."""
 
     ahead_s = 0.0
 
@@ -35,7 +35,7 @@ class Clock(SystemClock):
 
 
 class Deltas(MemoryDeltas):
-    """Stores, unless told to fail the next puts."""
+    """Stores pieces, or fails the next puts if the test says so."""
 
     fails = 0
 
@@ -59,7 +59,7 @@ class Deltas(MemoryDeltas):
 
 
 class Subscriptions(MemorySubscriptions):
-    """Answers, unless told to fail the next times; drops nothing once `keeps` is set."""
+    """Answers, or fails the next calls if the test says so; drops nothing once `keeps` is set."""
 
     fails = 0
     keeps = False
@@ -77,7 +77,7 @@ class Subscriptions(MemorySubscriptions):
 
 
 class Publisher(MemoryPublisher):
-    """Posts, unless a connection cannot keep up; `posted` wakes whoever waits for the next frame."""
+    """Posts, unless a connection cannot keep up; `posted` wakes a test that waits for the next frame."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ def posted(inbox: list[bytes]) -> list[tuple[str, int, str]]:
 
 
 def joined(pieces: list[tuple[str, int, str]]) -> dict[str, str]:
-    """Return each lane's text, put together by offset; a hole or an overlap fails."""
+    """Return each lane's text, joined by offset; a hole or an overlap fails."""
     texts: dict[str, str] = {}
     for name, off, text in pieces:
         assert off == len(texts.get(name, ""))
@@ -218,7 +218,7 @@ def test_without_a_listener_the_text_is_stored_all_the_same(fixture: RelayFixtur
 
 
 class Channel:
-    """A way beside the connections, unless told to fail the next times."""
+    """A broadcast next to the connections, which fails the next calls if the test says so."""
 
     fails = 0
 
@@ -228,7 +228,7 @@ class Channel:
     def send(self, lane: Lane, frames: Sequence[bytes], feed: Feed | None = None) -> None:
         if self.fails:
             self.fails -= 1
-            raise DependencyError("nobody is there")
+            raise DependencyError("the channel is unavailable")
         assert lane == LANE
         self.frames += frames
 
@@ -340,7 +340,7 @@ def test_one_slow_connection_of_three_is_not_taken_for_the_rate(fixture: RelayFi
     stream = fixture.relay.open(LANE, CLAIM)
     for number in range(3):
         stream.push("answer.0", f"{number} ")
-        fixture.publisher.wait(lambda: len(inboxes[0]) == number + 1)  # noqa: B023 - called in this round alone
+        fixture.publisher.wait(lambda: len(inboxes[0]) == number + 1)  # noqa: B023 - called only in this iteration
     stream.close()
     assert [joined(posted(inbox)) for inbox in inboxes] == [{"answer.0": "0 1 2 "}] * 2
     assert fixture.publisher.tries.count("slow") == 1

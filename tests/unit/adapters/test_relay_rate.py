@@ -1,4 +1,4 @@
-"""A thousand conversations that stream at once, each in a process of its own, against the rate of one account."""
+"""A thousand conversations that stream at once, each in its own process, against the rate of one account."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from stepline.ports.channel import OVER_LIMIT
 from tests.support.budget import budget
 
 CONVERSATIONS, RATE_S = budget((250, 625), (1_000, 2_500))
-"""As many as stream at once, and what one of the smaller regions takes; a landing plays a quarter of both."""
+"""The number of concurrent streams, and the rate of a smaller region; a landing simulates a quarter of both."""
 SLOT_S: Final = 0.1
 SPEAKS_S: Final = 8
 CHARS_S: Final = 240
 EVENT_EVERY_S: Final = 2.0
 LATER_S: Final = range(3, SPEAKS_S)
-"""The seconds after all have begun and found their pace."""
+"""The seconds after all streams have started and found their pace."""
 
 
 class Time(MemoryClock):
-    """The time of one process: it is set to the time of all, and moves on alone where the process waits."""
+    """The time of one process: it is set to the shared time, and advances on its own while the process waits."""
 
     def set(self, at_s: float) -> None:
         self._passed_s = at_s
 
 
 class Gateway(MemoryPublisher):
-    """Takes so many posts in each tenth of a second, whoever posts them in which order, and refuses the rest."""
+    """Accepts a maximum of posts in each tenth of a second, from any sender in any order, and refuses the rest."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Gateway(MemoryPublisher):
 
 
 class Process:
-    """One conversation's Decide: a model that speaks evenly, and a batch with events now and then."""
+    """One conversation's Decide: a model that generates evenly, and a batch with events now and then."""
 
     def __init__(self, number: int, gateway: Gateway, begins_s: float) -> None:
         self.clock, self.meter, self.gateway = Time(), MemoryMeter(), gateway
@@ -98,7 +98,7 @@ class Process:
         self.stream = ThreadedRelayStream(made, lane, 1)
 
     def speak(self, at_s: float, *, ended: bool) -> float:
-        """Say what the model has said until now, and let the relay do what is due; return when it is due next."""
+        """Push the model's text so far, and let the relay do the due work; return the time of the next due work."""
         self._is_now(at_s)
         until = int((at_s - self.begins_s) * CHARS_S)
         self.stream.push("answer.0", "x" * (until - self.said))
@@ -107,8 +107,8 @@ class Process:
         self.stream.work(at_s, ended=ended)
         return self.stream.due_s()
 
-    def tell(self, at_s: float) -> float:
-        """Post a batch's events; return when the next batch comes."""
+    def post_batch(self, at_s: float) -> float:
+        """Post a batch's events; return the time of the next batch."""
         self._is_now(at_s)
         self.posting.send(self.lane, [b"{event %d}" % self.events])
         self.events += 1
@@ -119,7 +119,7 @@ class Process:
         self.gateway.now_s = self.clock.monotonic_s
 
     def heard(self) -> tuple[int, int]:
-        """Return the characters that came without a gap, and the number of events."""
+        """Return the characters that arrived without a gap, and the number of events."""
         chars = events = 0
         for body in self.inbox:
             if body.startswith(b"{event"):
@@ -138,7 +138,7 @@ class Load(NamedTuple):
 
 
 def play(conversations: int) -> Load:
-    """Let them all begin within a second and speak for a while; no thread, no real time."""
+    """Start all of them within a second and let them stream for a while; no thread, no real time."""
     gateway = Gateway()
     processes = [Process(number, gateway, number / conversations) for number in range(conversations)]
     order = count()
@@ -146,12 +146,12 @@ def play(conversations: int) -> Load:
     coming += [(one.begins_s + n / conversations, next(order), one, True) for n, one in enumerate(processes)]
     heapq.heapify(coming)
     while coming:
-        at_s, _, one, tells = heapq.heappop(coming)
+        at_s, _, one, is_batch = heapq.heappop(coming)
         ended = at_s >= one.begins_s + SPEAKS_S
-        next_s = one.tell(at_s) if tells else one.speak(at_s, ended=ended)
+        next_s = one.post_batch(at_s) if is_batch else one.speak(at_s, ended=ended)
         if not ended:
             latest_s = one.begins_s + SPEAKS_S
-            heapq.heappush(coming, (min(max(next_s, at_s + 0.001), latest_s), next(order), one, tells))
+            heapq.heappush(coming, (min(max(next_s, at_s + 0.001), latest_s), next(order), one, is_batch))
     return Load(gateway, processes)
 
 

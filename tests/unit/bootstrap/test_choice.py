@@ -1,4 +1,4 @@
-"""What the settings choose about programs, and what a supervisor elsewhere is handed."""
+"""The settings' choices about programs, and the variables of a remote supervisor."""
 
 import pytest
 

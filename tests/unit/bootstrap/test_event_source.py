@@ -1,4 +1,4 @@
-"""Another service says what happened, by the library: it takes the way of every message, in its own name."""
+"""Events that another service submits through the library, in its own name, on the path of every message."""
 
 import subprocess
 import sys
@@ -43,8 +43,8 @@ def test_an_event_of_a_service_joins_the_open_turn_in_the_services_name():
 def test_one_that_asks_for_an_answer_opens_a_turn_and_starts_its_execution():
     conversation = Conversation()
     conversation.send(kind="note", id="m0")
-    standing = submit(conversation, reactive=True)
-    assert (standing.fate, standing.turn_id) == ("opened", conversation.state.turn)
+    opened = submit(conversation, reactive=True)
+    assert (opened.fate, opened.turn_id) == ("opened", conversation.state.turn)
     assert len(conversation.machine.queue) == 1
     assert conversation.entries(Opened)[0].prompts == (2,)
 

@@ -1,4 +1,4 @@
-"""The model of a process whose settings name no key."""
+"""The model of a process without a key in its settings."""
 
 import asyncio
 

@@ -127,7 +127,7 @@ def test_a_mode_has_its_name_and_an_older_one_and_says_where_programs_run(word, 
 
 
 def test_one_word_is_a_profile_before_it_is_a_mode():
-    """`docker` is the profile of that name where there is one, wherever it stands."""
+    """`docker` is the profile of that name if there is one, in any source."""
     assembly = runtime({"profiles": {"docker": {"mode": "docker", "image": "theirs:1"}}})
     assert resolve(runtime("docker"), assembly)[0].image == "theirs:1"
     assert resolve(runtime("docker"))[0] == msgspec.structs.replace(DEPLOYMENT, backend="docker")
@@ -315,7 +315,7 @@ ODD_VALUES = [
 @pytest.mark.parametrize(("key", "value"), ODD_VALUES)
 @pytest.mark.parametrize("in_profile", [False, True])
 def test_what_is_unknown_or_of_a_wrong_type_is_refused_by_its_place(key, value, in_profile):
-    """A profile that nobody chooses is checked like the others."""
+    """A profile that is not chosen is checked like the others."""
     outer, _, inner = key.partition(".")
     said = {outer: {inner: value}} if inner else {outer: value}
     place = f"execution.runtime.{'profiles.idle.' if in_profile else ''}{key}"

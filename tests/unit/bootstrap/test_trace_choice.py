@@ -1,4 +1,4 @@
-"""Traces as a deployment chooses them: none, to X-Ray by the role, or to a server with headers."""
+"""A deployment's choice of traces: none, to X-Ray with the role, or to a server with headers."""
 
 import pytest
 

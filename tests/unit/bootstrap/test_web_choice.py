@@ -1,4 +1,4 @@
-"""The web by the settings: which engine is asked, where its key comes from, and that nothing opens the guard."""
+"""The settings of the web: the engine, the source of its key, and a guard that no setting opens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a deployment follows and tells conversations by: the gateway and the log, and a Redis if it has one."""
+"""The channels of a deployment for followers and steers: the gateway and the log, plus Redis if it has one."""
 
 import subprocess
 import sys

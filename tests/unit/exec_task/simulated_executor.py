@@ -1,4 +1,4 @@
-"""The executor's container of a task, as a thread of the test: it says on both sockets what a test has it say."""
+"""A task's executor container, as a thread of the test: it sends the test's messages on both sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 
 
 class SimulatedExecutor:
-    """Connects to `root/socket/control.sock`, takes a payload, and plays a part."""
+    """Connects to `root/socket/control.sock`, receives a payload, and plays a part."""
 
     def __init__(self, root: Path, part: Callable[[SimulatedExecutor], None]) -> None:
         self.root = root
@@ -46,7 +46,7 @@ class SimulatedExecutor:
         return self.root / "out" / self.payload["turn"] / "outputs"
 
     def hello(self) -> Client:
-        """Report a jail, as a program does that is about to run."""
+        """Report a jail, like a program that is about to run."""
         client = Client(self.payload["socket"], self.payload["token"], reply_s=PATIENCE_S)
         client.hello(ISOLATION)
         return client
@@ -61,7 +61,7 @@ class SimulatedExecutor:
         self.say(type="ended", returncode=returncode, seconds=0.25, **facts)
 
     def hear(self) -> dict[str, Any]:
-        """Return the next message, nothing if the other side hung up."""
+        """Return the next message; an empty one if the other side closed the connection."""
         while not self._bodies:
             data = self._connection.recv(65536)
             if not data:
@@ -78,7 +78,7 @@ class SimulatedExecutor:
             self.payload = self.hear()
             if self.payload:
                 self._part(self)
-        except BaseException as error:  # noqa: BLE001 - raised where the test waits for it
+        except BaseException as error:  # noqa: BLE001 - raised where the test waits for the thread
             self.error = error
 
     def _connect(self) -> None:

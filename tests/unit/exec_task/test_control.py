@@ -13,7 +13,7 @@ from stepline.errors import SandboxError
 
 
 class Quiet:
-    """A caller with nothing to say until a test has it speak."""
+    """A caller that sends no message until a test does."""
 
     def __init__(self):
         self.source, self._bell = os.pipe()
@@ -73,7 +73,7 @@ def test_another_account_is_not_even_heard(place, caller):
     with control, ThreadPoolExecutor(1) as threads, connect(place) as client:
         waits = threads.submit(control.accept, caller)
         assert client.recv(1) == b""
-        caller.say("task_stopped")  # until then it waits for its own
+        caller.say("task_stopped")  # until then it waits for its own account
         assert waits.result() == "task_stopped"
 
 

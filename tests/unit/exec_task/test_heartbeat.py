@@ -13,7 +13,7 @@ PATIENCE_S = 60.0
 
 
 class Waiting:
-    """A state that answers each heartbeat with the next of these, the last for ever."""
+    """A state that answers each heartbeat with the next of these, then always with the last."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -27,40 +27,40 @@ class Waiting:
         return answer
 
 
-def rings(vigil):
-    return bool(select.select([vigil.source], [], [], PATIENCE_S)[0])
+def rings(heartbeat):
+    return bool(select.select([heartbeat.source], [], [], PATIENCE_S)[0])
 
 
 def test_it_beats_from_the_first_moment_on_and_goes_on():
     state = Waiting(True)
-    with Heartbeat(state, "token", interval_s=0.001) as vigil:
+    with Heartbeat(state, "token", interval_s=0.001) as heartbeat:
         assert all(state.heard.acquire(timeout=PATIENCE_S) for _ in range(3))
-        vigil.check()
+        heartbeat.check()
 
 
 @pytest.mark.parametrize("error", [DependencyError("lost"), RuntimeError("broken")])
 def test_a_heartbeat_that_fails_is_followed_by_the_next(error):
     state = Waiting(error, True)
-    with Heartbeat(state, "token", interval_s=0.001) as vigil:
+    with Heartbeat(state, "token", interval_s=0.001) as heartbeat:
         assert all(state.heard.acquire(timeout=PATIENCE_S) for _ in range(2))
-        assert not vigil.deserted
+        assert not heartbeat.deserted
 
 
 def test_when_nobody_waits_it_rings_and_says_so_ever_after():
-    with Heartbeat(Waiting(True, False), "token", interval_s=0.001) as vigil:
-        assert rings(vigil)
+    with Heartbeat(Waiting(True, False), "token", interval_s=0.001) as heartbeat:
+        assert rings(heartbeat)
         with pytest.raises(HungUp):
-            vigil.hear()
+            heartbeat.hear()
         with pytest.raises(HungUp):
-            vigil.check()
+            heartbeat.check()
 
 
 def test_a_task_that_is_to_stop_hears_it_once_and_begins_nothing_more():
-    with Heartbeat(Waiting(True), "token", interval_s=60) as vigil:
-        vigil.stop()
-        assert rings(vigil)
-        assert vigil.hear() == "task_stopped"
-        assert not select.select([vigil.source], [], [], 0)[0]
+    with Heartbeat(Waiting(True), "token", interval_s=60) as heartbeat:
+        heartbeat.stop()
+        assert rings(heartbeat)
+        assert heartbeat.hear() == "task_stopped"
+        assert not select.select([heartbeat.source], [], [], 0)[0]
         with pytest.raises(SandboxError) as caught:
-            vigil.check()
+            heartbeat.check()
     assert caught.value.reason == "task_stopped"

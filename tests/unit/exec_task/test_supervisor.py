@@ -1,4 +1,4 @@
-"""The supervisor's container without a container: its conversation over pipes, in a thread, on a folder of the test."""
+"""The supervisor without a container: its messages over pipes, in a thread, on a folder of the test."""
 
 import contextlib
 import hashlib
@@ -42,7 +42,7 @@ ISOLATION = {"backend": "docker", "seccomp": True, "no_new_privs": True, "uid": 
 
 
 class Supervisor:
-    """A supervisor that serves, and the other side of its conversation."""
+    """A serving supervisor, and the other side of its connection."""
 
     def __init__(self, folder):
         self.root, self.private = folder / "workspace", folder / "private"
@@ -52,7 +52,7 @@ class Supervisor:
         here, there = os.pipe(), os.pipe()
         self.stdio = Stdio(here[0], there[1])
         self._theirs = Stdio(there[0], here[1])
-        self._fds = [*here, *there]  # the last one is what they hear us through
+        self._fds = [*here, *there]  # the supervisor reads from the last one
         self._thread = threading.Thread(target=self._serve)
 
     def start(self, **fields):
@@ -64,7 +64,7 @@ class Supervisor:
         self._thread.start()
 
     def hello(self):
-        """Be the executor; return its connection."""
+        """Act as the executor; return its connection."""
         client = Client(str(self.root / "socket/supervisor.sock"), "secret", reply_s=60)
         client.hello(ISOLATION)
         return client
@@ -84,13 +84,13 @@ class Supervisor:
         return report, {file.path: bodies[file.sha256] for file in report.files}
 
     def join(self):
-        """Wait for its end."""
+        """Wait for the supervisor to end."""
         if self._thread.ident is None:
             self._thread.start()
         self._thread.join()
 
     def close(self):
-        """Hang up, and let it end."""
+        """Close the connection, and let the supervisor end."""
         if self._fds:
             os.close(self._fds.pop())
             self.join()
@@ -164,11 +164,11 @@ def test_tools_are_made_for_the_first_call_and_once(supervisor):
 
 
 def test_a_tool_that_still_runs_when_the_program_has_ended_is_told(supervisor):
-    began, told = threading.Event(), []
+    began, cancelled = threading.Event(), []
 
     def wait(_params, context):
         began.set()
-        told.append(context.cancel.wait(30))
+        cancelled.append(context.cancel.wait(30))
         return ToolOutput(ret="at last")
 
     supervisor.tools = (tool("test.wait", wait),)
@@ -177,7 +177,7 @@ def test_a_tool_that_still_runs_when_the_program_has_ended_is_told(supervisor):
     client = supervisor.hello()
 
     def call():
-        with contextlib.suppress(ToolCallError):  # it may hear the answer, or that nobody is there any more
+        with contextlib.suppress(ToolCallError):  # it may get the answer, or a closed connection
             client.call("test.wait", {})
 
     caller = threading.Thread(target=call)
@@ -186,7 +186,7 @@ def test_a_tool_that_still_runs_when_the_program_has_ended_is_told(supervisor):
     report, _ = supervisor.finish()
     caller.join()
     client.close()
-    assert told == [True]
+    assert cancelled == [True]
     assert [call.tool_id for call in report.calls] == ["test.wait"]
 
 

@@ -1,4 +1,4 @@
-"""A task's supervisor on the memory twins: everything but the containers, the cloud and the program."""
+"""A task's supervisor on the in-memory twins: everything except the containers, the cloud and the program."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ TTL_S = 600
 
 
 class HandedOverRun:
-    """A run that was handed over, and the task that takes it."""
+    """A run that was handed over, and the task that claims it."""
 
     def __init__(self, folder):
         self.clock = MemoryClock()
-        self.duty = MemoryTasks(self.clock)
+        self.tasks = MemoryTasks(self.clock)
         self.artifacts = MemoryArtifacts()
-        self.depot = MemoryGrants(self.artifacts, self.clock)
+        self.objects = MemoryGrants(self.artifacts, self.clock)
         self.root, self.private, self.spool = (folder / name for name in ("workspace", "private", "spool"))
         for made in (self.root, self.private, self.spool):
             made.mkdir()
-        self.duty.waiting.add("token")
+        self.tasks.waiting.add("token")
         self.limits_s = []
-        self.vigil = Heartbeat(self.duty, "token", interval_s=0.01)
+        self.heartbeat = Heartbeat(self.tasks, "token", interval_s=0.01)
 
     def hand_over(self, *, descriptors=None, **fields):
         request = replace(REQUEST, **{"limits": LIMITS, "code": "print('ü')\n", **fields})
         write = {
-            name: self.depot.write(name, mime="x/y", ttl_s=TTL_S) for name in ("started", "run", "files")
+            name: self.objects.write(name, mime="x/y", ttl_s=TTL_S) for name in ("started", "run", "files")
         }
-        reads = {file.key: self.depot.read(file.key, ttl_s=TTL_S) for file in request.files}
-        log = self.depot.rewrite("log", mime="x/y", ttl_s=TTL_S)
+        reads = {file.key: self.objects.read(file.key, ttl_s=TTL_S) for file in request.files}
+        log = self.objects.rewrite("log", mime="x/y", ttl_s=TTL_S)
         parcel = Parcel(request=request, batches=(), reads=reads, log=log, **write)
         self.artifacts.put("parcel", msgspec.msgpack.encode(parcel), mime="x/y")
-        handover = Handover(parcel=self.depot.read("parcel", ttl_s=TTL_S), descriptors=descriptors or {})
-        self.duty.secrets["secret"] = msgspec.json.encode(handover).decode()
+        handover = Handover(parcel=self.objects.read("parcel", ttl_s=TTL_S), descriptors=descriptors or {})
+        self.tasks.secrets["secret"] = msgspec.json.encode(handover).decode()
 
     def perform(self, part, **given):
-        """Perform beside an executor's container that plays a part."""
+        """Perform the task next to an executor's container that plays a part."""
         with SimulatedExecutor(self.root, part):
             return self.perform_alone(**given)
 
-    def perform_alone(self, *, depot=None):
+    def perform_alone(self, *, objects=None):
         task = Task(
-            duty=self.duty,
-            depot=depot or self.depot,
-            vigil=self.vigil,
+            duty=self.tasks,
+            depot=objects or self.objects,
+            vigil=self.heartbeat,
             token="token",
             secret="secret",
             root=self.root,
@@ -73,7 +73,7 @@ class HandedOverRun:
             owner=None,
             limit_s=self.limits_s.append,
         )
-        with self.vigil:
+        with self.heartbeat:
             return perform(task)
 
     @property
@@ -112,16 +112,16 @@ def test_a_run_is_taken_over_seen_through_stored_and_reported(handed_over):
         "turn_0001/outputs/c": b"other",
     }
     assert handed_over.artifacts.objects["files"] == b"sameother"
-    assert handed_over.duty.ended == {"token": ("", "")}
-    assert handed_over.duty.secrets == {}
+    assert handed_over.tasks.ended == {"token": ("", "")}
+    assert handed_over.tasks.secrets == {}
 
 
 def test_what_a_program_prints_is_stored_beside_its_run(handed_over):
     handed_over.hand_over(index=2)
     assert handed_over.perform(well) == DONE
     log = msgspec.json.decode(handed_over.artifacts.objects["log"], type=RunningLog)
-    told = {"began_at": log.began_at, "ended_at": log.ended_at, "since": log.since}
-    assert log == RunningLog(lane="exec.2.log", text="hello\n", ended=True, **told)
+    times = {"began_at": log.began_at, "ended_at": log.ended_at, "since": log.since}
+    assert log == RunningLog(lane="exec.2.log", text="hello\n", ended=True, **times)
     assert handed_over.run.began_at == log.began_at
     assert "" < log.began_at <= log.ended_at
 
@@ -163,14 +163,14 @@ def test_a_run_that_somebody_else_has_taken_is_left_alone(handed_over):
     handed_over.artifacts.put("started", b"", mime="x/y")
     assert handed_over.perform_alone() == DONE
     assert handed_over.artifacts.objects.keys() == {"parcel", "started"}
-    assert handed_over.duty.ended == {}
+    assert handed_over.tasks.ended == {}
 
 
 def test_a_task_nobody_waits_for_leaves_the_run_to_its_successor(handed_over):
     handed_over.hand_over()
-    handed_over.duty.waiting.clear()
+    handed_over.tasks.waiting.clear()
     assert handed_over.perform_alone() == DONE
-    assert handed_over.duty.secrets.keys() == {"secret"}
+    assert handed_over.tasks.secrets.keys() == {"secret"}
     assert handed_over.artifacts.objects.keys() == {"parcel"}
 
 
@@ -179,7 +179,7 @@ def test_a_run_is_seen_through_though_no_heartbeat_is_answered(handed_over):
         raise DependencyError("the service is away")
 
     handed_over.hand_over()
-    handed_over.duty.beat = away
+    handed_over.tasks.beat = away
     assert handed_over.perform(well) == DONE
     assert (handed_over.run.error, handed_over.run.returncode) == ("", 0)
 
@@ -187,11 +187,11 @@ def test_a_run_is_seen_through_though_no_heartbeat_is_answered(handed_over):
 @pytest.mark.parametrize("gone", ["secret", "parcel"])
 def test_a_task_without_what_it_was_handed_cannot_report(handed_over, gone):
     handed_over.hand_over()
-    handed_over.duty.secrets.pop(gone, None)
+    handed_over.tasks.secrets.pop(gone, None)
     handed_over.artifacts.objects.pop(gone, None)
     assert handed_over.perform_alone() == FAILED
     assert handed_over.artifacts.objects.keys() <= {"parcel"}
-    assert handed_over.duty.ended == {}
+    assert handed_over.tasks.ended == {}
 
 
 def test_an_input_that_is_gone_is_the_runs_error(handed_over):
@@ -199,7 +199,7 @@ def test_an_input_that_is_gone_is_the_runs_error(handed_over):
     handed_over.hand_over(files=(given,))
     assert handed_over.perform_alone() == DONE
     assert (handed_over.run.error, handed_over.run.returncode) == ("restore_failed", None)
-    assert handed_over.duty.ended
+    assert handed_over.tasks.ended
 
 
 def test_descriptors_that_cannot_be_read_are_the_runs_error(handed_over):
@@ -295,14 +295,14 @@ def test_a_task_that_is_told_to_stop_ends_its_program_and_stores_what_there_is(h
     def part(keeper):
         keeper.hello().close()
         keeper.log("so far\n")
-        handed_over.vigil.stop()
+        handed_over.heartbeat.stop()
         assert keeper.hear() == {"type": "stop"}
         keeper.end(-15)
 
     assert handed_over.perform(part) == DONE
     run = handed_over.run
     assert (run.error, run.returncode, run.program_log) == ("task_stopped", -15, "so far\n")
-    assert handed_over.duty.ended
+    assert handed_over.tasks.ended
 
 
 def test_a_container_that_was_stopped_with_its_task_says_so_itself(handed_over):
@@ -323,7 +323,7 @@ def test_a_task_that_is_told_to_stop_while_it_waits_for_the_other_container_repo
     def put_and_stop(key, body, *, mime):
         written = put(key, body, mime=mime)
         if key == "started":
-            handed_over.vigil.stop()
+            handed_over.heartbeat.stop()
         return written
 
     handed_over.artifacts.put = put_and_stop
@@ -338,7 +338,7 @@ def test_when_nobody_waits_any_more_the_program_is_ended_and_nothing_stored(hand
     def part(keeper):
         keeper.hello().close()
         (keeper.outputs / "half").write_bytes(b"half")
-        handed_over.duty.waiting.clear()
+        handed_over.tasks.waiting.clear()
         assert keeper.hear() == {}
 
     assert handed_over.perform(part) == DONE
@@ -357,36 +357,36 @@ def test_words_that_make_no_sense_end_the_run(handed_over):
 
 
 class Shut:
-    """A depot that takes no object of some names."""
+    """An object store that refuses objects of some names."""
 
-    def __init__(self, depot, *names):
-        self.depot, self.names = depot, names
+    def __init__(self, objects, *names):
+        self.objects, self.names = objects, names
 
     def get(self, grant):
-        return self.depot.get(grant)
+        return self.objects.get(grant)
 
     def put(self, grant, body):
         if grant.url.endswith(self.names):
             raise DependencyError("the store is not to be reached")
-        return self.depot.put(grant, body)
+        return self.objects.put(grant, body)
 
 
 def test_files_that_cannot_be_stored_leave_a_report_without_them(handed_over):
     handed_over.hand_over()
-    assert handed_over.perform(well, depot=Shut(handed_over.depot, "files")) == DONE
+    assert handed_over.perform(well, objects=Shut(handed_over.objects, "files")) == DONE
     assert (handed_over.run.error, handed_over.run.files) == ("collect_failed", ())
     assert handed_over.run.program_log == "hello\n"
 
 
 def test_a_report_that_cannot_be_stored_is_not_said_to_be_there(handed_over):
     handed_over.hand_over()
-    assert handed_over.perform(well, depot=Shut(handed_over.depot, "run")) == FAILED
-    assert handed_over.duty.ended == {}
+    assert handed_over.perform(well, objects=Shut(handed_over.objects, "run")) == FAILED
+    assert handed_over.tasks.ended == {}
 
 
 def test_a_claim_that_may_have_been_made_runs_nothing(handed_over):
     handed_over.hand_over()
-    assert handed_over.perform_alone(depot=Shut(handed_over.depot, "started")) == FAILED
+    assert handed_over.perform_alone(objects=Shut(handed_over.objects, "started")) == FAILED
     assert handed_over.artifacts.objects.keys() == {"parcel"}
 
 

@@ -1,4 +1,4 @@
-"""What the adapter does whatever its transport: loading late, roles and marks; and Bedrock's frames."""
+"""The adapter with any transport: lazy loading, roles and marks; and Bedrock's frames."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_warmed_client_is_made_once(server: ScriptedServer, clients: list[Prov
 
 
 class Secret:
-    """A secret that is rotated: each read returns the next key, and the last one for ever."""
+    """A rotated secret: each read returns the next key, and then always the last one."""
 
     def __init__(self, *keys: str) -> None:
         self.keys, self.reads = keys, 0

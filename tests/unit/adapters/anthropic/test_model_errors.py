@@ -1,4 +1,4 @@
-"""What a provider's error means to us; every class the SDK can raise has a meaning."""
+"""The mapping of a provider's errors to ours; every class that the SDK can raise is mapped."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_rate_limit_that_speaks_of_input_tokens_is_a_rate_limit() -> None:
         (503, "ServiceUnavailableException", ModelOverloaded),
         (504, "timeout_error", ModelOverloaded),
         (529, "overloaded_error", ModelOverloaded),
-        # inside a stream, whose status is 200
+        # inside a stream with status 200
         (200, "overloaded_error", ModelOverloaded),
         (200, "rate_limit_error", ModelRateLimited),
         (200, "api_error", ModelOverloaded),
@@ -188,7 +188,7 @@ def _subclasses(root: type[Exception]) -> Iterator[type[Exception]]:
 
 
 def _instances(root: type[Exception]) -> Iterator[Exception]:
-    """One instance of every class below `root`, made without its constructor's particulars."""
+    """One instance of every class below `root`, created without its constructor."""
     for kind in _subclasses(root):
         error = kind.__new__(kind)
         Exception.__init__(error, "words")
@@ -227,7 +227,7 @@ def test_missing_credentials_are_never_worth_a_retry() -> None:
     [
         (httpx2.RemoteProtocolError("incomplete chunked read"), "stream_cut"),
         (httpx2.ReadTimeout("silence"), "model_timeout"),
-        (httpx2.ConnectTimeout("nobody"), "model_unreachable"),
+        (httpx2.ConnectTimeout("timed out"), "model_unreachable"),
         (httpx2.InvalidURL("no address"), "model_unreachable"),
         (json.JSONDecodeError("no", "{", 0), "stream_malformed"),
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), "stream_malformed"),

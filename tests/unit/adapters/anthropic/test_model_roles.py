@@ -1,4 +1,4 @@
-"""How each family of models is asked: thinking, effort, room, the cache, and Bedrock's versions and ids."""
+"""The request of each model family: thinking, effort, tokens, the cache, and Bedrock's versions and ids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOW, MEDIUM, HIGH = (ROOM_TOKENS[effort] for effort in ("low", "medium", "high")
 
 
 def asked(request: ModelRequest, model: str, **chosen: Any) -> tuple[Any, Any, int]:
-    """Return what a call says of thinking and effort, and its `max_tokens`."""
+    """Return a call's fields for thinking and effort, and its `max_tokens`."""
     call = plan_call(request, RoleChoice(model=model, **chosen))
     thinking = call.get("thinking", {})
     kind = thinking.get("budget_tokens", thinking.get("type"))
@@ -64,7 +64,7 @@ def test_a_model_thinks_only_where_it_cannot_be_kept_from_it_and_then_has_room(
         ("claude-sonnet-5-5", {"thinking": "adaptive"}, ("adaptive", None, 400 + HIGH)),
         ("claude-sonnet-5-5", {"thinking": "adaptive", "effort": "low"}, ("adaptive", "low", 400 + LOW)),
         ("claude-sonnet-5-5", {"effort": "medium"}, ("between_tools", "medium", 400)),
-        # Thinking switched off is refused beside such an effort, which was chosen to think.
+        # Disabled thinking is refused with such an effort, which was chosen to think.
         ("claude-opus-5", {"effort": "xhigh"}, (None, "xhigh", 400 + ROOM_TOKENS["xhigh"])),
         ("claude-opus-5-5", {"effort": "high"}, (None, "high", 400 + HIGH)),
         ("claude-opus-5-5", {"max_tokens": 1000}, (None, "low", 1000)),
@@ -177,11 +177,11 @@ ANSWER: list[wire.Event] = [
         },
     },
 ]
-"""A stream as Bedrock has it, with the metrics that only Bedrock adds."""
+"""A stream from Bedrock, with the metrics that only Bedrock adds."""
 
 
 class Recorded(ThreadingHTTPServer):
-    """Answers every request with the same recorded bytes, and keeps what it was asked."""
+    """Answers every request with the same recorded bytes, and keeps the requests."""
 
     def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
         super().__init__(("127.0.0.1", 0), _Recorder)
@@ -195,7 +195,7 @@ class _Recorder(BaseHTTPRequestHandler):
     server: Recorded
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
-        """Keep quiet."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
         self.server.paths.append(unquote(self.path))

@@ -1,4 +1,4 @@
-"""An answer's text, whatever is beside it: each fact of each event is replaced, on each wire."""
+"""An answer's text does not depend on its facts: each fact of each event is replaced, on each protocol."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ GONE = object()
 
 
 def named(events: list[Any]) -> bytes:
-    """Server-sent events, whose names are those of the events before a fact was replaced."""
+    """Server-sent events that keep their names after a fact was replaced."""
     pairs = zip(EVENTS, events, strict=True)
     return b"".join(b"event: %b\ndata: %b\n\n" % (old["type"].encode(), encode(new)) for old, new in pairs)
 
@@ -75,7 +75,7 @@ def frames(events: list[Any]) -> bytes:
 
 
 class Answered(ScriptedCall):
-    """A call whose answer are these events."""
+    """A call whose answer consists of these events."""
 
     def __init__(self, events: Iterator[WireEvent]) -> None:
         super().__init__(REQUEST, Say)
@@ -89,7 +89,7 @@ class Answered(ScriptedCall):
 
 
 def fold(events: Iterator[WireEvent]) -> tuple[Completion, AnswerFacts]:
-    """Return what a call makes of the events, and their facts. One that is cut is no error here."""
+    """Return a call's text for the events, and their facts. A cut stream is not an error here."""
     call = Answered(events)
     stream = RetriedStream(lambda: call, REQUEST, RoleChoice(model="m"), retry=Retry(tries=1), blocks=False)
     try:
@@ -107,7 +107,7 @@ def said(folded: tuple[Completion, AnswerFacts]) -> tuple[str, bool]:
 
 
 def facts(of: Any, path: Path = ()) -> Iterator[Path]:
-    """Yield the paths of all values that are no text of the answer, and hold none."""
+    """Yield the paths of all values that neither are nor contain text of the answer."""
     if path and not holds_text(of, path):
         yield path
     for key, value in of.items() if isinstance(of, dict) else enumerate(of) if isinstance(of, list) else ():

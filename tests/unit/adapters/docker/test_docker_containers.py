@@ -1,4 +1,4 @@
-"""The docker backend with a real daemon: what is there while a program runs, and what is left afterwards."""
+"""The docker backend with a real daemon: the objects that exist while a program runs and afterwards."""
 
 import dataclasses
 import json
@@ -55,7 +55,7 @@ def docker(*arguments):
 
 
 def until(found):
-    """Ask until there is an answer, and return it."""
+    """Call `ask` until it returns an answer, and return it."""
     give_up_s = time.monotonic() + SEEN_S
     while time.monotonic() < give_up_s:
         if answer := found():
@@ -64,7 +64,7 @@ def until(found):
 
 
 def existing(name):
-    """Return the containers and volumes whose names hold this one."""
+    """Return the containers and volumes whose names contain this one."""
     containers = docker("ps", "--all", "--format", "{{.Names}}", "--filter", f"name={name}").split()
     return containers + docker("volume", "ls", "--quiet", "--filter", f"name={name}").split()
 
@@ -74,7 +74,7 @@ def changed(job, **fields):
 
 
 def unique(job):
-    """Give a job a name by which its containers are found beside those of other tests."""
+    """Give a job a unique name, to find its containers among those of other tests."""
     return changed(job, exec_id=f"tc_{uuid.uuid4().hex[:12]}")
 
 
@@ -170,7 +170,7 @@ def test_a_supervisor_killed_from_outside_ends_the_program_too(bench):
 
 
 def test_a_caller_that_is_killed_takes_its_program_with_it(bench):
-    """The caller is a process of its own here, which is killed while its program runs."""
+    """The caller is a separate process here, which is killed while its program runs."""
     name = f"tc_{uuid.uuid4().hex[:12]}"
     caller = subprocess.Popen([sys.executable, "-c", CALLER, name], cwd=ROOT)
     try:
@@ -242,5 +242,5 @@ def test_what_a_program_prints_stays_in_the_order_in_which_it_printed_it(each):
 def test_processes_are_counted_for_each_container(each):
     run = each.ran(FORKS, limits=RunLimits(processes=20, timeout_s=180))
     tasks = {"split": INIT_TASKS, "combined": SUPERVISOR_TASKS}[each.profile.container_strategy]
-    # The program itself is one of them, and what ours do not need is left to it.
+    # The program itself is one of them, and gets those that our processes do not need.
     assert 19 <= int(run.program_log) < 20 + tasks

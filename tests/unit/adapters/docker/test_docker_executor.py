@@ -1,4 +1,4 @@
-"""The docker backend where no daemon is needed: the `docker` command is a script that says what a daemon would."""
+"""The docker backend without a daemon: the `docker` command is a script that answers like a daemon."""
 
 import hashlib
 
@@ -28,7 +28,7 @@ ISOLATION = Isolation(backend="docker", seccomp=True, uid=1001)
 
 @pytest.fixture
 def docker(tmp_path):
-    """Make a `docker` command of a script's text; return an executor on it."""
+    """Write a script as the `docker` command; return an executor that uses it."""
     made = []
 
     def make(text):
@@ -51,7 +51,7 @@ def job(tmp_path):
 
 
 def supervisor(tmp_path, *messages):
-    """Return a script that waits for the launch, says these messages, and ends with its input."""
+    """Return a script that waits for the launch, sends these messages, and ends with its input."""
     said = tmp_path / "said"
     said.write_bytes(b"".join(map(encode, messages)))
     return f'[ "$1" = run ] || exit 0\nhead -c 4 >/dev/null\ncat {said}\ncat >/dev/null'
@@ -220,9 +220,9 @@ def test_secrets_go_to_the_supervisors_input_and_to_no_command_line(tmp_path, jo
     executor.run(combined(job))
     executor.close()
     assert "planted" not in (tmp_path / "seen").read_text()
-    told = (tmp_path / "input").read_bytes()
-    assert b"planted-1" in told
-    assert b"planted-2" in told
+    sent = (tmp_path / "input").read_bytes()
+    assert b"planted-1" in sent
+    assert b"planted-2" in sent
 
 
 def test_every_message_survives_its_frame():

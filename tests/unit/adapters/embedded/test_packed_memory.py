@@ -1,4 +1,4 @@
-"""The embedded memory index beside its contract: what it packs, what it merges, and what becomes of lost objects."""
+"""The embedded memory index beyond its contract: packing, merging, and lost objects."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def ports() -> Ports:
     return Conversation().ports
 
 
-def tell(ports: Ports, conversation: str, *answers: str, log: LogBuilder | None = None) -> LogBuilder:
-    """Have a turn for each answer in a conversation of the user."""
+def add_turns(ports: Ports, conversation: str, *answers: str, log: LogBuilder | None = None) -> LogBuilder:
+    """Add a turn for each answer to a conversation of the user."""
     log = log or LogBuilder()
     lane = Lane(tenant=SCOPE.tenant, project=SCOPE.project, conversation=conversation)
     known = len(log.batches)
@@ -69,22 +69,22 @@ def packs_after(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
 
 
 def test_turns_are_found_without_any_object_and_none_is_written_for_few_rows(ports):
-    tell(ports, "c-1", "Otters sleep.", "Herons wait.")
+    add_turns(ports, "c-1", "Otters sleep.", "Herons wait.")
     assert texts(search(EmbeddedMemoryIndex(ports), "otters"))[0] == "Otters sleep."
     assert ports.artifacts.objects == {}
 
 
 def test_a_turn_that_ended_since_the_last_search_is_found(ports):
     index = EmbeddedMemoryIndex(ports)
-    log = tell(ports, "c-1", "Otters sleep.")
+    log = add_turns(ports, "c-1", "Otters sleep.")
     search(index, "otters")
-    tell(ports, "c-1", "Herons wait.", log=log)
+    add_turns(ports, "c-1", "Herons wait.", log=log)
     assert texts(search(index, "herons"))[0] == "Herons wait."
 
 
 def test_many_rows_are_packed_once_and_read_from_the_segment_after_that(ports, monkeypatch):
     packs_after(monkeypatch, 4)
-    log = tell(ports, "c-1", "Otters sleep.", "Herons wait.", "Badgers dig.", "Foxes run.")
+    log = add_turns(ports, "c-1", "Otters sleep.", "Herons wait.", "Badgers dig.", "Foxes run.")
     first = search(EmbeddedMemoryIndex(ports), "badgers")
     (segment,) = manifest(ports).segments
     assert manifest(ports).covered == {"c-1": log.n - 1}
@@ -98,7 +98,7 @@ def test_segments_merge_until_none_is_followed_by_one_of_its_size(ports, monkeyp
     packs_after(monkeypatch, 1)
     index, log = EmbeddedMemoryIndex(ports), LogBuilder()
     for number in range(20):
-        tell(ports, "c-1", f"Otter number {number} sleeps.", log=log)
+        add_turns(ports, "c-1", f"Otter number {number} sleeps.", log=log)
         assert f"Otter number {number} sleeps." in texts(search(index, f"otter number {number}", limit=5))
     sizes = [segment.rows for segment in manifest(ports).segments]
     assert len(sizes) < 6
@@ -112,7 +112,7 @@ def test_segments_merge_until_none_is_followed_by_one_of_its_size(ports, monkeyp
 )
 def test_what_is_broken_is_counted_and_made_again_from_the_log(ports, monkeypatch, spoilt):
     packs_after(monkeypatch, 1)
-    tell(ports, "c-1", "Otters sleep.", "Herons wait.")
+    add_turns(ports, "c-1", "Otters sleep.", "Herons wait.")
     before = search(EmbeddedMemoryIndex(ports), "otters")
     (segment,) = manifest(ports).segments
     objects = ports.artifacts.objects
@@ -135,13 +135,13 @@ def test_what_is_broken_is_counted_and_made_again_from_the_log(ports, monkeypatc
 
 def test_two_searches_that_pack_at_once_lose_no_row_and_double_none(ports, monkeypatch):
     packs_after(monkeypatch, 1)
-    log = tell(ports, "c-1", "Otters sleep.")
+    log = add_turns(ports, "c-1", "Otters sleep.")
     one, other = EmbeddedMemoryIndex(ports), EmbeddedMemoryIndex(ports)
     search(one, "otters")
     stale = ports.artifacts.objects[MANIFEST]
-    tell(ports, "c-1", "Herons wait.", log=log)
+    add_turns(ports, "c-1", "Herons wait.", log=log)
     search(one, "otters")
-    tell(ports, "c-2", "Badgers dig.")
+    add_turns(ports, "c-2", "Badgers dig.")
     ports.artifacts.objects[MANIFEST] = stale  # the update of the first is lost
     for index in (other, one, EmbeddedMemoryIndex(ports)):
         found = texts(search(index, "otters herons badgers", kinds=("answer",), limit=50))
@@ -151,7 +151,7 @@ def test_two_searches_that_pack_at_once_lose_no_row_and_double_none(ports, monke
 def test_a_search_reads_no_more_conversations_than_it_may_and_the_next_one_goes_on(ports, monkeypatch):
     monkeypatch.setattr(memory_index, "CONVERSATIONS", 2)
     for number in range(5):
-        tell(ports, f"c-{number}", f"Otter number {number}.")
+        add_turns(ports, f"c-{number}", f"Otter number {number}.")
     seen = []
     for _ in range(3):
         found = search(EmbeddedMemoryIndex(ports), "otter number", kinds=("answer",), limit=50)
@@ -163,13 +163,13 @@ def test_a_search_reads_no_more_conversations_than_it_may_and_the_next_one_goes_
 def test_the_conversation_that_is_asked_about_is_read_first(ports, monkeypatch):
     monkeypatch.setattr(memory_index, "CONVERSATIONS", 1)
     for number in range(5):
-        tell(ports, f"c-{number}", f"Otter number {number}.")
+        add_turns(ports, f"c-{number}", f"Otter number {number}.")
     assert "Otter number 3." in texts(search(EmbeddedMemoryIndex(ports), "otter", conversation="c-3"))
 
 
 def test_a_long_conversation_is_read_in_several_searches(ports, monkeypatch):
     monkeypatch.setattr(memory_index, "NEW_ROWS", 6)
-    tell(ports, "c-1", *(f"Otter number {number}." for number in range(10)))
+    add_turns(ports, "c-1", *(f"Otter number {number}." for number in range(10)))
     seen = []
     for _ in range(5):
         found = search(EmbeddedMemoryIndex(ports), "otter number", kinds=("answer",), limit=50)
@@ -181,7 +181,7 @@ def test_a_long_conversation_is_read_in_several_searches(ports, monkeypatch):
 
 def test_a_search_that_cannot_pack_has_found_its_rows_all_the_same(ports, monkeypatch):
     packs_after(monkeypatch, 1)
-    tell(ports, "c-1", "Otters sleep.")
+    add_turns(ports, "c-1", "Otters sleep.")
 
     def refuse(*_: object, **__: object) -> bool:
         raise DependencyError("no answer", code="service_unavailable")
@@ -203,7 +203,7 @@ def test_a_conversation_whose_bodies_are_lost_hides_no_other(ports):
         ports.log.put(lane, spill(ports.artifacts, lane, batch, limit_bytes=1_500))
     ports.log.project(Listing(lane=lane, owner="ada", title="", last_at=log.at, applied_n=log.n - 1))
     ports.artifacts.objects.clear()
-    tell(ports, "c-2", "Herons wait.")
+    add_turns(ports, "c-2", "Herons wait.")
     found = search(EmbeddedMemoryIndex(ports), "herons")
     assert texts(found)[0] == "Herons wait."
     assert found.behind
@@ -212,7 +212,7 @@ def test_a_conversation_whose_bodies_are_lost_hides_no_other(ports):
 
 def test_a_rebuilt_index_has_the_same_rows_and_tells_how_far_it_is(ports):
     for number in range(3):
-        tell(ports, f"c-{number}", f"Otter number {number}.")
+        add_turns(ports, f"c-{number}", f"Otter number {number}.")
     index = EmbeddedMemoryIndex(ports)
     before = search(index, "otter", limit=50)
     index.add(
@@ -266,7 +266,7 @@ def test_an_environment_without_the_packages_says_so(ports, monkeypatch):
 
 
 def test_the_twin_finds_turns_of_the_log_too(ports):
-    tell(ports, "c-1", "Otters sleep.")
+    add_turns(ports, "c-1", "Otters sleep.")
     found = MemoryMemoryIndex(ports).search(MemoryQuery(scope=SCOPE, text="otters"))
     assert texts(found) == ["Otters sleep."]
 
@@ -299,7 +299,7 @@ def same(one: Packed, other: Packed) -> bool:
     )
 
 
-def told(packed: Packed) -> list[dict[str, int]]:
+def word_counts(packed: Packed) -> list[dict[str, int]]:
     found: list[dict[str, int]] = [{} for _ in packed.rows]
     for at, word, count in zip(packed.row_of, packed.words, packed.counts, strict=True):
         found[at][packed.vocabulary[word]] = int(count)
@@ -311,7 +311,7 @@ def test_merged_rows_are_as_if_packed_together(left, right):
     rows = [row(f"p{at}", " ".join(one)) for at, one in enumerate([*left, *right])]
     merged = merge([pack(rows[: len(left)]), pack(rows[len(left) :])])
     assert same(merged, pack(rows))
-    assert told(merged) == told(pack(rows))
+    assert word_counts(merged) == word_counts(pack(rows))
     assert same(decode_packed(encode_packed(merged)), merged)
 
 
@@ -320,7 +320,7 @@ def test_of_rows_at_one_place_the_newest_stays_whatever_the_order():
     for parts in ([old, new], [new, old]):
         merged = merge(pack([one]) for one in parts)
         assert list(merged.rows) == [new]
-        assert told(merged) == [{"heron": 1}]
+        assert word_counts(merged) == [{"heron": 1}]
 
 
 @given(st.binary(max_size=200))

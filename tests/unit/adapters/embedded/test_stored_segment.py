@@ -1,4 +1,4 @@
-"""A segment of memory without one of its conversations: its rows are gone, and so is every word that only they had."""
+"""A memory segment without one of its conversations: its rows are removed, with every word that only they had."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def row(conversation: str, text: str, n: int = 1) -> MemoryRow:
 MIXED = (row("c-1", "the zebra is secret"), row("c-2", "the otter swims"), row("c-1", "zebra, zebra", 2))
 
 
-def told(body: bytes) -> bytes:
-    """Return what a segment tells, decompressed."""
+def texts_of(body: bytes) -> bytes:
+    """Return the decompressed texts of a segment."""
     return zlib.decompress(msgspec.msgpack.decode(body, type=Stored).told)
 
 
@@ -56,8 +56,8 @@ def test_what_is_left_is_what_would_have_been_packed_without_it():
 
 def test_no_word_of_it_is_left_in_the_bytes():
     body = encode_packed(pack(MIXED))
-    assert b"zebra" in told(body)
-    assert b"zebra" not in told(drop_conversation(body, "c-1").body)
+    assert b"zebra" in texts_of(body)
+    assert b"zebra" not in texts_of(drop_conversation(body, "c-1").body)
 
 
 def test_a_segment_without_it_is_the_same_bytes_and_one_of_it_alone_is_none():
@@ -82,7 +82,7 @@ def test_the_objects_that_are_needed_hold_nothing_of_it_and_are_named(ports: Por
     assert forgotten.prefix == f"{prefix(SCOPE)}/"
     bodies = [ports.artifacts.get(key) for key in forgotten.keys]
     assert b"c-1" not in bodies[0]
-    assert all(b"zebra" not in told(body) for body in bodies[1:])
+    assert all(b"zebra" not in texts_of(body) for body in bodies[1:])
     found = index.search(MemoryQuery(scope=SCOPE, text="otter zebra")).hits
     assert [hit.row.conversation for hit in found] == ["c-2"]
 

@@ -1,4 +1,4 @@
-"""Answers of tools that have run: what can be read of one is taken, and the rest of it is named."""
+"""Answers of tools that have run: the readable parts are kept, and the others are reported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MODERN = {
 
 
 def said(answer: Any, *, modern: bool = False) -> McpReply:
-    """Return the answer to a call of a server."""
+    """Return a server's answer to a call."""
     discovered = {"server_discover": lambda *_: MODERN} if modern else {}
     with McpPeer(tools_call=lambda *_: answer, **discovered) as peer:
         reply = CLIENT.call_tool(ServerAddress(url=peer.url, timeout_s=60), "t", {}, NeverCancelled())

@@ -1,4 +1,4 @@
-r"""Half a surrogate in what a server says becomes `\ufffd`, wherever the bytes are cut, and nothing else changes."""
+r"""Half a surrogate pair from a server becomes `\ufffd`, wherever the bytes are cut, and nothing else changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that are slow, too large, lead elsewhere or lie: each ends with a code, and nothing hangs."""
+"""Servers that are slow, send too much, redirect or lie: each call ends with a code, and none hangs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FOREVER = b"data: " + b"x" * 65_536
 
 
 def refused(url: str, *, timeout_s: float = IN_TIME_S, call: bool = False) -> ToolError:
-    """Ask a server; return the error."""
+    """Call a server; return the error."""
     address = ServerAddress(url=url, timeout_s=timeout_s)
     ask = (
         partial(CLIENT.call_tool, address, "t", {}, NeverCancelled())
@@ -116,7 +116,7 @@ def test_a_list_that_is_none_is_refused(tools: Any) -> None:
 def test_a_server_that_asks_the_user_gets_no_answer_and_the_call_ends() -> None:
     def ask(request: Any, message: dict[str, Any]) -> None:
         asked = {"id": 7, "method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
-        ended = {"id": message["id"], "error": {"code": -32603, "message": "nobody answers"}}
+        ended = {"id": message["id"], "error": {"code": -32603, "message": "no answer"}}
         events = "".join(
             f"event: message\ndata: {json.dumps({'jsonrpc': '2.0', **one})}\n\n" for one in (asked, ended)
         )
@@ -143,7 +143,7 @@ def test_words_of_an_error_are_cut() -> None:
 
 
 def command(code: str, *, timeout_s: float = IN_TIME_S) -> str:
-    """Ask a server that is a program; return the code of the error."""
+    """Call a server that is a program; return the code of the error."""
     address = ServerAddress(command=(sys.executable, "-c", code), timeout_s=timeout_s)
     with pytest.raises(ToolError) as error:
         CLIENT.list_tools(address)

@@ -1,4 +1,4 @@
-"""The client of MCP servers: what it sends, what it loads, and how a call ends early."""
+"""The client of MCP servers: its requests, its imports, and the early end of a call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MACHINE = "arn:aws:states:us-east-1:111122223333:stateMachine:turns"
 
 
 class Steered:
-    """A request for an early end that comes once the server was asked."""
+    """A cancellation that is requested once the server has a request."""
 
     def __init__(self, peer: McpPeer) -> None:
         self.peer = peer

@@ -1,4 +1,4 @@
-"""Lists of servers with something odd in them: the odd tool, field or page goes, and its neighbours stay."""
+"""Odd lists of servers: an odd tool, field or page is dropped, and its neighbours stay."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ TOOLS = ANY | st.fixed_dictionaries(
 
 @given(TOOLS)
 def test_a_tool_from_a_grammar_of_odd_ones_is_taken_or_named_and_costs_no_neighbour(odd: Any) -> None:
-    told = [read_tool(tool, takes_tasks=True) for tool in (FIRST, odd, LAST)]
-    found = check_tools(ROW, told)
+    tools = [read_tool(tool, takes_tasks=True) for tool in (FIRST, odd, LAST)]
+    found = check_tools(ROW, tools)
     names = [tool.name for tool in found.tools]
     assert [name for name in names if name in ("first", "last")] == ["first", "last"]
-    assert len(found.tools) + len(found.left_out) == 3 or told[0] == told[1]
+    assert len(found.tools) + len(found.left_out) == 3 or tools[0] == tools[1]
     assert all(left.name and left.code in ("mcp_bad_name", "mcp_bad_schema") for left in found.left_out)
     assert decode_list(encode_list(found)) == found
     for known in found.tools:

@@ -1,4 +1,4 @@
-"""Tasks of MCP servers of both revisions that know them, and servers that lie about one."""
+"""Tasks of MCP servers of both revisions that support them, and servers that lie about a task."""
 
 from __future__ import annotations
 

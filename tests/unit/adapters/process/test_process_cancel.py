@@ -1,4 +1,4 @@
-"""What a run in this machine's namespaces leaves of itself when it is cancelled: no tool at work, and a sound server."""
+"""A cancelled run in this machine's namespaces leaves no running tool, and an intact server."""
 
 import dataclasses
 
@@ -9,11 +9,11 @@ from tests.unit.programs.tool_host import make_host, tool
 
 
 def test_a_tool_that_a_cancelled_program_waits_for_ends_with_it():
-    cancel, told = Over(), []
+    cancel, cancelled = Over(), []
 
     def wait(_params, context):
         cancel.set()
-        told.append(context.cancel.wait(60))
+        cancelled.append(context.cancel.wait(60))
         return ToolOutput(ret="at last")
 
     def host(job):
@@ -27,7 +27,7 @@ def test_a_tool_that_a_cancelled_program_waits_for_ends_with_it():
         )
         run = bench.executor.run(dataclasses.replace(job, cancel=cancel))
         assert (run.error, run.files) == ("cancelled", ())
-        assert told == [True]
+        assert cancelled == [True]
         assert [call.tool_id for call in run.calls] == ["test.wait"]
         server = bench.executor._server
         assert bench.ran("print('next')").program_log == "next\n"

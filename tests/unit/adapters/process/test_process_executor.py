@@ -1,4 +1,4 @@
-"""What is particular to programs as forks of a warm process: the fork server's life, and what a program finds around."""
+"""Programs as forks of a warm process: the life of the fork server, and the environment of a program."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def bench() -> Iterator[Bench]:
 
 
 def launcher(bench: Bench) -> int:
-    """Return the pid of the process that we started, as soon as the next run's cell stands.
+    """Return the pid of the process that we started, as soon as the next run's cell is ready.
 
     The warden is its child, the zygote the warden's first one, and the program to come the zygote's.
     """
@@ -78,7 +78,7 @@ def descent(pid: int) -> list[int]:
 
 
 def kill(pid: int) -> None:
-    """Kill a process that we started, and nobody who has its number by now."""
+    """Kill a process that we started, but no later process with the same number."""
     pidfd = os.pidfd_open(pid)
     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     os.close(pidfd)
@@ -254,7 +254,7 @@ def test_folders_deeper_than_any_path_are_removed(bench):
 def test_what_a_cell_that_does_not_die_wrote_is_not_taken_over(bench, monkeypatch):
     server = bench.executor._server
     with monkeypatch.context() as patch:
-        # No process of a test survives SIGKILL: the cell dies, and we are told that it did not.
+        # No process of a test survives SIGKILL: the cell dies, and the patch reports that it did not.
         patch.setattr(Cell, "kill", lambda cell: cell_kill(cell) and False)
         run = bench.run("open('outputs/x', 'w').write('x'); print('ran')")
     assert (run.error, run.files, run.program_log) == ("collect_failed", (), "ran\n")
@@ -305,7 +305,7 @@ def test_other_systems_are_refused_with_what_to_do(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("returncode", "told"),
+    ("returncode", "rendered"),
     [
         (0, "ended with 0"),
         (-11, "was killed by SIGSEGV"),
@@ -313,5 +313,5 @@ def test_other_systems_are_refused_with_what_to_do(monkeypatch):
         (-35, "was killed by signal 35"),
     ],
 )
-def test_an_end_is_told_in_words(returncode, told):
-    assert render_exit(returncode) == told
+def test_an_end_is_told_in_words(returncode, rendered):
+    assert render_exit(returncode) == rendered

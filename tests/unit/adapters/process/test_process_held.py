@@ -1,4 +1,4 @@
-"""What a program holds without a name: removed files that are open, and descriptors on their way."""
+"""Unnamed resources of a program: removed files that are open, and descriptors in flight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory a run's processes hold together."""
+"""The total memory of a run's processes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_who_is_gone_uses_nothing():
 
 
 def machine(folder: Path, available_mib: int) -> Path:
-    """Return what a machine without control groups says of itself, with so much memory available."""
+    """Return the proc folder of a machine without control groups, with this much memory available."""
     (folder / "meminfo").write_text(f"MemTotal: 8388608 kB\nMemAvailable: {available_mib << 10} kB\n")
     return folder
 

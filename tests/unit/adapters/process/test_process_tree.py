@@ -1,4 +1,4 @@
-"""The tree that programs see, where the interpreter's side of it lies in an unusual place."""
+"""The tree that programs see if the interpreter is in an unusual location."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from tests.contract.executor_jobs import HOME, Bench, tool_host
 
 @pytest.fixture
 def home():
-    """What generated code sees of us, in a checkout below /tmp."""
+    """A checkout below /tmp, with the package that generated code sees."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         shutil.copytree(HOME / "executor", Path(folder) / "executor")
         yield Path(folder)
@@ -34,7 +34,7 @@ def test_a_checkout_below_tmp_is_seen_there_beside_the_runs_own_files(home, tmp_
         os.mkdir({str(home / "new")!r})
     """
     try:
-        for _ in range(2):  # and nothing of the first run is there for the second
+        for _ in range(2):  # and the second run finds nothing of the first
             run = bench.run(program)
             if run.error == "unsupported_platform":
                 pytest.skip(run.message)

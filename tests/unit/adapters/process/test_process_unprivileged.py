@@ -1,4 +1,4 @@
-"""The backend `process` where nobody is root: a user namespace stands in for the privilege."""
+"""The backend `process` without root: a user namespace replaces the privilege."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs run by an ordinary user: started as root, this gives up root first. Argument: an interpreter to use."""
+"""Runs programs as an ordinary user: started as root, it gives up root first. Argument: an interpreter to use."""
 
 import os
 import sys
@@ -46,12 +46,12 @@ class Idle:
 
 
 def main() -> None:
-    with bench_of(Idle(), RuntimeProfile()) as bench:  # imports what root alone may read here
+    with bench_of(Idle(), RuntimeProfile()) as bench:  # imports the modules that only root may read here
         tool_host(bench.job("")).call("ctx_tools.fetch_ctx", {"path": "ar:turn_0001.user.prompt"})
     os.setgroups([])
     os.setresgid(UID, UID, UID)
     os.setresuid(UID, UID, UID)
-    os.environ.pop("TMPDIR", None)  # noqa: TID251 - root's own may be shut to this user
+    os.environ.pop("TMPDIR", None)  # noqa: TID251 - root's folder may be closed to this user
     with process_bench(python=Path(sys.argv[1])) as bench:
         runs = {name: bench.run(code) for name, code in PROGRAMS.items()}
     sys.stdout.buffer.write(msgspec.json.encode(runs))

@@ -1,4 +1,4 @@
-"""The text of an answer, whose pieces a provider cut anywhere."""
+"""The text of an answer whose pieces a provider cut at any position."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def join(pair: re.Match[str]) -> str:
 @example(units=["\ud83d", "\ud83d", "\ude00"], sizes=[1, 0, 1, 1])
 def test_the_text_is_the_same_wherever_it_is_cut(units: list[str], sizes: list[int]) -> None:
     rest = sent = "".join(units)
-    text, told = AnswerText(100), ""
+    text, added = AnswerText(100), ""
     for size in (*sizes, len(sent)):
         piece, rest = rest[:size], rest[size:]
-        told += text.add("") + text.add(piece)
-    told += text.end()
+        added += text.add("") + text.add(piece)
+    added += text.end()
     whole = re.sub("[\ud800-\udfff]", "\ufffd", PAIR.sub(join, sent))
-    assert told == text.kept == whole
+    assert added == text.kept == whole

@@ -1,4 +1,4 @@
-"""The calls of any provider: roles, the fallback, further tries and their waits, counted; over the memory twin."""
+"""The calls of any provider: roles, the fallback, counted retries and their waits; over the in-memory twin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMITED, BUSY = Fail(error=ModelRateLimited("")), Fail(error=ModelOverloaded("")
 
 
 def ask(*steps: Say | Fail, request: ModelRequest = REQUEST, **fields: Any) -> Completion:
-    """Return the completion of one call, which is tried as often as the steps let it."""
+    """Return the completion of one call, which is retried as often as the steps allow."""
     roles = {"*": RoleChoice(model="strong", fallback="weak")}
     client = ProviderClient(
         MemoryProvider(*steps), roles=roles, retry=Retry(base_s=0.001, cap_s=0.001), **fields

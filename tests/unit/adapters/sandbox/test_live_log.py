@@ -17,7 +17,7 @@ REQUEST_AT_3 = replace(REQUEST, index=3)
 
 
 class Copies:
-    """Stores copies; `kept` is set once there is one with text, `began` once there is any. They are kept without times."""
+    """Stores copies without times; `kept` is set once there is one with text, `began` once there is any."""
 
     def __init__(self) -> None:
         self.logs: list[RunningLog] = []
@@ -39,7 +39,7 @@ class Copies:
 
 
 def last_of(*chunks: bytes) -> RunningLog:
-    """Return the only copy of a program that printed these in no time."""
+    """Return the only copy of a program that printed these chunks immediately."""
     copies = Copies()
     with LiveLog(REQUEST_AT_3, copies, interval_s=3600) as log:
         for chunk in chunks:

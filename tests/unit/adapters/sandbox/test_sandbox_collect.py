@@ -21,7 +21,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do that")
 
 
 class Place:
-    """A root with inputs, as a program finds it, a spool, and a secret beside them."""
+    """A root with inputs, as a program finds it, a spool, and a secret next to them."""
 
     def __init__(self, base):
         self.root, self.spool, self.secret = base / "out", base / "spool", base / "secret"
@@ -337,7 +337,7 @@ def test_no_folder_is_entered_that_only_holds_longer_paths_than_there_are(place)
 
 
 def test_a_path_counts_in_nfc_before_it_is_too_long(place):
-    syllable = "\u1112\u1161\u11ab"  # nine bytes of which NFC makes three
+    syllable = "\u1112\u1161\u11ab"  # nine bytes, which NFC reduces to three
     folder = place.root / TURN / "outputs" / "/".join([syllable * 20] * 7)
     folder.mkdir(parents=True)
     (folder / "y").touch()

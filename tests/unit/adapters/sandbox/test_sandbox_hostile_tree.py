@@ -1,4 +1,4 @@
-"""Trees as hostile programs make them, also while they are collected."""
+"""Trees of hostile programs, also changed during collection."""
 
 import contextlib
 import hashlib
@@ -50,7 +50,7 @@ trees = st.recursive(
 
 
 def plant(folder: Path, tree, base: Path):
-    """Make the tree; what stands there already stays."""
+    """Create the tree; existing entries stay."""
     for name, (kind, what) in tree.items():
         path = folder / os.fsdecode(name)
         with contextlib.suppress(FileExistsError):
@@ -103,7 +103,7 @@ def test_whatever_a_program_leaves_only_its_own_plain_files_are_taken_over(top, 
         bytes_of = spooled(base)
         assert SECRET not in bytes_of.values()
         assert all(hashlib.sha256(body).hexdigest() == name for name, body in bytes_of.items())
-        # A file that clashes with another one is known to do so only when all are copied.
+        # A name clash is detected only when all files are copied.
         assert {file.sha256 for file in found.files} <= bytes_of.keys()
         taken = Names()
         for file in found.files:
@@ -128,7 +128,7 @@ workspaces = st.dictionaries(rel_paths.map(canonical).filter(bool), st.binary(ma
 
 
 def fitting(workspace):
-    """Return the files of a workspace that can stand together."""
+    """Return the files of a workspace whose names do not clash."""
     taken = Names()
     return {path: body for path, body in workspace.items() if taken.take(path) is None}
 
@@ -167,7 +167,7 @@ def is_scratch(path):
 
 
 def swap(path, link_to, stop):
-    """Put a file and a link in turn where `path` is, as fast as it goes."""
+    """Replace `path` with a file and a link alternately, as fast as possible."""
     spare = path.with_name("spare")
     while not stop.is_set():
         spare.write_bytes(b"own")
@@ -177,7 +177,7 @@ def swap(path, link_to, stop):
 
 
 def swap_folder(path, link_to, stop):
-    """Put a folder and a link in turn where `path` is."""
+    """Replace `path` with a folder and a link alternately."""
     aside, link = path.with_name("aside"), path.with_name("link")
     link.symlink_to(link_to)
     path.mkdir()

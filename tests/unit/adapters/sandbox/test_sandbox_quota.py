@@ -19,7 +19,7 @@ def check(*roots, before=(), reserve_bytes=0, **limits):
 
 
 def allocate_beyond_end(path, size_bytes):
-    """Take blocks of the disk for a file without making it longer."""
+    """Allocate disk blocks for a file without making it longer."""
     done = subprocess.run(
         ["fallocate", "--keep-size", "--length", str(size_bytes), path], capture_output=True, check=False
     )
@@ -133,20 +133,20 @@ def test_a_root_that_is_gone_holds_nothing(tmp_path):
 
 def test_a_watch_tells_the_first_violation_and_ends(tmp_path):
     (tmp_path / "x").write_bytes(b"x" * 10)
-    told = []
+    violations = []
     quota = Quota([tmp_path], RunLimits(max_delta_bytes=5), Manifest())
-    thread = watch_quota(quota, INTERVAL_MIN_S, threading.Event(), told.append)
+    thread = watch_quota(quota, INTERVAL_MIN_S, threading.Event(), violations.append)
     thread.join(WAIT_S)
     assert not thread.is_alive()
-    assert told == ["exec_workspace_delta_limit"]
+    assert violations == ["exec_workspace_delta_limit"]
 
 
 def test_a_watch_that_is_stopped_tells_nothing(tmp_path):
     (tmp_path / "x").write_bytes(b"x" * 10)
-    told, stop = [], threading.Event()
+    violations, stop = [], threading.Event()
     stop.set()
     quota = Quota([tmp_path], RunLimits(max_delta_bytes=5), Manifest())
-    thread = watch_quota(quota, WAIT_S, stop, told.append)
+    thread = watch_quota(quota, WAIT_S, stop, violations.append)
     thread.join(WAIT_S)
     assert not thread.is_alive()
-    assert told == []
+    assert violations == []

@@ -43,7 +43,7 @@ def everything(root):
 
 
 def refused(root, *files, **how):
-    """Return the message with which a restore is refused, without having left a file."""
+    """Return the message of a refused restore, which leaves no file."""
     with pytest.raises(SandboxError) as failure:
         put(root, *files, **how)
     assert failure.value.reason == "restore_failed"

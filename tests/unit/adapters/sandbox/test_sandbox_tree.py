@@ -13,7 +13,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
 
 
 def dig(path, depth):
-    """Make a chain of folders, deeper than any path may be long."""
+    """Create a chain of folders that is deeper than the maximum path length."""
     path.mkdir()
     fd = os.open(path, os.O_RDONLY)
     for _ in range(depth):

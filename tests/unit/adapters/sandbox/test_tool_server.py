@@ -26,7 +26,7 @@ from tests.unit.programs.tool_host import make_host, tool
 
 TOKEN = "t0ken"
 PATIENCE_S = 60.0
-"""How long a test waits for what it expects; none waits that long unless it fails."""
+"""The maximum wait of a test; only a failing test waits that long."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def served(place: Path, *tools: Any, **options: Any):
 
 
 class Peer:
-    """A program's end of one connection, which keeps no rule by itself."""
+    """A program's end of one connection, which follows no rule on its own."""
 
     def __init__(self, place: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
@@ -59,7 +59,7 @@ class Peer:
 
     def send(self, **fields: Any) -> None:
         request = {"v": 1, "id": 1, "type": "call", "token": TOKEN, "tool_id": "test.echo", "params": {}}
-        with suppress(BrokenPipeError):  # who was hung up on was told why before
+        with suppress(BrokenPipeError):  # a disconnected peer got the reason before
             self.socket.sendall(render_frame(json.dumps({**request, **fields}).encode()))
 
     def hello(self) -> Peer:
@@ -196,7 +196,7 @@ def test_large_requests_wait_for_room_and_small_ones_do_not(place):
         frame = memoryview(render_frame(b" " * size))
         poll = select.poll()
         poll.register(waits.socket, select.POLLOUT)
-        while poll.poll(50):  # until nobody takes any more of it
+        while poll.poll(50):  # until the peer accepts no more of it
             frame = frame[waits.socket.send(frame) :]
         assert len(frame) > size // 2
         small = stack.enter_context(Peer(place))
@@ -238,7 +238,7 @@ def test_a_large_request_is_understood_and_its_room_is_given_back(place):
 
 def test_a_host_that_breaks_is_logged_and_answered_and_ends_no_connection(place, caplog):
     class Broken:
-        """Stands where the host is made on the first call, and making it fails."""
+        """Replaces the host that is created on the first call, and fails on creation."""
 
         def call(self, _tool_id: Any, _params: Any) -> Any:
             raise RuntimeError("password is hunter2")
@@ -271,7 +271,7 @@ def test_a_request_in_many_pieces_and_two_in_one_are_both_understood(place):
 def test_a_frame_that_is_begun_and_not_ended_is_given_up(place, begun):
     with served(place) as server, Peer(place) as other:
         other.hello()
-        server._frame_s = 0.05  # for the next connection: whole frames have as long as they need
+        server._frame_s = 0.05  # for the next connection: complete frames have enough time
         with Peer(place) as slow:
             slow.socket.sendall(begun)
             assert slow.code() == "frame_timeout"
@@ -284,7 +284,7 @@ def test_a_reply_that_nobody_reads_is_given_up(place):
     with served(place, large) as server, Peer(place) as deaf, Peer(place) as other:
         deaf.hello()
         assert other.ask()["ok"]
-        server._frame_s = 0.05  # for replies from here on: both connections read as slowly as they need
+        server._frame_s = 0.05  # for later replies: both connections may read slowly
         deaf.send(tool_id="test.large")
         assert other.ask()["ok"]
         poll = select.poll()

@@ -1,4 +1,4 @@
-"""The process in which files are judged: the same verdicts, and nothing else that it could do."""
+"""The process that judges files: it gives the same verdicts, and can do nothing else."""
 
 from __future__ import annotations
 

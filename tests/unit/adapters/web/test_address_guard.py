@@ -1,4 +1,4 @@
-"""The guard of addresses: public ones alone, however they are spelt, and resolved once."""
+"""The address guard: only public addresses, in any spelling, and resolved once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOT_PUBLIC = {
 
 
 def refused(url: str, guard: AddressGuard | None = None) -> str:
-    """Return the code by which an address is refused before anything is connected."""
+    """Return the code of an address that is refused before any connection."""
     guard = guard or AddressGuard(resolve=unasked)
     with pytest.raises(ToolError) as error:
         guard.pin(guard.read(url))

@@ -1,4 +1,4 @@
-"""What a page's bytes are read as: by the web's encodings alone, and nothing that it says raises anything but a refusal."""
+"""Decoding of a page's bytes: only by the web's encodings, and any page is read or refused."""
 
 # ruff: noqa: RUF001 - letters of many scripts are data here
 

@@ -1,4 +1,4 @@
-"""A process of its own that closes the jail around itself and runs a few lines in it: no namespaces, no supervisor."""
+"""A separate process that closes the jail around itself and runs a few lines in it: no namespaces, no supervisor."""
 
 import json
 import os
@@ -72,7 +72,7 @@ os.write(3, json.dumps({"isolation": isolation, "found": found}).encode())
 
 @dataclass(frozen=True)
 class Jailed:
-    """What became of it: `found` is what the program put there, `refused` why the jail would not close."""
+    """The result: `found` has the values that the program stored, `refused` the reason that the jail did not close."""
 
     returncode: int
     found: dict[str, Any]
@@ -89,7 +89,7 @@ def run_jailed(
     pass_fds: tuple[int, ...] = (),
     **payload: Any,
 ) -> Jailed:
-    """Run `program` with `found` to fill, `jail`, `kernel` and `seccomp` imported; `before` runs while still free."""
+    """Run `program`, which fills `found`, with `jail`, `kernel` and `seccomp`; `before` runs outside the jail."""
     given = {"home": str(HOME), "payload": {**PAYLOAD, **payload}, "program": program, "before": before}
     given["reachable"] = [sys.base_prefix, str(Path(python).parent.parent.resolve())]
     done = subprocess.run(

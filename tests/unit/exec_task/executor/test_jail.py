@@ -1,4 +1,4 @@
-"""The jail closed in real processes: what is left of a process afterwards, and what still works in it."""
+"""The jail in real processes: the remaining authority of a process, and the calls that still work in it."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def call(number, *args):
         return 0
     return ctypes.get_errno()
 """
-# An outer filter, there before the jail: one call fails with one errno.
+# An outer filter that exists before the jail: one call fails with one errno.
 OUTER = """
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
 out = seccomp._Assembler()
@@ -57,11 +57,11 @@ def test_the_kernel_confirms_what_the_jail_reports():
         "signals": "domain" if os.geteuid() == 0 or landlock.kernel_abi() >= 6 else "self",
         "refused": [],
     }
-    told = status(done.found)
-    assert told["Uid"].split() == [str(UID)] * 4
-    assert told["Gid"].split() == [str(GID)] * 4
-    assert (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
-    assert {told[f"Cap{name}"] for name in ("Eff", "Prm", "Inh", "Amb")} == {"0" * 16}
+    reported = status(done.found)
+    assert reported["Uid"].split() == [str(UID)] * 4
+    assert reported["Gid"].split() == [str(GID)] * 4
+    assert (reported["NoNewPrivs"], reported["Seccomp"]) == ("1", "2")
+    assert {reported[f"Cap{name}"] for name in ("Eff", "Prm", "Inh", "Amb")} == {"0" * 16}
 
 
 def test_the_kernel_ends_the_program_first_when_memory_is_short():
@@ -74,9 +74,9 @@ def test_root_keeps_no_group_and_no_bounding_set():
     done = run_jailed(
         "found['status'] = open('/proc/self/status').read()", before="os.setgroups([0, 4, 27, 1001])"
     )
-    told = status(done.found)
-    assert told["Groups"].split() == ["1001"]
-    assert told["CapBnd"] == "0" * 16
+    reported = status(done.found)
+    assert reported["Groups"].split() == ["1001"]
+    assert reported["CapBnd"] == "0" * 16
 
 
 def test_limits_are_lowered_for_good():
@@ -98,7 +98,7 @@ except ValueError as error:
 
 
 def test_a_crash_is_nobodys_business_and_stays_so():
-    """At 1, and at no other limit, the kernel neither writes a core dump nor hands it to a program of the machine."""
+    """Only at a limit of 1 does the kernel neither write a core dump nor pass it to a program of the machine."""
     done = run_jailed("""
 import resource
 for limit in ((0, 1), (0, 0), (1, 1)):

@@ -1,4 +1,4 @@
-"""The first process of an executor's container, in a namespace where it is the first process, and a test for supervisor."""
+"""The first process of an executor's container, in its own pid namespace, with a test as its supervisor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNSHARED = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 class Supervisor:
-    """Listens for one keeper, which it starts; the payload's supervisor socket is not there unless a test makes it."""
+    """Listens for one keeper, which it starts; the payload's supervisor socket exists only if a test creates it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "control.sock"
@@ -70,7 +70,7 @@ class Supervisor:
         self.connection.sendall(render_frame(b'{"type":"stop"}'))
 
     def hear(self):
-        """Return the next message that is no log; keep what was logged."""
+        """Return the next message that is not a log; keep the logs."""
         bodies = []
         while True:
             for message in map(json.loads, bodies):
@@ -104,7 +104,7 @@ def test_a_jail_that_does_not_close_is_told_with_what_it_said(supervisor):
 
 
 def answer_nothing(path: Path) -> socket.socket:
-    """Be a supervisor that accepts a hello and never answers: the executor waits, jailed, for as long as it may."""
+    """Act as a supervisor that accepts a hello and never answers: the jailed executor waits until its timeout."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     path.chmod(0o777)
@@ -115,7 +115,7 @@ def answer_nothing(path: Path) -> socket.socket:
 
 @pytest.fixture
 def waiting(supervisor):
-    """A program that is about to begin and waits for ever."""
+    """A program that is about to begin and waits forever."""
     supervisor.path.parent.chmod(0o755)
     with answer_nothing(supervisor.socket) as listener:
         supervisor.start()

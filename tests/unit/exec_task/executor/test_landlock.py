@@ -1,4 +1,4 @@
-"""The Landlock domain in real processes, with the rights of every version up to this kernel's."""
+"""The Landlock domain in real processes, with the rights of every version up to that of this kernel."""
 
 import errno
 

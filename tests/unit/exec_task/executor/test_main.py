@@ -1,4 +1,4 @@
-"""Programs as the executor runs them, without a jail: each test is one program and what came of it."""
+"""Programs that the executor runs without a jail: each test is one program and its result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Ended:
 
 
 class Bench:
-    """A workspace and a supervisor for one program after the other."""
+    """A workspace and a supervisor for successive programs."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -1,4 +1,4 @@
-"""The tree as a program finds it, put up by the whole backend: what is covered in the folders that are mounted."""
+"""The tree that a program finds, built by the whole backend: the covered files in the mounted folders."""
 
 from __future__ import annotations
 

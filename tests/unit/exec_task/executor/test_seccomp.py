@@ -58,7 +58,7 @@ def verdict(code: bytes, audit: int, number: int, args=()) -> int:
 
 
 def ask(machine: str, call: str, *args: int, reach="namespace", own=OWN) -> str:
-    """Say in a word what the filter does with a call: `allow`, `kill` or the name of the errno."""
+    """Return the filter's verdict on a call: `allow`, `kill` or the name of the errno."""
     architecture = seccomp.ARCHITECTURES[machine]
     number = NUMBERS[call][architecture.column]
     return word(verdict(FILTERS[machine, reach].bind(own), architecture.audit, number, args))
@@ -76,8 +76,8 @@ def expected(rule: rules.Rule | None, args, own: int) -> int:
 
     def holds(check: rules.Check) -> bool:
         def values(listed):
-            stand_ins = {rules.OWN_PID: own, rules.OWN_GROUP: -own}
-            return {stand_ins.get(value, value) & WORD for value in listed}
+            replacements = {rules.OWN_PID: own, rules.OWN_GROUP: -own}
+            return {replacements.get(value, value) & WORD for value in listed}
 
         if check.null_at is not None and not args[check.null_at]:
             return True
@@ -211,7 +211,7 @@ def test_nothing_is_typed_for_others_and_no_signal_is_ordered_by_descriptor(mach
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_commands_on_descriptors_copy_lock_and_seal_and_nothing_else(machine):
-    """Refused are signals by the kernel's hand, leases and delegations, news of a folder, and whatever comes later."""
+    """Signals sent by the kernel, leases and delegations, folder notifications, and newer commands are refused."""
     commands = {name: getattr(fcntl, name) for name in dir(fcntl) if name.startswith("F_")}
     plain = {
         name for name in commands if name.startswith(("F_DUP", "F_GET", "F_SETFD", "F_SETFL", "F_SETLK"))
@@ -241,7 +241,7 @@ def test_every_limit_of_oneself_is_read(machine):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_disk_is_taken_only_where_a_file_grows_by_it(machine):
-    """Blocks beyond a file's end are in no size that the limits and the quota look at."""
+    """Blocks beyond a file's end are not part of the sizes that the limits and the quota check."""
     assert ask(machine, "fallocate", 3, 0) == "allow"
     assert ask(machine, "fallocate", 3, 1 << 32) == "allow", "the kernel looks at the low word, and so do we"
     assert {

@@ -46,7 +46,7 @@ def called(place, token=TOKEN, **options):
 
 @contextmanager
 def answering(place, *answers: bytes):
-    """Be a supervisor that answers each connection's first request with the next of these bytes, then hangs up."""
+    """Act as a supervisor that answers each connection's first request with the next of these bytes, then closes it."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(place))
     listener.listen()
@@ -168,7 +168,7 @@ def test_threads_call_side_by_side(place):
         assert calls == list(range(3 * PARALLEL_MAX))
 
 
-# Python 3.12 warns of a fork beside threads: here they are the supervisor's, which the children leave alone.
+# Python 3.12 warns about a fork with threads: these belong to the supervisor, and the children do not use them.
 forks = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 

@@ -45,7 +45,7 @@ class OwnMachine(Machine, Protocol):
         """
 
     def ended(self, name: str) -> Future[None]:
-        """Return a future that is done when the execution has ended; done at once if it is not running.
+        """Return a future that is done when the execution has ended, immediately if it is not running.
 
         Do not cancel it.
         """

@@ -52,7 +52,7 @@ class ContainerSession:
     def __init__(
         self, docker: str, supervisor: Sequence[str], executor: Sequence[str], program: Tail
     ) -> None:
-        """Start both commands at once, with the executor's output in `program`.
+        """Start both commands immediately, with the executor's output in `program`.
 
         Raises SandboxError `docker_unavailable` if the command is missing.
         """

@@ -245,7 +245,7 @@ async def list_tools(connection: McpConnection[ToolListing]) -> ToolListing:
             return listing
         connection.rest = partial(replace, listing)
         if not isinstance(cursor, str):
-            raise ToolError("the server's list of tools goes on nowhere", code=PROTOCOL_ERROR)
+            raise ToolError("the server's list of tools has an invalid cursor", code=PROTOCOL_ERROR)
         if cursor in cursors or len(cursors) == PAGES_MAX or len(tools) > TOOLS_MAX:
             raise ToolError("the server's list of tools has no end", code=MCP_TOO_LARGE)
         cursors.append(cursor)

@@ -283,7 +283,7 @@ def available_bytes(meminfo: Path) -> int:
         name, _, value = line.partition(":")
         if name == "MemAvailable":
             return int(value.split()[0]) * 1024
-    raise OSError(f"{meminfo} does not say what is available")
+    raise OSError(f"{meminfo} does not report the available memory")
 
 
 def used_bytes(pidfds: Iterable[int], *, enough_bytes: int) -> int:

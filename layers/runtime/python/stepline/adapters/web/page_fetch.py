@@ -357,7 +357,7 @@ def _mapped(target: Target) -> Iterator[None]:
     except (http.client.HTTPException, zlib.error, UnicodeError) as error:
         if isinstance(error, ConnectionError):  # closed before the first byte of an answer
             raise ToolError(f"{target.host} closed the connection", code=HOST_UNREACHABLE) from error
-        raise ToolError(f"{target.host} answered with what is not HTTP", code=MALFORMED) from error
+        raise ToolError(f"{target.host} did not answer with HTTP", code=MALFORMED) from error
     except OSError as error:
         words = "has no certificate that is trusted" if isinstance(error, ssl.SSLError) else "does not answer"
         raise ToolError(f"{target.host} {words}", code=HOST_UNREACHABLE) from error
