@@ -104,7 +104,7 @@ class Control:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._shut_the_door()
+        self._close_socket()
         if self._connection:
             self._connection.close()
 
@@ -128,7 +128,7 @@ class Control:
                         self._connection = self._take()
                     elif word := caller.hear():
                         return word
-        self._shut_the_door()
+        self._close_socket()
         return ""
 
     def start(self, payload: bytes) -> None:
@@ -150,7 +150,7 @@ class Control:
         watch = _Watch(self, caller, interval_s, check)
         error = watch.run(time.monotonic() + timeout_s)
         if error:
-            self._ask()
+            self._request_stop()
             watch.run(time.monotonic() + KILL_S, again=True)
         seconds = time.monotonic() - watch.began_s
         return self._ended(error, seconds)
@@ -194,7 +194,7 @@ class Control:
             log_bytes=self.log.total_bytes,
         )
 
-    def _ask(self) -> None:
+    def _request_stop(self) -> None:
         assert self._connection is not None
         try:
             self._connection.sendall(_STOP)
@@ -211,7 +211,7 @@ class Control:
         connection.close()
         return None
 
-    def _shut_the_door(self) -> None:
+    def _close_socket(self) -> None:
         self._listener.close()
         self._path.unlink(missing_ok=True)
 

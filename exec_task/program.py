@@ -77,7 +77,7 @@ class Program:
         try:
             error = self._wait(caller, started_s + timeout_s, interval_s, check)
             if error:
-                self._ask()
+                self._terminate()
         finally:
             self._kill()
         seconds = time.monotonic() - started_s
@@ -113,13 +113,13 @@ class Program:
                 ready = {key.fd for key, _ in selector.select(max(0.0, min(deadline_s, look_s) - now_s))}
                 if caller.source in ready and (word := caller.hear()):
                     return word
-                if output in ready and not self._hear(output):
+                if output in ready and not self._read_output(output):
                     selector.unregister(output)
                 if pidfd in ready:
                     os.close(pidfd)
                     return ""
 
-    def _ask(self) -> None:
+    def _terminate(self) -> None:
         """Ask the program to end, and wait for a moment."""
         self._child.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -146,14 +146,14 @@ class Program:
 
     def _drain(self) -> None:
         """Read the rest of the pipe; its other end is closed."""
-        while self._hear(self._output()):
+        while self._read_output(self._output()):
             pass
 
     def _output(self) -> int:
         assert self._child.stdout is not None
         return self._child.stdout.fileno()
 
-    def _hear(self, output: int) -> bool:
+    def _read_output(self, output: int) -> bool:
         chunk = os.read(output, READ_BYTES)
         self.log.write(chunk)
         return bool(chunk)

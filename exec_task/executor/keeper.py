@@ -78,14 +78,14 @@ class Keeper:
         os.set_blocking(output, False)
         while self._pass_on(output):
             pass
-        self._say(
+        self._send(
             type="ended",
             returncode=os.waitstatus_to_exitcode(killed if status is None else status),
             seconds=round(seconds, 3),
             out_of_memory=self._out_of_memory(),
             stopped=self._stopped,
         )
-        self._take_leave()
+        self._await_close()
 
     def _watch(self, child: int, output: int) -> int | None:
         """Forward the output until the program has ended, and return its wait status.
@@ -100,7 +100,7 @@ class Keeper:
             if self._connection.fileno() in ready:
                 if not self._connection.recv(READ_BYTES):
                     raise ConnectionResetError("it hung up")
-                self._ask(child)  # `stop` is the supervisor's only message
+                self._terminate(child)  # `stop` is the supervisor's only message
             if self._wake in ready:
                 signals = os.read(self._wake, READ_BYTES)
                 status = _reap(child)  # orphans are reaped here too, and count as processes until then
@@ -108,10 +108,10 @@ class Keeper:
                     return status
                 if signal.SIGTERM in signals:
                     self._stopped = True
-                    self._ask(child)
+                    self._terminate(child)
         return None
 
-    def _ask(self, child: int) -> None:
+    def _terminate(self, child: int) -> None:
         """Ask the program to end, and wait for a moment."""
         os.kill(child, signal.SIGTERM)  # it has not been waited for, so its pid is still valid
         self._end_s = min(self._end_s, time.monotonic() + TERM_S)
@@ -123,14 +123,14 @@ class Keeper:
         except BlockingIOError:  # an unrelated process has the other end
             return False
         if chunk:
-            self._say(type="log", data=base64.b64encode(chunk).decode())
+            self._send(type="log", data=base64.b64encode(chunk).decode())
         return bool(chunk)
 
-    def _say(self, **message: Any) -> None:
+    def _send(self, **message: Any) -> None:
         body = json.dumps(message).encode()
         self._connection.sendall(len(body).to_bytes(wire.HEADER_BYTES, "big") + body)
 
-    def _take_leave(self) -> None:
+    def _await_close(self) -> None:
         """Wait for the peer to close: otherwise its unread messages would discard our last one."""
         self._connection.shutdown(socket.SHUT_WR)
         self._connection.settimeout(FAREWELL_S)

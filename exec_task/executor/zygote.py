@@ -91,7 +91,7 @@ def _become(cell: int, feed: int, output: int) -> NoReturn:
     try:
         join(cell, kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
         _reseed_random()
-        _speak_into(output)
+        _redirect_output(output)
         os.dup2(feed, _FEED)
         kernel.close_range(_FEED + 1)
         with socket.socket(fileno=_FEED) as waiting:
@@ -111,7 +111,7 @@ def _become(cell: int, feed: int, output: int) -> NoReturn:
     os._exit(REFUSED)
 
 
-def _speak_into(output: int) -> None:
+def _redirect_output(output: int) -> None:
     """Make `output` standard output and error, with new streams: the zygote's streams assume seekable files."""
     for fd, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(output, fd)

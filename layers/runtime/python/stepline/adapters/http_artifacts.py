@@ -88,7 +88,7 @@ class HttpArtifacts:
         )
 
     def get(self, grant: ObjectGrant) -> bytes:
-        status, body = self._ask(lambda: self._exchange(grant, "GET", None, {}))
+        status, body = self._retry(lambda: self._exchange(grant, "GET", None, {}))
         if status == HTTPStatus.NOT_FOUND:
             raise NotFoundError("no such object")
         if status != HTTPStatus.OK:
@@ -96,7 +96,7 @@ class HttpArtifacts:
         return body
 
     def put(self, grant: ObjectGrant, body: bytes | Path) -> bool:
-        status, _ = self._ask(lambda: self._put(grant, body))
+        status, _ = self._retry(lambda: self._put(grant, body))
         if status == HTTPStatus.PRECONDITION_FAILED:
             return False
         if status not in (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT):
@@ -110,7 +110,7 @@ class HttpArtifacts:
             size = {"Content-Length": str(os.fstat(file.fileno()).st_size)}
             return self._exchange(grant, "PUT", file, size)
 
-    def _ask(self, attempt: Callable[[], _T]) -> _T:
+    def _retry(self, attempt: Callable[[], _T]) -> _T:
         """Retry until there is an answer. Raises DependencyError."""
         last = ""
         for number in range(TRIES):

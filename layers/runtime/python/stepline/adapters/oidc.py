@@ -80,8 +80,8 @@ class OidcIdentity:
             raise AuthError("the token has expired", code="auth_expired")
         try:
             return Principal(
-                tenant=check_segment(_place(claims, self._tenant_claim, "tenant"), "tenant"),
-                project=check_segment(_place(claims, self._project_claim, "project"), "project"),
+                tenant=check_segment(_scope_name(claims, self._tenant_claim, "tenant"), "tenant"),
+                project=check_segment(_scope_name(claims, self._project_claim, "project"), "project"),
                 user=user,
                 expires_at=expires_at,
                 role=self._role(claims),
@@ -198,7 +198,7 @@ def _secure(url: str) -> str:
     return url
 
 
-def _place(claims: dict[str, Any], claim: str, kind: str) -> str:
+def _scope_name(claims: dict[str, Any], claim: str, kind: str) -> str:
     """Return the tenant or project in a claim: a string, or the only list item `<kind>:<name>`.
 
     Any other value is invalid: other types are not converted, and two names are ambiguous.

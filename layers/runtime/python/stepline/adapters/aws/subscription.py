@@ -56,7 +56,7 @@ class DynamoSubscriptions:
         if item is None:
             return  # the other rows of an expired connection expire, too
         principal = _PRINCIPAL.decode(item["body"]["B"])
-        for conversation in self._heard(connection, principal):
+        for conversation in self._subjects_of(connection, principal):
             # The user's row is deleted last, so that an interrupted disconnect can be repeated.
             if conversation:
                 lane = Lane(tenant=principal.tenant, project=principal.project, conversation=conversation)
@@ -66,7 +66,7 @@ class DynamoSubscriptions:
 
     def renew(self, connection: str, principal: Principal) -> None:
         self.connect(connection, principal)
-        for conversation in self._heard(connection, principal):
+        for conversation in self._subjects_of(connection, principal):
             if not conversation:
                 self.watch(connection, principal)
                 continue
@@ -118,7 +118,7 @@ class DynamoSubscriptions:
                 found.listeners.append(connection)
         return found
 
-    def _heard(self, connection: str, principal: Principal) -> list[str]:
+    def _subjects_of(self, connection: str, principal: Principal) -> list[str]:
         """Return the subscriptions of a connection: names of conversations, and "" for the feed."""
         rows = self._hearing(_user_pk(principal), heard_sk(connection))
         return [split_heard(row["sk"]["S"])[1] for row in rows]

@@ -111,7 +111,7 @@ class ContainerSession:
         except subprocess.TimeoutExpired as error:
             raise SandboxError(f"the {role}'s command does not end") from error
         if role == "supervisor":
-            self._hear_last_words()
+            self._read_last_output()
         return 128 - code if code - 128 in FATAL else code
 
     def hang_up(self) -> None:
@@ -138,10 +138,10 @@ class ContainerSession:
             if stream is not None:
                 os.set_blocking(stream.fileno(), False)
         self._selector.register(
-            _pipe(child.stdout), selectors.EVENT_READ, self._hear if split else self._hear_program
+            _pipe(child.stdout), selectors.EVENT_READ, self._read_stream if split else self._read_program
         )
         if split:
-            self._selector.register(_pipe(child.stderr), selectors.EVENT_READ, self._hear_runtime)
+            self._selector.register(_pipe(child.stderr), selectors.EVENT_READ, self._read_runtime)
 
     def _queue(self, role: Role, data: bytes, *, end: bool = False) -> None:
         pipe = _pipe(self.children[role].stdin)
@@ -151,10 +151,10 @@ class ContainerSession:
             self._ending.add(pipe)
         waiting = self._unsent.setdefault(pipe, bytearray())
         if not waiting:
-            self._selector.register(pipe, selectors.EVENT_WRITE, self._speak)
+            self._selector.register(pipe, selectors.EVENT_WRITE, self._write_queued)
         waiting += data
 
-    def _speak(self, pipe: IO[bytes]) -> None:
+    def _write_queued(self, pipe: IO[bytes]) -> None:
         waiting = self._unsent[pipe]
         try:
             del waiting[: os.write(pipe.fileno(), waiting)]
@@ -166,30 +166,30 @@ class ContainerSession:
             if pipe in self._ending:
                 pipe.close()
 
-    def _hear(self, pipe: IO[bytes]) -> None:
+    def _read_stream(self, pipe: IO[bytes]) -> None:
         if chunk := self._read(pipe):
             self._heard += map(decode, self._frames.feed(chunk))
         else:
             self._heard.append("supervisor")
 
-    def _hear_program(self, pipe: IO[bytes]) -> None:
+    def _read_program(self, pipe: IO[bytes]) -> None:
         if chunk := self._read(pipe):
             self.program.write(chunk)
         else:
             self._heard.append("executor")
 
-    def _hear_runtime(self, pipe: IO[bytes]) -> bool:
+    def _read_runtime(self, pipe: IO[bytes]) -> bool:
         chunk = self._read(pipe)
         self.runtime.write(chunk)
         return bool(chunk)
 
-    def _hear_last_words(self) -> None:
+    def _read_last_output(self) -> None:
         """Read the rest of an ended supervisor's stderr."""
         pipe = _pipe(self.children["supervisor"].stderr)
         if pipe.closed or pipe not in self._selector.get_map():
             return
         with contextlib.suppress(BlockingIOError):  # another process holds the other end
-            while self._hear_runtime(pipe):
+            while self._read_runtime(pipe):
                 pass
 
     def _read(self, pipe: IO[bytes]) -> bytes:
@@ -212,15 +212,15 @@ COMMAND_S: Final = 60.0
 
 def stop(docker: str, container: str) -> None:
     """Stop a container, after a second for its program to end; the container and its exit code are kept."""
-    _ask(docker, "stop", "-t", "1", container)
+    _run_command(docker, "stop", "-t", "1", container)
 
 
 def was_out_of_memory(docker: str, container: str) -> bool:
     """Return True if the kernel killed an ended container for its memory use."""
-    return _ask(docker, "inspect", "--format", "{{.State.OOMKilled}}", container).strip() == "true"
+    return _run_command(docker, "inspect", "--format", "{{.State.OOMKilled}}", container).strip() == "true"
 
 
-def _ask(docker: str, *arguments: str) -> str:
+def _run_command(docker: str, *arguments: str) -> str:
     """Return a short command's output; "" and a logged warning if it fails."""
     try:
         done = subprocess.run(  # noqa: S603 - our own arguments, no shell

@@ -167,8 +167,8 @@ async def process_streams(
     heard_in, heard = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     said, said_out = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as tasks, heard_in, heard, said, said_out:
-        tasks.start_soon(_hear, process, heard_in, failure)
-        tasks.start_soon(_say, process, said_out, heard_in)
+        tasks.start_soon(_read_messages, process, heard_in, failure)
+        tasks.start_soon(_write_messages, process, said_out, heard_in)
         try:
             yield heard, said
         finally:
@@ -177,7 +177,7 @@ async def process_streams(
             tasks.cancel_scope.cancel()
 
 
-async def _hear(process: Process, heard: Any, failure: TransportFailure) -> None:
+async def _read_messages(process: Process, heard: Any, failure: TransportFailure) -> None:
     """Forward the server's messages, one per line, until it sends too much or its output ends."""
     assert process.stdout is not None
     line: list[bytes] = []
@@ -195,7 +195,7 @@ async def _hear(process: Process, heard: Any, failure: TransportFailure) -> None
             failure.note(MCP_UNREACHABLE)  # it ended during the question
 
 
-async def _say(process: Process, said: Any, heard: Any) -> None:
+async def _write_messages(process: Process, said: Any, heard: Any) -> None:
     assert process.stdin is not None
     try:
         async for message in said:

@@ -70,9 +70,9 @@ def _media(block: Mapping[str, Any]) -> ReplyPart | str:
 
 
 def _link(block: Mapping[str, Any]) -> ReplyPart | str:
-    uri = _said(block, "uri")
-    name = _said(block, "name") or _said(block, "title")
-    return ReplyPart(kind="link", uri=uri, name=name, mime=_said(block, "mimeType")) if uri else "no_address"
+    uri = _field(block, "uri")
+    name = _field(block, "name") or _field(block, "title")
+    return ReplyPart(kind="link", uri=uri, name=name, mime=_field(block, "mimeType")) if uri else "no_address"
 
 
 def _resource(block: Mapping[str, Any]) -> ReplyPart | str:
@@ -97,7 +97,7 @@ def _file(data: Any, block: Mapping[str, Any]) -> ReplyPart | str:
     read = _bytes(data) if isinstance(data, str) else None
     if read is None:
         return "no_base64"
-    return ReplyPart(kind="file", data=read, mime=_said(block, "mimeType"), uri=_said(block, "uri"))
+    return ReplyPart(kind="file", data=read, mime=_field(block, "mimeType"), uri=_field(block, "uri"))
 
 
 def _bytes(text: str) -> bytes | None:
@@ -111,6 +111,6 @@ def _bytes(text: str) -> bytes | None:
         return None
 
 
-def _said(block: Mapping[str, Any], name: str) -> str:
+def _field(block: Mapping[str, Any], name: str) -> str:
     value = block.get(name)
     return value if isinstance(value, str) else ""

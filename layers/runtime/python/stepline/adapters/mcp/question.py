@@ -66,7 +66,7 @@ async def raw_results(transport: Any, results: dict[str, Any]) -> AsyncIterator[
     """Connect over a transport; put each kept result into `results`, by the method that it answers."""
     asked: dict[Any, str] = {}
     async with transport as (heard, said):
-        yield _Heard(heard, asked, results), _Said(said, asked)
+        yield _Incoming(heard, asked, results), _Outgoing(said, asked)
 
 
 class _Stream(Generic[Item]):
@@ -87,7 +87,7 @@ class _Stream(Generic[Item]):
         return left
 
 
-class _Said(_Stream[SessionMessage]):
+class _Outgoing(_Stream[SessionMessage]):
     """The stream to the server, which records the method of each request by its number."""
 
     def __init__(self, inner: Any, asked: dict[Any, str]) -> None:
@@ -100,7 +100,7 @@ class _Said(_Stream[SessionMessage]):
         await self._inner.send(item)
 
 
-class _Heard(_Stream[SessionMessage]):
+class _Incoming(_Stream[SessionMessage]):
     """The stream from the server."""
 
     def __init__(self, inner: Any, asked: dict[Any, str], results: dict[str, Any]) -> None:
@@ -124,10 +124,10 @@ class _Heard(_Stream[SessionMessage]):
     def _kept(self, item: Any) -> Any:
         message = item.message if isinstance(item, SessionMessage) else None
         if isinstance(message, JSONRPCResponse):
-            message.result = self._sound(self._asked.pop(message.id, ""), message.result)
+            message.result = self._valid(self._asked.pop(message.id, ""), message.result)
         return item
 
-    def _sound(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
+    def _valid(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
         """Return the result for the package."""
         if method in _EMPTY:
             self._results[method] = result

@@ -132,7 +132,7 @@ async def _outcome(connection: McpConnection[McpReply | RemoteTask], state: _Tas
                 raise _lost(refused) from None
             error = refused.message
     if state.status == "failed" and (error is not None or said is None):
-        words = state.words if error is None else _words(error)
+        words = state.words if error is None else _quoted(error)
         raise ToolError(f"the task has failed{words}", code=TASK_FAILED)
     reply = read_reply(said)
     return replace(reply, failed=True) if state.status == "failed" else reply
@@ -156,7 +156,7 @@ def _read(said: Any) -> _TaskState:
     return _TaskState(
         task_id=_text(fields.get("taskId")),
         status=_text(fields.get("status")),
-        words=_words(_text(fields.get("statusMessage"))),
+        words=_quoted(_text(fields.get("statusMessage"))),
         ttl_s=_seconds(fields.get("ttl"), fields.get("ttlMs")),
         poll_s=_seconds(fields.get("pollInterval"), fields.get("pollIntervalMs")),
         result=fields.get("result"),
@@ -176,7 +176,7 @@ def _text(said: Any) -> str:
     return said if isinstance(said, str) else ""
 
 
-def _words(said: str) -> str:
+def _quoted(said: str) -> str:
     return f"; its words: {shorten(said, MESSAGE_CHARS)}" if said else ""
 
 

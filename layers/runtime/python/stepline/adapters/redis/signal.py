@@ -50,7 +50,7 @@ class ChannelBell:
         if self._named > at and self._again:
             self._again -= 1
             pause_s = SOON_S
-        if (named := self._hear(pause_s)) > self._named:
+        if (named := self._next_number(pause_s)) > self._named:
             self._named, self._again = named, SOON_TIMES
         return self._named if self._named > at else 0
 
@@ -60,7 +60,7 @@ class ChannelBell:
     def close(self) -> None:
         self._listener.close()
 
-    def _hear(self, pause_s: float) -> int:
+    def _next_number(self, pause_s: float) -> int:
         """Return the batch number in the next message; 0 if none arrives in time."""
         heard = self._listener.hear(pause_s, away_s=self._poll_s)
         return int(heard) if heard and heard.isdigit() and len(heard) <= DIGITS else 0

@@ -353,14 +353,14 @@ class _Walk:
             status = os.fstat(source)
             _check_kind(status)
             self._check_device(source)
-            place = self._place(path)
+            place = self._physical_path(path)
             if not self._is_unchanged(source, status.st_size, place):
                 self._check_writable(place)
                 self._copy(source, status, place)
         finally:
             os.close(source)
 
-    def _place(self, path: str) -> str:
+    def _physical_path(self, path: str) -> str:
         """Return the file's physical path: in Unicode NFC, and unique."""
         try:
             place = physical(from_physical(path))

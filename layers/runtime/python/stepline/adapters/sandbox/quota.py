@@ -94,7 +94,7 @@ class Quota:
         total_bytes = largest_bytes = entries = 0
         for status in nameless:
             if status.st_dev in self._devices:
-                total_bytes += _taken_bytes(status)
+                total_bytes += _used_bytes(status)
                 largest_bytes = max(largest_bytes, status.st_size)
         linked: set[tuple[int, int]] = set()
         for root in self._roots:
@@ -105,7 +105,7 @@ class Quota:
                         return _Use(total_bytes, largest_bytes, whole=False)
                     if not stat.S_ISREG(status.st_mode) or _is_known(status, linked):
                         continue
-                    total_bytes += _taken_bytes(status)
+                    total_bytes += _used_bytes(status)
                     largest_bytes = max(largest_bytes, status.st_size)
         return _Use(total_bytes, largest_bytes)
 
@@ -121,7 +121,7 @@ def free_bytes(root: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-def _taken_bytes(status: os.stat_result) -> int:
+def _used_bytes(status: os.stat_result) -> int:
     """Return a file's length, or the size of its blocks if that exceeds the length by a block."""
     blocks_bytes = status.st_blocks * _STAT_BLOCK_BYTES
     return blocks_bytes if blocks_bytes - status.st_size >= _BLOCK_BYTES else status.st_size

@@ -321,7 +321,7 @@ class SupervisorServer:
                         return
                     del reply  # an idle connection holds no memory
         except ToolError as refused:
-            _say(connection, self._gate.refuse(refused))
+            _send(connection, self._gate.refuse(refused))
 
     def _answer(self, body: Body) -> tuple[bytes, bool]:
         """Return the reply to one request as a frame, and True if it is the connection's last."""
@@ -362,7 +362,7 @@ def _render_refusal(refusal: CallRefusal) -> bytes:
     )
 
 
-def _say(connection: socket.socket, refusal: CallRefusal) -> None:
+def _send(connection: socket.socket, refusal: CallRefusal) -> None:
     """Send a refusal. The peer may be gone; a new connection's buffer always has room for it."""
     connection.settimeout(GRACE_S)
     with contextlib.suppress(OSError):
@@ -370,7 +370,7 @@ def _say(connection: socket.socket, refusal: CallRefusal) -> None:
 
 
 def _refuse(connection: socket.socket, refusal: CallRefusal) -> None:
-    _say(connection, refusal)
+    _send(connection, refusal)
     connection.close()
 
 

@@ -248,13 +248,13 @@ class PageFetcher:
         target = self.guard.read(url)
         asked = target.url
         for _ in range(self.limits.redirects + 1):
-            answer = self._ask(target, deadline)
+            answer = self._send(target, deadline)
             if isinstance(answer, _PageBody):
                 return _read_page(answer, url=asked, final_url=target.url)
             target = self.guard.read(_join(target.url, answer))
         raise ToolError(f"more than {self.limits.redirects} redirects", code=REDIRECTS)
 
-    def _ask(self, target: Target, deadline: _PageDeadline) -> _PageBody | str:
+    def _send(self, target: Target, deadline: _PageDeadline) -> _PageBody | str:
         """Return the content of a page, or the target of its redirect. Raises ToolError."""
         with _mapped(target):
             connection, response = self._open(target, deadline)

@@ -114,7 +114,7 @@ class AwsErasure:
         self._table.put({**key(conversation_pk(tombstone.lane), HEAD), "applied_n": {"N": str(tombstone.n)}})
 
     def erase_rows(self, lane: Lane, *, husks_from: str) -> Iterator[int]:
-        yield from self._erase_heard(lane)
+        yield from self._erase_subscriptions(lane)
         for pk in (upload_pk(lane), cost_pk(lane), noted_pk(lane)):
             yield from self.delete_rows(pk)
         beside = self._rows(conversation_pk(lane), attributes="pk, sk")
@@ -122,7 +122,7 @@ class AwsErasure:
         yield from self._delete(_key_of(row) for row in beside if row["sk"]["S"] not in kept)
         yield from self._erase_batches(lane, husks_from)
 
-    def _erase_heard(self, lane: Lane) -> Iterator[int]:
+    def _erase_subscriptions(self, lane: Lane) -> Iterator[int]:
         """Delete a conversation's subscriptions from the rows of users; those of the conversation follow later."""
         rows = self._rows(conversation_pk(lane), "SOCKET#")
         users = (
