@@ -76,9 +76,9 @@ class Task:
     `log` has the end of our own log; `limit_s` ends the process after a number of seconds.
     """
 
-    duty: TaskToken
-    depot: GrantedObjects
-    vigil: Heartbeat
+    task_token: TaskToken
+    objects: GrantedObjects
+    heartbeat: Heartbeat
     token: str
     secret: str
     strategy: ContainerStrategy = "split"
@@ -97,8 +97,8 @@ def main() -> NoReturn:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s", handlers=handlers)
     logging.getLogger("botocore").setLevel(logging.WARNING)
     task = make_task(dict(os.environ), log)  # noqa: TID251 - the edge: these names are not settings
-    signal.signal(signal.SIGTERM, lambda *_: task.vigil.stop())
-    with task.vigil:
+    signal.signal(signal.SIGTERM, lambda *_: task.heartbeat.stop())
+    with task.heartbeat:
         code = perform(task)
     logging.shutdown()
     os._exit(code)  # a thread of a tool may hang, and the result has been reported
@@ -111,9 +111,9 @@ def make_task(variables: Mapping[str, str], log: Tail) -> Task:
 
     task_token, token = AwsTaskToken(), variables[TOKEN_VARIABLE]
     return Task(
-        duty=task_token,
-        depot=HttpArtifacts(),
-        vigil=Heartbeat(task_token, token),
+        task_token=task_token,
+        objects=HttpArtifacts(),
+        heartbeat=Heartbeat(task_token, token),
         token=token,
         secret=variables[SECRET_VARIABLE],
         strategy="combined" if variables.get(STRATEGY_VARIABLE) == "combined" else "split",
@@ -128,16 +128,16 @@ def perform(task: Task) -> int:
     task.limit_s(PROVISION_S + COLLECT_S)
     try:
         check_awaited(task)
-        handover = msgspec.json.decode(task.duty.take(task.secret), type=Handover)
-        parcel = msgspec.msgpack.decode(task.depot.get(handover.parcel), type=Parcel)
+        handover = msgspec.json.decode(task.task_token.take(task.secret), type=Handover)
+        parcel = msgspec.msgpack.decode(task.objects.get(handover.parcel), type=Parcel)
         parcel = replace(parcel, request=bound_time(parcel.request))
-        task.vigil.check()
-        if not task.depot.put(parcel.started, _CLAIM):
+        task.heartbeat.check()
+        if not task.objects.put(parcel.started, _CLAIM):
             logger.info("another task has claimed the run")
             return DONE
         task.limit_s(PROVISION_S + parcel.request.limits.timeout_s + COLLECT_S)
         store_run(task, parcel, run_program(task, handover, parcel))
-        task.duty.end(task.token)
+        task.task_token.end(task.token)
     except HungUp:
         logger.info("nothing is stored, because no state waits")
     except (SteplineError, msgspec.MsgspecError) as error:
@@ -153,7 +153,7 @@ def check_awaited(task: Task) -> None:
     A late task must not claim its successor's run.
     """
     try:
-        awaited = task.duty.beat(task.token)
+        awaited = task.task_token.beat(task.token)
     except DependencyError as error:
         logger.warning("no heartbeat: %s", error.reason)
         return
@@ -191,17 +191,17 @@ def store_run(task: Task, parcel: Parcel, run: Run) -> None:
 
     Raises HungUp, DependencyError.
     """
-    if task.vigil.deserted:
+    if task.heartbeat.deserted:
         raise HungUp
     if run.files:
         joined = task.private / "files.bin"
         try:
             join_files(run.files, task.private / SPOOL, joined)
-            task.depot.put(parcel.files, joined)
+            task.objects.put(parcel.files, joined)
         except (SteplineError, OSError) as error:
             logger.warning("files not stored: %s", type(error).__name__)
             run = replace(run, error=run.error or "collect_failed", message=run.message or UNSTORED, files=())
-    task.depot.put(parcel.run, msgspec.json.encode(run))
+    task.objects.put(parcel.run, msgspec.json.encode(run))
 
 
 def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, str, Workspace]:
@@ -209,9 +209,9 @@ def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, str
 
     Raises SandboxError, HungUp.
     """
-    request, token, heartbeat = parcel.request, secrets.token_urlsafe(32), task.vigil
+    request, token, heartbeat = parcel.request, secrets.token_urlsafe(32), task.heartbeat
     variables = handover.settings | _write_descriptors(handover, task.private / "descriptors")
-    artifacts = GrantedArtifacts(parcel.reads, task.depot)
+    artifacts = GrantedArtifacts(parcel.reads, task.objects)
 
     def fetch(key: str) -> bytes:
         heartbeat.check()
@@ -250,7 +250,7 @@ def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, str
 def _keep_log(task: Task, parcel: Parcel, copy: bytes) -> None:
     """Store a copy of the log, if this run may: the parcel of an earlier release has no grant for it."""
     if parcel.log:
-        task.depot.put(parcel.log, copy)
+        task.objects.put(parcel.log, copy)
 
 
 def _run_beside(task: Task, workspace: Workspace, payload: bytes, log: LiveLog) -> Ended:
@@ -263,13 +263,13 @@ def _run_beside(task: Task, workspace: Workspace, payload: bytes, log: LiveLog) 
         log=Tail(limits.log_bytes, log.write),
     )
     with control:
-        if word := control.accept(task.vigil):
+        if word := control.accept(task.heartbeat):
             return Ended(error=word, returncode=None, seconds=0.0)
         with workspace:
             log.begin()
             control.start(payload)
             return control.watch(
-                task.vigil,
+                task.heartbeat,
                 timeout_s=limits.timeout_s,
                 interval_s=limits.monitor_interval_s,
                 check=workspace.check,

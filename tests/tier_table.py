@@ -319,13 +319,13 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "unit/docs/test_guides.py[mcp]": MCP,
     "unit/loop/test_registry_server.py::test_a_call_that_the_server_cannot_take_is_an_error_that_the_model_reads": MCP,
     "unit/loop/test_registry_server.py::test_a_third_party_server_is_listed_and_called_in_a_turn": MCP,
-    "handlers/test_snapshot.py::test_nothing_is_kept_beside_the_app": ("/lambdas/", "bootstrap/"),
+    "handlers/test_snapshot.py::test_no_process_state_is_kept_besides_the_app": ("/lambdas/", "bootstrap/"),
     "handlers/test_snapshot.py::test_only_a_stage_on_bedrock_loads_the_models_sdk": (
         "/lambdas/",
         "bootstrap/",
         "adapters/",
     ),
-    "handlers/test_snapshot.py::test_only_a_step_of_a_stage_with_traces_loads_what_sends_them": (
+    "handlers/test_snapshot.py::test_only_a_step_of_a_stage_with_traces_loads_the_trace_exporter": (
         "/lambdas/",
         "bootstrap/",
         "adapters/tracing/",

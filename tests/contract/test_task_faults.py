@@ -235,7 +235,7 @@ def test_files_whose_bytes_differ_from_the_report_are_rejected(conversation, bod
 def test_a_report_that_cannot_be_read_is_an_error_of_collecting(conversation, report):
     def fate(task: Started) -> None:
         parcel = task.claim()
-        task.task.depot.put(parcel.run, report)
+        task.task.objects.put(parcel.run, report)
         task.end()
 
     play(conversation, fate)
@@ -288,7 +288,7 @@ def test_two_tasks_of_one_run_run_it_once(conversation):
         text = conversation.tasks.secrets[task.launch.secret]
         parcel = task.claim()
         conversation.tasks.secrets[task.launch.secret] = text
-        assert not second.task.depot.put(second.take().started, b"{}")
+        assert not second.task.objects.put(second.take().started, b"{}")
         second.stop("Essential container in task exited", exits=0)
         task.store(parcel, Run(returncode=0))
         task.end()

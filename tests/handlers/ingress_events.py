@@ -80,6 +80,6 @@ def ticket_of(runtime: LambdaRuntime, token: str) -> str:
     return str(json.loads(ask_for_ticket(runtime, context)["body"])["ticket"])
 
 
-def behind(runtime: LambdaRuntime, connection: str = "k1") -> Principal | None:
+def principal_of(runtime: LambdaRuntime, connection: str = "k1") -> Principal | None:
     """Return the principal of a connection."""
     return runtime.app.ports.subscriptions.principal(connection)

@@ -24,7 +24,7 @@ def read(answer: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def test_whoever_was_let_in_gets_a_ticket_its_time_and_where_it_opens_a_websocket(
+def test_an_authorized_user_gets_a_ticket_its_lifetime_and_the_websocket_url(
     runtime: LambdaRuntime,
 ) -> None:
     runtime.wire(STEPLINE_SOCKET_URL=URL)
@@ -36,12 +36,12 @@ def test_whoever_was_let_in_gets_a_ticket_its_time_and_where_it_opens_a_websocke
     assert runtime.app.ports.tickets.redeem(body["ticket"]) == principal
 
 
-def test_a_ticket_says_when_it_ends_earlier_with_its_token(runtime: LambdaRuntime) -> None:
+def test_a_ticket_ends_early_with_its_token(runtime: LambdaRuntime) -> None:
     now = int(runtime.app.ports.clock.now().timestamp())
     assert read(ask_for_ticket(runtime, {**ADA, "expires_at": str(now + 7)}))["expires_in_s"] == 7
 
 
-def test_a_token_that_expired_on_the_way_gets_none(runtime: LambdaRuntime) -> None:
+def test_a_token_that_expires_in_transit_gets_no_ticket(runtime: LambdaRuntime) -> None:
     now = int(runtime.app.ports.clock.now().timestamp())
     answer = ask_for_ticket(runtime, {**ADA, "expires_at": str(now)})
     assert (answer["statusCode"], read(answer)["code"]) == (401, "auth_expired")
@@ -61,7 +61,7 @@ def ask(method: str, path: str) -> dict[str, Any]:
         ("GET", "/v1/socket-tickets", 405, "method_not_allowed"),
     ],
 )
-def test_an_address_that_is_not_there_is_refused_with_problem_details(
+def test_an_unknown_address_is_refused_with_problem_details(
     runtime: LambdaRuntime, method: str, path: str, status: int, code: str
 ) -> None:
     answer = runtime.call(api.handler, ask(method, path))
@@ -78,7 +78,7 @@ class Broken(MemoryTickets):
         raise ZeroDivisionError(principal)
 
 
-def test_a_failure_of_ours_is_counted_and_its_words_stay_here(runtime: LambdaRuntime) -> None:
+def test_an_internal_failure_is_counted_and_its_message_is_not_sent(runtime: LambdaRuntime) -> None:
     ports = replace(runtime.app.ports, tickets=Broken(runtime.app.ports.clock))
     runtime.use(replace(runtime.app, ports=ports))
     answer = ask_for_ticket(runtime, ADA)
@@ -87,7 +87,7 @@ def test_a_failure_of_ours_is_counted_and_its_words_stay_here(runtime: LambdaRun
     assert runtime.metrics() == {"EdgeErrors": 1}
 
 
-def test_nobody_that_no_authorizer_vouches_for_gets_a_ticket(runtime: LambdaRuntime) -> None:
+def test_a_request_without_an_authorizer_gets_no_ticket(runtime: LambdaRuntime) -> None:
     event = recorded("ticket")
     del event["requestContext"]["authorizer"]
     with pytest.raises(KeyError):
@@ -102,7 +102,7 @@ class Throttled(MemoryTickets):
         raise DependencyError("AWS answered ThrottlingException")
 
 
-def test_while_tickets_cannot_be_stored_the_client_is_asked_to_come_again(runtime: LambdaRuntime) -> None:
+def test_the_client_is_asked_to_retry_while_tickets_cannot_be_stored(runtime: LambdaRuntime) -> None:
     ports = replace(runtime.app.ports, tickets=Throttled(runtime.app.ports.clock))
     runtime.use(replace(runtime.app, ports=ports))
     answer = ask_for_ticket(runtime, ADA)
@@ -111,7 +111,7 @@ def test_while_tickets_cannot_be_stored_the_client_is_asked_to_come_again(runtim
     assert "AWS" not in answer["body"]
 
 
-def test_no_line_of_the_log_holds_a_ticket(runtime: LambdaRuntime) -> None:
+def test_no_log_line_contains_a_ticket(runtime: LambdaRuntime) -> None:
     ticket = read(ask_for_ticket(runtime, ADA))["ticket"]
     assert runtime.lines[-1]["message"] == "answered"
     assert ticket not in runtime.text

@@ -8,9 +8,9 @@ from stepline.errors import DependencyError
 from stepline.local.stage.issuer import signing as local_issuer
 from tests.handlers.ingress_events import (
     SITE,
-    behind,
     handshake,
     open_socket,
+    principal_of,
     request,
     say,
     ticket_of,
@@ -38,7 +38,7 @@ GATES: dict[str, Any] = {"websocket": handshake, "http": request}
 
 
 @pytest.mark.parametrize("gate", GATES)
-def test_a_valid_token_opens_the_door_and_its_claims_go_on_as_texts(
+def test_a_valid_token_is_accepted_and_its_claims_are_passed_on_as_strings(
     trusting: LambdaRuntime, issuer: Issuer, gate: str
 ) -> None:
     context = verdict(trusting, GATES[gate](issuer.token(exp=4_000_000_000)))
@@ -52,7 +52,7 @@ def test_a_valid_token_opens_the_door_and_its_claims_go_on_as_texts(
 
 
 @pytest.mark.parametrize("gate", ["websocket", "ticket", "renewal"])
-def test_the_role_of_a_token_is_behind_the_connection_by_each_way(
+def test_every_kind_of_handshake_gives_the_connection_its_tokens_role(
     trusting: LambdaRuntime, issuer: Issuer, gate: str
 ) -> None:
     token = issuer.token(**{"cognito:groups": ["project_admin"]})
@@ -66,43 +66,45 @@ def test_the_role_of_a_token_is_behind_the_connection_by_each_way(
     open_socket(trusting, context)
     if gate == "renewal":
         say(trusting, {"action": "auth", "ticket": ticket_of(trusting, token)})
-    found = behind(trusting)
+    found = principal_of(trusting)
     assert found is not None
     assert found.role == "project_admin"
 
 
 @pytest.mark.parametrize("role", [None, "", "root", "TENANT_ADMIN", "user"])
-def test_a_context_with_no_known_role_is_a_users(trusting: LambdaRuntime, role: str | None) -> None:
+def test_a_context_without_a_known_role_has_the_role_user(trusting: LambdaRuntime, role: str | None) -> None:
     context = {"tenant": "acme", "project": "support", "user": "ada", "expires_at": "4000000000"}
     open_socket(trusting, context if role is None else {**context, "role": role})
-    found = behind(trusting)
+    found = principal_of(trusting)
     assert found is not None
     assert found.role == "user"
 
 
-def test_what_the_authorizer_found_is_behind_the_connection(trusting: LambdaRuntime, issuer: Issuer) -> None:
+def test_the_connection_has_the_principal_that_the_authorizer_found(
+    trusting: LambdaRuntime, issuer: Issuer
+) -> None:
     context = verdict(trusting, handshake(issuer.token()))
     assert context is not None
     open_socket(trusting, context)
-    found = behind(trusting)
+    found = principal_of(trusting)
     assert found is not None
     assert (found.tenant, found.project, found.user) == ("acme", "support", "ada")
 
 
-def test_a_policy_names_the_user_and_the_connection_alone(trusting: LambdaRuntime, issuer: Issuer) -> None:
+def test_a_policy_names_only_the_user_and_the_connection(trusting: LambdaRuntime, issuer: Issuer) -> None:
     answer = trusting.call(authorizer.handler, handshake(issuer.token()))
     (statement,) = answer["policyDocument"]["Statement"]
     assert answer["principalId"] == "ada"
     assert statement["Resource"].endswith("/live/$connect")
 
 
-def test_a_ticket_opens_a_websocket_for_whom_it_was_given(trusting: LambdaRuntime, issuer: Issuer) -> None:
+def test_a_ticket_opens_a_websocket_for_its_holder(trusting: LambdaRuntime, issuer: Issuer) -> None:
     token = issuer.token(exp=4_000_000_000)
     ticket = ticket_of(trusting, token)
     assert verdict(trusting, handshake(ticket=ticket, Origin=SITE)) == verdict(trusting, handshake(token))
 
 
-def test_a_ticket_is_nothing_to_the_http_api(trusting: LambdaRuntime, issuer: Issuer) -> None:
+def test_the_http_api_does_not_accept_a_ticket(trusting: LambdaRuntime, issuer: Issuer) -> None:
     ticket = ticket_of(trusting, issuer.token())
     event = {**request(), "queryStringParameters": {"ticket": ticket}, "rawQueryString": f"ticket={ticket}"}
     assert verdict(trusting, event) is None
@@ -110,7 +112,9 @@ def test_a_ticket_is_nothing_to_the_http_api(trusting: LambdaRuntime, issuer: Is
     assert verdict(trusting, handshake(ticket=ticket)) is not None
 
 
-def test_a_token_is_no_ticket_and_does_not_help_a_bad_one(trusting: LambdaRuntime, issuer: Issuer) -> None:
+def test_a_token_is_not_a_ticket_and_does_not_replace_an_invalid_one(
+    trusting: LambdaRuntime, issuer: Issuer
+) -> None:
     token = issuer.token()
     assert verdict(trusting, handshake(ticket=token)) is None
     assert verdict(trusting, handshake(token, ticket="x" * 43)) is None
@@ -130,7 +134,7 @@ def test_a_token_is_no_ticket_and_does_not_help_a_bad_one(trusting: LambdaRuntim
         ({"oRiGiN": "https://evil.example"}, "origin_not_allowed"),
     ],
 )
-def test_everybody_else_stays_outside_and_the_log_says_why_without_the_token(
+def test_other_clients_are_refused_and_the_log_has_the_reason_without_the_token(
     trusting: LambdaRuntime, issuer: Issuer, gate: str, headers: dict[str, str | None], code: str
 ) -> None:
     token = issuer.token()
@@ -140,7 +144,7 @@ def test_everybody_else_stays_outside_and_the_log_says_why_without_the_token(
 
 
 @pytest.mark.parametrize("name", ["Origin", "Authorization"])
-def test_what_is_shown_twice_and_differently_is_not_believed(
+def test_a_credential_sent_twice_with_different_values_is_refused(
     trusting: LambdaRuntime, issuer: Issuer, name: str
 ) -> None:
     event = handshake(issuer.token(), Origin=SITE)
@@ -151,7 +155,7 @@ def test_what_is_shown_twice_and_differently_is_not_believed(
     assert verdict(trusting, twice) is None
 
 
-def test_two_tickets_are_none(trusting: LambdaRuntime, issuer: Issuer) -> None:
+def test_two_tickets_are_refused(trusting: LambdaRuntime, issuer: Issuer) -> None:
     one, two = (ticket_of(trusting, issuer.token()) for _ in range(2))
     event = handshake(ticket=one)
     event["multiValueQueryStringParameters"] = {"ticket": [one, two]}
@@ -159,7 +163,7 @@ def test_two_tickets_are_none(trusting: LambdaRuntime, issuer: Issuer) -> None:
 
 
 @pytest.mark.parametrize("absent", [{}, None])
-def test_a_handshake_without_headers_or_parameters_is_refused_and_no_failure(
+def test_a_handshake_without_headers_or_parameters_is_refused_without_a_failure(
     trusting: LambdaRuntime, absent: Any
 ) -> None:
     event = handshake()
@@ -169,7 +173,7 @@ def test_a_handshake_without_headers_or_parameters_is_refused_and_no_failure(
     assert "EdgeErrors" not in trusting.metrics()
 
 
-def test_an_allowed_site_and_any_spelling_of_the_headers_will_do(
+def test_an_allowed_site_is_accepted_with_any_spelling_of_the_headers(
     trusting: LambdaRuntime, issuer: Issuer
 ) -> None:
     headers = {"Authorization": None, "authorization": f"bearer {issuer.token()}", "origin": SITE}
@@ -177,7 +181,7 @@ def test_an_allowed_site_and_any_spelling_of_the_headers_will_do(
 
 
 @pytest.mark.parametrize("door", [handshake, request])
-def test_while_the_issuer_is_down_nobody_is_let_in_and_nobody_is_refused(
+def test_no_client_is_accepted_or_refused_while_the_issuer_is_down(
     runtime: LambdaRuntime, issuer: Issuer, door: Callable[[str], dict[str, Any]]
 ) -> None:
     runtime.wire(STEPLINE_OIDC_ISSUER="http://127.0.0.1:9")
@@ -186,12 +190,12 @@ def test_while_the_issuer_is_down_nobody_is_let_in_and_nobody_is_refused(
     assert runtime.lines[-1]["code"] == "issuer_unreachable"
 
 
-def test_without_an_issuer_nobody_is_let_in(runtime: LambdaRuntime, issuer: Issuer) -> None:
+def test_every_client_is_refused_without_an_issuer(runtime: LambdaRuntime, issuer: Issuer) -> None:
     assert verdict(runtime, handshake(issuer.token(iss=""))) is None
     assert verdict(runtime, request("x")) is None
 
 
-def test_the_tokens_of_the_local_stage_open_its_door(trusting: LambdaRuntime, issuer: Issuer) -> None:
+def test_tokens_of_the_local_stage_are_accepted(trusting: LambdaRuntime, issuer: Issuer) -> None:
     token = local_issuer.sign_token("bob", issuer_url=issuer.url, home=issuer.home)
     context = verdict(trusting, handshake(token))
     assert context is not None

@@ -29,7 +29,7 @@ def rows(runtime: LambdaRuntime) -> list[tuple[str, int, int, str, int]]:
     return [(row.function, row.visit, row.attempt, row.route, row.used.transitions) for row in found]
 
 
-def test_every_invocation_of_a_turn_leaves_one_row(runtime: LambdaRuntime) -> None:
+def test_every_invocation_of_a_turn_stores_one_cost_row(runtime: LambdaRuntime) -> None:
     event = opened(runtime, called("react.write", WRITE), answered("done"))
     turn, state = event["step"]["turn"], "decide"
     while state in STATES:
@@ -50,20 +50,20 @@ def test_every_invocation_of_a_turn_leaves_one_row(runtime: LambdaRuntime) -> No
     assert count_unreported(found, epochs=[1]) == 0
 
 
-def test_an_invocation_that_works_for_no_conversation_leaves_none(runtime: LambdaRuntime) -> None:
+def test_an_invocation_without_a_conversation_stores_no_cost_row(runtime: LambdaRuntime) -> None:
     runtime.call(socket.handler, recorded("connect"))
     runtime.call(socket.handler, recorded("disconnect"))
     assert not rows(runtime)
 
 
-def test_a_handler_that_fails_leaves_its_row_too(runtime: LambdaRuntime) -> None:
+def test_a_handler_that_fails_stores_its_cost_row_too(runtime: LambdaRuntime) -> None:
     event = opened(runtime, *[Fail(error=ModelTimeout("busy"))] * 3)
     with pytest.raises(ModelTimeout):
         runtime.call(decide.handler, event)
     assert ("decide", 0, 0, "", 1) in rows(runtime)
 
 
-def test_an_invocation_begins_with_nothing_of_the_one_before(runtime: LambdaRuntime) -> None:
+def test_an_invocation_keeps_no_state_of_the_previous_one(runtime: LambdaRuntime) -> None:
     event = opened(runtime, answered("done"))
     runtime.app.ports.ledger.count("searches", 3)
     runtime.call(decide.handler, event)
@@ -71,7 +71,7 @@ def test_an_invocation_begins_with_nothing_of_the_one_before(runtime: LambdaRunt
     assert row.used.searches == 0
 
 
-def test_a_state_that_catches_the_death_of_another_says_how_often_it_was_tried(
+def test_a_state_that_catches_a_failed_state_records_its_attempts(
     runtime: LambdaRuntime,
 ) -> None:
     event = opened(runtime)
@@ -82,7 +82,7 @@ def test_a_state_that_catches_the_death_of_another_says_how_often_it_was_tried(
     assert count_unreported(found, epochs=[1]) == 3
 
 
-def test_a_row_that_cannot_be_put_is_counted_and_fails_nothing(
+def test_a_cost_row_that_cannot_be_stored_is_counted_and_fails_no_call(
     runtime: LambdaRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -95,7 +95,7 @@ def test_a_row_that_cannot_be_put_is_counted_and_fails_nothing(
     assert runtime.metrics()["CostsUnrecorded"] == 1
 
 
-def test_what_a_turn_cost_is_counted_by_tenant(runtime: LambdaRuntime) -> None:
+def test_the_cost_of_a_turn_is_counted_by_tenant(runtime: LambdaRuntime) -> None:
     runtime.call(decide.handler, opened(runtime, answered("done")))
     counted = runtime.metrics()
     assert counted["AwsUsd"] > 0

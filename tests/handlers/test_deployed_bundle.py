@@ -206,7 +206,7 @@ def test_it_gives_the_same_log_and_the_same_blocks_in_a_process_and_in_the_funct
         assert text in last
 
 
-def test_what_a_tool_asks_the_model_is_paid_by_its_turn(settings: dict[str, str]) -> None:
+def test_model_calls_of_a_tool_are_charged_to_its_turn(settings: dict[str, str]) -> None:
     batches, _ = in_process(settings)
     asked = sum(entry.cost.output_tokens for entry in entries(batches, Decided))
     first, _ = entries(batches, Resulted)

@@ -118,7 +118,7 @@ def test_it_gives_the_same_log_in_a_process_and_in_the_functions(
     assert {headers["Authorization"] for headers, _ in peer.heard} == {f"Bearer {SECRET}"}
 
 
-def test_the_secret_stands_in_no_log_no_object_and_no_request(
+def test_the_secret_is_in_no_log_no_object_and_no_request(
     runtime: LambdaRuntime, settings: dict[str, str]
 ) -> None:
     batches = deployed(runtime, settings)

@@ -22,11 +22,11 @@ def erasing(runtime: LambdaRuntime, monkeypatch: pytest.MonkeyPatch) -> LambdaRu
     return runtime
 
 
-def test_there_is_nothing_to_do(erasing):
+def test_the_eraser_returns_no_counts_without_pending_work(erasing):
     assert erasing.call(eraser.handler, {}) == {}
 
 
-def test_what_was_deleted_goes_and_is_counted_and_no_text_is_logged(erasing):
+def test_deleted_content_is_erased_and_counted_and_no_text_is_logged(erasing):
     ports = erasing.app.ports
     admit(ports, LANE, Arrival(message_id="m1", user="ada", text="a secret"))
     apply_deletion(ports, LANE, "ada")
@@ -36,7 +36,7 @@ def test_what_was_deleted_goes_and_is_counted_and_no_text_is_logged(erasing):
     assert "secret" not in erasing.text
 
 
-def test_what_cannot_be_erased_now_comes_again_and_keeps_nothing_else_from_going(erasing, monkeypatch):
+def test_a_failed_erasure_is_retried_and_does_not_block_others(erasing, monkeypatch):
     ports = erasing.app.ports
     lanes = [Lane(tenant="acme", project="support", conversation=name) for name in ("a", "b")]
     for lane in lanes:

@@ -8,7 +8,7 @@ from tests.support.generation import answered
 from .conftest import recorded
 
 
-def test_a_metric_tells_its_deployment_from_others_in_the_account(runtime, capsys) -> None:
+def test_a_metric_distinguishes_its_deployment_from_others_in_the_account(runtime, capsys) -> None:
     runtime.model.add(answered("done"))
     runtime.call(socket.handler, recorded("connect"))
     runtime.call(socket.handler, recorded("message"))
@@ -24,7 +24,7 @@ def test_a_metric_tells_its_deployment_from_others_in_the_account(runtime, capsy
         assert named == metrics.dimensions(runtime.app.settings.stage) | tenant
 
 
-def test_what_is_counted_for_a_reason_is_counted_under_it_and_in_all(runtime, capsys) -> None:
+def test_a_count_with_a_reason_is_counted_under_the_reason_and_in_total(runtime, capsys) -> None:
     runtime.model.add(answered("done"))
     runtime.call(socket.handler, recorded("connect"))
     capsys.readouterr()

@@ -82,7 +82,7 @@ MEANWHILE: dict[str, Callable[[Scene], None]] = {
 
 
 @pytest.mark.parametrize("what", MEANWHILE)
-def test_while_every_stream_slot_is_taken_people_get_through(
+def test_other_requests_are_served_while_every_stream_slot_is_in_use(
     runtime: LambdaRuntime, issuer: Issuer, what: str
 ) -> None:
     scene = Scene(runtime, issuer, BOUND)
@@ -91,7 +91,7 @@ def test_while_every_stream_slot_is_taken_people_get_through(
 
 
 @pytest.mark.parametrize("what", MEANWHILE)
-def test_without_the_bound_the_same_people_are_refused(
+def test_the_same_users_are_refused_without_the_limit(
     runtime: LambdaRuntime, issuer: Issuer, what: str
 ) -> None:
     scene = Scene(runtime, issuer, 0)
@@ -100,7 +100,7 @@ def test_without_the_bound_the_same_people_are_refused(
         MEANWHILE[what](scene)
 
 
-def test_everybody_who_waits_is_answered_and_no_more_turns_stream_than_the_bound(
+def test_every_queued_user_is_answered_and_at_most_the_limit_of_turns_stream(
     runtime: LambdaRuntime, issuer: Issuer
 ) -> None:
     scene = Scene(runtime, issuer, BOUND)
@@ -117,7 +117,7 @@ def test_everybody_who_waits_is_answered_and_no_more_turns_stream_than_the_bound
     assert scene.pool.most < EXECUTIONS
 
 
-def test_who_waits_in_line_hears_the_place_and_moves_up(runtime: LambdaRuntime, issuer: Issuer) -> None:
+def test_a_queued_user_sees_the_position_and_moves_up(runtime: LambdaRuntime, issuer: Issuer) -> None:
     scene = Scene(runtime, issuer, BOUND)
     last = CROWD[-1]
 

@@ -30,7 +30,7 @@ def printing(runtime: LambdaRuntime) -> tuple[Conversation, dict]:
     return conversation, event
 
 
-def test_a_copy_that_is_stored_is_posted(runtime: LambdaRuntime) -> None:
+def test_a_stored_log_copy_is_posted(runtime: LambdaRuntime) -> None:
     conversation, event = printing(runtime)
     inbox = conversation.listen()
     assert runtime.call(output.handler, event) == {"frames": 2}
@@ -38,7 +38,7 @@ def test_a_copy_that_is_stored_is_posted(runtime: LambdaRuntime) -> None:
     assert "half way" not in runtime.text
 
 
-def test_a_copy_of_a_run_that_nobody_knows_is_posted_to_nobody(runtime: LambdaRuntime) -> None:
+def test_a_log_copy_of_an_unknown_run_is_not_posted(runtime: LambdaRuntime) -> None:
     conversation, event = printing(runtime)
     inbox = conversation.listen()
     event["detail"]["object"]["key"] = recorded("program_printed")["detail"]["object"]["key"]
@@ -46,13 +46,13 @@ def test_a_copy_of_a_run_that_nobody_knows_is_posted_to_nobody(runtime: LambdaRu
     assert inbox == []
 
 
-def test_another_object_is_nothing_to_post(runtime: LambdaRuntime) -> None:
+def test_another_object_is_not_posted(runtime: LambdaRuntime) -> None:
     _, event = printing(runtime)
     event["detail"]["object"]["key"] = "exec/acme/support/c-1/turn_1/../log.json"
     assert runtime.call(output.handler, event) == {"frames": 0}
 
 
-def test_a_store_that_does_not_answer_is_no_failure(runtime: LambdaRuntime, monkeypatch) -> None:
+def test_an_unavailable_store_is_not_a_failure(runtime: LambdaRuntime, monkeypatch) -> None:
     conversation, event = printing(runtime)
 
     def away(_key: str) -> bytes:

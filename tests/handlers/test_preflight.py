@@ -66,5 +66,5 @@ def test_the_end_of_a_scan_starts_it_as_well(runtime: LambdaRuntime, desk: Uploa
 
 
 @pytest.mark.parametrize("key", ["att/acme/support/c-1/sent/0", "quarantine/acme/support/c-1/up_" + "0" * 32])
-def test_another_object_is_no_upload(runtime: LambdaRuntime, desk: UploadPorts, key: str):
+def test_another_object_is_not_treated_as_an_upload(runtime: LambdaRuntime, desk: UploadPorts, key: str):
     assert runtime.call(preflight.handler, event_of(key)) == {"state": ""}

@@ -161,7 +161,7 @@ def entries(batches: list[Batch], kind: type[Any]) -> list[Any]:
     ("bundle", "package", "said", "rounds"),
     [("", "several_shop", ["hunter2", "Bern"], 15), ("guide", "several_guide", ["swordfish", "Basel"], 4)],
 )
-def test_a_conversation_has_the_tools_hooks_skills_settings_and_secrets_of_its_own_bundle(
+def test_a_conversation_has_tools_hooks_skills_settings_and_secrets_of_its_bundle(
     runtime: LambdaRuntime,
     settings: dict[str, str],
     *,
@@ -203,7 +203,7 @@ def test_two_conversations_of_one_process_have_each_their_own(
     ]
 
 
-def test_what_one_bundle_stores_for_a_user_another_one_does_not_find(
+def test_a_bundle_does_not_find_user_data_of_another_bundle(
     runtime: LambdaRuntime, settings: dict[str, str]
 ) -> None:
     logs = converse(runtime, settings, "guide", c_2="guide", c_3="")
@@ -211,7 +211,7 @@ def test_what_one_bundle_stores_for_a_user_another_one_does_not_find(
     assert visits == ["None", "1", "None"]
 
 
-def test_it_is_the_same_log_in_a_process(runtime: LambdaRuntime, settings: dict[str, str]) -> None:
+def test_the_log_is_the_same_in_process(runtime: LambdaRuntime, settings: dict[str, str]) -> None:
     there = converse(runtime, settings, "guide")["c-1"]
     model = MemoryModelClient(called("several_guide.whose", {}), answered("Ours."))
     app = in_memory(Settings.from_env(settings), model=model)
@@ -223,7 +223,7 @@ def test_it_is_the_same_log_in_a_process(runtime: LambdaRuntime, settings: dict[
     ]
 
 
-def test_a_process_does_not_go_on_with_another_bundle(settings: dict[str, str]) -> None:
+def test_a_process_does_not_continue_with_another_bundle(settings: dict[str, str]) -> None:
     model = MemoryModelClient(answered("Ours."), answered("Mine."))
     runtime = InProcess(in_memory(Settings.from_env(settings), model=model))
     guide, shop = (load_workflow(f"several_{name}")(runtime, LANE, user="ada") for name in ("guide", "shop"))
@@ -234,7 +234,7 @@ def test_a_process_does_not_go_on_with_another_bundle(settings: dict[str, str]) 
     asyncio.run(guide.process({"text": "Hello again."}))
 
 
-def test_a_turn_of_a_bundle_that_was_taken_away_ends_with_an_error(
+def test_a_turn_of_a_removed_bundle_ends_with_an_error(
     runtime: LambdaRuntime, settings: dict[str, str]
 ) -> None:
     runtime.wire(**settings)
@@ -253,7 +253,7 @@ def test_a_turn_of_a_bundle_that_was_taken_away_ends_with_an_error(
     assert (closed.outcome, closed.code) == ("error", "step_failed")
 
 
-def test_a_client_hears_by_a_code_that_a_name_is_none_or_another(
+def test_a_client_gets_a_code_for_an_unknown_or_changed_bundle_name(
     runtime: LambdaRuntime, settings: dict[str, str]
 ) -> None:
     runtime.wire(**settings)

@@ -135,7 +135,7 @@ FILES_OF_PACKAGES = {"stepline.adapters.embedded.static_embedding._model"}
 """Caches of package data, which is the same in every environment, like code."""
 
 
-def test_nothing_is_kept_beside_the_app(deployed: Any) -> None:
+def test_no_process_state_is_kept_besides_the_app(deployed: Any) -> None:
     """All process state of adapters and handlers is dropped, including every cache."""
     for package in (adapters, bootstrap, lambdas):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -181,7 +181,7 @@ def loaded_before_snapshot(function: str, **settings: str) -> tuple[set[str], in
     return set(loaded), int(left)
 
 
-def test_before_a_snapshot_a_function_loads_what_its_first_call_needs_and_opens_nothing() -> None:
+def test_before_a_snapshot_a_function_loads_its_first_calls_modules_and_opens_nothing() -> None:
     for function in share(list(WARMED), 3):
         loaded, left = loaded_before_snapshot(function)
         expected = {"authorizer": "jwt", "socket": "stepline.ingress.message", "decide": "urllib3"}
@@ -195,7 +195,7 @@ def test_only_a_stage_on_bedrock_loads_the_models_sdk(provider: str, loads: bool
     assert ("anthropic" in loaded) is loads
 
 
-def test_only_a_step_of_a_stage_with_traces_loads_what_sends_them() -> None:
+def test_only_a_step_of_a_stage_with_traces_loads_the_trace_exporter() -> None:
     functions = ("decide", "act", "close", "sweeper", "preflight")
     for tracing, function in share(list(product(("off", "on", "text"), functions)), 4):
         loaded, _ = loaded_before_snapshot(function, STEPLINE_TRACING=tracing)
@@ -203,7 +203,7 @@ def test_only_a_step_of_a_stage_with_traces_loads_what_sends_them() -> None:
         assert ("opentelemetry.sdk.trace" in loaded) is expected, (tracing, function)
 
 
-def test_every_function_says_what_its_first_call_loads() -> None:
+def test_every_function_declares_the_modules_of_its_first_call() -> None:
     assert set(WARMED) == set(SIZES)
 
 

@@ -19,13 +19,13 @@ def connected(runtime: LambdaRuntime) -> list[bytes]:
     return inbox
 
 
-def test_a_connection_is_remembered_with_whom_the_authorizer_named(runtime: LambdaRuntime) -> None:
+def test_a_connection_is_stored_with_the_principal_of_the_authorizer(runtime: LambdaRuntime) -> None:
     connected(runtime)
     found = runtime.app.ports.subscriptions.principal("k1")
     assert found == Principal(tenant="acme", project="support", user="ada", expires_at=4_000_000_000)
 
 
-def test_a_connection_that_no_authorizer_vouches_for_is_not_opened(runtime: LambdaRuntime) -> None:
+def test_a_connection_without_an_authorizer_is_not_opened(runtime: LambdaRuntime) -> None:
     event = recorded("connect")
     del event["requestContext"]["authorizer"]
     with pytest.raises(KeyError):
@@ -43,7 +43,7 @@ def test_a_message_opens_a_turn_and_is_acknowledged(runtime: LambdaRuntime) -> N
     assert len(runtime.app.ports.machine.queue) == 1  # type: ignore[attr-defined]  # the memory twin's own
 
 
-def test_an_event_that_asks_for_nothing_is_acknowledged_and_starts_nothing(runtime: LambdaRuntime) -> None:
+def test_a_non_reactive_event_is_acknowledged_and_starts_no_turn(runtime: LambdaRuntime) -> None:
     inbox = connected(runtime)
     body = {
         "action": "event",
@@ -60,7 +60,7 @@ def test_an_event_that_asks_for_nothing_is_acknowledged_and_starts_nothing(runti
 
 
 @pytest.mark.parametrize("body", [None, "", "{", '{"action": "shout"}', "[" * 20_000])
-def test_a_message_that_makes_no_sense_is_one_error_and_no_failure(
+def test_an_invalid_message_gets_one_error_and_is_not_a_failure(
     runtime: LambdaRuntime, body: str | None
 ) -> None:
     inbox = connected(runtime)
@@ -83,7 +83,7 @@ class Bug(MemoryLog):
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("secret detail"), SteplineError("AWS answered secret")])
-def test_a_bug_of_ours_is_told_without_its_text_counted_and_logged_with_its_trace(
+def test_a_bug_is_reported_without_its_text_counted_and_logged_with_a_traceback(
     runtime: LambdaRuntime, error: Exception
 ) -> None:
     runtime.wire(Bug(error))
@@ -105,7 +105,7 @@ def test_a_closed_connection_is_forgotten_and_may_close_twice(runtime: LambdaRun
     assert runtime.app.ports.subscriptions.principal("k1") is None
 
 
-def test_what_a_user_said_is_in_no_line_of_the_log(runtime: LambdaRuntime) -> None:
+def test_no_log_line_contains_the_text_of_a_user(runtime: LambdaRuntime) -> None:
     connected(runtime)
     runtime.call(socket.handler, recorded("message"))
     runtime.call(socket.handler, {**recorded("message"), "body": json.dumps({"action": "my secret"})})

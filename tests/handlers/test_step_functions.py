@@ -39,7 +39,7 @@ def run(runtime: LambdaRuntime, event: dict[str, Any]) -> list[str]:
     return [*ran, state]
 
 
-def test_a_turn_goes_through_its_states_and_is_counted(runtime: LambdaRuntime) -> None:
+def test_a_turn_passes_its_states_and_is_counted(runtime: LambdaRuntime) -> None:
     write = {"path": "a.md", "channel": "canvas", "content": "secret file", "kind": "file"}
     event = opened(runtime, called("react.write", write, notes="secret note"), answered("secret answer"))
     assert run(runtime, event) == ["decide", "act", "decide", "close", "done"]
@@ -52,7 +52,7 @@ def test_a_turn_goes_through_its_states_and_is_counted(runtime: LambdaRuntime) -
     assert counted["InputTokens"] > 0
 
 
-def test_every_line_of_a_turn_is_json_that_names_the_turn_and_nothing_of_what_was_said(
+def test_every_log_line_is_json_that_names_the_turn_and_contains_no_message(
     runtime: LambdaRuntime,
 ) -> None:
     write = {"path": "a.md", "channel": "canvas", "content": "secret file", "kind": "file"}
@@ -67,7 +67,7 @@ def test_every_line_of_a_turn_is_json_that_names_the_turn_and_nothing_of_what_wa
     assert "secret" not in runtime.text
 
 
-def test_a_state_that_waits_has_its_task_started_with_its_token_and_gets_no_step(
+def test_a_waiting_state_starts_its_task_with_its_token_and_gets_no_step(
     runtime: LambdaRuntime,
 ) -> None:
     launch = {
@@ -98,7 +98,7 @@ def test_a_line_is_written_once(runtime: LambdaRuntime) -> None:
         assert [line["message"] for line in runtime.lines].count(message) == 1
 
 
-def test_a_step_travels_whole_and_holds_no_content(runtime: LambdaRuntime) -> None:
+def test_a_step_is_passed_on_complete_and_contains_no_content(runtime: LambdaRuntime) -> None:
     event = opened(runtime, BROKEN, answered("secret answer"))
     step = runtime.call(decide.handler, event)
     assert step == {**event["step"], "iteration": 1, "visit": 1}
@@ -106,7 +106,7 @@ def test_a_step_travels_whole_and_holds_no_content(runtime: LambdaRuntime) -> No
     assert closing == {**step, "route": "close", "visit": 2}
 
 
-def test_a_step_that_a_release_after_this_one_answered_is_left_to_the_retry_of_the_state_machine(
+def test_a_step_from_a_newer_release_is_left_to_the_state_machines_retry(
     runtime: LambdaRuntime,
 ) -> None:
     event = opened(runtime, answered("done"))
@@ -141,7 +141,7 @@ class Bug(MemoryLog):
 @pytest.mark.parametrize(
     "error", [ZeroDivisionError(), SteplineError("AWS answered AccessDeniedException", operation="Query")]
 )
-def test_a_bug_or_a_missing_right_is_counted_logged_and_left_to_the_state_machine(
+def test_a_bug_or_a_missing_permission_is_counted_logged_and_raised(
     runtime: LambdaRuntime, error: Exception
 ) -> None:
     log = Bug()
@@ -172,7 +172,7 @@ def test_a_retry_by_the_state_machine_counts_as_a_later_attempt(runtime: LambdaR
 # --- the sweeper
 
 
-def test_an_execution_that_ended_without_closing_its_turn_is_taken_over(runtime: LambdaRuntime) -> None:
+def test_a_turn_is_taken_over_if_its_execution_ended_without_closing_it(runtime: LambdaRuntime) -> None:
     opened(runtime)
     runtime.app.ports.machine.stop(execution_name(LANE, 1))
     assert runtime.call(sweeper.handler, recorded("execution_status")) == {"taken_over": 1}
@@ -196,14 +196,14 @@ def test_the_schedule_sweeps_what_has_been_open_for_a_while(runtime: LambdaRunti
     assert runtime.call(sweeper.handler, recorded("schedule")) == {"taken_over": 1}
 
 
-def test_a_line_says_nothing_of_the_invocation_before(runtime: LambdaRuntime) -> None:
+def test_a_log_line_has_no_fields_of_the_previous_invocation(runtime: LambdaRuntime) -> None:
     event = opened(runtime, answered("done"))
     run(runtime, event)
     runtime.call(sweeper.handler, recorded("schedule"))
     assert "turn_id" not in runtime.lines[-1]
 
 
-def test_a_turn_that_was_given_up_ends_with_one_error(runtime: LambdaRuntime) -> None:
+def test_an_abandoned_turn_ends_with_one_error(runtime: LambdaRuntime) -> None:
     opened(runtime)
     for takeover in range(4):
         tail = runtime.app.ports.log.tail(LANE)
@@ -240,7 +240,7 @@ def test_no_handler_loads_the_models_sdk_when_it_is_imported() -> None:
         ("act", ["stepline.programs.archive", "tarfile", "xml.parsers.expat"]),
     ],
 )
-def test_a_handler_does_not_load_what_few_of_its_calls_need(handler: str, unneeded: list[str]) -> None:
+def test_a_handler_does_not_load_rarely_needed_modules(handler: str, unneeded: list[str]) -> None:
     program = f"import sys, lambdas.{handler}; print(*sorted(set({unneeded}) & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -27,7 +27,7 @@ def stopped() -> dict[str, Any]:
     return recorded("task_stopped")
 
 
-def test_a_stopped_task_ends_the_state_that_waits_for_it_and_says_how_it_ended(runtime, tasks, stopped):
+def test_a_stopped_task_ends_its_waiting_state_with_the_reason(runtime, tasks, stopped):
     tasks.waiting.add("token-1")
     assert runtime.call(sweeper.handler, stopped) == {"waits_ended": 1}
     error, cause = tasks.ended["token-1"]
@@ -38,13 +38,13 @@ def test_a_stopped_task_ends_the_state_that_waits_for_it_and_says_how_it_ended(r
     )
 
 
-def test_a_stopped_task_nobody_waits_for_is_nothing(runtime, tasks, stopped):
+def test_a_stopped_task_without_a_waiting_state_is_ignored(runtime, tasks, stopped):
     assert runtime.call(sweeper.handler, stopped) == {"waits_ended": 0}
     assert tasks.ended == {}
 
 
 @pytest.mark.parametrize("said", [{}, {"environment": []}, {"environment": [{"name": "A", "value": "b"}]}])
-def test_an_event_that_does_not_say_how_a_task_was_started_is_asked_after(runtime, tasks, stopped, said):
+def test_the_overrides_of_a_task_are_fetched_if_the_event_lacks_them(runtime, tasks, stopped, said):
     detail = stopped["detail"]
     detail["overrides"] = {"containerOverrides": [{"name": "supervisor", **said}]}
     tasks.tasks[detail["taskArn"]] = MemoryTask(
@@ -54,7 +54,7 @@ def test_an_event_that_does_not_say_how_a_task_was_started_is_asked_after(runtim
     assert runtime.call(sweeper.handler, stopped) == {"waits_ended": 1}
 
 
-def test_a_task_that_was_started_by_somebody_else_is_left_alone(runtime, tasks, stopped):
+def test_a_task_of_another_starter_is_ignored(runtime, tasks, stopped):
     stopped["detail"]["overrides"] = {"containerOverrides": []}
     assert runtime.call(sweeper.handler, stopped) == {"waits_ended": 0}
 
@@ -68,7 +68,7 @@ def test_the_clock_sweeps_handovers_past_their_deadline(runtime, tasks):
     assert runtime.call(sweeper.handler, SCHEDULED) == {}
 
 
-def test_the_token_of_a_task_is_in_no_line_of_the_log(runtime, tasks, stopped):
+def test_no_log_line_contains_a_task_token(runtime, tasks, stopped):
     tasks.waiting.add("token-1")
     runtime.call(sweeper.handler, stopped)
     assert "token-1" not in runtime.text

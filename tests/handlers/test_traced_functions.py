@@ -79,7 +79,7 @@ def test_functions_of_two_executions_leave_one_trace(
     assert owner not in [value for span in heard.spans for value in span.attributes.values()]
 
 
-def test_a_server_that_takes_no_spans_changes_nothing_of_a_turn(
+def test_a_turn_is_unchanged_if_the_server_refuses_its_spans(
     runtime: LambdaRuntime, heard: Collector
 ) -> None:
     heard.status = 500

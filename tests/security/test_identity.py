@@ -19,9 +19,9 @@ from stepline.ports.identity import TICKET_TTL_S
 from tests.handlers.conftest import LambdaRuntime, recorded
 from tests.handlers.ingress_events import (
     SITE,
-    behind,
     handshake,
     open_socket,
+    principal_of,
     request,
     say,
     ticket_of,
@@ -202,11 +202,11 @@ def test_a_token_is_no_good_in_a_message(runtime: LambdaRuntime, issuer: Issuer)
         issuer.token()
     )  # a ticket is compared and never read: the content of the token makes no difference
     connected(runtime, issuer)
-    before = behind(runtime)
+    before = principal_of(runtime)
     (frame,) = say(runtime, {"action": "auth", "ticket": token[-128:]})
     assert isinstance(frame, ErrorFrame)
     assert frame.code == "unauthorized"
-    assert behind(runtime) == before
+    assert principal_of(runtime) == before
     # A refused client has no connection: its messages belong to no user.
     assert [frame.code for frame in say(runtime, SEND, "stranger") if isinstance(frame, ErrorFrame)] == [
         "unauthorized"
@@ -227,7 +227,7 @@ def test_a_rejected_connection_is_refused_every_message(
         (frame,) = say(runtime, good(one, conversation="c-1", ticket=ticket_of(runtime, issuer.token())))
         assert isinstance(frame, ErrorFrame)
         assert frame.code == "unauthorized"
-    assert behind(runtime) is None
+    assert principal_of(runtime) is None
 
 
 def test_a_bad_token_is_tried_against_the_issuers_own_keys_only(
@@ -302,14 +302,14 @@ def test_a_bad_ticket_opens_nothing_and_renews_nothing(
     runtime: LambdaRuntime, issuer: Issuer, kind: str
 ) -> None:
     connected(runtime, issuer)
-    before, ticket = behind(runtime), TICKETS[kind](runtime, issuer)
+    before, ticket = principal_of(runtime), TICKETS[kind](runtime, issuer)
     assert verdict(runtime, handshake(ticket=ticket)) is None
     assert runtime.lines[-1]["code"] == "unauthorized"
     assert verdict(runtime, request(ticket)) is None
     (frame,) = say(runtime, {"action": "auth", "ticket": ticket})
     assert isinstance(frame, ErrorFrame)
     assert frame.code == "unauthorized"
-    assert behind(runtime) == before
+    assert principal_of(runtime) == before
     assert ticket not in runtime.text
 
 
@@ -318,12 +318,12 @@ def test_a_ticket_of_another_principal_does_not_take_over_a_connection(
     runtime: LambdaRuntime, issuer: Issuer, other: dict[str, str]
 ) -> None:
     connected(runtime, issuer)
-    before, ticket = behind(runtime), ticket_of(runtime, issuer.token(**other))
+    before, ticket = principal_of(runtime), ticket_of(runtime, issuer.token(**other))
     for _ in range(2):
         (frame,) = say(runtime, {"action": "auth", "ticket": ticket})
         assert isinstance(frame, ErrorFrame)
         assert frame.code == "unauthorized"
-    assert behind(runtime) == before
+    assert principal_of(runtime) == before
     assert ticket not in runtime.text
 
 
@@ -332,7 +332,7 @@ def test_a_ticket_renews_no_connection_that_is_not_known(runtime: LambdaRuntime,
     (frame,) = say(runtime, {"action": "auth", "ticket": ticket}, "stranger")
     assert isinstance(frame, ErrorFrame)
     assert frame.code == "unauthorized"
-    assert behind(runtime, "stranger") is None
+    assert principal_of(runtime, "stranger") is None
 
 
 def test_an_expired_connection_is_refused_every_message_until_a_fresh_ticket_renews_it(

@@ -51,9 +51,9 @@ class Started:
         )
         self.private = Path(tempfile.mkdtemp(dir=conversation.folder))
         self.task = Task(
-            duty=conversation.tasks,
-            depot=conversation.grants,
-            vigil=Heartbeat(conversation.tasks, token),
+            task_token=conversation.tasks,
+            objects=conversation.grants,
+            heartbeat=Heartbeat(conversation.tasks, token),
             token=token,
             secret=launch.secret,
             strategy="combined",
@@ -64,13 +64,13 @@ class Started:
         )
 
     def take(self) -> Parcel:
-        handover = msgspec.json.decode(self.task.duty.take(self.task.secret), type=Handover)
-        return msgspec.msgpack.decode(self.task.depot.get(handover.parcel), type=Parcel)
+        handover = msgspec.json.decode(self.task.task_token.take(self.task.secret), type=Handover)
+        return msgspec.msgpack.decode(self.task.objects.get(handover.parcel), type=Parcel)
 
     def claim(self) -> Parcel:
         """Take the run over, as the first claimant may."""
         parcel = self.take()
-        assert self.task.depot.put(parcel.started, b'{"by":"task"}')
+        assert self.task.objects.put(parcel.started, b'{"by":"task"}')
         return parcel
 
     def store(self, parcel: Parcel, run: Run, *, bodies: tuple[bytes, ...] = (BODY,)) -> None:
@@ -88,7 +88,7 @@ class Started:
 
     def end(self) -> None:
         """End, and report the end."""
-        self.task.duty.end(self.token)
+        self.task.task_token.end(self.token)
         self.stop("Essential container in task exited", exits=0)
 
     def stop(self, reason: str, *, exits: int | None) -> bool:

@@ -13,12 +13,12 @@ TEXTS = {
 }
 
 
-def test_what_is_written_is_read_again(tmp_path):
+def test_written_descriptors_can_be_read(tmp_path):
     write_folder(TEXTS, tmp_path / "descriptors")
     assert read_folder(tmp_path / "descriptors") == TEXTS
 
 
-def test_only_their_owner_reads_them_and_nobody_writes(tmp_path):
+def test_only_the_owner_can_read_the_files_and_no_user_can_write_them(tmp_path):
     folder = tmp_path / "descriptors"
     write_folder(TEXTS, folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -27,7 +27,7 @@ def test_only_their_owner_reads_them_and_nobody_writes(tmp_path):
     }
 
 
-def test_the_variables_name_the_files_that_are_there(tmp_path):
+def test_the_variables_name_the_written_files(tmp_path):
     folder = tmp_path / "descriptors"
     assert write_folder(TEXTS, folder) == {
         "PLATFORM_DESCRIPTORS_DIR": str(folder),
@@ -37,7 +37,7 @@ def test_the_variables_name_the_files_that_are_there(tmp_path):
     }
 
 
-def test_a_folder_that_somebody_made_before_is_not_used(tmp_path):
+def test_an_existing_folder_is_not_used(tmp_path):
     (tmp_path / "descriptors").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
@@ -49,7 +49,7 @@ def test_a_folder_that_somebody_made_before_is_not_used(tmp_path):
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_folder_that_is_none_is_refused(tmp_path):
+def test_a_path_that_is_not_a_folder_is_refused(tmp_path):
     with pytest.raises(InputError) as caught:
         read_folder(tmp_path / "gone")
     assert caught.value.reason == "bad_descriptor"

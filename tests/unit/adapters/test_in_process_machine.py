@@ -17,7 +17,7 @@ def step(lane=LANE, epoch=3):
     )
 
 
-def test_an_execution_waits_until_its_lane_takes_it_and_runs_until_it_ends():
+def test_an_execution_is_pending_until_its_lane_takes_it_and_runs_until_it_ends():
     machine = InProcessMachine()
     assert machine.start("a-3", step())
     assert machine.take(OTHER) is None
@@ -28,7 +28,7 @@ def test_an_execution_waits_until_its_lane_takes_it_and_runs_until_it_ends():
     assert machine.status("a-3") == "ended"
 
 
-def test_executions_of_a_lane_are_taken_in_their_order():
+def test_executions_of_a_lane_are_processed_in_order():
     machine = InProcessMachine()
     for epoch in (1, 2):
         machine.start(f"a-{epoch}", step(epoch=epoch))
@@ -45,14 +45,14 @@ def test_a_name_is_started_once():
     assert machine.take(LANE) is None
 
 
-def test_what_this_process_never_started_has_ended():
+def test_an_execution_that_this_process_never_started_has_ended():
     machine = InProcessMachine()
     machine.end("never")
     assert machine.status("never") == "ended"
     assert machine.ended("never").done()
 
 
-def test_who_waits_hears_of_the_end():
+def test_a_waiter_is_notified_of_the_end():
     machine = InProcessMachine()
     machine.start("a-3", step())
     ended = machine.ended("a-3")
@@ -70,7 +70,7 @@ def test_the_oldest_names_are_forgotten(monkeypatch):
     assert [machine.start(f"a-{n}", step()) for n in (1, 2, 0)] == [False, False, True]
 
 
-def test_one_lane_has_one_door():
+def test_a_lane_has_one_lock():
     machine = InProcessMachine()
     held = threading.Event()
     with machine.door(LANE):

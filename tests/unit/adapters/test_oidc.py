@@ -137,7 +137,7 @@ def test_a_users_name_may_be_any_printable_ascii_up_to_its_limit(home: Path, url
     ],
     ids=str,
 )
-def test_the_highest_role_of_the_claim_counts_and_whatever_is_no_role_is_a_users(
+def test_the_highest_role_of_the_claim_applies_and_others_mean_user(
     home: Path, url: str, groups: Any, role: str
 ) -> None:
     found = identity(url).verify(token(home, url, groups=groups, role="tenant_admin", admin=True))
@@ -150,12 +150,12 @@ def test_the_issuer_of_the_local_stage_makes_admins(home: Path, url: str) -> Non
         assert verifier.verify(issuer.sign_token("ada", issuer_url=url, role=role, home=home)).role == role
 
 
-def test_a_value_that_means_both_admins_means_the_higher_one(home: Path, url: str) -> None:
+def test_a_value_in_both_admin_lists_means_the_higher_role(home: Path, url: str) -> None:
     settings = Settings(oidc_issuer=url, role_claim="g", project_admins=("x",), tenant_admins=("x",))
     assert identity_of(settings).verify(token(home, url, g=["x"])).role == "tenant_admin"
 
 
-def test_an_expired_token_says_that_it_expired(home: Path, url: str) -> None:
+def test_an_expired_token_has_its_own_code(home: Path, url: str) -> None:
     assert refusal(url, token(home, url, exp=int(time.time()) - LEEWAY_S - 1)) == "auth_expired"
 
 
@@ -169,11 +169,11 @@ def test_the_issuers_clock_may_be_a_little_ahead_but_nothing_outlives_its_expiry
 
 
 @pytest.mark.parametrize("text", ["", "a", "a.b.c", "a.b.c.d", "\0", "eyJhbGciOiJSUzI1NiJ9..", "ü.ü.ü"])
-def test_what_is_no_token_is_unauthorized(url: str, text: str) -> None:
+def test_a_text_that_is_not_a_token_is_unauthorized(url: str, text: str) -> None:
     assert refusal(url, text) == "unauthorized"
 
 
-def test_without_an_issuer_nobody_is_let_in(home: Path, url: str) -> None:
+def test_no_token_is_accepted_without_an_issuer(home: Path, url: str) -> None:
     assert refusal(url, token(home, url), issuer="") == "unauthorized"
 
 
@@ -230,7 +230,7 @@ DISCOVERY = "/.well-known/openid-configuration"
     ],
     ids=str,
 )
-def test_an_issuer_that_answers_nonsense_is_a_failure_of_ours_and_not_of_the_token(
+def test_an_invalid_answer_of_the_issuer_is_not_a_failure_of_the_token(
     home: Path, url: str, broken: tuple[str, dict[str, bytes]], pages: dict[str, bytes]
 ) -> None:
     there, served = broken
@@ -255,7 +255,7 @@ def test_an_issuer_that_answers_nonsense_is_a_failure_of_ours_and_not_of_the_tok
     ],
     ids=str,
 )
-def test_metadata_of_another_or_that_leads_elsewhere_is_not_followed(
+def test_metadata_of_another_issuer_or_with_foreign_urls_is_not_followed(
     home: Path, url: str, broken: tuple[str, dict[str, bytes]], metadata: dict[str, Any]
 ) -> None:
     there, served = broken
@@ -281,7 +281,7 @@ def test_a_redirect_is_not_followed(home: Path, url: str, broken: tuple[str, dic
         identity(there).verify(token(home, there))
 
 
-def test_a_key_that_is_too_short_signs_nothing(home: Path, broken: tuple[str, dict[str, bytes]]) -> None:
+def test_a_key_that_is_too_short_is_refused(home: Path, broken: tuple[str, dict[str, bytes]]) -> None:
     there, served = broken
     short = rsa.generate_private_key(public_exponent=65537, key_size=1024)
     served[DISCOVERY] = json.dumps(issuer.discovery(there)).encode()
@@ -291,7 +291,7 @@ def test_a_key_that_is_too_short_signs_nothing(home: Path, broken: tuple[str, di
     assert refusal(there, text) == "unauthorized"
 
 
-def test_an_algorithm_of_the_issuers_that_we_do_not_take_signs_nothing(
+def test_an_unsupported_algorithm_of_the_issuer_is_refused(
     home: Path, broken: tuple[str, dict[str, bytes]]
 ) -> None:
     there, served = broken
@@ -304,16 +304,14 @@ def test_an_algorithm_of_the_issuers_that_we_do_not_take_signs_nothing(
         assert refusal(there, token(home, there, algorithm=algorithm)) == "unauthorized"
 
 
-def test_what_can_be_no_token_of_ours_fetches_nothing(
-    broken: tuple[str, dict[str, bytes]], home: Path
-) -> None:
+def test_a_visibly_invalid_token_triggers_no_fetch(broken: tuple[str, dict[str, bytes]], home: Path) -> None:
     there, _ = broken  # every request to it fails with a DependencyError
     head = _part({"alg": "HS256", "kid": "local"})
     for text in ("a.b.c", f"{head}.{head}.{head}", token(home, there, kid="")):
         assert refusal(there, text) == "unauthorized"
 
 
-def test_an_issuer_that_recovers_is_asked_again(home: Path, broken: tuple[str, dict[str, bytes]]) -> None:
+def test_an_issuer_that_recovers_is_queried_again(home: Path, broken: tuple[str, dict[str, bytes]]) -> None:
     there, served = broken
     verifier, text = identity(there), token(home, there)
     with pytest.raises(DependencyError):
@@ -335,7 +333,7 @@ def test_keys_that_are_known_outlast_an_outage_of_the_issuer(
     assert verifier.verify(token(home, there, sub="bob")).user == "bob"
 
 
-def test_an_issuer_nobody_listens_at_is_unreachable(home: Path) -> None:
+def test_an_issuer_without_a_server_is_unreachable(home: Path) -> None:
     with pytest.raises(DependencyError):
         identity("http://127.0.0.1:9").verify(token(home, "http://127.0.0.1:9"))
 
@@ -344,6 +342,6 @@ def test_an_issuer_nobody_listens_at_is_unreachable(home: Path) -> None:
     "address",
     ["http://issuer.example", "file:///etc/passwd", "ftp://127.0.0.1", "issuer", "http://localhost.example"],
 )
-def test_a_remote_issuer_is_only_asked_over_https(home: Path, address: str) -> None:
+def test_a_remote_issuer_is_only_queried_over_https(home: Path, address: str) -> None:
     with pytest.raises(DependencyError):
         identity(address).verify(token(home, address))

@@ -13,7 +13,7 @@ from stepline.errors import SteplineError
 WAIT_S = 60
 
 
-def test_as_many_connections_as_there_are_threads_are_posted_to_at_the_same_time() -> None:
+def test_each_thread_posts_to_a_connection_at_the_same_time() -> None:
     together = threading.Barrier(THREADS)
 
     def post(_connection: str, _frames: Sequence[bytes]) -> Sequence[bytes]:
@@ -25,7 +25,7 @@ def test_as_many_connections_as_there_are_threads_are_posted_to_at_the_same_time
     assert posts(post, dict.fromkeys(names, (b"1",))) == dict.fromkeys(names, ())
 
 
-def test_each_connection_has_an_outcome_of_its_own() -> None:
+def test_each_connection_has_its_own_outcome() -> None:
     outcomes = {"well": (), "slow": (b"2",), "gone": None}
     waiting = dict.fromkeys(outcomes, (b"1", b"2"))
     assert ParallelPosts()(lambda connection, _: outcomes[connection], waiting) == outcomes
@@ -42,7 +42,7 @@ def test_one_connection_is_posted_to_without_a_thread() -> None:
     assert ParallelPosts()(post, {}) == {}
 
 
-def test_a_failure_that_is_no_connections_is_raised_and_keeps_nobody_from_their_frames() -> None:
+def test_an_unrelated_failure_is_raised_after_all_connections_got_their_frames() -> None:
     posted = []
 
     def post(connection: str, _frames: Sequence[bytes]) -> Sequence[bytes]:
@@ -58,7 +58,7 @@ def test_a_failure_that_is_no_connections_is_raised_and_keeps_nobody_from_their_
     assert sorted(posted) == ["b", "c", "d", "e"]
 
 
-def test_a_failure_is_raised_when_nobody_posts_any_more() -> None:
+def test_a_failure_is_raised_after_all_posts_have_ended() -> None:
     failed, ended = threading.Event(), []
 
     def post(connection: str, _frames: Sequence[bytes]) -> Sequence[bytes]:
@@ -75,7 +75,7 @@ def test_a_failure_is_raised_when_nobody_posts_any_more() -> None:
     assert sorted(ended) == sorted(names)
 
 
-def test_things_are_done_at_the_same_time_and_their_results_are_in_order() -> None:
+def test_calls_run_in_parallel_and_their_results_are_in_order() -> None:
     together = threading.Barrier(THREADS)
 
     def double(number: int) -> int:
@@ -85,7 +85,7 @@ def test_things_are_done_at_the_same_time_and_their_results_are_in_order() -> No
     assert at_once(double, range(THREADS * 2)) == [2 * number for number in range(THREADS * 2)]
 
 
-def test_an_error_with_one_thing_is_raised_after_all_were_tried() -> None:
+def test_the_error_of_one_call_is_raised_after_all_calls() -> None:
     tried = []
 
     def fail(number: int) -> None:

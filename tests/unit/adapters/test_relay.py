@@ -142,7 +142,7 @@ def fixture() -> RelayFixture:
     return RelayFixture()
 
 
-def test_what_was_pushed_is_what_was_posted_and_stored(fixture: RelayFixture) -> None:
+def test_pushed_text_is_posted_and_stored_unchanged(fixture: RelayFixture) -> None:
     inboxes = [fixture.listen("k1"), fixture.listen("k2")]
     stream = fixture.relay.open(LANE, CLAIM)
     for i in range(500):
@@ -168,7 +168,7 @@ def test_small_pieces_go_out_together(fixture: RelayFixture) -> None:
     assert len(fixture.deltas.since(LANE, CLAIM)) < 1000
 
 
-def test_lanes_of_a_few_words_are_stored_together(fixture: RelayFixture) -> None:
+def test_short_lanes_are_stored_together(fixture: RelayFixture) -> None:
     stream = fixture.relay.open(LANE, CLAIM)
     for lane in range(12):
         stream.push(f"notes.{lane}", f"lane {lane}")
@@ -193,7 +193,7 @@ def test_no_piece_is_larger_than_a_frame_should_be(fixture: RelayFixture) -> Non
     assert max(len(text) for _, _, text in posted(inbox)) == PIECE_CHARS
 
 
-def test_what_was_said_goes_out_while_the_model_still_speaks(fixture: RelayFixture) -> None:
+def test_text_is_posted_while_the_model_still_generates(fixture: RelayFixture) -> None:
     inbox = fixture.listen("k1")
     stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "early")
@@ -204,13 +204,13 @@ def test_what_was_said_goes_out_while_the_model_still_speaks(fixture: RelayFixtu
     assert joined(posted(inbox)) == {"answer.0": "early late"}
 
 
-def test_an_empty_stream_leaves_nothing_behind(fixture: RelayFixture) -> None:
+def test_an_empty_stream_posts_and_stores_nothing(fixture: RelayFixture) -> None:
     inbox = fixture.listen("k1")
     fixture.relay.open(LANE, CLAIM).close()
     assert (inbox, fixture.stored()) == ([], {})
 
 
-def test_without_a_listener_the_text_is_stored_all_the_same(fixture: RelayFixture) -> None:
+def test_text_is_stored_even_without_a_listener(fixture: RelayFixture) -> None:
     stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "for later")
     stream.close()
@@ -234,7 +234,7 @@ class Channel:
 
 
 @pytest.mark.parametrize("listeners", [0, 2])
-def test_what_is_posted_goes_the_way_beside_the_connections_too_whoever_listens(
+def test_posted_text_is_also_broadcast_with_any_number_of_listeners(
     fixture: RelayFixture, listeners: int
 ) -> None:
     channel = Channel()
@@ -246,7 +246,7 @@ def test_what_is_posted_goes_the_way_beside_the_connections_too_whoever_listens(
     assert inboxes == [channel.frames] * listeners
 
 
-def test_a_stream_that_is_waited_for_in_vain_says_nothing_more(
+def test_a_stream_that_ends_too_late_posts_nothing_more(
     fixture: RelayFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "CLOSE_S", 0.0)
@@ -261,7 +261,7 @@ def test_a_stream_that_is_waited_for_in_vain_says_nothing_more(
     assert fixture.stored() == {}
 
 
-def test_no_connection_waits_for_the_way_beside_it(fixture: RelayFixture) -> None:
+def test_no_connection_waits_for_the_broadcast(fixture: RelayFixture) -> None:
     inbox, before = fixture.listen("k1"), []
 
     class Late(Channel):
@@ -276,7 +276,7 @@ def test_no_connection_waits_for_the_way_beside_it(fixture: RelayFixture) -> Non
     assert before == [late.frames[:1], late.frames[:2]]
 
 
-def test_a_way_that_fails_keeps_no_connection_and_no_store_from_the_text(fixture: RelayFixture) -> None:
+def test_a_failing_broadcast_does_not_block_posts_or_stores(fixture: RelayFixture) -> None:
     channel, inbox = Channel(), fixture.listen("k1")
     channel.fails = 1
     stream = replace(fixture.relay, broadcast=channel).open(LANE, CLAIM)
@@ -286,7 +286,7 @@ def test_a_way_that_fails_keeps_no_connection_and_no_store_from_the_text(fixture
     assert [off for _, off, _ in posted(channel.frames)] == [PIECE_CHARS]
 
 
-def test_a_connection_that_is_gone_loses_its_subscription_and_nobody_else_notices(
+def test_a_closed_connection_loses_its_subscription_and_others_are_unaffected(
     fixture: RelayFixture,
 ) -> None:
     inbox = fixture.listen("here")
@@ -317,7 +317,7 @@ def test_a_connection_that_cannot_keep_up_is_left_alone_and_then_sees_the_gap(fi
     assert joined(posted(fast)) == fixture.stored() == {"answer.0": "lost not even tried seen"}
 
 
-def test_a_piece_that_the_rate_refuses_is_kept_and_comes_with_the_next_one(fixture: RelayFixture) -> None:
+def test_a_piece_that_the_rate_refuses_is_sent_with_the_next_one(fixture: RelayFixture) -> None:
     inbox = fixture.listen("k1")
     fixture.publisher.slow.add("k1")
     fixture.publisher.code = OVER_LIMIT
@@ -333,7 +333,7 @@ def test_a_piece_that_the_rate_refuses_is_kept_and_comes_with_the_next_one(fixtu
     assert fixture.meter.counts[POSTS_OVER_LIMIT] >= 3
 
 
-def test_one_slow_connection_of_three_is_not_taken_for_the_rate(fixture: RelayFixture) -> None:
+def test_one_slow_connection_of_three_is_not_treated_as_the_rate_limit(fixture: RelayFixture) -> None:
     _, *inboxes = (fixture.listen(name) for name in ("slow", "k1", "k2"))
     fixture.publisher.slow.add("slow")
     fixture.publisher.code = OVER_LIMIT
@@ -347,7 +347,7 @@ def test_one_slow_connection_of_three_is_not_taken_for_the_rate(fixture: RelayFi
     assert fixture.relay.pace.interval_s == POST_INTERVAL_S
 
 
-def test_a_store_that_fails_for_a_moment_costs_nothing(fixture: RelayFixture) -> None:
+def test_a_temporary_store_failure_loses_no_text(fixture: RelayFixture) -> None:
     inbox = fixture.listen("k1")
     fixture.deltas.fails = 1
     stream = fixture.relay.open(LANE, CLAIM)
@@ -360,7 +360,7 @@ def test_a_store_that_fails_for_a_moment_costs_nothing(fixture: RelayFixture) ->
     assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "a" * PIECE_CHARS + "b" * PIECE_CHARS}
 
 
-def test_listeners_that_cannot_be_read_for_a_moment_are_asked_for_again(fixture: RelayFixture) -> None:
+def test_listeners_that_cannot_be_read_for_a_moment_are_read_again(fixture: RelayFixture) -> None:
     inbox = fixture.listen("k1")
     fixture.subscriptions.fails = 1
     stream = fixture.relay.open(LANE, CLAIM)
@@ -370,7 +370,7 @@ def test_listeners_that_cannot_be_read_for_a_moment_are_asked_for_again(fixture:
     assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "first "}
 
 
-def test_a_gone_connection_that_cannot_be_dropped_now_disturbs_nobody(fixture: RelayFixture) -> None:
+def test_a_closed_connection_that_cannot_be_dropped_does_not_affect_others(fixture: RelayFixture) -> None:
     inbox = fixture.listen("here")
     stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "first ")
@@ -400,7 +400,7 @@ def test_a_store_that_fails_for_good_neither_reaches_the_writer_nor_the_listener
     assert "secret" not in caplog.text
 
 
-def test_the_more_listen_the_less_often_pieces_come(fixture: RelayFixture) -> None:
+def test_pieces_are_less_frequent_with_more_listeners(fixture: RelayFixture) -> None:
     inboxes = [fixture.listen(f"c{number}") for number in range(20 * POSTS_PER_S)]
     stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "a")
@@ -419,7 +419,7 @@ def made(output: int) -> ModelCall:
     return ModelCall(role="decide", model="m", usage=used, id="a")
 
 
-def test_a_noted_call_is_stored_as_it_was_noted_last_and_posted_to_nobody(fixture: RelayFixture) -> None:
+def test_a_noted_call_is_stored_in_its_latest_form_and_not_posted(fixture: RelayFixture) -> None:
     inbox = fixture.listen("k1")
     stream = fixture.relay.open(LANE, CLAIM)
     stream.note(made(1))

@@ -167,7 +167,7 @@ def test_the_posts_of_many_conversations_stay_near_the_rate_and_use_it(crowd):
     assert taken >= 0.9 * RATE_S * len(LATER_S)
 
 
-def test_text_arrives_without_a_gap_and_hardly_any_is_more_than_the_longest_interval_behind(crowd):
+def test_text_arrives_without_gaps_and_rarely_later_than_the_longest_interval(crowd):
     missing = sorted(one.said - one.heard()[0] for one in crowd.processes)
     assert missing[len(missing) // 2] == 0
     assert missing[len(missing) * 95 // 100] <= MOST_INTERVAL_S * CHARS_S
@@ -179,7 +179,7 @@ def test_the_events_of_the_log_are_not_starved_by_running_text(crowd):
     assert heard >= 0.99 * sent
 
 
-def test_what_was_refused_is_counted(crowd):
+def test_refused_posts_are_counted(crowd):
     counted = sum(one.meter.counts[POSTS_OVER_LIMIT] for one in crowd.processes)
     assert counted == sum(crowd.gateway.tried.values()) - sum(crowd.gateway.taken.values()) > 0
 
@@ -190,7 +190,7 @@ def test_a_few_conversations_are_not_slowed_down():
     assert [one.said - one.heard()[0] for one in load.processes] == [0] * len(load.processes)
 
 
-def test_an_interval_grows_to_two_seconds_and_comes_back():
+def test_an_interval_grows_to_two_seconds_and_shrinks_again():
     interval_s = POST_INTERVAL_S
     for _ in range(10):
         longer_s = slower(interval_s)

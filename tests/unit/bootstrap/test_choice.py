@@ -31,7 +31,7 @@ def test_a_deployment_that_runs_no_programs_offers_the_model_none():
     assert "# Programs" not in app.agent.system
 
 
-def test_where_programs_run_the_model_hears_of_their_packages_and_tools():
+def test_the_model_gets_packages_and_tools_if_programs_run():
     app = in_memory(settings(STEPLINE_EXEC_PACKAGES="numpy,pandas"))
     assert app.agent.execution.profile.backend == "docker"
     assert app.agent.execution.bundle == "bundles.default"
@@ -42,7 +42,7 @@ def test_where_programs_run_the_model_hears_of_their_packages_and_tools():
     assert "ctx_tools.fetch_ctx" not in app.agent.callable_ids
 
 
-def test_the_bundles_descriptor_counts_after_its_properties():
+def test_the_properties_override_the_bundles_descriptor():
     descriptors = parse_descriptors({"bundles": BUNDLES})
     profile, limits = execution_runtime(settings(), descriptors)
     assert (profile.backend, limits.memory_bytes) == ("process", 1 << 30)
@@ -63,7 +63,7 @@ def test_a_tool_called_by_a_program_reads_the_descriptors(tmp_path):
     assert "s3cret" not in repr(app)
 
 
-def test_a_supervisor_elsewhere_is_handed_our_settings_and_a_way_to_aws_and_nothing_else():
+def test_a_remote_supervisor_gets_only_our_settings_and_access_to_aws():
     handed = handed_on(
         {
             "STEPLINE_TABLE": "t",
@@ -91,7 +91,7 @@ FARGATE = {
 }
 
 
-def test_where_tasks_start_comes_from_the_settings_and_the_bundle_may_say_more():
+def test_the_location_of_tasks_comes_from_settings_and_bundle():
     props = '{"execution": {"runtime": {"fargate": {"cluster": "theirs", "region": "eu-west-1"}}}}'
     app = in_memory(settings(**FARGATE, STEPLINE_BUNDLE_PROPS=props))
     execution = app.agent.execution
@@ -111,12 +111,12 @@ def test_a_profile_of_another_region_is_refused():
 
 
 @pytest.mark.parametrize("mode", ["process", "docker"])
-def test_where_programs_run_beside_the_functions_both_ways_do_and_tasks_do_not(mode):
+def test_both_local_modes_run_programs_inline_and_not_in_tasks(mode):
     app = in_memory(settings(EXEC_RUNTIME_MODE=mode))
     assert app.agent.execution.places == {"inline"}
 
 
-def test_a_profile_may_send_programs_to_tasks_where_there_are_some_beside_the_functions():
+def test_a_profile_may_send_programs_to_tasks_if_both_placements_exist():
     props = '{"execution": {"runtime": {"mode": "fargate"}}}'
     given = {**FARGATE, "EXEC_RUNTIME_MODE": "docker", "STEPLINE_BUNDLE_PROPS": props}
     execution = in_memory(settings(**given)).agent.execution
@@ -125,7 +125,7 @@ def test_a_profile_may_send_programs_to_tasks_where_there_are_some_beside_the_fu
     assert execution.settings
 
 
-def test_a_task_is_handed_the_active_bundles_descriptors_and_settings_that_lead_nowhere(tmp_path):
+def test_a_task_gets_the_active_bundles_descriptors_and_no_access_settings(tmp_path):
     (tmp_path / "secrets.yaml").write_text("search: {key: s3cret}\n")
     (tmp_path / "bundles.yaml").write_text(TWO_BUNDLES)
     app = in_memory(settings(**FARGATE, PLATFORM_DESCRIPTORS_DIR=str(tmp_path)))

@@ -40,7 +40,7 @@ def test_an_event_of_a_service_joins_the_open_turn_in_the_services_name():
     )
 
 
-def test_one_that_asks_for_an_answer_opens_a_turn_and_starts_its_execution():
+def test_a_reactive_event_opens_a_turn_and_starts_its_execution():
     conversation = Conversation()
     conversation.send(kind="note", id="m0")
     opened = submit(conversation, reactive=True)
@@ -49,7 +49,7 @@ def test_one_that_asks_for_an_answer_opens_a_turn_and_starts_its_execution():
     assert conversation.entries(Opened)[0].prompts == (2,)
 
 
-def test_whoever_listens_hears_of_it():
+def test_listeners_get_the_submitted_event():
     conversation = Conversation()
     conversation.send(kind="note", id="m0")
     inbox = conversation.listen("k1")
@@ -57,7 +57,7 @@ def test_whoever_listens_hears_of_it():
     assert event_types(inbox) == ["chat.conversation.accepted", "conv.status", "chat.start"]
 
 
-def test_the_same_event_again_stands_where_it_stood():
+def test_a_repeated_event_keeps_its_position():
     conversation = Conversation()
     conversation.send()
     first, again = submit(conversation), submit(conversation)
@@ -65,7 +65,7 @@ def test_the_same_event_again_stands_where_it_stood():
     assert conversation.tail.n == 2
 
 
-def test_a_conversation_that_is_not_there_is_begun_only_on_purpose():
+def test_a_missing_conversation_is_created_only_with_founds():
     conversation = Conversation()
     with pytest.raises(NotFoundError):
         submit(conversation, reactive=True)
@@ -74,7 +74,7 @@ def test_a_conversation_that_is_not_there_is_begun_only_on_purpose():
     assert conversation.state.owner == USER
 
 
-def test_a_service_that_takes_one_user_for_another_is_told_as_if_there_were_no_conversation():
+def test_an_event_for_the_wrong_user_is_refused_like_a_missing_conversation():
     conversation = Conversation()
     conversation.send()
     with pytest.raises(NotFoundError):
@@ -84,7 +84,7 @@ def test_a_service_that_takes_one_user_for_another_is_told_as_if_there_were_no_c
     assert conversation.tail.n == 1
 
 
-def test_a_service_may_stop_a_turn_and_is_told_when_there_is_none():
+def test_a_service_may_stop_a_turn_and_learns_if_there_is_none():
     conversation = Conversation()
     conversation.send()
     assert submit(conversation, "stop", payload=None).fate == "joined"
@@ -123,7 +123,7 @@ def test_a_file_is_stored_before_an_event_names_it_and_once():
         ({"name": "../shop"}, "bad_source"),
     ],
 )
-def test_what_may_not_stand_in_the_log_is_refused(fields, code):
+def test_an_event_that_the_log_cannot_store_is_refused(fields, code):
     conversation = Conversation()
     conversation.send()
     with pytest.raises(InputError) as caught:
@@ -142,13 +142,13 @@ def test_a_file_that_no_event_could_name_is_not_stored():
     assert conversation.ports.artifacts.objects == {}
 
 
-def test_a_source_is_made_without_asking_anybody_for_anything():
+def test_a_source_is_created_without_any_request():
     assert isinstance(event_source(Settings.from_env({}), source="billing"), EventSource)
     with pytest.raises(InputError):
         event_source(Settings.from_env({}), source="")
 
 
-def test_a_service_that_says_something_loads_no_model_and_no_framework():
+def test_a_service_that_submits_an_event_loads_no_model_and_no_framework():
     program = f"""
 import sys
 from stepline.bootstrap.memory_wiring import in_memory

@@ -47,7 +47,7 @@ def resolved(said, **more):
     return resolve(runtime(said), **more)[0]
 
 
-def test_where_nothing_is_said_the_deployment_decides():
+def test_the_deployment_decides_if_no_source_sets_a_value():
     assert resolve() == (DEPLOYMENT, RunLimits())
     assert resolve(limits=RunLimits(timeout_s=60))[1].timeout_s == 60
 
@@ -86,7 +86,7 @@ def test_a_configuration_for_aws_is_understood_and_kept(said):
     )
 
 
-def test_what_a_profile_does_not_say_about_tasks_the_deployment_does():
+def test_the_deployment_sets_the_task_values_that_a_profile_omits():
     default = replace(DEPLOYMENT, task=TaskConfig(cluster="ours", subnets=("subnet-9",)))
     said = {"mode": "fargate", "fargate": {"subnets": ["subnet-1"]}}
     profile, _ = resolve_runtime(runtime(said), {}, default)
@@ -102,7 +102,7 @@ def test_what_a_profile_does_not_say_about_tasks_the_deployment_does():
     ],
 )
 @pytest.mark.parametrize("ours", ["eu-central-1", ""])
-def test_another_region_than_the_deployments_is_refused_by_its_place(said, place, ours):
+def test_a_region_other_than_the_deployments_is_refused_with_its_path(said, place, ours):
     with pytest.raises(InputError) as caught:
         resolved(said, region=ours)
     assert caught.value.reason == "bad_setting"
@@ -120,13 +120,13 @@ def test_another_region_than_the_deployments_is_refused_by_its_place(said, place
         ("external", ("remote", "fargate")),
     ],
 )
-def test_a_mode_has_its_name_and_an_older_one_and_says_where_programs_run(word, placed):
+def test_a_mode_has_two_names_and_decides_the_placement(word, placed):
     for said in (word, {"mode": word}):
         profile = resolved(said)
         assert (profile.placement, profile.backend) == placed
 
 
-def test_one_word_is_a_profile_before_it_is_a_mode():
+def test_a_single_word_is_read_as_a_profile_before_a_mode():
     """`docker` is the profile of that name if there is one, in any source."""
     assembly = runtime({"profiles": {"docker": {"mode": "docker", "image": "theirs:1"}}})
     assert resolve(runtime("docker"), assembly)[0].image == "theirs:1"
@@ -145,7 +145,7 @@ def test_one_word_is_a_profile_before_it_is_a_mode():
         ({}, ""),
     ],
 )
-def test_the_strongest_selector_chooses(selectors, name):
+def test_the_selector_with_the_highest_precedence_chooses(selectors, name):
     assert resolved({**selectors, "profiles": TWO}).name == name
 
 
@@ -154,7 +154,7 @@ def test_the_call_chooses_before_all_selectors(selectors):
     assert resolved({**selectors, "profiles": TWO}, profile="big").image == "big:1"
 
 
-def test_what_stands_beside_the_profiles_overrides_the_chosen_one():
+def test_keys_next_to_the_profiles_override_the_chosen_profile():
     profile = resolved({"use": "big", "image": "fixed:1", "profiles": TWO})
     assert (profile.backend, profile.image) == ("docker", "fixed:1")
 
@@ -169,7 +169,7 @@ def test_what_stands_beside_the_profiles_overrides_the_chosen_one():
         ([], "ours:1"),
     ],
 )
-def test_the_strongest_place_decides(places, image):
+def test_the_source_with_the_highest_precedence_decides(places, image):
     said = {place: runtime({"image": f"{place}:1"}) for place in places}
     assert resolve(**said)[0].image == image
 
@@ -188,18 +188,18 @@ def test_the_strongest_place_decides(places, image):
         ({"use": "big"}, {"image": "theirs:1", "profiles": TWO}, "theirs:1"),
     ],
 )
-def test_profiles_of_two_places_are_one(props, assembly, image):
+def test_profiles_of_two_sources_are_merged(props, assembly, image):
     """A bundle may choose a profile of the assembly and change it; the assembly cannot change the bundle's."""
     profile, _ = resolve(runtime(props), runtime(assembly))
     assert (profile.image, profile.backend) == (image, "process" if image == "small:1" else "docker")
 
 
-def test_each_key_comes_from_the_strongest_place_that_has_it():
+def test_each_key_comes_from_the_highest_source_that_has_it():
     profile, _ = resolve(runtime({"cpus": 2}), runtime({"mode": "docker", "cpus": 1}))
     assert (profile.backend, profile.cpus, profile.image) == ("docker", "2", "ours:1")
 
 
-def test_the_older_names_are_understood_and_count_less():
+def test_older_names_are_accepted_with_lower_precedence():
     old = {"exec_runtime": {"mode": "docker"}, "py_code_exec_container_strategy": "combined"}
     assert resolve(old)[0].backend == "docker"
     assert resolve(old)[0].container_strategy == "combined"
@@ -209,7 +209,7 @@ def test_the_older_names_are_understood_and_count_less():
     assert resolve({"py_code_exec_container_strategy": "combined"})[0].container_strategy == "combined"
 
 
-def test_what_is_not_enabled_runs_nothing():
+def test_a_profile_that_is_not_enabled_runs_no_programs():
     assert resolved({**DOCKER, "enabled": False}).backend == ""
     assert resolved({**DOCKER, "enabled": True}).backend == "docker"
     assert resolved({"use": "big", "profiles": {"big": {**BIG, "enabled": False}}}).backend == ""
@@ -219,12 +219,12 @@ def test_what_is_not_enabled_runs_nothing():
     )
 
 
-def test_fargate_has_a_switch_of_its_own():
+def test_fargate_has_its_own_switch():
     assert resolved({"mode": "fargate", "fargate": {"enabled": False}}).backend == ""
     assert resolved({"mode": "docker", "fargate": {"enabled": False}}).backend == "docker"
 
 
-def test_the_platform_limits_and_the_bundle_limits_more_strongly_key_by_key():
+def test_limits_of_the_bundle_override_those_of_the_platform_key_by_key():
     assembly = {
         "platform": {"services": {"proc": {"exec": {"max_file_bytes": "10m", "max_workspace_bytes": "1g"}}}}
     }
@@ -314,7 +314,7 @@ ODD_VALUES = [
 
 @pytest.mark.parametrize(("key", "value"), ODD_VALUES)
 @pytest.mark.parametrize("in_profile", [False, True])
-def test_what_is_unknown_or_of_a_wrong_type_is_refused_by_its_place(key, value, in_profile):
+def test_an_unknown_key_or_a_wrong_type_is_refused_with_its_path(key, value, in_profile):
     """A profile that is not chosen is checked like the others."""
     outer, _, inner = key.partition(".")
     said = {outer: {inner: value}} if inner else {outer: value}
@@ -345,14 +345,14 @@ def test_every_key_has_a_wrong_value_that_is_refused():
         ({"profiles": {"big": {"use": "small"}}}, "execution.runtime.profiles.big.use"),
     ],
 )
-def test_a_profile_that_is_not_there_is_refused_by_its_place(said, place):
+def test_a_missing_profile_is_refused_with_its_path(said, place):
     with pytest.raises(InputError) as caught:
         resolved(said)
     assert caught.value.reason == "bad_setting"
     assert f"bundle properties: {place} " in str(caught.value)
 
 
-def test_a_call_cannot_name_what_is_not_there():
+def test_a_call_cannot_name_a_missing_profile():
     with pytest.raises(InputError) as caught:
         resolved({"profiles": TWO}, profile="docker")
     assert caught.value.reason == "bad_setting"

@@ -27,18 +27,18 @@ def region(monkeypatch):
     session.cache_clear()
 
 
-def test_without_the_switch_there_are_none():
+def test_there_are_no_traces_without_the_switch():
     assert chosen() is None
     assert chosen(OTEL_EXPORTER_OTLP_ENDPOINT="https://otlp.example") is None
 
 
-def test_they_go_to_x_ray_of_the_region_by_the_role_unless_a_server_is_named(region):
+def test_spans_go_to_x_ray_with_the_role_unless_a_server_is_named(region):
     traces = chosen(STEPLINE_TRACING="on")
     assert (traces._url, traces._sign) == (f"https://xray.{region}.amazonaws.com/v1/traces", signed)
     assert not traces.texts
 
 
-def test_a_server_gets_them_with_its_headers_the_stage_and_the_providers_name():
+def test_a_server_gets_spans_with_its_headers_the_stage_and_the_provider():
     with collector() as heard:
         traces = chosen(
             STEPLINE_TRACING="text",

@@ -38,12 +38,12 @@ print(type(app.ports.signals).__name__, *sorted({"redis", "stepline.adapters.red
     ("url", "loaded"),
     [("", "PollingSignals"), ("rediss://cache.example", "RedisSignals stepline.adapters.redis.connection")],
 )
-def test_a_redis_is_loaded_where_there_is_one_and_its_package_when_it_is_needed(url, loaded):
+def test_redis_is_loaded_only_if_configured_and_its_package_on_first_use(url, loaded):
     done = subprocess.run([sys.executable, "-c", LOADED, url], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == loaded
 
 
-def test_a_redis_is_a_way_beside_the_gateway_for_events_and_for_text():
+def test_redis_is_a_second_channel_for_events_and_text():
     plain = ports()
     assert isinstance(plain.broadcast, GatewayBroadcast)
     assert isinstance(plain.signals, PollingSignals)
@@ -56,7 +56,7 @@ def test_a_redis_is_a_way_beside_the_gateway_for_events_and_for_text():
 
 
 @pytest.mark.parametrize(("said", "poll_s"), [("", 0.3), ("500", 0.5), ("0", 0.3), ("-5", 0.3)])
-def test_how_often_a_step_looks_is_what_the_deployment_sets(said, poll_s):
+def test_the_deployment_sets_the_polling_interval_of_a_step(said, poll_s):
     assert ports(STEPLINE_STEER_POLL_MS=said).signals.poll_s == poll_s
     assert ports(STEPLINE_STEER_POLL_MS=said, STEPLINE_REDIS_SECRET_ARN=SECRET).signals.poll_s == poll_s
 

@@ -51,7 +51,7 @@ def connect(place):
     return client
 
 
-def test_one_connection_is_taken_and_nobody_after_it(place, caller):
+def test_only_one_connection_is_accepted(place, caller):
     with Control(place, uid=os.geteuid(), owner=None, log=Tail(10)) as control:
         assert stat.S_IMODE(place.stat().st_mode) == 0o660
         with connect(place), socket.socket(socket.AF_UNIX) as late:
@@ -60,7 +60,7 @@ def test_one_connection_is_taken_and_nobody_after_it(place, caller):
                 late.connect(str(place))
 
 
-def test_nobody_waits_in_the_queue_behind_the_first(place, caller):
+def test_a_second_connection_is_not_queued(place, caller):
     control = Control(place, uid=os.geteuid(), owner=None, log=Tail(10))
     with control, connect(place), connect(place) as second:
         assert control.accept(caller) == ""
@@ -68,7 +68,7 @@ def test_nobody_waits_in_the_queue_behind_the_first(place, caller):
             second.recv(1)
 
 
-def test_another_account_is_not_even_heard(place, caller):
+def test_a_connection_of_another_account_is_refused_unread(place, caller):
     control = Control(place, uid=os.geteuid() + 1, owner=None, log=Tail(10))
     with control, ThreadPoolExecutor(1) as threads, connect(place) as client:
         waits = threads.submit(control.accept, caller)
@@ -77,7 +77,7 @@ def test_another_account_is_not_even_heard(place, caller):
         assert waits.result() == "task_stopped"
 
 
-def test_a_container_that_does_not_come_is_told(place, caller):
+def test_a_container_that_does_not_connect_is_reported(place, caller):
     control = Control(place, uid=os.geteuid(), owner=None, log=Tail(10))
     with control, pytest.raises(SandboxError, match="did not come up"):
         control.accept(caller, connect_s=0)

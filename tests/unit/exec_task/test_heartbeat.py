@@ -31,7 +31,7 @@ def rings(heartbeat):
     return bool(select.select([heartbeat.source], [], [], PATIENCE_S)[0])
 
 
-def test_it_beats_from_the_first_moment_on_and_goes_on():
+def test_heartbeats_start_immediately_and_continue():
     state = Waiting(True)
     with Heartbeat(state, "token", interval_s=0.001) as heartbeat:
         assert all(state.heard.acquire(timeout=PATIENCE_S) for _ in range(3))
@@ -46,7 +46,7 @@ def test_a_heartbeat_that_fails_is_followed_by_the_next(error):
         assert not heartbeat.deserted
 
 
-def test_when_nobody_waits_it_rings_and_says_so_ever_after():
+def test_an_abandoned_task_is_signalled_and_stays_abandoned():
     with Heartbeat(Waiting(True, False), "token", interval_s=0.001) as heartbeat:
         assert rings(heartbeat)
         with pytest.raises(HungUp):
@@ -55,7 +55,7 @@ def test_when_nobody_waits_it_rings_and_says_so_ever_after():
             heartbeat.check()
 
 
-def test_a_task_that_is_to_stop_hears_it_once_and_begins_nothing_more():
+def test_a_stopped_task_is_signalled_once_and_starts_nothing_more():
     with Heartbeat(Waiting(True), "token", interval_s=60) as heartbeat:
         heartbeat.stop()
         assert rings(heartbeat)

@@ -120,7 +120,7 @@ def supervisor(tmp_path):
     made.close()
 
 
-def test_it_lays_out_the_workspace_and_reports_what_became_of_it(supervisor):
+def test_the_supervisor_sets_up_the_workspace_and_reports_its_files(supervisor):
     body = b"1,2\n"
     sha256 = hashlib.sha256(body).hexdigest()
     given = WorkFile(path="turn_0001/outputs/in.csv", key="k1", sha256=sha256, size_bytes=4, mime="text/csv")
@@ -163,7 +163,7 @@ def test_tools_are_made_for_the_first_call_and_once(supervisor):
     assert [(call.tool_id, call.status) for call in report.calls] == [("ctx_tools.fetch_ctx", "ok")] * 2
 
 
-def test_a_tool_that_still_runs_when_the_program_has_ended_is_told(supervisor):
+def test_a_tool_that_outlives_its_program_is_cancelled(supervisor):
     began, cancelled = threading.Event(), []
 
     def wait(_params, context):
@@ -190,7 +190,7 @@ def test_a_tool_that_still_runs_when_the_program_has_ended_is_told(supervisor):
     assert [call.tool_id for call in report.calls] == ["test.wait"]
 
 
-def test_the_word_that_a_program_is_not_wanted_any_more_is_heard_among_others(supervisor):
+def test_a_cancellation_is_read_among_other_messages(supervisor):
     ours, theirs = supervisor.stdio, supervisor._theirs
     ours.send(Missing(message="gone"))
     assert theirs.hear() == ""
@@ -198,7 +198,7 @@ def test_the_word_that_a_program_is_not_wanted_any_more_is_heard_among_others(su
     assert theirs.hear() == "cancelled"
 
 
-def test_growth_beyond_a_limit_is_told_at_once_and_only_once(supervisor):
+def test_growth_beyond_a_limit_is_reported_immediately_and_only_once(supervisor):
     supervisor.start()
     assert supervisor.stdio.receive() == Ready()
     (supervisor.root / "out/turn_0001/outputs/big").write_bytes(bytes(1001))
@@ -208,7 +208,7 @@ def test_growth_beyond_a_limit_is_told_at_once_and_only_once(supervisor):
     assert report.exceeded == "file_size_limit"
 
 
-def test_an_input_that_is_gone_fails_the_run(supervisor):
+def test_a_missing_input_fails_the_run(supervisor):
     given = WorkFile(
         path="turn_0001/outputs/in.csv", key="k1", sha256="0" * 64, size_bytes=4, mime="text/csv"
     )
@@ -225,7 +225,7 @@ def test_a_workspace_that_is_too_large_before_it_begins_begins_nothing(superviso
     assert supervisor.error.reason == "workspace_size_limit"
 
 
-def test_it_ends_when_nobody_waits_for_it(supervisor):
+def test_the_supervisor_ends_when_its_caller_is_gone(supervisor):
     supervisor.start()
     assert supervisor.stdio.receive() == Ready()
     supervisor.close()
@@ -263,6 +263,6 @@ def test_a_combined_run_ends_everything_around_it_and_so_needs_to_be_process_1()
         ("", False),
     ],
 )
-def test_the_kernels_count_says_whether_memory_was_used_up(tmp_path, events, expected):
+def test_the_kernels_counter_shows_whether_memory_ran_out(tmp_path, events, expected):
     (tmp_path / "events").write_text(events)
     assert was_out_of_memory((str(tmp_path / "absent"), str(tmp_path / "events"))) is expected

@@ -63,9 +63,9 @@ class HandedOverRun:
 
     def perform_alone(self, *, objects=None):
         task = Task(
-            duty=self.tasks,
-            depot=objects or self.objects,
-            vigil=self.heartbeat,
+            task_token=self.tasks,
+            objects=objects or self.objects,
+            heartbeat=self.heartbeat,
             token="token",
             secret="secret",
             root=self.root,
@@ -100,7 +100,7 @@ def well(keeper):
     keeper.end()
 
 
-def test_a_run_is_taken_over_seen_through_stored_and_reported(handed_over):
+def test_a_run_is_claimed_completed_stored_and_reported(handed_over):
     handed_over.hand_over()
     assert handed_over.perform(well) == DONE
     run = handed_over.run
@@ -116,7 +116,7 @@ def test_a_run_is_taken_over_seen_through_stored_and_reported(handed_over):
     assert handed_over.tasks.secrets == {}
 
 
-def test_what_a_program_prints_is_stored_beside_its_run(handed_over):
+def test_the_output_of_a_program_is_stored_with_its_run(handed_over):
     handed_over.hand_over(index=2)
     assert handed_over.perform(well) == DONE
     log = msgspec.json.decode(handed_over.artifacts.objects["log"], type=RunningLog)
@@ -126,7 +126,7 @@ def test_what_a_program_prints_is_stored_beside_its_run(handed_over):
     assert "" < log.began_at <= log.ended_at
 
 
-def test_a_parcel_of_an_earlier_release_has_no_right_to_a_log(handed_over):
+def test_a_parcel_of_an_earlier_release_has_no_grant_for_a_log(handed_over):
     handed_over.hand_over()
     parcel = msgspec.msgpack.decode(handed_over.artifacts.objects["parcel"])
     del parcel["log"]
@@ -136,7 +136,7 @@ def test_a_parcel_of_an_earlier_release_has_no_right_to_a_log(handed_over):
     assert "log" not in handed_over.artifacts.objects
 
 
-def test_inputs_are_laid_out_and_reported_as_they_are(handed_over):
+def test_inputs_are_written_and_reported_unchanged(handed_over):
     body = b"1,2\n"
     given = WorkFile(
         path="turn_0001/outputs/in.csv",
@@ -158,7 +158,7 @@ def test_inputs_are_laid_out_and_reported_as_they_are(handed_over):
     assert "files" not in handed_over.artifacts.objects
 
 
-def test_a_run_that_somebody_else_has_taken_is_left_alone(handed_over):
+def test_a_run_that_another_task_has_claimed_is_not_touched(handed_over):
     handed_over.hand_over()
     handed_over.artifacts.put("started", b"", mime="x/y")
     assert handed_over.perform_alone() == DONE
@@ -166,7 +166,7 @@ def test_a_run_that_somebody_else_has_taken_is_left_alone(handed_over):
     assert handed_over.tasks.ended == {}
 
 
-def test_a_task_nobody_waits_for_leaves_the_run_to_its_successor(handed_over):
+def test_a_task_without_a_waiting_state_leaves_the_run_to_its_successor(handed_over):
     handed_over.hand_over()
     handed_over.tasks.waiting.clear()
     assert handed_over.perform_alone() == DONE
@@ -174,7 +174,7 @@ def test_a_task_nobody_waits_for_leaves_the_run_to_its_successor(handed_over):
     assert handed_over.artifacts.objects.keys() == {"parcel"}
 
 
-def test_a_run_is_seen_through_though_no_heartbeat_is_answered(handed_over):
+def test_a_run_is_completed_even_if_no_heartbeat_is_answered(handed_over):
     def away(_token):
         raise DependencyError("the service is away")
 
@@ -185,7 +185,7 @@ def test_a_run_is_seen_through_though_no_heartbeat_is_answered(handed_over):
 
 
 @pytest.mark.parametrize("gone", ["secret", "parcel"])
-def test_a_task_without_what_it_was_handed_cannot_report(handed_over, gone):
+def test_a_task_without_its_handover_cannot_report(handed_over, gone):
     handed_over.hand_over()
     handed_over.tasks.secrets.pop(gone, None)
     handed_over.artifacts.objects.pop(gone, None)
@@ -194,7 +194,7 @@ def test_a_task_without_what_it_was_handed_cannot_report(handed_over, gone):
     assert handed_over.tasks.ended == {}
 
 
-def test_an_input_that_is_gone_is_the_runs_error(handed_over):
+def test_a_missing_input_is_the_error_of_the_run(handed_over):
     given = WorkFile(path="turn_0001/outputs/in.csv", key="in", sha256="0" * 64, size_bytes=1, mime="")
     handed_over.hand_over(files=(given,))
     assert handed_over.perform_alone() == DONE
@@ -231,7 +231,7 @@ def test_a_container_that_is_lost_before_the_jail_reported_ran_nothing(handed_ov
     assert run.message.startswith("the program did not begin")
 
 
-def test_a_jail_that_did_not_close_is_told_in_its_own_words(handed_over):
+def test_a_jail_that_did_not_close_is_reported_with_its_own_message(handed_over):
     handed_over.hand_over()
 
     def part(keeper):
@@ -243,7 +243,7 @@ def test_a_jail_that_did_not_close_is_told_in_its_own_words(handed_over):
     assert "within reach" in handed_over.run.message
 
 
-def test_a_program_killed_for_want_of_memory_is_told_so(handed_over):
+def test_a_program_killed_for_lack_of_memory_is_reported(handed_over):
     handed_over.hand_over()
 
     def part(keeper):
@@ -289,7 +289,7 @@ def test_growth_beyond_a_limit_stops_the_program(handed_over):
     assert handed_over.run.error == "file_size_limit"
 
 
-def test_a_task_that_is_told_to_stop_ends_its_program_and_stores_what_there_is(handed_over):
+def test_a_stopped_task_ends_its_program_and_stores_its_partial_results(handed_over):
     handed_over.hand_over()
 
     def part(keeper):
@@ -305,7 +305,7 @@ def test_a_task_that_is_told_to_stop_ends_its_program_and_stores_what_there_is(h
     assert handed_over.tasks.ended
 
 
-def test_a_container_that_was_stopped_with_its_task_says_so_itself(handed_over):
+def test_a_container_stopped_with_its_task_reports_the_stop_itself(handed_over):
     handed_over.hand_over()
 
     def part(keeper):
@@ -316,7 +316,7 @@ def test_a_container_that_was_stopped_with_its_task_says_so_itself(handed_over):
     assert handed_over.run.error == "task_stopped"
 
 
-def test_a_task_that_is_told_to_stop_while_it_waits_for_the_other_container_reports_that(handed_over):
+def test_a_task_stopped_while_it_waits_for_the_other_container_reports_the_stop(handed_over):
     handed_over.hand_over()
     put = handed_over.artifacts.put
 
@@ -332,7 +332,7 @@ def test_a_task_that_is_told_to_stop_while_it_waits_for_the_other_container_repo
     assert handed_over.run.message.startswith("the program did not begin")
 
 
-def test_when_nobody_waits_any_more_the_program_is_ended_and_nothing_stored(handed_over):
+def test_an_abandoned_task_ends_its_program_and_stores_nothing(handed_over):
     handed_over.hand_over()
 
     def part(keeper):
@@ -345,7 +345,7 @@ def test_when_nobody_waits_any_more_the_program_is_ended_and_nothing_stored(hand
     assert handed_over.artifacts.objects.keys() == {"parcel", "started", "log"}
 
 
-def test_words_that_make_no_sense_end_the_run(handed_over):
+def test_an_invalid_message_ends_the_run(handed_over):
     handed_over.hand_over()
 
     def part(keeper):
@@ -378,7 +378,7 @@ def test_files_that_cannot_be_stored_leave_a_report_without_them(handed_over):
     assert handed_over.run.program_log == "hello\n"
 
 
-def test_a_report_that_cannot_be_stored_is_not_said_to_be_there(handed_over):
+def test_a_report_that_cannot_be_stored_is_not_announced(handed_over):
     handed_over.hand_over()
     assert handed_over.perform(well, objects=Shut(handed_over.objects, "run")) == FAILED
     assert handed_over.tasks.ended == {}
@@ -397,13 +397,13 @@ def test_the_time_of_a_task_is_limited_before_and_after_it_knows_its_program(han
     assert after == before + LIMITS.timeout_s
 
 
-def test_no_program_outlives_who_waits_for_it():
+def test_the_timeout_of_a_program_ends_before_the_states():
     request = replace(REQUEST, limits=replace(LIMITS, timeout_s=RUN_MAX_S + 1))
     assert bound_time(request).limits.timeout_s == RUN_MAX_S
     assert bound_time(REQUEST) == REQUEST
 
 
-def test_the_door_is_shut_before_the_program_is_there(handed_over):
+def test_the_socket_is_closed_before_the_program_starts(handed_over):
     handed_over.hand_over()
     found = threading.Event()
 

@@ -44,7 +44,7 @@ def test_on_a_shared_disk_a_program_is_stopped_before_it_is_full(tmp_path, monke
     assert laid_out(tmp_path, shared_disk=True).check() == "workspace_size_limit"
 
 
-def test_a_file_system_of_its_own_may_be_filled(tmp_path, monkeypatch):
+def test_a_separate_file_system_may_be_filled(tmp_path, monkeypatch):
     monkeypatch.setattr(workspace, "plan_reserve", lambda root: free_bytes(root) * 2)
     assert laid_out(tmp_path).check() is None
 
@@ -57,13 +57,13 @@ def test_the_bundles_files_are_for_reading(tmp_path):
     assert modes == [0o755, 0o755, 0o644]
 
 
-def test_what_never_served_tools_has_a_report_all_the_same(tmp_path):
+def test_a_workspace_that_never_served_tools_still_has_a_report(tmp_path):
     made = laid_out(tmp_path)
     report = made.report()
     assert (report.isolation, report.error, report.files) == (None, "", ())
 
 
-def test_what_its_tools_brought_comes_through_its_report(tmp_path):
+def test_the_report_contains_the_sources_of_its_tools(tmp_path):
     host = LazyHost(lambda: make_host(search=CorpusSearch(), sources=SourcePool()))
     assert host.sources == []
     host.call("web_tools.web_search", {"queries": "prompt caching", "n": 1})

@@ -94,7 +94,7 @@ def test_a_role_shapes_its_calls(role: RoleChoice, changes: dict[str, Any]) -> N
     assert plan_call(REQUEST, role) == {**plan_call(REQUEST, RoleChoice(model="m")), **changes}
 
 
-def test_a_role_without_a_model_of_its_own_has_the_default(server: ScriptedServer) -> None:
+def test_a_role_without_its_own_model_uses_the_default(server: ScriptedServer) -> None:
     client = ask_anthropic(server.url, {"gate.simple": RoleChoice(model="claude-haiku-4-5")})
     for role in ("gate.simple", "something.else"):
         request = ModelRequest(role=role, system=(), content=(Part(text="hi"),), max_tokens=100)
@@ -107,7 +107,7 @@ def test_a_role_without_a_model_of_its_own_has_the_default(server: ScriptedServe
     ]
 
 
-def test_without_a_key_the_call_is_refused_and_nothing_is_logged_as_strange(
+def test_a_call_without_a_key_is_refused_without_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     client = ask_anthropic(api_key=str)
@@ -117,7 +117,7 @@ def test_without_a_key_the_call_is_refused_and_nothing_is_logged_as_strange(
     assert not caplog.records
 
 
-def test_warming_without_a_key_breaks_nothing() -> None:
+def test_warming_without_a_key_does_not_fail() -> None:
     thread = ask_anthropic(api_key=str).warm()
     thread.join(timeout=60)
     assert not thread.is_alive()
@@ -155,7 +155,7 @@ def rotated(server: ScriptedServer, clients: list[ProviderClient], secret: Secre
     return client
 
 
-def test_a_refused_key_is_read_again_and_the_call_goes_on_with_the_new_one(
+def test_a_refused_key_is_read_again_and_the_call_continues_with_the_new_key(
     server: ScriptedServer, clients: list[ProviderClient]
 ) -> None:
     client = rotated(server, clients, secret := Secret("old", "new"))
@@ -186,7 +186,7 @@ def test_a_new_key_that_is_refused_too_ends_the_call(
     assert caught.value.reason == "model_credentials"
 
 
-def test_a_secret_that_cannot_be_read_again_is_told_as_such(
+def test_a_secret_that_cannot_be_read_again_is_reported(
     server: ScriptedServer, clients: list[ProviderClient]
 ) -> None:
     class Unreadable(Secret):
@@ -202,7 +202,7 @@ def test_a_secret_that_cannot_be_read_again_is_told_as_such(
     assert caught.value.reason == "secret_unreadable"
 
 
-def test_a_second_call_reads_what_the_first_wrote(client: ProviderClient) -> None:
+def test_a_second_call_reads_the_cache_of_the_first(client: ProviderClient) -> None:
     usages = []
     for _ in range(2):
         with client.stream(REQUEST) as stream:
@@ -233,7 +233,7 @@ def test_a_cache_of_an_hour_is_written_as_one(server: ScriptedServer, clients: l
     assert (usage.cache_write_1h_tokens, usage.cache_write_5m_tokens) == (2002, 0)
 
 
-def test_a_small_answer_has_its_text_behind_thinking_that_cannot_be_switched_off(
+def test_a_small_answer_keeps_its_text_after_thinking_that_cannot_be_disabled(
     server: ScriptedServer, clients: list[ProviderClient]
 ) -> None:
     title = "A title. " * 20

@@ -23,7 +23,7 @@ def test_the_scripted_server_keeps_what_we_expect_it_to_keep(model):
     assert cache_minimum(model) == minimum_tokens(model)
 
 
-def test_what_a_deployment_says_comes_first():
+def test_the_values_of_a_deployment_take_precedence():
     own = {"claude-opus-4": 7, "mine": 8}
     assert cache_minimum("claude-opus-4-8", own) == 7
     assert cache_minimum("mine-2", own) == 8

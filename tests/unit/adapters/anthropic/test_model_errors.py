@@ -82,7 +82,7 @@ def _error_body(kind: str, message: str = "words") -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("kind", "message"), TOO_LONG, ids=[text[:40] for _, text in TOO_LONG])
-def test_every_providers_words_for_a_full_window_are_known(kind: str, message: str) -> None:
+def test_every_providers_wording_for_a_full_window_is_recognized(kind: str, message: str) -> None:
     assert says_context_limit(kind, message)
     assert isinstance(
         map_answer(status=400, kind=kind or "invalid_request_error", message=message), ContextLimit
@@ -90,7 +90,7 @@ def test_every_providers_words_for_a_full_window_are_known(kind: str, message: s
 
 
 @pytest.mark.parametrize("message", NOT_TOO_LONG)
-def test_other_refusals_are_not_taken_for_a_full_window(message: str) -> None:
+def test_other_refusals_are_not_treated_as_a_full_window(message: str) -> None:
     assert not says_context_limit("invalid_request_error", message)
     assert isinstance(map_answer(status=400, kind="invalid_request_error", message=message), ModelRefused)
 
@@ -142,7 +142,7 @@ def test_a_status_and_a_kind_have_one_meaning(status: int, kind: str, ours: type
     assert type(map_sdk_error(_status_error(status, _error_body(kind)))) is ours
 
 
-def test_amazons_shape_is_read_too() -> None:
+def test_the_error_format_of_amazon_is_read_too() -> None:
     error = _status_error(
         400,
         {"message": "Input is too long for requested model."},
@@ -151,7 +151,7 @@ def test_amazons_shape_is_read_too() -> None:
     assert isinstance(map_sdk_error(error), ContextLimit)
 
 
-def test_a_body_that_is_no_json_does_not_matter() -> None:
+def test_a_body_that_is_not_json_does_not_change_the_error() -> None:
     response = httpx2.Response(
         502, text="<html>bad gateway</html>", request=httpx2.Request("POST", "http://m.test/")
     )
@@ -159,7 +159,7 @@ def test_a_body_that_is_no_json_does_not_matter() -> None:
         assert isinstance(map_sdk_error(client._make_status_error_from_response(response)), ModelOverloaded)
 
 
-def test_the_wait_a_provider_asks_for_is_kept() -> None:
+def test_the_wait_that_a_provider_requests_is_kept() -> None:
     error = map_sdk_error(_status_error(429, _error_body("rate_limit_error"), headers={"retry-after": "7"}))
     assert error is not None
     assert error.context["retry_after_s"] == 7
@@ -234,11 +234,11 @@ def test_missing_credentials_are_never_worth_a_retry() -> None:
         (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no"), "unencodable_text"),
     ],
 )
-def test_a_broken_stream_says_how(error: Exception, code: str) -> None:
+def test_a_broken_stream_has_a_code_for_its_cause(error: Exception, code: str) -> None:
     ours = map_sdk_error(error)
     assert ours is not None
     assert ours.reason == code
 
 
-def test_a_mistake_of_our_own_stays_what_it_is() -> None:
+def test_our_own_bug_is_not_mapped() -> None:
     assert map_sdk_error(KeyError("ours")) is None

@@ -51,7 +51,7 @@ def asked(request: ModelRequest, model: str, **chosen: Any) -> tuple[Any, Any, i
         ("eu.anthropic.claude-opus-5-5", (None, "low", 400 + LOW), (None, None, 20_000 + MEDIUM)),
     ],
 )
-def test_a_model_thinks_only_where_it_cannot_be_kept_from_it_and_then_has_room(
+def test_a_model_thinks_only_if_thinking_cannot_be_disabled_and_has_tokens_for_it(
     model: str, small: tuple[Any, Any, int], large: tuple[Any, Any, int]
 ) -> None:
     assert asked(GATE, model) == small
@@ -74,13 +74,13 @@ def test_a_model_thinks_only_where_it_cannot_be_kept_from_it_and_then_has_room(
         ("our-own", {"thinking": "adaptive"}, ("adaptive", None, 400 + HIGH)),
     ],
 )
-def test_the_choice_of_a_role_counts_before_the_default_of_its_family(
+def test_the_choice_of_a_role_overrides_the_default_of_its_family(
     model: str, chosen: dict[str, Any], expected: tuple[Any, Any, int]
 ) -> None:
     assert asked(GATE, model, **chosen) == expected
 
 
-def test_no_call_asks_for_more_than_its_model_may_answer() -> None:
+def test_no_call_requests_more_tokens_than_its_model_supports() -> None:
     long = ModelRequest(role="x", system=(), content=(Part(text="hi"),), max_tokens=120_000)
     assert asked(long, "claude-opus-5-5")[2] == 128_000
     assert asked(long, "claude-opus-4-1")[2] == 32_000
@@ -88,7 +88,7 @@ def test_no_call_asks_for_more_than_its_model_may_answer() -> None:
 
 
 @pytest.mark.parametrize("prefix", MODEL_FAMILIES)
-def test_no_family_refuses_what_it_is_sent_by_default(prefix: str) -> None:
+def test_no_family_refuses_its_default_fields(prefix: str) -> None:
     family = family_of(prefix)
     assert family is MODEL_FAMILIES[prefix], "an earlier row hides it"
     for request in (GATE, DECISION):
@@ -101,7 +101,7 @@ def test_the_default_models_are_in_the_table() -> None:
     assert {family_of(model).thinks for model in DEFAULTS} == {True}
 
 
-def test_a_role_without_a_model_has_the_one_of_all_others() -> None:
+def test_a_role_without_a_model_uses_the_model_of_all_other_roles() -> None:
     chosen = {
         "*": RoleChoice(model="claude-opus-5-5", effort="high"),
         "gate.simple": RoleChoice(effort="low"),
@@ -110,7 +110,7 @@ def test_a_role_without_a_model_has_the_one_of_all_others() -> None:
     assert roles["gate.simple"] == RoleChoice(model="claude-opus-5-5", effort="low")
 
 
-def test_an_hour_is_asked_for_where_a_role_chose_it() -> None:
+def test_a_cache_of_an_hour_is_requested_if_a_role_chose_it() -> None:
     marked = plan_call(GATE, RoleChoice(model="m", cache_ttl="1h"))["messages"][0]["content"][0]
     assert marked["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
     marked = plan_call(GATE, RoleChoice(model="m"))["messages"][0]["content"][0]
@@ -130,7 +130,7 @@ def test_an_hour_is_asked_for_where_a_role_chose_it() -> None:
         (False, "our-own", None, None),
     ],
 )
-def test_a_temperature_is_sent_only_where_one_is_taken(
+def test_a_temperature_is_sent_only_to_models_that_accept_one(
     older: bool, model: str, thinking: int | None, sent: float | None
 ) -> None:
     warm = ModelRequest(role="x", system=(), content=(Part(text="hi"),), max_tokens=9, temperature=0.3)
@@ -254,7 +254,7 @@ def say(server: Recorded, model: str, region: str) -> str:
     ],
 )
 @pytest.mark.parametrize("region", ["eu-central-1", "us-east-1"])
-def test_bedrock_is_asked_by_id_region_and_version(
+def test_bedrock_is_called_with_id_region_and_version(
     bedrock: Recorded, model: str, version: str, region: str
 ) -> None:
     assert say(bedrock, model, region) == "Hello."
@@ -267,7 +267,7 @@ def test_bedrock_is_asked_by_id_region_and_version(
 
 
 @pytest.mark.parametrize("bedrock", [REFUSED], indirect=True)
-def test_what_a_model_of_bedrock_does_not_take_is_refused_for_good(bedrock: Recorded) -> None:
+def test_a_request_that_a_bedrock_model_does_not_support_is_refused_permanently(bedrock: Recorded) -> None:
     with pytest.raises(ModelRefused) as caught:
         say(bedrock, "us.anthropic.claude-sonnet-5-5", "eu-central-1")
     assert caught.value.reason == "model_refused"

@@ -77,12 +77,12 @@ def test_half_a_pair_of_surrogates_is_read(data: bytes, text: str) -> None:
     ],
     ids=repr,
 )
-def test_an_event_without_text_costs_nothing(data: bytes, kind: str) -> None:
+def test_an_event_without_text_is_harmless(data: bytes, kind: str) -> None:
     assert [event.kind for event in decode_events(data)] == [kind]
 
 
 @pytest.mark.parametrize("data", [b"[DONE]", b" [done]", b"DONE", b"", b"  "], ids=repr)
-def test_the_end_of_another_api_is_no_event(data: bytes) -> None:
+def test_the_end_marker_of_another_api_is_not_an_event(data: bytes) -> None:
     assert not list(decode_events(data))
 
 
@@ -106,5 +106,5 @@ def test_data_that_may_have_been_text_is_malformed(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b'{"type":"err', b"\xff", b"{"], ids=repr)
-def test_an_event_that_was_cut_is_none(data: bytes) -> None:
+def test_a_cut_event_is_ignored(data: bytes) -> None:
     assert not list(decode_events(data, whole=False))

@@ -154,7 +154,7 @@ MESSAGE_FACTS = [path for path in facts(MESSAGE) if path[:1] != ("content",) or 
     ids=["named events", "unnamed events", "frames"],
 )
 @given(fact=st.sampled_from(STREAM_FACTS), value=JSON | st.just(GONE))
-def test_no_fact_of_a_stream_costs_its_text(
+def test_an_unreadable_fact_of_a_stream_does_not_lose_its_text(
     send: Callable[[list[Any]], bytes],
     read: Callable[[list[bytes]], Iterator[WireEvent]],
     fact: tuple[int, Path],
@@ -166,7 +166,7 @@ def test_no_fact_of_a_stream_costs_its_text(
 
 
 @given(path=st.sampled_from(MESSAGE_FACTS), value=JSON | st.just(GONE))
-def test_no_fact_of_a_whole_message_costs_its_text(path: Path, value: object) -> None:
+def test_an_unreadable_fact_of_a_whole_message_does_not_lose_its_text(path: Path, value: object) -> None:
     body = json.dumps(replaced(MESSAGE, path, value), indent=1).encode()
     assert said(fold(read_wire_events([body]))) == (TEXT, True)
 
@@ -239,7 +239,7 @@ GATEWAYS = {
 
 @pytest.mark.parametrize("body", GATEWAYS.values(), ids=GATEWAYS)
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"], ids=["lf", "crlf"])
-def test_an_answer_that_has_come_is_an_answer(body: bytes, newline: bytes) -> None:
+def test_a_complete_answer_is_accepted(body: bytes, newline: bytes) -> None:
     assert said(fold(read_wire_events([body.replace(b"\n", newline)]))) == ("hello", True)
 
 
@@ -260,7 +260,7 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("body", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_a_stream_without_an_end_is_no_answer(body: bytes) -> None:
+def test_a_stream_without_an_end_is_not_an_answer(body: bytes) -> None:
     assert not said(fold(read_wire_events([body])))[1]
 
 
@@ -300,7 +300,7 @@ def test_an_exception_of_bedrock_has_a_code(frame: bytes, code: str) -> None:
     assert caught.value.reason == code
 
 
-def test_the_words_of_another_api_for_an_end_are_this_ones() -> None:
+def test_stop_reasons_of_another_api_are_translated() -> None:
     for word, reason in (("length", "max_tokens"), ("stop", "end_turn"), ("new_reason", "new_reason")):
         end = {"type": "message_delta", "delta": {"stop_reason": word}}
         done, _ = fold(read_wire_events([unnamed([START, HELLO, end])]))

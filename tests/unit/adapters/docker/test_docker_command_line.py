@@ -84,7 +84,7 @@ def test_the_volume_has_room_for_the_bundle():
 
 
 @pytest.mark.parametrize("strategy", ["split", "combined"])
-def test_without_a_limit_a_workspace_has_half_the_memory_of_the_machine_it_is_on(strategy):
+def test_a_workspace_without_a_limit_has_half_of_the_machines_memory(strategy):
     request = replace(profiled(container_strategy=strategy), limits=RunLimits(max_delta_bytes=2**62))
     plan = plan_run(request, now_s=NOW_S, salt="5a17")
     mounts = [value for value in (*plan.supervisor, *plan.executor) if "size=" in value]
@@ -100,7 +100,7 @@ def test_a_program_is_started_with_none_of_the_variables_that_the_docker_command
     assert executor[-len(INIT_COMMAND) + 1] == "-i"
 
 
-def test_everything_is_named_for_its_run_and_says_when_nobody_needs_it_any_more():
+def test_every_object_is_named_after_its_run_and_has_an_expiry_time():
     plan = plan_run(REQUEST, now_s=NOW_S, salt="5a17")
     assert plan.supervisor_name == "stepline-supervisor-tc_0123456789ab-5a17"
     assert plan.executor_name == "stepline-executor-tc_0123456789ab-5a17"
@@ -216,7 +216,7 @@ TAKEN = {
 }
 
 
-def test_every_allowed_argument_is_taken_in_both_spellings():
+def test_every_allowed_argument_is_accepted_in_both_spellings():
     assert TAKEN.keys() <= ALLOWED.keys()
     for name in ALLOWED:
         for value in TAKEN.get(name, ["7"]):
@@ -224,7 +224,7 @@ def test_every_allowed_argument_is_taken_in_both_spellings():
             assert plan_arguments((name, value)) == plan_arguments((f"{name}={value}",)) == expected
 
 
-def test_the_payload_says_what_the_program_may_know_and_no_more():
+def test_the_payload_contains_only_data_that_the_program_may_know():
     payload = json.loads(render_container_payload(REQUEST, "token", "split"))
     assert payload["aliases"] == {"react": ["read"], "ctx_tools": ["fetch_ctx", "other"]}
     assert payload["token"] == "token"
@@ -248,7 +248,7 @@ def test_in_a_combined_container_the_supervisor_is_protected_and_no_network_is_c
         ("combined", "bridge", True),
     ],
 )
-def test_a_program_that_shares_the_network_of_its_supervisor_is_told(strategy, network_mode, shared):
+def test_the_payload_says_whether_the_program_shares_its_supervisors_network(strategy, network_mode, shared):
     request = profiled(container_strategy=strategy, network_mode=network_mode)
     assert json.loads(render_container_payload(request, "token", strategy))["shared_network"] is shared
 
@@ -260,7 +260,7 @@ def test_processes_are_counted_by_the_container_and_not_by_account(strategy):
     assert limits["open_files"] == 99
 
 
-def test_a_task_has_a_network_of_its_own_and_nobody_else_counts_its_processes():
+def test_a_task_has_its_own_network_and_no_container_counts_its_processes():
     payload = json.loads(render_container_payload(REQUEST, "token", "split", backend="fargate"))
     assert payload["backend"] == "fargate"
     assert payload["shared_network"] == "task"
@@ -270,7 +270,7 @@ def test_a_task_has_a_network_of_its_own_and_nobody_else_counts_its_processes():
     assert (combined["shared_network"], combined["own_pid_ns"]) == (True, False)
 
 
-def test_nothing_of_the_supervisors_is_readable_for_a_program():
+def test_a_program_cannot_read_files_of_the_supervisor():
     payload = json.loads(render_container_payload(REQUEST, "token", "split"))
     for place in ("/opt", "/opt/stepline", "/opt/supervisor", "/private", "/"):
         assert place not in payload["read"] + payload["write"]

@@ -131,7 +131,7 @@ class Running:
         return until(begun)
 
 
-def test_the_program_is_held_in_and_the_secrets_are_on_the_other_side(bench):
+def test_the_program_is_confined_and_cannot_see_the_secrets(bench):
     running = Running(bench)
     try:
         (executor,) = json.loads(docker("inspect", running.executor))
@@ -169,7 +169,7 @@ def test_a_supervisor_killed_from_outside_ends_the_program_too(bench):
     assert existing(running.job.request.exec_id) == []
 
 
-def test_a_caller_that_is_killed_takes_its_program_with_it(bench):
+def test_killing_the_caller_ends_its_program(bench):
     """The caller is a separate process here, which is killed while its program runs."""
     name = f"tc_{uuid.uuid4().hex[:12]}"
     caller = subprocess.Popen([sys.executable, "-c", CALLER, name], cwd=ROOT)
@@ -181,14 +181,14 @@ def test_a_caller_that_is_killed_takes_its_program_with_it(bench):
     assert until(lambda: existing(name) == [])
 
 
-def test_nothing_is_left_of_a_run(bench):
+def test_a_run_leaves_no_container_and_no_volume(bench):
     job = unique(bench.job("open('outputs/a.txt', 'w').write('a')"))
     assert bench.executor.run(job).error == ""
     bench.executor.close()
     assert existing(job.request.exec_id) == []
 
 
-def test_what_is_overdue_is_removed_and_nothing_else(bench):
+def test_only_overdue_objects_are_removed(bench):
     marks = {"overdue": "1000", "current": str(round(time.time()) + 3600)}
     names = {mark: f"stepline-test-{mark}-{time.time_ns()}" for mark in marks}
     try:
@@ -206,13 +206,13 @@ def test_what_is_overdue_is_removed_and_nothing_else(bench):
             docker("volume", "rm", "--force", name)
 
 
-def test_tools_are_made_in_the_container_with_their_descriptors(bench):
+def test_tools_are_created_in_the_container_with_their_descriptors(bench):
     run = bench.ran('print((await ctx_tools.fetch_ctx("ar:turn_0001.user.prompt"))["ret"]["text"])')
     assert run.calls[0].status == "ok"
     assert "planted" not in run.runtime_log + run.program_log
 
 
-def test_an_image_that_is_not_there_is_not_pulled(bench):
+def test_a_missing_image_is_not_pulled(bench):
     profile = replace(bench.profile, image="stepline-exec:there-is-none")
     run = bench.executor.run(changed(bench.job("pass"), profile=profile))
     assert run.error == "docker_image_missing"
@@ -227,14 +227,14 @@ def test_a_program_never_sees_the_proxies_of_the_docker_command(each, tmp_path, 
     assert not [word for word in ("planted", "PROXY", "proxy", "localhost") if word in run.program_log]
 
 
-def test_a_container_that_is_out_of_memory_says_so(each):
+def test_a_container_that_is_out_of_memory_is_reported(each):
     profile = replace(each.profile, memory=str(128 * MIB))
     run = each.executor.run(changed(each.job(f"b'x' * {256 * MIB}"), profile=profile))
     assert (run.error, run.returncode) == ("memory_limit", -9)
     assert "memory" in run.message
 
 
-def test_what_a_program_prints_stays_in_the_order_in_which_it_printed_it(each):
+def test_the_output_of_a_program_keeps_its_order(each):
     run = each.ran("import os\nfor n in range(200): os.write(1 + n % 2, f'{n}\\n'.encode())")
     assert run.program_log.split() == [str(n) for n in range(200)]
 

@@ -74,7 +74,7 @@ def supervisor(tmp_path, *messages):
         ("docker: Error response from daemon: no space left on device.", "sandbox_execution_failed"),
     ],
 )
-def test_what_keeps_a_container_from_starting_has_a_code_and_is_quoted(docker, job, said, code):
+def test_a_container_that_cannot_start_has_a_code_and_the_quoted_reason(docker, job, said, code):
     executor = docker(f'echo "{said}" >&2; echo "See \'docker run --help\'." >&2; exit 125')
     run = executor.run(job)
     assert run.error == code
@@ -83,7 +83,7 @@ def test_what_keeps_a_container_from_starting_has_a_code_and_is_quoted(docker, j
     assert run.returncode is None
 
 
-def test_without_a_docker_command_it_says_so(tmp_path, job):
+def test_a_missing_docker_command_is_reported(tmp_path, job):
     executor = DockerExecutor(docker=str(tmp_path / "nothing"))
     run = executor.run(job)
     assert run.error == "docker_unavailable"
@@ -106,7 +106,7 @@ def combined(job, limits=REQUEST.limits):
     return Job(request=request, batches=job.batches, fetch=job.fetch, spool=job.spool)
 
 
-def test_a_report_becomes_a_run_and_its_bytes_lie_in_the_spool(docker, job, tmp_path):
+def test_a_report_becomes_a_run_and_its_bytes_are_in_the_spool(docker, job, tmp_path):
     body = b"a,b\n"
     sha256 = hashlib.sha256(body).hexdigest()
     file = CollectedFile(path="turn_0001/outputs/a.csv", sha256=sha256, size_bytes=4)
@@ -119,7 +119,7 @@ def test_a_report_becomes_a_run_and_its_bytes_lie_in_the_spool(docker, job, tmp_
     assert (job.spool / sha256).read_bytes() == body
 
 
-def test_bytes_that_do_not_fit_their_hash_are_not_taken(docker, job, tmp_path):
+def test_bytes_that_do_not_match_their_hash_are_refused(docker, job, tmp_path):
     file = CollectedFile(path="turn_0001/outputs/a.csv", sha256="0" * 64, size_bytes=4)
     ended = Ended(error="", returncode=0, seconds=1.5)
     said = supervisor(
@@ -165,14 +165,14 @@ def test_every_end_has_its_code(docker, job, tmp_path, end):
     assert run.message
 
 
-def test_what_the_supervisor_cannot_do_is_the_runs_error(docker, job, tmp_path):
+def test_a_failure_of_the_supervisor_is_the_error_of_the_run(docker, job, tmp_path):
     said = supervisor(tmp_path, Failed(code="restore_failed", message="turn_0001/outputs/a is gone"))
     run = docker(said).run(combined(job))
     assert (run.error, run.message) == ("restore_failed", "turn_0001/outputs/a is gone")
 
 
 @pytest.mark.parametrize("message", [Violation(code="x"), Blob(data=b"")], ids=["violation", "blob"])
-def test_a_word_out_of_turn_ends_the_run(docker, job, tmp_path, message):
+def test_an_unexpected_message_ends_the_run(docker, job, tmp_path, message):
     run = docker(supervisor(tmp_path, message)).run(combined(job))
     assert run.error == "sandbox_execution_failed"
     assert type(message).__name__ in run.message
@@ -184,7 +184,7 @@ def test_nonsense_from_the_supervisor_ends_the_run(docker, job):
     assert "nonsense" in run.message
 
 
-def test_a_supervisor_that_dies_is_named_with_its_last_words(docker, job):
+def test_a_supervisor_that_dies_is_reported_with_its_last_output(docker, job):
     run = docker("echo 'no such device' >&2; exit 139").run(combined(job))
     assert run.error == "sandbox_execution_failed"
     assert "SIGSEGV" in run.message
@@ -192,7 +192,7 @@ def test_a_supervisor_that_dies_is_named_with_its_last_words(docker, job):
     assert run.runtime_log == "no such device\n"
 
 
-def test_last_words_are_heard_though_they_come_after_the_end_of_the_conversation(docker, job):
+def test_the_last_output_is_read_even_after_the_messages_have_ended(docker, job):
     run = docker("exec >&-; for i in 1 2 3 4 5; do /bin/true; done; echo 'no room' >&2; exit 3").run(
         combined(job)
     )

@@ -110,7 +110,7 @@ def test_segments_merge_until_none_is_followed_by_one_of_its_size(ports, monkeyp
 @pytest.mark.parametrize(
     "spoilt", ["segment gone", "segment cut", "segment of zeros", "manifest", "manifest empty"]
 )
-def test_what_is_broken_is_counted_and_made_again_from_the_log(ports, monkeypatch, spoilt):
+def test_damaged_objects_are_counted_and_rebuilt_from_the_log(ports, monkeypatch, spoilt):
     packs_after(monkeypatch, 1)
     add_turns(ports, "c-1", "Otters sleep.", "Herons wait.")
     before = search(EmbeddedMemoryIndex(ports), "otters")
@@ -148,7 +148,7 @@ def test_two_searches_that_pack_at_once_lose_no_row_and_double_none(ports, monke
         assert sorted(found) == ["Badgers dig.", "Herons wait.", "Otters sleep."]
 
 
-def test_a_search_reads_no_more_conversations_than_it_may_and_the_next_one_goes_on(ports, monkeypatch):
+def test_a_search_reads_a_limited_number_of_conversations_and_the_next_continues(ports, monkeypatch):
     monkeypatch.setattr(memory_index, "CONVERSATIONS", 2)
     for number in range(5):
         add_turns(ports, f"c-{number}", f"Otter number {number}.")
@@ -160,7 +160,7 @@ def test_a_search_reads_no_more_conversations_than_it_may_and_the_next_one_goes_
     assert ports.meter.counts[MEMORY_BEHIND] == 2
 
 
-def test_the_conversation_that_is_asked_about_is_read_first(ports, monkeypatch):
+def test_the_requested_conversation_is_read_first(ports, monkeypatch):
     monkeypatch.setattr(memory_index, "CONVERSATIONS", 1)
     for number in range(5):
         add_turns(ports, f"c-{number}", f"Otter number {number}.")
@@ -179,7 +179,7 @@ def test_a_long_conversation_is_read_in_several_searches(ports, monkeypatch):
     assert [count for count, _ in seen] == sorted(count for count, _ in seen)
 
 
-def test_a_search_that_cannot_pack_has_found_its_rows_all_the_same(ports, monkeypatch):
+def test_a_search_that_cannot_pack_still_returns_its_rows(ports, monkeypatch):
     packs_after(monkeypatch, 1)
     add_turns(ports, "c-1", "Otters sleep.")
 
@@ -193,7 +193,7 @@ def test_a_search_that_cannot_pack_has_found_its_rows_all_the_same(ports, monkey
         list(EmbeddedMemoryIndex(ports).rebuild(SCOPE))
 
 
-def test_a_conversation_whose_bodies_are_lost_hides_no_other(ports):
+def test_a_conversation_with_lost_bodies_does_not_hide_others(ports):
     lane = Lane(tenant=SCOPE.tenant, project=SCOPE.project, conversation="c-1")
     log = LogBuilder()
     log.message("?")
@@ -210,7 +210,7 @@ def test_a_conversation_whose_bodies_are_lost_hides_no_other(ports):
     assert ports.meter.counts[MEMORY_UNREAD] == 1
 
 
-def test_a_rebuilt_index_has_the_same_rows_and_tells_how_far_it_is(ports):
+def test_a_rebuilt_index_has_the_same_rows_and_reports_its_progress(ports):
     for number in range(3):
         add_turns(ports, f"c-{number}", f"Otter number {number}.")
     index = EmbeddedMemoryIndex(ports)
@@ -256,7 +256,7 @@ def test_a_search_makes_no_second_copy_of_all_vectors():
     assert peak < vectors.nbytes * 4
 
 
-def test_an_environment_without_the_packages_says_so(ports, monkeypatch):
+def test_an_environment_without_the_packages_is_reported(ports, monkeypatch):
     monkeypatch.setattr(memory_index, "PACKAGES", ("numpy", "not_installed_here"))
     index = EmbeddedMemoryIndex(ports)
     for use in (lambda: search(index, "otters"), lambda: index.add(SCOPE, [row("p", "otter")])):
@@ -271,7 +271,7 @@ def test_the_twin_finds_turns_of_the_log_too(ports):
     assert texts(found) == ["Otters sleep."]
 
 
-def test_a_range_summary_that_only_repeats_a_turn_takes_no_place_from_others(ports):
+def test_a_range_summary_that_only_repeats_a_turn_does_not_displace_other_hits(ports):
     index = EmbeddedMemoryIndex(ports)
     said = row("ar:turn_1.user.prompt", "Otters sleep on their backs.", 1)
     again = [
@@ -315,7 +315,7 @@ def test_merged_rows_are_as_if_packed_together(left, right):
     assert same(decode_packed(encode_packed(merged)), merged)
 
 
-def test_of_rows_at_one_place_the_newest_stays_whatever_the_order():
+def test_the_newest_of_rows_with_one_key_is_kept_in_any_order():
     old, new = row("p", "otter", 1), row("p", "heron", 2)
     for parts in ([old, new], [new, old]):
         merged = merge(pack([one]) for one in parts)

@@ -42,7 +42,7 @@ def texts_of(body: bytes) -> bytes:
     return zlib.decompress(msgspec.msgpack.decode(body, type=Stored).told)
 
 
-def test_what_is_left_is_what_would_have_been_packed_without_it():
+def test_a_reduced_segment_equals_one_packed_without_the_conversation():
     reduced = drop_conversation(encode_packed(pack(MIXED)), "c-1")
     left, plain = decode_packed(reduced.body), pack(MIXED[1:2])
     assert (reduced.rows, reduced.removed) == (1, 2)
@@ -54,27 +54,27 @@ def test_what_is_left_is_what_would_have_been_packed_without_it():
     assert np.array_equal(left.lengths, plain.lengths)
 
 
-def test_no_word_of_it_is_left_in_the_bytes():
+def test_no_word_of_the_conversation_is_left_in_the_bytes():
     body = encode_packed(pack(MIXED))
     assert b"zebra" in texts_of(body)
     assert b"zebra" not in texts_of(drop_conversation(body, "c-1").body)
 
 
-def test_a_segment_without_it_is_the_same_bytes_and_one_of_it_alone_is_none():
+def test_a_segment_without_the_conversation_is_unchanged_and_one_of_it_alone_is_empty():
     body = encode_packed(pack(MIXED))
     assert drop_conversation(body, "c-3") == (body, 3, 0)
     assert drop_conversation(encode_packed(pack(MIXED[:1])), "c-1") == (b"", 0, 1)
 
 
 @pytest.mark.parametrize("damage", [b"", b"no segment", b"cut"])
-def test_a_damaged_segment_says_so(damage: bytes):
+def test_a_damaged_segment_is_reported(damage: bytes):
     body = encode_packed(pack(MIXED))[:-3] if damage == b"cut" else damage
     with pytest.raises(DependencyError) as raised:
         drop_conversation(body, "c-1")
     assert raised.value.reason == "memory_segment_unread"
 
 
-def test_the_objects_that_are_needed_hold_nothing_of_it_and_are_named(ports: Ports):
+def test_the_remaining_objects_are_named_and_contain_no_row_of_the_conversation(ports: Ports):
     index = EmbeddedMemoryIndex(ports)
     index.add(SCOPE, MIXED)
     forgotten = index.forget(SCOPE, "c-1")
@@ -87,7 +87,7 @@ def test_the_objects_that_are_needed_hold_nothing_of_it_and_are_named(ports: Por
     assert [hit.row.conversation for hit in found] == ["c-2"]
 
 
-def test_a_damaged_segment_goes_and_the_rest_is_read_from_the_logs_again(ports: Ports):
+def test_a_damaged_segment_is_dropped_and_its_rows_are_read_from_the_logs_again(ports: Ports):
     index = EmbeddedMemoryIndex(ports)
     index.add(SCOPE, MIXED)
     _, key = index.forget(SCOPE, "c-9").keys

@@ -53,7 +53,7 @@ def said(answer: Any, *, modern: bool = False) -> McpReply:
 
 
 @given(st.lists(BLOCKS, max_size=3), ANY)
-def test_an_odd_block_costs_no_other_and_is_named(odd: list[Any], fact: Any) -> None:
+def test_an_odd_block_is_reported_and_does_not_affect_others(odd: list[Any], fact: Any) -> None:
     reply = read_reply({"content": [SEEN, *odd, SEEN], "_meta": fact, "isError": fact, "x": fact})
     assert (reply.parts[0], reply.parts[-1]) == (TEXT, TEXT)
     assert len(reply.parts) + len(reply.unread) == len(odd) + 2
@@ -99,7 +99,7 @@ def test_an_answer_in_any_shape_is_read(answer: Any, reply: McpReply, modern: bo
         (None, "no_block"),
     ],
 )
-def test_a_block_that_cannot_be_read_says_why(block: Any, why: str) -> None:
+def test_an_unreadable_block_has_a_reason(block: Any, why: str) -> None:
     reply = read_reply({"content": [block, SEEN]})
     assert ([one.why for one in reply.unread], reply.parts) == ([why], (TEXT,))
 
@@ -132,7 +132,7 @@ def test_a_link_without_a_name_and_a_resource_without_content_are_links() -> Non
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
-def test_the_last_event_of_a_stream_counts_however_it_ends(end: str) -> None:
+def test_the_last_event_of_a_stream_is_read_with_any_line_ending(end: str) -> None:
     def call(request: Any, message: dict[str, Any]) -> None:
         answer = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": [SEEN]}}
         send(request, f"event: message\ndata: {json.dumps(answer)}{end}".encode(), mime="text/event-stream")
@@ -142,7 +142,7 @@ def test_the_last_event_of_a_stream_counts_however_it_ends(end: str) -> None:
     assert reply == McpReply(parts=(TEXT,))
 
 
-def test_an_answer_that_asks_for_input_is_refused() -> None:
+def test_an_answer_that_requests_input_is_refused() -> None:
     with pytest.raises(ToolError) as refused:
         said({"resultType": "input_required", "inputRequests": {}}, modern=True)
     assert refused.value.reason == "mcp_protocol_error"

@@ -35,7 +35,7 @@ def test_halves_are_replaced_wherever_the_bytes_are_cut(parts: list[str], cuts: 
     assert json.loads(mended) == [whole]
 
 
-def test_a_message_that_is_whole_is_held_back_by_nothing() -> None:
+def test_a_complete_message_is_not_held_back() -> None:
     assert HalfSurrogates().mend(b'data: {"a": "\\\\"}\n\n') == b'data: {"a": "\\\\"}\n\n'
 
 

@@ -79,7 +79,7 @@ def test_a_compressed_answer_is_refused_before_it_is_unpacked() -> None:
         assert refused(peer.url).reason == "mcp_protocol_error"
 
 
-def test_a_server_that_says_nothing_is_left_when_its_time_is_over() -> None:
+def test_a_silent_server_times_out() -> None:
     with McpPeer(tools_call=lambda *_: peer.over.wait(60) and None) as peer:
         assert refused(peer.url, timeout_s=SHORT_S, call=True).reason == "mcp_timeout"
 
@@ -94,21 +94,21 @@ def test_a_server_that_says_nothing_is_left_when_its_time_is_over() -> None:
         (b"", 503, "mcp_unreachable"),
     ],
 )
-def test_what_is_not_the_protocol_is_refused(body: bytes, status: int, code: str) -> None:
+def test_an_answer_outside_the_protocol_is_refused(body: bytes, status: int, code: str) -> None:
     with McpPeer() as peer:
         peer.whole = lambda request: send(request, body, status=status)
         time_s = SHORT_S if code == "mcp_timeout" else IN_TIME_S
         assert refused(peer.url, timeout_s=time_s).reason == code
 
 
-def test_an_address_where_nobody_listens_is_unreachable() -> None:
+def test_an_address_without_a_server_is_unreachable() -> None:
     with McpPeer() as peer:
         url = peer.url
     assert refused(url).reason == "mcp_unreachable"
 
 
 @pytest.mark.parametrize("tools", ["no list", None, 7, {"t": {"name": "t"}}])
-def test_a_list_that_is_none_is_refused(tools: Any) -> None:
+def test_an_invalid_tool_list_is_refused(tools: Any) -> None:
     with McpPeer(tools_list=lambda *_: {"tools": tools}) as peer:
         assert refused(peer.url).reason == "mcp_protocol_error"
 
@@ -126,7 +126,7 @@ def test_a_server_that_asks_the_user_gets_no_answer_and_the_call_ends() -> None:
         assert refused(peer.url, call=True).reason == "mcp_protocol_error"
 
 
-def test_words_of_a_server_stand_in_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_log_line_contains_text_of_a_server(caplog: pytest.LogCaptureFixture) -> None:
     with McpPeer() as peer:
         peer.whole = lambda request: send(request, b"data: forged words\n\n", mime="text/event-stream")
         refused(peer.url)
@@ -134,7 +134,7 @@ def test_words_of_a_server_stand_in_no_line_of_the_log(caplog: pytest.LogCapture
         assert peer.url not in caplog.text
 
 
-def test_words_of_an_error_are_cut() -> None:
+def test_the_message_of_an_error_is_cut() -> None:
     def fail(request: Any, message: dict[str, Any]) -> None:
         send_json(request, {"id": message["id"], "error": {"code": -32603, "message": "x" * 100_000}})
 
@@ -155,7 +155,7 @@ def test_a_process_that_writes_without_end_is_cut() -> None:
     assert command("while True: print('x' * 9000)") == "mcp_too_large"
 
 
-def test_a_process_that_says_nothing_or_nothing_of_use_is_left_when_its_time_is_over() -> None:
+def test_a_silent_or_useless_process_times_out() -> None:
     assert command("import sys; sys.stdin.read()", timeout_s=SHORT_S) == "mcp_timeout"
 
 
@@ -166,7 +166,7 @@ def test_a_process_that_ends_or_never_begins_is_unreachable() -> None:
     assert error.value.reason == "mcp_unreachable"
 
 
-def test_a_child_that_holds_the_streams_of_its_server_keeps_nobody_waiting() -> None:
+def test_a_child_that_holds_its_servers_streams_does_not_block() -> None:
     held = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
     assert command(f"{held}; sys.stdin.read()", timeout_s=SHORT_S) == "mcp_timeout"
 

@@ -114,7 +114,7 @@ def test_a_server_gets_a_small_environment_and_its_own_variables(monkeypatch: py
     assert part.text == "-mine"
 
 
-def test_nothing_of_the_package_is_loaded_before_a_server_is_asked() -> None:
+def test_the_package_is_not_loaded_before_the_first_request() -> None:
     script = (
         "import sys; import lambdas.act, lambdas.decide, stepline.bootstrap.aws_wiring, stepline.bundle.assembly; "
         "sys.exit(bool({'mcp', 'mcp_types', 'starlette', 'pydantic', 'stepline.tools.mcp'} & sys.modules.keys()))"

@@ -54,7 +54,7 @@ TOOLS = ANY | st.fixed_dictionaries(
 
 
 @given(TOOLS)
-def test_a_tool_from_a_grammar_of_odd_ones_is_taken_or_named_and_costs_no_neighbour(odd: Any) -> None:
+def test_an_odd_tool_is_accepted_or_reported_and_does_not_affect_others(odd: Any) -> None:
     tools = [read_tool(tool, takes_tasks=True) for tool in (FIRST, odd, LAST)]
     found = check_tools(ROW, tools)
     names = [tool.name for tool in found.tools]
@@ -84,7 +84,7 @@ def names(listing: ToolListing) -> list[str]:
 
 
 @given(st.lists(TOOLS, max_size=3), ANY, ANY)
-def test_whatever_else_a_page_says_its_tools_arrive(odd: list[Any], meta: Any, ttl: Any) -> None:
+def test_other_fields_of_a_page_do_not_affect_its_tools(odd: list[Any], meta: Any, ttl: Any) -> None:
     listing = listed(
         {"tools": [FIRST, *odd, LAST], "_meta": meta, "ttlMs": ttl, "cacheScope": meta, "x": odd}
     )
@@ -95,7 +95,7 @@ def test_whatever_else_a_page_says_its_tools_arrive(odd: list[Any], meta: Any, t
     "odd", [None, True, 7, "x", [], {}, {"name": 5}, {"tools": True, "tasks": {"requests": None}}]
 )
 @pytest.mark.parametrize("field", ["capabilities", "serverInfo", "instructions", "_meta"])
-def test_an_odd_field_of_a_greeting_costs_no_list(field: str, odd: Any) -> None:
+def test_an_odd_field_of_a_handshake_does_not_lose_the_list(field: str, odd: Any) -> None:
     assert names(listed({"tools": [FIRST]}, initialize=lambda *_: {**INITIALIZED, field: odd})) == ["first"]
 
 
@@ -103,7 +103,7 @@ def test_an_odd_field_of_a_greeting_costs_no_list(field: str, odd: Any) -> None:
 @pytest.mark.parametrize(
     "field", ["capabilities", "ttlMs", "cacheScope", "resultType", "_meta", "supportedVersions"]
 )
-def test_an_odd_field_of_a_server_without_handshake_costs_no_list(field: str, odd: Any) -> None:
+def test_an_odd_field_of_a_server_without_handshake_does_not_lose_the_list(field: str, odd: Any) -> None:
     greeting = {
         "supportedVersions": ["2026-07-28", 7],
         "capabilities": {"tools": {}},
@@ -145,7 +145,7 @@ def hangs_up(request: Any, _: Any) -> None:
         (hangs_up, "mcp_unreachable"),
     ],
 )
-def test_pages_that_came_stay_when_the_next_is_none(last: Any, code: str) -> None:
+def test_received_pages_are_kept_if_the_next_is_invalid(last: Any, code: str) -> None:
     def page(request: Any, message: dict[str, Any]) -> Any:
         if not message.get("params", {}).get("cursor"):
             return {"tools": [FIRST], "nextCursor": "1"}
@@ -156,7 +156,7 @@ def test_pages_that_came_stay_when_the_next_is_none(last: Any, code: str) -> Non
     assert (names(listing)[0], listing.cut) == ("first", code)
 
 
-def test_pages_that_came_stay_when_the_next_never_comes() -> None:
+def test_received_pages_are_kept_if_the_next_never_arrives() -> None:
     def page(_: Any, message: dict[str, Any]) -> Any:
         first = not message.get("params", {}).get("cursor")
         return {"tools": [FIRST], "nextCursor": "1"} if first else peer.over.wait(60) and None

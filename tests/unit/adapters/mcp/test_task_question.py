@@ -65,7 +65,7 @@ def call(server: McpPeer, *, as_task: bool = False) -> McpReply | RemoteTask:
         return CLIENT.call_tool(address, "t", {}, NeverCancelled(), as_task=as_task)
 
 
-def test_a_server_of_the_handshake_is_asked_for_a_task_and_only_if_the_tool_takes_one() -> None:
+def test_a_server_with_handshake_gets_a_task_request_only_if_the_tool_supports_it() -> None:
     server = peer(HANDSHAKE, tools_call={"task": task(ttl=60_000, pollInterval=5_000)})
     assert call(server, as_task=True) == RemoteTask(id="t-1", poll_s=5.0, ttl_s=60.0)
     (said,) = [message["params"] for _, message in server.heard if message["method"] == "tools/call"]
@@ -75,7 +75,7 @@ def test_a_server_of_the_handshake_is_asked_for_a_task_and_only_if_the_tool_take
     assert "task" not in plain.heard[-2][1].get("params", {})
 
 
-def test_a_server_without_handshake_is_told_that_a_task_is_taken_and_makes_one() -> None:
+def test_a_server_without_handshake_learns_that_tasks_are_supported_and_creates_one() -> None:
     server = peer(MODERN, tools_call={"resultType": "task", **task(ttlMs=60_000, pollIntervalMs=5_000)})
     assert call(server) == RemoteTask(id="t-1", poll_s=5.0, ttl_s=60.0)
     (said,) = [message["params"] for _, message in server.heard if message["method"] == "tools/call"]
@@ -92,7 +92,7 @@ def test_a_task_that_is_done_has_the_answer_of_its_call(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", [MODERN, HANDSHAKE])
-def test_a_task_that_runs_says_how_it_stands(revision: str) -> None:
+def test_a_running_task_reports_its_state(revision: str) -> None:
     server = peer(revision, tasks_get=task())
     assert poll(server) == RemoteTask(id="t-1")
     if revision == MODERN:
@@ -115,12 +115,12 @@ def test_a_task_that_runs_says_how_it_stands(revision: str) -> None:
         ({"tasks_get": {"status": "working"}}, "mcp_protocol_error"),
     ],
 )
-def test_a_task_that_went_wrong_or_is_none_has_a_code(revision: str, answers: Any, code: str) -> None:
+def test_a_failed_or_invalid_task_has_a_code(revision: str, answers: Any, code: str) -> None:
     assert refused(peer(revision, **answers)) == code
 
 
 @pytest.mark.parametrize("revision", [MODERN, HANDSHAKE])
-def test_a_task_that_is_done_and_has_no_answer_says_so(revision: str) -> None:
+def test_a_task_that_ends_without_an_answer_is_reported(revision: str) -> None:
     answer = {"tools": []}
     reply = poll(peer(revision, tasks_get=task("completed", result=answer), tasks_result=answer))
     assert reply == McpReply(unread=(Unread(why="no_content"),))
@@ -128,7 +128,7 @@ def test_a_task_that_is_done_and_has_no_answer_says_so(revision: str) -> None:
 
 @pytest.mark.parametrize("revision", [MODERN, HANDSHAKE])
 @pytest.mark.parametrize("odd", [5, "x", [1], {"a": 1}, True])
-def test_facts_beside_a_task_that_cannot_be_read_cost_no_task(revision: str, odd: Any) -> None:
+def test_unreadable_fields_of_a_task_do_not_lose_the_task(revision: str, odd: Any) -> None:
     facts = dict.fromkeys(("statusMessage", "createdAt", "lastUpdatedAt", "_meta", "result", "error"), odd)
     assert poll(peer(revision, tasks_get=task(**facts))) == RemoteTask(id="t-1")
 
@@ -137,12 +137,12 @@ def test_facts_beside_a_task_that_cannot_be_read_cost_no_task(revision: str, odd
     "times", [{"ttl": -5, "ttlMs": -5}, {"pollInterval": "1", "ttlMs": [1], "ttl": True}, {}]
 )
 @pytest.mark.parametrize("revision", [MODERN, HANDSHAKE])
-def test_times_that_are_none_are_left_out(revision: str, times: Any) -> None:
+def test_invalid_times_are_omitted(revision: str, times: Any) -> None:
     assert poll(peer(revision, tasks_get=task(**times))) == RemoteTask(id="t-1")
 
 
 @pytest.mark.parametrize("name", ["", "x" * 513, "a\nb", "ü", 7])
-def test_an_id_that_is_none_is_refused(name: Any) -> None:
+def test_an_invalid_id_is_refused(name: Any) -> None:
     with pytest.raises(ToolError) as error:
         call(peer(HANDSHAKE, tools_call={"task": task(taskId=name)}), as_task=True)
     assert error.value.reason == "mcp_protocol_error"
@@ -158,7 +158,7 @@ def test_a_task_is_cancelled_by_its_id(revision: str) -> None:
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_tool_is_called_as_a_task_if_its_server_takes_tasks_and_it_says_so(
+def test_a_tool_is_called_as_a_task_if_its_server_and_the_tool_support_it(
     declared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     capabilities = {"tools": {}} | ({"tasks": {"requests": {"tools": {"call": {}}}}} if declared else {})

@@ -8,7 +8,7 @@ from tests.contract.executor_jobs import process_bench, skip_unsupported
 from tests.unit.programs.tool_host import make_host, tool
 
 
-def test_a_tool_that_a_cancelled_program_waits_for_ends_with_it():
+def test_the_tool_call_of_a_cancelled_program_ends_with_it():
     cancel, cancelled = Over(), []
 
     def wait(_params, context):
@@ -34,7 +34,7 @@ def test_a_tool_that_a_cancelled_program_waits_for_ends_with_it():
         assert bench.executor._server is server
 
 
-def test_a_cancelled_run_costs_no_fork_server():
+def test_a_cancelled_run_keeps_its_fork_server():
     cancel = Over()
     cancel.set()
     with process_bench() as bench:

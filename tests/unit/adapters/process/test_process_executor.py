@@ -88,7 +88,7 @@ def hosting(*tools: Tool) -> Callable[[Job], ToolHost]:
     return lambda job: make_host(*tools, allowed=job.request.tools)
 
 
-def test_of_the_machine_a_program_sees_the_interpreter_and_the_system_alone(bench):
+def test_a_program_sees_only_the_interpreter_and_the_system_of_the_machine(bench):
     here = [
         str(ROOT / "README.md"),
         str(HOME / "Dockerfile"),
@@ -111,7 +111,7 @@ def test_of_the_machine_a_program_sees_the_interpreter_and_the_system_alone(benc
     ]
 
 
-def test_nothing_of_the_tree_can_be_written_but_the_runs_own_places(bench):
+def test_only_the_runs_own_folders_of_the_tree_are_writable(bench):
     run = bench.ran("""
         import os, sys
         for place in ("/", "/usr", "/etc", "/workspace", "/workspace/socket", "/runs", "/dev", sys.prefix, OUTPUT_DIR, WORKDIR, "/tmp", "/dev/shm"):
@@ -124,7 +124,7 @@ def test_nothing_of_the_tree_can_be_written_but_the_runs_own_places(bench):
     assert run.program_log.split() == ["/workspace/out", "/workspace/work", "/tmp", "/dev/shm"]
 
 
-def test_what_a_program_writes_it_cannot_execute(bench):
+def test_a_program_cannot_execute_files_that_it_wrote(bench):
     run = bench.ran("""
         import os, shutil, subprocess
         for place in (OUTPUT_DIR, WORKDIR, "/tmp", "/dev/shm"):
@@ -161,7 +161,7 @@ def test_no_control_group_of_the_machine_is_named(bench):
     assert run.program_log.strip()
 
 
-def test_a_run_needs_all_namespaces_and_says_so(bench):
+def test_a_run_has_all_namespaces_and_reports_them(bench):
     assert set(bench.ran("").isolation.namespaces) >= {"pid", "ipc", "mnt", "net", "uts"}
 
 
@@ -182,7 +182,7 @@ def test_a_fork_server_that_died_between_runs_is_replaced(bench, victim):
 
 
 @pytest.mark.parametrize("victim", ["launcher", "warden", "zygote"])
-def test_a_fork_server_that_dies_during_a_run_ends_it_with_an_error_and_a_new_one_takes_over(victim):
+def test_a_fork_server_that_dies_fails_its_run_and_is_replaced(victim):
     def strike(_params: Mapping[str, Any], _context: ToolContext) -> ToolOutput:
         first = bench.executor._server._process.pid
         pid = {"launcher": first, "warden": child_of(first), "zygote": child_of(child_of(first))}[victim]
@@ -210,7 +210,7 @@ def test_a_fork_server_that_dies_during_a_run_ends_it_with_an_error_and_a_new_on
         assert bench.ran("print('next')").program_log == "next\n"
 
 
-def test_what_tools_tell_the_user_is_in_the_report():
+def test_the_report_contains_events_of_tools_for_the_user():
     with process_bench(hosting()) as bench:
         skip_unsupported(bench)
         run = bench.ran(
@@ -234,7 +234,7 @@ def test_closing_leaves_no_process_and_no_folder(bench):
     assert bench.ran("print('and again')").program_log == "and again\n"
 
 
-def test_nobody_else_gets_at_the_folders_of_a_run(bench):
+def test_other_users_cannot_access_the_folders_of_a_run(bench):
     base = bench.executor._server.base
     assert stat.S_IMODE(base.stat().st_mode) == 0o700
     assert [stat.S_IMODE(path.stat().st_mode) & 0o077 for path in base.glob("runs/*")] == [0]
@@ -251,7 +251,7 @@ def test_folders_deeper_than_any_path_are_removed(bench):
     assert prepared.name == bench.executor._next.name
 
 
-def test_what_a_cell_that_does_not_die_wrote_is_not_taken_over(bench, monkeypatch):
+def test_files_of_a_cell_that_does_not_die_are_not_collected(bench, monkeypatch):
     server = bench.executor._server
     with monkeypatch.context() as patch:
         # No process of a test survives SIGKILL: the cell dies, and the patch reports that it did not.
@@ -280,7 +280,7 @@ def test_the_old_generator_of_numpy_is_seeded_for_every_run(bench):
         assert other.ran(code).program_log != other.ran(code).program_log
 
 
-def test_an_interpreter_that_is_not_there_is_an_error_of_the_run():
+def test_a_missing_interpreter_is_an_error_of_the_run():
     with process_bench(python=Path("/nowhere/python")) as bench:
         run = bench.run("pass")
     assert run.error == "sandbox_execution_failed"
@@ -313,5 +313,5 @@ def test_other_systems_are_refused_with_what_to_do(monkeypatch):
         (-35, "was killed by signal 35"),
     ],
 )
-def test_an_end_is_told_in_words(returncode, rendered):
+def test_an_exit_code_is_rendered_as_text(returncode, rendered):
     assert render_exit(returncode) == rendered

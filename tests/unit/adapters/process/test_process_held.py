@@ -45,7 +45,7 @@ def test_a_removed_file_counts_as_long_as_it_is_held(bench, way):
     assert run.error == "exec_workspace_delta_limit"
 
 
-def test_a_removed_file_that_nobody_holds_is_gone(bench):
+def test_a_removed_file_that_no_process_holds_does_not_count(bench):
     run = bench.ran(
         """
         import os, time
@@ -72,7 +72,7 @@ def test_descriptors_in_flight_are_bounded(bench):
     assert run.error == "descriptors_in_flight"
 
 
-def test_descriptors_that_are_received_are_none_in_flight(bench):
+def test_received_descriptors_are_not_in_flight(bench):
     run = bench.ran("""
     import os, socket, time
     one, other = socket.socketpair()

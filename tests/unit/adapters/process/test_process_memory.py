@@ -64,17 +64,17 @@ def test_processes_count_with_all_below_them():
         assert used_bytes((pidfd,), enough_bytes=0) > 80 * MIB
 
 
-def test_what_processes_share_counts_once():
+def test_shared_memory_counts_once():
     with family(shared_mib=60, children=4) as pidfd:
         assert 60 * MIB < used_bytes((pidfd,), enough_bytes=0) < 120 * MIB
 
 
-def test_less_than_is_enough_is_not_looked_at_closely():
+def test_use_below_the_limit_is_not_measured_exactly():
     with family(shared_mib=60, children=4) as pidfd:
         assert used_bytes((pidfd,), enough_bytes=1 << 40) > 300 * MIB
 
 
-def test_who_is_gone_uses_nothing():
+def test_an_ended_process_uses_no_memory():
     with subprocess.Popen(["true"]) as process:
         pidfd = os.pidfd_open(process.pid)
     try:
@@ -98,7 +98,7 @@ def test_the_reserve_is_a_gibibyte_or_half_of_what_was_available(tmp_path, at_fi
     assert memory.is_short()
 
 
-def test_where_no_group_can_be_had_a_run_ends_when_the_machine_is_down_to_its_reserve(tmp_path):
+def test_a_run_without_a_group_ends_when_the_machine_reaches_its_reserve(tmp_path):
     def fill(_params: Mapping[str, Any], _context: ToolContext) -> ToolOutput:
         machine(tmp_path, 1)
         return ToolOutput(ret=None)
@@ -119,7 +119,7 @@ def test_where_no_group_can_be_had_a_run_ends_when_the_machine_is_down_to_its_re
     assert (run.error, run.returncode) == ("memory_limit", -9), run
 
 
-def test_a_group_holds_a_run_to_its_memory_and_goes_with_it():
+def test_a_group_limits_the_memory_of_a_run_and_ends_with_it():
     with sound_process_bench() as bench:
         base = bench.executor._server.groups
         if base is None:

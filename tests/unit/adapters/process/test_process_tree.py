@@ -23,7 +23,7 @@ def home():
         yield Path(folder)
 
 
-def test_a_checkout_below_tmp_is_seen_there_beside_the_runs_own_files(home, tmp_path):
+def test_a_checkout_below_tmp_is_visible_next_to_the_runs_own_files(home, tmp_path):
     executor = ProcessExecutor(python=Path(sys.executable), home=home, host=tool_host, preload=())
     bench = Bench(executor, RuntimeProfile(backend="process"), tmp_path)
     program = f"""
@@ -44,7 +44,7 @@ def test_a_checkout_below_tmp_is_seen_there_beside_the_runs_own_files(home, tmp_
         executor.close()
 
 
-def test_what_a_killed_process_left_is_removed_and_what_a_living_one_has_is_not(tmp_path, monkeypatch):
+def test_leftovers_of_killed_processes_are_removed_but_not_those_of_living_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     dead = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True

@@ -36,14 +36,14 @@ def runs():
     return found
 
 
-def test_the_program_is_the_same_nobody_as_everywhere(runs):
+def test_the_program_has_the_same_unprivileged_account_as_elsewhere(runs):
     assert runs["identity"].program_log == "1001 1001 []\n"
     assert runs["identity"].isolation.uid == 1001
     assert runs["identity"].isolation.seccomp
     assert "user" in runs["identity"].isolation.namespaces
 
 
-def test_it_sees_the_processes_of_its_run_alone(runs):
+def test_a_program_sees_only_the_processes_of_its_run(runs):
     assert runs["processes"].program_log == "[1, 2]\n"
 
 
@@ -68,7 +68,7 @@ def test_a_folder_that_the_program_shut_is_removed_and_the_next_run_is_fresh(run
     assert runs["next"].program_log == "next\n"
 
 
-def test_root_without_the_capability_is_told_what_to_do():
+def test_root_without_the_capability_gets_a_remedy():
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("needs root and setpriv")
     code = "from tests.unit.adapters.process.test_process_unprivileged import refused; refused()"

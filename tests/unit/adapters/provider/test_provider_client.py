@@ -44,7 +44,7 @@ def test_a_role_without_a_model_is_refused() -> None:
     assert caught.value.reason == "unknown_role"
 
 
-def test_a_declined_request_is_asked_of_the_fallback_which_has_none() -> None:
+def test_a_declined_request_goes_to_the_fallback_which_has_no_fallback() -> None:
     refusal = Say(stop_reason="refusal")
     first, second = ask(refusal), ask(refusal, request=replace(REQUEST, declined=True))
     assert (first.model, second.model) == ("strong", "weak")
@@ -70,7 +70,7 @@ def test_a_call_that_is_aborted_before_it_is_sent_is_not_counted() -> None:
     assert not meter.counts
 
 
-def test_a_response_that_comes_when_nobody_waits_is_closed() -> None:
+def test_a_response_that_arrives_after_the_caller_gave_up_is_closed() -> None:
     sent, answer, closed = threading.Event(), threading.Event(), threading.Event()
 
     class Call(ScriptedCall):
@@ -90,7 +90,7 @@ def test_a_response_that_comes_when_nobody_waits_is_closed() -> None:
     assert closed.wait(30)
 
 
-def test_waits_are_random_and_bounded() -> None:
+def test_the_delays_between_attempts_are_random_and_bounded() -> None:
     retry = Retry(tries=5, base_s=1, cap_s=3)
     waits = [
         [draw_wait_s(retry, ModelOverloaded(""), attempt=n, elapsed_s=0) for _ in range(50)] for n in range(4)
@@ -111,11 +111,13 @@ def test_waits_are_random_and_bounded() -> None:
     ],
     ids=["tries spent", "wants too long a wait", "time spent", "too long", "refused"],
 )
-def test_no_wait_where_another_try_is_not_ours(error: SteplineError, attempt: int, elapsed_s: float) -> None:
+def test_there_is_no_wait_if_no_retry_is_allowed(
+    error: SteplineError, attempt: int, elapsed_s: float
+) -> None:
     assert draw_wait_s(Retry(), error, attempt=attempt, elapsed_s=elapsed_s) is None
 
 
-def test_the_wait_that_was_asked_for_comes_before_the_jitter() -> None:
+def test_the_requested_wait_is_the_minimum_before_the_jitter() -> None:
     wait = draw_wait_s(Retry(), ModelRateLimited("", retry_after_s=2.0), attempt=0, elapsed_s=0)
     assert wait is not None
     assert 2.0 <= wait <= 2.5

@@ -48,7 +48,7 @@ def last_of(*chunks: bytes) -> RunningLog:
     return copies.logs[-1]
 
 
-def test_what_is_printed_is_stored_while_more_may_come() -> None:
+def test_output_is_stored_while_the_program_runs() -> None:
     copies = Copies()
     with LiveLog(REQUEST_AT_3, copies, interval_s=0.01) as log:
         log.begin()
@@ -65,7 +65,7 @@ def test_what_is_printed_is_stored_while_more_may_come() -> None:
     )
 
 
-def test_of_a_program_that_never_began_nothing_is_stored() -> None:
+def test_no_log_is_stored_for_a_program_that_never_began() -> None:
     copies = Copies()
     with LiveLog(REQUEST, copies, interval_s=0.001) as log:
         log.write(b"the container's own words")
@@ -121,7 +121,7 @@ def test_the_last_characters_are_kept_and_the_rest_is_counted(sizes: list[int]) 
     assert (log.start, log.end) == (max(0, len(whole) - LOG_CHARS), len(whole))
 
 
-def test_a_copy_that_cannot_be_stored_is_made_up_for_by_the_next() -> None:
+def test_the_next_copy_contains_the_text_of_a_copy_that_failed() -> None:
     copies = Copies()
     copies.refuses = 3
     with LiveLog(REQUEST, copies, interval_s=0.001) as log:
@@ -140,7 +140,7 @@ def test_a_store_that_never_answers_does_not_hold_the_run_up(monkeypatch) -> Non
     answers.set()
 
 
-def test_a_key_says_whose_log_it_is() -> None:
+def test_a_log_key_identifies_its_run() -> None:
     key = log_key(LANE, "turn_1", "tc_0123456789ab")
     assert read_log_key(key) == (LANE, "turn_1", "tc_0123456789ab")
     for other in (

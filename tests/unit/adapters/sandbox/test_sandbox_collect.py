@@ -68,7 +68,7 @@ def codes(found):
     return {one.path: one.code for one in found.refused}
 
 
-def test_nothing_written_is_nothing_found(place):
+def test_a_run_without_new_files_collects_none(place):
     assert place.collect() == collecting.Collected()
 
 
@@ -86,7 +86,7 @@ def test_new_files_are_found_and_their_bytes_spooled_once(place):
     assert {stat.S_IMODE(path.stat().st_mode) for path in place.spool.iterdir()} == {0o600}
 
 
-def test_inputs_are_unchanged_changed_or_gone_by_their_bytes_alone(place):
+def test_only_bytes_decide_whether_inputs_are_unchanged_changed_or_deleted(place):
     kept, touched, changed, gone = (f"{TURN}/files/{name}" for name in ("kept", "touched", "changed", "gone"))
     place.restore(**{kept: b"1", touched: b"22", changed: b"33", gone: b"4"})
     place.write(touched, b"22")
@@ -128,7 +128,7 @@ def test_older_turns_and_attachments_never_change(place):
     assert place.spooled() == {}
 
 
-def test_links_are_refused_wherever_they_stand_and_never_followed(place):
+def test_links_are_refused_at_any_location_and_never_followed(place):
     place.restore(**{f"{TURN}/files/input": b"input", f"{TURN}/outputs/folder/x": b"x"})
     (place.root / TURN / "files/input").unlink()
     (place.root / TURN / "files/input").symlink_to(place.secret)
@@ -154,7 +154,7 @@ def test_links_are_refused_wherever_they_stand_and_never_followed(place):
     assert (found.files, found.deleted, place.spooled()) == ((), (), {})
 
 
-def test_what_is_no_file_is_refused_and_blocks_nobody(place, monkeypatch):
+def test_entries_that_are_not_files_are_refused_without_blocking(place, monkeypatch):
     out = place.root / TURN / "outputs"
     os.mkfifo(out / "pipe")
     os.link(place.secret, out / "hard")
@@ -210,13 +210,13 @@ def test_a_name_that_no_path_can_hold_is_refused_and_shown_harmless(place, name,
     assert codes(place.collect()) == {f"{TURN}/outputs/{shown}": code}
 
 
-def test_what_lies_beside_the_places_of_a_turn_is_refused(place):
+def test_files_outside_the_folders_of_a_turn_are_refused(place):
     for path in ("x", f"{TURN}/plot.png", "elsewhere/files/x", f"{TURN}/external/x"):
         place.write(path)
     assert set(codes(place.collect()).values()) == {"path_not_physical"}
 
 
-def test_names_are_taken_over_in_nfc_and_only_once(place):
+def test_names_are_collected_in_nfc_and_only_once(place):
     decomposed, composed = f"{TURN}/outputs/e\u0301", f"{TURN}/outputs/\u00e9"
     place.write(decomposed, b"1")
     assert names(place.collect().files) == [composed]
@@ -255,7 +255,7 @@ def test_scratch_is_passed_over_unless_it_was_given(place):
 
 
 @pytest.mark.parametrize("above", ["logs", "__pycache__", "tmp"])
-def test_what_folders_above_the_root_are_called_does_not_matter(tmp_path, above):
+def test_names_of_folders_above_the_root_do_not_matter(tmp_path, above):
     (tmp_path / above).mkdir()
     place = Place(tmp_path / above)
     place.write(f"{TURN}/outputs/logs/x")
@@ -294,7 +294,7 @@ def test_an_input_larger_than_a_new_file_may_be_is_still_an_input(place):
     assert place.collect(max_file_bytes=10).unchanged == (f"{TURN}/attachments/big",)
 
 
-def test_what_was_not_looked_at_is_not_gone(place, monkeypatch):
+def test_entries_that_were_not_visited_are_not_deleted(place, monkeypatch):
     place.restore(**{f"{TURN}/files/deep{'/d' * TREE_DEPTH_MAX}/x": b"x", f"{TURN}/files/gone": b"x"})
     (place.root / TURN / "files/gone").unlink()
     found = place.collect()
@@ -305,7 +305,7 @@ def test_what_was_not_looked_at_is_not_gone(place, monkeypatch):
     assert (codes(found), found.deleted) == ({TURN: "artifact_too_many_entries"}, ())
 
 
-def test_refusals_are_counted_beyond_what_anybody_reads(place, monkeypatch):
+def test_refusals_above_the_limit_are_only_counted(place, monkeypatch):
     monkeypatch.setattr(collecting, "REFUSED_MAX", 3)
     for i in range(5):
         (place.root / TURN / "outputs" / str(i)).symlink_to("x")
@@ -313,7 +313,7 @@ def test_refusals_are_counted_beyond_what_anybody_reads(place, monkeypatch):
     assert (len(shown), rest.path, rest.message) == (3, "", "2 more entries are refused")
 
 
-def test_nothing_below_a_folder_that_no_path_can_name_is_looked_at(place):
+def test_a_folder_that_no_path_can_name_is_not_entered(place):
     place.restore(**{f"{TURN}/files/kept": b"x"})
     folder = place.root / TURN / "outputs" / os.fsdecode(b"\xff" * 200)
     deepest = folder / "inner"
@@ -325,7 +325,7 @@ def test_nothing_below_a_folder_that_no_path_can_name_is_looked_at(place):
     assert (found.unchanged, found.deleted) == ((f"{TURN}/files/kept",), ())
 
 
-def test_no_folder_is_entered_that_only_holds_longer_paths_than_there_are(place):
+def test_a_folder_whose_paths_would_all_be_too_long_is_not_entered(place):
     folder = place.root / TURN / "outputs"
     for _ in range(6):
         folder = folder / ("x" * 250)
@@ -348,7 +348,7 @@ def test_a_path_is_cut_before_it_is_made_harmless():
     assert printable("\udcff" * 1_000_000) == ("\\xff" * PATH_MAX_CHARS)[:PATH_MAX_CHARS]
 
 
-def test_a_walk_that_takes_too_long_fails_the_collection(place, monkeypatch):
+def test_a_slow_walk_fails_the_collection(place, monkeypatch):
     monkeypatch.setattr(collecting, "WALK_S", 0.0)
     with pytest.raises(SandboxError) as failure:
         place.collect()

@@ -95,7 +95,7 @@ def spooled(base):
 @settings(max_examples=budget(30, 1500))
 @given(trees, trees)
 @example({}, {b"a": ("file", b""), b"A": ("file", b"one")})
-def test_whatever_a_program_leaves_only_its_own_plain_files_are_taken_over(top, inner):
+def test_only_the_programs_own_plain_files_are_collected(top, inner):
     with place() as base:
         plant(base / "out", top, base)
         plant(base / "out" / TURN / "outputs", inner, base)
@@ -139,7 +139,7 @@ def work(path, body):
 
 
 @given(workspaces.map(fitting))
-def test_what_is_restored_is_found_unchanged_and_what_is_collected_can_be_restored(workspace):
+def test_restored_files_are_unchanged_and_collected_files_can_be_restored(workspace):
     with place() as base:
         files = [work(path, body) for path, body in workspace.items()]
         stored = {file.key: body for file, body in zip(files, workspace.values(), strict=True)}
@@ -204,7 +204,7 @@ def grow(path, link_to, stop):
 
 
 @pytest.mark.parametrize("change", [swap, swap_folder, come_and_go, grow])
-def test_what_changes_while_it_is_collected_is_refused_or_taken_whole(change):
+def test_a_file_that_changes_during_collection_is_refused_or_collected_whole(change):
     with place() as base:
         target = base / "outside" if change is swap_folder else base / "secret"
         stop = threading.Event()

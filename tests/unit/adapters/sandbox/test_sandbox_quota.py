@@ -27,7 +27,7 @@ def allocate_beyond_end(path, size_bytes):
         pytest.skip(f"no file system for this: {done.stderr.decode()}")
 
 
-def test_what_fits_is_no_violation(tmp_path):
+def test_use_within_the_limits_is_not_a_violation(tmp_path):
     (tmp_path / "x").write_bytes(b"x" * 10)
     assert check(tmp_path, max_file_bytes=10, max_delta_bytes=10, max_workspace_bytes=10) is None
 
@@ -47,7 +47,7 @@ def test_a_limit_is_exceeded_by_all_roots_together(tmp_path, limits, code):
     assert check(tmp_path / "work", tmp_path / "out", **limits) == code
 
 
-def test_growth_is_counted_from_what_was_there(tmp_path):
+def test_growth_is_counted_from_the_restored_files(tmp_path):
     (tmp_path / "input").write_bytes(b"x" * 100)
     (tmp_path / "new").write_bytes(b"x" * 10)
     before = [("input", 100)]
@@ -106,7 +106,7 @@ def test_a_file_counts_once_however_many_names_it_has(tmp_path):
     assert check(tmp_path, max_delta_bytes=10) is None
 
 
-def test_what_a_link_leads_to_does_not_count(tmp_path):
+def test_the_target_of_a_link_does_not_count(tmp_path):
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "large").write_bytes(b"x" * 100)
@@ -127,11 +127,11 @@ def test_too_many_entries_and_too_deep_folders_are_growth_too(tmp_path, monkeypa
     assert check(tmp_path / "many", before=[("many/0", 0)]) is None
 
 
-def test_a_root_that_is_gone_holds_nothing(tmp_path):
+def test_a_missing_root_uses_no_space(tmp_path):
     assert check(tmp_path / "missing", max_delta_bytes=0) is None
 
 
-def test_a_watch_tells_the_first_violation_and_ends(tmp_path):
+def test_a_watch_reports_the_first_violation_and_ends(tmp_path):
     (tmp_path / "x").write_bytes(b"x" * 10)
     violations = []
     quota = Quota([tmp_path], RunLimits(max_delta_bytes=5), Manifest())
@@ -141,7 +141,7 @@ def test_a_watch_tells_the_first_violation_and_ends(tmp_path):
     assert violations == ["exec_workspace_delta_limit"]
 
 
-def test_a_watch_that_is_stopped_tells_nothing(tmp_path):
+def test_a_stopped_watch_reports_nothing(tmp_path):
     (tmp_path / "x").write_bytes(b"x" * 10)
     violations, stop = [], threading.Event()
     stop.set()

@@ -50,7 +50,7 @@ def refused(root, *files, **how):
     return str(failure.value)
 
 
-def test_files_lie_where_their_names_say_and_the_manifest_says_so(tmp_path):
+def test_files_are_restored_to_their_paths_and_listed_in_the_manifest(tmp_path):
     manifest = put(
         tmp_path,
         work(f"{TURN}/files/a/b.txt"),
@@ -101,7 +101,7 @@ def test_files_and_folders_are_given_to_the_owner_but_the_root_is_not(tmp_path):
         "",
     ],
 )
-def test_a_name_that_is_no_place_of_a_turn_is_refused_before_anything_is_written(tmp_path, path):
+def test_a_path_outside_the_folders_of_a_turn_is_refused_before_any_write(tmp_path, path):
     root = tmp_path / "root"
     root.mkdir()
     message = refused(root, work(f"{TURN}/files/fine"), work(path))
@@ -144,7 +144,7 @@ def test_bytes_that_cannot_be_fetched_name_their_file(tmp_path, error):
 
 
 @pytest.mark.parametrize("planted", [TURN, f"{TURN}/files", f"{TURN}/files/a"])
-def test_a_link_that_lies_in_the_way_is_not_followed(tmp_path, planted):
+def test_a_link_in_the_path_is_not_followed(tmp_path, planted):
     root, outside = tmp_path / "root", tmp_path / "outside"
     outside.mkdir()
     (root / planted).parent.mkdir(parents=True)
@@ -153,14 +153,14 @@ def test_a_link_that_lies_in_the_way_is_not_followed(tmp_path, planted):
     assert list(outside.iterdir()) == []
 
 
-def test_a_file_that_lies_there_is_not_written_over(tmp_path):
+def test_an_existing_file_is_not_overwritten(tmp_path):
     (tmp_path / TURN / "files").mkdir(parents=True)
     (tmp_path / TURN / "files/a").write_text("first")
     assert f"{TURN}/files/a" in refused(tmp_path, work(f"{TURN}/files/a"))
     assert (tmp_path / TURN / "files/a").read_text() == "first"
 
 
-def test_without_a_root_there_is_no_workspace(tmp_path):
+def test_a_missing_root_is_refused(tmp_path):
     refused(tmp_path / "missing", work(f"{TURN}/files/a"))
 
 

@@ -25,13 +25,13 @@ def dig(path, depth):
     os.close(fd)
 
 
-def test_a_tree_deeper_than_the_stack_and_any_path_goes(tmp_path):
+def test_a_tree_deeper_than_the_stack_and_any_path_is_removed(tmp_path):
     dig(tmp_path / "tree", max(5_000, sys.getrecursionlimit() * 2))
     assert remove_tree(tmp_path / "tree")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_links_are_removed_and_what_they_lead_to_stays(tmp_path):
+def test_links_are_removed_and_their_targets_stay(tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("precious")
@@ -45,7 +45,7 @@ def test_links_are_removed_and_what_they_lead_to_stays(tmp_path):
     assert (outside / "precious").read_text() == "precious"
 
 
-def test_a_link_in_place_of_the_tree_is_not_followed(tmp_path):
+def test_a_link_that_replaces_the_tree_is_not_followed(tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("precious")
@@ -54,7 +54,7 @@ def test_a_link_in_place_of_the_tree_is_not_followed(tmp_path):
     assert (outside / "precious").exists()
 
 
-def test_pipes_sockets_and_names_that_are_no_text_go(tmp_path):
+def test_pipes_sockets_and_names_that_are_not_text_are_removed(tmp_path):
     tree = tmp_path / "tree"
     tree.mkdir()
     os.mkfifo(tree / "pipe")
@@ -64,7 +64,7 @@ def test_pipes_sockets_and_names_that_are_no_text_go(tmp_path):
     assert remove_tree(tree)
 
 
-def test_names_that_the_removal_itself_uses_are_in_nobodys_way(tmp_path):
+def test_entries_with_the_names_used_by_the_removal_are_removed(tmp_path):
     tree = tmp_path / "tree"
     for path in (".0", ".1/.0/.0/.1", "x/.2/.3", ".3/.2"):
         (tree / path).mkdir(parents=True)
@@ -74,7 +74,7 @@ def test_names_that_the_removal_itself_uses_are_in_nobodys_way(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_many_entries_go_in_several_passes(tmp_path):
+def test_many_entries_are_removed_in_several_passes(tmp_path):
     tree = tmp_path / "tree"
     (tree / "inner").mkdir(parents=True)
     for i in range(3_000):
@@ -82,7 +82,7 @@ def test_many_entries_go_in_several_passes(tmp_path):
     assert remove_tree(tree)
 
 
-def test_a_tree_that_is_not_there_is_removed(tmp_path):
+def test_removing_a_missing_tree_succeeds(tmp_path):
     assert remove_tree(tmp_path / "missing")
 
 
@@ -107,7 +107,7 @@ assert remove_tree(tree) and not tree.exists()
 """
 
 
-def test_an_owner_without_privilege_removes_what_it_closed_to_itself():
+def test_an_unprivileged_owner_removes_folders_without_access_rights():
     with tempfile.TemporaryDirectory() as anybodys:
         Path(anybodys).chmod(0o777)
         done = subprocess.run(
@@ -117,7 +117,7 @@ def test_an_owner_without_privilege_removes_what_it_closed_to_itself():
 
 
 @as_root
-def test_root_removes_what_somebody_else_closed(tmp_path):
+def test_root_removes_folders_that_another_user_closed(tmp_path):
     tree = tmp_path / "tree"
     (tree / "closed/inner").mkdir(parents=True)
     (tree / "closed/file").touch()
@@ -128,7 +128,7 @@ def test_root_removes_what_somebody_else_closed(tmp_path):
 
 
 @as_root
-def test_what_cannot_be_removed_is_told(tmp_path, caplog):
+def test_entries_that_cannot_be_removed_are_reported(tmp_path, caplog):
     tree = tmp_path / "tree"
     (tree / "mounted").mkdir(parents=True)
     (tree / "other").touch()
@@ -146,7 +146,7 @@ def test_what_cannot_be_removed_is_told(tmp_path, caplog):
     assert remove_tree(tree)
 
 
-def test_a_folder_is_opened_only_if_it_is_one(tmp_path):
+def test_only_a_folder_is_opened_as_a_folder(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "file").touch()
     for name in ("link", "file", "missing"):

@@ -159,7 +159,7 @@ def test_the_quota_is_that_of_the_run(place):
         (b"GET / HTTP/1.1\r\n\r\n", "frame_too_large"),
     ],
 )
-def test_who_breaks_the_framing_is_told_and_hung_up_on(place, frame, code):
+def test_a_peer_that_breaks_the_framing_gets_an_error_and_is_disconnected(place, frame, code):
     with served(place), Peer(place) as peer:
         peer.hello().socket.sendall(frame)
         assert peer.code() == code
@@ -207,7 +207,7 @@ def test_large_requests_wait_for_room_and_small_ones_do_not(place):
     assert server._room._free_bytes == ROOM_BYTES
 
 
-def test_a_request_that_waits_for_room_ends_with_the_run(place):
+def test_a_request_that_waits_for_memory_ends_with_the_run(place):
     give_up_s = time.monotonic() + PATIENCE_S
     with (
         served(place, deadline_s=0.3) as server,
@@ -236,7 +236,7 @@ def test_a_large_request_is_understood_and_its_room_is_given_back(place):
         assert reaches(lambda: server._room._free_bytes == ROOM_BYTES)
 
 
-def test_a_host_that_breaks_is_logged_and_answered_and_ends_no_connection(place, caplog):
+def test_a_failing_host_is_logged_and_answered_and_ends_no_connection(place, caplog):
     class Broken:
         """Replaces the host that is created on the first call, and fails on creation."""
 
@@ -279,7 +279,7 @@ def test_a_frame_that_is_begun_and_not_ended_is_given_up(place, begun):
         assert other.ask()["ok"]
 
 
-def test_a_reply_that_nobody_reads_is_given_up(place):
+def test_a_reply_that_the_peer_does_not_read_is_dropped(place):
     large = tool("test.large", lambda _params, _context: ToolOutput(ret="x" * 8_000_000))
     with served(place, large) as server, Peer(place) as deaf, Peer(place) as other:
         deaf.hello()
@@ -294,14 +294,14 @@ def test_a_reply_that_nobody_reads_is_given_up(place):
             deaf.reply()
 
 
-def test_another_user_is_told_so_and_nothing_else(place):
+def test_another_user_gets_only_the_error_wrong_peer(place):
     with served(place, allowed_uids=frozenset({os.getuid() + 1})) as server, Peer(place) as peer:
         assert peer.code() == "wrong_peer"
         assert peer.is_hung_up()
         assert server.isolation is None
 
 
-def test_a_connection_more_than_there_may_be_is_refused_until_one_ends(place):
+def test_a_connection_above_the_limit_is_refused_until_one_ends(place):
     with served(place):
         peers = [Peer(place) for _ in range(CONNECTIONS_MAX)]
         peers[0].hello()
@@ -326,7 +326,7 @@ def test_after_the_deadline_a_connection_ends_and_so_does_every_new_one(place):
             assert late.code() == "deadline_over"
 
 
-def test_the_socket_is_for_its_group_and_gone_afterwards(place):
+def test_the_socket_belongs_to_its_group_and_is_removed_afterwards(place):
     with served(place, owner=(os.getuid(), os.getgid())):
         found = place.stat()
         assert stat.S_ISSOCK(found.st_mode)
@@ -345,7 +345,7 @@ def test_the_mode_does_not_depend_on_the_umask(place):
 
 
 @pytest.mark.parametrize("name", ["no/such/folder/s", "x" * 200])
-def test_without_a_place_there_is_no_supervisor(place, name):
+def test_an_invalid_socket_path_is_refused(place, name):
     with pytest.raises(SandboxError), served(place.parent / name):
         pytest.fail("never served")
 

@@ -76,7 +76,7 @@ TRIES = {
 
 
 @pytest.mark.parametrize("attempt", TRIES.values(), ids=TRIES)
-def test_nothing_can_be_opened_once_the_process_is_closed_off(attempt: str) -> None:
+def test_a_closed_off_process_cannot_open_anything(attempt: str) -> None:
     program = f"""
 import socket, subprocess, sys
 sys.path.insert(0, {str(Path(inspect_file.__file__).parent)!r})
@@ -91,7 +91,7 @@ except OSError as error:
     assert done.stdout.strip() == "24", done.stderr
 
 
-def test_a_judge_that_fails_refuses_the_file_and_the_log_says_so(
+def test_a_failing_judge_refuses_the_file_and_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     program = tmp_path / "judge.py"
@@ -101,7 +101,7 @@ def test_a_judge_that_fails_refuses_the_file_and_the_log_says_so(
     assert [record.message for record in caplog.records] == ["file not judged"]
 
 
-def test_a_judge_without_an_end_refuses_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_that_does_not_end_refuses_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "judge.py"
     program.write_text("while True: pass")
     monkeypatch.setattr(preflight, "_PROGRAM", program)

@@ -49,14 +49,14 @@ def unasked(host: str, port: int) -> list[str]:
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_a_public_address_is_pinned_as_it_is(address):
+def test_a_public_address_is_pinned_unchanged(address):
     guard = AddressGuard(resolve=unasked)
     host = f"[{address}]" if ":" in address else address
     assert guard.pin(guard.read(f"https://{host}/")) == (ip_address(address),)
 
 
 @pytest.mark.parametrize("address", [one for group in NOT_PUBLIC.values() for one in group])
-def test_an_address_that_is_not_public_is_refused_as_a_number_and_behind_a_name(address):
+def test_a_non_public_address_is_refused_directly_and_through_a_name(address):
     host = f"[{address}]" if ":" in address else address
     assert refused(f"http://{host}/") == "address_refused"
     assert refused("http://site.example/", AddressGuard(resolve=lambda *_: [address])) == "address_refused"
@@ -65,7 +65,7 @@ def test_an_address_that_is_not_public_is_refused_as_a_number_and_behind_a_name(
 @given(st.ip_addresses())
 @example(IPv6Address("::ffff:1.1.1.1"))
 @example(IPv4Address("100.64.0.1"))
-def test_whatever_passes_is_global_by_python_s_table_too(address):
+def test_every_accepted_address_is_also_global_in_pythons_table(address):
     assert not is_public(address) or (address.is_global and not address.is_multicast)
 
 
@@ -117,11 +117,11 @@ def test_an_address_in_another_spelling_is_refused_before_it_is_resolved(url):
         ("https://[2606:4700:4700:0::1111]/", "2606:4700:4700::1111"),
     ],
 )
-def test_a_host_has_one_spelling(spelling, host):
+def test_a_host_is_normalized(spelling, host):
     assert AddressGuard().read(spelling).host == host
 
 
-def test_digits_in_full_width_are_the_numbers_that_they_stand_for():
+def test_full_width_digits_are_read_as_numbers():
     assert refused("http://\uff11\uff12\uff17.0.0.1/") == "address_refused"
 
 
@@ -130,7 +130,7 @@ def test_one_private_address_of_several_refuses_the_name():
     assert refused("http://site.example/", mixed) == "address_refused"
 
 
-def test_a_name_without_an_address_is_not_there():
+def test_a_name_without_an_address_is_unreachable():
     def unknown(host: str, port: int) -> list[str]:
         raise OSError("no such name")
 
@@ -143,7 +143,7 @@ def test_a_few_of_many_addresses_are_tried():
     assert len(many.pin(many.read("http://site.example/"))) == ADDRESSES_MAX
 
 
-def test_what_is_sent_is_in_ascii_and_keeps_what_is_encoded():
+def test_the_sent_path_is_ascii_and_keeps_percent_encoding():
     target = AddressGuard().read("https://site.example/a%20b/\u00fc c?q=\u00e4&r=%3d#part")
     assert target.path == "/a%20b/%C3%BC%20c?q=%C3%A4&r=%3d"
     assert (target.netloc, AddressGuard().read("http://site.example:443/").netloc) == (

@@ -34,7 +34,7 @@ def refusal(data: bytes, mime: str = "text/plain", charset: str = "") -> str:
 
 @pytest.mark.parametrize("mime", TYPES)
 @pytest.mark.parametrize("charset", NO_LABELS)
-def test_a_name_that_the_web_does_not_know_counts_for_nothing(charset: str, mime: str) -> None:
+def test_an_encoding_name_unknown_to_the_web_is_ignored(charset: str, mime: str) -> None:
     body = json.dumps([RUSSIAN], ensure_ascii=False) if "json" in mime else f"<a>{RUSSIAN}</a>"
     assert RUSSIAN in text_of(body.encode(), mime, charset)
 
@@ -69,7 +69,7 @@ def test_a_page_is_read_by_the_encoding_that_it_states(
 
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-32"])
 @pytest.mark.parametrize("mime", ["text/plain", "application/json", "text/xml"])
-def test_a_mark_says_more_than_a_header(codec: str, mime: str) -> None:
+def test_a_byte_order_mark_overrides_the_header(codec: str, mime: str) -> None:
     text = f'["{RUSSIAN}"]'
     assert text_of(text.encode(codec), mime, "iso-8859-1") == text
 
@@ -81,13 +81,13 @@ def test_xml_and_html_are_read_as_they_declare(name: str) -> None:
     assert text_of(f"<meta charset={name}><p>Тип</p>".encode(name), "text/html") == "Тип"
 
 
-def test_a_spoilt_character_costs_itself_alone() -> None:
+def test_an_invalid_character_only_loses_itself() -> None:
     assert text_of(RUSSIAN.encode()[:-1] + b"\xff", charset="utf-8") == RUSSIAN[:-1] + "\ufffd"
     cut = (RUSSIAN + "я").encode()[:-1]
     assert text_of(cut) == RUSSIAN + "\ufffd"
 
 
-def test_an_encoding_that_cannot_be_told_is_refused_by_name() -> None:
+def test_an_unknown_encoding_is_refused_with_its_code() -> None:
     assert refusal(bytes(range(128, 256)) * 4) == "encoding_unknown"
 
 

@@ -79,7 +79,7 @@ def test_root_keeps_no_group_and_no_bounding_set():
     assert reported["CapBnd"] == "0" * 16
 
 
-def test_limits_are_lowered_for_good():
+def test_limits_are_lowered_permanently():
     done = run_jailed(
         """
 import resource
@@ -97,7 +97,7 @@ except ValueError as error:
     assert "maximum limit" in done.found["raise"]
 
 
-def test_a_crash_is_nobodys_business_and_stays_so():
+def test_a_crash_dumps_no_core_and_this_cannot_be_changed():
     """Only at a limit of 1 does the kernel neither write a core dump nor pass it to a program of the machine."""
     done = run_jailed("""
 import resource
@@ -113,7 +113,7 @@ found["read"] = resource.getrlimit(resource.RLIMIT_CORE)
     assert done.found == {"refused": True, "read": [1, 1], "limit": ["1", "1"]}
 
 
-def test_processes_are_not_limited_where_somebody_else_counts_them():
+def test_processes_are_not_limited_if_the_container_counts_them():
     limits = {name: value for name, value in PAYLOAD["limits"].items() if name != "processes"}
     done = run_jailed(
         "import resource; found['now'] = resource.getrlimit(resource.RLIMIT_NPROC)", limits=limits
@@ -174,7 +174,7 @@ def test_a_range_that_cannot_be_closed_for_another_reason_runs_nothing():
     assert (done.returncode, done.found) == (126, {})
 
 
-def test_the_process_leads_a_session_of_its_own_and_writes_for_others_to_read_only():
+def test_the_process_leads_its_own_session_and_its_files_are_readable_for_others():
     done = run_jailed("found['own'] = os.getsid(0) == os.getpid(); found['umask'] = os.umask(0)")
     assert done.found == {"own": True, "umask": 0o022}
 
@@ -192,7 +192,7 @@ found["signal"] = held.value
     assert done.found["signal"] == signal.SIGKILL
 
 
-def test_nobody_of_the_same_uid_can_look_into_it():
+def test_a_process_of_the_same_uid_cannot_inspect_the_program():
     done = run_jailed(
         """
 import subprocess, sys
@@ -307,7 +307,7 @@ def test_a_shared_network_runs_nothing_where_abstract_sockets_cannot_be_held_off
         ("held.bind('\\0without-a-path')", {}),
     ],
 )
-def test_in_a_network_of_a_task_it_is_enough_that_nobody_has_an_abstract_socket(bind, found):
+def test_a_task_network_is_accepted_if_no_abstract_socket_exists(bind, found):
     before = f"""
 import socket
 kernel.unshare(kernel.CLONE_NEWNET)

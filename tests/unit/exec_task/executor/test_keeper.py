@@ -95,7 +95,7 @@ def supervisor():
         made.close()
 
 
-def test_a_jail_that_does_not_close_is_told_with_what_it_said(supervisor):
+def test_a_jail_that_does_not_close_is_reported_with_its_message(supervisor):
     supervisor.start(uid=0)
     ended = supervisor.hear()
     assert ended.pop("seconds") >= 0
@@ -124,13 +124,13 @@ def waiting(supervisor):
             yield supervisor
 
 
-def test_a_program_that_is_told_to_stop_ends(waiting):
+def test_a_stop_message_ends_the_program(waiting):
     waiting.stop()
     ended = waiting.hear()
     assert (ended["returncode"], ended["stopped"]) == (-15, False)
 
 
-def test_a_container_that_is_stopped_ends_its_program_and_says_why(waiting):
+def test_a_stopped_container_ends_its_program_and_reports_the_stop(waiting):
     children = Path(f"/proc/{waiting.process.pid}/task/{waiting.process.pid}/children").read_text().split()
     os.kill(int(children[0]), 15)
     ended = waiting.hear()
@@ -144,7 +144,7 @@ def test_without_its_supervisor_a_program_ends(waiting):
     assert "the supervisor is lost" in said
 
 
-def test_it_runs_nowhere_but_in_a_container_of_its_own():
+def test_the_keeper_runs_only_in_its_own_container():
     done = subprocess.run(
         [sys.executable, "-I", "-B", str(HOME / "init.py"), "--serve", "/nowhere"],
         capture_output=True,

@@ -107,7 +107,7 @@ attempt("outer", lambda: socket.socket(socket.AF_UNIX).connect(b"\\0stepline out
 
 
 @pytest.mark.skipif(landlock.SIGNAL_SCOPE_ABI > ABI, reason="this Landlock has no scopes")
-def test_a_signal_stays_in_the_domain_even_when_nobody_is_protected():
+def test_a_signal_stays_in_the_domain_even_without_protected_processes():
     done = run_jailed(
         TRY + "attempt('parent', lambda: os.kill(os.getppid(), 0))",
         before="if os.fork(): os._exit(os.waitstatus_to_exitcode(os.wait()[1]))",

@@ -106,7 +106,7 @@ os.makedirs("outputs"); open("outputs/ä.txt", "w").write("x")
     assert (ended.root / "out" / TURN / "outputs/ä.txt").read_text() == "x"
 
 
-def test_a_turns_folder_that_is_there_is_kept(bench):
+def test_an_existing_folder_of_a_turn_is_kept(bench):
     (bench.root / "out" / TURN / "files").mkdir(parents=True)
     assert bench.run("import os; print(os.listdir('.'))").out == "['files']\n"
 
@@ -124,7 +124,7 @@ if __name__ == "__main__":
     assert (ended.code, ended.out, ended.err) == (0, "Row(n=3)\n", "")
 
 
-def test_await_stands_at_the_top_and_a_program_without_it_may_run_a_loop_itself(bench):
+def test_await_works_at_top_level_and_other_programs_may_run_their_own_loop(bench):
     awaits = "import asyncio\nfor n in range(2):\n    await asyncio.sleep(0)\n    print(n)\nprint([i async for i in g()])"
     awaits = "async def g():\n    yield 1\n" + awaits
     assert bench.run(awaits).out == "0\n1\n[1]\n"
@@ -144,7 +144,7 @@ def test_await_stands_at_the_top_and_a_program_without_it_may_run_a_loop_itself(
     ],
     ids=["future", "bom", "crlf", "coding line", "empty", "docstring"],
 )
-def test_a_program_is_taken_as_it_stands(bench, code):
+def test_a_program_runs_unchanged(bench, code):
     ended = bench.run(code)
     assert (ended.code, ended.err) == (0, "")
     assert ended.out in ("ran\n", "")
@@ -162,7 +162,7 @@ def test_a_program_is_taken_as_it_stands(bench, code):
     ],
     ids=["grammar", "null", "encoding", "indentation", "nesting", "return"],
 )
-def test_what_cannot_be_compiled_says_where_and_nothing_runs(bench, code, words):
+def test_a_syntax_error_is_reported_with_its_location_and_nothing_runs(bench, code, words):
     ended = bench.run(code)
     assert ended.code == 1
     assert all(word in ended.err for word in words), ended.err
@@ -207,7 +207,7 @@ def test_a_traceback_of_a_coroutine_begins_in_the_program_too(bench, code):
     assert "executor" not in ended.err
 
 
-def test_a_task_that_nobody_waits_for_is_heard_of(bench):
+def test_the_error_of_an_unawaited_task_is_printed(bench):
     ended = bench.run("""
 import asyncio
 async def fail():
@@ -239,13 +239,13 @@ def test_a_program_ends_with_the_code_it_chooses(bench, code, status, err):
     assert (ended.code, ended.out, ended.err) == (status, "said", err)
 
 
-def test_an_interrupt_is_an_end_of_its_own(bench):
+def test_an_interrupt_has_its_own_exit_code(bench):
     ended = bench.run("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nimport time\ntime.sleep(60)")
     assert ended.code == 128 + signal.SIGINT
     assert ended.err.endswith("KeyboardInterrupt\n")
 
 
-def test_a_program_that_is_asked_to_end_does_so_by_its_finallys(bench):
+def test_a_terminated_program_runs_its_finally_blocks(bench):
     ended = bench.run("""
 import os, signal, time
 try:
@@ -258,7 +258,7 @@ finally:
     assert (ended.code, ended.out, ended.err) == (128 + signal.SIGTERM, "begun and put in order", "")
 
 
-def test_a_program_that_is_asked_twice_ends_at_once(bench):
+def test_a_second_termination_signal_ends_the_program_immediately(bench):
     ended = bench.run("""
 import os, signal, time
 try:
@@ -271,7 +271,7 @@ finally:
     assert ended.code == -signal.SIGTERM
 
 
-def test_what_a_program_forks_ends_by_the_same_signal_at_once(bench):
+def test_a_fork_of_the_program_ends_immediately_by_the_same_signal(bench):
     ended = bench.run("""
 import os, signal, threading
 def fork():
@@ -290,7 +290,7 @@ thread.join()
     assert (ended.code, ended.out) == (0, "15 set()\n" * 2)
 
 
-def test_a_line_is_out_when_it_is_printed(bench):
+def test_a_printed_line_is_flushed_immediately(bench):
     ended = bench.run("print('a line'); import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert (ended.code, ended.out) == (-signal.SIGKILL, "a line\n")
 
@@ -337,7 +337,7 @@ def test_every_text_can_be_printed(bench):
     ],
     ids=["closed", "none", "odd", "descriptors", "unprintable", "recursion", "no modules"],
 )
-def test_however_a_program_breaks_its_surroundings_it_failed(bench, code):
+def test_a_program_that_breaks_its_environment_has_failed(bench, code):
     assert bench.run(code).code == 1
 
 
@@ -351,7 +351,7 @@ print(beside.value)
     assert (ended.out, ended.err) == ("{'n': 1}\n", "")
 
 
-def test_a_tool_is_called_in_every_way_there_is(bench):
+def test_a_tool_can_be_called_in_every_supported_form(bench):
     ended = bench.run("""
 same = [
     test.echo(n=1),
@@ -368,7 +368,7 @@ print(same == [{"n": 1}] * 7, len(same))
     assert ended.calls == [("test.echo", "")] * 7
 
 
-def test_what_is_read_from_the_conversation_is_there_at_once_or_awaited(bench):
+def test_conversation_content_can_be_read_directly_or_awaited(bench):
     ended = bench.run(f"""
 import asyncio
 one = ctx_tools.fetch_ctx("{PROMPT}")
@@ -409,7 +409,7 @@ agent_io_tools.tool_call(tool_id="react.write", params={})
         ("ctx_tools.more()", "unknown_tool"),
     ],
 )
-def test_a_call_that_cannot_be_made_says_why(bench, call, words):
+def test_an_invalid_call_has_an_error_message(bench, call, words):
     ended = bench.run(call)
     assert ended.code == 1
     assert words in ended.err
@@ -421,7 +421,7 @@ def test_an_alias_called_like_a_module_of_python_hides_none(bench):
     assert ended.out == "<tool json.dumps>\n[1]\n"
 
 
-def test_the_environment_of_a_program_is_a_list_of_ours(monkeypatch):
+def test_the_environment_of_a_program_is_a_fixed_list(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
     places = {"work": "/w", "out": "/o", "bundle_root": "/b", "socket": "/s"}
     made = clean_environment({**places, "exec_id": "tc_1", "bundle_id": "b.c", "token": "t"})

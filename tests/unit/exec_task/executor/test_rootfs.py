@@ -30,7 +30,7 @@ print(json.dumps(found))
 
 
 @pytest.mark.parametrize("linked", [False, True], ids=["a file", "a link to one beside it"])
-def test_what_names_a_package_index_is_empty_in_a_mounted_prefix(tmp_path: Path, linked: bool):
+def test_files_that_name_a_package_index_are_empty_in_a_mounted_prefix(tmp_path: Path, linked: bool):
     prefix = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", prefix], check=True)
     settings = prefix / ("index.conf" if linked else "pip.conf")

@@ -147,7 +147,7 @@ def test_every_call_of_the_x32_abi_is_killed(number):
 
 
 @given(machine=st.sampled_from(MACHINES), number=st.integers(LAST_KNOWN + 1, X32 - 1))
-def test_a_call_that_nobody_has_looked_at_is_unknown(machine, number):
+def test_a_call_that_was_not_reviewed_is_unknown(machine, number):
     audit = seccomp.ARCHITECTURES[machine].audit
     assert word(verdict(FILTERS[machine, "namespace"].bind(OWN), audit, number)) == "ENOSYS"
 
@@ -202,7 +202,7 @@ def test_limits_and_priorities_are_set_only_on_oneself(machine):
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_nothing_is_typed_for_others_and_no_signal_is_ordered_by_descriptor(machine):
+def test_terminal_input_and_signals_by_descriptor_are_refused(machine):
     assert {ask(machine, "ioctl", 0, request) for request in (0x5412, 0x541C, 0x8901, 0x8902)} == {"EPERM"}
     assert ask(machine, "ioctl", 0, 0x5401) == "allow"
     assert ask(machine, "personality", WORD) == "allow"
@@ -224,7 +224,7 @@ def test_commands_on_descriptors_copy_lock_and_seal_and_nothing_else(machine):
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_the_limit_on_core_dumps_is_nobodys_to_change(machine):
+def test_the_limit_on_core_dumps_cannot_be_changed(machine):
     for call, *before in (("prlimit64", 0), ("setrlimit",)):
         answers = {resource: ask(machine, call, *before, resource, 0x7FFF0000) for resource in range(16)}
         assert {number for number, answer in answers.items() if answer != "allow"} == {4}
@@ -240,7 +240,7 @@ def test_every_limit_of_oneself_is_read(machine):
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_disk_is_taken_only_where_a_file_grows_by_it(machine):
+def test_disk_space_is_allocated_only_by_growing_a_file(machine):
     """Blocks beyond a file's end are not part of the sizes that the limits and the quota check."""
     assert ask(machine, "fallocate", 3, 0) == "allow"
     assert ask(machine, "fallocate", 3, 1 << 32) == "allow", "the kernel looks at the low word, and so do we"
@@ -254,7 +254,7 @@ def test_disk_is_taken_only_where_a_file_grows_by_it(machine):
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("reach", REACHES)
-def test_every_jump_goes_forward_and_every_way_ends_in_a_verdict(machine, reach):
+def test_every_jump_is_forward_and_every_path_ends_in_a_verdict(machine, reach):
     code = FILTERS[machine, reach].code
     program = [struct.unpack_from("<HBBI", code, at) for at in range(0, len(code), 8)]
     for at, (operation, yes, no, _) in enumerate(program):

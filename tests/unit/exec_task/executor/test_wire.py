@@ -75,7 +75,7 @@ def code(client: Client, tool_id="test.echo", **params) -> str:
     return refused.value.code
 
 
-def test_both_sides_speak_of_the_same_limits():
+def test_both_sides_use_the_same_limits():
     from exec_task.executor import wire
     from stepline.programs.request_gate import PROTOCOL_VERSION
 
@@ -85,7 +85,7 @@ def test_both_sides_speak_of_the_same_limits():
     assert wire.PARALLEL_MAX < CONNECTIONS_MAX
 
 
-def test_a_call_brings_the_tools_value(place):
+def test_a_call_returns_the_value_of_the_tool(place):
     with served(place) as server, called(place) as client:
         client.hello(CONFINED)
         assert server.isolation is not None
@@ -109,7 +109,7 @@ def test_bytes_and_paths_are_parameters_and_bytes_come_back(place):
 
 
 @pytest.mark.parametrize("value", [float("nan"), object(), {1, 2}, "\ud800"])
-def test_what_json_cannot_say_is_a_mistake_before_anything_is_sent(place, value):
+def test_a_value_that_json_cannot_represent_raises_before_anything_is_sent(place, value):
     with called(place) as client, pytest.raises((TypeError, ValueError)):
         client.call("test.echo", {"value": value})
 
@@ -130,7 +130,7 @@ def test_a_request_that_is_too_large_is_not_sent(place):
         assert code(client, text="x" * frame.REQUEST_BYTES_MAX) == "frame_too_large"
 
 
-def test_a_supervisor_that_comes_later_is_waited_for(place):
+def test_a_call_waits_for_a_supervisor_that_starts_later(place):
     with called(place) as client, ThreadPoolExecutor(1) as pool:
         hello = pool.submit(client.hello, CONFINED)
         with served(place) as server:
@@ -138,7 +138,7 @@ def test_a_supervisor_that_comes_later_is_waited_for(place):
             assert server.isolation is not None
 
 
-def test_a_supervisor_that_never_comes_is_not(place):
+def test_a_call_fails_if_the_supervisor_never_starts(place):
     with called(place, connect_s=0.05) as client:
         assert code(client) == "no_supervisor"
 
@@ -151,7 +151,7 @@ def test_one_connection_serves_many_calls(place):
         assert len(server._threads) == 1
 
 
-def test_threads_call_side_by_side(place):
+def test_threads_call_in_parallel(place):
     together = threading.Barrier(PARALLEL_MAX, timeout=PATIENCE_S)
 
     def meet(params, _context):
@@ -173,7 +173,7 @@ forks = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:Dep
 
 
 @forks
-def test_a_forked_child_calls_over_a_connection_of_its_own(place):
+def test_a_forked_child_calls_over_its_own_connection(place):
     with served(place), called(place) as client:
         client.hello(CONFINED)
         readable, writable = os.pipe()
@@ -192,7 +192,7 @@ def test_a_forked_child_calls_over_a_connection_of_its_own(place):
 
 
 @forks
-def test_all_children_of_a_pool_get_through(place):
+def test_all_children_of_a_pool_can_call(place):
     with served(place), called(place) as client:
         client.hello(CONFINED)
         children = []
@@ -208,7 +208,7 @@ def test_all_children_of_a_pool_get_through(place):
         assert [os.waitpid(child, 0)[1] for child in children] == [0] * len(children)
 
 
-def test_a_full_supervisor_is_asked_again(place):
+def test_a_call_is_retried_while_the_supervisor_is_full(place):
     full = b'{"v":1,"id":0,"ok":false,"error":{"code":"too_many_connections","message":"full"}}'
     done = b'{"v":1,"id":1,"ok":true,"result":5}'
     with (
@@ -228,7 +228,7 @@ def test_a_full_supervisor_is_asked_again(place):
         (render_frame(b"[]"), "bad_frame"),
     ],
 )
-def test_a_reply_that_is_none_is_an_error(place, answer, expected):
+def test_an_invalid_reply_is_an_error(place, answer, expected):
     with answering(place, answer), called(place) as client:
         assert code(client) == expected
 
@@ -247,6 +247,6 @@ def test_a_reply_that_does_not_come_is_not_waited_for_forever(place):
             silent.set()
 
 
-def test_after_the_deadline_every_call_says_so(place):
+def test_every_call_after_the_deadline_is_refused_with_its_code(place):
     with served(place, deadline_s=0.0), called(place) as client:
         assert [code(client), code(client)] == ["deadline_over", "deadline_over"]
