@@ -182,7 +182,7 @@ def test_a_title_without_an_address_is_plain_text(title, shown):
         "<script>\n\nx = '[[S:5]]'",
     ],
 )
-def test_nothing_is_replaced_in_an_attribute_within_markdown(text):
+def test_a_token_in_an_attribute_within_markdown_is_kept(text):
     assert render_citations(text, NO_PAGE, "markdown") == text
 
 
