@@ -458,7 +458,7 @@ MASKED = (
     Ablation(
         rule="R4 effects are done again on sight",
         patch=_no_redo,
-        why_masked="the sweeper starts turns without an execution",
+        why_masked="the sweeper starts executions that were not started",
     ),
     Ablation(
         rule="R7 an execution is named by its epoch",
