@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _UNSPACED: Final = re.compile("[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff]")
-"""Thai, Lao, Tibetan, Burmese, Khmer and the parts of Hangul; the others are known by their width."""
+"""Thai, Lao, Tibetan, Burmese, Khmer and the parts of Hangul; other scripts are recognized by their width."""
 _FORMULA: Final = re.compile(
     r"\\\((?:[^\\`]|\\(?![()\[\]]).)+?\\\)|\\\[(?:[^\\`]|\\(?![()\[\]]).)+?\\\]", re.DOTALL
 )
@@ -32,7 +32,7 @@ _PROSE: Final = re.compile(r"[^\W\d_]{3}|[^\W\d_]{2}\s|\s[^\W\d_]{2}|[^\x00-\u2f
 
 class _State(StateInline):
     def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803 - the library's
-        """Scan marks; between a blank or a script without blanks and a punctuation mark, they belong to the latter."""
+        """Scan delimiters; between a punctuation mark and a blank or unspaced script, they belong to the mark."""
         scanned = super().scanDelims(start, canSplitWord)
         end = start + scanned.length
         before = self.src[start - 1] if start else " "
@@ -57,7 +57,7 @@ class _Inline(ParserInline):
 
 
 def make_parser(options: Mapping[str, Any] | None = None, *, enable: Sequence[str] = ()) -> MarkdownIt:
-    """Return a parser of CommonMark with these rules, and with ours."""
+    """Return a CommonMark parser with these rules and our own."""
     parser = MarkdownIt()
     parser.inline = _Inline()
     parser.configure("commonmark", options)
@@ -81,7 +81,7 @@ def _is_formula(tex: str) -> bool:
 
 
 def _flanks(near: str, far: str) -> bool:
-    """Return whether marks between the two belong to what is beyond `near`."""
+    """Return whether delimiters between the two belong to the text beyond `near`."""
     if near.isspace():
         return False
     if _is_unspaced(near) or not _is_punctuation(near):
