@@ -77,7 +77,8 @@ def test_a_tool_with_an_odd_name_is_called_by_it() -> None:
 
 
 @pytest.mark.usefixtures("bundle")
-def test_a_turn_lists_the_tools_and_calls_one() -> None:
+def test_a_turn_lists_the_tools_and_calls_one(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     conversation = RemoteConversation(called("mcp.crm.find", {}), answered("done"))
     conversation.crm.answer = lambda *_: said("Ada, since 1843")
     conversation.send()
@@ -85,6 +86,8 @@ def test_a_turn_lists_the_tools_and_calls_one() -> None:
     (listed,) = conversation.entries(Listed)
     (result,) = conversation.entries(Resulted)
     assert (listed.tools, listed.failed, result.status) == (2, (), "ok")
+    (logged,) = [vars(record) for record in caplog.records if record.message == "tools listed"]
+    assert (logged["tools"], logged["failed"], logged["left_out"]) == (2, 0, 0)
     assert conversation.crm.calls == [("find", {})]
     assert "## mcp.crm.find" in conversation.systems()[0]
     assert "Ada, since 1843" in text_of(conversation.model.requests[1])

@@ -8,12 +8,14 @@ import msgspec
 import pytest
 from hypothesis import assume, given
 
+from stepline.log.importing.foreign_value import Findings
 from stepline.log.importing.import_document import Document, read_document
+from stepline.log.importing.import_state import ImportState
 from stepline.log.importing.plan_import import named_files
 from stepline.log.transition import declined
 from stepline.model.block import Block, Produced
 from stepline.model.decision import Action, Declined, Notice
-from stepline.model.entry import ApprovalAnswered, Closed, Contributed, Feedback, Titled
+from stepline.model.entry import ApprovalAnswered, Closed, Contributed, Decided, Feedback, Titled
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.source import Citation, Source
 from stepline.model.usage import ModelCall, Usage
@@ -244,6 +246,25 @@ def test_a_round_that_was_declined_moves():
     log.answer("done", notices=(Notice(code="late", message="Late.", extra={"n": 1.5, "list": [None]}),))
     log.close()
     assert_moves(log.timeline())
+
+
+def test_an_answer_of_the_runtime_keeps_its_reason():
+    log = LogBuilder()
+    log.message("go")
+    log.answer("So far.", ended="max_iterations")
+    log.close()
+    (decided,) = [
+        one
+        for batch in moved(documents_of(log.timeline())).batches
+        for one in batch.entries
+        if isinstance(one, Decided)
+    ]
+    assert decided.ended == "max_iterations"
+
+
+def test_citations_are_the_rows_of_the_pool_in_short_form():
+    state = ImportState(lane=THERE, user=USER, pool={2: PAGE}, findings=Findings(), files={})
+    assert state.citations([2, 3, 2]) == (Citation(sid=2, title="A page", url="https://a.example/x"),)
 
 
 def test_blocks_of_a_bundle_hook_are_imported():
