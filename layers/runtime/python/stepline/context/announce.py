@@ -354,7 +354,7 @@ def _scopes(scopes: Mapping[str, int]) -> str:
 
 
 def _history(found: Workspace, saved: Saved) -> list[str]:
-    """Return the lines about the git history: its state, the turn published last, and `ls workspace` with a path for each scope."""
+    """Return the lines about the git history: its state, the last published turn, and `ls workspace` with paths."""
     status = "dirty" if found.dirty else "clean" if saved.turn else "uninitialized"
     rows = [
         "repo_mode: a version for each turn",

@@ -2,8 +2,8 @@
 
 Source: docs/concepts/context.md#limits.
 
-The editable tail are the newest pieces, which can be hidden without invalidating much of the cache.
-Source: docs/concepts/context.md#hiding.
+The editable tail is the newest pieces, which can be hidden without invalidating much of the cache. Source:
+docs/concepts/context.md#hiding.
 """
 
 from __future__ import annotations

@@ -373,7 +373,7 @@ class BundleItem(Value):
 
 
 class TimedThought(Value):
-    """A thinking block of the model before a decision."""
+    """A thought of the model before a decision."""
 
     text: Annotated[str, "its text, without surrounding whitespace"]
     began_ms: Annotated[int, "its beginning, counted from `started_at`; 0 if that was not measured"] = 0
@@ -717,7 +717,10 @@ class UploadTaken(EventData):
 
 
 class UploadRefused(EventData):
-    """An uploaded file was refused; the turn continues. A [notice](messages.md#notice): it has no number and is not replayed."""
+    """An uploaded file was refused; the turn continues.
+
+    A [notice](messages.md#notice): it has no number and is not replayed.
+    """
 
     EVENT = "rate_limit.attachment_failure"
     ROUTE = "chat_service"

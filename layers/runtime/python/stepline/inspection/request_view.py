@@ -1,8 +1,8 @@
-"""The request of a round in parts and pieces: the text that the model read, the size of each piece, and the effect of the cache.
+"""The request of a round in parts and pieces: the text that the model read, the sizes, and the effect of the cache.
 
-Tokens are estimates. The provider's count and the marks show which parts were read from a cache and which were written to
-one: a cache holds a request up to a mark. To trace reductions, the log is folded from one reduction to
-the next, and the pieces before and after each are compared.
+Tokens are estimates. The provider's count and the marks show which parts were read from a cache and which were written
+to one: a cache holds a request up to a mark. To trace reductions, the log is folded from one reduction to the next, and
+the pieces before and after each are compared.
 """
 
 from __future__ import annotations

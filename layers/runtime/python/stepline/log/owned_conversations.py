@@ -26,7 +26,7 @@ class OwnedConversations:
         self.owner = owner
 
     def find(self, conversation: str) -> Timeline | None:
-        """Return a conversation's timeline; None if it does not exist, belongs to another user, was deleted, or is being imported."""
+        """Return a conversation's timeline; None if it is missing, another user's, deleted or being imported."""
         journal = Journal(self._ports, replace(self._lane, conversation=conversation), "recall")
         try:
             tail = journal.tail(consistent=False)

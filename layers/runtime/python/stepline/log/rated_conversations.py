@@ -93,9 +93,10 @@ def rates_of(rows: Iterable[FeedbackRow]) -> OriginRates:
 def list_rated(
     index: FeedbackIndex, query: FeedbackQuery, *, limit: int, after: str
 ) -> tuple[list[list[FeedbackRow]], str]:
-    """Return at most `limit` conversations rated in a period, after the cursor `after`, each with all its rows, and the next cursor.
+    """Return at most `limit` conversations rated in a period after the cursor `after`, and the next cursor.
 
-    A conversation is listed at its newest row of the period, so that it is on one page. Raises InputError `bad_cursor`.
+    Each conversation has all its rows. It is listed at its newest row of the period, so that it is on one page. Raises
+    InputError `bad_cursor`.
     """
     page_query, found = _after_cursor(query, after), list[list[FeedbackRow]]()
     by_conversation: dict[Lane, list[FeedbackRow]] = {}

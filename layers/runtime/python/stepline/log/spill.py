@@ -55,7 +55,7 @@ def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = 
 def plan_spill(
     lane: Lane, batch: Batch, *, limit_bytes: int = BATCH_MAX_BYTES
 ) -> tuple[Batch, tuple[bytes, ...]]:
-    """Return the batch without its largest strings, so that it has at most `limit_bytes`, and their bodies in the order of `spilled`.
+    """Return the batch without its largest strings, in at most `limit_bytes`, and their bodies as in `spilled`.
 
     If it has too many small strings for that, whole lists of objects are spilled as well.
 

@@ -306,7 +306,7 @@ def git_objects(commit: Commit) -> tuple[list[ShaFile], GitCommit]:
 
 
 class GitHistory(NamedTuple):
-    """The git objects of a history: `objects` without repetition, its newest commit with its tree, the commit of each turn."""
+    """The git objects of a history: `objects` without repetition, its newest commit with its tree, turns' commits."""
 
     objects: tuple[ShaFile, ...]
     head: str

@@ -70,7 +70,10 @@ class Ledger:
             return tuple(self._calls)
 
     def take_calls(self) -> tuple[ModelCall, ...]:
-        """Return the model calls that no batch has recorded yet, oldest first, and remove them, for a batch that is to be put."""
+        """Return the model calls that no batch has recorded yet, oldest first, and remove them.
+
+        They are for a batch that is about to be put.
+        """
         with self._lock:
             calls = tuple(self._calls)
             self._calls.clear()

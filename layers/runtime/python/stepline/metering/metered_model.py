@@ -52,7 +52,7 @@ def new_call_id() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class MeteredModel:
-    """A model whose streams are metered; the tokens of each call, with those of its failed tries, are appended to `usages`."""
+    """A model whose streams are metered; the tokens of each call, with its failed tries, are appended to `usages`."""
 
     model: ModelClient
     metering: Metering
@@ -63,7 +63,10 @@ class MeteredModel:
 
 
 class MeteredStream:
-    """A call that is added to the ledger once, when its iteration ends, fails or is abandoned, or at the end of its `with` block."""
+    """A call that is added to the ledger once.
+
+    That is when its iteration ends, fails or is abandoned, or at the end of its `with` block.
+    """
 
     def __init__(
         self, running: ModelStream, request: ModelRequest, metering: Metering, usages: list[Usage]

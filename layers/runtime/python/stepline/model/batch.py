@@ -19,7 +19,7 @@ FORMAT = 1
 """The version of the format of batches and their states; a batch without a version has the first one."""
 
 BATCH_DEPTH_MAX = 100
-"""The deepest nesting of a batch that is read."""
+"""The maximum depth of a batch that is read."""
 UNREADABLE = "[unreadable: nested too deep]"
 STATE_MAX_BYTES = 1_136
 BATCH_MAX_BYTES = 32 * 1024
@@ -39,26 +39,25 @@ class Cursor(Row):
 class State(Row):
     """The state after a batch: numbers and names only, never lists.
 
-    `epoch` and `claim` are batch numbers: of the batch that gave the turn its execution, and of the one that
-    opened the stream of the running attempt. `rendered` is the newest batch that the model saw. `prev` is the
-    newest batch before this one that has client events. `executes` is the number, from 1, of the last decided
-    action that runs a program; 0 if none does. `tally` counts the open turn. `ends`: the decided actions
-    accompany an answer, so the turn closes after the last of them. `segment` is the newest batch up to which
-    the conversation is sealed in a segment, and `titled` the one that gave it a title; 0 if there is none.
-    `steered` is the newest steer that the open turn has applied, and `finalize` the rounds left to it by that
-    steer, counting the next; 0 without a limit. `waits` is how often the provider made this round wait, and
-    `until_ms` the end of the newest such wait, in milliseconds since the Unix epoch. `declined` counts the turn's
-    rounds in which the model declined. `prepared` is the batch in which the turn's `pre_run_hook` ended, and `primed`
-    the number, from 1, of the newest round whose `before_round` did; 0 if none did. `running` names a running hook, too.
-    `bundle` is the name of the conversation's bundle, "" for the stage's default; like `owner` it never changes.
-    `parked` is the batch that requested an approval, until it is answered; 0 if none is awaited.
-    `turns` are those of the conversation, the open one included, and `begun_ms` is when it began, in milliseconds since the
-    Unix epoch; both are 0 in a log that began before they were recorded.
-    `spent_nanos` is what the conversation's model calls have cost, in billionths of a US dollar, and `stored_bytes` the size
-    of the files that it keeps. `deleted` is the batch that deleted it, after which there is none; 0 while it exists.
-    `unremembered` is the oldest batch that ended a turn whose rows a memory index may lack; 0 if it has all.
-    `importing` is the batch that began an unfinished import, during which no other batch is put; 0 otherwise.
-    `queued` is the batch since which the open turn waits for an execution of the stage; 0 if it does not.
+    `epoch` and `claim` are batch numbers: of the batch that gave the turn its execution, and of the one that opened the
+    stream of the running attempt. `rendered` is the newest batch that the model saw. `prev` is the newest batch before
+    this one that has client events. `executes` is the number, from 1, of the last decided action that runs a program; 0
+    if none does. `tally` counts the open turn. `ends`: the decided actions accompany an answer, so the turn closes
+    after the last of them. `segment` is the newest batch up to which the conversation is sealed in a segment, and
+    `titled` the one that gave it a title; 0 if there is none. `steered` is the newest steer that the open turn has
+    applied, and `finalize` the rounds left to it by that steer, counting the next; 0 without a limit. `waits` is how
+    often the provider made this round wait, and `until_ms` the end of the newest such wait, in milliseconds since the
+    Unix epoch. `declined` counts the turn's rounds in which the model declined. `prepared` is the batch in which the
+    turn's `pre_run_hook` ended, and `primed` the number, from 1, of the newest round whose `before_round` did; 0 if
+    none did. `running` names a running hook, too. `bundle` is the name of the conversation's bundle, "" for the stage's
+    default; like `owner` it never changes. `parked` is the batch that requested an approval, until it is answered; 0 if
+    none is awaited. `turns` are those of the conversation, the open one included, and `begun_ms` is when it began, in
+    milliseconds since the Unix epoch; both are 0 in a log that began before they were recorded. `spent_nanos` is the
+    cost of the conversation's model calls, in billionths of a US dollar, and `stored_bytes` the size of the files that
+    it keeps. `deleted` is the batch that deleted it, after which there is none; 0 while it exists. `unremembered` is
+    the oldest batch that ended a turn whose rows may be missing in an index that reads no logs; 0 if it has all.
+    `importing` is the batch that began an unfinished import, during which no other batch is put; 0 otherwise. `queued`
+    is the batch since which the open turn waits for an execution of the stage; 0 if it does not.
 
     Source: docs/concepts/log.md.
     """

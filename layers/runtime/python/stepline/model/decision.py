@@ -67,7 +67,10 @@ class Declined(Value):
 
 
 class ParsedDecision(Value):
-    """One valid decision. `final_answer` is set exactly for `complete` and `exit`; a call may stage content to show in full."""
+    """One valid decision. `final_answer` is set exactly for `complete` and `exit`.
+
+    A call may stage content to show in full.
+    """
 
     action: ActionName
     notes: str = ""

@@ -214,11 +214,11 @@ class Opened(Value, tag="opened", tag_field="kind"):
 
 
 class Reopened(Value, tag="reopened", tag_field="kind"):
-    """A later attempt takes the round; the stream of the previous attempt is void.
+    """A later attempt runs the round; the stream of the previous attempt is void.
 
-    With `usage` no attempt has the round yet: this one failed, and the tokens of its calls are in no other entry.
-    With `until` that is the attempt after a wait for the model's provider, and `code` says why; the round has `attempts`
-    at most, 0 if that was not recorded.
+    With `usage` no attempt has the round yet: this one failed, and the tokens of its calls are in no other entry. With
+    `until` the next attempt follows a wait for the model's provider, and `code` says why; the round has `attempts` at
+    most, 0 if that was not recorded.
     """
 
     iteration: int
@@ -258,17 +258,18 @@ class Decided(Value, tag="decision", tag_field="kind"):
 
     `started_at` is when the model was called. `accepted` is false for an answer that breaks the protocol: its `notices`
     show the model why, and the next round follows. `claim` names the delta stream it settles. `stop_reason` is that of
-    the provider if it is not the usual `end_turn`. `actions` run in order; beside `complete` and `exit` they may be
+    the provider if it is not the usual `end_turn`. `actions` run in order; with `complete` and `exit` they may be
     neutral ones, which run before the turn ends. `citations` are the sources cited in notes and answer that existed
     when the model was called, `unresolved` the cited numbers without a source in the pool, and 0 for a citation that
     could not be read; without a pool there are neither. `ended` is set if the runtime answered instead of the model.
-    `system` is the SHA-256 of the request's system part, if it differs from that of the decision before: its text is
+    `system` is the SHA-256 of the request's system part, if it differs from that of the previous decision: its text is
     stored at `out_key` of the turn. `sent` has the other facts to render the request again. `declined` is set if the
-    model refused to answer; `bust` is set if a live cache was read for less than it holds. `overhead_bytes` is the
-    request's size without its timeline. `usage` is that of the successful call, and `lost` that of calls of the same
-    attempt which failed before it. `thinking_ms` is when each of `thinking` began and ended, after `started_at`;
-    `code_ms` is the time that the model took to write the program. `rounds_left` are those that the turn then had.
-    `show_artifacts` are paths and `show_skills` ids that the next request of the turn shows in full, and no other.
+    model refused to answer; `bust` is set if the request read less from a live cache than the cache held.
+    `overhead_bytes` is the request's size without its timeline. `usage` is that of the successful call, and `lost` that
+    of calls of the same attempt which failed before it. `thinking_ms` is when each of `thinking` began and ended, after
+    `started_at`; `code_ms` is the time that the model took to write the program. `rounds_left` are those that the turn
+    then had. `show_artifacts` are paths and `show_skills` ids that the next request of the turn shows in full, and no
+    other.
     """
 
     iteration: int
@@ -553,8 +554,8 @@ class Deleted(Value, tag="deleted", tag_field="kind"):
 class Importing(Value, tag="importing", tag_field="kind"):
     """The start of an import: the batches up to `Imported` are made of documents, and no other process puts any.
 
-    `digest` is the SHA-256 of what is imported, as 64 hex: the same import continues with it. `files` names the files
-    whose bytes were uploaded when it began, `sha256:bytes`, with commas between.
+    `digest` is the SHA-256 of the imported documents, as 64 hex: the same import continues with it. `files` names the
+    files whose bytes were uploaded when it began, `sha256:bytes`, with commas between.
     """
 
     digest: str

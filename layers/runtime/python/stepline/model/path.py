@@ -246,7 +246,7 @@ def is_namespace(name: str) -> bool:
 
 
 def name_foreign(path: str, conversation: str) -> str:
-    """Return a path as it is written in another conversation. Raises PathError if it is not of one conversation."""
+    """Return a path as it is written in another conversation. Raises PathError if it belongs to no conversation."""
     found = parse_path(path)
     if not isinstance(found, LoggedPath):
         refuse_path("path_bad_form", f"only paths of {', '.join(_LOGGED)} name a conversation", path)
@@ -424,7 +424,7 @@ def _parse_ks(rest: str) -> LogicalPath:
 
 
 _LOGGED: Final = ("ar", "tc", "fi", "su", "ws")
-"""The families whose paths may name a conversation: `so` has numbers of its own in each, `sk` and `ks` are of none."""
+"""The families whose paths may name a conversation: `so` has separate numbers in each, `sk` and `ks` belong to none."""
 
 _SPACES: Final[dict[str, Space]] = {"files": "files", "outputs": "outputs"}
 _PARSERS: Final[dict[str, Callable[[str], LogicalPath]]] = {

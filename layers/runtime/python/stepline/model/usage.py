@@ -1,7 +1,7 @@
 """The usage of model calls.
 
-A `Bust` is a cache read for less than it holds, with the known cause. A `Tally` counts the open turn in the
-state, so that its end need not read the log again.
+A `Bust` is a request that read less from a cache than the cache held, with the known cause. A `Tally` counts the open
+turn in the state, so that its end need not read the log again.
 """
 
 from __future__ import annotations
@@ -141,11 +141,12 @@ class Bust(Value):
 class Tally(Row):
     """Counts of the open turn; all zero while none is open.
 
-    `rounds` are recorded decisions, including refused ones, `files` the files offered to the user, once for
-    each time they are written. `model_ms` is spent on decisions, `tools_ms` in tools and in the runs of programs.
-    `opened_ms` is the turn's start, in milliseconds of the epoch; 0 if not recorded. Programs were started for
-    `starting_ms` and collected for `collecting_ms`, the provider was waited for `waiting_ms`, and titles, summaries and
-    hooks took `preparing_ms`. `summary_from_ms` is the start of a summary that is being made, 0 for none.
+    `rounds` are recorded decisions, including refused ones, `files` the files offered to the user, once for each time
+    they are written. `model_ms` is spent on decisions, `tools_ms` in tools and in the runs of programs. `opened_ms` is
+    the turn's start, in milliseconds of the epoch; 0 if not recorded. `starting_ms` is the time to start programs,
+    `collecting_ms` the time to collect their files, `waiting_ms` the time spent waiting for the provider, and
+    `preparing_ms` that of titles, summaries and hooks. `summary_from_ms` is the start of a summary that is being made,
+    0 for none.
     """
 
     usage: Usage = Usage()

@@ -15,7 +15,10 @@ AgentVersion: TypeAlias = Literal["v2", "v3"]
 VERSIONS: Final[tuple[AgentVersion, ...]] = get_args(AgentVersion)
 
 ContextLayout: TypeAlias = Literal["timeline", "journal"]
-"""The content of a round's request: the timeline, or the journal of the older decision context. Source: docs/concepts/journal.md."""
+"""The content of a round's request: the timeline, or the journal of the older decision context.
+
+Source: docs/concepts/journal.md.
+"""
 
 CONTEXT_LAYOUTS: Final[tuple[ContextLayout, ...]] = get_args(ContextLayout)
 

@@ -90,7 +90,10 @@ class Piece(Row):
 
 
 class Shown(Value):
-    """The location where the model currently sees the whole content of a path. `digest` is `ALL`, or 16 hex of the content's SHA-256."""
+    """The location where the model currently sees the whole content of a path.
+
+    `digest` is `ALL`, or 16 hex of the content's SHA-256.
+    """
 
     path: str
     n: int

@@ -372,7 +372,7 @@ def render_event(event: Inbound, path: str, files: Sequence[str] = ()) -> str:
 
 
 def render_steered(entry: SteeredEntry) -> str:
-    """Render the message that a steer was applied: the interrupted work, and the remaining rounds."""
+    """Render the message about an applied steer: the interrupted work, and the remaining rounds."""
     asked = "steered" if entry.finalize else "said stop"
     rounds = "1 round" if entry.finalize == 1 else f"{entry.finalize} rounds"
     left = (

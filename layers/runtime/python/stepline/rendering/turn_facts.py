@@ -29,7 +29,7 @@ from stepline.model.version import LAYOUTS
 
 
 class Turn(Row):
-    """A turn. `opened` and `closed` are batch numbers, `closed` is 0 while it runs; `prompts` are the batches that began it."""
+    """A turn. `opened`, `closed` and `prompts`, which began it, are batch numbers; `closed` is 0 while it runs."""
 
     id: str
     started_at: str
@@ -122,7 +122,7 @@ def event_path(turn: str, event: Inbound) -> str:
 
 
 def steered_path(entry: SteeredEntry) -> str:
-    """Return the path of the message that a steer was applied."""
+    """Return the path of the message about an applied steer."""
     return f"ar:{entry.turn}.system.message.steered_{entry.n}"
 
 

@@ -143,7 +143,7 @@ def touches_workspace(entry: Resulted, turn: str) -> bool:
 
 
 def last_checkout(blocks: Iterable[Block]) -> Checkout:
-    """Return the newest checkout of a turn, whose record names the earlier ones still in effect; an empty one if there is none."""
+    """Return the newest checkout of a turn, or an empty one; its record names the earlier ones still in effect."""
     made = [block.text for block in blocks if block.type == CHECKOUT_RECORD and block.tool_id == CHECKOUT]
     if not made:
         return Checkout("", ())

@@ -1,1 +1,1 @@
-"""Import: turn the documents of a conversation, from Stepline or from the existing system, into the batches of a log. Pure."""
+"""Import: turn documents of a conversation, Stepline's or the existing system's, into the batches of a log. Pure."""

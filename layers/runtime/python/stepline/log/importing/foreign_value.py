@@ -161,7 +161,10 @@ def path_of(value: Any, turn: str, findings: Findings) -> str:
 
 
 def json_of(value: Any, where: str, findings: Findings, *, largest: int = INT_MAX) -> Any:
-    """Return JSON without surrogates and numbers that are too large. Raises InputError `import_too_deep`, `import_too_large`."""
+    """Return JSON without surrogates and numbers that are too large.
+
+    Raises InputError `import_too_deep`, `import_too_large`.
+    """
     left = VALUES_MAX
 
     def clean(one: Any, depth: int) -> Any:

@@ -23,7 +23,10 @@ IMPORT_FILES_MAX: Final = 500
 
 
 class Document(Value):
-    """One document: its kind, as an export names it, and its payload. `name` is shown in errors: a file name, or a position in a list."""
+    """One document: its kind, as an export names it, and its payload.
+
+    `name` is shown in errors: a file name, or a position in a list.
+    """
 
     kind: str
     payload: dict[str, Any]

@@ -77,7 +77,10 @@ class ImportState:
         return rows
 
     def copy(self, chars: int) -> None:
-        """Count characters that a log repeats. Raises InputError `import_too_large`, so that a small import cannot grow large."""
+        """Count characters that a log repeats, so that a small import cannot grow large.
+
+        Raises InputError `import_too_large`.
+        """
         self.copied += chars
         if self.copied > COPIED_MAX:
             refuse_import(

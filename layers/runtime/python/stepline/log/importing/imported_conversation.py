@@ -61,7 +61,7 @@ def read_block(raw: Any, where: str, findings: Findings, *, at: str) -> Block:
     meta = meta_of(raw.get("meta"), where, findings)
     if isinstance(
         raw.get("payload"), dict
-    ):  # the existing system keeps the whole parameters of a call beside its text
+    ):  # the existing system keeps the whole parameters of a call next to its text
         meta.setdefault("payload", json_of(raw["payload"], f"{where}.payload", findings))
     if raw.get("hidden"):
         findings.change("hidden")

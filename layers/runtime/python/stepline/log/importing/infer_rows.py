@@ -171,7 +171,7 @@ class _Walk:
             self._other(block)
 
     def _put_complete_round(self) -> None:
-        """Put the round's decision if it is complete: in a log, it precedes the blocks that follow it here."""
+        """Put the round's decision if it is complete: in a log, it comes before the block that follows here."""
         if any(one.type in ("react.tool.call", "assistant.completion.attempt") for one in self._round):
             self._put_round()
 

@@ -170,7 +170,10 @@ def check_log(slots: Mapping[int, Sequence[Entry]]) -> None:
 
 
 class _Course:
-    """The course of a log: the open turn, the batches that began turns, and the queued events, each with whether a turn shows it."""
+    """The course of a log: the open turn, the batches that began turns, and the queued events.
+
+    Each event has a flag that says whether a turn shows it.
+    """
 
     def __init__(self) -> None:
         self._open = ""
@@ -180,7 +183,7 @@ class _Course:
         self._reduced = 0
 
     def take(self, n: int, entry: Entry) -> None:
-        """Take the next entry."""
+        """Apply the next entry."""
         self._count(n, entry)
         match entry:
             case Inbound():
@@ -303,7 +306,10 @@ def named_blocks(turns: Iterable[ImportedTurn], outside: Iterable[OutsideRow]) -
 
 
 def _digest_of(documents: Sequence[Document], bundle: str) -> str:
-    """Return the name of an import: the SHA-256 of its documents, the bundle and the mapping. Raises InputError `import_not_json`."""
+    """Return the name of an import: the SHA-256 of its documents, the bundle and the mapping.
+
+    Raises InputError `import_not_json`.
+    """
     said = hashlib.sha256(f"{MAPPING}\n{bundle or DEFAULT_BUNDLE}\n".encode())
     try:
         for each in sorted(

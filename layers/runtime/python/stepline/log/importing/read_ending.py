@@ -33,7 +33,7 @@ def read_closed(
     answered: bool,
     message: str,
 ) -> Closed:
-    """Return the end of a turn. `attempts` answers were recorded before; `answered`: the last one is the answer of the turn."""
+    """Return the end of a turn. `attempts` answers were recorded before; `answered`: the last one is the turn's."""
     findings = import_state.findings
     state = _facts(blocks, "react.state")
     ended = {**state, **_facts(blocks, "react.exit")}

@@ -1,4 +1,4 @@
-"""Entries of a turn: what `timeline/turn_blocks.py` derives, read back, row by row.
+"""Entries of a turn: the blocks that `timeline/turn_blocks.py` derives, read back, row by row.
 
 A row names the kind of an entry and the number of its blocks; the content is in the blocks. A block that does not fit
 the kind becomes a contributed block, so that no text is lost.
@@ -121,7 +121,7 @@ class _Pieces:
         self.fields: dict[str, Any] = {}
 
     def take(self, block: Block) -> bool:
-        """Take a block; return False if it does not belong to a decision, or is a second one of its kind."""
+        """Accept a block; return False if it does not belong to a decision, or is a second one of its kind."""
         name = _TEXTS.get(block.type)
         match block.type:
             case "react.tool.code" if self.code is None:

@@ -87,8 +87,8 @@ class TaskConfig(Value):
 class RuntimeProfile(Value):
     """`execution.runtime` after selection and precedence. Source: docs/reference/execution.md#profiles.
 
-    An `inline` program runs in the function that executes the step, a `remote` one in a task of its own. `backend`
-    is the name of the backend that runs it, for its adapter, records and readers.
+    An `inline` program runs in the function that executes the step, a `remote` one in a separate task. `backend` is the
+    name of the backend that runs it, for its adapter, records and readers.
     """
 
     name: str = ""
@@ -134,7 +134,7 @@ class ExecRequest(Value):
 class Isolation(Value):
     """The isolation of a program, as measured by the jail after closing itself.
 
-    `refused` are the calls that failed in the jail, each with its error.
+    `refused` are the system calls that the kernel refused to the jail, each with its error.
     """
 
     backend: str = ""
@@ -196,10 +196,10 @@ class Run(Value):
     """A backend's report of one run; the same fields for every backend.
 
     `error` is empty for a program that ended with 0, otherwise a code of docs/reference/execution.md#errors.
-    `program_log` and `runtime_log` are the ends of the output of the program and of its runtime;
-    `log_bytes` is the size of the program's whole output. It ran for `seconds` from `began_at` on, "" if it never did or
-    that is not known. `unchanged` are the inputs that are there as
-    restored. `sources` are the rows of the pool that its tools added.
+    `program_log` and `runtime_log` are the ends of the output of the program and of its runtime; `log_bytes` is the
+    size of the program's whole output. It ran for `seconds` from `began_at` on, "" if it never did or that is not
+    known. `unchanged` are the inputs that are still as restored. `sources` are the rows of the pool that its tools
+    added.
     """
 
     error: str = ""

@@ -1,4 +1,4 @@
-"""A run in a task of its own: the values that are handed over, and their names.
+"""A run in a separate task: the values that are handed over, and their names.
 
     the execution's state   `TaskLaunch`: names only
     a secret                `Handover`: where the parcel is, and the descriptors
@@ -62,10 +62,10 @@ class Handover(Value):
 class Parcel(Value):
     """The inputs of a task's supervisor, as MessagePack.
 
-    `started`, `run` and `files` are grants to put an object once: the marker that the run was taken, the
-    `Run` as JSON, and the bytes of its files one after the other, each content once, in the order of the
-    `Run`. `reads` are grants to get artifacts by key, `log` is one to put the log again while it grows.
-    `bundle` are the files of the bundle.
+    `started`, `run` and `files` are grants to put an object once: the marker that the run was accepted, the `Run` as
+    JSON, and the bytes of its files one after the other, each content once, in the order of the `Run`. `reads` are
+    grants to get artifacts by key, `log` is one to put the log again while it grows. `bundle` are the files of the
+    bundle.
     """
 
     request: ExecRequest

@@ -1,7 +1,7 @@
-"""The price table of AWS: list prices of its units, and what invocations cost by them.
+"""The price table of AWS: list prices of its units, and the cost of invocations at these prices.
 
-A deployment lays its own prices over it (`STEPLINE_PRICES`, under `aws`, by the names here). Source: the price pages of AWS,
-on-demand, without free tiers, read in November 2026.
+A deployment overrides them with its own prices (`STEPLINE_PRICES`, under `aws`, by the names here). Source: the price
+pages of AWS, on-demand, without free tiers, read in November 2026.
 """
 
 from __future__ import annotations

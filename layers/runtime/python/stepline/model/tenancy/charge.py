@@ -3,7 +3,7 @@
 The totals of a conversation are in the state of its log, so a charge is a difference: between those totals and the
 amounts charged before, which the conversation's own row holds. That row changes on condition of its version together
 with the counters, so each token is charged once, for any number of tries and processes. A hold is charged like spending
-before a round calls the model, and returned by the next charge. Source: docs/concepts/tenants.md.
+before a round calls the model, and released by the next charge. Source: docs/concepts/tenants.md.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Amount(Value):
         return bool(self.tokens or self.nanos)
 
     def plus(self, other: Amount, times: int = 1) -> Amount:
-        """Return the sum with a multiple of another amount."""
+        """Return the sum with `times` times another amount."""
         return Amount(tokens=self.tokens + times * other.tokens, nanos=self.nanos + times * other.nanos)
 
 
 NOTHING = Amount()
 ROUND_OUTPUT_TOKENS: Final = 20_000
-"""The output that an agent's round may have."""
+"""The maximum output of an agent's round."""
 
 
 class StorageHold(Value):
@@ -99,7 +99,7 @@ class Posting(Value):
 
     @property
     def releases(self) -> bool:
-        """True if the posting returns the hold of an upload."""
+        """True if the posting releases the hold of an upload."""
         return any(change < 0 for change in self.ends.values())
 
     @property
@@ -133,7 +133,7 @@ def plan_charge(
     hold: Amount = NOTHING,
     limits: Iterable[Limits] = (),
 ) -> ChargePlan | None:
-    """Return the plan that brings the counters to a batch's state, with this hold; None if that is done, or the batch is old.
+    """Return the plan that updates the counters to a batch's state, with this hold; None if done already or outdated.
 
     With `limits`, those of each account in order, the plan is possible only within them.
     """
@@ -175,7 +175,7 @@ def plan_upload(account: Account, scopes: Sequence[Scope], size_bytes: int) -> C
 
 
 def taken_back(holds: Iterable[StorageHold]) -> dict[int, int]:
-    """Return the changes of held amounts that return these holds."""
+    """Return the changes of held amounts that release these holds."""
     ends: dict[int, int] = {}
     for hold in holds:
         if hold.size_bytes:

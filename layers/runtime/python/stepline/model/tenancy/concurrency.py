@@ -1,4 +1,4 @@
-"""The division of a stage's concurrent executions: open turns, reservations of its entry functions, and limits of its gateways.
+"""The division of a stage's concurrent executions: open turns, reservations of entry functions, gateway limits.
 
 A turn holds at most one execution of a function at a time: Decide, Act and Close follow each other. So a limit on open
 turns limits the executions of the loop. Source: docs/how-to/deploy.md#how-many-turns-at-once.
@@ -15,7 +15,7 @@ from stepline.model.base import Value
 NEW_ACCOUNT: Final = 10
 """The executions at once that a new account may have."""
 UNRESERVED: Final = 100
-"""The last hundred executions of an account, which AWS does not allow to reserve."""
+"""The last hundred executions of an account, which AWS does not let an account reserve."""
 FREE: Final = 4
 """Executions that turns leave to the entry functions if nothing is reserved."""
 DOORS: Final[Mapping[str, int]] = {"authorizer": 1, "socket": 2, "api": 2}
@@ -87,7 +87,10 @@ def divide(concurrency: int) -> Division:
 
 
 def plan_socket_throttle(open_turns: int) -> Throttle:
-    """Return the limit that the websocket API needs for pings, messages, and the reconnection of every client, each a connection and a sync."""
+    """Return the limit that the websocket API needs for pings, messages, and the reconnection of every client.
+
+    A reconnection is a connection and a sync.
+    """
     waiting = open_turns * DEVICES / PING_S
     idle = open_turns * IDLE * DEVICES / IDLE_PING_S
     messages = open_turns * 2 / TURN_S
@@ -95,7 +98,7 @@ def plan_socket_throttle(open_turns: int) -> Throttle:
 
 
 def plan_http_throttle(open_turns: int) -> Throttle:
-    """Return the limit that the HTTP API needs for the requests of pages, and for a ticket of every client that reconnects."""
+    """Return the limit that the HTTP API needs for requests of pages, and for a ticket of every reconnecting client."""
     return _throttle(open_turns * REQUESTS / TURN_S + _reconnections_per_s(open_turns))
 
 

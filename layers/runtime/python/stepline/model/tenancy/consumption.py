@@ -16,10 +16,10 @@ ENDING = frozenset({"decide", "close"})
 class Consumption(Row):
     """Counts of one or more invocations.
 
-    `mb_ms` is the time of a function times its memory. Reads of the table are counted in
-    halves of a unit (`read_units_x2`), since an eventually consistent one is half of one. `object_puts` are requests of the
-    dearer class (put, copy, list), `object_gets` all others that are billed. `posts` are frames to one connection, counted in
-    32 KiB begun. `exec_ms` is the time of programs, wherever they ran; `task_ms`, `task_vcpu_ms` and
+    `mb_ms` is the time of a function times its memory. Reads of the table are counted in halves of a unit
+    (`read_units_x2`), since an eventually consistent one is half of one. `object_puts` are requests of the more
+    expensive class (put, copy, list), `object_gets` all others that are billed. `posts` are frames to one connection,
+    counted per started 32 KiB. `exec_ms` is the time of programs, wherever they ran; `task_ms`, `task_vcpu_ms` and
     `exec_mb_ms` are that of tasks, alone and times their processors and their memory.
     """
 

@@ -1,7 +1,7 @@
 """Limits of a user, a project and a tenant, and their use.
 
-Each field is that of the account's own row, or else the stage's default. A turn must keep the limits of
-all three. Source: docs/concepts/tenants.md.
+The account's own row sets each field; if it does not, the stage's default applies. A turn must keep the limits of all
+three. Source: docs/concepts/tenants.md.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Scope(Value):
         return "user" if self.user else "project" if self.project else "tenant"
 
     def key(self) -> str:
-        """Return the account's name in keys; of a user the hash, since user names have no fixed alphabet."""
+        """Return the account's name in keys; for a user the hash, since user names have no fixed alphabet."""
         if not self.project:
             return self.tenant
         if not self.user:
@@ -52,9 +52,9 @@ def scopes_of(tenant: str, project: str, user: str) -> tuple[Scope, Scope, Scope
 
 
 class Limits(Value, forbid_unknown_fields=True):
-    """Limits of an account; a field that is None leaves it to the default, and without one there is no limit.
+    """Limits of an account; a field that is None uses the default, and without a default there is no limit.
 
-    Of a budget or a number of turns 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason why
+    A budget or a number of turns of 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason why
     nothing may run; "" if it may. Dollars are US dollars; days and months are those of UTC.
     """
 
@@ -123,7 +123,7 @@ class Used(Value):
 
 
 class Ends(Value):
-    """The ends of the minute, the day and the month in which a time is, in UTC."""
+    """The ends of the minute, the day and the month that contain a time, in UTC."""
 
     minute: str
     day: str

@@ -1,7 +1,7 @@
-"""The price table of model calls, by date. A deployment lays its own prices over it (`STEPLINE_PRICES`).
+"""The price table of model calls, by date. A deployment overrides it with its own prices (`STEPLINE_PRICES`).
 
-A model of Bedrock has the prices of its region, which are not known here. Sums are kept in billionths of a US dollar, so that
-they are whole numbers. Source: the page "Pricing" of platform.claude.com, read in November 2026.
+A model of Bedrock has the prices of its region, which are not known here. Sums are kept in billionths of a US dollar,
+so that they are whole numbers. Source: the page "Pricing" of platform.claude.com, read in November 2026.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WRITE_1H: Final = 2.0
 """The price of a token written to a cache, relative to a plain one."""
 NANOS: Final = 1_000_000_000
 SCRIPTED: Final = "scripted"
-"""The name by which the local stage asks its scripted model."""
+"""The name by which the local stage calls its scripted model."""
 NANOS_PER_TOKEN: Final = 1_000
 """Of a dollar for a million tokens."""
 
@@ -30,7 +30,7 @@ NANOS_PER_TOKEN: Final = 1_000
 class ModelPrice(Value, forbid_unknown_fields=True):
     """US dollars for a million tokens of the models whose names begin with `model`, for calls since a date.
 
-    With `above` it holds for prompts of more tokens than that.
+    With `above` it applies to prompts of more tokens than that.
     """
 
     model: str
@@ -75,7 +75,7 @@ MODELS: Final = (
 
 
 class Prices(Value, forbid_unknown_fields=True):
-    """The prices of a deployment: `models` override those of the table, `units` has its own prices of units by their names."""
+    """The prices of a deployment: `models` override those of the table, `units` are its own unit prices by name."""
 
     models: tuple[ModelPrice, ...] = ()
     units: Mapping[str, float] = msgspec.field(default_factory=dict, name="aws")

@@ -37,7 +37,7 @@ class WantedHold(Value):
 def plan_hold(
     account: Account, wanted: WantedHold, scopes: Sequence[Scope], limits: Sequence[Limits], *, at: datetime
 ) -> ChargePlan | None:
-    """Return the plan that holds the bytes of an upload, within the limits of each account; None if they are held, or settled.
+    """Return the plan that holds the bytes of an upload, within the limits of each account; None if held or settled.
 
     A hold that has not ended is extended, and needs no further room.
     """
@@ -68,7 +68,7 @@ def plan_hold(
 def plan_settlement(
     account: Account, upload_id: str, scopes: Sequence[Scope], *, taken: bool, at: datetime
 ) -> ChargePlan | None:
-    """Return the plan that returns a hold, and counts its file if that was `taken`; None if it is settled.
+    """Return the plan that releases a hold, and counts its file if that was `taken`; None if it is settled.
 
     The hold's name stays, without bytes, until its end, so that a repetition finds it settled.
     """

@@ -108,7 +108,7 @@ class Edit(_Closed, tag_field="action", tag="edit"):
 
 
 class Rate(_Closed, tag_field="action", tag="feedback"):
-    """Rate a turn that has ended, or with `reaction` null take that back; "" is the newest one.
+    """Rate a turn that has ended, or withdraw the rating with `reaction` null; "" is the newest turn.
 
     The same `message_id` again is the same feedback, and so is feedback equal to the current one. `ts` is the client's
     time: it is stored, but does not affect the order.
@@ -123,7 +123,7 @@ class Rate(_Closed, tag_field="action", tag="feedback"):
 
 
 class StreamCursor(_Closed):
-    """How much of the running stream the client has: characters per lane of `claim`."""
+    """The characters of the running stream that the client has: a count per lane of `claim`."""
 
     claim: _Number
     off: dict[Annotated[str, Meta(max_length=64)], _Number] = msgspec.field(default_factory=dict)

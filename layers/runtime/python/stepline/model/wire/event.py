@@ -88,7 +88,7 @@ DELTA_CHARS: Final = 4 * 1024
 class DeltaFrame(Value, tag="delta", tag_field="frame"):
     """Text of the running generation or program, from character `off` of lane `lane` of the stream `claim`.
 
-    Text of the lane before character `start` is kept nowhere: a client that lacks it continues from there.
+    Text of the lane before character `start` is no longer stored: a client that lacks it continues from there.
     """
 
     conversation: str
