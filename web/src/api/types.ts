@@ -390,9 +390,9 @@ export interface ImportStatus {
 }
 
 /**
- * Limits of an account; a field that is None leaves it to the default, and without one there is no limit.
+ * Limits of an account; a field that is None uses the default, and without a default there is no limit.
  *
- * Of a budget or a number of turns 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason why
+ * A budget or a number of turns of 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason why
  * nothing may run; "" if it may. Dollars are US dollars; days and months are those of UTC.
  */
 export interface Limits {

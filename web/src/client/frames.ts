@@ -75,7 +75,7 @@ export interface EventFrame {
 /**
  * Text of the running generation or program, from character `off` of lane `lane` of the stream `claim`.
  *
- * Text of the lane before character `start` is kept nowhere: a client that lacks it continues from there.
+ * Text of the lane before character `start` is no longer stored: a client that lacks it continues from there.
  */
 export interface DeltaFrame {
   readonly frame: "delta";
