@@ -103,7 +103,7 @@ def _close_by_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     def status_by_epoch(state: State, step: Any, phase: str) -> str:
         return "mine" if guard.owns(state, step) else "stop"
 
-    monkeypatch.setattr(close, "standing", status_by_epoch)
+    monkeypatch.setattr(close, "compare_step", status_by_epoch)
 
 
 def _promote_later(monkeypatch: pytest.MonkeyPatch) -> None:
