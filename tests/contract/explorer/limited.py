@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.tenancy.accounts import MemoryAccounts
 from stepline.delivery import settle_account
-from stepline.ingress import admit
 from stepline.log.bindings import Ports
 from stepline.loop import close
 from stepline.model.ids import Lane
@@ -165,17 +164,6 @@ def settles_last(monkeypatch: pytest.MonkeyPatch) -> None:
         original(ports, lane, batch)
 
     monkeypatch.setattr(close, "_after", then_settle)
-
-
-def admits_unheld(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take new slots without a look at those that the mark holds already."""
-    original = admit.claim_slots
-
-    def claim(ports: Ports, lane: Lane, allowance: Any, draft: Any) -> Slots | None:
-        claimed = original(ports, lane, allowance, draft)
-        return claimed and replace(claimed, held=())
-
-    monkeypatch.setattr(admit, "claim_slots", claim)
 
 
 class LateSettlement:
