@@ -29,7 +29,8 @@ from stepline.metrics import (
     dimensions,
 )
 from stepline.model.step import Step, read_step
-from stepline.model.tenancy.aws_price import NANOS, price_consumption, sum_lines
+from stepline.model.tenancy.aws_price import price_consumption, sum_lines
+from stepline.model.tenancy.limits import NANOS_PER_USD
 from stepline.settings import Settings, handed_on
 
 # Named like the library, so the library's own loggers are its children and write the same JSON.
@@ -154,7 +155,10 @@ def record_cost() -> None:
         return
     lane, cost = found
     aws_nanos = sum_lines(price_consumption(cost.used, app.ports.policy.prices.units))
-    count_spent(lane.tenant, {MODEL_USD: app.ports.ledger.spent_nanos / NANOS, AWS_USD: aws_nanos / NANOS})
+    count_spent(
+        lane.tenant,
+        {MODEL_USD: app.ports.ledger.spent_nanos / NANOS_PER_USD, AWS_USD: aws_nanos / NANOS_PER_USD},
+    )
     try:
         app.ports.costs.put(lane, cost)
     except SteplineError as error:

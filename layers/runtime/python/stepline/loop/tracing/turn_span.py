@@ -25,9 +25,8 @@ from stepline.metering.span import begin_visit
 from stepline.model.batch import Batch
 from stepline.model.entry import Closed
 from stepline.model.ids import DEFAULT_BUNDLE, Lane, person
+from stepline.model.tenancy.limits import NANOS_PER_USD
 from stepline.ports.tracing.traces import Attribute
-
-NANOS = 1_000_000_000
 
 
 def trace_turn(ports: Ports, lane: Lane, batch: Batch) -> None:
@@ -77,7 +76,7 @@ def _attributes(lane: Lane, batch: Batch, end: Closed, provider: str) -> dict[st
         "stepline.turn": end.turn,
         "stepline.rounds": end.rounds,
         "stepline.outcome": end.outcome,
-        "stepline.usd": sum(call.nanos for call in end.bill) / NANOS,
+        "stepline.usd": sum(call.nanos for call in end.bill) / NANOS_PER_USD,
         FINISH: (end.reason,),
     }
     if end.model:

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from stepline.model.base import Value
 from stepline.model.tenancy.consumption import Consumption
+from stepline.model.tenancy.limits import NANOS_PER_USD
 
 PRICE_REGION: Final = "us-east-1"
 LIST_PRICES_AS_OF: Final = "November 2026"
-NANOS: Final = 1_000_000_000
 GB_S: Final = 1024 * 1000
 """Megabytes times milliseconds."""
 HOUR_MS: Final = 3_600_000
@@ -92,7 +92,7 @@ def price_consumption(used: Consumption, own: Mapping[str, float] | None = None)
         **(own or {}),
     }
     return tuple(
-        UnitLine(what=what, quantity=round(quantity, 6), nanos=round(quantity * prices[what] * NANOS))
+        UnitLine(what=what, quantity=round(quantity, 6), nanos=round(quantity * prices[what] * NANOS_PER_USD))
         for what, quantity in quantities.items()
         if quantity
     )

@@ -13,6 +13,7 @@ import msgspec
 
 from stepline.errors import InputError
 from stepline.model.base import Value
+from stepline.model.tenancy.limits import NANOS_PER_USD
 from stepline.model.usage import ModelCall, Usage
 
 PRICES_AS_OF: Final = "2026-11-24"
@@ -20,7 +21,6 @@ PRICES_AS_OF: Final = "2026-11-24"
 WRITE_5M: Final = 1.25
 WRITE_1H: Final = 2.0
 """The price of a token written to a cache, relative to a plain one."""
-NANOS: Final = 1_000_000_000
 SCRIPTED: Final = "scripted"
 """The name by which the local stage calls its scripted model."""
 NANOS_PER_TOKEN: Final = 1_000
@@ -111,4 +111,4 @@ def read_prices(given: Mapping[str, Any]) -> Prices:
 
 def dollars(nanos: int) -> float:
     """Return billionths of a dollar in dollars."""
-    return nanos / NANOS
+    return nanos / NANOS_PER_USD
