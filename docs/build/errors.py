@@ -433,7 +433,7 @@ LOCAL = {
     "cloud_deploy": "a step of a deployment or a teardown failed; the message names the next command",
     "smoke_failed": "the stage is deployed, but its test turn did not complete",
 }
-NEVER_TOLD = {
+INTERNAL_CODES = {
     "account_contended": "too many turns of one tenant were charged at once, and this one was not; the step is tried again",
     "task_not_started": "ECS was throttled, failed or had no room for a task; the state machine tries again, and then the program receives `fargate_run_failed`",
     "bad_redis_url": "`STEPLINE_REDIS_URL`, or the secret in its place, is not a supported Redis URL; it is logged, and everything works without Redis",
@@ -516,7 +516,7 @@ def render() -> str:
                 BUNDLE,
             ),
             *_group("Command line errors", "On a developer's machine.", LOCAL),
-            *_group("Internal errors", "", NEVER_TOLD),
+            *_group("Internal errors", "", INTERNAL_CODES),
         ]
     )
 

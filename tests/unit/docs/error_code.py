@@ -34,7 +34,7 @@ def listed_codes() -> set[str]:
         errors.PROGRAM,
         errors.BUNDLE,
         errors.LOCAL,
-        errors.NEVER_TOLD,
+        errors.INTERNAL_CODES,
         NOTICES,
     )
     elsewhere = path_codes() | execution.CODES | executor_protocol.REFUSED.keys()

@@ -221,7 +221,7 @@ class ImportedConversation(Value):
     own: bool
     last: int = 0
     outside: tuple[OutsideRow, ...] = ()
-    told: int = 0
+    block_count: int = 0
 
 
 def read_imported_conversation(documents: Sequence[Document], findings: Findings) -> ImportedConversation:
@@ -262,7 +262,7 @@ def read_imported_conversation(documents: Sequence[Document], findings: Findings
         own=own,
         last=last if own else 0,
         outside=_outside(head, where, findings) if own else (),
-        told=count,
+        block_count=count,
     )
 
 

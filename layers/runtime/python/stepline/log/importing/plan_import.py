@@ -503,7 +503,7 @@ def _report(
         origin="stepline" if conversation.own else "foreign",
         turns=len(conversation.turns),
         batches=len(batches),
-        blocks=conversation.told,
+        blocks=conversation.block_count,
         sources=len(carried),
         files=available,
         files_missing=len(named) - available,
