@@ -7,8 +7,8 @@ import messages from "../../../docs/reference/messages.md?raw";
 import { callCodes, codes } from "../../src/words/en/codes.ts";
 import { wordsOf, wordsOfCall } from "../../src/words/index.ts";
 
-/** Sections about codes that no user of the chat sees, only those who deploy or write a bundle. */
-const UNSEEN = ["Imports", "What the code of a bundle is told", "What the command line says", "What nobody is told"];
+/** Sections about codes that no user of the chat sees, only engineers who deploy or write a bundle. */
+const UNSEEN = ["Imports", "Bundle errors", "Command line errors", "Internal errors"];
 
 /** Codes of the page itself, which are in no table of the server's. */
 const OWN = ["api_unreachable", "closed", "form_refused", "format_newer", "gateway", "no_answer"];
