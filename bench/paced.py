@@ -12,6 +12,7 @@ from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.relay import ThreadedRelay, ThreadedRelayStream
+from stepline.model.wire.event import DeltaFrame, decode_frame
 
 TOKENS_A_SECOND: Final = 60
 TOKEN: Final = "four"
@@ -61,9 +62,10 @@ def stream_for(seconds: float) -> tuple[int, int, int]:
             deltas=deltas, subscriptions=subscriptions, publisher=publisher, clock=clock, meter=MemoryMeter()
         )
         stream = ThreadedRelayStream(relay, LANE, 1, _queue=PacedQueue(clock, seconds)).start()
+        stream.settle()
         stream.close()
         units, puts = store.meter.write_units.total(), store.meter.calls["put_item"]
-        stored = sum(len(delta.text) for delta in deltas.since(LANE, 1))
-    if stored != round(TOKENS_A_SECOND * seconds) * len(TOKEN):
-        raise MeasureError(f"the stream stored {stored} characters")
+    posted = sum(len(frame.text) for frame in map(decode_frame, inbox) if isinstance(frame, DeltaFrame))
+    if posted != round(TOKENS_A_SECOND * seconds) * len(TOKEN):
+        raise MeasureError(f"the stream posted {posted} characters")
     return len(inbox), puts, units

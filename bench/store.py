@@ -18,14 +18,15 @@ from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.relay import ThreadedRelay
 from stepline.bootstrap.memory_wiring import in_memory
+from stepline.delivery.posting import GatewayBroadcast
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.model.batch import decode_batch
 from stepline.model.step import Step
 from stepline.settings import Settings
 
-GOAL_CALLS_WARM = 2.0
-GOAL_CALLS_COLD = 5.0
+GOAL_CALLS_WARM = 4.0
+GOAL_CALLS_COLD = 6.0
 GOAL_WRU = 6.0
 BLOCKS = 1000
 DELTAS = "DELTA"
@@ -63,11 +64,15 @@ def _ports(store: Store) -> Ports:
     base = in_memory(Settings.from_env({})).ports
     deltas = DynamoDeltas(store.table, base.clock)
     subscriptions = DynamoSubscriptions(store.table, base.clock)
+    broadcast = GatewayBroadcast(
+        subscriptions=subscriptions, publisher=base.publisher, meter=base.meter, clock=base.clock
+    )
     return replace(
         base,
         log=DynamoLog(store.table),
         artifacts=store.artifacts,
         subscriptions=subscriptions,
+        broadcast=broadcast,
         deltas=deltas,
         relay=ThreadedRelay(
             deltas=deltas,

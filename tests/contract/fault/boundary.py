@@ -81,6 +81,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Quarantine": frozenset({"allow", "fetch"}),  # it only signs
     "Queue": frozenset({"queued_turns", "count_queued"}),
     "Relay": frozenset({"open"}),
+    "RelayStream": frozenset({"settle"}),  # it only declares
     "Scanner": frozenset({"scan"}),
     "SecretReader": frozenset({"get_secret"}),
     "SettingsReader": frozenset({"get_settings", "get_plain"}),

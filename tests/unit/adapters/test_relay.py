@@ -360,6 +360,20 @@ def test_a_temporary_store_failure_loses_no_text(fixture: RelayFixture) -> None:
     assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "a" * PIECE_CHARS + "b" * PIECE_CHARS}
 
 
+def test_a_settled_stream_posts_its_end_and_stores_no_more_text(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("k1")
+    stream = fixture.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "a" * PIECE_CHARS)
+    fixture.publisher.wait(lambda: inbox)
+    stream.note(made(50))
+    stream.push("answer.0", "the end")
+    stream.settle()
+    stream.close()
+    assert joined(posted(inbox)) == {"answer.0": "a" * PIECE_CHARS + "the end"}
+    assert fixture.stored() == {"answer.0": "a" * PIECE_CHARS}
+    assert fixture.deltas.notes(LANE, CLAIM) == {CLAIM: [made(50)]}
+
+
 def test_listeners_that_cannot_be_read_for_a_moment_are_read_again(fixture: RelayFixture) -> None:
     inbox = fixture.listen("k1")
     fixture.subscriptions.fails = 1

@@ -74,6 +74,7 @@ class ThreadedRelayStream:
     _quiet_until_s: dict[str, float] = field(default_factory=dict)
     _listeners: list[str] = field(default_factory=list)
     _listened_s: float = float("-inf")
+    _settled: bool = False
     _given_up: bool = False
 
     def __post_init__(self) -> None:
@@ -91,6 +92,9 @@ class ThreadedRelayStream:
 
     def note(self, call: ModelCall) -> None:
         self._queue.put(call)
+
+    def settle(self) -> None:
+        self._settled = True
 
     def close(self) -> None:
         self._queue.put(_END)
@@ -122,12 +126,13 @@ class ThreadedRelayStream:
         return max(usual_s, len(self._listeners) / POSTS_PER_S, self.relay.pace.interval_s)
 
     def work(self, at_s: float, *, ended: bool) -> None:
-        """Post and store the text that is due at this time; at the end, all of it."""
+        """Post and store the text that is due at this time; at the end, all that no batch will hold."""
         is_due = ended or at_s - self._posted_s >= self._interval_s()
         if is_due or (self._posts and self._waiting("posted") >= PIECE_CHARS):
             self._posts, self._posted_s = self._post(at_s), at_s
         is_due = ended or at_s - self._stored_s >= STORE_S
-        if is_due or (self._stores and self._waiting("stored") >= PIECE_CHARS):
+        is_held = ended and self._settled  # by the batch that the writer puts next
+        if not is_held and (is_due or (self._stores and self._waiting("stored") >= PIECE_CHARS)):
             self._stores, self._stored_s = self._store(), at_s
         self._store_notes()
         for lane in self._lanes.values():

@@ -516,6 +516,7 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began:
             if guard is None or not guard.violation:  # else the text held back is void, like the rest
                 show.show(rest)
             show.close(aborted)
+        stream.settle()
     transcript = parser.transcript()
     return Heard(
         transcript=transcript,

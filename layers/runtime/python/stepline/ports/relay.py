@@ -21,8 +21,11 @@ class RelayStream(Protocol):
     def note(self, call: ModelCall) -> None:
         """Store a model call of the claim's writer, as `Deltas.note` does; a failure to store it is not an error."""
 
+    def settle(self) -> None:
+        """Declare that the writer puts a batch with the whole text next: `close` then stores no more of it."""
+
     def close(self) -> None:
-        """Store and post the remaining text.
+        """Post the remaining text, and store it unless the stream is settled.
 
         A piece that cannot be delivered is not an error: a resume delivers it.
         """

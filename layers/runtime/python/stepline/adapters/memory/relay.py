@@ -32,6 +32,9 @@ class MemoryRelayStream:
         except DependencyError as error:
             logger.warning("call not noted", extra={"code": error.reason})
 
+    def settle(self) -> None:
+        """Do nothing: every piece was stored immediately."""
+
     def close(self) -> None:
         """Do nothing: every piece was sent immediately."""
 
