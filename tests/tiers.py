@@ -36,6 +36,7 @@ from tests.tier_table import (
 
 ROOT = Path(__file__).resolve().parents[1]
 DURATIONS = ROOT / "tests/e2e/durations.json"
+UNIT = ROOT / "tests/durations.json"
 BENCH = ROOT / "bench/durations.json"
 """Seconds of each topic, as the last run of all of them took them."""
 TIER = os.environ.get("STEPLINE_TIER", "")  # noqa: TID251 - who runs the tests says how many
@@ -48,6 +49,8 @@ BASE = os.environ.get("STEPLINE_BASE", "")  # noqa: TID251 - as above
 """The commit from which changes are counted."""
 SHARES = 16
 """Landings after which every nightly test has run once, if each draws another share."""
+UNIT_SHARES = 4
+"""Landings on a second Python after which each unit test has run on it once, if each draws another share."""
 EXTRA_MAX_S = 120
 """Recorded seconds of tests that one landing adds because their modules changed."""
 UNKNOWN_S = 10
@@ -67,7 +70,7 @@ class Piece(NamedTuple):
 def _pieces() -> dict[str, Piece]:
     topics: dict[str, float] = json.loads(BENCH.read_text())
     return {
-        "python": Piece(".ci/matrix --unit debian:forky", 400, PYTHON_SOURCES),
+        "python": Piece(".ci/matrix --unit debian:forky", 200, PYTHON_SOURCES),
         "iam": Piece("make iam", 100, IAM_SOURCES),
         **{
             f"bench {topic}": Piece(f"make bench TOPICS={topic}", seconds)
@@ -168,6 +171,16 @@ def pieces(*, drawn_by: str, changed: Sequence[str]) -> list[str]:
     return [name for name, piece in PIECES.items() if name in drawn or touches(changed, piece.sources)]
 
 
+def unit_files(*, drawn_by: str = "") -> list[str]:
+    """Return the unit tests of a second Python: the files that a landing's commit draws, else their folder."""
+    if not drawn_by:
+        return ["tests/unit"]
+    costs: dict[str, float] = json.loads(UNIT.read_text())
+    files = (path.relative_to(ROOT).as_posix() for path in (ROOT / "tests/unit").rglob("test_*.py"))
+    shares = deal({file: costs.get(file, 1.0) for file in files}, UNIT_SHARES)
+    return shares[draw_number(drawn_by) // SHARES % UNIT_SHARES]
+
+
 def starts_stage(changed: Sequence[str]) -> bool:
     """Report whether a change needs a stage: one of documentation or of the page alone does not."""
     return not changed or any(not touches([path], (*DOCS, *PAGE)) for path in changed)
@@ -221,7 +234,8 @@ def types(*, drawn_by: str, changed: Sequence[str]) -> list[str]:
 
 
 def main(asked: str, *files: str) -> None:
-    """Print what `.ci/run` asks for: `changes`, `stage` (yes or no), `share`, `pieces` (their commands), `types` (folders).
+    """Print what `.ci/run` asks for: `changes`, `stage` (yes or no), `share`, `pieces` (their commands), `types` (folders),
+    `unit` (paths).
 
     `durations FILE…` merges those of this run into the tracked file.
     """
@@ -231,6 +245,7 @@ def main(asked: str, *files: str) -> None:
         "share": lambda: [f"{_share(DRAW) + 1} of {SHARES}"],
         "pieces": lambda: [PIECES[name].command for name in pieces(drawn_by=DRAW, changed=changed_paths())],
         "types": lambda: types(drawn_by=DRAW, changed=changed_paths()),
+        "unit": lambda: unit_files(drawn_by=DRAW if TIER == "landing" else ""),
     }
     if asked == "durations":
         keep_durations(files)

@@ -9,6 +9,7 @@ from itertools import chain
 import pytest
 
 from tests import tiers
+from tests.run_parallel import find_files
 from tests.tiers import (
     ALL,
     BENCH,
@@ -101,6 +102,12 @@ def test_the_app_is_typed_where_it_changed_and_by_one_share():
         :1
     ]
     assert tiers.types(drawn_by=HASHES[1], changed=["stacks/alarm.py"]) == []
+
+
+def test_four_landings_run_every_unit_test_on_the_second_python():
+    drawn = [tiers.unit_files(drawn_by=f"{number * SHARES:08x}") for number in range(tiers.UNIT_SHARES)]
+    assert sorted(chain(*drawn)) == sorted(find_files(["tests/unit"]))
+    assert tiers.unit_files() == ["tests/unit"]
 
 
 def test_names_are_dealt_once_and_evenly():
