@@ -57,7 +57,7 @@ STAGE: Mapping[str, Capability] = {
         (
             "test_a_table_of_an_earlier_turn_becomes_monthly_totals_and_a_chart[docker]",
             "test_a_failed_program_is_reported_and_not_repeated",
-            "test_a_worker_killed_while_a_program_runs_costs_the_program_and_no_more",
+            "test_a_worker_killed_while_a_program_runs_costs_the_program_and_no_more[process]",
         ),
         ("programs/", "loop/programs/", "adapters/process/", "adapters/docker/", "/exec_task/"),
     ),
@@ -190,10 +190,7 @@ STAGE: Mapping[str, Capability] = {
     ),
     "test_turn.py": Capability(ALL, ()),
     "test_turn_receipt.py": Capability(ALL, ("ports/tracing/", "inspection/")),
-    "test_up.py": Capability(
-        ("test_up_from_another_shell_leaves_a_running_turn_alone",),
-        ("local/stage/",),
-    ),
+    "test_up.py": Capability((), ("local/stage/",)),
     "page/test_page_access.py": Capability(
         (
             "test_axe_finds_nothing_serious_before_the_first_message_and_signed_out",
@@ -219,7 +216,17 @@ STAGE: Mapping[str, Capability] = {
     "page/test_page_hostile.py": Capability(
         ("test_tags_handlers_and_links_in_an_answer_do_nothing_and_are_read_as_text",),
     ),
-    "page/test_page_inspector.py": Capability(ALL, ("inspection/",)),
+    "page/test_page_inspector.py": Capability(
+        (
+            "test_the_figures_of_each_round_are_those_of_the_usage_events",
+            "test_a_request_is_shown_byte_for_byte_with_the_marks_of_its_cache",
+            "test_two_requests_are_compared_and_the_first_difference_is_marked",
+            "test_a_reply_and_the_log_beside_it_are_those_that_are_recorded",
+            "test_t_leads_to_the_same_round_of_the_chat_and_back",
+            "test_a_long_conversation_opens_at_the_top_with_one_scrollbar_a_panel[25]",
+        ),
+        ("inspection/",),
+    ),
     "page/test_page_keyboard.py": Capability(("test_a_turn_is_sent_added_to_redirected_and_stopped",)),
     "page/test_page_limits.py": Capability(("test_the_remainder_is_below_the_field_and_falls_with_a_turn",)),
     "page/test_page_link.py": Capability(
@@ -231,7 +238,10 @@ STAGE: Mapping[str, Capability] = {
     "page/test_page_live.py": Capability(
         ("test_a_redirect_in_mid_answer_interrupts_the_model_and_brings_the_turn_to_its_end",)
     ),
-    "page/test_page_paper.py": Capability(ALL, ("/web/src/markdown/",)),
+    "page/test_page_paper.py": Capability(
+        ("test_code_and_tables_are_on_paper_whole",),
+        ("/web/src/markdown/",),
+    ),
     "page/test_page_place.py": Capability(
         ("test_a_new_conversation_is_centred_and_nothing_moves_while_the_page_is_loaded",),
     ),
