@@ -100,7 +100,6 @@ class LoopStack(cdk.Stack):
         watched = Watched(
             machine_arn=stage.machine_arn(self),
             table=state.table.table_name,
-            functions=(*ingress.functions, *self.functions),
             websocket_api_id=ingress.socket_api.api_id,
             websocket_stage=STAGE_NAME,
             http_api_id=ingress.http_api.api_id,

@@ -19,8 +19,11 @@ from stacks.function import Function
 from stacks.stage import Stage
 from stacks.watch import alarm_name
 
-ROLLBACK: Final = ("edge-errors", "executions-lost", "function-errors", "turns-failed")
-"""The alarms that move the aliases back: those of what a release can break."""
+ROLLBACK: Final = ("edge-errors", "executions-lost", "function-errors", "gateway-errors", "turns-failed")
+"""The alarms that move the aliases back: those of what a release can break.
+
+Not `events-undelivered`, which stays on until its queue is emptied, often by the release that fixes the function.
+"""
 _CONFIGS: Final[Mapping[str, codedeploy.ILambdaDeploymentConfig]] = {
     "canary": codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES,
     "linear": codedeploy.LambdaDeploymentConfig.LINEAR_10_PERCENT_EVERY_1_MINUTE,

@@ -1,7 +1,7 @@
 """The table of alarms and graphs of a deployment: metrics, thresholds, and headings in the runbook. Pure.
 
-An alarm is billed by the metrics it reads, so each reads few. Most of these metrics have no data while
-nothing goes wrong, so missing data is not an alarm. Source: docs/how-to/runbook.md.
+An alarm is billed by the metrics it reads, merged or not, so each condition is read in one place only. Most of these metrics
+have no data while nothing goes wrong, so missing data is not an alarm. Source: docs/how-to/runbook.md.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from stepline.loop.graph import TASKS
 
 RUNBOOK: Final = "docs/how-to/runbook.md"
 PERIOD_S: Final = 300
-# A failure of these is seen by a waiting client or harms no one; the machine's functions are covered by its
-# alarms.
-UNWATCHED: Final = ("authorizer", "socket", "api", "search", "sweeper", "eraser")
 SLOW_FRACTION: Final = 0.9
 LIMITED_MOST: Final = 0.1
 """Of the tries of model calls, the share that the provider may refuse for our rate: a few are retried within seconds."""
@@ -70,12 +67,11 @@ class Watch:
 class Watched:
     """The metric dimensions of a deployment's parts.
 
-    `functions` are the short names, `queues` the names of the dead-letter queues.
+    `queues` are the names of the dead-letter queues.
     """
 
     machine_arn: str
     table: str
-    functions: tuple[str, ...]
     websocket_api_id: str
     websocket_stage: str
     http_api_id: str
@@ -88,7 +84,7 @@ def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
         *_traffic(stage),
         *_queue(stage),
         *_turns(stage, watched),
-        *_functions(stage, watched),
+        *_functions(stage),
         *_services(stage, watched),
         *_model(stage),
     ]
@@ -213,17 +209,16 @@ def _turns(stage: Stage, watched: Watched) -> Iterable[Watch]:
     )
 
 
-def _functions(stage: Stage, watched: Watched) -> Iterable[Watch]:
+def _functions(stage: Stage) -> Iterable[Watch]:
     (decide_s,) = (task.function_timeout_s for task in TASKS if task.name == "Decide")
     return (
         Watch(
             name="function-errors",
-            says="A function that no state machine retries fails: clients cannot connect, or nothing is swept or erased.",
-            series=tuple(
-                _lambda("Errors", function=function_name(stage, name))
-                for name in UNWATCHED
-                if name in watched.functions
-            ),
+            says="The authorizer fails, so no client can connect.",
+            # The gateway counts no failure of a websocket's authorizer. Those of `socket`, `api` and `search` are its
+            # integrations' (`gateway-errors`); the events that `sweeper`, `eraser` and `preflight` failed three times are in
+            # their queues (`events-undelivered`); those of the machine's functions end executions or turns.
+            series=(_lambda("Errors", function=function_name(stage, "authorizer")),),
             threshold=3,
         ),
         Watch(
@@ -288,7 +283,7 @@ def _services(stage: Stage, watched: Watched) -> Iterable[Watch]:
         ),
         Watch(
             name="gateway-errors",
-            says="API Gateway cannot reach the functions it calls, or they fail.",
+            says="API Gateway cannot reach `socket`, `api` or `search`, or they fail.",
             series=(
                 Series(namespace="AWS/ApiGateway", name="IntegrationError", dimensions=websocket),
                 Series(namespace="AWS/ApiGateway", name="ExecutionError", dimensions=websocket),
@@ -302,7 +297,7 @@ def _services(stage: Stage, watched: Watched) -> Iterable[Watch]:
 def _undelivered(queues: tuple[str, ...]) -> Watch:
     return Watch(
         name="events-undelivered",
-        says="A dead-letter queue holds events that could not be delivered to a function, or that it failed each time.",
+        says="`sweeper`, `eraser` or `preflight` failed an event three times, or could not be called: nothing is swept, erased or checked.",
         series=tuple(
             Series(
                 namespace="AWS/SQS",

@@ -3,8 +3,10 @@ import re
 
 import pytest
 
+from stacks.loop import RECEIVERS
 from stacks.watch import RUNBOOK
 from stepline import metrics
+from stepline.loop.graph import TASKS
 
 from .conftest import ROOT, TOPIC, synthesise
 
@@ -96,7 +98,50 @@ def test_every_function_named_by_an_alarm_exists(watched, alarms):
         for _, _, dimensions in series(alarm)
         if "FunctionName" in dimensions
     }
-    assert {"stepline-watched-socket", "stepline-watched-decide"} <= named <= functions
+    assert named == {"stepline-watched-authorizer", "stepline-watched-decide"}
+    assert named <= functions
+
+
+def test_every_function_fails_into_an_alarm(watched, alarms):
+    """By what calls it: a gateway, a rule with a queue, the state machine; the authorizer has an alarm of its own."""
+    gateway = {(metric, *sorted(dimensions)) for _, metric, dimensions in series(alarms["gateway-errors"])}
+    assert gateway == {
+        ("IntegrationError", "ApiId", "Stage"),
+        ("ExecutionError", "ApiId", "Stage"),
+        ("5xx", "ApiId"),
+    }
+    queues = str(series(alarms["events-undelivered"]))
+    assert all(f"{name.title()}Undelivered" in queues for name in RECEIVERS)
+    stored = {
+        one["FunctionName"].removeprefix("stepline-watched-")
+        for one in watched.resources("AWS::Lambda::Function").values()
+        if "DeadLetterConfig" in one
+    }
+    assert stored == set(RECEIVERS)
+    called = "".join(
+        json.dumps(one["IntegrationUri"])
+        for one in watched.resources("AWS::ApiGatewayV2::Integration").values()
+    )
+    integrated = {name for name in watched.functions if f"{name.title()}Live" in called}
+    assert integrated == {"socket", "api", "search"}
+    steps = {task.function for task in TASKS}
+    # Late output of a running program is of no use, so nothing waits for it.
+    assert set(watched.functions) - steps - integrated - stored == {"authorizer", "output"}
+
+
+@pytest.mark.parametrize("name", ["gateway-errors", "events-undelivered", "function-errors"])
+def test_an_alarm_of_several_functions_names_them(alarms, name):
+    named = {
+        "gateway-errors": ("socket", "api", "search"),
+        "events-undelivered": RECEIVERS,
+        "function-errors": ("authorizer",),
+    }
+    assert all(function in alarms[name]["AlarmDescription"] for function in named[name])
+
+
+def test_no_metric_is_paid_for_by_two_alarms(alarms):
+    read = [json.dumps(one) for alarm in alarms.values() for one in series(alarm)]
+    assert len(read) == len(set(read))
 
 
 def test_no_data_is_good_news(alarms):
