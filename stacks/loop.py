@@ -24,6 +24,7 @@ from stacks.event_source import EventSource
 from stacks.execution import ExecutionStack
 from stacks.function import ACTING, Function
 from stacks.ingress import STAGE_NAME, IngressStack
+from stacks.retirement import add_retirement
 from stacks.service_log import log_executions
 from stacks.shift import add_shift
 from stacks.stage import Stage
@@ -86,6 +87,7 @@ class LoopStack(cdk.Stack):
             )
         self._watch(stage, state, ingress)
         add_shift(self, stage, self.functions.values())
+        add_retirement(self, stage)
         cdk.CfnOutput(self, "MachineArn", value=resources.machine_arn)
         if stage.model_provider in KEYED and not stage.model_secret_arn and not stage.is_local:
             cdk.Annotations.of(self).add_warning_v2(

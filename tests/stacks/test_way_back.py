@@ -7,6 +7,7 @@ import pytest
 
 from stacks.shift import ROLLBACK
 from stacks.stage import Stage
+from stepline.local.cloud.former_versions import GROUP_OUTPUT, ROLE_OUTPUT
 
 from .conftest import synthesise
 
@@ -85,6 +86,28 @@ def test_the_previous_version_remains_when_live_moves(any_stage):
     versions = any_stage.entries("AWS::Lambda::Version").values()
     assert len(versions) == len(any_stage.functions)
     assert {version["DeletionPolicy"] for version in versions} == {"Retain"}
+
+
+def test_aws_may_end_former_versions_of_the_stages_functions_and_never_a_function(prod):
+    outputs = prod.documents()["loop"]["Outputs"]
+    assert {GROUP_OUTPUT, ROLE_OUTPUT} <= outputs.keys()
+    (group,) = prod.entries("AWS::Scheduler::ScheduleGroup")
+    assert outputs[GROUP_OUTPUT]["Value"] == {"Ref": group}
+    assert prod.roles.trusts["VersionEndRole"] == "scheduler.amazonaws.com"
+    assert prod.roles.actions("VersionEndRole") == {"lambda:DeleteFunction"}
+    (resource,) = prod.roles.resources("VersionEndRole", "lambda:DeleteFunction")
+    assert resource.endswith(":function:stepline-prod-*:*")
+    (role,) = [
+        one for name, one in prod.entries("AWS::IAM::Role").items() if name.startswith("VersionEndRole")
+    ]
+    (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Condition"]["ArnEquals"] == {"aws:SourceArn": {"Fn::GetAtt": [group, "Arn"]}}
+
+
+def test_without_snapshots_former_versions_cost_nothing_and_end_with_a_deployment(dev, local, shifting):
+    for stage in (dev, local, shifting):
+        assert not stage.entries("AWS::Scheduler::ScheduleGroup")
+        assert "VersionEndRole" not in stage.roles.trusts
 
 
 def test_each_alias_moves_by_parts_and_back_when_an_alarm_rings(shifting):

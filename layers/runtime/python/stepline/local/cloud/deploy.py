@@ -1,7 +1,7 @@
 """`stepline deploy`: check, show the plan, ask, deploy, save, run the first turn.
 
 The first turn is a smoke test over the deployed websocket, with a temporary user. The previous version of each function
-is kept for a rollback, older versions are deleted.
+is kept for a rollback, for a day if versions have snapshots; older versions are deleted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,6 +38,7 @@ from stepline.local.cloud.deployment import (
     save_deployment,
     stage_folder,
 )
+from stepline.local.cloud.former_versions import find_functions, retire_versions
 from stepline.local.cloud.health import NAME_A_TOPIC, is_deployed
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.readiness import (
@@ -62,7 +63,7 @@ from stepline.local.knowledge.build_index import build_bundle
 from stepline.local.page import page_build
 from stepline.local.safe_text import one_line
 from stepline.local.stage.bundle_code import DEFAULT
-from stepline.local.stage.cdk import install_cdk, read_templates
+from stepline.local.stage.cdk import install_cdk
 from stepline.local.stage.deployed import REPOSITORY, install_environment
 from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
@@ -178,52 +179,6 @@ def _make_password() -> str:
     return f"{secrets.token_urlsafe(32)}aA1!"
 
 
-ALIAS: Final = "live"
-NEWEST: Final = "$LATEST"
-_FUNCTION: Final = "AWS::Lambda::Function"
-
-
-def find_functions(assembly: Path) -> list[str]:
-    """Return the names of the functions that have versions, from the templates in `assembly`."""
-    return [
-        name
-        for _, template in read_templates(assembly)
-        for resource in template["Resources"].values()
-        if resource["Type"] == _FUNCTION
-        and isinstance(name := resource["Properties"].get("FunctionName"), str)
-    ]
-
-
-def delete_former_versions(account: AwsAccount, functions: Iterable[str], say: Progress) -> None:
-    """Delete all versions except those that the alias names and the one before. A refusal by AWS is reported."""
-    client = account.client("lambda")
-    for function in functions:
-        try:
-            for version in plan_deletions(_versions(client, function), _aliased_versions(client, function)):
-                client.delete_function(FunctionName=function, Qualifier=str(version))
-        except (BotoCoreError, ClientError) as error:
-            say(f"warn: older versions of {function} were not deleted, each has a snapshot: {error}")
-
-
-def plan_deletions(versions: Iterable[int], named: Iterable[int]) -> list[int]:
-    """Return the versions to delete: those older than the one before the oldest that the alias names."""
-    oldest = min(named)
-    older = sorted(version for version in versions if version < oldest)
-    return older[:-1]
-
-
-def _versions(client: Any, function: str) -> list[int]:
-    pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
-    return [int(one["Version"]) for page in pages for one in page["Versions"] if one["Version"] != NEWEST]
-
-
-def _aliased_versions(client: Any, function: str) -> list[int]:
-    """Return the versions that the alias points to: two while it moves."""
-    alias = client.get_alias(FunctionName=function, Name=ALIAS)
-    weights = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
-    return [int(version) for version in (alias["FunctionVersion"], *weights)]
-
-
 POOL: Final = "UserPoolId"
 """The output of a stage that has its own user pool."""
 
@@ -293,13 +248,11 @@ def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
         raise DependencyError("nothing was deployed", code="cloud_deploy")
     # Saved before the deployment, so that a retry after a failure need not repeat the choices.
     save_deployment(desk.home, deployment)
-    deployment = replace(
-        deployment,
-        outputs=_deploy_stacks(folder, deployment, account, desk),
-        deployed_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    outputs = _deploy_stacks(folder, deployment, account, desk)
+    now = datetime.now(UTC)
+    deployment = replace(deployment, outputs=outputs, deployed_at=now.isoformat(timespec="seconds"))
     save_deployment(desk.home, deployment)
-    delete_former_versions(account, find_functions(folder / "cdk.out"), desk.say)
+    retire_versions(account, find_functions(folder / "cdk.out"), outputs, now, desk.say)
     for name, value in sorted(deployment.outputs.items(), key=lambda output: (output[0] != PAGE, output)):
         desk.say(f"{name:20} {value}")
     return deployment, _run_smoke_test(order, deployment, account, desk) if order.smoke else 0
