@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 from bench.ordinary_turn import ROUNDS, STREAM_S, Call, OrdinaryTurn, measure
 from bench.paced import TOKENS_A_SECOND
 from bench.row import Row
-from stacks.function import SIZES
+from stacks.function import SIZES, SNAPSHOTS
 from stepline.adapters.anthropic.provider import AnthropicProvider
 from stepline.local.client.pace import Pace
+from stepline.local.cloud.former_versions import KEPT_S
 from stepline.model.tenancy.aws_price import UNITS
 from stepline.model.tenancy.price import MODELS, ModelPrice
 
@@ -23,8 +24,6 @@ GB: Final = 1e9
 MONTH_S: Final = 730 * 3600
 MONTH_MINUTES: Final = 730 * 60
 TURNS: Final = 1_000
-SNAPSHOTS: Final = ("authorizer", "socket", "decide")
-"""The functions with snapshots, in stage `prod`."""
 PACE: Final = Pace()
 WAIT_S: Final = 0.05
 """A call of the authorizer or of a function of the HTTP API, warm."""
@@ -129,10 +128,16 @@ def _more_turns(turn: OrdinaryTurn) -> Iterator[Beside]:
     )
     gb = sum(SIZES[name].memory_mib for name in SNAPSHOTS) / 1024
     yield Beside(
-        "new environments of all three functions with snapshots",
+        "new environments of all functions with snapshots",
         f"{gb:g} GB restored",
         "time",
         gb * UNITS["restore"].usd,
+    )
+    yield Beside(
+        "snapshots of the versions before, kept for a rollback",
+        f"{gb:g} GB, {KEPT_S // 3600} hours",
+        "deployment",
+        gb * KEPT_S * UNITS["snapshot"].usd,
     )
     model = price_of_model()
     held_s = HIDDEN_TOKENS / TOKENS_A_SECOND

@@ -118,8 +118,9 @@ def _lines(resources: list[Mapping[str, Any]]) -> Iterator[Line]:
     kept_gb = sum(function["MemorySize"] for function in functions if "SnapStart" in function) / 1024
     snapshots = Line("SnapStart", f"{kept_gb:g} GB", kept_gb * MONTH_S * UNITS["snapshot"].usd)
     yield snapshots
-    # A version that is kept has its snapshot: AWS knows no other way.
-    yield snapshots._replace(what="SnapStart of the versions before, from the second deployment on")
+    # A version has its snapshot until it is deleted: AWS knows no other way.
+    if not _of(resources, "AWS::Scheduler::ScheduleGroup"):
+        yield snapshots._replace(what="SnapStart of the versions before, from the second deployment on")
     ticks = [ticks for rule in _of(resources, "AWS::Events::Rule") if (ticks := _ticks(rule))]
     clocked = [one for one in functions if one["Handler"].split(".")[1] in CLOCKED]
     clocked_gb = sum(one["MemorySize"] for one in clocked) / 1024 / max(1, len(clocked))

@@ -24,23 +24,23 @@ STEP_TIMEOUTS_S: Final = {task.function: task.function_timeout_s for task in TAS
 
 
 class Size(NamedTuple):
-    """A function's timeout and memory, and whether a client waits for it.
+    """A function's timeout and memory, and whether a turn's first token waits for it, so that it has a snapshot.
 
     `task_storage_mib` is the disk of one that collects files of tasks, beside files of earlier turns.
     """
 
     timeout_s: int
     memory_mib: int
-    is_waited_for: bool = False
+    is_before_first_token: bool = False
     task_storage_mib: int = 512
 
 
 SIZES: Final[Mapping[str, Size]] = {
-    "authorizer": Size(10, 256, is_waited_for=True),
-    "socket": Size(25, 512, is_waited_for=True),
+    "authorizer": Size(10, 256),
+    "socket": Size(25, 512, is_before_first_token=True),
     "api": Size(25, 512),
     "search": Size(25, 512),
-    "decide": Size(STEP_TIMEOUTS_S["decide"], 512, is_waited_for=True),
+    "decide": Size(STEP_TIMEOUTS_S["decide"], 512, is_before_first_token=True),
     "act": Size(STEP_TIMEOUTS_S["act"], 512, task_storage_mib=2048),
     "execute": Size(STEP_TIMEOUTS_S["execute"], 2048),
     "output": Size(30, 256),
@@ -49,7 +49,12 @@ SIZES: Final[Mapping[str, Size]] = {
     "sweeper": Size(300, 512),
     "eraser": Size(240, 512),
 }
-"""Memory is chosen by cost times time. Source: docs/reference/bench.md, `size_<function>`."""
+"""Memory is chosen by cost times time. Source: docs/reference/bench.md, `size_<function>`.
+
+The authorizer has no snapshot: a client connects when its page opens and sends later, over the same connection.
+"""
+SNAPSHOTS: Final = tuple(name for name, size in SIZES.items() if size.is_before_first_token)
+"""The functions with a snapshot of each version, in a stage that enables them."""
 
 
 ACTING: Final[Mapping[str, tuple[str, ...]]] = {"act": ("memory", "mcp"), "search": ("memory",)}
@@ -77,8 +82,8 @@ class Function(Construct):
     ) -> None:
         """Add the function, its log group, and its role with its rights from the table.
 
-        Snapshots are for the functions that a client waits for, if the stage enables them; a reservation of executions is both
-        the guarantee and the limit of a function. `undelivered` gets the events that it failed each time.
+        Snapshots are for the functions that a turn's first token waits for, if the stage enables them; a reservation of executions is
+        both the guarantee and the limit of a function. `undelivered` gets the events that it failed each time.
         """
         super().__init__(scope, name.title())
         size = SIZES[name]
@@ -109,11 +114,11 @@ class Function(Construct):
                 "POWERTOOLS_SERVICE_NAME": name,
                 "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
             },
-            # The previous version remains for a rollback; `stepline deploy` deletes those before it. On the emulator `stepline up`
-            # removes all of them, since only that ends their workers.
+            # The previous version remains for a rollback; `stepline deploy` deletes it later, and those before it at once. On the
+            # emulator `stepline up` removes all of them, since only that ends their workers.
             current_version_options=lambda_.VersionOptions(removal_policy=cdk.RemovalPolicy.RETAIN),
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS
-            if size.is_waited_for and stage.snap_start
+            if name in SNAPSHOTS and stage.snap_start
             else None,
         )
         # The alias below names a published version, which this warning does not recognise.

@@ -455,7 +455,6 @@ class Stage:
             "exec_public_ip": not given.get("exec_vpc"),
             "event_source_principals": (_EMULATED,) if is_local else (),
             "alarms": is_prod,
-            "dashboard": is_prod,
             "inspect": "owner" if name in (LOCAL, cls.name) else "admin",
             "snap_start": is_prod,
         }

@@ -9,7 +9,7 @@ from aws_cdk.assertions import Template
 
 from stacks.code import RUNTIME, Code
 from stacks.deployment import Deployment
-from stacks.function import SIZES
+from stacks.function import SIZES, SNAPSHOTS
 from stacks.stage import Stage
 from stepline.settings import TABLE
 
@@ -158,9 +158,11 @@ def test_the_library_layer_leaves_the_local_stage_at_home(prod):
     assert not (library / "testing.py").exists()
 
 
-def test_snapshots_are_for_those_a_person_waits_for_and_only_where_the_stage_wants_them(prod, dev, local):
+def test_snapshots_are_for_those_a_first_token_waits_for_and_only_where_the_stage_wants_them(
+    prod, dev, local
+):
     quick = {name for name, properties in functions(prod).items() if "SnapStart" in properties}
-    assert quick == {"authorizer", "socket", "decide"}
+    assert quick == {"socket", "decide"} == set(SNAPSHOTS)
     for synthesis in (dev, local):
         assert not any("SnapStart" in properties for properties in functions(synthesis).values())
 
