@@ -9,7 +9,7 @@ from botocore.stub import Stubber
 from stepline.local.cloud.deploy import deploy_stage
 from stepline.local.cloud.former_versions import (
     GROUP_OUTPUT,
-    KEPT_S,
+    ROLLBACK_S,
     ROLE_OUTPUT,
     find_functions,
     plan_versions,
@@ -89,7 +89,7 @@ def schedule(version):
 
 
 def test_the_version_before_is_deleted_by_aws_once_its_day_is_over(account, prompts):
-    assert KEPT_S == 24 * 3600
+    assert ROLLBACK_S == 24 * 3600
     with Stubber(account.client("lambda")) as stub, Stubber(account.client("scheduler")) as clock:
         queue_versions(stub, [4, 5, 6], 6)
         stub.add_response("delete_function", {}, {"FunctionName": NAME, "Qualifier": "4"})

@@ -1,7 +1,7 @@
 """The versions of functions that a deployment replaced: the last one stays for a rollback, older ones are deleted.
 
 A version of a function with a snapshot costs as much as the live one until it is deleted. Stages with snapshots therefore
-have a role that deletes the last one too, `KEPT_S` after the deployment. AWS refuses to delete a version that an alias
+have a role that deletes the last one too, `ROLLBACK_S` after the deployment. AWS refuses to delete a version that an alias
 names, so one that a rollback made live again remains. Source: docs/how-to/deploy.md#by-parts.
 """
 
@@ -19,7 +19,7 @@ from stepline.local.cloud.account import AwsAccount, aws_error_code
 from stepline.local.stage.cdk import read_templates
 from stepline.local.stage.emulator import Progress
 
-KEPT_S: Final = 24 * 3600
+ROLLBACK_S: Final = 24 * 3600
 """The time in which a release can be rolled back by its versions."""
 GROUP_OUTPUT: Final = "FormerVersionsGroup"
 ROLE_OUTPUT: Final = "FormerVersionsRole"
@@ -85,7 +85,7 @@ def _schedule_end(
     """Let AWS delete a version later; an earlier deployment's schedule for the same version stays."""
     role = outputs[ROLE_OUTPUT]
     partition = role.split(":")[1]
-    ends = now + timedelta(seconds=KEPT_S)
+    ends = now + timedelta(seconds=ROLLBACK_S)
     try:
         account.client("scheduler").create_schedule(
             GroupName=outputs[GROUP_OUTPUT],
