@@ -1,7 +1,7 @@
 """`python -m bench`: run all measurements, print the table, write bench/results.json and the page's plots.
 
-Exit code 1 if a listed metric is missing or a topic failed. A missed goal is only shown. `python -m bench <topic> …`
-prints those alone. Each topic's seconds go to bench/durations.json, by which landings share the topics.
+Exit code 1 if a required metric is missing, an exact one is off its budget, or a topic failed. A missed goal is only
+shown. `python -m bench <topic> …` prints those alone. Each topic's seconds go to bench/durations.json, by which landings share the topics.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from bench import (
     field,
     first_token,
     imports,
+    layers,
     load,
     memory,
     pages,
@@ -43,10 +44,12 @@ from bench import (
     store,
     stream,
     sweep,
+    trips,
     turn_cost,
     verdict,
     web,
 )
+from bench.budget import off_budget
 from bench.meter import as_found
 from bench.plot import write_plots
 from bench.row import Row, missing, render_table, write_results
@@ -63,6 +66,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "pictures": pictures.rows,
     "reads": reads.rows,
     "rounds": rounds.rows,
+    "trips": trips.rows,
     "project": project.rows,
     "cost": cost.rows,
     "store": store.rows,
@@ -74,6 +78,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "imports": imports.rows,
     "cold": cold.rows,
     "sizes": sizes.rows,
+    "layers": layers.rows,
     "first_token": first_token.rows,
     "execution": execution.rows,
     "stage": stage.rows,
@@ -115,15 +120,15 @@ def main() -> int:
     DURATIONS.write_text(json.dumps({name: durations.get(name, 0) for name in TOPICS}, indent=1) + "\n")
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
-    if asked:
-        print(render_table(rows))
-        return 1 if failed else 0
-    write_results(rows, RESULTS)
-    write_plots(rows)
+    if not asked:
+        write_results(rows, RESULTS)
+        write_plots(rows)
     print(render_table(rows))
-    if absent := missing(rows):
+    if absent := missing(rows, asked or TOPICS):
         print(f"missing: {', '.join(absent)}", file=sys.stderr)
-    return 1 if absent or failed else 0
+    if off := off_budget(rows):
+        print(*off, sep="\n", file=sys.stderr)
+    return 1 if absent or off or failed else 0
 
 
 if __name__ == "__main__":

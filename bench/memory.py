@@ -20,7 +20,6 @@ import msgspec
 
 from bench.planted import AROUND, ASKED, FACTS, THEMES
 from bench.row import MeasureError, Row
-from stacks.code import PYTHON_VERSION, build_deps
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex, MemoryManifest, prefix
 from stepline.adapters.embedded.packed_rows import Packed, decode_packed
 from stepline.adapters.embedded.ranking import rank
@@ -45,7 +44,6 @@ ROWS: Final = 10_000
 SEARCHES: Final = 100
 NEW_PROCESSES: Final = 5
 GOAL_MS: Final = {"warm_p50": 60.0, "warm_p95": 100.0, "cold_p50": 1_000.0, "cold_p95": 1_500.0}
-GOAL_LAYER_MB: Final = 90.0
 SCOPE: Final = MemoryScope(tenant=LANE.tenant, project=LANE.project, user=USER)
 ROOT: Final = Path(__file__).resolve().parents[1]
 LISTS: Final = {
@@ -75,8 +73,8 @@ print((time.perf_counter() - begin) * 1000)
 
 
 def rows() -> list[Row]:
-    """Return `memory_found_*`, `memory_search_ms_*`, `memory_read_bytes` and `memory_layer_mb`."""
-    return [*_found(), *_searched(), _layer()]
+    """Return `memory_found_*`, `memory_search_ms_*` and `memory_read_bytes`."""
+    return [*_found(), *_searched()]
 
 
 def converse() -> SmallContext:
@@ -218,15 +216,3 @@ def _many_rows() -> list[MemoryRow]:
         )
         for number in range(ROWS)
     ]
-
-
-def _layer() -> Row:
-    folder = build_deps(ROOT / "layers/memory", PYTHON_VERSION) / "python"
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Row(
-        metric="memory_layer_mb",
-        value=round(size / 1e6, 1),
-        unit="MB",
-        goal=GOAL_LAYER_MB,
-        note="unzipped, beside the other layers, of Act and Search alone",
-    )

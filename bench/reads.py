@@ -7,12 +7,14 @@ DynamoDB.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Final
 
 import msgspec
 
+from bench.budget import BUDGETS
 from bench.conversation import (
     LANE,
     Driver,
@@ -41,7 +43,6 @@ from stepline.settings import Settings
 SIZES: Final = (100, 1000, 5000)
 PAGE_BYTES: Final = 1024 * 1024
 ROUNDS_A_TURN: Final = 4
-FLAT: Final = 1.3
 DECIDES: Final = "solver."
 SUMMARY_CHARS: Final = 2_000
 SPREAD: Final = {100: 0, 1000: 75, 5000: 75}
@@ -53,24 +54,29 @@ blocks cover that, and one would be random.
 ROUNDS: Final = 8
 
 
-def rows() -> list[Row]:
-    """Return `reads_per_round_cold` and `read_bytes_per_round_cold`."""
-    found = Conversation().measured()
-    least, middle, most = SIZES
-    calls = {size: reads for size, (reads, _) in found.items()}
-    sizes = {size: read for size, (_, read) in found.items()}
+def rows(sizes: Sequence[int] = SIZES) -> list[Row]:
+    """Return `reads_per_round_cold` and `read_bytes_per_round_cold` of the last size, and `_1000` of both."""
+    found = Conversation().measured(sizes)
+    return [row for size in sizes[1:] for row in _rows(size, found)]
+
+
+def _rows(size: int, found: Mapping[int, tuple[int, int]]) -> list[Row]:
+    suffix = "" if size == SIZES[-1] else f"_{size}"
+    calls, read_bytes = found[size]
     return [
         Row(
             metric=metric,
-            value=values[most],
+            value=value,
             unit=unit,
-            peers={f"at {size} blocks": float(values[size]) for size in SIZES[:-1]},
-            goal=goal,
-            note=f"at {most} blocks, which the budget holds to those that fit",
+            peers={f"at {other} blocks": float(found[other][at]) for other in found if other < size},
+            goal=BUDGETS[metric].aim,
+            note=f"at {size} blocks, which the budget holds to those that fit",
         )
-        for metric, unit, values, goal in (
-            ("reads_per_round_cold", "calls", calls, calls[least]),
-            ("read_bytes_per_round_cold", "B", sizes, round(sizes[middle] * FLAT)),
+        for at, (metric, unit, value) in enumerate(
+            (
+                (f"reads_per_round_cold{suffix}", "calls", calls),
+                (f"read_bytes_per_round_cold{suffix}", "B", read_bytes),
+            )
         )
     ]
 
@@ -145,12 +151,12 @@ class Conversation:
         self._blocks = 0
         self._seen = 0
 
-    def measured(self) -> dict[int, tuple[int, int]]:
+    def measured(self, sizes: Sequence[int]) -> dict[int, tuple[int, int]]:
         """Return the most calls of a cold round before each of the sizes, and the mean of its bytes."""
-        found: dict[int, list[tuple[int, int]]] = {size: [] for size in SIZES}
+        found: dict[int, list[tuple[int, int]]] = {size: [] for size in sizes}
         due = [
             (size - SPREAD[size] * before, size)
-            for size in SIZES
+            for size in sizes
             for before in reversed(range(ROUNDS if SPREAD[size] else 1))
         ]
         turn = 0

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from bench.row import Limit, MeasureError, Row
-from stacks.code import PYTHON_VERSION, build_deps
 from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.ports.mcp.mcp_server import ServerAddress
 from stepline.ports.signal import NeverCancelled
@@ -25,7 +24,6 @@ from stepline.ports.signal import NeverCancelled
 CALLS: Final = 40
 IMPORTS: Final = 5
 TEXT: Final = "x" * 1_000
-GOAL_LAYER_MB: Final = 6.0
 GOAL_IMPORT_MS: Final = 1_000.0
 ROOT: Final = Path(__file__).resolve().parents[1]
 SERVER: Final = """\
@@ -51,7 +49,7 @@ print(time.process_time() - began)
 
 
 def rows() -> list[Row]:
-    """Measure both ways against one server, the first load of the package, and the layer."""
+    """Measure both ways against one server, and the first load of the package."""
     with _server() as url:
         own, bare = _median_ms(_by_adapter(url)), _median_ms(_by_package(url))
     loaded = min(float(_run(IMPORT)) for _ in range(IMPORTS)) * 1_000
@@ -71,7 +69,6 @@ def rows() -> list[Row]:
             goal=GOAL_IMPORT_MS,
             note="CPU time of the first question's imports in a process of Act, the least of five",
         ),
-        _layer(),
     ]
 
 
@@ -119,15 +116,3 @@ def _run(program: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-
-
-def _layer() -> Row:
-    folder = build_deps(ROOT / "layers/mcp", PYTHON_VERSION) / "python"
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Row(
-        metric="mcp_layer_mb",
-        value=round(size / 1e6, 1),
-        unit="MB",
-        goal=GOAL_LAYER_MB,
-        note="unzipped, beside the other layers, of Act alone",
-    )

@@ -9,12 +9,13 @@ segments the log grows, so a sample is taken at half of that growth.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
+from bench.budget import BUDGETS
 from bench.conversation import Driver, InstantModel, converse, cut, make_agent, objects, say_call, stored
 from bench.peer import SEGMENT_BLOCKS, LangGraph, NoPeerError, Splice
 from bench.reads import CountingModel
@@ -33,7 +34,6 @@ from stepline.timeline.segment import encode_segment
 SIZES = (10, 1000, 5000)
 GOAL_TIMES = {10: 3.2, 5000: 3.8}
 GROWTH = 1.3
-NEW_TIMES, NEW_MORE_BYTES = 1.5, 512
 ROUNDS = 9
 CHANNELS = {"langgraph_sqlite": "whole", "langgraph_delta": "delta"}
 
@@ -51,7 +51,8 @@ def rows() -> list[Row]:
         conversation = converse(max(SIZES))
         ours = {blocks: Resumed(conversation, blocks) for blocks in SIZES}
         timed = [_timed(blocks, ours[blocks], peer, folder, reason) for blocks in SIZES]
-        return [*timed, *_stored(ours, peer, reason), _growth(), _sealing(conversation)]
+        ends = {blocks: ours[blocks] for blocks in (SIZES[0], SIZES[-1])}
+        return [*timed, *_stored(ends, peer, reason), _growth(), _sealing(conversation)]
 
 
 class Resumed:
@@ -131,9 +132,17 @@ def _timed(blocks: int, ours: Resumed, peer: LangGraph | None, folder: Path, rea
     )
 
 
-def _stored(ours: dict[int, Resumed], peer: LangGraph | None, reason: str) -> list[Row]:
+def few_rows() -> list[Row]:
+    """Return `round_bytes_10` alone, without a peer."""
+    blocks = SIZES[0]
+    one = Resumed(converse(blocks), blocks)
+    one.sample()
+    return _stored({blocks: one}, None, "")
+
+
+def _stored(ours: Mapping[int, Resumed], peer: LangGraph | None, reason: str) -> list[Row]:
     found = []
-    for blocks in (min(SIZES), max(SIZES)):
+    for blocks in ours:
         peers = {name: peer.bytes[channel, blocks] for name, channel in CHANNELS.items()} if peer else {}
         new = ours[blocks].new_bytes
         found.append(
@@ -142,7 +151,7 @@ def _stored(ours: dict[int, Resumed], peer: LangGraph | None, reason: str) -> li
                 value=ours[blocks].put_bytes,
                 unit="B",
                 peers=peers,
-                goal=round(NEW_TIMES * new + NEW_MORE_BYTES),
+                goal=BUDGETS[f"round_bytes_{blocks}"].aim,
                 note=f"its blocks have {new} B as JSON. {reason}".strip(),
             )
         )

@@ -37,76 +37,78 @@ CHAT_PAGE = (
 )
 """What is measured of the chat page in a browser, and of its build."""
 
-LISTED = (
-    "splitter_mb_s_8",
-    "splitter_mb_s_40",
-    "splitter_ratio_find_8",
-    "splitter_ratio_find_40",
-    "throughput_1mb_to_8kb",
-    "splitter_to_naive_8kb",
-    "json_delta_mb_s_8",
-    "json_delta_mb_s_40",
-    "pipeline_mb_s_8",
-    "pipeline_mb_s_40",
-    "resume_cpu_ms_10",
-    "resume_cpu_ms_1000",
-    "resume_cpu_ms_5000",
-    *(f"resume_real_cpu_ms_{blocks}" for blocks in (10, 1000, 5000)),
-    "round_bytes_10",
-    "round_bytes_5000",
-    "resume_growth_in_budget",
-    "seal_cpu_ms",
-    "calls_per_round_warm",
-    "calls_per_round_cold",
-    "wru_per_round",
-    "parked_calls_per_day",
-    "sweep_s_1000_turns",
-    "wru_per_stream_minute",
-    "turn_usd_1000",
-    "steer_ms_log",
-    "steer_ms_redis",
-    "overhead_ms_per_round",
-    "transitions_per_tool_round",
-    "events_per_s_1_clients",
-    "events_per_s_10_clients",
-    "recovery_s_after_kill",
-    "rounds_of_recorded",
-    "rg_x_ripgrep",
-    "pull_x_cp",
-    "checkout_x_cp",
-    *(f"cost_x_own_ideal_{shape}" for shape in SHAPES),
-    "cost_x_l5m_with_announce",
-    *(
-        f"cost_{what}_x_automatic_{shape}"
-        for what in ("full_policy", "held_out", "all_gaps_cold")
-        for shape in SHAPES
+METRICS: Mapping[str, tuple[str, ...]] = {
+    "parser": (
+        *(f"splitter_{what}_{chars}" for what in ("mb_s", "ratio_find") for chars in (8, 40)),
+        "throughput_1mb_to_8kb",
+        "splitter_to_naive_8kb",
     ),
-    *(f"cost_journal_x_timeline_{shape}" for shape in SHAPES),
-    "cost_hour_x_five_minutes",
-    "cost_hour_x_five_minutes_slow",
-    *(f"render_ms_{state}_{blocks}" for state in ("warm", "cold") for blocks in (10, 1000, 5000)),
-    "request_ms_two_pictures",
-    "reads_per_round_cold",
-    "read_bytes_per_round_cold",
-    *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
-    *(f"cold_cpu_{handler}" for handler in COLD),
-    *(f"size_{handler}" for handler in COLD),
-    "cold_first_token",
-    "memory_found_by_other_words",
-    "memory_found_by_its_words",
-    *(f"memory_search_ms_{state}_{part}" for state in ("warm", "cold") for part in ("p50", "p95")),
-    "memory_read_bytes",
-    "memory_layer_mb",
-    *(f"page_{what}_{page}" for what in ("cpu_ms", "calls") for page in ("list", "events", "fetch")),
-    "web_fetch_ms",
-    *(f"chat_page_{what}" for what in CHAT_PAGE),
-    *(f"upload_verdict_ms_{file}" for file in ("picture", "office", "pdf")),
-    "mcp_call_ms",
-    "mcp_import_cpu_ms",
-    "mcp_layer_mb",
-    *EXEC_METRICS,
-)
-"""The required metrics; a run without one of them has failed."""
+    "field": ("json_delta_mb_s_8", "json_delta_mb_s_40"),
+    "pipeline": ("pipeline_mb_s_8", "pipeline_mb_s_40"),
+    "resume": (
+        *(f"resume_cpu_ms_{blocks}" for blocks in (10, 1000, 5000)),
+        "round_bytes_10",
+        "round_bytes_5000",
+        "resume_growth_in_budget",
+        "seal_cpu_ms",
+    ),
+    "resume_real": tuple(f"resume_real_cpu_ms_{blocks}" for blocks in (10, 1000, 5000)),
+    "render": tuple(
+        f"render_ms_{state}_{blocks}" for state in ("warm", "cold") for blocks in (10, 1000, 5000)
+    ),
+    "pictures": ("request_ms_two_pictures",),
+    "reads": tuple(
+        f"{what}_per_round_cold{size}" for size in ("", "_1000") for what in ("reads", "read_bytes")
+    ),
+    "rounds": ("rounds_of_recorded",),
+    "trips": ("hops_message", "hops_parameter", "hops_program", "hops_delta"),
+    "project": ("rg_x_ripgrep", "pull_x_cp", "checkout_x_cp"),
+    "cost": (
+        *(f"cost_x_own_ideal_{shape}" for shape in SHAPES),
+        "cost_x_l5m_with_announce",
+        *(
+            f"cost_{what}_x_automatic_{shape}"
+            for what in ("full_policy", "held_out", "all_gaps_cold")
+            for shape in SHAPES
+        ),
+        *(f"cost_journal_x_timeline_{shape}" for shape in SHAPES),
+        "cost_hour_x_five_minutes",
+        "cost_hour_x_five_minutes_slow",
+    ),
+    "store": ("calls_per_round_warm", "calls_per_round_cold", "wru_per_round"),
+    "parked": ("parked_calls_per_day",),
+    "sweep": ("sweep_s_1000_turns",),
+    "stream": ("wru_per_stream_minute",),
+    "turn_cost": ("turn_usd_1000",),
+    "steer": ("steer_ms_log", "steer_ms_redis"),
+    "imports": (
+        *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
+        *(f"modules_{handler}" for handler in HANDLERS),
+    ),
+    "cold": tuple(f"cold_cpu_{handler}" for handler in COLD),
+    "sizes": tuple(f"size_{handler}" for handler in COLD),
+    "layers": tuple(f"{layer}_layer_mb" for layer in ("deps", "memory", "mcp", "tracing")),
+    "first_token": ("cold_first_token",),
+    "execution": EXEC_METRICS,
+    "stage": ("overhead_ms_per_round", "transitions_per_tool_round"),
+    "fanout": ("events_per_s_1_clients", "events_per_s_10_clients"),
+    "load": (),
+    "recovery": ("recovery_s_after_kill",),
+    "memory": (
+        "memory_found_by_other_words",
+        "memory_found_by_its_words",
+        *(f"memory_search_ms_{state}_{part}" for state in ("warm", "cold") for part in ("p50", "p95")),
+        "memory_read_bytes",
+    ),
+    "pages": tuple(
+        f"page_{what}_{page}" for what in ("cpu_ms", "calls") for page in ("list", "events", "fetch")
+    ),
+    "web": ("web_fetch_ms",),
+    "chat_page": tuple(f"chat_page_{what}" for what in CHAT_PAGE),
+    "verdict": tuple(f"upload_verdict_ms_{file}" for file in ("picture", "office", "pdf")),
+    "remote": ("mcp_call_ms", "mcp_import_cpu_ms"),
+}
+"""The required metrics by topic; a run of a topic without one of them has failed."""
 
 MORE_IS_BETTER = frozenset({"MB/s", "of the speed", "facts"})
 """Units in which a goal is a minimum; in all others it is a maximum."""
@@ -157,10 +159,10 @@ class Row:
         return self.value >= self.aim if self.unit in MORE_IS_BETTER else self.value <= self.aim
 
 
-def missing(rows: Iterable[Row]) -> list[str]:
-    """Return the required metrics without a row, in order."""
+def missing(rows: Iterable[Row], topics: Iterable[str] = METRICS) -> list[str]:
+    """Return the required metrics of topics without a row, in order."""
     found = {row.metric for row in rows}
-    return [metric for metric in LISTED if metric not in found]
+    return [metric for topic in topics for metric in METRICS[topic] if metric not in found]
 
 
 def write_results(rows: Sequence[Row], path: Path) -> None:

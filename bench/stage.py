@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bench.budget import BUDGETS
 from bench.row import MeasureError, Row
 from stepline.local.stage.deployed import LocalStage, client
 from stepline.local.stage.lifecycle import stage_status, start_stage
@@ -27,7 +28,6 @@ TEXT = "Make a plan with three steps, write it to a file with the word {word} in
 TURNS = 6
 TURN_S = 300
 FAULTS = 8
-GOAL_TRANSITIONS = 3.0
 
 
 def rows() -> list[Row]:
@@ -50,7 +50,7 @@ def rows() -> list[Row]:
             metric="transitions_per_tool_round",
             value=max(transitions for _, transitions in rounds),
             unit="transitions",
-            goal=GOAL_TRANSITIONS,
+            goal=BUDGETS["transitions_per_tool_round"].aim,
             note="the most of any round, from the executions' history",
         ),
     ]

@@ -19,7 +19,9 @@ from typing import Any, Final
 import msgspec
 
 import stepline
+from bench.budget import BUDGETS
 from bench.conversation import LANE, USER, Driver
+from bench.row import Row
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.bootstrap.agent_choice import read_caps
@@ -147,6 +149,9 @@ TRIPS: Final[tuple[tuple[Trip, str, str], ...]] = (
 )
 
 
+METRICS: Final = ("hops_message", "hops_parameter", "hops_program", "hops_delta")
+
+
 class Provider(ThreadingHTTPServer):
     """A server that answers every request with one generation."""
 
@@ -242,11 +247,24 @@ def play(driver: Driver, frame: str) -> None:
 
 def render_rows() -> str:
     """Return the rows of the table in docs/concepts/turn.md."""
-    trips = [travel(*each) for each in TRIPS]
     return "".join(
         f"| {trip.name} | {trip.arrived} | {' · '.join(f'`{name}`' for name in trip.modules[: trip.arrived])} |\n"
-        for trip in trips
+        for trip in (travel(*each) for each in TRIPS)
     )
+
+
+def rows() -> list[Row]:
+    """Return `hops_<value>`."""
+    return [
+        Row(
+            metric=metric,
+            value=travel(*each).arrived,
+            unit="modules",
+            goal=BUDGETS[metric].aim,
+            note=each[0].name,
+        )
+        for metric, each in zip(METRICS, TRIPS, strict=True)
+    ]
 
 
 if __name__ == "__main__":

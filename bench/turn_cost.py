@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from statistics import mean
 from typing import Final, NamedTuple
 
+from bench.budget import BUDGETS
 from bench.ordinary_turn import ROUNDS, STREAM_S, Call, OrdinaryTurn, measure
 from bench.paced import TOKENS_A_SECOND
 from bench.row import Row
@@ -225,6 +226,7 @@ def rows() -> list[Row]:
             metric="turn_usd_1000",
             value=round(price(turn) * TURNS, 4),
             unit="USD",
+            goal=BUDGETS["turn_usd_1000"].aim,
             peers=shares(turn),
             note=note,
         )

@@ -73,7 +73,7 @@ def _pieces() -> dict[str, Piece]:
         "python": Piece(".ci/matrix --unit debian:forky", 200, PYTHON_SOURCES),
         "iam": Piece("make iam", 100, IAM_SOURCES),
         **{
-            f"bench {topic}": Piece(f"make bench TOPICS={topic}", seconds)
+            f"bench {topic}": Piece(f"make bench TOPICS={topic}", seconds, (f"/bench/{topic}.py",))
             for topic, seconds in topics.items()
         },
     }

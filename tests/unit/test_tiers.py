@@ -8,6 +8,7 @@ from itertools import chain
 
 import pytest
 
+from bench.row import METRICS
 from tests import tiers
 from tests.run_parallel import find_files
 from tests.tiers import (
@@ -163,9 +164,15 @@ def test_documents_and_the_page_alone_start_no_stage(changed, starts):
     assert starts_stage(changed) is starts
 
 
-def test_every_topic_of_the_bench_has_a_duration():
+def test_a_changed_topic_of_the_bench_runs_in_its_own_landing():
+    changed = [f"bench/{topic}.py" for topic in METRICS]
+    assert [path for path in changed if not (ROOT / path).is_file()] == []
+    assert set(pieces(drawn_by=HASHES[0], changed=changed)) >= {f"bench {topic}" for topic in METRICS}
+
+
+def test_every_topic_of_the_bench_has_a_duration_and_its_metrics():
     tree = ast.parse((ROOT / "bench/__main__.py").read_text())  # an import would load the CDK and every peer
     (table,) = [
         node.value for node in tree.body if isinstance(node, ast.AnnAssign) and node.target.id == "TOPICS"
     ]
-    assert list(json.loads(BENCH.read_text())) == [key.value for key in table.keys]
+    assert list(json.loads(BENCH.read_text())) == list(METRICS) == [key.value for key in table.keys]
