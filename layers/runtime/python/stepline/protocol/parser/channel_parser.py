@@ -15,6 +15,7 @@ Two rules look further ahead, because a model forgets to close things:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -173,7 +174,7 @@ class ChannelParser:
             self._held = ""
         if "<" in text and (found := self._search(text)):
             if found[0][-1] == ">":
-                return self._scan(text, final=False)
+                return self._scan(text, found, final=False)
             self._held = found[0]  # the possible start of a tag at the end of the text
             text = text[: found.start()]
         if not text:
@@ -192,12 +193,12 @@ class ChannelParser:
         begun = ""  # start of an incomplete tag
         if reason in INTERRUPTED_REASONS and self._where == "outside" and ">" not in held:
             held, begun = "", held
-        events = self._scan(held, final=True)
+        events = self._scan(held, self._search(held), final=True)
         if self._where in {"suspended", "legacy"}:
             rest = "".join(self._pieces)
             self._pieces = []
             self._enter("body" if self._body else "outside")
-            events += self._scan(rest, final=True)
+            events += self._scan(rest, self._search(rest), final=True)
         self._end_body(reason, events, truncated=True)
         self._cut()
         if begun:
@@ -237,10 +238,10 @@ class ChannelParser:
             implicit_closes=self._implicit_closes,
         )
 
-    def _scan(self, text: str, *, final: bool) -> list[ChannelEvent]:
+    def _scan(self, text: str, found: re.Match[str] | None, *, final: bool) -> list[ChannelEvent]:
         events: list[ChannelEvent] = []
-        at = pos = 0  # the start of the text not passed on, and of the text not searched
-        while found := self._search(text, pos):
+        at = 0  # the start of the text not passed on
+        while found:
             tag = read_tag(found)
             self._give(text[at : tag.start], events)
             at = tag.start
@@ -248,13 +249,13 @@ class ChannelParser:
             if step == "wait":
                 self._held = text[at:]
                 return events
-            pos = tag.end
             if step == "suspend":
                 self._cut()
                 self._enter("suspended")
             elif step != "literal":
-                at = pos
+                at = tag.end
                 self._take(step, tag, found[0], events)
+            found = self._search(text, tag.end)
         self._give(text[at:], events)
         return events
 

@@ -79,9 +79,16 @@ _CHANNEL_CUT = make_tail_pattern(*"channe", f"l{_BLANKS}", f":{_BLANKS}", f"{_NA
 _LEGACY = r"(?P<legacy>/?thinking)>"
 _LEGACY_CUT = make_tail_pattern("/?", *"thinking")
 
+
+def _next(letters: str) -> str:
+    """Return a look ahead at the first letter, which refuses nearly every `<` of HTML and of code at once."""
+    return rf"(?=[ \t/]{{0,9}}(?:[{letters}]|\Z))"
+
+
 # A whole tag, or a prefix of one at the end of the text; only a whole one ends in ">".
-TAG = re.compile(rf"<{_LEAD}(?:{_CHANNEL}|{_CHANNEL_CUT})", re.ASCII | re.IGNORECASE)
+TAG = re.compile(rf"<{_next('c')}{_LEAD}(?:{_CHANNEL}|{_CHANNEL_CUT})", re.ASCII | re.IGNORECASE)
 # Outside of channels also `<thinking>`, which some models write before their first channel.
 OUTER_TAG = re.compile(
-    rf"<(?:{_LEGACY}|{_LEGACY_CUT}|{_LEAD}(?:{_CHANNEL}|{_CHANNEL_CUT}))", re.ASCII | re.IGNORECASE
+    rf"<{_next('ct')}(?:{_LEGACY}|{_LEGACY_CUT}|{_LEAD}(?:{_CHANNEL}|{_CHANNEL_CUT}))",
+    re.ASCII | re.IGNORECASE,
 )
