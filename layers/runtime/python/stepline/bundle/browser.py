@@ -418,7 +418,7 @@ def render_context(
     """
     parts = list(render_timeline(timeline, minimum_tokens=policy.context.cache_minimum_tokens))
     if parts and not cache_last:
-        parts[-1] = replace(parts[-1], cache=False)
+        parts[-1] = parts[-1].with_mark(cache=False)
     rest = [render_pool(timeline.sources, timeline.cited)] if include_sources else []
     if include_announce:
         cursor = timeline.state.cursor

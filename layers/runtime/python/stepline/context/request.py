@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from stepline.context.media import render_file
 from stepline.model.base import Value
 from stepline.model.usage import BYTES_PER_TOKEN
-from stepline.ports.model import Content, ModelRequest, Part
+from stepline.ports.model import Content, Media, ModelRequest, Part
 from stepline.rendering.piece import byte_length, estimate_bytes
 from stepline.timeline.fold import Timeline
 
@@ -72,22 +72,27 @@ def render_timeline(timeline: Timeline, *, spent_bytes: int = 0, minimum_tokens:
     least = _parts_below(parts, minimum_tokens * BYTES_PER_TOKEN - spent_bytes)
     for end in {timeline.parts.turn_part, timeline.parts.seen_part, len(parts)}:
         if end > least:
-            parts[end - 1] = replace(parts[end - 1], cache=True)
+            parts[end - 1] = parts[end - 1].with_mark(cache=True)
     return tuple(parts)
 
 
 def _parts_below(parts: Sequence[Part], size: float) -> int:
     """Return how many leading parts have less than `size` bytes together."""
     for count, part in enumerate(parts):
-        size -= byte_length(part.text)
+        size -= len(part.raw)
         if size <= 0:
             return count
     return len(parts)
 
 
+def has_files(request: ModelRequest) -> bool:
+    """Return True if a request has pictures or documents; a long one has thousands of texts."""
+    return Media in map(type, request.content)
+
+
 def spell_files(request: ModelRequest) -> ModelRequest:
     """Return the request with a line above each of its files, and instead of each file that is not sent."""
-    if all(isinstance(part, Part) for part in request.content):
+    if not has_files(request):
         return request
     return replace(request, content=tuple([one for part in request.content for one in render_file(part)]))
 
@@ -102,7 +107,7 @@ def digest_request(request: ModelRequest) -> str:
         digest.update(f"system {digest_system(own.text)} {own.cache}\n".encode())
     for part in request.content:
         if isinstance(part, Part):
-            text = part.text.encode("utf-8", "surrogatepass")
+            text = part.raw
             digest.update(b"text %d %d\n" % (len(text), part.cache))
             digest.update(text)
         else:

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from stepline.context.announce import Saved, announce, render_pool
 from stepline.context.bust import find_bust
 from stepline.context.media import render_media, tokens_to_bytes
-from stepline.context.request import digest_request, digest_system, render, spell_files
+from stepline.context.request import digest_request, digest_system, has_files, render, spell_files
 from stepline.errors import DependencyError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
@@ -319,7 +319,7 @@ def load_files(request: ModelRequest, artifacts: Artifacts, *, bare: bool = Fals
 
     A file that is gone or has changed is replaced by the reason. Raises DependencyError.
     """
-    if all(isinstance(part, Part) for part in request.content):
+    if not has_files(request):
         return request
     return replace(request, content=tuple([_loaded(part, artifacts, bare=bare) for part in request.content]))
 

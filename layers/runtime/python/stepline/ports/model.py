@@ -38,16 +38,50 @@ class RoleChoice(Value, forbid_unknown_fields=True):
     cache_ttl: CacheTtl = "5m"
 
 
-class Part(Value):
-    """A text. `cache` puts a mark after it: the provider may cache everything up to here."""
+class Part:
+    """A text. `cache` puts a mark after it: the provider may cache everything up to here.
 
-    text: str
-    cache: bool = False
+    A value, made from `text` or from `raw`, its UTF-8. A segment has thousands of parts as bytes, and a digest
+    needs bytes, so `text` is decoded when it is first read.
+    """
+
+    __slots__ = ("_raw", "_text", "cache")
+
+    def __init__(
+        self, *, text: str | None = None, raw: bytes | memoryview | None = None, cache: bool = False
+    ) -> None:
+        self._text, self._raw = text, raw
+        self.cache: Final = cache
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        if self._text is None:
+            self._text = str(self._raw or b"", "utf-8", "surrogatepass")
+        return self._text
+
+    @property
+    def raw(self) -> bytes | memoryview:
+        """The text in UTF-8; a lone surrogate has three bytes."""
+        return self.text.encode("utf-8", "surrogatepass") if self._raw is None else self._raw
 
     @property
     def tokens(self) -> int:
         """The estimated tokens of the text."""
         return estimate_tokens(self.text)
+
+    def with_mark(self, *, cache: bool) -> Part:
+        """Return this part with a mark, or without one."""
+        return Part(text=self._text, raw=self._raw, cache=cache)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Part) and (self.cache, self.text) == (other.cache, other.text)
+
+    def __hash__(self) -> int:
+        return hash((self.cache, self.text))
+
+    def __repr__(self) -> str:
+        return f"Part(text={self.text!r}, cache={self.cache})"
 
 
 class Media(Value):

@@ -9,8 +9,9 @@ Source: docs/concepts/context.md#marks.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, Literal, Self, TypedDict, TypeVar, overload
 
 from stepline.model.usage import BustReason
@@ -130,9 +131,10 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
 
     def send(self, upto: int) -> int:
         """Record that a request ended with the text of batch `upto`; return the bytes of pieces in it."""
-        marks = {*self.marked, self.turn_part, self.seen_part}
+        marks = [self.turn_part, self.seen_part]
         self.seal(upto)
-        self.marked = sorted({*marks, len(self.ends)} - {0})
+        for part in (*marks, len(self.ends)):
+            self._mark(part)
         self.seen_part, self.rewritten = len(self.ends), ""
         return self.size - text_bytes(self.pieces[self._end :])
 
@@ -169,18 +171,26 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
 
     def _texts(self, start: int, end: int) -> Iterator[str]:
         """Yield the texts of a span: of parts that are unchanged, and of the pieces after them."""
-        starts = [0, *self._part_ends]
-        for index in range(bisect_left(starts, start), self._intact):
-            if starts[index] != start or self._part_ends[index] > end:
-                break
-            yield self.sealed[index].text
-            start = self._part_ends[index]
+        ends = self._part_ends
+        first = bisect_right(ends, start)
+        if start == (ends[first - 1] if first else 0):
+            for index in range(first, self._intact):
+                if ends[index] > end:
+                    break
+                yield self.sealed[index].text
+                start = ends[index]
         for piece in self.pieces[start:end]:
             yield piece.text
 
     @property
     def _end(self) -> int:
         return self.ends[-1] if self.ends else 0
+
+    def _mark(self, part: int) -> None:
+        """Record that a request had a mark after this many parts, none after 0."""
+        at = bisect_left(self.marked, part)
+        if part and self.marked[at : at + 1] != [part]:
+            self.marked.insert(at, part)
 
     def _seal(self, end: int) -> None:
         if any(piece.text for piece in self.pieces[self._end : end]):
@@ -268,9 +278,7 @@ class Strand(Sequence[T]):
         return self._newer[index - before] if index >= before else self._older()[index]
 
     def __iter__(self) -> Iterator[T]:
-        if self._before:
-            yield from self._older()
-        yield from self._newer
+        return chain(self._older(), self._newer) if self._before else iter(self._newer)
 
     def __reversed__(self) -> Iterator[T]:
         yield from reversed(self._newer)

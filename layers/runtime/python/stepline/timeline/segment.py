@@ -57,7 +57,9 @@ class _Stamp(Row):
 
 _STAMP = msgspec.msgpack.Decoder(_Stamp)
 _SEGMENT = msgspec.msgpack.Decoder(Segment)
-_TEXTS = msgspec.msgpack.Decoder(tuple[str, ...])
+_TEXTS = msgspec.msgpack.Decoder(tuple[msgspec.Raw, ...])
+_HEAD_BYTES: Final = {0xD9: 2, 0xDA: 3, 0xDB: 5}
+"""The bytes before a MessagePack string's UTF-8, by the first of them; 1 for a short string."""
 _PIECES = msgspec.msgpack.Decoder(tuple[Piece, ...])
 _SIZES = msgspec.msgpack.Decoder(tuple[int, ...])
 _encode = msgspec.msgpack.encode
@@ -111,7 +113,9 @@ def decode_segment(body: bytes, lane: Lane, form: TextForm) -> Timeline | None:
 
 
 def _parts(texts: memoryview) -> tuple[Part, ...]:
-    return tuple(Part(text=text) for text in _TEXTS.decode(texts))
+    """Return the parts with their texts as bytes of the segment: a round reads few of thousands as text."""
+    views = [memoryview(text) for text in _TEXTS.decode(texts)]
+    return tuple([Part(raw=view[_HEAD_BYTES.get(view[0], 1) :]) for view in views])
 
 
 def _pieces(parts: Sequence[Part], facts: memoryview, sizes: memoryview) -> tuple[Piece, ...]:
