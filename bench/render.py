@@ -78,7 +78,7 @@ def _measured(ours: Rendering, blocks: int) -> tuple[Row, Row]:
     pieces = [whole[at : at + size // blocks] for at in range(0, size, size // blocks)]
     samples: dict[str, Callable[[], float]] = {
         "warm": lambda: cpu_ms(lambda: _repeat(ours.warm)) / REPEATS,
-        "cold": lambda: cpu_ms(ours.cold),
+        "cold": lambda: cpu_ms(lambda: _text(ours.cold())),
         "join": lambda: cpu_ms(lambda: _repeat(lambda: "".join(pieces))) / REPEATS,
     }
     found = interleave(samples, ROUNDS)

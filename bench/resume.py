@@ -11,12 +11,24 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace as replaced
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from bench.budget import BUDGETS
-from bench.conversation import Driver, InstantModel, converse, cut, make_agent, objects, say_call, stored
+from bench.conversation import (
+    LANE,
+    Driver,
+    InstantModel,
+    converse,
+    cut,
+    make_agent,
+    objects,
+    say_call,
+    stored,
+)
 from bench.peer import SEGMENT_BLOCKS, LangGraph, NoPeerError, Splice
 from bench.reads import CountingModel
 from bench.row import Limit, MeasureError, Row
@@ -24,15 +36,20 @@ from bench.timing import cpu_ms, interleave
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.log.bindings import Policy
-from stepline.log.timeline_cache import History
+from stepline.log.timeline_cache import History, segment_key
 from stepline.model.batch import Batch, decode_batch
 from stepline.model.entry import Decided, Resulted
+from stepline.rendering.piece import text_bytes
+from stepline.rendering.request_parts import RequestParts, Strand
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import encode_segment
 
 SIZES = (10, 1000, 5000)
-GOAL_TIMES = {10: 3.2, 5000: 3.8}
+LONG_TIMES = 10
+LONG = LONG_TIMES * max(SIZES)
+"""The blocks of a conversation whose log would take hours to write."""
+GOAL_TIMES = {10: 3.2, 5000: 2.5, LONG: 2.5}
 GROWTH = 1.3
 ROUNDS = 9
 CHANNELS = {"langgraph_sqlite": "whole", "langgraph_delta": "delta"}
@@ -51,6 +68,11 @@ def rows() -> list[Row]:
         conversation = converse(max(SIZES))
         ours = {blocks: Resumed(conversation, blocks) for blocks in SIZES}
         timed = [_timed(blocks, ours[blocks], peer, folder, reason) for blocks in SIZES]
+        long = Resumed(conversation, max(SIZES), times=LONG_TIMES)
+        note = (
+            f"the newest segment of {max(SIZES)} blocks with its parts {LONG_TIMES} times; no peer was asked"
+        )
+        timed.append(_timed(LONG, long, None, folder, note))
         ends = {blocks: ours[blocks] for blocks in (SIZES[0], SIZES[-1])}
         return [*timed, *_stored(ends, peer, reason), _growth(), _sealing(conversation)]
 
@@ -58,12 +80,19 @@ def rows() -> list[Row]:
 class Resumed:
     """Our round over one stored conversation."""
 
-    def __init__(self, conversation: LoopApp, blocks: int) -> None:
-        """Store the log up to about this many blocks, and the objects, from which every sample starts."""
+    def __init__(self, conversation: LoopApp, blocks: int, *, times: int = 1) -> None:
+        """Store the log up to about this many blocks, and the objects, from which every sample starts.
+
+        The newest segment has the parts of its requests `times` over.
+        """
         self._bodies, self._kept = (
             half_grown(cut(stored(conversation), decode_batch, blocks)),
             objects(conversation),
         )
+        if times > 1:
+            n = decode_batch(self._bodies[-1]).state.segment
+            timeline = Timeline.empty(LANE).extended(map(decode_batch, self._bodies[:n]))
+            self._kept = self._kept | {segment_key(LANE, n): encode_segment(_repeated(timeline, times))}
         self._agent = make_agent()
         self._model = InstantModel(say_call(thinking_chars=150, argument_chars=200))
         self.put_bytes = self.new_bytes = 0
@@ -83,6 +112,27 @@ class Resumed:
         self.put_bytes = sum(len(body) for body in [*new, *bodies])
         self.new_bytes = sum(_block_bytes(decode_batch(body)) for body in new)
         return spent_ms
+
+
+def _repeated(timeline: Timeline, times: int) -> Timeline:
+    """Return a timeline as after as many turns and requests `times` over, each with the same texts."""
+    parts, pieces, more = timeline.parts, tuple(timeline.pieces), times - 1
+    end, count = parts.ends[-1], len(parts.ends)
+    more_bytes = more * text_bytes(pieces[:end])
+    return replaced(
+        timeline,
+        history=timeline.history * times,
+        asked=replace(timeline.asked, size=timeline.asked.size + more_bytes),
+        parts=RequestParts(
+            Strand(pieces[:end] * times + pieces[end:]),
+            Strand(tuple(parts.sealed) * times),
+            ends=[time * end + one for time in range(times) for one in parts.ends],
+            size=parts.size + more_bytes,
+            turn_part=parts.turn_part + more * count,
+            seen_part=parts.seen_part + more * count,
+            marked=[time * count + one for time in range(times) for one in parts.marked],
+        ),
+    )
 
 
 def half_grown(bodies: list[bytes]) -> list[bytes]:

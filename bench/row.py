@@ -46,7 +46,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "field": ("json_delta_mb_s_8", "json_delta_mb_s_40"),
     "pipeline": ("pipeline_mb_s_8", "pipeline_mb_s_40"),
     "resume": (
-        *(f"resume_cpu_ms_{blocks}" for blocks in (10, 1000, 5000)),
+        *(f"resume_cpu_ms_{blocks}" for blocks in (10, 1000, 5000, 50000)),
         "round_bytes_10",
         "round_bytes_5000",
         "resume_growth_in_budget",
