@@ -35,6 +35,7 @@ from stepline.loop.programs.execute import execute
 from stepline.model.program.execution import Run, RunLimits, RuntimeProfile
 from stepline.ports.channel import Principal
 from stepline.ports.executor import Job
+from stepline.ports.model import Part
 from stepline.settings import Settings
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
@@ -62,6 +63,8 @@ def parts_of(value: object) -> Iterable[object]:
             return [getattr(value, name, None) for name in value.__struct_fields__]
         case Job():
             return [value.request]
+        case Part():
+            return [value.text]
         case dict():
             return value.values()
         case tuple() | list():

@@ -10,7 +10,7 @@ from bench.trips import render_rows
 
 ROOT = Path(__file__).parents[3]
 LIMITS = {
-    "message → provider": 30,
+    "message → provider": 31,
     "tool parameter → recorded result": 43,
     "program → recorded result": 51,
     "delta → socket and log": 24,
