@@ -51,7 +51,7 @@ BUDGETS: Final[Mapping[str, Budget]] = {
     "page_calls_events_300": Budget(4),
     "page_calls_fetch_300": Budget(4),
     "rounds_of_recorded": Budget(0.885),
-    "hops_message": Budget(30),
+    "hops_message": Budget(31),
     "hops_parameter": Budget(43),
     "hops_program": Budget(51),
     "hops_delta": Budget(24),

@@ -21,10 +21,11 @@ from stepline.bootstrap.memory_wiring import in_memory
 from stepline.context.request import spell_files
 from stepline.delivery.effect import current_step
 from stepline.log.journal import Journal
-from stepline.loop.stream_generation import build_model_request, load_files
+from stepline.loop.stream_generation import build_model_request, load_files, round_facts
 from stepline.model.batch import Batch, decode_batch
 from stepline.model.block import Body, Produced
 from stepline.model.entry import Resulted
+from stepline.model.ids import utc
 from stepline.ports.model import RoleChoice
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
@@ -92,9 +93,9 @@ class Request:
 
     def _call(self) -> dict[str, Any]:
         timeline = self._known.extended(self._newest)
-        request = build_model_request(
-            self._ports, self._agent, timeline, current_step(LANE, timeline.tail), last_round=False
-        )
+        now, step = utc(self._ports.clock.now()), current_step(LANE, timeline.tail)
+        facts = round_facts(self._ports, self._agent, timeline, step, now=now)
+        request = build_model_request(self._ports, self._agent, timeline, facts)
         request = spell_files(load_files(request, self._ports.artifacts))
         call = plan_call(request, ROLE)
         self._plain = [block.get("text", "") for block in call["messages"][0]["content"]]

@@ -13,8 +13,9 @@ from stepline.bootstrap.memory_wiring import in_memory
 from stepline.delivery.effect import current_step
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
-from stepline.loop.stream_generation import build_model_request
+from stepline.loop.stream_generation import build_model_request, round_facts
 from stepline.model.batch import decode_batch
+from stepline.model.ids import utc
 from stepline.ports.model import ModelRequest
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
@@ -67,7 +68,9 @@ class Rendering:
 
     def _request(self, timeline: Timeline) -> ModelRequest:
         step = current_step(LANE, timeline.tail)
-        return build_model_request(self._ports, self._agent, timeline, step, last_round=False)
+        now = utc(self._ports.clock.now())
+        facts = round_facts(self._ports, self._agent, timeline, step, now=now)
+        return build_model_request(self._ports, self._agent, timeline, facts)
 
 
 def _measured(ours: Rendering, blocks: int) -> tuple[Row, Row]:

@@ -6,15 +6,21 @@ What this release makes of it is in the digests beside the recordings. If one di
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replaced
 
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import Table
+from stepline.context.announce import announce
+from stepline.model.decision import RoundFacts
+from stepline.model.entry import Decided
+from stepline.timeline.fold import Timeline
 from tests.contract.release.courses import COURSES
 from tests.contract.release.read_release import (
     DIGESTS,
@@ -32,7 +38,8 @@ from tests.contract.release.read_release import (
 )
 from tests.contract.release.record_release import record_course
 from tests.support.aws import create_table, moto
-from tests.support.conversation import Conversation
+from tests.support.conversation import LANE, Conversation
+from tests.support.moved_conversation import hydrated
 
 FOLDERS = releases()
 STORED = [(folder, name) for folder in FOLDERS for name in recordings(folder)]
@@ -68,6 +75,31 @@ def test_its_items_are_read_from_the_table(folder: Path, name: str) -> None:
     with moto():
         found = facts_of(recorded, restored(recorded, into_table))
     assert digests(found) == recorded_digests(folder)[name]
+
+
+@pytest.mark.parametrize(("folder", "name"), STORED, ids=named)
+def test_its_rounds_announced_what_their_facts_render(folder: Path, name: str) -> None:
+    batches = hydrated(restored(Recorded(folder, name), into_memory).ports)
+    for batch in batches:
+        for entry in batch.entries:
+            if isinstance(entry, Decided) and entry.sent is not None and entry.sent.announce:
+                timeline = Timeline.empty(LANE).extended(batches[: batch.state.rendered])
+                facts = replaced(announced_facts(entry.sent.announce), iteration=entry.iteration)
+                assert announce(timeline, facts) == entry.sent.announce
+
+
+def announced_facts(text: str) -> RoundFacts:
+    """Return the facts of a round that an announce shows."""
+    rounds = re.findall(r"Iteration \d+/(\d+)(?: \((\d+) \+)?", text)[0]
+    left = re.findall(r"rounds left, counting this one: (\d+)", text)
+    tools = re.findall(r"accepted now: (.*); then complete", text)
+    return RoundFacts(
+        max_iterations=int(rounds[1] or rounds[0]),
+        now=re.findall(r"current_utc_timestamp: (\S+)", text)[0],
+        last_round="LAST ROUND" in text,
+        finalize=int(left[0]) if left else 0,
+        finalize_tools=tuple(tools[0].split(", ")) if tools else (),
+    )
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=named)

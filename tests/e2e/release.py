@@ -30,7 +30,7 @@ encode = log.encode_batch
 def encode_more(batch):
     body = msgspec.json.decode(encode(batch))
     body["release"] = "later"
-    body["state"] += [1, ["later"], {{"release": "later"}}]
+    body["state"] = [*msgspec.to_builtins(batch.state), 1, ["later"], {{"release": "later"}}]
     for entry in body["entries"]:
         entry["release"] = "later"
     return msgspec.json.encode(body)

@@ -10,7 +10,8 @@ from typing import Any, Final
 from bundles.default import WORKFLOW
 from stepline.bundle.assembly import build_agent
 from stepline.model.block import Body
-from stepline.model.entry import Decided, Sent
+from stepline.model.decision import Sent
+from stepline.model.entry import Decided
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.source import Source
 from stepline.ports.model import ModelRequest, Part

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from stepline.context.journal.current_turn import SECTIONS
 from stepline.context.journal.render_journal import LOG_HEADER, render_journal
-from stepline.context.journal.staged import JournalFacts, JournalText
+from stepline.context.journal.staged import JournalText
 from stepline.context.request import Rendered
+from stepline.model.decision import RoundFacts
 from stepline.model.entry import Titled
 from stepline.model.source import Source
 from stepline.rendering.quote import INDENT
@@ -21,7 +22,7 @@ TEXT: Final = JournalText(
     catalogue="[AVAILABLE INFRASTRUCTURE TOOLS]\nreact.read reads.\n[SKILL CATALOG]\n- sk:tidy\n- sk:brief\n",
     wrapup="[WRAP-UP]\nAnswer now.\n",
 )
-FACTS: Final = JournalFacts(now="2026-11-21T10:05:00.000Z", iteration=2, max_iterations=15)
+FACTS: Final = RoundFacts(now="2026-11-21T10:05:00.000Z", iteration=2, max_iterations=15)
 SEARCH: Final = "web_tools.web_search"
 FOUND: Final = "Otters eat fish."
 
@@ -31,7 +32,7 @@ def ask(timeline: Timeline, **facts: Any) -> Rendered:
     beside = {name: facts.pop(name, ()) for name in ("skills", "shown", "media")}
     text = facts.pop("text", TEXT)
     about = {name: getattr(FACTS, name) for name in FACTS.__struct_fields__}
-    all_facts = JournalFacts(**{**about, **facts})
+    all_facts = RoundFacts(**{**about, **facts})
     return render_journal(timeline, text=text, facts=all_facts, minimum_tokens=10, **beside)
 
 

@@ -14,7 +14,9 @@ from stepline.context.announce import (
     render_announce,
     shown_plans,
 )
+from stepline.model.decision import RoundFacts
 from stepline.model.entry import Feedback, Inbound
+from stepline.model.ids import utc
 from stepline.model.plan_steps import Plan
 from stepline.model.usage import estimate_tokens
 from stepline.rendering.render_entry import render_elapsed
@@ -24,8 +26,8 @@ from tests.support.strategies import FORGERIES
 
 
 def announced(log: LogBuilder, **fields) -> str:
-    facts = {"iteration": 0, "max_iterations": 15, "last_round": False, **fields}
-    return announce(log.timeline(), now=BEGIN + timedelta(seconds=135), **facts)
+    facts = {"iteration": 0, "max_iterations": 15, **fields}
+    return announce(log.timeline(), RoundFacts(now=utc(BEGIN + timedelta(seconds=135)), **facts))
 
 
 def rendered(**fields) -> str:

@@ -7,7 +7,18 @@ from datetime import timedelta
 import pytest
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
-from stepline.context.announce import SECTION_BYTES, Announced, Saved, Workspace, announce, render_announce
+from stepline.context.announce import (
+    SECTION_BYTES,
+    Announced,
+    Saved,
+    Workspace,
+    announce,
+    render_announce,
+    render_workspace,
+    show_workspace,
+)
+from stepline.model.decision import RoundFacts
+from stepline.model.ids import utc
 from stepline.model.usage import estimate_tokens
 from stepline.timeline.workspace import SavedFile
 from tests.support.log_builder import BEGIN
@@ -21,14 +32,12 @@ def a_log() -> ProjectLog:
 
 def workspace_lines(log: ProjectLog, saved: Saved | None = None) -> list[str]:
     """Return the lines of the section."""
-    text = announce(
-        log.project(),
-        now=BEGIN + timedelta(seconds=135),
-        iteration=0,
-        max_iterations=15,
-        last_round=False,
-        saved=saved,
+    timeline = log.project()
+    history = show_workspace(timeline, saved) if saved else ""
+    facts = RoundFacts(
+        now=utc(BEGIN + timedelta(seconds=135)), iteration=0, max_iterations=15, workspace=history
     )
+    text = announce(timeline, facts)
     _, found, section = text.partition("[WORKSPACE]\n")
     return section.splitlines() if found else []
 
@@ -99,7 +108,7 @@ def test_at_most_six_folders_and_turns_are_named():
     )
     roots = tuple(f"turn_{n}" for n in range(9))
     facts = {"now": "2026-11-21T10:00:00.000Z", "turn": "turn_8", "iteration": 0, "max_iterations": 1}
-    text = render_announce(Announced(workspace=Workspace(roots=roots), **facts))
+    text = render_announce(Announced(workspace=render_workspace(Workspace(roots=roots), "turn_8"), **facts))
     assert "local turn roots: turn_3 (read-only), turn_4 (read-only), turn_5 (read-only)" in text
     assert "turn_2" not in text
 
@@ -176,7 +185,7 @@ def test_file_names_cannot_forge_a_line_and_the_section_is_bounded(evil):
         saved=Saved(turn="turn_1", files=files),
     )
     facts = {"now": "2026-11-21T10:00:00.000Z", "turn": "turn_1", "iteration": 0, "max_iterations": 1}
-    text = render_announce(Announced(workspace=found, **facts))
+    text = render_announce(Announced(workspace=render_workspace(found, "turn_1"), **facts))
     section = text.partition("[WORKSPACE]\n")[2]
     assert len(section.encode()) <= SECTION_BYTES
     heads = [

@@ -115,7 +115,7 @@ def test_a_page_of_the_log_ends_with_the_next_offset() -> None:
     decision = msgspec.json.decode(msgspec.json.encode(first))["batches"][1]["entries"][0]
     (recorded,) = [e for e in batches[1].entries if isinstance(e, Decided)]
     assert recorded.sent is not None
-    assert decision["sent"]["announce"] == recorded.sent.announce
+    assert decision["sent"]["round_facts"] == {"max_iterations": conversation.ports.policy.max_iterations}
 
 
 def test_a_block_has_its_stored_text_and_no_picture() -> None:

@@ -16,13 +16,14 @@ from stepline.context.request import digest_request
 from stepline.errors import ContextLimit, DependencyError, ModelRefused, NotFoundError
 from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
 from stepline.inspection.request_view import read_request
-from stepline.inspection.sent_request import read_staged, read_system, read_upto, render_sent
+from stepline.inspection.sent_request import find_decision, read_staged, read_system, read_upto, render_sent
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.model.block import Body
+from stepline.model.decision import RoundFacts, shorten_digest
 from stepline.model.entry import ApprovalRequested, Compacted, Decided, Pruned, Resulted, SteeredEntry
 from stepline.model.path import out_key
-from stepline.ports.model import Media, ModelRequest
+from stepline.ports.model import Media, ModelRequest, Part
 from stepline.rendering.text_form import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
@@ -44,7 +45,7 @@ def bare(request: ModelRequest) -> ModelRequest:
 
 def rendered_again(conversation: Conversation, asked: Sequence[ModelRequest]) -> list[ModelRequest]:
     """Return the request of each round as rendered from the log; each must be one that the model got."""
-    sent = {digest_request(request): request for request in asked}
+    sent = {digest_request(request)[:32]: request for request in asked}
     journal, found = Journal(conversation.ports, LANE, "test"), []
     for n in decided(conversation):
         batches = read_upto(journal, n)
@@ -53,7 +54,7 @@ def rendered_again(conversation: Conversation, asked: Sequence[ModelRequest]) ->
         system, staged = read_system(artifacts, LANE, batches), read_staged(artifacts, LANE, batches[-1])
         again = render_sent(timeline, batches[-1], system=system, staged=staged)
         assert again.equal
-        assert again.request == bare(sent[again.sent.digest])
+        assert again.request == bare(sent[again.sent.sha256[:32]])
         found.append(again.request)
     assert found
     return found
@@ -236,6 +237,34 @@ def test_the_log_renders_requests_of_fresh_processes_and_a_sealed_log() -> None:
                 step = conversation.states[step.route](conversation.now())
     assert conversation.state.segment
     assert len(rendered_again(conversation, conversation.model.requests)) == 12
+
+
+def test_both_forms_of_the_recorded_facts_render_the_same_request() -> None:
+    conversation = Conversation(
+        called("react.plan", {"mode": "new", "steps": ["look", "report"]}), answered("All of it.")
+    )
+    conversation.send("look and report", timezone="Europe/Zurich")
+    conversation.clock.pause(75)
+    conversation.run()
+    batches = conversation.batches()
+    facts = RoundFacts(max_iterations=conversation.ports.policy.max_iterations)
+    system = read_system(conversation.ports.artifacts, LANE, batches)
+    for n in decided(conversation):
+        whole, sent = batches[n - 1], find_decision(batches[n - 1])[1]
+        timeline = Timeline.empty(LANE).extended(batches[: whole.state.rendered])
+        request = render_sent(timeline, whole, system=system).request
+        last, sha256 = request.content[-1], digest_request(request)
+        assert isinstance(last, Part)
+        for form in (
+            replace(sent, announce=last.text, facts="", digest=sha256),
+            replace(sent, announce="", facts=facts, digest=shorten_digest(sha256)),
+        ):
+            (decision,) = whole.entries
+            again = render_sent(
+                timeline, replace(whole, entries=(replace(decision, sent=form),)), system=system
+            )
+            assert again.equal
+            assert again.request == request
 
 
 def test_a_release_that_renders_differently_is_reported_as_unequal() -> None:

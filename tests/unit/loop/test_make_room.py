@@ -12,8 +12,9 @@ from stepline.context.estimate import surely_fits
 from stepline.errors import ContextLimit, ModelRefused, ModelTimeout
 from stepline.events.derive import compaction_event, derive
 from stepline.loop.agent import NO_SUMMARISER
-from stepline.loop.stream_generation import build_model_request, weigh_overhead
+from stepline.loop.stream_generation import build_model_request, round_facts, weigh_overhead
 from stepline.model.entry import Closed, Compacted, Compacting, Decided
+from stepline.model.ids import utc
 from tests.support.conversation import closings, text_of
 from tests.support.generation import answered
 from tests.support.small_context import SUMMARY, SmallContext, prose, tokens
@@ -262,9 +263,9 @@ def test_the_request_parts_beside_the_timeline_are_measured() -> None:
     conversation.model.add(answered("Yes."))
     conversation.send("Really?", id="really")
     timeline = conversation.timeline()
-    request = build_model_request(
-        conversation.ports, conversation.agent, timeline, conversation.now(), last_round=False
-    )
+    ports, agent = conversation.ports, conversation.agent
+    facts = round_facts(ports, agent, timeline, conversation.now(), now=utc(ports.clock.now()))
+    request = build_model_request(ports, agent, timeline, facts)
     whole = sum(len(part.text.encode()) for part in (*request.system, *request.content))
     assert weigh_overhead(timeline, request) == whole - timeline.parts.size > 0
     conversation.decide()

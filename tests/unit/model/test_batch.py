@@ -19,11 +19,8 @@ from stepline.model.batch import (
     without_depths,
 )
 from stepline.model.entry import Inbound
-from stepline.model.usage import Usage
+from stepline.model.usage import ModelCall, Tally, Usage
 from tests.support.log_builder import LogBuilder, logs, patient
-
-TALLY = [[0, 0, 0, 0, 0, False], *[0] * 10]
-"""Of a lane without a turn."""
 
 
 @patient
@@ -34,7 +31,7 @@ def test_a_batch_is_decoded_to_an_equal_batch(log: LogBuilder) -> None:
         assert decode_batch(memoryview(encode_batch(batch))) == batch
 
 
-def test_a_batch_holds_no_defaults_beside_the_row_of_its_state() -> None:
+def test_a_batch_holds_no_defaults_at_the_end_of_its_rows() -> None:
     said = Inbound(message_id="m", event="prompt", text="hi", user="ada", at="now")
     batch = Batch(n=1, by="b", at="now", entries=(said,), state=State(owner="ada"))
     assert msgspec.json.decode(encode_batch(batch)) == {
@@ -44,24 +41,24 @@ def test_a_batch_holds_no_defaults_beside_the_row_of_its_state() -> None:
         "entries": [
             {"kind": "in", "message_id": "m", "event": "prompt", "text": "hi", "user": "ada", "at": "now"}
         ],
-        "state": [
-            "idle",
-            "ada",
-            "",
-            0,
-            0,
-            0,
-            0,
-            [0, "decide", 0],
-            "",
-            *[0] * 11,
-            TALLY,
-            False,
-            *[0] * 9,
-            "",
-            *[0] * 9,
-        ],
+        "state": ["idle", "ada"],
     }
+
+
+def test_every_field_of_a_batch_is_stored() -> None:
+    whole = Batch(
+        n=7,
+        by="b",
+        at="now",
+        entries=(),
+        state=State(owner="ada", cursor=Cursor(action=2), tally=Tally(rounds=1), segment=3),
+        step="act/1",
+        spilled=(Spill(at="/0", key="k", sha256="s", size_bytes=1),),
+        calls=(ModelCall(role="r", model="m", usage=Usage(output_tokens=3), id="c", count=2),),
+    )
+    stored = msgspec.json.decode(encode_batch(whole))
+    assert {*stored} == {*Batch.__struct_fields__} - {"v"}
+    assert decode_batch(encode_batch(whole)) == whole
 
 
 def test_unknown_fields_of_a_newer_batch_are_ignored() -> None:

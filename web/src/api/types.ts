@@ -754,7 +754,7 @@ export interface RequestDiff {
  * The request of a round. `estimated`: the provider did not count it, so its cache use is unknown.
  *
  * `max_tokens` is the limit of a request of the turn, 0 if that is not recorded. `equal`: these are the bytes that were
- * sent, by their `digest`; false if the release that sent them rendered differently.
+ * sent, by their `digest`, the beginning of their SHA-256; false if the release that sent them rendered differently.
  */
 export interface RequestView {
   readonly decided_n: number;

@@ -9,8 +9,8 @@ from botocore.stub import Stubber
 from stepline.local.cloud.deploy import deploy_stage
 from stepline.local.cloud.former_versions import (
     GROUP_OUTPUT,
-    ROLLBACK_S,
     ROLE_OUTPUT,
+    ROLLBACK_S,
     find_functions,
     plan_versions,
     retire_versions,

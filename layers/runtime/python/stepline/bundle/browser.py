@@ -32,6 +32,7 @@ from stepline.log.owned_conversations import OwnedConversations
 from stepline.loop.agent import Agent
 from stepline.model.batch import Batch, State
 from stepline.model.block import Block, Body, Produced
+from stepline.model.decision import RoundFacts
 from stepline.model.entry import Contributed, Pruned
 from stepline.model.ids import Lane, execution_name, utc
 from stepline.model.path import PATH_FAMILIES, FilePath, TurnPath, out_key, parse_path
@@ -424,15 +425,14 @@ def render_context(
         cursor = timeline.state.cursor
         rounds = policy.max_iterations
         last = cursor.iteration + 1 >= rounds + timeline.state.credits
-        said = announce(
-            timeline,
-            now=now,
+        facts = RoundFacts(
+            now=utc(now),
             iteration=cursor.iteration,
             max_iterations=rounds,
             last_round=last,
-            extra=announced,
+            extra=tuple(announced),
         )
-        rest.append(said)
+        rest.append(announce(timeline, facts))
     return (*parts, *(Part(text=text) for text in rest if text))
 
 

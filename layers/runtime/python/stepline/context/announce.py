@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from stepline.model.base import Value
+from stepline.model.decision import RoundFacts
 from stepline.model.entry import Feedback
-from stepline.model.ids import UTC_ZONE, local_time, utc
+from stepline.model.ids import UTC_ZONE, local_time
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Source, host_of
 from stepline.rendering.piece import byte_length
@@ -94,7 +95,8 @@ class Announced(Value):
     steer, with this one; 0 if the turn is not bounded. `finalize_tools` may be called in such a round except
     the last. `fresh` is the feedback that is not in the timeline yet, `incorporated` the feedback that entered it since
     the newest request; in both, `turn_at` is known if the turn is in the timeline. `local` is the time in the user's
-    `timezone`, if that is not UTC. `extra` are lines of the bundle's code.
+    `timezone`, if that is not UTC. `workspace` is the section about it, "" without any. `extra` are lines of the bundle's
+    code.
     """
 
     now: str
@@ -112,74 +114,38 @@ class Announced(Value):
     events: tuple[AdmittedEvent, ...] = ()
     fresh: tuple[Feedback, ...] = ()
     incorporated: tuple[Feedback, ...] = ()
-    workspace: Workspace | None = None
+    workspace: str = ""
     extra: tuple[str, ...] = ()
 
 
-def announce(
-    timeline: Timeline,
-    *,
-    now: datetime,
-    iteration: int,
-    max_iterations: int,
-    last_round: bool,
-    finalize: int = 0,
-    finalize_tools: tuple[str, ...] = (),
-    saved: Saved | None = None,
-    extra: Sequence[str] = (),
-) -> str:
-    """Return the announce of a round of the current turn, in the timeline's layout; see `gather_facts`."""
-    return render_announce(
-        gather_facts(
-            timeline,
-            now=now,
-            iteration=iteration,
-            max_iterations=max_iterations,
-            last_round=last_round,
-            finalize=finalize,
-            finalize_tools=finalize_tools,
-            saved=saved,
-            extra=extra,
-        )
-    )
+def announce(timeline: Timeline, facts: RoundFacts) -> str:
+    """Return the announce of a round of the current turn, in the timeline's layout."""
+    return render_announce(gather_facts(timeline, facts))
 
 
-def gather_facts(
-    timeline: Timeline,
-    *,
-    now: datetime,
-    iteration: int,
-    max_iterations: int,
-    last_round: bool,
-    finalize: int = 0,
-    finalize_tools: tuple[str, ...] = (),
-    saved: Saved | None = None,
-    extra: Sequence[str] = (),
-) -> Announced:
-    """Return the facts of a round of the current turn.
-
-    `max_iterations` are the rounds without credits, `saved` is the project's newest version, if it has a history.
-    """
+def gather_facts(timeline: Timeline, facts: RoundFacts) -> Announced:
+    """Return all facts of a round of the current turn."""
     turn = timeline.current
+    now = datetime.fromisoformat(facts.now)
     since = datetime.fromisoformat(turn.started_at) if turn else now
     return Announced(
-        now=utc(now),
+        now=facts.now,
         turn=turn.id if turn else "",
-        iteration=iteration,
-        max_iterations=max_iterations,
+        iteration=facts.iteration,
+        max_iterations=facts.max_iterations,
         credits=timeline.state.credits,
         elapsed_s=(now - since).total_seconds(),
-        reserved=last_round,
-        finalize=finalize,
-        finalize_tools=finalize_tools,
+        reserved=facts.last_round,
+        finalize=facts.finalize,
+        finalize_tools=facts.finalize_tools,
         timezone=timeline.timezone,
         local="" if timeline.timezone == UTC_ZONE else local_time(now, timeline.timezone),
         plans=tuple(timeline.plans.values()),
         events=timeline.events_since(0),
         fresh=_feedbacks(timeline, timeline.fresh),
         incorporated=_feedbacks(timeline, timeline.incorporated),
-        workspace=_find_workspace(timeline, turn.id if turn else "", saved),
-        extra=tuple(extra),
+        workspace=facts.workspace or show_workspace(timeline),
+        extra=facts.extra,
     )
 
 
@@ -189,8 +155,17 @@ def _feedbacks(timeline: Timeline, keys: Iterable[str]) -> tuple[Feedback, ...]:
     return tuple(replace(entry, turn_at=began.get(entry.turn, "")) for entry in known)
 
 
+def show_workspace(timeline: Timeline, saved: Saved | None = None) -> str:
+    """Return the section about the open turn's workspace; "" for an empty one of a project without a history.
+
+    `saved` is the project's newest version, if it has a history.
+    """
+    turn = timeline.current.id if timeline.current else ""
+    found = _find_workspace(timeline, turn, saved)
+    return render_workspace(found, turn) if found else ""
+
+
 def _find_workspace(timeline: Timeline, turn: str, saved: Saved | None) -> Workspace | None:
-    """Return the facts of the open turn's workspace; None for an empty one of a project without a history."""
     if not timeline.has_files:
         return Workspace(roots=(turn,), saved=saved) if saved else None
     blocks = timeline.turn_blocks(turn)
@@ -222,7 +197,7 @@ def render_announce(facts: Announced) -> str:
         _time(facts),
         render_plans(facts),
         _events(facts.events),
-        render_workspace(facts),
+        facts.workspace,
         _feedback(facts),
         render_constraints(facts.extra),
     ]
@@ -327,12 +302,9 @@ def _event(event: AdmittedEvent) -> str:
     return f"\n{INDENT}{INDENT}".join(rows)
 
 
-def render_workspace(facts: Announced) -> str:
-    """Return the workspace of the open turn; "" if it is unknown."""
-    found = facts.workspace
-    if found is None:
-        return ""
-    saved, turn = found.saved, facts.turn
+def render_workspace(found: Workspace, turn: str) -> str:
+    """Return the section about the workspace of the open `turn`."""
+    saved = found.saved
     roots = [f"{root} ({'current' if root == turn else 'read-only'})" for root in found.roots[-ROOTS_SHOWN:]]
     refs = [clip(ref, NAME_CHARS) for ref in found.checked_out[:REFS_SHOWN]]
     rows = [

@@ -169,7 +169,7 @@ class RequestView(WholeValue):
     """The request of a round. `estimated`: the provider did not count it, so its cache use is unknown.
 
     `max_tokens` is the limit of a request of the turn, 0 if that is not recorded. `equal`: these are the bytes that were
-    sent, by their `digest`; false if the release that sent them rendered differently.
+    sent, by their `digest`, the beginning of their SHA-256; false if the release that sent them rendered differently.
     """
 
     decided_n: int
@@ -225,7 +225,7 @@ def view_request(sent: SentRequest, traced: Traced, *, max_tokens: int) -> Reque
     return RequestView(
         decided_n=sent.decided.n,
         rendered_n=sent.timeline.n,
-        digest=sent.sent.digest,
+        digest=sent.sent.sha256,
         equal=sent.equal,
         tokens=sum(view.tokens for view in views),
         max_tokens=max_tokens,

@@ -12,14 +12,16 @@ from msgspec.structs import replace
 
 from stepline.context.journal.current_turn import SECTIONS
 from stepline.context.journal.render_journal import render_journal
-from stepline.context.journal.staged import JournalFacts, JournalText, Staged
+from stepline.context.journal.staged import JournalText, Staged
 from stepline.context.journal.staged_text import ARTIFACTS
 from stepline.context.request import Rendered
-from stepline.model.entry import Sent
+from stepline.model.decision import RoundFacts, Sent
 from stepline.timeline.fold import Timeline
 
 
-def render_sent_journal(timeline: Timeline, sent: Sent, *, system: str, staged: bytes) -> Rendered:
+def render_sent_journal(
+    timeline: Timeline, sent: Sent, facts: RoundFacts, *, system: str, staged: bytes
+) -> Rendered:
     """Return the parts of the request; its message has the texts first, then the files."""
     contents = msgspec.json.decode(staged, type=Staged) if staged else Staged()
     media = [replace(one, why=why) for one, why in zip(contents.media, sent.files, strict=False)]
@@ -29,7 +31,7 @@ def render_sent_journal(timeline: Timeline, sent: Sent, *, system: str, staged: 
         skills=contents.skills,
         shown=contents.shown,
         media=media,
-        facts=msgspec.json.decode(sent.facts, type=JournalFacts),
+        facts=facts,
         minimum_tokens=sent.minimum_tokens,
     )
 

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from stepline.context.announce import render_pool
+from stepline.context.announce import announce, render_pool
 from stepline.context.media import newest_media
 from stepline.context.request import Rendered, digest_request, render, spell_files
 from stepline.errors import NotFoundError
 from stepline.log.journal import Journal
 from stepline.log.spill import fetch_body
 from stepline.model.batch import Batch
-from stepline.model.entry import Decided, Sent
+from stepline.model.decision import RoundFacts, Sent
+from stepline.model.entry import Decided
 from stepline.model.ids import Lane
 from stepline.model.path import out_key
 from stepline.model.version import ContextLayout
@@ -51,7 +52,7 @@ class SentRequest:
     @property
     def equal(self) -> bool:
         """True if these are the bytes that were sent; false if the current release renders differently."""
-        return digest_request(self.request) == self.sent.digest
+        return digest_request(self.request).startswith(self.sent.sha256)
 
 
 def find_decision(batch: Batch) -> tuple[Decided, Sent]:
@@ -69,7 +70,7 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str, staged: byte
     `round_not_found`.
     """
     decision, sent = find_decision(decided)
-    rendered, texts, tail = _RENDERED[sent.layout](timeline, sent, system, staged)
+    rendered, texts, tail = _RENDERED[sent.layout](timeline, decision, sent, system, staged)
     request = spell_files(
         ModelRequest(
             role=DECISION_ROLE,
@@ -92,37 +93,45 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str, staged: byte
     )
 
 
-def _render_timeline(timeline: Timeline, sent: Sent, system: str, _staged: bytes) -> _Parts:
+def _render_timeline(
+    timeline: Timeline, decision: Decided, sent: Sent, system: str, _staged: bytes
+) -> _Parts:
     files = [
         Media(path=one.path, body=one.body, tokens=one.tokens, why=why)
         for one, why in zip(newest_media(timeline.media), sent.files, strict=False)
     ]
     sources = render_pool(timeline.sources, timeline.cited)
+    announced = sent.announce or announce(timeline, _facts(decision, sent))
     rendered = render(
         timeline,
         system=system,
         minimum_tokens=sent.minimum_tokens,
         media=files,
         sources=sources,
-        announce=sent.announce,
+        announce=announced,
     )
-    volatile: list[tuple[PartRole, str]] = [("sources", sources), ("announce", sent.announce)]
+    volatile: list[tuple[PartRole, str]] = [("sources", sources), ("announce", announced)]
     tail = [role for role, text in volatile if text]
     texts: list[PartRole] = ["timeline"] * (len(rendered.content) - len(files) - len(tail))
     return rendered, texts, tail
 
 
-def _render_journal(timeline: Timeline, sent: Sent, system: str, staged: bytes) -> _Parts:
+def _render_journal(timeline: Timeline, decision: Decided, sent: Sent, system: str, staged: bytes) -> _Parts:
     from stepline.inspection.sent_journal import render_sent_journal  # noqa: PLC0415 - most requests have the other layout
 
-    rendered = render_sent_journal(timeline, sent, system=system, staged=staged)
+    facts = _facts(decision, sent)
+    rendered = render_sent_journal(timeline, sent, facts, system=system, staged=staged)
     announced = sum(isinstance(part, Part) for part in rendered.content) - 1
     texts: list[PartRole] = ["journal"]
     texts += ["announce"] * announced
     return rendered, texts, []
 
 
-_RENDERED: Final[Mapping[ContextLayout, Callable[[Timeline, Sent, str, bytes], _Parts]]] = {
+def _facts(decision: Decided, sent: Sent) -> RoundFacts:
+    return sent.restore_facts(started_at=decision.started_at, iteration=decision.iteration)
+
+
+_RENDERED: Final[Mapping[ContextLayout, Callable[[Timeline, Decided, Sent, str, bytes], _Parts]]] = {
     "timeline": _render_timeline,
     "journal": _render_journal,
 }

@@ -63,6 +63,7 @@ from stepline.loop.stream_generation import (
     Sample,
     Sampler,
     build_model_request,
+    round_facts,
     sample,
     void_decision,
 )
@@ -452,12 +453,10 @@ class TimelineRounds:
             return timeline
         return _make_room(attempt, timeline)
 
-    def pose(self, attempt: Attempt, timeline: Timeline, _: ToolContext, *, last_round: bool) -> Posed:
-        return Posed(
-            request=build_model_request(
-                attempt.ports, attempt.agent, timeline, attempt.step, last_round=last_round
-            )
-        )
+    def pose(self, attempt: Attempt, timeline: Timeline, context: ToolContext) -> Posed:
+        ports, agent = attempt.ports, attempt.agent
+        facts = round_facts(ports, agent, timeline, attempt.step, now=context.ts)
+        return Posed(request=build_model_request(ports, agent, timeline, facts), facts=facts)
 
     def shrink(self, attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline | Step] | None:
         made = _make_room(attempt, timeline, forced=True)

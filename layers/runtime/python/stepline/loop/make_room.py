@@ -22,7 +22,7 @@ from stepline.context.estimate import estimate_request
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt
-from stepline.loop.stream_generation import build_model_request, is_last_round, weigh_overhead
+from stepline.loop.stream_generation import build_model_request, round_facts, weigh_overhead
 from stepline.loop.summarise import Words, own_summaries, summarise
 from stepline.metrics import COMPACTIONS, COMPACTIONS_SKIPPED
 from stepline.model.entry import Compacted, Compacting, Pruned
@@ -90,10 +90,8 @@ def _need(attempt: Attempt, timeline: Timeline, *, forced: bool) -> Need | None:
 
 def _overhead(ports: Ports, agent: Agent, timeline: Timeline, step: Step) -> int:
     """Return the bytes of the next request beside its timeline."""
-    request = build_model_request(
-        ports, agent, timeline, step, last_round=is_last_round(ports, timeline, step)
-    )
-    return weigh_overhead(timeline, request)
+    facts = round_facts(ports, agent, timeline, step, now=utc(ports.clock.now()))
+    return weigh_overhead(timeline, build_model_request(ports, agent, timeline, facts))
 
 
 def _compact(

@@ -25,7 +25,14 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from stepline.context.announce import Saved, announce, render_pool
+from stepline.context.announce import (
+    CONSTRAINT_CHARS,
+    CONSTRAINTS_SHOWN,
+    Saved,
+    announce,
+    render_pool,
+    show_workspace,
+)
 from stepline.context.bust import find_bust
 from stepline.context.media import render_media, tokens_to_bytes
 from stepline.context.request import digest_request, digest_system, has_files, render, spell_files
@@ -36,8 +43,8 @@ from stepline.loop.attempt import Attempt
 from stepline.loop.referred_content import References
 from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
 from stepline.metrics import FIRST_DELTA_MS
-from stepline.model.decision import Action, Notice
-from stepline.model.entry import Decided, Sent
+from stepline.model.decision import Action, Notice, RoundFacts, Sent, shorten_digest
+from stepline.model.entry import Decided
 from stepline.model.ids import Lane, call_id, utc
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Citation
@@ -65,6 +72,7 @@ from stepline.protocol.parser.grammar import CODE, THINKING
 from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, LanePiece
 from stepline.protocol.stream.show import Show
 from stepline.rendering.piece import byte_length, text_bytes
+from stepline.rendering.quote import clip
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext
 from stepline.tools.plan import apply_acks, parse_acks
@@ -98,6 +106,7 @@ class Posed:
     """The request of a round that shows the timeline, without the bytes of its files; other layouts override it."""
 
     request: ModelRequest
+    facts: RoundFacts
 
     def keep(self, artifacts: Artifacts, lane: Lane, turn: str) -> str:
         """Store staged contents, before the log names them; return their SHA-256, or "". Raises DependencyError."""
@@ -108,7 +117,7 @@ class Posed:
         return weigh_overhead(timeline, sent)
 
     def record(self, sent: Sent, usage: Usage | None, *, staged: str) -> Sent:
-        """Return the facts about the request in the form that the log keeps; `staged` is the result of `keep`."""
+        """Return the facts about the request with those of its layout; `staged` is the result of `keep`."""
         return sent
 
 
@@ -122,8 +131,8 @@ class RoundLayout(Protocol):
         """
         ...
 
-    def pose(self, attempt: Attempt, timeline: Timeline, context: ToolContext, *, last_round: bool) -> Posed:
-        """Return the request of a round. Raises DependencyError."""
+    def pose(self, attempt: Attempt, timeline: Timeline, context: ToolContext) -> Posed:
+        """Return the request of a round, made at the time of `context`. Raises DependencyError."""
         ...
 
     def shrink(self, attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline | Step] | None:
@@ -142,16 +151,15 @@ def sample(attempt: Attempt, timeline: Timeline, *, layout: RoundLayout) -> Samp
     """
     ports, agent, step = attempt.ports, attempt.agent, attempt.step
     began = ports.clock.now()
-    last_round = is_last_round(ports, timeline, step)
     context = attempt.context(timeline, _NO_CALL, utc(began))
-    posed = layout.pose(attempt, timeline, context, last_round=last_round)
+    posed = layout.pose(attempt, timeline, context)
     request = load_files(posed.request, ports.artifacts, bare=attempt.bare)
     files = tuple(part.why for part in request.content if isinstance(part, Media))
     request = spell_files(request)
     staged = posed.keep(ports.artifacts, attempt.journal.lane, step.turn)
     references = References(timeline, context)
     rules = dataclasses.replace(
-        round_rules(agent, timeline, step, last_round=last_round), refer=references.refer
+        round_rules(agent, timeline, step, last_round=posed.facts.last_round), refer=references.refer
     )
     heard = listen(attempt, request, rules, began=began)
     void = heard.steered or heard.completion.declined is not None
@@ -160,7 +168,7 @@ def sample(attempt: Attempt, timeline: Timeline, *, layout: RoundLayout) -> Samp
         verdict = replace(verdict, thinking=thoughts(heard.transcript))
     decision = _record(ports, timeline, step, verdict, heard, began=began, sources=rules.sources)
     decision = _measured(ports, agent, timeline, decision, began=began)
-    sent = _sent(request, ports.policy.context.cache_minimum_tokens, files)
+    sent = _sent(request, posed.facts, ports.policy.context.cache_minimum_tokens, files)
     decision = replace(
         decision,
         overhead_bytes=posed.overhead_bytes(timeline, request),
@@ -199,12 +207,11 @@ def void_decision(result: Sample) -> Decided:
     )
 
 
-def _sent(request: ModelRequest, minimum_tokens: int, files: tuple[str, ...]) -> Sent:
-    """Return the facts from which the log renders the request again; the request ends with its announce."""
-    last = request.content[-1]
+def _sent(request: ModelRequest, facts: RoundFacts, minimum_tokens: int, files: tuple[str, ...]) -> Sent:
+    """Return the facts from which the log renders the request again."""
     return Sent(
-        digest=digest_request(request),
-        announce=last.text if isinstance(last, Part) else "",
+        digest=shorten_digest(digest_request(request)),
+        round_facts=facts.without_decided(),
         max_tokens=request.max_tokens,
         minimum_tokens=minimum_tokens,
         temperature=request.temperature,
@@ -252,35 +259,37 @@ def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: boo
     )
 
 
-def build_model_request(
-    ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_round: bool
-) -> ModelRequest:
-    """Return the request of this round: a pure function of the timeline, but for time and history in its last part."""
+def round_facts(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, now: str) -> RoundFacts:
+    """Return the facts of this round that the log does not hold."""
+    finalize = finalize_left(timeline)
+    saved = saved_project(ports, timeline)
+    return RoundFacts(
+        now=now,
+        iteration=step.iteration,
+        max_iterations=ports.policy.max_iterations,
+        last_round=is_last_round(ports, timeline, step),
+        finalize=finalize,
+        finalize_tools=finalize_tools(agent) if finalize else (),
+        extra=tuple(clip(line, CONSTRAINT_CHARS) for line in agent.announced()[:CONSTRAINTS_SHOWN]),
+        workspace=show_workspace(timeline, saved) if saved else "",
+    )
+
+
+def build_model_request(ports: Ports, agent: Agent, timeline: Timeline, facts: RoundFacts) -> ModelRequest:
+    """Return the request of a round with these facts: a pure function of them and of the timeline."""
     rendered = render(
         timeline,
         system=agent.system,
         minimum_tokens=ports.policy.context.cache_minimum_tokens,
         media=render_media(timeline.media, ports.policy.context),
         sources=render_pool(timeline.sources, timeline.cited),
-        announce=announce(
-            timeline,
-            now=ports.clock.now(),
-            iteration=step.iteration,
-            max_iterations=ports.policy.max_iterations,
-            last_round=last_round,
-            finalize=finalize_left(timeline),
-            finalize_tools=finalize_tools(agent),
-            saved=saved_project(ports, timeline),
-            extra=agent.announced(),
-        ),
+        announce=announce(timeline, facts),
     )
     return ModelRequest(
         role=agent.role,
         system=rendered.system,
         content=rendered.content,
-        max_tokens=finalize_tokens(ports.policy, agent.max_tokens)
-        if finalize_left(timeline)
-        else agent.max_tokens,
+        max_tokens=finalize_tokens(ports.policy, agent.max_tokens) if facts.finalize else agent.max_tokens,
         temperature=agent.temperature,
         declined=timeline.state.declined > 0,
     )

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import astuple
 
 from stepline.errors import DependencyError
 from stepline.model.base import Row, Value
@@ -170,8 +171,29 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def encode_batch(batch: Batch) -> bytes:
-    """Return the batch as JSON, without its defaults."""
-    return _ENCODER.encode(batch)
+    """Return the batch as JSON, without its defaults, and without those at the end of its rows."""
+    fields = {
+        "n": batch.n,
+        "by": batch.by,
+        "at": batch.at,
+        "entries": batch.entries,
+        "state": _short(batch.state),
+        **({"step": batch.step} if batch.step else {}),
+        **({"spilled": batch.spilled} if batch.spilled else {}),
+        **({"calls": [_short(call) for call in batch.calls]} if batch.calls else {}),
+        **({"v": batch.v} if batch.v > 1 else {}),
+    }
+    return _ENCODER.encode(fields)
+
+
+def _short(row: Row) -> list[object]:
+    """Return the fields of a row up to the last one that is not its default; a reader adds the others."""
+    values = [_short(value) if isinstance(value, Row) else value for value in astuple(row)]
+    for default in reversed(type(row).__struct_defaults__):
+        if values[-1] != (_short(default) if isinstance(default, Row) else default):
+            break
+        values.pop()
+    return values
 
 
 def without_depths(body: bytes | memoryview) -> bytes:

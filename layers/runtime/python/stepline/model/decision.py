@@ -1,14 +1,17 @@
-"""Decisions of the model in a round, approval rules and verdicts, notices, and the modes for several actions."""
+"""Decisions of the model in a round, approval rules and verdicts, notices, the modes for several actions, and the request."""
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.model.base import Value
 from stepline.model.block import Body
+from stepline.model.version import ContextLayout
 
 ActionName: TypeAlias = Literal["call_tool", "complete", "exit"]
 
@@ -89,3 +92,76 @@ FANOUT_MODES: Final[Mapping[str, FanoutMode]] = {
     "read_write_search": "read_write_search",
 }
 """The accepted names of each mode."""
+
+
+DIGEST_BYTES: Final = 16
+"""The first bytes of a request's SHA-256 that are recorded."""
+_HEX_DIGITS: Final = 64
+
+
+class RoundFacts(Value):
+    """The facts of a round that its request shows and that no batch before it has.
+
+    `max_iterations` are without credits. `now` is the time of the request, and `iteration` counts from 0; no time and -1
+    are those of the round's decision. `last_round`: only an answer is accepted. `finalize` counts the rounds left after
+    a steer, with this one; 0 if the turn is not bounded. `finalize_tools` may be called in such a round except the last.
+    `budget_tokens` is the limit of a request in the layout `journal`. `extra` are lines of the bundle's code, `workspace`
+    is the section about the workspace of a project that has a history.
+    """
+
+    max_iterations: int
+    now: str = ""
+    iteration: int = -1
+    last_round: bool = False
+    finalize: int = 0
+    finalize_tools: tuple[str, ...] = ()
+    budget_tokens: int = 80_000
+    extra: tuple[str, ...] = ()
+    workspace: str = ""
+
+    def without_decided(self) -> RoundFacts:
+        """Return the facts without those that the round's decision has: its `started_at` and its `iteration`."""
+        return replace(self, now="", iteration=-1)
+
+
+class Sent(Value):
+    """The facts about a round's request that the log lacks: with them the request is rendered again, byte for byte.
+
+    `digest` is the beginning of the SHA-256 of the request (`stepline.context.request.digest_request`), which verifies the
+    result: 128 bits as base64url. `minimum_tokens` decided its cache marks. `files` has an item for each of the newest
+    pictures and documents: why its bytes were not sent, "" if they were. `round_facts` lack the values that the decision has.
+
+    In the `layout` `journal`, `staged` is the SHA-256 of the contents that it showed in full, stored at `out_key` of the
+    turn; "" if it showed none. `promised_tokens` are those at its beginning that the next request has too.
+
+    Release 0.1.0 recorded the whole SHA-256 as hex, and instead of `round_facts` the text at the end of the request as
+    `announce`, or in the layout `journal` its `facts` as JSON.
+    """
+
+    digest: str
+    announce: str = ""
+    max_tokens: int = 0
+    minimum_tokens: int = 0
+    temperature: float | None = None
+    files: tuple[str, ...] = ()
+    layout: ContextLayout = "timeline"
+    facts: str = ""
+    staged: str = ""
+    promised_tokens: int = 0
+    round_facts: RoundFacts | None = None
+
+    @property
+    def sha256(self) -> str:
+        """The recorded hex digits of the request's SHA-256: the first 32, or all 64."""
+        whole = len(self.digest) == _HEX_DIGITS
+        return self.digest if whole else urlsafe_b64decode(f"{self.digest}==").hex()
+
+    def restore_facts(self, *, started_at: str, iteration: int) -> RoundFacts:
+        """Return the facts of the round; `started_at` and `iteration` are those of its decision."""
+        facts = self.round_facts or msgspec.json.decode(self.facts, type=RoundFacts)
+        return replace(facts, now=facts.now or started_at, iteration=iteration)
+
+
+def shorten_digest(sha256: str) -> str:
+    """Return the recorded form of a SHA-256 in hex: its first 128 bits as 22 characters of base64url."""
+    return urlsafe_b64encode(bytes.fromhex(sha256)[:DIGEST_BYTES]).rstrip(b"=").decode()

@@ -16,13 +16,21 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.block import Body, Produced
-from stepline.model.decision import Action, ApprovalRule, ApprovalVerdict, Declined, Notice, Origin, Reaction
+from stepline.model.decision import (
+    Action,
+    ApprovalRule,
+    ApprovalVerdict,
+    Declined,
+    Notice,
+    Origin,
+    Reaction,
+    Sent,
+)
 from stepline.model.file.attachment import Attachment
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation, Source
 from stepline.model.usage import Bust, ModelCall, Usage, sum_usages
-from stepline.model.version import ContextLayout
 from stepline.model.wire.live_event import RULES, DropReason, EventClass, EventClassRule, classify
 
 TITLE_CHARS: Final = 80
@@ -227,30 +235,6 @@ class Reopened(Value, tag="reopened", tag_field="kind"):
     until: str = ""
     code: str = ""
     attempts: int = 0
-
-
-class Sent(Value):
-    """The facts about a round's request that the log lacks: with them the request is rendered again, byte for byte.
-
-    `digest` is the SHA-256 of the request (`stepline.context.request.digest_request`), which verifies the result.
-    `announce` is the text at its end, `minimum_tokens` decided its cache marks. `files` has an item for each of the newest
-    pictures and documents: why its bytes were not sent, "" if they were.
-
-    In the `layout` `journal` there are `facts` instead of the announce, as JSON, and `staged` is the SHA-256 of the
-    contents that it showed in full, stored at `out_key` of the turn; "" if it showed none. `promised_tokens` are those at
-    its beginning that the next request has too.
-    """
-
-    digest: str
-    announce: str = ""
-    max_tokens: int = 0
-    minimum_tokens: int = 0
-    temperature: float | None = None
-    files: tuple[str, ...] = ()
-    layout: ContextLayout = "timeline"
-    facts: str = ""
-    staged: str = ""
-    promised_tokens: int = 0
 
 
 class Decided(Value, tag="decision", tag_field="kind"):

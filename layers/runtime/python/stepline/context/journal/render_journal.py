@@ -17,7 +17,6 @@ A pure function of its arguments. Source: docs/concepts/journal.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Final
 
 from stepline.context.announce import (
@@ -29,11 +28,12 @@ from stepline.context.announce import (
 from stepline.context.estimate import MARGIN
 from stepline.context.journal.current_turn import Digest, render_current
 from stepline.context.journal.prior_turns import PriorTurns, at_hand
-from stepline.context.journal.staged import JournalFacts, JournalText, StagedContent
+from stepline.context.journal.staged import JournalText, StagedContent
 from stepline.context.journal.staged_text import render_shown, render_skills
 from stepline.context.journal.turn_course import DETAILS, Course
 from stepline.context.media import tokens_to_bytes
 from stepline.context.request import Rendered
+from stepline.model.decision import RoundFacts
 from stepline.model.entry import (
     ApprovalAnswered,
     ApprovalRequested,
@@ -151,7 +151,7 @@ def render_journal(
     skills: Sequence[StagedContent],
     shown: Sequence[StagedContent],
     media: Sequence[Media],
-    facts: JournalFacts,
+    facts: RoundFacts,
     minimum_tokens: int,
 ) -> Rendered:
     """Return the parts of a request in this layout; `skills`, `shown` and `media` are the contents that this request stages.
@@ -159,7 +159,7 @@ def render_journal(
     A provider caches no prefix below `minimum_tokens`. Raises LookupError if required batches cannot be read.
     """
     timeline = at_hand(timeline)
-    announced = _announced(timeline, facts)
+    announced = gather_facts(timeline, facts)
     fixed = sum(byte_length(part) for part in (text.instructions, text.tools, text.catalogue))
     whole = int(facts.budget_tokens * BYTES_PER_TOKEN / MARGIN)
     base = max(0, whole - fixed)
@@ -180,18 +180,6 @@ def render_journal(
             *([Part(text=f"{tail}\n")] if tail else []),
             *media,
         ),
-    )
-
-
-def _announced(timeline: Timeline, facts: JournalFacts) -> Announced:
-    return gather_facts(
-        timeline,
-        now=datetime.fromisoformat(facts.now),
-        iteration=facts.iteration,
-        max_iterations=facts.max_iterations,
-        last_round=facts.last_round,
-        finalize=facts.finalize,
-        finalize_tools=facts.finalize_tools,
     )
 
 

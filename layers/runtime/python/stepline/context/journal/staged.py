@@ -1,6 +1,6 @@
-"""The facts that a request in the layout `journal` is rendered from, in addition to the timeline.
+"""The texts and contents that a request in the layout `journal` is rendered from, in addition to timeline and facts.
 
-All of them are stored with the decision, so that the same request can be rendered again.
+All of them are stored, so that the same request can be rendered again.
 Source: docs/concepts/journal.md.
 """
 
@@ -53,26 +53,6 @@ class StagedContent(Value):
     ts: str = ""
     text: str = ""
     why: str = ""
-
-
-class JournalFacts(Value):
-    """The facts of one round that are not in the log.
-
-    `now` is the time of the request. `iteration` counts from 0; `max_iterations` are without credits. `finalize` counts the
-    rounds left after a steer, with this one; 0 if the turn is not bounded. `finalize_tools` may be called in such a round
-    except the last. `budget_tokens` is the limit of the request. `extra` are lines of the bundle's code, `workspace` is the
-    section about the workspace of a project that has a history.
-    """
-
-    now: str
-    iteration: int
-    max_iterations: int
-    last_round: bool = False
-    finalize: int = 0
-    finalize_tools: tuple[str, ...] = ()
-    budget_tokens: int = 80_000
-    extra: tuple[str, ...] = ()
-    workspace: str = ""
 
 
 class Staged(Value):

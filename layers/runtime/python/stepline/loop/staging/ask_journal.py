@@ -12,26 +12,19 @@ import dataclasses
 import hashlib
 from dataclasses import dataclass
 
-import msgspec
 from msgspec.structs import replace
 
-from stepline.context.announce import (
-    CONSTRAINT_CHARS,
-    CONSTRAINTS_SHOWN,
-    gather_facts,
-    render_workspace,
-)
 from stepline.context.journal.render_journal import render_journal
-from stepline.context.journal.staged import JournalFacts, JournalText, Staged
+from stepline.context.journal.staged import JournalText, Staged
 from stepline.context.media import tokens_to_bytes
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt
 from stepline.loop.staging.materialise import encode_staged, last_decision, materialise
-from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
-from stepline.loop.stream_generation import Posed, saved_project
-from stepline.model.entry import Sent
-from stepline.model.ids import Lane, utc
+from stepline.loop.steer import finalize_tokens
+from stepline.loop.stream_generation import Posed, round_facts
+from stepline.model.decision import RoundFacts, Sent
+from stepline.model.ids import Lane
 from stepline.model.path import out_key
 from stepline.model.step import Step
 from stepline.model.usage import Usage
@@ -39,7 +32,6 @@ from stepline.model.version import JOURNAL
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.model import Content, ModelRequest, Part
 from stepline.rendering.piece import byte_length
-from stepline.rendering.quote import clip
 from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext
@@ -51,7 +43,6 @@ MIME = "application/json"
 class JournalPosed(Posed):
     """The request of a round, with all its ingredients but no bytes of files."""
 
-    facts: JournalFacts
     staged: Staged
 
     def keep(self, artifacts: Artifacts, lane: Lane, turn: str) -> str:
@@ -69,8 +60,6 @@ class JournalPosed(Posed):
         return replace(
             sent,
             layout=JOURNAL.name,
-            announce="",
-            facts=msgspec.json.encode(self.facts).decode(),
             staged=staged,
             promised_tokens=self.promise(usage),
         )
@@ -101,11 +90,9 @@ class JournalRounds:
 
         return settle_pending(attempt, timeline)
 
-    def pose(
-        self, attempt: Attempt, timeline: Timeline, context: ToolContext, *, last_round: bool
-    ) -> JournalPosed:
+    def pose(self, attempt: Attempt, timeline: Timeline, context: ToolContext) -> JournalPosed:
         staged = materialise(timeline, context)
-        facts = round_facts(attempt, timeline, last_round=last_round)
+        facts = _journal_facts(attempt, timeline, context.ts)
         request = _render_request(attempt.ports, attempt.agent, timeline, facts, staged)
         return JournalPosed(request=request, facts=facts, staged=staged)
 
@@ -120,36 +107,15 @@ class JournalRounds:
         return turn is not None and any(block.type == ATTACHMENT for block in timeline.turn_blocks(turn.id))
 
 
-def round_facts(attempt: Attempt, timeline: Timeline, *, last_round: bool) -> JournalFacts:
-    """Return the facts of this round that the log does not hold. Raises DependencyError."""
-    policy, agent, now = attempt.ports.policy, attempt.agent, attempt.ports.clock.now()
-    finalize = finalize_left(timeline)
-    facts = JournalFacts(
-        now=utc(now),
-        iteration=attempt.step.iteration,
-        max_iterations=policy.max_iterations,
-        last_round=last_round,
-        finalize=finalize,
-        finalize_tools=finalize_tools(agent) if finalize else (),
-        budget_tokens=int(policy.context.budget * policy.context.target**attempt.narrowed),
-        extra=tuple(clip(line, CONSTRAINT_CHARS) for line in agent.announced()[:CONSTRAINTS_SHOWN]),
-    )
-    saved = saved_project(attempt.ports, timeline)
-    if saved is None:
-        return facts
-    known = gather_facts(
-        timeline,
-        now=now,
-        iteration=facts.iteration,
-        max_iterations=facts.max_iterations,
-        last_round=last_round,
-        saved=saved,
-    )
-    return replace(facts, workspace=render_workspace(known))
+def _journal_facts(attempt: Attempt, timeline: Timeline, now: str) -> RoundFacts:
+    """Return the facts of this round, with the limit of its request."""
+    rules = attempt.ports.policy.context
+    facts = round_facts(attempt.ports, attempt.agent, timeline, attempt.step, now=now)
+    return replace(facts, budget_tokens=int(rules.budget * rules.target**attempt.narrowed))
 
 
 def _render_request(
-    ports: Ports, agent: Agent, timeline: Timeline, facts: JournalFacts, staged: Staged
+    ports: Ports, agent: Agent, timeline: Timeline, facts: RoundFacts, staged: Staged
 ) -> ModelRequest:
     """Return the request with these facts and contents: a pure function of them and of the timeline."""
     rendered = render_journal(
