@@ -37,7 +37,7 @@ from stepline.tools.registry import Registry
 ROUNDS_PROCESS = 30
 ROUNDS_DOCKER = 7
 ROUNDS_COLD = 3
-GOAL_TIMES = {"bare": 0.75, "pandas": 0.1}
+GOAL_TIMES = {"bare": 0.6, "pandas": 0.07}
 GOAL_DOCKER_RUNS = 1.5
 
 PROGRAMS = {"bare": "pass", "pandas": "import pandas\npandas.DataFrame({'month': [1, 2]})['month'].sum()"}

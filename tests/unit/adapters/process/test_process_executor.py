@@ -60,8 +60,9 @@ def launcher(bench: Bench) -> int:
 
     The warden is its child, the zygote the warden's first one, and the program to come the zygote's.
     """
-    assert is_readable(bench.executor._server.ending, 30)
-    return bench.executor._server._process.pid
+    server = bench.executor._server
+    assert server._asked.exception(30) is None
+    return server._process.pid
 
 
 def child_of(pid: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import subprocess
 import sys
@@ -14,11 +15,12 @@ import msgspec
 import pytest
 
 from stepline.adapters.process.ending import Watched, used_bytes
-from stepline.adapters.process.group import NAME, V2, Base, remove_left
+from stepline.adapters.process.fork_server import IDLE_MAX_BYTES
+from stepline.adapters.process.group import NAME, V2, Base, find_base, remove_left
 from stepline.ports.executor import Job
 from stepline.programs.host import ToolHost
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.contract.executor_jobs import LIMITS, process_bench, skip_unsupported, sound_process_bench
+from tests.contract.executor_jobs import LIMITS, Bench, process_bench, skip_unsupported, sound_process_bench
 from tests.unit.programs.tool_host import make_host, tool
 
 MIB = 1 << 20
@@ -129,7 +131,68 @@ def test_a_group_limits_the_memory_of_a_run_and_ends_with_it():
             limits=msgspec.structs.replace(LIMITS, memory_bytes=320 * MIB),
         )
         assert (run.error, run.returncode) == ("memory_limit", -9), run
-        assert not list(base.path.glob(f"{NAME}-*-{os.getpid()}-*"))
+        assert [prepared(bench)] == groups(base)
+        assert bench.ran("print('next')").program_log == "next\n"
+        bench.executor.close()
+        assert not groups(base)
+
+
+def groups(base: Base) -> list[Path]:
+    """Return the groups of this process's runs."""
+    return list(base.path.glob(f"{NAME}-*-{os.getpid()}-*"))
+
+
+def prepared(bench: Bench) -> Path:
+    """Return the group of the next run's cell, once it is ready."""
+    return bench.executor._server._asked.result(30).group.path
+
+
+def test_every_run_has_a_group_of_its_own_that_is_small_until_the_program_begins():
+    with sound_process_bench() as bench:
+        base = bench.executor._server.groups
+        if base is None:
+            pytest.skip("no control group can be had here")
+        first = prepared(bench)
+        assert int((first / base.version.limit).read_text()) == IDLE_MAX_BYTES
+        assert (first / "cgroup.procs").read_text().split()
+        bench.ran(f"held = bytearray(b'x') * {2 * IDLE_MAX_BYTES}")
+        assert not first.exists()
+        assert prepared(bench) != first
+
+
+def test_a_limit_can_be_raised_and_lowered():
+    base = find_base()
+    if base is None:
+        pytest.skip("no control group can be had here")
+    group = base.make(64 * MIB)
+    try:
+        for limit_bytes in (512 * MIB, 128 * MIB):
+            group.limit(limit_bytes)
+            assert int((group.path / base.version.limit).read_text()) == limit_bytes
+    finally:
+        group.remove()
+
+
+def test_a_run_whose_cell_gets_no_group_is_watched_and_the_reason_is_logged(tmp_path, caplog):
+    with sound_process_bench() as bench:
+        bench.executor._server.groups = Base(tmp_path / "missing", V2)
+        for _ in range(2):  # the cell of the first run is prepared already
+            bench.ran("pass")
+        assert bench.ran("print('ran')").program_log == "ran\n"
+    reasons = [record.reason for record in caplog.records if record.msg == "no control group for a run"]
+    assert reasons
+    assert all(str(tmp_path) in reason for reason in reasons)
+
+
+def test_a_limit_that_cannot_be_set_runs_nothing():
+    with sound_process_bench() as bench:
+        if bench.executor._server.groups is None:
+            pytest.skip("no control group can be had here")
+        cell = bench.executor._server._asked.result(30)
+        cell.group._version = dataclasses.replace(cell.group._version, limit="memory.missing")
+        run = bench.run("print('ran')")
+        assert (run.error, run.program_log) == ("sandbox_execution_failed", "")
+        assert "memory" in run.message
         assert bench.ran("print('next')").program_log == "next\n"
 
 

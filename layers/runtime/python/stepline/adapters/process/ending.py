@@ -11,7 +11,6 @@ Source: man pages proc(5), unix(7).
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import re
 import signal
@@ -23,8 +22,8 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from stepline.adapters.process.fork_server import Cell, ForkServer, is_readable
-from stepline.adapters.process.group import PROC, Base, ControlGroup
+from stepline.adapters.process.fork_server import Cell, ForkServer, is_readable, pid_of
+from stepline.adapters.process.group import PROC, ControlGroup
 from stepline.adapters.sandbox.exit_code import (
     CANCELLED,
     IN_FLIGHT,
@@ -193,8 +192,6 @@ def _signal(program: int, number: signal.Signals) -> None:
         signal.pidfd_send_signal(program, number)
 
 
-logger = logging.getLogger(__name__)
-
 RESERVE_BYTES: Final = 1024 * MIB
 """The machine's memory that runs without a group leave free; at most half of the free memory at a run's start."""
 _PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")
@@ -239,42 +236,15 @@ class Watched:
         return used_bytes(self._pidfds, enough_bytes=self._limit_bytes) > self._limit_bytes
 
 
-@contextlib.contextmanager
-def hold(server: ForkServer, cell: Cell, limit_bytes: int) -> Iterator[Memory]:
-    """Limit the memory of a cell's program and its descendants to `limit_bytes`, before the program begins.
-
-    A control group is removed when it is empty.
-    """
-    group = _enter(server.groups, cell.program, limit_bytes) if server.groups else None
-    if group is None:
-        yield Watched((cell.init, cell.program), limit_bytes, server.proc / "meminfo")
-        return
+def limit_memory(server: ForkServer, cell: Cell, limit_bytes: int) -> Memory:
+    """Limit the memory of a cell's program and its descendants, before the program begins. Raises SandboxError."""
+    if cell.group is None:
+        return Watched((cell.init, cell.program), limit_bytes, server.proc / "meminfo")
     try:
-        yield Grouped(group)
-    finally:
-        _remove(group)
-
-
-def _enter(base: Base, program: int, limit_bytes: int) -> ControlGroup | None:
-    try:
-        group = base.make(limit_bytes)
+        cell.group.limit(limit_bytes)
     except OSError as error:
-        logger.warning("no control group for a run", extra={"reason": str(error)})
-        return None
-    try:
-        group.add(_pid_of(program))
-    except OSError as error:
-        logger.warning("no control group for a run", extra={"reason": str(error)})
-        _remove(group)
-        return None
-    return group
-
-
-def _remove(group: ControlGroup) -> None:
-    try:
-        group.remove()
-    except OSError as error:  # the next fork server, or a later one, removes it
-        logger.warning("control group left", extra={"group": group.path.name, "reason": str(error)})
+        raise SandboxError(f"the memory of the program cannot be limited: {error}") from error
+    return Grouped(cell.group)
 
 
 def available_bytes(meminfo: Path) -> int:
@@ -320,7 +290,7 @@ def _proportional_bytes(pid: int, resident_bytes: int) -> int:
 
 def _family(pidfds: Iterable[int]) -> Iterator[int]:
     """Yield those of the processes and their descendants that are alive."""
-    found = dict.fromkeys(pid for pidfd in pidfds if (pid := _pid_of(pidfd)) > 0)
+    found = dict.fromkeys(pid for pidfd in pidfds if (pid := pid_of(pidfd)) > 0)
     left = list(found)
     while left:
         pid = left.pop()
@@ -328,14 +298,6 @@ def _family(pidfds: Iterable[int]) -> Iterator[int]:
         born = [child for child in _children(pid) if child not in found]
         found.update(dict.fromkeys(born))
         left += born
-
-
-def _pid_of(pidfd: int) -> int:
-    """Return a process's id in this namespace; -1 when it is gone."""
-    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
-        if line.startswith("Pid:"):
-            return int(line.split()[1])
-    return -1
 
 
 def _children(pid: int) -> Iterator[int]:

@@ -21,7 +21,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.adapters.process.ending import Ending, attend, hold, judge_ending
+from stepline.adapters.process.ending import Ending, attend, judge_ending, limit_memory
 from stepline.adapters.process.fork_server import Cell, ForkServer, UnsupportedError
 from stepline.adapters.process.group import PROC
 from stepline.adapters.process.payload import CODE_FILE, render_payload
@@ -276,14 +276,12 @@ class _Room:
         server, cell, limits = self._server, self._cell, job.request.limits
         draining = drain(cell.take_output(), tail)
         try:
-            with hold(server, cell, limits.memory_bytes) as memory:
-                try:
-                    cell.launch(payload)
-                    ending = attend(
-                        server, cell, memory=memory, quota=quota, limits=limits, cancel=job.cancel
-                    )
-                finally:
-                    gone = cell.kill()
+            try:
+                memory = limit_memory(server, cell, limits.memory_bytes)
+                cell.launch(payload)
+                ending = attend(server, cell, memory=memory, quota=quota, limits=limits, cancel=job.cancel)
+            finally:
+                gone = cell.kill()
         finally:
             draining.join(DRAIN_S)
         return ending, gone and not draining.is_alive()
@@ -318,16 +316,11 @@ class RunFolder:
             os.chown(self.socket, -1, GID)
             self.socket.chmod(_PASSABLE)
         server.ask(self.name)
-        self._server = server
 
     def give(self, path: Path) -> None:
         """Give a file or folder to the program's user."""
         if self.owner:
             os.chown(path, *self.owner)
-
-    def cell(self) -> Cell:
-        """Return the cell once it is ready. Raises SandboxError."""
-        return self._server.take()
 
     def remove(self) -> bool:
         """Remove the folder with its content; return True if nothing is left."""

@@ -17,13 +17,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Self
 
-from stepline.adapters.process.group import PROC, Base, find_base, request_base
+from stepline.adapters.process.group import PROC, Base, ControlGroup, find_base, request_base
 from stepline.adapters.process.payload import ENVIRONMENT
 from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import SandboxError
+from stepline.model.program.execution import MIB
 from stepline.model.program.image import GID, UID
 
 logger = logging.getLogger(__name__)
@@ -32,6 +34,8 @@ BOOT_S: Final = 120.0
 ANSWER_S: Final = 10.0
 KILL_S: Final = 10.0
 MESSAGE_MAX_BYTES: Final = 64 * 1024
+IDLE_MAX_BYTES: Final = 64 * MIB
+"""The memory that a cell may use in addition to the fork server before its program begins."""
 
 _BOOT: Final = (
     "import sys; home = sys.argv[1]; sys.path.insert(0, home); from executor import warden; "
@@ -68,22 +72,34 @@ class _Wires:
 class Cell:
     """New namespaces around a run's folder, and a process in them that waits for its payload.
 
-    `program` is that process's pidfd, `init` the pidfd of the cell's first process.
+    `program` is that process's pidfd, `init` the pidfd of the cell's first process, `group` the program's control group
+    where one is possible. Leaving the cell kills its processes and removes the group.
     """
 
-    def __init__(self, init: int, program: int, wires: _Wires) -> None:
+    def __init__(self, init: int, program: int, wires: _Wires, group: ControlGroup | None) -> None:
         self.init = init
         self.program = program
+        self.group = group
         self._wires = wires
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the cell's processes, and remove its group."""
         self.kill()
         self._wires.close()
         os.close(self.program)
         os.close(self.init)
+        if self.group is None:
+            return
+        try:
+            self.group.remove()
+        except OSError as error:  # the next fork server, or a later one, removes it
+            logger.warning("control group left", extra={"group": self.group.path.name, "reason": str(error)})
 
     @property
     def sound(self) -> bool:
@@ -118,6 +134,14 @@ def is_readable(source: int | socket.socket, timeout_s: float) -> bool:
     poll = select.poll()
     poll.register(source, select.POLLIN)
     return bool(poll.poll(max(0.0, timeout_s) * 1000))
+
+
+def pid_of(pidfd: int) -> int:
+    """Return a process's id in this namespace; -1 when it is gone."""
+    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
+        if line.startswith("Pid:"):
+            return int(line.split()[1])
+    return -1
 
 
 def remove_orphans() -> None:
@@ -156,7 +180,8 @@ class ForkServer:
         channel, self._channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.proc = proc
         self.groups: Base | None = None
-        self._wires: _Wires | None = None
+        self._preparing = ThreadPoolExecutor(1, thread_name_prefix="cell")
+        self._asked: Future[Cell] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         try:
             with control, channel:
@@ -220,24 +245,44 @@ class ForkServer:
             logger.info("packages not preloaded", extra={"packages": ready["missing"]})
 
     def ask(self, run: str) -> None:
-        """Request a cell around the run's folder; `take` returns it. Raises SandboxError."""
-        self._wires = _Wires()
+        """Request a cell around the run's folder, which a thread prepares; `take` returns it. Raises SandboxError."""
+        wires = _Wires()
         try:
-            self._send(self._control, {"run": run}, (self._wires.theirs.fileno(), self._wires.input))
-        finally:
-            self._wires.hand_over()
+            self._send(self._control, {"run": run}, (wires.theirs.fileno(), wires.input))
+            wires.hand_over()
+            self._asked = self._preparing.submit(self._prepare, wires)
+        except (SandboxError, RuntimeError) as error:
+            wires.close()
+            raise SandboxError(f"no cell can be requested: {error}") from error
 
     def take(self) -> Cell:
         """Return the requested cell when it is ready. Raises SandboxError."""
-        assert self._wires is not None
-        _, (init,) = self._receive(self._control, ANSWER_S)
+        assert self._asked is not None
+        asked, self._asked = self._asked, None
+        return asked.result()
+
+    def _prepare(self, wires: _Wires) -> Cell:
+        """Return the requested cell, in a control group if possible."""
         try:
-            _, (program,) = self._receive(self._channel, ANSWER_S)
+            _, (init,) = self._receive(self._control, ANSWER_S)
+            try:
+                _, (program,) = self._receive(self._channel, ANSWER_S)
+            except SandboxError:
+                os.close(init)
+                raise
         except SandboxError:
-            os.close(init)
+            wires.close()
             raise
-        wires, self._wires = self._wires, None
-        return Cell(init, program, wires)
+        return Cell(init, program, wires, self._enclose(program))
+
+    def _enclose(self, program: int) -> ControlGroup | None:
+        if self.groups is None:
+            return None
+        try:
+            return self.groups.enclose(pid_of(program), IDLE_MAX_BYTES)
+        except OSError as error:
+            logger.warning("no control group for a run", extra={"reason": str(error)})
+            return None
 
     @property
     def ending(self) -> socket.socket:
@@ -282,9 +327,14 @@ class ForkServer:
 
     def close(self) -> None:
         """End both processes and their descendants, and remove their files."""
-        for end in (self._control, self._channel, self._wires):
-            if end is not None:
-                end.close()
+        for end in (self._control, self._channel):
+            end.shutdown(socket.SHUT_RDWR)  # also ends the wait for a cell
+        if self._asked is not None:
+            with contextlib.suppress(SandboxError):
+                self.take().close()
+        self._preparing.shutdown()
+        for end in (self._control, self._channel):
+            end.close()
         if self._process is not None:
             try:
                 self._process.wait(timeout=ANSWER_S)

@@ -12,6 +12,7 @@ import logging
 import os
 import secrets
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,6 +70,19 @@ class Base:
             raise
         return group
 
+    def enclose(self, pid: int, limit_bytes: int) -> ControlGroup:
+        """Return a new group with a process in it. Raises OSError.
+
+        After a pause the kernel waits for a grace period before it moves a process: 5 to 15 ms.
+        """
+        group = self.make(limit_bytes)
+        try:
+            group.add(pid)
+        except OSError:
+            group.remove()
+            raise
+        return group
+
 
 class ControlGroup:
     """A limit on processes and their descendants."""
@@ -76,15 +90,21 @@ class ControlGroup:
     def __init__(self, path: Path, version: _Version) -> None:
         self.path = path
         self._version = version
+        self._limit_bytes = sys.maxsize
 
     def limit(self, limit_bytes: int) -> None:
-        """Limit memory and forbid swap. Raises OSError."""
+        """Limit memory and forbid swap; a later call changes the limit. Raises OSError."""
         version = self._version
-        self._write(version.limit, str(limit_bytes))
-        rest = {**version.fixed, version.swap: str(limit_bytes)} if version.swap else version.fixed
-        for name, value in rest.items():
-            if (self.path / name).exists():  # missing where the kernel does not count swap
+        values = [(version.limit, str(limit_bytes)), *version.fixed.items()]
+        if version.swap:
+            values.append((version.swap, str(limit_bytes)))
+        if limit_bytes > self._limit_bytes:
+            values.reverse()  # in v1, memory alone may never have the higher limit
+        for name, value in values:
+            # A file of swap is missing where the kernel does not count swap.
+            if name == version.limit or (self.path / name).exists():
                 self._write(name, value)
+        self._limit_bytes = limit_bytes
 
     def add(self, pid: int) -> None:
         """Add a process, with its later children. Raises OSError."""
