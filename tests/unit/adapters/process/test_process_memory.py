@@ -87,7 +87,9 @@ def test_an_ended_process_uses_no_memory():
 
 def machine(folder: Path, available_mib: int) -> Path:
     """Return the proc folder of a machine without control groups, with this much memory available."""
-    (folder / "meminfo").write_text(f"MemTotal: 8388608 kB\nMemAvailable: {available_mib << 10} kB\n")
+    text = f"MemTotal: 8388608 kB\nMemAvailable: {available_mib << 10} kB\n"
+    (folder / "new").write_text(text)
+    (folder / "new").replace(folder / "meminfo")  # a watch may read it at any time
     return folder
 
 
