@@ -397,7 +397,11 @@ def forget(draw: st.DrawFn, log: LogBuilder) -> bool:
         case "prune":
             keep = draw(st.integers(1, 4))
             settled = draw(st.sampled_from([0, log.n - 1]))
-            log.prune(keep=keep, intact=draw(st.integers(1, keep)), settled=settled)
+            steady = draw(st.booleans())
+            cause = draw(st.sampled_from(["ttl", "price"]))
+            log.prune(
+                keep=keep, intact=draw(st.integers(1, keep)), settled=settled, steady=steady, cause=cause
+            )
         case "compact":
             cuts = [turn.opened for turn in log.timeline().history[1:]]
             cut = draw(st.sampled_from([0, *cuts]))

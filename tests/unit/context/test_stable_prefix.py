@@ -81,11 +81,12 @@ def test_after_a_change_an_earlier_mark_is_reused_and_read_up_to(
 
 @patient
 @given(logs(forgetting=True))
-def test_marks_follow_the_previous_turn_the_last_request_and_the_end(log: LogBuilder) -> None:
+def test_marks_follow_the_steady_text_or_previous_turn_the_last_request_and_the_end(log: LogBuilder) -> None:
     for asked in ask_all(log):
         parts, timeline = asked.rendered.content, asked.timeline
         trailing = len(newest_media(timeline.media)) + 1
-        ends = {timeline.parts.turn_part, timeline.parts.seen_part, len(parts) - trailing} - {0}
+        fixed = timeline.parts.steady_part or timeline.parts.turn_part
+        ends = {fixed, timeline.parts.seen_part, len(parts) - trailing} - {0}
         assert [mark + 1 for mark in asked.marks] == sorted(ends)
         assert 1 + len(asked.marks) <= MARKS_MAX
         assert parts[-1] == Part(text="now")
@@ -226,6 +227,36 @@ def test_parts_before_the_open_turn_survive_a_compaction_of_its_rounds() -> None
     assert after.timeline.parts.rewritten == "compaction"
     assert after.timeline.parts.turn_part == before.timeline.parts.turn_part > 1
     assert after.read == after.boundary
+
+
+def searched_and_pruned(cause: str, *, steady: bool) -> LogBuilder:
+    """Return turns of three searches each; the second and the third turn shorten two of those before.
+
+    The first pruning has the `cause`, the other one saves cost.
+    """
+    log, settled = LogBuilder(), 0
+    for why in ("", cause, "price"):
+        log.wait(3600 if why == "ttl" else 0)
+        log.message("look")
+        if why:
+            log.prune(cause=why, keep=99, settled=settled, steady=steady)
+        for number in range(3):
+            log.act(("web_tools.web_search", {"q": "x"}))
+            settled = log.n if number < 2 else settled
+            log.result("long " * 400, tool="web_tools.web_search")
+        log.answer("found")
+        log.close()
+    return log
+
+
+@pytest.mark.parametrize("cause", ["ttl", "price"])
+def test_text_that_a_pruning_shortened_is_read_from_the_cache_after_the_next_one(cause: str) -> None:
+    asked = ask_all(searched_and_pruned(cause, steady=True))
+    before, after = asked[7], asked[8]
+    steady = before.timeline.parts.steady_part
+    assert (after.timeline.parts.rewritten, after.timeline.parts.seen_part) == ("prune", steady)
+    assert texts(after)[:steady] == texts(before)[:steady] != []
+    assert after.read == after.boundary > ask_all(searched_and_pruned(cause, steady=False))[8].read
 
 
 def test_feedback_that_would_invalidate_more_than_it_frees_waits() -> None:

@@ -59,7 +59,7 @@ def render(
 
 
 def render_timeline(timeline: Timeline, *, spent_bytes: int = 0, minimum_tokens: int = 0) -> tuple[Part, ...]:
-    """Return the timeline's parts, with marks after the previous turn, the previous request, and the end.
+    """Return the timeline's parts, with marks after the steady text or the previous turn, the previous request, and the end.
 
     A prefix that is surely below the `minimum_tokens` that a provider caches gets no mark;
     `spent_bytes` precede the timeline.
@@ -70,7 +70,7 @@ def render_timeline(timeline: Timeline, *, spent_bytes: int = 0, minimum_tokens:
     ):
         parts.append(Part(text=loose))
     least = _parts_below(parts, minimum_tokens * BYTES_PER_TOKEN - spent_bytes)
-    for end in {timeline.parts.turn_part, timeline.parts.seen_part, len(parts)}:
+    for end in {timeline.parts.fixed_part, timeline.parts.seen_part, len(parts)}:
         if end > least:
             parts[end - 1] = parts[end - 1].with_mark(cache=True)
     return tuple(parts)

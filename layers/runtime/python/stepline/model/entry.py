@@ -108,7 +108,8 @@ class Pruned(Value, tag="pruned", tag_field="kind"):
 
     The cause: they are in no live cache (`ttl`), it saves cost (`price`), or to make room (`budget`). The
     `keep` newest turns, including the open one, stay turns, the `intact` newest of them unchanged; older ones
-    become cards or rows. `settled`: of those, too, the results up to this batch are shown as stubs.
+    become cards or rows. `settled`: of those, too, the results up to this batch are shown as stubs. `steady`: a part of
+    the request ends where the shortened text does, and is marked, as the next pruning may leave it as it is.
     """
 
     turn: str
@@ -119,6 +120,7 @@ class Pruned(Value, tag="pruned", tag_field="kind"):
     settled: int = 0
     before_tokens: int = 0
     after_tokens: int = 0
+    steady: bool = False
 
 
 class Compaction(Value):

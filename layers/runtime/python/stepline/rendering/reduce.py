@@ -52,6 +52,14 @@ def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, form: TextForm) -
     return found
 
 
+def shortened(pieces: Sequence[Piece], entry: Pruned, newest: int) -> int:
+    """Return the number of leading pieces that a pruning shortened, or would have."""
+    whole = (
+        i for i, piece in enumerate(pieces) if piece.turn > newest - entry.intact and piece.n > entry.settled
+    )
+    return next(whole, len(pieces))
+
+
 def _collapsed(own: Sequence[Piece], form: TextForm) -> list[Piece]:
     """Return the kept pieces of a turn, with a card in place of the first removed one."""
     removed = [piece for piece in own if not _stays(piece)]

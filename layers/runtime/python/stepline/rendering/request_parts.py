@@ -29,6 +29,7 @@ class Marks(TypedDict):
     rewritten: BustReason | Literal[""]
     marked: list[int]
     media: list[Attached]
+    steady_part: int
 
 
 MARK_NAMES: Final = tuple(Marks.__annotations__)
@@ -40,7 +41,8 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
     `sealed` are the parts with their texts, `turn_part` counts those before the open turn, `seen_part` those
     of the newest request that a cache may still hold, and `rewritten` says why they are not the whole
     request. `marked` are the counts of parts after which a request had a mark. `size` are the bytes of all
-    pieces, and `media` the files that they attached, the newest last.
+    pieces, and `media` the files that they attached, the newest last. `steady_part` counts the parts that the newest
+    pruning shortened, which the next one leaves as they are, unless it makes cards of turns; 0 without one.
 
     A value, except for a `copy`, which can change until `settle` makes its parts; a part's text is made once.
     """
@@ -57,6 +59,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         "sealed",
         "seen_part",
         "size",
+        "steady_part",
         "turn_part",
     )
 
@@ -72,11 +75,12 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         rewritten: BustReason | Literal[""] = "",
         marked: Sequence[int] = (),
         media: Sequence[Attached] = (),
+        steady_part: int = 0,
     ) -> None:
         self.pieces, self.sealed = pieces or Strand(), sealed or Strand()
         self.ends, self.size = list(ends), size
         self.turn_part, self.seen_part, self.rewritten = turn_part, seen_part, rewritten
-        self.marked, self.media = list(marked), list(media)
+        self.marked, self.media, self.steady_part = list(marked), list(media), steady_part
         self._part_ends: Sequence[int] = ends
         self._kept = self._intact = len(self.sealed)
 
@@ -99,7 +103,13 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
             rewritten=self.rewritten,
             marked=self.marked,
             media=self.media,
+            steady_part=self.steady_part,
         )
+
+    @property
+    def fixed_part(self) -> int:
+        """The parts at the end of which every request has a mark: up to the steady text, or before the open turn."""
+        return self.steady_part or self.turn_part
 
     def add(self, piece: Piece) -> None:
         """Append a piece."""
@@ -131,7 +141,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
 
     def send(self, upto: int) -> int:
         """Record that a request ended with the text of batch `upto`; return the bytes of pieces in it."""
-        marks = [self.turn_part, self.seen_part]
+        marks = [self.fixed_part, self.seen_part]
         self.seal(upto)
         for part in (*marks, len(self.ends)):
             self._mark(part)
@@ -139,12 +149,18 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         return self.size - text_bytes(self.pieces[self._end :])
 
     def replace(
-        self, pieces: Sequence[Piece], reason: BustReason, newest: int, *, dead: bool = False
+        self,
+        pieces: Sequence[Piece],
+        reason: BustReason,
+        newest: int,
+        *,
+        dead: bool = False,
+        steady: int = 0,
     ) -> None:
         """Replace the pieces; `dead`: no cache of the old ones is alive. `newest` is the number of the open turn.
 
         Parts before the first change stay, because a cache finds them by their ends; the rest before the open
-        turn becomes one part.
+        turn becomes one part, or two if its first `steady` pieces are to stay when the next ones are shortened.
         """
         old, first = self.pieces, first_change(self.pieces, pieces)
         if pieces is not old:
@@ -152,12 +168,11 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         if first < max(len(old), len(pieces)):
             self.size = text_bytes(pieces)
             self._intact = sum(end <= first for end in self._part_ends[: self._intact])
-            self._cut(first, newest, reason)
+            self._cut(first, newest, reason, steady)
         if dead:
             self.rewritten = reason if self.seen_part else self.rewritten
-            self._kept = min(self._kept, len(self.ends) == 1)
-            self.ends, self.seen_part, self.marked = self.ends[-1:], 0, []
-            self.turn_part = len(self.ends)
+            self._join(steady)
+            self.seen_part, self.marked, self.turn_part = 0, [], len(self.ends)
 
     def settle(self) -> None:
         """Make the parts with their texts; the value no longer changes."""
@@ -196,7 +211,19 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         if any(piece.text for piece in self.pieces[self._end : end]):
             self.ends.append(end)
 
-    def _cut(self, first: int, newest: int, reason: BustReason) -> None:
+    def _join(self, steady: int) -> None:
+        """Join all parts into one, or two if the first ends after `steady` pieces."""
+        old, last = self.ends, self._end
+        self.ends = []
+        self._seal(min(steady, last))
+        self.steady_part = len(self.ends)
+        self._seal(last)
+        same = next(
+            (i for i, ends in enumerate(zip(old, self.ends, strict=False)) if ends[0] != ends[1]), None
+        )
+        self._kept = min(self._kept, len(self.ends) if same is None else same)
+
+    def _cut(self, first: int, newest: int, reason: BustReason, steady: int) -> None:
         whole = sum(end <= first for end in self.ends)
         self.marked = [part for part in self.marked if part <= whole]
         if whole < self.seen_part:
@@ -204,7 +231,11 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
             self.seen_part, self.rewritten = max(self.marked, default=0), reason
         self._kept = min(self._kept, whole)
         self.ends = self.ends[:whole]
+        self.steady_part = self.steady_part if self.steady_part <= whole else 0
         if whole < self.turn_part:
+            if steady:
+                self._seal(steady)
+                self.steady_part = sum(end <= steady for end in self.ends)
             self._seal(turn_start(self.pieces, newest))
             self.turn_part = len(self.ends)
 

@@ -128,6 +128,7 @@ class PrunedRow(EntryRow, tag="pruned"):
     keep: int = 1
     intact: int = 1
     settled: int = 0
+    steady: bool = False
 
 
 class CompactedRow(EntryRow, tag="compacted"):

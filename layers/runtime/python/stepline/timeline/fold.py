@@ -58,7 +58,7 @@ from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.plan_text import contributed_plans
 from stepline.rendering.quote import inline
-from stepline.rendering.reduce import answer_to, hide, prune
+from stepline.rendering.reduce import answer_to, hide, prune, shortened
 from stepline.rendering.request_parts import RequestParts, Strand, first_change
 from stepline.rendering.text_form import STANDARD, TextForm
 from stepline.rendering.turn_facts import (
@@ -401,7 +401,8 @@ def _reduce_pruned(timeline: Timeline, batch: Batch, entry: Pruned) -> None:
     first = first_change(old, made)
     if dead or first < len(old):
         made = _with_feedback(timeline, made, since=0 if dead else old[first].turn)
-    parts.replace(made, "prune", timeline.newest, dead=dead)
+    steady = shortened(made, entry, len(timeline.history)) if entry.steady else 0
+    parts.replace(made, "prune", timeline.newest, dead=dead, steady=steady)
     if timeline.pruned != entry.turn:
         timeline.pruned = entry.turn
         path = f"ar:{entry.turn}.system.message.cache_pruned"

@@ -29,6 +29,9 @@ TIMELINE_SEGMENT_FORMAT: Final = 11
 the fold turns an entry into something else; a reader knows only its own version.
 """
 
+LATER: Final[dict[str, int]] = {"steady_part": 0}
+"""Fields that were added to the format, with their values in a segment that lacks them."""
+
 APART: Final = frozenset({"lane", "form", "parts", "base", "batches", "load"})
 """Fields of a timeline that are stored in another form, or not at all."""
 
@@ -140,6 +143,6 @@ def _stored() -> tuple[str, ...]:
 @cache
 def _fold_decoder() -> msgspec.msgpack.Decoder[Any]:
     hints = get_type_hints(Timeline) | get_type_hints(Marks)
-    return msgspec.msgpack.Decoder(
-        msgspec.defstruct("Fold", [(name, hints[name]) for name in (*_stored(), *MARK_NAMES)], gc=False)
-    )
+    first = [(name, hints[name]) for name in (*_stored(), *MARK_NAMES) if name not in LATER]
+    later = [(name, hints[name], value) for name, value in LATER.items()]
+    return msgspec.msgpack.Decoder(msgspec.defstruct("Fold", [*first, *later], gc=False))

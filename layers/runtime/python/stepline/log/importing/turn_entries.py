@@ -314,7 +314,9 @@ class TurnReader:
             case TakenOverRow():
                 return [TakenOver(turn=turn, reason="imported", takeovers=row.takeovers)]
             case PrunedRow():
-                fields = {name: getattr(row, name) for name in ("cause", "keep", "intact", "settled")}
+                fields = {
+                    name: getattr(row, name) for name in ("cause", "keep", "intact", "settled", "steady")
+                }
                 return [Pruned(turn=turn, at=blocks[0].ts if blocks else at, **fields)]
             case CompactedRow():
                 return self._compacted(batch, row, blocks)
