@@ -106,6 +106,23 @@ def test_a_closed_turn_that_is_too_large_keeps_its_newest_results():
     assert find_settled(timeline, ContextRules(intact_tokens=800, intact_turns=1)) == 0
 
 
+@pytest.mark.parametrize(("requests", "keep"), [(0.1, None), (10, 3), (1000, 2)])
+def test_old_turns_become_cards_in_a_live_cache_only_once_that_pays_too(requests, keep):
+    log = LogBuilder()
+    for prompt in ("one", "two", "x" * CLIP_BYTES):
+        log.message(prompt)
+        if log.timeline().newest == 3:
+            log.prune(keep=2, intact=1, cause="price", steady=True)
+        log.act(("react.read", {}))
+        log.result(LONG * 5)
+        log.answer("done")
+        log.close()
+    log.message("go on")
+    rules = ContextRules(keep_turns=2, intact_turns=1, horizon_requests=requests, horizon_from=0)
+    entry = plan_pruning(log.timeline(), log.now, rules)
+    assert (entry and (entry.cause, entry.steady, entry.keep)) == (keep and ("price", True, keep))
+
+
 def test_an_entry_can_prune_the_settled_part_of_the_open_turn():
     log = LogBuilder()
     log.message(LONG * 5)

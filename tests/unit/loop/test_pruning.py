@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepline.adapters.memory.model import Fail
-from stepline.context.pruning import pays
+from stepline.context.pruning import find_saving
 from stepline.context.rules import ContextRules
 from stepline.errors import Fenced, ModelTimeout
 from stepline.log.journal import Journal
@@ -122,8 +122,7 @@ def test_pruning_pays_from_the_break_even_number_of_requests_on() -> None:
     same = first_change(timeline.pieces, new)
     after, before = text_bytes(new[same:]) + notice, text_bytes(timeline.pieces[same:])
     enough = (1.25 - 0.1) * after / (0.1 * (before - after))
-    assert not pays(timeline, entry, enough * 0.99)
-    assert pays(timeline, entry, enough * 1.01)
+    assert find_saving(timeline, entry, enough * 0.99) < 0 < find_saving(timeline, entry, enough * 1.01)
 
 
 def test_without_a_time_to_live_nothing_is_pruned_by_time() -> None:

@@ -4,7 +4,8 @@
     price   reading the removed tokens would cost more than writing the rest anew
 
 The price is checked when a turn begins: the prunable part does not change while a turn is open, and the part
-after it only grows.
+after it only grows. Turns that have become too old for turns are at the beginning, so that shortening them writes
+everything anew; while the cache lives they stay turns until that pays, too.
 Source: docs/concepts/context.md#pruning.
 """
 
@@ -39,13 +40,22 @@ def plan_pruning(timeline: Timeline, now: datetime, rules: ContextRules) -> Prun
         keep=rules.keep_turns,
         intact=rules.intact_turns,
         settled=find_settled(timeline, rules),
+        steady=True,
     )
     if is_cold(timeline, now, rules):
         return measure_pruning(timeline, entry)
     if timeline.state.cursor.iteration or not _is_grown(timeline, rules):
         return None
-    entry = replace(entry, cause="price")
-    return measure_pruning(timeline, entry) if pays(timeline, entry, rules.horizon_requests) else None
+    kept = dict.fromkeys((rules.keep_turns, max(rules.keep_turns, _shown_turns(timeline))))
+    prunings = [replace(entry, cause="price", keep=keep) for keep in kept]
+    savings = [find_saving(timeline, one, rules.horizon_requests) for one in prunings]
+    most = max(savings)
+    return measure_pruning(timeline, prunings[savings.index(most)]) if most > 0 else None
+
+
+def _shown_turns(timeline: Timeline) -> int:
+    """Return how many turns are not shown as a card, counted back from the open one."""
+    return len(timeline.history) - max((one.turn for one in timeline.pieces if one.kind == "card"), default=0)
 
 
 def find_settled(timeline: Timeline, rules: ContextRules) -> int:
@@ -75,13 +85,16 @@ def _is_grown(timeline: Timeline, rules: ContextRules) -> bool:
     )
 
 
-def pays(timeline: Timeline, entry: Pruned, requests: float) -> bool:
-    """Return True if `requests` more requests save more than the rewrite costs, at the prices of a live cache."""
+def find_saving(timeline: Timeline, entry: Pruned, requests: float) -> float:
+    """Return what a pruning saves in this number of requests less what the rewrite costs, at the prices of a live cache.
+
+    In bytes of plain text.
+    """
     pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.form)
     same = first_change(timeline.pieces, pruned)
     rest = text_bytes(pruned[same:]) + _notice_bytes(timeline, entry)
     removed = text_bytes(timeline.pieces[same:]) - rest
-    return READ_PRICE * removed * requests > (WRITE_PRICE - READ_PRICE) * rest
+    return READ_PRICE * removed * requests - (WRITE_PRICE - READ_PRICE) * rest
 
 
 def measure_pruning(timeline: Timeline, entry: Pruned) -> Pruned | None:

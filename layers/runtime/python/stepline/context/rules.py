@@ -43,8 +43,8 @@ class ContextRules(Value):
     min_rounds: int = 2
     editable_tail_tokens: int = 2_000
     cache_minimum_tokens: int = 512
-    horizon_requests: float = 7.0
-    horizon_from: float = 0.4
+    horizon_requests: float = 10.0
+    horizon_from: float = 0.25
 
     @property
     def budget(self) -> int:
