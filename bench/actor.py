@@ -36,6 +36,7 @@ from stepline.loop.act import act
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import decide
+from stepline.model.batch import Batch
 from stepline.model.entry import Compacted, Decided, Pruned
 from stepline.model.ids import Lane
 from stepline.model.source import Source
@@ -55,11 +56,22 @@ LANE: Final = Lane(tenant="bench", project="default", conversation="cost")
 USER: Final = "somebody"
 
 
+@dataclass(frozen=True)
+class Request:
+    """A round's request in the turn with this number, from 0: its tokens up to the last mark, and after it."""
+
+    turn: int
+    at_s: float
+    marked: int
+    plain: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Played:
     """The result of one conversation.
 
-    `bill` has everything, `decisions` the rounds alone, beside their `ideal`.
+    `bill` has everything, `decisions` the rounds alone, beside their `ideal`. `requests` are those of the rounds, and
+    `batches` the log.
     """
 
     bill: Bill
@@ -72,6 +84,8 @@ class Played:
     busts: int
     facts: int
     largest: int
+    requests: tuple[Request, ...]
+    batches: tuple[Batch, ...]
 
 
 class Actor:
@@ -84,7 +98,9 @@ class Actor:
         self._role = RoleChoice(model=MODEL, cache_ttl=ttl)
         self.bill, self.decisions, self.ideal = Bill(), Bill(), Ideal()
         self.paths: dict[str, str] = {}
+        self.requests: list[Request] = []
         self.recoveries = self.largest = 0
+        self._number = -1
         self._calls = script.calls
         self._clock = clock
         self._cache = PromptCache(now_s=clock.monotonic_s)
@@ -97,6 +113,7 @@ class Actor:
     def begin(self, turn: Turn) -> None:
         """Start the next turn."""
         self._turn, self._at, self._newest = turn, 0, []
+        self._number += 1
 
     def stream(self, request: ModelRequest) -> Speech:
         """Account for a request, and answer it."""
@@ -107,8 +124,11 @@ class Actor:
         text, extra = self._say(prompt) if decides else (make_summary(), True)
         self.bill.add(use, output=count_tokens(text) if extra else 0)
         if decides:
+            now_s = self._clock.monotonic_s()
             self.decisions.add(use)
-            self.ideal.take(prompt, self._clock.monotonic_s())
+            self.ideal.take(prompt, now_s)
+            marked = prompt.tokens - use.plain
+            self.requests.append(Request(self._number, now_s, marked, use.plain))
             self.largest = max(self.largest, prompt.tokens)
         self._clock.pause(REQUEST_S)
         return Speech(text, use)
@@ -239,8 +259,8 @@ def _play_turn(ports: Ports, agent: Agent, actor: Actor, number: int, turn: Turn
 
 
 def _outcome(ports: Ports, agent: Agent, actor: Actor, script: Script) -> Played:
-    journal = Journal(ports, LANE, "bench")
-    entries = [entry for batch in journal.since(0) for entry in batch.entries]
+    batches = tuple(Journal(ports, LANE, "bench").since(0))
+    entries = [entry for batch in batches for entry in batch.entries]
     decided = [entry for entry in entries if isinstance(entry, Decided)]
     if not all(entry.accepted for entry in decided):
         raise MeasureError("a round of the script was refused")
@@ -256,6 +276,8 @@ def _outcome(ports: Ports, agent: Agent, actor: Actor, script: Script) -> Played
         busts=sum(entry.bust is not None for entry in decided),
         facts=_recovered(ports, agent, actor, script),
         largest=actor.largest,
+        requests=tuple(actor.requests),
+        batches=batches,
     )
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.actor import play
+from bench.hindsight import least_dollars
 from bench.purse import DOLLARS_PER_TOKEN, LIFE_S, Bill, Ideal, common_bytes
 from bench.transcript import PEERS, Window, bill_transcript
 from bench.workload import FACTS, TOOL_ROUNDS, TURNS, all_cold, write_script
+from stepline.context.rules import ContextRules
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.messages_request import parse_prompt
 from stepline.protocol.decision.fanout import ACTIONS_MAX
@@ -126,3 +130,22 @@ def test_results_have_their_documented_size():
         len(call.text) / 4 for seed in range(5) for call in write_script(seed, wide=False).calls.values()
     ]
     assert 850 < statistics.median(sizes) < 1000
+
+
+def test_a_turn_without_anything_to_shorten_costs_at_least_its_ideal():
+    script = write_script(0, wide=True)
+    played = play(replace(script, turns=script.turns[:1], facts=frozenset()), wide=True)
+    assert least_dollars(played, ContextRules()) == pytest.approx(played.ideal.dollars, rel=1e-3)
+
+
+def test_the_best_pruning_in_hindsight_costs_less_the_less_is_kept():
+    script = write_script(0, wide=True)
+    turns = tuple(replace(turn, gap_s=60.0) for turn in script.turns[:5])
+    played = play(replace(script, turns=turns, facts=frozenset()), wide=True)
+    kept = [(99, 1_000_000), (99, 6_000), (2, 6_000), (2, 0)]
+    least = [
+        least_dollars(played, ContextRules(keep_turns=keep, intact_tokens=intact)) for keep, intact in kept
+    ]
+    assert least == sorted(least, reverse=True)
+    assert least[-1] < least[0]
+    assert least_dollars(played, ContextRules()) <= played.bill.dollars
