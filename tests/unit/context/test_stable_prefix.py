@@ -81,7 +81,7 @@ def test_after_a_change_an_earlier_mark_is_reused_and_read_up_to(
 
 @patient
 @given(logs(forgetting=True))
-def test_marks_follow_the_steady_text_or_previous_turn_the_last_request_and_the_end(log: LogBuilder) -> None:
+def test_marks_follow_the_previous_turn_the_last_request_and_the_end(log: LogBuilder) -> None:
     for asked in ask_all(log):
         parts, timeline = asked.rendered.content, asked.timeline
         trailing = len(newest_media(timeline.media)) + 1
