@@ -16,7 +16,7 @@ from bench.row import Row
 from stacks.function import SIZES, SNAPSHOTS
 from stepline.adapters.anthropic.provider import AnthropicProvider
 from stepline.local.client.pace import Pace
-from stepline.local.cloud.former_versions import KEPT_S
+from stepline.local.cloud.former_versions import ROLLBACK_S
 from stepline.model.tenancy.aws_price import UNITS
 from stepline.model.tenancy.price import MODELS, ModelPrice
 
@@ -136,9 +136,9 @@ def _more_turns(turn: OrdinaryTurn) -> Iterator[Beside]:
     )
     yield Beside(
         "snapshots of the versions before, kept for a rollback",
-        f"{gb:g} GB, {KEPT_S // 3600} hours",
+        f"{gb:g} GB, {ROLLBACK_S // 3600} hours",
         "deployment",
-        gb * KEPT_S * UNITS["snapshot"].usd,
+        gb * ROLLBACK_S * UNITS["snapshot"].usd,
     )
     model = price_of_model()
     held_s = HIDDEN_TOKENS / TOKENS_A_SECOND
