@@ -1,6 +1,6 @@
 """The budgets of the exact rows: counts and sizes, the same on every machine.
 
-`tests/unit/bench/test_budget.py` holds each landing to the rows that are cheap to count, `python -m bench` every run
+`tests/unit/bench/test_exact_rows.py` holds each landing to the rows that are cheap to count, `python -m bench` every run
 to those that it measured, and `tests/stacks/test_layer.py` the layers. A change that needs more, or less, changes a
 line here in a commit of its own, which says why.
 """
