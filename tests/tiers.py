@@ -49,6 +49,8 @@ BASE = os.environ.get("STEPLINE_BASE", "")  # noqa: TID251 - as above
 """The commit from which changes are counted."""
 SHARES = 16
 """Landings after which every nightly test has run once, if each draws another share."""
+TOPIC_MAX_S = 10
+"""Seconds of a topic of the bench that a change of its module adds to a landing; longer ones wait for their draw."""
 UNIT_SHARES = 4
 """Landings on a second Python after which each unit test has run on it once, if each draws another share."""
 EXTRA_MAX_S = 120
@@ -73,7 +75,11 @@ def _pieces() -> dict[str, Piece]:
         "python": Piece(".ci/matrix --unit debian:forky", 200, PYTHON_SOURCES),
         "iam": Piece("make iam", 100, IAM_SOURCES),
         **{
-            f"bench {topic}": Piece(f"make bench TOPICS={topic}", seconds, (f"/bench/{topic}.py",))
+            f"bench {topic}": Piece(
+                f"make bench TOPICS={topic}",
+                seconds,
+                (f"/bench/{topic}.py",) if seconds <= TOPIC_MAX_S else (),
+            )
             for topic, seconds in topics.items()
         },
     }
