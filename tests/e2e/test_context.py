@@ -20,7 +20,7 @@ from tests.support.budget import budget
 
 pytestmark = pytest.mark.emulator
 
-TURNS, BUDGET = budget((70, 32_000), (200, 60_000))
+TURNS, BUDGET, SMALL = budget((70, 24_000, 12_000), (200, 48_000, 22_500))
 COMPACTION = "chat.compaction"
 COMPLETE = "chat.complete"
 SLOW_MS = 30_000  # its worker is killed meanwhile, however busy the machine is
@@ -125,7 +125,7 @@ def say_until_compaction(talk, text):
 def test_a_worker_killed_while_a_summary_is_written_costs_no_more_than_time(scripted, conversation, person):
     word = a_word()
     at_once(scripted, word)
-    with context_of(scripted, BUDGET * 3 // 8), unhindered(scripted), person.enter(conversation) as talk:
+    with context_of(scripted, SMALL), unhindered(scripted), person.enter(conversation) as talk:
         scripted.fault(kind="slow_tokens", match=SUMMARY_MARK, token_delay_ms=0, first_delay_ms=SLOW_MS)
         say_until_compaction(talk, f'Write a file note.md with "{word} {SENTENCE * 10}".')
         assert scripted.kill_workers("decide") >= 1
