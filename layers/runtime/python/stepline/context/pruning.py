@@ -86,9 +86,9 @@ def _is_grown(timeline: Timeline, rules: ContextRules) -> bool:
 
 
 def find_saving(timeline: Timeline, entry: Pruned, requests: float) -> float:
-    """Return what a pruning saves in this number of requests less what the rewrite costs, at the prices of a live cache.
+    """Return the saving of a pruning over this number of requests, less the cost of the rewrite, in bytes of plain text.
 
-    In bytes of plain text.
+    At the prices of a live cache; below 0 the pruning does not pay.
     """
     pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.form)
     same = first_change(timeline.pieces, pruned)
