@@ -54,23 +54,15 @@ def rows() -> list[Row]:
         goal, times = GOALS[shape], HINDSIGHT_TIMES[shape]
         found += [
             own_ideal(shape, shipped),
-            policy(
-                f"cost_full_policy_x_automatic_{shape}", scripts, shipped, wide=wide, goal=goal, times=times
-            ),
-            policy(
-                f"cost_held_out_x_automatic_{shape}",
-                held,
-                _played(held, wide=wide),
-                wide=wide,
-                goal=goal,
-                times=times,
-            ),
-            policy(
-                f"cost_all_gaps_cold_x_automatic_{shape}",
-                cold,
-                _played(cold, wide=wide),
-                wide=wide,
-                goal=goal,
+            *(
+                policy(
+                    f"cost_{what}_x_automatic_{shape}", chosen, played, wide=wide, goal=goal, times=over_limit
+                )
+                for what, chosen, played, over_limit in (
+                    ("full_policy", scripts, shipped, times),
+                    ("held_out", held, _played(held, wide=wide), times),
+                    ("all_gaps_cold", cold, _played(cold, wide=wide), None),
+                )
             ),
             journal(shape, scripts, shipped, wide=wide),
         ]
@@ -122,7 +114,7 @@ def policy(
     *,
     wide: bool,
     goal: float,
-    times: float | None = None,
+    times: float | None,
 ) -> Row:
     """Return the price of all our requests, over that of a transcript that is compacted at 180k.
 
