@@ -123,7 +123,7 @@ down: $(READY)  ## stop the emulator; conversations are kept
 clean:  ## stop everything and delete what was built or said here
 	@test ! -x $(BIN)/stepline || stepline down </dev/null
 	@test ! -x $(BIN)/stepline || python -m stepline.local.stage.program_environment clean
-	rm -rf .stepline cdk.out node_modules web/node_modules web/dist layers/deps/python layers/memory/python layers/mcp/python layers/tracing/python bench/results.json bench/load.json
+	rm -rf .stepline cdk.out node_modules web/node_modules web/dist layers/deps/python layers/memory/python layers/mcp/python layers/tracing/python layers/authorizer/python bench/results.json bench/load.json
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv
 
 lock: $(TOOLS)  ## resolve the dependencies anew
@@ -132,6 +132,7 @@ lock: $(TOOLS)  ## resolve the dependencies anew
 	uv pip compile exec_task/requirements.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o exec_task/requirements.lock
 	uv pip compile layers/runtime/python/stepline/local/stage/emulator.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o layers/runtime/python/stepline/local/stage/emulator.lock
 	uv pip compile pyproject.toml -c requirements.lock --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header -o layers/deps/requirements.txt
+	uv pip compile layers/authorizer/requirements.in -c requirements.lock --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header --no-annotate -o layers/authorizer/requirements.txt
 	uv pip compile layers/memory/requirements.in -c requirements.lock --no-deps --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header --no-annotate -o layers/memory/requirements.txt
 	uv pip compile layers/mcp/requirements.in -c requirements.lock --no-deps --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header --no-annotate -o layers/mcp/requirements.txt
 	uv pip compile layers/tracing/requirements.in -c requirements.lock --no-deps --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header --no-annotate -o layers/tracing/requirements.txt

@@ -62,6 +62,7 @@ BUDGETS: Final[Mapping[str, Budget]] = {
     "modules_close": Budget(276),
     "modules_sweeper": Budget(274),
     "deps_layer_mb": Budget(111, slack=LAYERS),
+    "authorizer_layer_mb": Budget(41.8, slack=LAYERS),
     "memory_layer_mb": Budget(74.4, slack=LAYERS),
     "mcp_layer_mb": Budget(2.75, slack=LAYERS),
     "tracing_layer_mb": Budget(3, slack=LAYERS),

@@ -13,7 +13,8 @@ LAYERS: Final = Path(__file__).resolve().parents[1] / "layers"
 
 
 OF: Final = {
-    "deps": "every function",
+    "deps": "every function but the authorizer",
+    "authorizer": "the authorizer alone",
     "memory": "Act and Search alone",
     "mcp": "Act alone",
     "tracing": "the functions that send traces",

@@ -87,7 +87,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     ),
     "cold": tuple(f"cold_cpu_{handler}" for handler in COLD),
     "sizes": tuple(f"size_{handler}" for handler in COLD),
-    "layers": tuple(f"{layer}_layer_mb" for layer in ("deps", "memory", "mcp", "tracing")),
+    "layers": tuple(f"{layer}_layer_mb" for layer in ("deps", "authorizer", "memory", "mcp", "tracing")),
     "first_token": ("cold_first_token",),
     "execution": EXEC_METRICS,
     "stage": ("overhead_ms_per_round", "transitions_per_tool_round"),

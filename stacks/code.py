@@ -32,8 +32,10 @@ LAYER_AT = "/opt/python"
 HANDLERS_AT = "/var/task"
 """Where Lambda mounts the packages of a layer, and a function's own code."""
 _DEPS_STAMP = "python/.requirements.sha256"
-ACTING = ("memory", "mcp")
-"""The layers that few functions have, to search the memory index and to call MCP servers: their folders in `layers`."""
+AUTHORIZER = "authorizer"
+"""The layer of the one function that has it instead of the common dependencies: two fifths of their bytes."""
+ACTING = ("memory", "mcp", AUTHORIZER)
+"""The layers that few functions have: to search the memory index, to call MCP servers, to authorize. Folders in `layers`."""
 _BUNDLED = ("lambdas", "bundles")
 _UNBUNDLED = ["__pycache__", "*.pyc"]
 _LOCAL_ONLY = ("local", "testing.py")
@@ -43,7 +45,7 @@ _LOCAL_ONLY = ("local", "testing.py")
 class Package(NamedTuple):
     """The code of one stack's functions; stacks share neither assets nor layers.
 
-    `acting` are the layers that few functions have, by name: for searching the memory index, and for calling MCP servers.
+    `acting` are the layers that few functions have, by name.
     `traced` are those of functions that send traces, instead of `layers`, if the stage has traces. `bundle` are those of functions that load the bundle. Both exist if the stack has such functions.
     """
 
@@ -128,6 +130,7 @@ class Code:
         layers = [
             _bytes_of(folder / "python")
             for folder in (*self.layers, *self.acting, *filter(None, [self.traced]))
+            if folder.name != AUTHORIZER
         ]
         handlers = [_bytes_of(self.folder / name) for name in self.packages]
         return _bytes_of(self.bundle / "python") if self.bundle else 0, sum([*layers, *handlers])

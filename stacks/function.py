@@ -12,7 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.access import TELLING, TRACING, Resources, statements
-from stacks.code import Package
+from stacks.code import AUTHORIZER, Package
 from stacks.environment import without_redis
 from stacks.log_group import add_log_group
 from stacks.stage import Stage
@@ -57,10 +57,15 @@ SNAPSHOTS: Final = tuple(name for name, size in SIZES.items() if size.is_before_
 """The functions with a snapshot of each version, in a stage that enables them."""
 
 
-ACTING: Final[Mapping[str, tuple[str, ...]]] = {"act": ("memory", "mcp"), "search": ("memory",)}
-"""The functions that search the memory index, or ask MCP servers, with the layers they have for it.
+ACTING: Final[Mapping[str, tuple[str, ...]]] = {
+    "act": ("memory", "mcp"),
+    "search": ("memory",),
+    AUTHORIZER: (AUTHORIZER,),
+}
+"""The functions that search the memory index, ask MCP servers, or authorize, with the layers they have for it.
 
-No other one has them: a layer is fetched by every new environment, whether it is used or not.
+No other one has them, and the authorizer has none of the common dependencies: a layer is fetched by every new environment,
+whether it is used or not.
 """
 LOADING: Final = ("act", "close", "decide")
 """The functions that import the bundle, and the packages that it requires."""
@@ -131,4 +136,6 @@ def _layers(name: str, package: Package) -> list[lambda_.LayerVersion]:
     acting = [layer for of, layer in package.acting.items() if of in ACTING.get(name, ())]
     bundle = package.bundle if name in LOADING else []
     base = package.traced if name in TRACING else package.layers
+    if name == AUTHORIZER:
+        base = base[:1]  # the library, without the common dependencies
     return list(dict.fromkeys([*base, *acting, *bundle]))

@@ -176,7 +176,7 @@ class IngressStack(cdk.Stack):
             eraser_arn=resources.eraser_arn,
             origins=self._origins,
         )
-        package = code.add_to(self, acting=ACTING["search"])
+        package = code.add_to(self, acting=(*ACTING["search"], *ACTING["authorizer"]))
         return {
             name: Function(
                 self,

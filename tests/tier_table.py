@@ -370,6 +370,7 @@ PYTHON_SOURCES = (
     *("/pyproject.toml", "/requirements.lock", "/requirements-local.lock", "/Makefile", "/.ci/"),
     *(
         "/exec_task/",
+        "/layers/authorizer/",
         "/layers/deps/",
         "/layers/mcp/",
         "/layers/memory/",

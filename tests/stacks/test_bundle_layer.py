@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import app
-from stacks.code import ACTING, PYTHON_VERSION, Code, build_deps
+from stacks.code import ACTING, AUTHORIZER, PYTHON_VERSION, Code, build_deps
 from stacks.deployment import Deployment
 from stacks.stage import Stage
 from stepline.errors import InputError
@@ -101,7 +101,7 @@ def test_packages_in_the_layer_of_memory_are_loaded_from_it(tmp_path, index):
 
 
 def test_a_layer_that_shares_its_packages_is_one_of_those_there_are():
-    assert set(SHARED) == set(ACTING)
+    assert {*SHARED, AUTHORIZER} == set(ACTING)
 
 
 def test_a_bundle_without_requirements_has_no_layer(prod):

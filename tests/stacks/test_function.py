@@ -122,7 +122,7 @@ def test_in_aws_a_function_runs_python_with_its_layers(prod):
 
 
 def test_a_stack_has_only_the_layers_of_its_functions(prod):
-    for name, most in (("ingress", 3), ("loop", 4)):
+    for name, most in (("ingress", 4), ("loop", 4)):
         template = prod.templates[name]
         layers = template.find_resources("AWS::Lambda::LayerVersion")
         assert len(layers) == most
@@ -167,17 +167,17 @@ def test_snapshots_are_for_those_a_first_token_waits_for_and_only_where_the_stag
         assert not any("SnapStart" in properties for properties in functions(synthesis).values())
 
 
-@pytest.mark.parametrize("changed", [None, "runtime", "deps"])
+@pytest.mark.parametrize("changed", [(), ("runtime",), ("deps", "authorizer")])
 def test_a_change_of_a_layer_alone_moves_live_to_new_versions(tmp_path, changed):
-    def versions(folder, *, changed=None):
+    def versions(folder, *, changed=()):
         layers = []
-        for name in ("runtime", "deps"):
+        for name in ("runtime", "deps", "authorizer"):
             module = folder / name / "python/module.py"
             module.parent.mkdir(parents=True)
-            module.write_text("new" if name == changed else "old")
+            module.write_text("new" if name in changed else "old")
             layers.append(folder / name)
         app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
-        code = Code(runtime=RUNTIME, folder=ROOT, layers=tuple(layers))
+        code = Code(runtime=RUNTIME, folder=ROOT, layers=tuple(layers[:2]), acting=tuple(layers[2:]))
         stacks = Deployment(app, Stage(name="dev"), code=code, packages=()).stacks
         app.synth()
         templates = [Template.from_stack(stack) for stack in stacks]
@@ -188,7 +188,10 @@ def test_a_change_of_a_layer_alone_moves_live_to_new_versions(tmp_path, changed)
     assert (before & after) == (set() if changed else before)
 
 
-@pytest.mark.parametrize(("name", "holders"), [("LayerMemory", {"act", "search"}), ("LayerMcp", {"act"})])
+@pytest.mark.parametrize(
+    ("name", "holders"),
+    [("LayerMemory", {"act", "search"}), ("LayerMcp", {"act"}), ("LayerAuthorizer", {"authorizer"})],
+)
 def test_only_functions_that_search_or_call_servers_have_those_layers(prod, name, holders):
     layers = [found for found in prod.entries("AWS::Lambda::LayerVersion") if found.startswith(name)]
     having = {

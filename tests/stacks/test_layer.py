@@ -67,15 +67,36 @@ def test_the_layer_of_memory_has_what_it_needs_alone(memory):
 
 def test_the_layer_of_servers_has_every_imported_package(deps):
     layer = build_deps(LAYERS / "mcp", PYTHON_VERSION) / "python"
+    assert "mcp" in packages_in(layer)
+    assert loaded_by("stepline.adapters.mcp.question") - packages_in(deps, layer) == {"stepline"}
+
+
+def test_the_layer_of_the_authorizer_has_every_imported_package():
+    layer = build_deps(LAYERS / "authorizer", PYTHON_VERSION) / "python"
+    loaded = loaded_by("lambdas.authorizer", "stepline.bootstrap.token_identity", "jwt.algorithms")
+    assert {"botocore", "jwt", "cryptography"} <= loaded
+    assert loaded - packages_in(layer) == {"stepline", "lambdas", "snapshot_restore_py"}
+
+
+def packages_in(*folders):
+    return {path.name.partition(".")[0] for folder in folders for path in folder.iterdir()}
+
+
+def loaded_by(*modules):
+    """The packages, but those of Python, that an interpreter loads to import these modules."""
     script = (
-        "import sys; before = set(sys.modules); import stepline.adapters.mcp.question; "
+        f"import sys; before = set(sys.modules); import {', '.join(modules)}; "
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    there = {path.name.partition(".")[0] for folder in (deps, layer) for path in folder.iterdir()}
-    assert "mcp" in there
-    loaded = {name for name in done.stdout.split() if not name.startswith("_")}
-    assert loaded - there - {"stepline"} == set()
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=LAYERS.parent,
+        env={"PATH": "", "AWS_DEFAULT_REGION": "eu-west-1"},
+    )
+    return {name for name in done.stdout.split() if not name.startswith("_")}
 
 
 def test_the_layer_of_traces_has_every_imported_package(deps):
