@@ -4,6 +4,9 @@ A task is two containers of one image. The supervisor has the network, the task'
 executor runs the program as an account that owns nothing, and shares one volume with it. They share the
 network too, as all containers of a task do: the executor's own filter closes it.
 
+Cluster and task definition are the resources themselves, not the CDK's constructs of them: `ecs.Cluster` creates a network
+where it gets none, and a construct of a definition adds rights and roles of its own, which the table of access does not have.
+
 Source: docs/concepts/execution.md#fargate.
 """
 
