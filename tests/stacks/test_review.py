@@ -5,12 +5,11 @@ import pytest
 from aws_cdk import aws_s3 as s3
 
 from stacks.acknowledgement import ACKNOWLEDGED
-from stacks.code import Code
-from stacks.deployment import Deployment
-from stacks.review import check, place_of
+from stacks.review import place_of
 from stacks.stage import Stage
 
-from .conftest import BILLING, CONTEXT, PAGE, ROOT, read_page
+from .conftest import BILLING
+from .reviewed_stage import reviewed
 
 STAGES = {
     "an issuer elsewhere, no programs": Stage(
@@ -37,28 +36,6 @@ STAGES = {
         shift="linear",
     ),
 }
-
-
-def reviewed(folder, stage, *, spoil=None):
-    app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
-    for name in ("deps", "memory"):
-        (folder / name / "python").mkdir(parents=True)
-    deployment = Deployment(
-        app,
-        stage,
-        code=Code.for_aws(ROOT, deps=folder / "deps", acting=(folder / "memory",)),
-        packages=("numpy",),
-        files=read_page(ROOT, stage.named_modules, dist=PAGE),
-    )
-    if spoil:
-        spoil(deployment)
-    review = check(app)
-    try:
-        app.synth()
-    except RuntimeError as error:
-        assert "ValidationFailed" in str(error)  # noqa: PT017 - a refusal is one of the two answers
-        return review, True
-    return review, False
 
 
 @pytest.fixture(scope="module")

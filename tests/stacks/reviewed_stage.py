@@ -1,0 +1,32 @@
+"""One stage's templates under AWS's rules, as a synthesis with `-c nag=true` checks them."""
+
+import aws_cdk as cdk
+
+from stacks.code import ACTING, Code
+from stacks.deployment import Deployment
+from stacks.review import check
+
+from .conftest import CONTEXT, PAGE, ROOT, read_page
+
+
+def reviewed(folder, stage, *, spoil=None):
+    """Return the reviewer of a stage's templates, which are in `folder/cdk.out`, and whether they were refused."""
+    app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
+    for name in ("deps", *ACTING):
+        (folder / name / "python").mkdir(parents=True)
+    deployment = Deployment(
+        app,
+        stage,
+        code=Code.for_aws(ROOT, deps=folder / "deps", acting=tuple(folder / name for name in ACTING)),
+        packages=("numpy",),
+        files=read_page(ROOT, stage.named_modules, dist=PAGE),
+    )
+    if spoil:
+        spoil(deployment)
+    review = check(app)
+    try:
+        app.synth()
+    except RuntimeError as error:
+        assert "ValidationFailed" in str(error)  # noqa: PT017 - a refusal is one of the two answers
+        return review, True
+    return review, False
