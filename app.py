@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import aws_cdk as cdk
 
 from stacks.bytecode import find_python, render_missing
+from stacks.choice.read import BadChoiceError
+from stacks.choice.sources import STAGES, read_stage
 from stacks.code import Code, read_packages
 from stacks.deployment import Deployment
 from stacks.page_files import PageFiles, read_page
@@ -23,11 +26,11 @@ ROOT = Path(__file__).resolve().parent
 
 def main(app: cdk.App) -> None:
     """Synthesise the stage that the app's context chooses; end with an error if it cannot be deployed."""
-    stage = Stage.from_context(app.node)
+    stage = _stage(app)
     if not stage.is_local:  # `stepline up` has checked that of a local stage, whose code is in another folder
         for bundle in stage.modules:
             _check(bundle)
-    files = None if stage.is_local else _page(app, stage)
+    files = _page(app, stage) if stage.page else None
     compiler = None if stage.is_local or not stage.bytecode else find_python(stage.python)
     code = _local_code(app) if stage.is_local else _code(stage, compiler)
     deployment = Deployment(
@@ -45,6 +48,19 @@ def main(app: cdk.App) -> None:
 
         check(app)
     app.synth()
+
+
+def _stage(app: cdk.App) -> Stage:
+    """Return the chosen stage, by the files of the folder `stages_folder` if they are elsewhere; end the synthesis if a choice is wrong."""
+    folder = app.node.try_get_context("stages_folder")
+    try:
+        return read_stage(
+            app.node.get_all_context(),
+            environ=os.environ,  # noqa: TID251 - choices of a deployment, not settings of a process
+            folder=Path(folder) if folder else ROOT / STAGES,
+        ).stage
+    except BadChoiceError as error:
+        sys.exit(f"error: {error.reason}: {error}")
 
 
 def _check(bundle: str) -> None:

@@ -22,6 +22,9 @@ MAGIC: Final = {"3.12": 3531, "3.13": 3571, "3.14": 3627}
 A pre-release has another number; its bytecode would be ignored. Source: CPython, Include/internal/pycore_magic_number.h.
 """
 
+PYTHON_VERSION: Final = "3.14"
+"""The one that functions have unless their stage chooses another."""
+
 COST: Final = "two to four times the CPU"
 """Source: docs/reference/bench.md, `cold_cpu_*`."""
 

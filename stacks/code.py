@@ -21,12 +21,11 @@ import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from stacks.bytecode import compile_folder, copy_sources, digest_of
+from stacks.bytecode import PYTHON_VERSION, compile_folder, copy_sources, digest_of
 from stepline.errors import DependencyError
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 """The newest Python with SnapStart on Lambda."""
-PYTHON_VERSION = RUNTIME.name.removeprefix("python")
 ARCHITECTURE = "aarch64"
 LAYER_AT = "/opt/python"
 HANDLERS_AT = "/var/task"

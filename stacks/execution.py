@@ -28,16 +28,6 @@ from stacks.stage import Stage
 REPORT_ACTIONS: Final = ("states:SendTaskFailure", "states:SendTaskHeartbeat", "states:SendTaskSuccess")
 TAKE_ACTIONS: Final = ("secretsmanager:DeleteSecret", "secretsmanager:GetSecretValue")
 
-MEMORY_MIB: Final = {
-    512: range(1024, 4096 + 1, 1024),
-    1024: range(2048, 8192 + 1, 1024),
-    2048: range(4096, 16384 + 1, 1024),
-    4096: range(8192, 30720 + 1, 1024),
-    8192: range(16384, 61440 + 1, 4096),
-    16384: range(32768, 122880 + 1, 8192),
-}
-"""The Fargate sizes that are enough for both containers: CPU units, and the memory for each."""
-
 
 class ExecutionStack(cdk.Stack):
     """Network, cluster, task definition, and the two roles of a task."""
@@ -48,10 +38,6 @@ class ExecutionStack(cdk.Stack):
         On the emulator the task is one container, since two could not communicate there.
         """
         super().__init__(scope, f"stepline-{stage.name}-exec", description="Stepline: programs of the agent.")
-        if not stage.is_local and stage.exec_memory_mib not in MEMORY_MIB.get(stage.exec_cpu, ()):
-            raise ValueError(
-                f"no task has {stage.exec_cpu} CPU units and {stage.exec_memory_mib} MiB: {MEMORY_MIB}"
-            )
         self.family = stage.exec_name
         self.container_name = SUPERVISOR
         self._stage = stage

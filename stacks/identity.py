@@ -94,7 +94,7 @@ class UserPool(Construct):
             mfa=cognito.Mfa.OPTIONAL,
             mfa_second_factor=cognito.MfaSecondFactor(otp=True, sms=False),
             account_recovery=cognito.AccountRecovery.EMAIL_ONLY,
-            deletion_protection=stage.keeps_data,
+            deletion_protection=stage.keep_data,
             removal_policy=stage.removal_policy,
         )
         self.client = self._add_client(stage, page_origin)

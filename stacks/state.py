@@ -43,7 +43,7 @@ class StateStack(cdk.Stack):
                 point_in_time_recovery_enabled=True
             ),
             time_to_live_attribute="expires_at",
-            deletion_protection=stage.keeps_data,
+            deletion_protection=stage.keep_data,
             removal_policy=stage.removal_policy,
             global_secondary_indexes=[
                 _index(USER_INDEX, "gsi1pk", dynamodb.Attribute(name="gsi1sk", type=_STRING)),

@@ -14,6 +14,7 @@ from bench.ordinary_turn import CPU_S, ROUNDS, STREAM_S, measure
 from bench.paced import TOKENS_A_SECOND
 from bench.turn_cost import TURNS, beside, parts, price, price_of_model
 from docs.build import DOCS
+from stacks.choice.operation import LOG_RETENTION_DAYS
 from stacks.code import Code
 from stacks.cost import (
     FREE,
@@ -37,8 +38,7 @@ _KEY: Final = "arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf
 
 def _choose(name: str, **choices: str) -> Stage:
     """Return a stage with the defaults of its name, as `-c` chooses it."""
-    context = {"stage": name, "model_secret_arn": _KEY, **choices}
-    return Stage.from_context(cdk.App(context=context).node)
+    return Stage(name=name, model_secret_arn=_KEY, **choices)
 
 
 DEPLOYMENTS: Final = {
@@ -79,7 +79,7 @@ _NOTES: Final = f"""
 - The functions that a turn waits for have the memory with which cost times time of a mean call is least: 256 MB (authorizer) or
   512 (socket, decide, act, close; a function that reads a conversation has at least that), [measured](bench.md) as `size_<function>`. Decide waits for the model: a round of five seconds costs
   0.000035 USD with 512 MB and twice that with 1,024, which would bring its first word 0.1 s earlier.
-- Logs are kept for {Stage.log_retention_days} days, unless the stage [chooses otherwise](../how-to/deploy.md#logs).
+- Logs are kept for {LOG_RETENTION_DAYS} days, unless the stage [chooses otherwise](../how-to/deploy.md#logs).
 - The chat page is files in S3 and a distribution of CloudFront: nothing while unused, and about 0.1 MB per visit.
 - There is no NAT gateway, no interface endpoint, no cache and no customer-managed key: each costs more than all of this.
 

@@ -79,7 +79,8 @@ def _node_of_this_environment():
 
 
 def synthesise(factory, **fields):
-    return Synthesis(Stage(**fields), factory.mktemp(fields["name"]))
+    """A stage without programs, unless an image is named."""
+    return Synthesis(Stage(**{"exec_image": "none", **fields}), factory.mktemp(fields["name"]))
 
 
 @pytest.fixture(scope="session")
@@ -117,6 +118,7 @@ def local(tmp_path_factory):
         endpoint="http://127.0.0.1:4566",
         oidc_issuer="http://127.0.0.1:4567",
         exec_mode="process",
+        exec_image="",
     )
 
 
@@ -125,6 +127,7 @@ def bedrock(tmp_path_factory):
     return synthesise(
         tmp_path_factory,
         name="rocks",
+        keep_data=False,
         model_provider="bedrock",
         memory="s3_vectors",
         av="guardduty",

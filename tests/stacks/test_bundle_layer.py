@@ -65,7 +65,7 @@ def code_of(folder, *, shared=()):
 def synthesised(folder, code, **fields):
     """The template of each stack, and the folder of all."""
     app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
-    stage = Stage(name="dev", bundle="bundles.shop", **fields)
+    stage = Stage(name="dev", bundle="bundles.shop", exec_image="none", **fields)
     stacks = Deployment(app, stage, code=code, packages=()).stacks
     templates = {stack.stack_name: Template.from_stack(stack) for stack in stacks}
     return templates, Path(app.synth().directory)

@@ -163,5 +163,5 @@ def test_a_stage_may_choose_another_runtime(tmp_path_factory):
 
 
 def test_a_python_that_lambda_does_not_run_with_snapshots_is_refused():
-    with pytest.raises(ValueError, match=r"python: '3\.10' is none of 3.12, 3.13, 3.14"):
+    with pytest.raises(ValueError, match=r"python: got '3\.10', takes 3.12, 3.13, 3.14"):
         Stage(python="3.10")

@@ -38,7 +38,7 @@ def test_a_stage_has_the_stacks_it_needs(prod, dev, local, bedrock):
 
 
 def test_a_plain_synthesis_holds_the_task_definition_and_builds_its_image(tmp_path):
-    plain = Synthesis(Stage.from_context(cdk.App(context={}).node), tmp_path)
+    plain = Synthesis(Stage(), tmp_path)
     assert list(plain.templates) == ORDER
     (task,) = plain.resources("AWS::ECS::TaskDefinition").values()
     (build,) = plain.entries("Custom::SteplineImage")
@@ -50,11 +50,11 @@ def test_a_plain_synthesis_holds_the_task_definition_and_builds_its_image(tmp_pa
 
 @pytest.mark.parametrize(("image", "said"), [("none", True), ("programs:1", False)])
 def test_a_stage_without_programs_says_so(image, said, tmp_path):
-    app = cdk.App(outdir=str(tmp_path / "cdk.out"), context={**CONTEXT, "exec_image": image})
+    app = cdk.App(outdir=str(tmp_path / "cdk.out"), context=CONTEXT)
     for name in ("deps", "memory"):
         (tmp_path / name / "python").mkdir(parents=True)
     code = Code.for_aws(ROOT, deps=tmp_path / "deps", acting=(tmp_path / "memory",))
-    deployment = Deployment(app, Stage.from_context(app.node), code=code, packages=())
+    deployment = Deployment(app, Stage(exec_image=image), code=code, packages=())
     found = Annotations.from_stack(deployment.loop).find_info(
         "*", Match.string_like_regexp("runs no programs")
     )

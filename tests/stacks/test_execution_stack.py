@@ -4,8 +4,10 @@ import pytest
 from aws_cdk.assertions import Template
 from botocore.stub import Stubber
 
+from stacks.choice.operation import LOG_RETENTION_DAYS
+from stacks.choice.programs import MEMORY_MIB
 from stacks.container import COLLECTOR_CAPABILITIES, DEFAULT_CAPABILITIES
-from stacks.execution import MEMORY_MIB, ExecutionStack
+from stacks.execution import ExecutionStack
 from stacks.stage import Stage
 from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.memory.clock import MemoryClock
@@ -159,7 +161,7 @@ def test_both_containers_log_and_logs_never_block_them(template):
         assert logging["LogDriver"] == "awslogs"
         assert logging["Options"]["awslogs-stream-prefix"] == name
         assert logging["Options"]["mode"] == "non-blocking"
-    assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == Stage.log_retention_days
+    assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == LOG_RETENTION_DAYS
 
 
 def test_the_supervisor_may_only_report_and_read_its_handover(template):
@@ -304,7 +306,9 @@ def aws_calls():
 
 
 def test_sizes_that_fargate_does_not_have_are_refused():
-    with pytest.raises(ValueError, match="no task has 1024 CPU units and 1000 MiB"):
+    with pytest.raises(
+        ValueError, match="exec_memory_mib: got 1000, takes 2048 to 8192 in steps of 1024 with exec_cpu=1024"
+    ):
         synthesise(name="dev", exec_image="a:1", exec_memory_mib=1000)
     for cpu, sizes in MEMORY_MIB.items():
         assert all(2 * cpu <= size <= 8 * cpu for size in sizes)

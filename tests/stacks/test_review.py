@@ -13,7 +13,7 @@ from .reviewed_stage import reviewed
 
 STAGES = {
     "an issuer elsewhere, no programs": Stage(
-        name="prod", snap_start=True, alarms=True, dashboard=True, oidc_issuer="https://login.example"
+        name="prod", dashboard=True, oidc_issuer="https://login.example", exec_image="none"
     ),
     "users of its own, Bedrock, memory in S3 Vectors, a built image": Stage(
         name="dev",

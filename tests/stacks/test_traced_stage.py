@@ -18,7 +18,7 @@ SECRET = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:traces-AbCdEf"
 def loop_of(folder, **fields):
     """The template of the loop, of a stage whose bundle has packages of its own."""
     app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
-    stage = Stage(name="dev", oidc_issuer="https://login.example", **fields)
+    stage = Stage(name="dev", oidc_issuer="https://login.example", exec_image="none", **fields)
     for name in ("deps", "memory", "mcp", "packages"):
         (folder / name / "python").mkdir(parents=True)
     code = Code.for_aws(

@@ -1,7 +1,6 @@
 """What a stage keeps for a way back: versions of objects and of functions, a restored table, and aliases that move by parts."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -77,7 +76,7 @@ def test_a_restored_table_has_a_machine_with_free_execution_names(restored, dev)
 
     assert name(dev) == "stepline-dev-loop"
     assert name(restored).startswith("stepline-dev-loop-")
-    other = replace(restored.stage, table_name="another")
+    other = restored.stage.model_copy(update={"table_name": "another"})
     assert len({name(restored), name(dev), other.machine_name}) == 3
     assert name(restored) in json.dumps(restored.documents()["ingress"])
 
@@ -170,9 +169,9 @@ def test_by_default_a_release_takes_over_at_once_and_nothing_is_made_for_it(any_
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        ({"shift": "slow"}, "shift: 'slow' is none of all, canary, linear"),
-        ({"shift": "canary"}, "needs alarms=true"),
-        ({"table_name": "a/b"}, "no name of a table"),
+        ({"shift": "slow"}, "shift: got 'slow', takes all, canary, linear"),
+        ({"shift": "canary"}, "takes alarms=true"),
+        ({"table_name": "a/b"}, "takes the name of a table"),
         ({"name": "local", "endpoint": "http://x", "shift": "linear", "alarms": True}, "no CodeDeploy"),
     ],
 )

@@ -13,10 +13,7 @@ from stepline.local.stage.deployed import PYTHON, read_json
 from stepline.model.base import Value
 
 _QUIET: Final = ("--no-notices", "--no-version-reporting")
-_CHOICES: Final = (
-    "import json; from dataclasses import fields; from stacks.stage import Stage;"
-    " print(json.dumps([field.name for field in fields(Stage)]))"
-)
+_CHOICES: Final = "import json; from stacks.stage import Stage; print(json.dumps([*Stage.model_fields]))"
 # The library may not import the app's modules, so they run in their own process.
 _COST: Final = """
 import json, pathlib, sys
