@@ -30,6 +30,7 @@ WAIT_S: Final = 0.05
 """A call of the authorizer or of a function of the HTTP API, warm."""
 BOUND: Final = 996
 HIDDEN_TOKENS: Final = 1_000
+SCANNED_BYTES: Final = 1_000_000
 TRACE_BYTES: Final = 8_000
 """The size of such a turn's spans as X-Ray stores them, by the page on tracing."""
 
@@ -126,6 +127,12 @@ def _more_turns(turn: OrdinaryTurn) -> Iterator[Beside]:
         f"{TRACE_BYTES // 1000} KB of spans, [as stored](../how-to/trace-a-turn.md), at the price of logs",
         "turn",
         TRACE_BYTES / GB * UNITS["log"].usd,
+    )
+    yield Beside(
+        "the scan of an uploaded file, with `av=guardduty`",
+        f"{SCANNED_BYTES // 10**6} MB",
+        "file",
+        UNITS["scanned file"].usd + SCANNED_BYTES / GB * UNITS["scanned GB"].usd,
     )
     gb = sum(SIZES[name].memory_mib for name in SNAPSHOTS) / 1024
     yield Beside(

@@ -240,6 +240,16 @@ ACKNOWLEDGED: Final = (
         reason="Versions get their numbers when they are published; those of the stage's own functions, never a function, and AWS "
         "refuses those that an alias names.",
     ),
+    Acknowledgement(
+        finding="IAM5[Resource::…-state:…/quarantine/*]",
+        places=_policies("loop/ScanRole"),
+        reason="GuardDuty reads and tags what clients post: keys are made for each slot, below the one prefix that it scans.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…:events:…:rule/DO-NOT-DELETE-AmazonGuardDutyMalwareProtectionS3*]",
+        places=_policies("loop/ScanRole"),
+        reason="GuardDuty names the rest of its own rule; a condition limits changes to rules that it manages.",
+    ),
     # --- AWS offers no resource for it; tests/stacks/test_access.py names these actions
     Acknowledgement(
         finding="IAM5[Resource::*]",

@@ -40,6 +40,7 @@ FREE: Final[Mapping[str, str]] = {
     "AWS::ECS": "by the second of a task; no service keeps one running",
     "AWS::Events::Rule": "rules and their matches in the account's own bus; the calls of the clocks are above; where programs run, "
     "an event for each object, at most 1 USD a million",
+    "AWS::GuardDuty::MalwareProtectionPlan": "by the uploaded file and by the byte that it scans",
     "AWS::IAM": "",
     "AWS::Lambda": "by the call and the second; snapshots are above",
     "AWS::Logs::LogGroup": "by what is written, 0.50 USD a GB",

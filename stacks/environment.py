@@ -17,7 +17,8 @@ _EVERYWHERE: Final = (
 _LOOP: Final = (
     *("bundle", "multi_action", "max_actions_per_round", "protocol", "agent_version", "context_layout"),
     *("cache_ttl_s", "keep_recent_turns", "keep_intact_turns", "cache_minimum_tokens", "workspace"),
-    *("search_corpus", "search_provider", "search_url", "search_secret_arn", "tracing", "clamav_host"),
+    *("search_corpus", "search_provider", "search_url", "search_secret_arn", "tracing"),
+    *("clamav_host", "clamav_port"),
     *("steer_poll_ms", "mcp_timeout_s", "mcp_list_ttl_s", "mcp_task_s", "finalize_rounds"),
     *("finalize_max_tokens", "approvals", "approval_wait_s", "model_secret_arn"),
     *("exec_mode", "exec_image", "exec_python", "exec_home", "descriptors_dir"),

@@ -25,6 +25,7 @@ from stacks.execution import ExecutionStack
 from stacks.function import ACTING, Function
 from stacks.ingress import STAGE_NAME, IngressStack
 from stacks.retirement import add_retirement
+from stacks.scan import add_scan
 from stacks.service_log import log_executions
 from stacks.shift import add_shift
 from stacks.stage import Stage
@@ -88,6 +89,7 @@ class LoopStack(cdk.Stack):
         self._watch(stage, state, ingress)
         add_shift(self, stage, self.functions.values())
         add_retirement(self, stage)
+        add_scan(self, stage, state.bucket)
         cdk.CfnOutput(self, "MachineArn", value=resources.machine_arn)
         if stage.model_provider in KEYED and not stage.model_secret_arn and not stage.is_local:
             cdk.Annotations.of(self).add_warning_v2(

@@ -124,6 +124,10 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
             )
         if self.av == "clamd" and not self.clamav_host:
             raise ValueError("clamav_host: got nothing with av=clamd, takes the host of its daemon")
+        if self.is_local and self.av == "guardduty":
+            raise ValueError(
+                "av: got 'guardduty' on stage local, takes none or clamd there: the emulator has no GuardDuty"
+            )
 
     def _check_traces(self) -> None:
         """Refuse traces that could not be sent."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, get_args
 
-from stacks.choice.declare import Choices, SecretArn, Takes, choice, like, one_of
+from stacks.choice.declare import Choices, Count, SecretArn, Takes, choice, like, one_of
 from stepline.model.decision import FANOUT_MODES
 from stepline.model.program.execution import WorkspaceMode
 from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS
@@ -145,10 +145,12 @@ class ToolChoices(Choices):
     av: Annotated[str, one_of(get_args(AvScan))] = choice(
         "none",
         "The scanner that uploads must pass ([uploads](../how-to/uploads.md#malware)): `none`, `guardduty` or `clamd`",
+        kept="guardduty",
         cost="`guardduty`: by the object and the GB that is scanned",
         guarded=True,
     )
     clamav_host: str = choice("", "For `clamd`: a host that functions reach")
+    clamav_port: Count = choice(3310, "For `clamd`: the port of its daemon")
     mcp_timeout_s: int = choice(
         60, "Seconds that a call of a tool of an [MCP server](../how-to/connect-an-mcp-server.md) may take"
     )

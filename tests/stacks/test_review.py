@@ -23,6 +23,7 @@ STAGES = {
         allowed_origins=("https://chat.example",),
         exec_mode="fargate",
         exec_image="codebuild",
+        av="guardduty",
     ),
     "programs in tasks from a given image, a page with a domain": Stage(
         name="a-b-c",

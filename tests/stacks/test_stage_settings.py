@@ -253,6 +253,16 @@ def test_a_scanner_without_a_host_is_refused_before_it_is_deployed():
         read(av="clamd")
 
 
+def test_a_stage_that_keeps_its_data_scans_uploads_unless_it_chose_otherwise():
+    assert (read(stage="prod").av, read(stage="dev").av) == ("guardduty", "none")
+    assert read(stage="prod", av="none").av == "none"
+
+
+def test_stage_local_cannot_be_scanned_by_guardduty():
+    with pytest.raises(ValueError, match=r"^av: got"):
+        Stage(name="local", endpoint="http://127.0.0.1:4566", av="guardduty")
+
+
 def test_a_search_engine_that_cannot_be_asked_is_refused_before_it_is_deployed():
     assert read(search_provider="searxng", search_url="https://search.example").search_url
     for given in ({"search_provider": "searxng"}, {"search_provider": "altavista"}):

@@ -29,6 +29,7 @@ CHOICES = [
     "snap_start",
     "model_provider",
     "table_name",
+    "av",
 ]
 
 TEMPLATES = {

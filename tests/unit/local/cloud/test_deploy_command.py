@@ -83,6 +83,17 @@ def test_a_deployment_warns_about_alarms_without_a_topic(context, prompts, choic
     assert ("alarms of the stage have no topic" in prompts.text) is warned
 
 
+@pytest.mark.usefixtures("bootstrapped")
+@pytest.mark.parametrize(
+    ("choices", "warned"), [({"av": "none"}, True), ({}, False), ({"av": "clamd"}, False)]
+)
+def test_a_deployment_that_keeps_its_table_warns_about_uploads_that_are_not_scanned(
+    context, prompts, choices, warned
+):
+    deploy_stage(order(choices=choices, smoke=False), context)
+    assert ("uploads are not scanned for malware" in prompts.text) is warned
+
+
 @pytest.mark.parametrize(
     ("stage", "choices", "watched"),
     [

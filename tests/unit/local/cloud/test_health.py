@@ -19,6 +19,7 @@ from stepline.local.cloud.health import (
     check_functions,
     check_outputs,
     check_pool,
+    check_scan,
     check_stacks,
     check_table,
     find_stacks,
@@ -269,6 +270,49 @@ def test_alarms_without_a_topic_are_a_warning(account, topics, mark):
     check = check_alarms(account, "dev", ["stepline-dev-lost"])
     assert check.mark == mark
     assert ("alarm_topic_arn" in check.remedy) is (mark == "warn")
+
+
+JUDGE = {"FunctionName": "stepline-dev-preflight:live"}
+
+
+@pytest.mark.parametrize(
+    ("scanner", "protected", "mark"),
+    [("none", True, "warn"), ("none", False, "ok"), ("clamd", True, "ok")],
+)
+def test_a_stage_that_keeps_its_data_and_scans_no_uploads_is_a_warning(account, scanner, protected, mark):
+    table = {"Table": {"TableName": "the-table", "DeletionProtectionEnabled": protected}}
+    with (
+        Stubber(account.client("lambda")) as functions,
+        Stubber(account.client("dynamodb")) as tables,
+    ):
+        variables = {"Environment": {"Variables": {"APP_AV_SCAN": scanner}}}
+        functions.add_response("get_function_configuration", variables, JUDGE)
+        tables.add_response("describe_table", table)
+        check = check_scan(account, "dev", "the-table", [])
+    assert check.mark == mark
+    assert ("av=guardduty" in check.remedy) is (mark == "warn")
+
+
+@pytest.mark.parametrize(
+    ("plans", "answer", "mark"),
+    [
+        ([], None, "NO"),
+        (["p"], {"Status": "ACTIVE"}, "ok"),
+        (["p"], {"Status": "ERROR", "StatusReasons": [{"Code": "X", "Message": "no right"}]}, "NO"),
+    ],
+)
+def test_a_stage_whose_uploads_wait_for_guardduty_needs_a_plan_that_scans(account, plans, answer, mark):
+    with (
+        Stubber(account.client("lambda")) as functions,
+        Stubber(account.client("guardduty")) as guardduty,
+    ):
+        variables = {"Environment": {"Variables": {"APP_AV_SCAN": "guardduty"}}}
+        functions.add_response("get_function_configuration", variables, JUDGE)
+        if answer:
+            guardduty.add_response("get_malware_protection_plan", answer, {"MalwareProtectionPlanId": "p"})
+        check = check_scan(account, "dev", "t", plans)
+    assert check.mark == mark
+    assert (check.detail == "the plan p is ERROR: X: no right") is bool(answer and mark == "NO")
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepline.errors import DependencyError
+from stepline.errors import DependencyError, InputError
 from stepline.local.stage import bundle_code, lifecycle
 from stepline.local.stage.deployed import make_home
 from stepline.local.stage.program_environment import MODE_VARIABLE
@@ -34,3 +34,21 @@ def test_a_failed_start_leaves_no_process_and_no_port(tmp_path, monkeypatch):
             service.stop(timeout_s=3)
         for stage in (home, other):
             release_ports(stage)
+
+
+def test_the_local_stage_scans_uploads_with_the_daemon_that_its_caller_names(monkeypatch):
+    monkeypatch.setenv("APP_AV_SCAN", "1")
+    monkeypatch.setenv("CLAMAV_HOST", "127.0.0.1")
+    monkeypatch.setenv("CLAMAV_PORT", "3311")
+    choices = lifecycle.read_local_choices()
+    assert {name: choices[name] for name in ("av", "clamav_host", "clamav_port")} == {
+        "av": "clamd",
+        "clamav_host": "127.0.0.1",
+        "clamav_port": "3311",
+    }
+
+
+def test_an_unknown_scanner_is_refused_before_the_local_stage_starts(monkeypatch):
+    monkeypatch.setenv("APP_AV_SCAN", "norton")
+    with pytest.raises(InputError, match="APP_AV_SCAN"):
+        lifecycle.read_local_choices()

@@ -39,7 +39,7 @@ from stepline.local.cloud.deployment import (
     stage_folder,
 )
 from stepline.local.cloud.former_versions import find_functions, retire_versions
-from stepline.local.cloud.health import NAME_A_TOPIC, is_deployed
+from stepline.local.cloud.health import NAME_A_TOPIC, SCAN_UPLOADS, is_deployed
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.readiness import (
     QUALIFIER_KEY,
@@ -178,6 +178,9 @@ def _make_password() -> str:
     """Return a password with one character of every class that a policy may require."""
     return f"{secrets.token_urlsafe(32)}aA1!"
 
+
+TABLE_TYPE: Final = "AWS::DynamoDB::GlobalTable"
+"""The type of the log's table; a stage that keeps it keeps its data."""
 
 POOL: Final = "UserPoolId"
 """The output of a stage that has its own user pool."""
@@ -432,7 +435,10 @@ def _show_plan(folder: Path, deployment: Deployment, desk: Desk) -> None:
             desk.say("  programs: in tasks; AWS builds their image, which takes some minutes after a change")
     if is_watched(deployment) and not deployment.context.get("alarm_topic_arn"):
         desk.say(f"warn: the alarms of the stage have no topic; {NAME_A_TOPIC}")
-    for stack in read_stacks(folder):
+    stacks = read_stacks(folder)
+    if deployment.context.get("av") == "none" and any(TABLE_TYPE in stack.kept for stack in stacks):
+        desk.say(f"warn: the stage keeps its data, and uploads are not scanned for malware; {SCAN_UPLOADS}")
+    for stack in stacks:
         kept = f"; kept by destroy: {', '.join(stack.kept)}" if stack.kept else ""
         desk.say(f"  {stack.name}: {counted(stack.resources, 'resource')}{kept}")
     cost = desk.run(render_cost(folder), install_environment(), catch=True)

@@ -21,6 +21,9 @@ from stepline.model.base import Value
 OUTPUTS: Final = ("WebSocketUrl", "HttpUrl", "TableName", "BucketName", "MachineArn")
 UNDER_WAY: Final = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 RUNBOOK: Final = "docs/how-to/runbook.md"
+PROTECTION_PLAN: Final = "AWS::GuardDuty::MalwareProtectionPlan"
+SCANNER: Final = "APP_AV_SCAN"
+SCAN_UPLOADS: Final = "-c av=guardduty scans them, without a server; docs/how-to/uploads.md#malware"
 NAME_A_TOPIC: Final = "add a topic: -c alarm_topic_arn=arn:aws:sns:…"
 
 _STACK: Final = re.compile(r"stepline-(?P<stage>.+)-[a-z]+")
@@ -110,6 +113,9 @@ def health(account: AwsAccount, stage: str) -> list[Check]:
         checks += [
             lambda: check_functions(account, _ids(resources, "AWS::Lambda::Alias")),
             lambda: check_turns(account, stage, outputs.get("TableName", "")),
+            lambda: check_scan(
+                account, stage, outputs.get("TableName", ""), _ids(resources, PROTECTION_PLAN)
+            ),
             lambda: check_alarms(account, stage, _ids(resources, "AWS::CloudWatch::Alarm")),
         ]
     return [first, *(check() for check in checks)]
@@ -245,6 +251,45 @@ def check_alarms(account: AwsAccount, stage: str, names: Sequence[str]) -> Check
         )
 
     return look("alarms", "cloudwatch:DescribeAlarms", question)
+
+
+def check_scan(account: AwsAccount, stage: str, table: str, plans: Sequence[str]) -> Check:
+    """Check that uploads are scanned for malware, if the stage keeps its data.
+
+    `table` is the stage's log table, whose protection shows that; `plans` are the ids of GuardDuty's protection plans.
+    """
+
+    def question() -> Check:
+        judge = account.client("lambda").get_function_configuration(
+            FunctionName=f"stepline-{stage}-preflight:live"
+        )
+        scanner = judge.get("Environment", {}).get("Variables", {}).get(SCANNER) or "none"
+        if scanner == "guardduty":
+            return _check_plans(account, stage, plans)
+        if scanner == "none" and table:
+            found = account.client("dynamodb").describe_table(TableName=table)["Table"]
+            if found.get("DeletionProtectionEnabled"):
+                return warned("scan", "the stage keeps its data, and uploads are not scanned", SCAN_UPLOADS)
+        return passed("scan", f"uploads are scanned by {scanner}" if scanner != "none" else "off")
+
+    needed = "lambda:GetFunctionConfiguration, dynamodb:DescribeTable and guardduty:GetMalwareProtectionPlan"
+    return look("scan", needed, question, vital=False)
+
+
+def _check_plans(account: AwsAccount, stage: str, plans: Sequence[str]) -> Check:
+    """Check that a plan scans: without one, or with one in error, every upload waits for a finding in vain."""
+    again = f"stepline deploy --stage {stage}"
+    if not plans:
+        return failed("scan", "uploads wait for GuardDuty, and the stage has no protection plan", again)
+    for plan in plans:
+        found = account.client("guardduty").get_malware_protection_plan(MalwareProtectionPlanId=plan)
+        if found["Status"] != "ACTIVE":
+            reasons = "; ".join(
+                f"{reason.get('Code', '')}: {reason.get('Message', '')}"
+                for reason in found.get("StatusReasons", [])
+            )
+            return failed("scan", f"the plan {plan} is {found['Status']}: {reasons}", again)
+    return passed("scan", f"uploads are scanned by guardduty, plan {', '.join(plans)}")
 
 
 def _ids(resources: Sequence[DeployedResource], kind: str) -> list[str]:

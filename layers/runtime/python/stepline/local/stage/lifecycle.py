@@ -44,6 +44,7 @@ from stepline.model.base import Value
 from stepline.model.tenancy.price import SCRIPTED
 from stepline.ports.channel import Role
 from stepline.ports.model import DEFAULT_ROLE
+from stepline.settings import TABLE
 
 COMPANIONS: Final = ("issuer", "page", "model")
 ISSUER_PORT: Final = 4567
@@ -201,6 +202,9 @@ _STAGE_VARIABLES: Final = {
     "STEPLINE_RATES": "rates",
     "STEPLINE_PRICES": "prices",
     "STEPLINE_RESTORED_TABLE": "table_name",
+    "APP_AV_SCAN": "av",
+    "CLAMAV_HOST": "clamav_host",
+    "CLAMAV_PORT": "clamav_port",
 }
 """Settings that the local stage reads from the caller's environment, and their names in the app's context."""
 
@@ -259,7 +263,7 @@ def start_stage(
             issuer_url=issuer_url,
             page_url=page_url,
             model_url=model.get("ANTHROPIC_BASE_URL", ""),
-            chosen={**programs, **choose_model(model), **_chosen(), **agent.context()},
+            chosen={**programs, **choose_model(model), **read_local_choices(), **agent.context()},
             known=known,
             progress=progress,
         )
@@ -376,10 +380,13 @@ def _sweep(stage: LocalStage, event: dict[str, object]) -> Counter[str]:
     return Counter(said)
 
 
-def _chosen() -> dict[str, str]:
-    """Return the choices in the environment, as context keys of the app."""
+def read_local_choices() -> dict[str, str]:
+    """Return the choices in the environment, as context keys of the app. Raises InputError `bad_setting`."""
     here = install_environment()
-    return {word: here[name] for name, word in _STAGE_VARIABLES.items() if here.get(name)}
+    found = {word: here[name] for name, word in _STAGE_VARIABLES.items() if here.get(name)}
+    if "av" in found:  # the setting has more words for a scanner than the choice
+        found["av"] = TABLE["av_scan"].parse(found["av"])
+    return found
 
 
 def _drain(stage: LocalStage, progress: Progress) -> None:

@@ -46,6 +46,10 @@ UNITS: Final[Mapping[str, UnitPrice]] = {
     "message": UnitPrice(0.000001, "message from a client over the websocket, each 32 KB begun"),
     "connection": UnitPrice(0.00000025, "minute of a connection"),
     "request": UnitPrice(0.000001, "request to the HTTP API, each 512 KB begun"),
+    "scanned file": UnitPrice(
+        0.000215, "file scanned by GuardDuty; the first 1,000 a month are free for a year"
+    ),
+    "scanned GB": UnitPrice(0.09, "GB of such files; the first one a month is free for a year"),
     "log": UnitPrice(0.50, "GB written to logs"),
     "metric": UnitPrice(
         0.30, "metric of our own with its dimensions, a month; by the hour in which it is counted"

@@ -1,0 +1,51 @@
+"""The scan of uploads by GuardDuty, from the templates."""
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Annotations, Match
+
+from stacks.scan import SERVICE, add_scan
+from stacks.stage import Stage
+
+PLAN = "AWS::GuardDuty::MalwareProtectionPlan"
+
+
+def test_a_plan_scans_and_tags_quarantine_alone(bedrock):
+    ((name, plan),) = bedrock.entries(PLAN).items()
+    protected = plan["Properties"]["ProtectedResource"]["S3Bucket"]
+    assert protected["ObjectPrefixes"] == ["quarantine/"]
+    assert bedrock.roles.text("loop", protected["BucketName"]) == "<Artifacts>"
+    assert plan["Properties"]["Actions"] == {"Tagging": {"Status": "ENABLED"}}
+    assert bedrock.templates["loop"].find_resources(PLAN).keys() == {name}
+
+
+def test_a_plan_is_made_after_the_rights_of_its_role(bedrock):
+    (plan,) = bedrock.entries(PLAN).values()
+    assert [one for one in plan["DependsOn"] if "Policy" in one]
+
+
+def test_the_scanner_reads_and_tags_quarantine_and_writes_its_trial_object_only(bedrock):
+    assert bedrock.roles.trusts["ScanRole"] == SERVICE
+    trial = "<Artifacts>/malware-protection-resource-validation-object"
+    for action in ("s3:GetObject", "s3:PutObjectTagging"):
+        assert bedrock.roles.resources("ScanRole", action) == {"<Artifacts>/quarantine/*", trial}
+    assert bedrock.roles.resources("ScanRole", "s3:PutObject") == {trial}
+    assert {one.partition(":")[0] for one in bedrock.roles.actions("ScanRole")} == {"s3", "events"}
+
+
+@pytest.mark.parametrize("name", ["dev", "local"])
+def test_a_stage_without_guardduty_has_no_plan_and_no_role_of_it(request, name):
+    stage = request.getfixturevalue(name)
+    assert not stage.entries(PLAN)
+    assert "ScanRole" not in stage.roles.trusts
+
+
+@pytest.mark.parametrize(
+    ("name", "av", "warned"), [("prod", "none", True), ("prod", "guardduty", False), ("dev", "none", False)]
+)
+def test_a_stage_that_keeps_data_and_scans_nothing_warns_at_synthesis(name, av, warned):
+    stack = cdk.Stack(cdk.App(), "Scanned")
+    add_scan(stack, Stage(name=name, av=av), s3.Bucket(stack, "Artifacts"))
+    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("av=none: stage prod"))
+    assert bool(found) is warned
