@@ -8,7 +8,8 @@ turn, or charges an account, has the actions on all of these rows, which adds no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -37,7 +38,8 @@ TARGETS: Final[Mapping[str, str]] = {
     "traces' headers": "the secret that `tracing_secret_arn` names",
     "traces": "everything, where `tracing` is on and no server is named",
     "Redis's URL": "the secret that `redis_secret_arn` names",
-    "models": "Anthropic's models in the regions of an inference profile, and those profiles",
+    "models": "Anthropic's models in the regions of an inference profile, those profiles, and the application inference profiles and "
+    "provisioned throughputs that `model_roles` names",
     "memory": "indexes of the vector bucket that `memory=s3_vectors` makes",
     "embedding model": "the one model that makes the vectors of memory, in the deployment's region",
     "aliases": "aliases `live` of these functions",
@@ -70,6 +72,9 @@ UNSCOPED: Final[Mapping[str, str]] = {
     "ecr:GetAuthorizationToken": "knows no resource; what may be pulled is said beside it",
 }
 """The actions on `*`, for which AWS offers no narrower resource, each with its other limit."""
+
+OWN_MODEL: Final = re.compile(r"^arn:[^:]+:bedrock:.*:(application-inference-profile|provisioned-model)/")
+"""An account's own resource that models are called by; its ARN does not contain the model's name."""
 
 TASKS: Final = "tasks"
 """Only where programs run in tasks."""
@@ -528,11 +533,17 @@ def _conditions(right: Right, resources: Resources) -> dict[str, Any]:
             return {}
 
 
-def bedrock_arns(stack: cdk.Stack) -> tuple[str, ...]:
-    """Return Anthropic's models in every region that an inference profile may route to, and those profiles."""
+def bedrock_arns(stack: cdk.Stack, models: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return Anthropic's models in every region that an inference profile may route to, and those profiles.
+
+    Of `models`, the names of the roles' models, those that are a profile or a throughput of the account come as well:
+    a call by a profile needs the profile and the models that it routes to. A global profile routes to models without a
+    region, which `*` includes. Source: docs.aws.amazon.com/bedrock, "Prerequisites for inference profiles".
+    """
     return (
         f"arn:{stack.partition}:bedrock:*::foundation-model/anthropic.*",
         f"arn:{stack.partition}:bedrock:{stack.region}:{stack.account}:inference-profile/*anthropic.*",
+        *sorted({model for model in models if OWN_MODEL.search(model)}),
     )
 
 

@@ -142,7 +142,7 @@ class LoopStack(cdk.Stack):
             redis_secret_arn=stage.redis_secret_arn,
             traces_secret_arn=stage.tracing_secret_arn if stage.is_traced else "",
             traces="*" if stage.is_traced and not stage.tracing_endpoint else "",
-            model_arns=() if stage.model_provider in KEYED else bedrock_arns(self),
+            model_arns=() if stage.model_provider in KEYED else bedrock_arns(self, stage.models),
             handovers_arn=stage.handovers_arn(self),
             memory_arn=state.memory_arn,
             embedding_arn=embedding_arn(self) if state.memory_arn else "",

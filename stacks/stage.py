@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import ValidationError, model_validator
 
-from stacks.choice.agent import AgentChoices, ToolChoices
+from stacks.choice.agent import MODEL, AgentChoices, ToolChoices
 from stacks.choice.declare import LOCAL
 from stacks.choice.operation import OperationChoices
 from stacks.choice.programs import HOST_MODES, MEMORY_MIB, NO_PROGRAMS, ProgramChoices
@@ -128,6 +128,13 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
             raise ValueError(
                 "av: got 'guardduty' on stage local, takes none or clamd there: the emulator has no GuardDuty"
             )
+        for model in self.models:
+            if not MODEL.fullmatch(model):
+                raise refusal(
+                    "model_roles",
+                    model,
+                    "the id or ARN of a model of Anthropic, of an inference profile or of a provisioned throughput",
+                )
 
     def _check_traces(self) -> None:
         """Refuse traces that could not be sent."""
@@ -208,6 +215,12 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
     def modules(self) -> tuple[str, ...]:
         """The packages of the bundles, the default one first, each once."""
         return tuple(dict.fromkeys([self.bundle, *(choice.module for choice in self.bundles.values())]))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models and fallbacks that its roles name."""
+        named = (model for role in self.model_roles.values() for model in (role.model, role.fallback))
+        return tuple(dict.fromkeys(filter(None, named)))
 
     @property
     def named_modules(self) -> dict[str, str]:

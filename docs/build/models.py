@@ -43,11 +43,31 @@ blocks. A fact that is missing, or of another type than the protocol's, is ignor
 those of another type, and the log line `facts beside an answer were not read` names their fields. Tokens that were not counted
 are estimated. Events and blocks of kinds that we do not know are skipped.
 """
+NAMES: Final = """\
+## Names in Bedrock
+
+| a role names | for example | granted to the functions that call models |
+|---|---|---|
+| an inference profile of AWS, by its id or ARN | `eu.anthropic.claude-opus-5-5` | profiles of Anthropic's models in the stage's region, and those models in all regions |
+| a model, by its id or ARN | `anthropic.claude-haiku-5-5` | Anthropic's models in all regions |
+| an application inference profile, by its ARN | `arn:aws:bedrock:eu-central-1:111122223333:application-inference-profile/x1` | that profile, and Anthropic's models in all regions |
+| a provisioned throughput, by its ARN | `arn:aws:bedrock:eu-central-1:111122223333:provisioned-model/p1` | that throughput |
+
+Every other ARN is refused at synthesis; other makers' models are not granted. The last two do not contain the name of a model,
+by which its family and its prices are found, so name it in `family`:
+
+```sh
+stepline deploy --stage prod -c model_provider=bedrock \\
+  -c model_roles='{"*": {"model": "arn:aws:bedrock:eu-central-1:111122223333:application-inference-profile/x1", "family": "claude-haiku-4-5"}}'
+```
+
+`stepline doctor --aws --stage` looks them up and compares the model with that family.
+"""
 FAMILY_HEAD: Final = """\
 ## Families
 
-By the beginning of the model's name; in Bedrock, of the part after `anthropic.`. A model of no family (another maker's, the ARN of
-an application's own inference profile) gets only the parameters that its role chose.
+By the beginning of the model's name; in Bedrock, of the part after `anthropic.`. A model of no family (another maker's, an ARN
+without `family`) gets only the parameters that its role chose.
 
 | name begins with | thinks by default | supported `thinking` | effort, with its default in bold | answer at most | caches from | Bedrock's version |
 |---|---|---|---|---|---|---|
@@ -60,7 +80,7 @@ An effort above `high` with thinking switched off is refused by those marked \\*
 def render() -> str:
     """Return the page."""
     rows = "\n".join(_row(prefix, family) for prefix, family in MODEL_FAMILIES.items())
-    return "\n".join([_roles(), _thinking(), DECLINING, READING, FAMILY_HEAD + rows, FAMILY_TAIL])
+    return "\n".join([_roles(), _thinking(), DECLINING, READING, NAMES, FAMILY_HEAD + rows, FAMILY_TAIL])
 
 
 def _roles() -> str:
@@ -93,6 +113,7 @@ model's id, or an object:
 | `effort` | the family's; `low` for small answers with thinking | `low`, `medium`, `high`, `xhigh` or `max` |
 | `max_tokens` | the model's limit | caps the tokens of one call, thinking included |
 | `fallback` | none | the model that is called if the first one declines, once |
+| `family`, `fallback_family` | from the id | the name of the model, such as `claude-haiku-4-5`, where `model` or `fallback` is the ARN of an application inference profile or of a provisioned throughput ([below](#names-in-bedrock)) |
 | `cache_ttl` | `5m` | how long the provider keeps a prompt: `5m` or `1h` ([where an hour pays](../concepts/context.md#an-hour)) |
 
 An unknown field or an invalid value is refused when a function starts, with the code `bad_setting`, and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, get_args
 
@@ -14,6 +15,15 @@ from stepline.ports.model import RoleChoice
 from stepline.settings import AvScan, BundleChoice, Protocol, ProviderName, SearchProvider, Tracing
 
 _OR_BUNDLE: Final = "unless `bundle_props` or `assembly` sets it"
+
+MODEL: Final = re.compile(
+    r"(?!arn:).*"
+    r"|arn:aws[a-z-]*:bedrock:[a-z0-9-]*::foundation-model/anthropic\.[\w.:-]+"
+    r"|arn:aws[a-z-]*:bedrock:[a-z0-9-]+:\d{12}:inference-profile/[\w.-]*anthropic\.[\w.:-]+"
+    r"|arn:aws[a-z-]*:bedrock:[a-z0-9-]+:\d{12}:(application-inference-profile|provisioned-model)/[a-z0-9]+",
+    re.ASCII,
+)
+"""The ways to name a model. Source: Service Authorization Reference, Amazon Bedrock, InvokeModelWithResponseStream."""
 
 
 class AgentChoices(Choices):

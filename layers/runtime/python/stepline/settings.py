@@ -444,7 +444,7 @@ class Settings(Value):
     model_roles: Mapping[str, RoleChoice] = setting(
         "STEPLINE_MODEL_ROLES",
         {},
-        "JSON map from role to model id, or to an object with `model`, `thinking`, `effort`, `max_tokens`, `fallback` and `cache_ttl` ([models](models.md)); `*` means all other roles.",
+        "JSON map from role to model id, or to an object with `model`, `thinking`, `effort`, `max_tokens`, `fallback`, `cache_ttl`, `family` and `fallback_family` ([models](models.md)); `*` means all other roles.",
         items=RoleChoice,
         short="model",
     )

@@ -14,7 +14,7 @@ import pytest
 from stepline.adapters.anthropic.call import OLDER_BEDROCK, ROOM_TOKENS, plan_call
 from stepline.adapters.anthropic.family import MODEL_FAMILIES, family_of, find_refusals
 from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
-from stepline.adapters.provider.roles import Retry, plan_roles
+from stepline.adapters.provider.roles import Retry, fall_back, plan_roles
 from stepline.errors import ModelRefused
 from stepline.local.scripted import event_stream as wire
 from stepline.ports.model import ModelRequest, Part, RoleChoice
@@ -23,6 +23,8 @@ from tests.support.asked_provider import ask_bedrock
 GATE = ModelRequest(role="gate.simple", system=(), content=(Part(text="hi", cache=True),), max_tokens=400)
 DECISION = ModelRequest(role="solver", system=(), content=(Part(text="hi"),), max_tokens=20_000)
 DEFAULTS = (AnthropicProvider.default_model, BedrockProvider.default_model)
+PROFILE = "arn:aws:bedrock:eu-central-1:111122223333:application-inference-profile/x1"
+OTHER = "arn:aws:bedrock:eu-central-1:111122223333:application-inference-profile/x2"
 LOW, MEDIUM, HIGH = (ROOM_TOKENS[effort] for effort in ("low", "medium", "high"))
 
 
@@ -110,6 +112,25 @@ def test_a_role_without_a_model_uses_the_model_of_all_other_roles() -> None:
     assert roles["gate.simple"] == RoleChoice(model="claude-opus-5-5", effort="low")
 
 
+def test_a_role_without_a_model_has_the_family_of_the_model_of_all_other_roles() -> None:
+    chosen = {"*": RoleChoice(model=PROFILE, family="claude-haiku-4-5"), "gate.simple": RoleChoice()}
+    roles = plan_roles(AnthropicProvider.default_model, chosen)
+    assert (roles["gate.simple"].model, roles["gate.simple"].named) == (PROFILE, "claude-haiku-4-5")
+
+
+def test_a_fallback_has_a_family_of_its_own() -> None:
+    role = RoleChoice(
+        model=PROFILE, family="claude-opus-5-5", fallback=OTHER, fallback_family="claude-haiku-4-5"
+    )
+    assert (fall_back(role).model, fall_back(role).named) == (OTHER, "claude-haiku-4-5")
+    assert fall_back(RoleChoice(model=PROFILE, family="claude-opus-5-5")).named == "claude-opus-5-5"
+
+
+def test_a_refusal_names_the_family_of_a_profile() -> None:
+    role = RoleChoice(model=PROFILE, family="claude-opus-5-5", thinking=2048)
+    assert find_refusals(role) == ["claude-opus-5-5 takes no budget for thinking"]
+
+
 def test_a_cache_of_an_hour_is_requested_if_a_role_chose_it() -> None:
     marked = plan_call(GATE, RoleChoice(model="m", cache_ttl="1h"))["messages"][0]["content"][0]
     assert marked["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
@@ -125,7 +146,7 @@ def test_a_cache_of_an_hour_is_requested_if_a_role_chose_it() -> None:
         (True, "us.anthropic.claude-haiku-4-5-20251001-v1:0", 2048, None),
         (True, "global.anthropic.claude-opus-4-7", None, None),
         (True, "global.anthropic.claude-sonnet-5-5", None, None),
-        (True, "arn:aws:bedrock:eu-central-1:1:application-inference-profile/x", None, None),
+        (True, PROFILE, None, None),
         (False, "claude-haiku-4-5", None, None),
         (False, "our-own", None, None),
     ],
@@ -198,7 +219,7 @@ class _Recorder(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def do_POST(self) -> None:
-        self.server.paths.append(unquote(self.path))
+        self.server.paths.append(self.path)
         self.server.heads.append({name.lower(): value for name, value in self.headers.items()})
         self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
         status, headers, body = self.server.answer
@@ -232,9 +253,10 @@ def bedrock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     thread.join()
 
 
-def say(server: Recorded, model: str, region: str) -> str:
+def say(server: Recorded, model: str, region: str, *, family: str = "") -> str:
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    client = ask_bedrock(url, {"*": RoleChoice(model=model)}, region=region, retry=Retry(tries=1))
+    role = RoleChoice(model=model, family=family)
+    client = ask_bedrock(url, {"*": role}, region=region, retry=Retry(tries=1))
     with client.stream(GATE) as stream:
         text = "".join(stream)
     client.close()
@@ -260,10 +282,21 @@ def test_bedrock_is_called_with_id_region_and_version(
     assert say(bedrock, model, region) == "Hello."
     (path,), (head,), (body,) = bedrock.paths, bedrock.heads, bedrock.bodies
     named = model or "global.anthropic.claude-sonnet-5-5"
-    assert path == f"/model/{named}/invoke-with-response-stream"
+    assert unquote(path) == f"/model/{named}/invoke-with-response-stream"
     assert f"/{region}/bedrock/aws4_request" in head["authorization"]
     assert body["anthropic_version"] == version
     assert not {"model", "stream", "temperature", "anthropic_beta"} & body.keys()
+
+
+@pytest.mark.parametrize(("family", "version"), [("", "2026-10-21"), ("claude-haiku-4-5", OLDER_BEDROCK)])
+def test_bedrock_is_called_with_the_arn_of_a_profile_in_the_version_of_its_family(
+    bedrock: Recorded, family: str, version: str
+) -> None:
+    assert say(bedrock, PROFILE, "eu-central-1", family=family) == "Hello."
+    (path,), (body,) = bedrock.paths, bedrock.bodies
+    assert unquote(path) == f"/model/{PROFILE}/invoke-with-response-stream"
+    assert path.count("/") == 3
+    assert body["anthropic_version"] == version
 
 
 @pytest.mark.parametrize("bedrock", [REFUSED], indirect=True)

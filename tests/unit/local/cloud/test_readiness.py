@@ -1,5 +1,6 @@
 """`stepline doctor --aws`: the requirements of an account. moto answers, or a stub if moto cannot."""
 
+import json
 from contextlib import contextmanager
 
 import pytest
@@ -147,7 +148,6 @@ def test_a_missing_secret_is_reported(account):
         ({"model_roles": '{"*": "anthropic.claude-z"}'}, True),
         ({"model_roles": '{"strong": "eu.anthropic.gone"}'}, False),
         ({"model_roles": '{"*": {"fallback": "eu.anthropic.gone"}}'}, False),
-        ({"model_roles": '{"*": "arn:aws:bedrock:eu-central-1:1:application-inference-profile/x"}'}, True),
     ],
 )
 def test_models_are_compared_with_what_bedrock_offers(account, context, ok):
@@ -169,6 +169,61 @@ def test_models_are_compared_with_what_bedrock_offers(account, context, ok):
         check = check_model(account, "dev", {"model_provider": "bedrock", **context})
     assert check.ok is ok
     assert ok or "eu.anthropic.gone" in check.detail
+
+
+PROFILE = "arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/x1"
+THROUGHPUT = "arn:aws:bedrock:eu-central-1:123456789012:provisioned-model/p1"
+HAIKU = "arn:aws:bedrock:eu-central-1::foundation-model/anthropic.claude-haiku-4-5-20251001-v1:0"
+NOVA = "arn:aws:bedrock:eu-central-1::foundation-model/amazon.nova-pro-v1:0"
+
+
+def described_profile(model):
+    return {
+        "inferenceProfileName": "n",
+        "inferenceProfileArn": PROFILE,
+        "inferenceProfileId": "x1",
+        "models": [{"modelArn": model}],
+        "status": "ACTIVE",
+        "type": "APPLICATION",
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "model", "mark", "says"),
+    [
+        ({"model": PROFILE, "family": "claude-haiku-4-5"}, HAIKU, "ok", "Bedrock offers"),
+        ({"model": PROFILE}, HAIKU, "warn", '"family": "claude-haiku-4-5'),
+        ({"model": PROFILE, "family": "claude-opus-5-5"}, HAIKU, "warn", '"family": "claude-haiku-4-5'),
+        ({"model": PROFILE}, NOVA, "NO", "amazon.nova-pro-v1:0, no model of Anthropic"),
+        ({"fallback": PROFILE, "fallback_family": "claude-haiku-4-5"}, HAIKU, "ok", "Bedrock offers"),
+        ({"model": PROFILE.replace("central", "west")}, None, "NO", "is not in eu-central-1"),
+    ],
+)
+def test_a_profile_of_the_account_is_looked_up_and_compared_with_the_family_that_its_role_names(
+    account, role, model, mark, says
+):
+    offered = {**described_profile(NOVA), "inferenceProfileId": "global.anthropic.claude-sonnet-5-5"}
+    with Stubber(account.client("bedrock")) as stub:
+        stub.add_response("list_inference_profiles", {"inferenceProfileSummaries": [offered]})
+        stub.add_response("list_foundation_models", {"modelSummaries": []})
+        if model:
+            asked = {"inferenceProfileIdentifier": PROFILE}
+            stub.add_response("get_inference_profile", described_profile(model), asked)
+        roles = json.dumps({"*": role})
+        check = check_model(account, "dev", {"model_provider": "bedrock", "model_roles": roles})
+    assert check.mark == mark
+    assert says in f"{check.detail} {check.remedy}"
+
+
+def test_a_profile_that_does_not_exist_is_reported(account):
+    with Stubber(account.client("bedrock")) as stub:
+        stub.add_response("list_inference_profiles", {"inferenceProfileSummaries": []})
+        stub.add_response("list_foundation_models", {"modelSummaries": []})
+        stub.add_client_error("get_provisioned_model_throughput", "ResourceNotFoundException")
+        roles = json.dumps({"*": THROUGHPUT})
+        check = check_model(account, "dev", {"model_provider": "bedrock", "model_roles": roles})
+    assert not check.ok
+    assert "not found" in check.detail
 
 
 def test_a_request_that_never_arrives_is_a_failure_with_a_remedy():

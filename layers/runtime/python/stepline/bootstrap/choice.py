@@ -106,7 +106,7 @@ def policy(settings: Settings) -> Policy:
         message_max_bytes=settings.message_max_bytes,
         context=context_rules(settings),
         prices=read_prices(settings.prices),
-        models={name: role.model for name, role in roles_of(settings).items()},
+        models={name: role.named for name, role in roles_of(settings).items()},
     )
 
 
@@ -130,7 +130,7 @@ def context_rules(settings: Settings) -> ContextRules:
         keep_turns=settings.keep_recent_turns,
         intact_turns=settings.keep_intact_turns,
         cache_minimum_tokens=provider_of(settings).cache_minimum(
-            decides.model, settings.cache_minimum_tokens
+            decides.named, settings.cache_minimum_tokens
         ),
     )
 

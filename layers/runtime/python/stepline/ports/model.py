@@ -27,7 +27,8 @@ class RoleChoice(Value, forbid_unknown_fields=True):
 
     `thinking` is a type, or a number of tokens for models that support only a budget. `max_tokens` limits one call,
     including thinking. `fallback` is the model that is called once if `model` declines, and `cache_ttl` is how long
-    the provider caches a prompt. Source: docs/reference/models.md.
+    the provider caches a prompt. `family` and `fallback_family` are the names of those models where an ARN does not
+    contain them, as that of an application inference profile. Source: docs/reference/models.md.
     """
 
     model: str = ""
@@ -36,6 +37,13 @@ class RoleChoice(Value, forbid_unknown_fields=True):
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
     fallback: str = ""
     cache_ttl: CacheTtl = "5m"
+    family: str = ""
+    fallback_family: str = ""
+
+    @property
+    def named(self) -> str:
+        """The name by which the family and the prices of the model are found."""
+        return self.family or self.model
 
 
 class Part:

@@ -33,7 +33,7 @@ def plan_call(request: ModelRequest, role: RoleChoice, *, older: bool = False) -
     The request's `max_tokens` is the limit of its text; tokens for thinking that cannot be switched off are added.
     `older`: some models use an older version of the API, with Bedrock's own fields in `extra_body`.
     """
-    family = family_of(role.model)
+    family = family_of(role.named)
     plan = plan_thinking(role, family, request.max_tokens)
     limits = (request.max_tokens + plan.room_tokens, role.max_tokens, family.output_tokens)
     call: dict[str, Any] = {

@@ -140,7 +140,7 @@ def cache_minimum(model: str, own: Mapping[str, int] = _NONE) -> int:
 
 def find_refusals(role: RoleChoice) -> list[str]:
     """Return the choices for a role that its model refuses, one sentence each."""
-    family, name, thinking = family_of(role.model), role.model, role.thinking
+    family, name, thinking = family_of(role.named), role.named, role.thinking
     if family is UNKNOWN_FAMILY:
         return []
     found = []

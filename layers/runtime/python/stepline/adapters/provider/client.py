@@ -162,7 +162,7 @@ class RetriedStream:
             text=self._text.kept,
             stop_reason=(facts.stop_reason or "end_turn") if whole else early,
             usage=self._usage(facts, aborted=aborted) if self._sent else Usage(),
-            model=facts.model or role.model,
+            model=facts.model or role.named,
             message_id=facts.message_id,
             aborted=aborted and not (facts.ended or self._text.too_long),
             retries=len(self._tries),

@@ -57,13 +57,17 @@ class Timeouts(Value):
 def plan_roles(default_model: str, chosen: Mapping[str, RoleChoice]) -> dict[str, RoleChoice]:
     """Return the roles of a deployment; `*` is always included, and its model serves roles that name none."""
     choices = {DEFAULT_ROLE: RoleChoice(), **chosen}
-    default = choices[DEFAULT_ROLE].model or default_model
-    return {role: replace(choice, model=choice.model or default) for role, choice in choices.items()}
+    default = replace(choices[DEFAULT_ROLE], model=choices[DEFAULT_ROLE].model or default_model)
+    return {
+        role: choice if choice.model else replace(choice, model=default.model, family=default.family)
+        for role, choice in choices.items()
+    }
 
 
 def fall_back(role: RoleChoice) -> RoleChoice:
     """Return the role with its fallback in place of its model, and the defaults of the fallback's family."""
-    return RoleChoice(model=role.fallback or role.model, max_tokens=role.max_tokens, cache_ttl=role.cache_ttl)
+    model, family = (role.fallback, role.fallback_family) if role.fallback else (role.model, role.family)
+    return RoleChoice(model=model, family=family, max_tokens=role.max_tokens, cache_ttl=role.cache_ttl)
 
 
 def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: float) -> float | None:

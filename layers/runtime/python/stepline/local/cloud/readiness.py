@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stepline.adapters.anthropic.family import bare_name, family_of
 from stepline.adapters.provider.roles import plan_roles
 from stepline.bootstrap.choice import provider_of
 from stepline.errors import InputError
@@ -31,6 +33,12 @@ ROLES: Final = frozenset({DEFAULT_ROLE, DECISION_ROLE, SUMMARY_ROLE, PREFIX_ROLE
 """The roles whose models Stepline itself calls; a bundle may have more."""
 ROLES_REMEDY: Final = "docs/reference/models.md lists what each model accepts; set it with -c model_roles=…"
 UNKNOWN_REMEDY: Final = "ignore this if the bundle uses these roles; docs/reference/models.md has the names"
+
+OWN_MODEL: Final = re.compile(
+    r"arn:[^:]+:bedrock:(?P<region>[^:]+):[^:]+:(?P<kind>application-inference-profile|provisioned-model)/"
+)
+OWN_REMEDY: Final = "aws bedrock list-inference-profiles --type-equals APPLICATION, then -c model_roles=…"
+MODEL_PERMISSIONS: Final = "bedrock:ListInferenceProfiles, ListFoundationModels, GetInferenceProfile and GetProvisionedModelThroughput"
 
 PROGRAMS_FEW: Final = 4
 
@@ -131,7 +139,7 @@ def check_tasks(account: AwsAccount, context: Mapping[str, str]) -> Check:
 def check_model(account: AwsAccount, stage: str, context: Mapping[str, str]) -> Check:
     """Check that the configured model is available."""
     if context.get("model_provider", "anthropic") not in KEYED:
-        return look("model", "bedrock:ListInferenceProfiles", lambda: _bedrock(account, context))
+        return look("model", MODEL_PERMISSIONS, lambda: _bedrock(account, context))
     arn = context.get("model_secret_arn", "")
     if not arn:
         return warned(
@@ -207,9 +215,9 @@ def _bedrock(account: AwsAccount, context: Mapping[str, str]) -> Check:
     }
     models = bedrock.list_foundation_models(byProvider="Anthropic")["modelSummaries"]
     offered |= {model["modelId"] for model in models}
-    roles = _roles(context).values()
+    roles = list(_roles(context).values())
     wanted = {model for role in roles for model in (role.model, role.fallback) if model}
-    # An ARN may name a custom profile of the account, which is not in the list above.
+    # Those of the account are not in the lists above.
     missing = sorted({model for model in wanted if not model.startswith("arn:")} - offered)
     if missing:
         return failed(
@@ -217,10 +225,52 @@ def _bedrock(account: AwsAccount, context: Mapping[str, str]) -> Check:
             f"Bedrock in {account.region} does not offer {', '.join(missing)}",
             'aws bedrock list-inference-profiles, then -c model_roles=\'{"*": "ID"}\'',
         )
+    if own := _check_own_models(account, roles):
+        return own
     return passed(
         "model",
         f"Bedrock offers {', '.join(sorted(wanted))}; the first turn shows whether the account may use it",
     )
+
+
+def _check_own_models(account: AwsAccount, roles: Iterable[RoleChoice]) -> Check | None:
+    """Check the application inference profiles and provisioned throughputs of the roles; None if all can be called.
+
+    Their ARNs do not contain the name of a model, so the role names its family: it decides about the fields of a call.
+    """
+    named = {(role.model, role.family) for role in roles} | {
+        (role.fallback, role.fallback_family) for role in roles
+    }
+    for arn, family in sorted(named):
+        if not (found := OWN_MODEL.match(arn)):
+            continue
+        if found["region"] != account.region:
+            return failed("model", f"{arn} is not in {account.region}, where it would be called", OWN_REMEDY)
+        model = _find_model(account, arn, found["kind"])
+        if "anthropic." not in model:
+            return failed("model", f"{arn} is {model or 'not found'}, no model of Anthropic", OWN_REMEDY)
+        if family_of(family) != family_of(model):
+            return warned(
+                "model",
+                f"{arn} is {model}, and its role does not name this family: calls have no defaults of it",
+                f'-c model_roles=\'{{"*": {{"model": "{arn}", "family": "{bare_name(model)}"}}}}\'',
+            )
+    return None
+
+
+def _find_model(account: AwsAccount, arn: str, kind: str) -> str:
+    """Return the id of the model that a profile or a throughput calls; "" if it does not exist."""
+    bedrock = account.client("bedrock")
+    try:
+        if kind == "provisioned-model":
+            found = bedrock.get_provisioned_model_throughput(provisionedModelId=arn)["foundationModelArn"]
+        else:
+            found = bedrock.get_inference_profile(inferenceProfileIdentifier=arn)["models"][0]["modelArn"]
+    except ClientError as error:
+        if aws_error_code(error) != "ResourceNotFoundException":
+            raise
+        return ""
+    return str(found).rpartition("/")[2]
 
 
 def _quota(account: AwsAccount, service: str, code: str) -> float:
