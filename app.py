@@ -11,7 +11,7 @@ import aws_cdk as cdk
 
 from stacks.bytecode import find_python, render_missing
 from stacks.choice.read import BadChoiceError
-from stacks.choice.sources import STAGES, read_stage
+from stacks.choice.sources import DERIVED, STAGES, read_stage
 from stacks.code import Code, read_packages
 from stacks.deployment import Deployment
 from stacks.page_files import PageFiles, read_page
@@ -39,6 +39,7 @@ def main(app: cdk.App) -> None:
         code=code,
         packages=read_packages(ROOT / "exec_task/requirements.txt"),
         files=files,
+        derived=str(app.node.try_get_context(DERIVED) or "").split(","),
     )
     if stage.bytecode and not (stage.is_local or compiler):
         warning = render_missing(stage.python)

@@ -47,6 +47,7 @@ FREE: Final[Mapping[str, str]] = {
     "AWS::S3": "by what is stored and asked for",
     "AWS::S3Vectors::VectorBucket": "by what is stored, written and searched, with `memory=s3_vectors` only",
     "AWS::Scheduler": "by the call, each month's first 14 million free: the ends of versions, a few after each deployment",
+    "AWS::SSM::Parameter": "",
     "AWS::SQS": "by the request, 0.40 USD a million: an event that could not be delivered, and what reads it again",
     "AWS::StepFunctions::StateMachine": "by the transition, 0.025 USD a thousand",
     "Custom::SteplineImage": "",

@@ -9,6 +9,8 @@ A local stage has neither edge nor page: its page is served on this machine.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import aws_cdk as cdk
 
 from stacks.code import Code
@@ -33,12 +35,16 @@ class Deployment:
         code: Code,
         packages: tuple[str, ...],
         files: PageFiles | None = None,
+        derived: Collection[str] = (),
     ) -> None:
-        """Add the stacks to the app. `packages` are those that programs of the agent may import, `files` the chat page's."""
+        """Add the stacks to the app. `packages` are those that programs of the agent may import, `files` the chat page's.
+
+        `derived` are choices that the command read from the account: the stage does not record them.
+        """
         self.stage = stage
         self.edge = EdgeStack(app, stage, files) if files else None
         page_origin = self.edge.origin if self.edge else ""
-        self.state = StateStack(app, stage, page_origin=page_origin)
+        self.state = StateStack(app, stage, page_origin=page_origin, derived=derived)
         self.ingress = IngressStack(
             app,
             stage,

@@ -50,7 +50,8 @@ def read_page(root: Path, bundles: Mapping[str, str], *, dist: Path | None = Non
     dist = dist or root / DIST
     if not (dist / INDEX).is_file():
         raise InputError(
-            f"the chat page is not built, {dist} has no {INDEX}: run `make web`", code="page_missing"
+            f"the chat page is not built, {dist} has no {INDEX}: run `make web`, or leave the page out: page=false",
+            code="page_missing",
         )
     return PageFiles(dist=dist, headers=read_headers(root), dashboards=find_dashboards(bundles))
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3vectors as s3vectors
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from stacks.choice.record import record_name, render_record
 from stacks.identity import UserPool, given_origins, given_trust
 from stacks.stage import Stage
 
@@ -28,8 +32,10 @@ class StateStack(cdk.Stack):
     without one. `issuer_origins` are those that a page calls to sign a user in.
     """
 
-    def __init__(self, scope: Construct, stage: Stage, *, page_origin: str = "") -> None:
-        """Add them to the app, for the chat page at `page_origin` and those of the allowed origins."""
+    def __init__(
+        self, scope: Construct, stage: Stage, *, page_origin: str = "", derived: Collection[str] = ()
+    ) -> None:
+        """Add them to the app, for the chat page at `page_origin` and allowed origins; `derived` choices are not recorded."""
         super().__init__(
             scope, f"stepline-{stage.name}-state", description="Stepline: logs, artifacts, users."
         )
@@ -73,6 +79,7 @@ class StateStack(cdk.Stack):
         )
         _announce_objects(self.bucket)
         self.memory_arn = _memory_bucket(self, stage) if stage.memory == "s3_vectors" else ""
+        _record_choices(self, stage, derived)
         cdk.CfnOutput(self, "TableName", value=self.table.table_name)
         cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)
         if stage.oidc_issuer or stage.is_local:
@@ -133,6 +140,18 @@ def _expiries() -> list[s3.LifecycleRule]:
         # Segments of memory remain after newer ones replace them; the logs can replace all of them.
         s3.LifecycleRule(prefix="mem/", expiration=year, noncurrent_version_expiration=day),
     ]
+
+
+def _record_choices(scope: Construct, stage: Stage, derived: Collection[str]) -> None:
+    """Add the parameter with the given choices, which `stepline deploy` compares the next ones with."""
+    ssm.StringParameter(
+        scope,
+        "Choices",
+        parameter_name=record_name(stage.name),
+        string_value=render_record(stage, derived=derived),
+        tier=ssm.ParameterTier.STANDARD,
+        description="The choices that this stage was deployed with; the next deployment is compared with them.",
+    )
 
 
 def _memory_bucket(scope: Construct, stage: Stage) -> str:

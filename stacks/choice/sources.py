@@ -28,7 +28,9 @@ STAGE: Final = "stage"
 STAGE_VARIABLE: Final = "STEPLINE_STAGE"
 PREFIX: Final = "STEPLINE_CHOICE_"
 """Of the variables of choices: `STEPLINE_CHOICE_OIDC_ISSUER`. The settings of a process have other names."""
-OF_APP: Final = ("bundle_code", "nag", "page_folder", "stages_folder")
+DERIVED: Final = "derived"
+"""The key that lists the choices which the command read from the account, separated by commas."""
+OF_APP: Final = ("bundle_code", DERIVED, "nag", "page_folder", "stages_folder")
 """Keys of the context that are no choices: they say how the app is synthesised."""
 _OF_CDK: Final = re.compile("[@:]")
 _CDK_WORDS: Final = ("acknowledged-issue-numbers", "cli-telemetry")

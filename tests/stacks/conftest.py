@@ -40,7 +40,7 @@ class Synthesis:
                 acting=tuple(folder / name for name in ACTING),
             )
         )
-        files = None if stage.is_local else read_page(ROOT, stage.named_modules, dist=PAGE)
+        files = read_page(ROOT, stage.named_modules, dist=PAGE) if stage.page else None
         deployment = Deployment(app, stage, code=code, packages=("numpy", "pandas"), files=files)
         self.stage = stage
         self.functions = [*deployment.ingress.functions, *deployment.loop.functions]

@@ -9,6 +9,7 @@ import pytest
 
 from stacks.choice.declare import declared
 from stacks.choice.read import BadChoiceError, choice_name, describe_values, print_choice
+from stacks.choice.record import RECORD_BYTES, compare, render_record
 from stacks.choice.sources import read_stage
 from stacks.stage import GROUPS, Stage
 
@@ -304,6 +305,78 @@ def test_the_text_of_a_choice_reads_as_the_same_value():
     )
     texts = {choice_name(name): print_choice(getattr(stage, name)) for name in Stage.model_fields}
     assert read_stage(texts).stage == stage
+
+
+def test_a_record_fits_into_a_standard_parameter_whatever_is_chosen():
+    longest = {
+        name: tuple(f"https://{word}{'x' * 900}.example" for word in "ab")
+        for name in ("allowed_origins", "oidc_origins")
+    }
+    texts = {
+        name: "x" * 900
+        for name, field in Stage.model_fields.items()
+        if field.annotation is str and not field.metadata and name not in ("endpoint", "oidc_issuer")
+    }
+    others = {
+        choice_name(name): print_choice(getattr(Stage(), name))
+        for name in Stage.model_fields
+        if name not in ("name", "endpoint", *texts, *longest)
+    }
+    arn = f"arn:aws:secretsmanager:eu-west-1:111122223333:secret:{'x' * 400}"
+    secrets = {name: arn for name in Stage.model_fields if name.endswith("_secret_arn")}
+    stage = Stage(**{**others, **texts, **secrets, "tracing_endpoint": "https://otlp.example"}, **longest)
+    record = render_record(stage)
+    assert len(stage.model_fields_set) > 70
+    assert len(record.encode()) <= RECORD_BYTES
+    assert json.loads(record)["bundle"].startswith("sha256:")
+
+
+def test_long_values_are_compared_by_their_digests():
+    props = {"a": "b" * 300}
+    record = render_record(Stage(bundle_props=props))
+    assert json.loads(record)["bundle_props"].startswith("sha256:")
+    assert compare(read_stage({"bundle_props": props}), record) == []
+    (change,) = compare(read_stage({"bundle_props": {"a": "c"}}), record)
+    assert (change.name, change.new, change.is_lost) == ("bundle_props", '{"a": "c"}', False)
+
+
+def test_a_text_that_would_name_a_parameter_is_recorded_as_its_digest():
+    record = json.loads(render_record(Stage(search_corpus="{{ssm:secret}}", bundle="bundles.docs")))
+    assert record["search_corpus"].startswith("sha256:")
+    assert record["bundle"] == "bundles.docs"
+
+
+START = ROOT / "stacks/start.py"
+BARE = [sys.executable, "-S", "-E"]
+"""A Python without the packages of this environment, as that of a fresh shell."""
+
+
+def test_a_plain_deployment_finds_the_environment_of_the_checkout():
+    environ = {"STEPLINE_CHOICE_ALARMS": "maybe", "PATH": str(Path(sys.executable).parent)}
+    done = subprocess.run(
+        [*BARE, str(START)], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: bad_choice: alarms: got 'maybe', takes true or false\n",
+    )
+
+
+def test_a_plain_deployment_without_an_environment_says_what_makes_it(tmp_path):
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks/start.py").write_bytes(START.read_bytes())
+    done = subprocess.run(
+        [*BARE, "stacks/start.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: environment_missing: ")
+    assert done.stderr.endswith("`make synth` makes it\n")
+
+
+def test_the_cdk_asks_before_it_gives_more_rights():
+    settings = json.loads((ROOT / "cdk.json").read_text())
+    assert settings["app"] == "python3 stacks/start.py"
+    assert "requireApproval" not in settings
 
 
 def test_each_choice_has_a_meaning_and_belongs_to_one_group():

@@ -3,11 +3,12 @@
 import json
 
 import pytest
-from aws_cdk.assertions import Annotations, Match
+from aws_cdk.assertions import Annotations, Match, Template
 
 from stacks.code import Code
 from stacks.deployment import Deployment
 from stacks.stage import Stage
+from stacks.state import StateStack
 
 from .conftest import CONTEXT, ROOT, Synthesis, cdk
 
@@ -60,6 +61,34 @@ def test_a_stage_without_programs_says_so(image, said, tmp_path):
     )
     assert bool(found) is said
     assert (deployment.execution is None) is said
+
+
+def test_without_a_page_its_stacks_are_left_out(tmp_path):
+    bare = Synthesis(Stage(page=False, exec_image="none"), tmp_path)
+    assert list(bare.templates) == ["state", "ingress", "loop"]
+
+
+def test_a_stage_records_the_choices_that_it_was_given_and_no_others(prod, local):
+    (record,) = prod.resources("AWS::SSM::Parameter").values()
+    assert (record["Name"], record["Tier"], record["Type"]) == (
+        "/stepline/prod/choices",
+        "Standard",
+        "String",
+    )
+    choices = json.loads(record["Value"])
+    assert choices["allowed_origins"] == "https://chat.example"
+    assert (choices["tracing"], choices["concurrency"]) == ("on", "1000")
+    assert not {"name", "oidc_issuer", "memory"} & choices.keys()
+    (record,) = local.resources("AWS::SSM::Parameter").values()
+    assert "endpoint" not in json.loads(record["Value"])
+
+
+def test_choices_that_the_command_read_from_the_account_are_not_recorded(tmp_path):
+    app = cdk.App(outdir=str(tmp_path), context=CONTEXT)
+    stage = Stage(oidc_issuer="https://login.example", concurrency=1000)
+    state = StateStack(app, stage, derived=("concurrency",))
+    (record,) = Template.from_stack(state).find_resources("AWS::SSM::Parameter").values()
+    assert json.loads(record["Properties"]["Value"]) == {"oidc_issuer": "https://login.example"}
 
 
 def test_a_stack_depends_only_on_earlier_ones(every_stage):

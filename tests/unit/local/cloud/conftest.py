@@ -41,6 +41,7 @@ def context(tmp_path, prompts, programs, account):
 
     return Desk(
         home=tmp_path / "home",
+        project=tmp_path / "project",
         confirm=prompts.confirm,
         say=prompts.say,
         run=programs,

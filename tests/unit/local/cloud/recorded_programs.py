@@ -9,6 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 
+from stacks.choice.__main__ import answer
 from stepline.errors import SteplineError
 from stepline.local.cloud.child import Done
 from stepline.local.cloud.deploy import Order
@@ -17,20 +18,6 @@ from stepline.local.cloud.readiness import BOOTSTRAP_PARAMETER
 ACCOUNT_ID = "123456789012"
 REGION = "eu-central-1"
 BOOTSTRAPPED = BOOTSTRAP_PARAMETER.format("hnb659fds")
-CHOICES = [
-    "name",
-    "bundle",
-    "concurrency",
-    "oidc_issuer",
-    "model_secret_arn",
-    "exec_image",
-    "alarms",
-    "alarm_topic_arn",
-    "snap_start",
-    "model_provider",
-    "table_name",
-    "av",
-]
 
 TEMPLATES = {
     "stepline-dev-edge": {
@@ -55,13 +42,17 @@ NEEDS = {
 
 
 class Programs:
-    """Starts nothing: records each command line, writes the files that the CDK would write, and fails on request."""
+    """Starts nothing: records each command line, writes the files that the CDK would write, and fails on request.
+
+    The app's answer about choices is its own, with `choices` as its environment.
+    """
 
     def __init__(self) -> None:
         self.commands: list[list[str]] = []
         self.environments: list[dict[str, str]] = []
         self.failing: set[str] = set()
         self.outputs: dict[str, dict[str, str]] = {"stepline-dev-state": {"TableName": "t"}}
+        self.choices: dict[str, str] = {}
         self.on_bootstrap = lambda: None
 
     def __call__(self, command, environment, *, catch=False, cwd=None) -> Done:
@@ -71,7 +62,7 @@ class Programs:
         if verb in self.failing:
             return Done(code=1, text="no")
         if verb == "choices":
-            return Done(code=0, text=json.dumps(CHOICES))
+            return Done(code=0, text=json.dumps(answer(json.loads(command[3]), self.choices)))
         if verb == "cost":
             return Done(code=0, text="    1.60  USD a month while idle\n")
         if verb == "bootstrap":
@@ -84,9 +75,7 @@ class Programs:
 
     @staticmethod
     def verb(command) -> str:
-        if command[1] == "-c":
-            return "cost" if "price_idle" in command[2] else "choices"
-        return command[1]
+        return {"-c": "cost", "-m": "choices"}.get(command[1], command[1])
 
     @property
     def verbs(self) -> list[str]:

@@ -9,7 +9,7 @@ from botocore.stub import Stubber
 from stepline.adapters.aws.table import QUEUE
 from stepline.local.cloud.capacity import RESERVING, check_concurrency, check_turns, read_capacity
 from stepline.local.cloud.deploy import deploy_stage
-from stepline.local.cloud.deployment import load_deployment
+from stepline.local.cloud.stage_choices import choices_file
 from tests.unit.local.cloud.recorded_programs import order, refused
 
 REQUEST = "aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value"
@@ -135,9 +135,8 @@ def test_a_deployment_takes_what_the_account_has_and_does_not_remember_it(here, 
         deploy_stage(order(smoke=False), here)
     assert "--context concurrency=1000 " in programs.said("synth")
     assert "700 turns at once" in prompts.text
-    known = load_deployment(here.home, "dev")
-    assert known is not None
-    assert "concurrency" not in known.context
+    assert "--context derived=concurrency " in programs.said("synth")
+    assert not choices_file(here.project, "dev").exists()
 
 
 @pytest.mark.usefixtures("bootstrapped")

@@ -1,13 +1,14 @@
 """`stepline deploy`: the order of its steps, its refusals, and its saved state. The boundary is the child process."""
 
 import json
+import tomllib
 from dataclasses import replace
 
 import pytest
 
 from stepline.errors import AuthError, DependencyError
 from stepline.local.check import failed, warned
-from stepline.local.cloud.deploy import UNANSWERED, deploy_stage, find_deployment, is_watched, synthesize
+from stepline.local.cloud.deploy import UNANSWERED, choose, deploy_stage, find_deployment, synthesize
 from stepline.local.cloud.deployment import Deployment, load_deployment, save_deployment
 from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, bootstrap, order, refused
 
@@ -20,6 +21,11 @@ def fail_with(error):
         raise error
 
     return try_turn
+
+
+def written(context, stage="dev"):
+    """The choices in the stage's file of the project."""
+    return tomllib.loads((context.project / f"stages/{stage}.toml").read_text())
 
 
 def with_turn(context, try_turn):
@@ -44,18 +50,20 @@ def test_a_stage_is_checked_shown_confirmed_deployed_and_saved(context, programs
     [
         ("us-west-1", {}, "exec_zones=usw1-az1,usw1-az3"),
         ("us-west-1", {"exec_zones": "a1-az1,a1-az2"}, "exec_zones=a1-az1,a1-az2"),
-        ("us-west-1", {"exec_vpc": "vpc-1"}, ""),
+        ("us-west-1", {"exec_vpc": "vpc-0a1b2c3d", "exec_subnets": "subnet-0a1b2c3d"}, ""),
         ("eu-central-1", {}, ""),
     ],
 )
 def test_tasks_are_placed_in_zones_that_have_fargate_and_the_choice_is_not_remembered(
     context, programs, region, choices, zones
 ):
-    account, deployment = find_deployment(order(choices=choices, region=region), context)
-    synthesize(deployment, account, context)
+    asked = order(choices=choices, region=region)
+    account, deployment = find_deployment(asked, context)
+    deployment, chosen = choose(asked, deployment, context)
+    synthesize(asked, deployment, chosen, account, context)
     assert zones in programs.said("synth")
-    assert bool(zones) is ("exec_zones" in programs.said("synth"))
-    assert deployment.context == choices
+    assert bool(zones) is ("exec_zones=" in programs.said("synth"))
+    assert ("derived=exec_zones" in programs.said("synth")) is (bool(zones) and not choices)
 
 
 @pytest.mark.usefixtures("bootstrapped")
@@ -75,7 +83,7 @@ def test_a_deployment_says_whether_it_runs_programs(context, prompts, choices, s
     [
         ({}, False),
         ({"alarms": "true"}, True),
-        ({"alarms": "true", "alarm_topic_arn": "arn:aws:sns:eu-central-1:1:calls"}, False),
+        ({"alarms": "true", "alarm_topic_arn": "arn:aws:sns:eu-central-1:111122223333:calls"}, False),
     ],
 )
 def test_a_deployment_warns_about_alarms_without_a_topic(context, prompts, choices, warned):
@@ -85,27 +93,14 @@ def test_a_deployment_warns_about_alarms_without_a_topic(context, prompts, choic
 
 @pytest.mark.usefixtures("bootstrapped")
 @pytest.mark.parametrize(
-    ("choices", "warned"), [({"av": "none"}, True), ({}, False), ({"av": "clamd"}, False)]
+    ("choices", "warned"),
+    [({"keep_data": "true", "av": "none"}, True), ({"keep_data": "true"}, False), ({"av": "none"}, False)],
 )
-def test_a_deployment_that_keeps_its_table_warns_about_uploads_that_are_not_scanned(
+def test_a_deployment_that_keeps_its_data_warns_about_uploads_that_are_not_scanned(
     context, prompts, choices, warned
 ):
     deploy_stage(order(choices=choices, smoke=False), context)
     assert ("uploads are not scanned for malware" in prompts.text) is warned
-
-
-@pytest.mark.parametrize(
-    ("stage", "choices", "watched"),
-    [
-        ("prod", {}, True),
-        ("prod", {"alarms": "false"}, False),
-        ("dev", {}, False),
-        ("dev", {"alarms": "true"}, True),
-    ],
-)
-def test_stage_prod_is_watched_unless_it_chose_otherwise(stage, choices, watched):
-    made = Deployment(stage=stage, account="1", region="eu-central-1", profile="", context=choices)
-    assert is_watched(made) is watched
 
 
 @pytest.mark.usefixtures("bootstrapped")
@@ -113,7 +108,9 @@ def test_the_shown_templates_are_deployed(context, programs, prompts):
     deploy_stage(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
     folder = programs.said("synth").split("--output ")[1].split()[0]
     assert f"--app {folder} " in programs.said("deploy")
-    assert "--context oidc_issuer=https://login.example --context stage=dev" in programs.said("synth")
+    assert "--context oidc_issuer=https://login.example " in programs.said("synth")
+    assert "--context stage=dev" in programs.said("synth")
+    assert f"--context stages_folder={context.project / 'stages'} " in programs.said("synth")
     shown = prompts.text
     assert shown.index("stepline-dev-state: 2 resources; kept by destroy") < shown.index(
         "stepline-dev-loop: 1 resource"
@@ -158,11 +155,13 @@ def test_choices_need_no_repetition_and_can_be_forgotten(context, programs):
     deploy_stage(
         order(choices={"oidc_issuer": "https://login.example", "snap_start": "false"}, smoke=False), context
     )
+    assert written(context) == {"oidc_issuer": "https://login.example", "snap_start": False}
     deploy_stage(order(smoke=False), context)
-    assert "oidc_issuer=https://login.example" in programs.said("synth")
-    deploy_stage(order(choices={"oidc_issuer": ""}, smoke=False), context)
     assert "oidc_issuer" not in programs.said("synth")
-    assert load_deployment(context.home, "dev").context == {"snap_start": "false"}
+    assert written(context) == {"oidc_issuer": "https://login.example", "snap_start": False}
+    deploy_stage(order(choices={"oidc_issuer": ""}, smoke=False), context)
+    assert "--context oidc_issuer= " in programs.said("synth")
+    assert written(context) == {"snap_start": False}
 
 
 @pytest.mark.usefixtures("bootstrapped")
@@ -195,7 +194,7 @@ def test_a_failed_deployment_names_the_next_command_and_keeps_the_choices(contex
     assert error.reason == "cloud_deploy"
     assert "stepline deploy --stage dev" in str(error)
     known = load_deployment(context.home, "dev")
-    assert known.context == {"oidc_issuer": "https://login.example"}
+    assert written(context) == {"oidc_issuer": "https://login.example"}
     assert not known.deployed_at
 
 
@@ -203,32 +202,24 @@ def test_a_failed_deployment_names_the_next_command_and_keeps_the_choices(contex
 def test_a_misspelt_choice_is_refused_before_anything_is_done(context, programs):
     error = refused(deploy_stage, order(choices={"oidc_isuer": "https://login.example"}), context)
     assert error.reason == "bad_choice"
-    assert "oidc_isuer" in str(error)
+    assert str(error).startswith("oidc_isuer: a stage has no such choice, did you mean oidc_issuer")
     assert programs.verbs == ["choices"]
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_a_stage_deployed_from_another_checkout_is_recognized(context, prompts):
-    deployed = replace(context, is_deployed=lambda _account, stage: stage == "dev")
-    deploy_stage(order(smoke=False), deployed)
-    assert "was deployed from another checkout" in prompts.text
-    prompts.lines.clear()
-    deploy_stage(order(smoke=False), deployed)
-    assert "was deployed from another checkout" not in prompts.text
-
-
 @pytest.mark.usefixtures("bootstrapped")
 def test_no_is_an_answer(context, programs, prompts):
     prompts.answers = [False]
     assert refused(deploy_stage, order(), context).reason == "cloud_deploy"
     assert "deploy" not in programs.verbs
     assert load_deployment(context.home, "dev") is None
+    assert not (context.project / "stages").exists()
 
 
 def test_an_empty_account_is_bootstrapped_after_asking(context, programs, prompts, account):
     programs.on_bootstrap = lambda: bootstrap(account)
     deploy_stage(order(smoke=False), context)
-    assert programs.verbs[0] == "bootstrap"
+    assert programs.verbs[:2] == ["choices", "bootstrap"]
     assert f"aws://{ACCOUNT_ID}/{REGION}" in programs.said("bootstrap")
     assert "cdk bootstrap" in prompts.questions[0]
 
@@ -237,13 +228,13 @@ def test_an_account_that_may_not_be_bootstrapped_stops_the_deployment(context, p
     prompts.answers = [False]
     error = refused(deploy_stage, order(), context)
     assert f"cdk bootstrap aws://{ACCOUNT_ID}/{REGION}" in str(error)
-    assert programs.verbs == []
+    assert programs.verbs == ["choices"]
 
 
 def test_a_bootstrap_that_fails_stops_the_deployment(context, programs):
     programs.failing.add("bootstrap")
     assert refused(deploy_stage, order(), context).reason == "cloud_deploy"
-    assert programs.verbs == ["bootstrap"]
+    assert programs.verbs == ["choices", "bootstrap"]
 
 
 @pytest.mark.usefixtures("bootstrapped")

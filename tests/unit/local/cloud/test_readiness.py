@@ -81,8 +81,8 @@ def test_a_denied_check_is_unknown_and_names_the_permission(account):
 @pytest.mark.parametrize(
     ("region", "context", "ok"),
     [
-        ("eu-central-1", {}, True),
-        ("ap-southeast-6", {}, False),
+        ("eu-central-1", {"snap_start": "true"}, True),
+        ("ap-southeast-6", {"snap_start": "true"}, False),
         ("ap-southeast-6", {"snap_start": "false"}, True),
     ],
 )

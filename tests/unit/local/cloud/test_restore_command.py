@@ -22,6 +22,7 @@ from stepline.local.cloud.restore_stage import (
     plan_change,
     restore_deployment,
 )
+from stepline.local.cloud.stage_choices import choices_file
 from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, order, refused
 
 EARLY, AT, NOW = (dt.datetime(2026, 11, 26, hour, tzinfo=dt.UTC) for hour in (1, 7, 9))
@@ -284,7 +285,8 @@ def test_a_stage_is_restored_settled_cleaned_and_deployed_on_the_new_table(
         described(stub, "ACTIVE")
         settled(stub)
         deployment, code = restore_deployment(order(smoke=False), "2026-11-26T07:00:00Z", "", stage, clock)
-    assert (code, deployment.context) == (0, {"table_name": TARGET})
+    assert code == 0
+    assert f'table_name = "{TARGET}"' in choices_file(stage.project, "dev").read_text()
     assert load_deployment(stage.home, "dev") == deployment
     steps = [verb for verb in programs.verbs if verb in ("erasures", "synth", "deploy")]
     assert steps == ["erasures", "synth", "deploy", "erasures"]
@@ -309,7 +311,7 @@ def test_a_stage_is_not_deployed_on_a_table_in_which_something_deleted_is_back(
         with pytest.raises(DependencyError, match="stepline erasures apply"):
             restore_deployment(order(smoke=False), "2026-11-26T07:00:00Z", "", stage, clock)
     assert "deploy" not in programs.verbs
-    assert "table_name" not in load_deployment(stage.home, "dev").context
+    assert not choices_file(stage.project, "dev").exists()
 
 
 def test_the_answer_no_restores_nothing(stage, account, programs, prompts, clock):

@@ -6,7 +6,6 @@ is kept for a rollback, for a day if versions have snapshots; older versions are
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -49,10 +48,19 @@ from stepline.local.cloud.readiness import (
     check_model,
     check_region,
 )
+from stepline.local.cloud.stage_choices import (
+    STAGES,
+    ChosenStage,
+    ask_app,
+    choices_file,
+    is_choice,
+    move_choices,
+    read_record,
+    write_choices,
+)
 from stepline.local.cloud.toolkit import (
     read_stacks,
     render_bootstrap,
-    render_choices,
     render_cost,
     render_deploy,
     render_synth,
@@ -62,9 +70,8 @@ from stepline.local.counted import counted
 from stepline.local.knowledge.build_index import build_bundle
 from stepline.local.page import page_build
 from stepline.local.safe_text import one_line
-from stepline.local.stage.bundle_code import DEFAULT
 from stepline.local.stage.cdk import install_cdk
-from stepline.local.stage.deployed import REPOSITORY, install_environment
+from stepline.local.stage.deployed import PROJECT_FOLDER, REPOSITORY, install_environment
 from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
 from stepline.settings import TABLE
@@ -179,9 +186,6 @@ def _make_password() -> str:
     return f"{secrets.token_urlsafe(32)}aA1!"
 
 
-TABLE_TYPE: Final = "AWS::DynamoDB::GlobalTable"
-"""The type of the log's table; a stage that keeps it keeps its data."""
-
 POOL: Final = "UserPoolId"
 """The output of a stage that has its own user pool."""
 
@@ -200,7 +204,7 @@ UNANSWERED: Final = 3
 
 
 class Order(Value):
-    """The arguments of a command. `choices` are new context values; an empty value removes its key."""
+    """The arguments of a command. `choices` are new choices, and keys of the CDK's own; an empty value is the default."""
 
     stage: str
     choices: dict[str, str] = field(default_factory=dict)
@@ -212,7 +216,10 @@ class Order(Value):
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """The dependencies of a command: storage, confirmation, output, and the functions it calls."""
+    """The dependencies of a command: storage, confirmation, output, and the functions it calls.
+
+    `home` has what this machine knows about its stages, `project` the files of their choices.
+    """
 
     home: Path
     confirm: Callable[[str], bool]
@@ -223,6 +230,7 @@ class Desk:
     build_page: Callable[[Progress], None] = page_build.build_page
     is_deployed: Callable[[AwsAccount, str], bool] = is_deployed
     check_page: Callable[[str, Mapping[str, str]], Check] = check_page
+    project: Path = PROJECT_FOLDER
     try_turn: Callable[[str, str], str] = try_turn
 
 
@@ -235,22 +243,29 @@ def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
         DependencyError: `cloud_deploy`, a step failed; no later step was run.
     """
     account, deployment = find_deployment(order, desk)
-    _check_choices(order, desk)
-    _prepare_account(account, deployment, desk)
-    if load_deployment(desk.home, order.stage) is None and desk.is_deployed(account, order.stage):
+    record, missing = _read_record(account, order.stage)
+    deployment, chosen = choose(order, deployment, desk, record=record)
+    _check_changes(order.stage, chosen, desk)
+    _prepare_account(account, deployment, chosen, desk)
+    if missing and desk.is_deployed(account, order.stage):
         desk.say(
-            f"warn: stage {order.stage} was deployed from another checkout: every setting that is not given with -c"
-            " is reset to its default, also the issuer"
+            f"warn: the choices that stage {order.stage} was deployed with are not known ({missing}): every choice that no source"
+            " names is reset to its default, also the issuer"
         )
     folder = stage_folder(desk.home, order.stage)
-    for module in _bundle_packages(deployment):
+    for module in _bundle_packages(chosen):
         build_bundle(module, REPOSITORY, desk.say)
-    synthesize(deployment, account, desk)
-    _show_plan(folder / "cdk.out", deployment, desk)
+    synthesize(order, deployment, chosen, account, desk)
+    _show_plan(folder / "cdk.out", chosen, desk)
     if not desk.confirm(f"deploy stage {order.stage} to account {deployment.account}, {deployment.region}?"):
         raise DependencyError("nothing was deployed", code="cloud_deploy")
     # Saved before the deployment, so that a retry after a failure need not repeat the choices.
     save_deployment(desk.home, deployment)
+    written = {key: text for key, text in order.choices.items() if is_choice(key)}
+    if file := write_choices(desk.project, order.stage, written):
+        desk.say(
+            f"wrote {file.relative_to(desk.project)}: commit it, so that every deployment has these choices"
+        )
     outputs = _deploy_stacks(folder, deployment, account, desk)
     now = datetime.now(UTC)
     deployment = replace(deployment, outputs=outputs, deployed_at=now.isoformat(timespec="seconds"))
@@ -261,12 +276,56 @@ def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
     return deployment, _run_smoke_test(order, deployment, account, desk) if order.smoke else 0
 
 
-def _bundle_packages(deployment: Deployment) -> dict[str, None]:
-    """Return the packages of the stage's bundles, without duplicates. Raises InputError `bad_setting`."""
-    further = TABLE["bundles"].parse(deployment.context.get("bundles", ""))
-    return dict.fromkeys(
-        [deployment.context.get("bundle", DEFAULT), *(choice.module for choice in further.values())]
-    )
+def choose(
+    order: Order, deployment: Deployment, desk: Desk, *, record: str = ""
+) -> tuple[Deployment, ChosenStage]:
+    """Return the choices of a stage with those of the order, and the deployment without choices of its own.
+
+    Releases before saved them with the deployment; they are moved to the stage's file once.
+
+    Raises:
+        InputError: `bad_choice`, with the app's sentence.
+        DependencyError: `cloud_deploy`, the app cannot be asked.
+    """
+    if any(map(is_choice, deployment.context)):
+        moved = move_choices(desk.project, order.stage, deployment.context)
+        context = {key: text for key, text in deployment.context.items() if not is_choice(key)}
+        deployment = replace(deployment, context=context)
+        save_deployment(desk.home, deployment)
+        desk.say(
+            f"moved the choices of earlier deployments to {choices_file(desk.project, order.stage)}: {', '.join(sorted(moved)) or 'none'};"
+            " commit it"
+        )
+    return deployment, ask_app(desk.run, order.stage, order.choices, project=desk.project, record=record)
+
+
+def _read_record(account: AwsAccount, stage: str) -> tuple[str, str]:
+    """Return the record of the stage's choices, or "" and the reason why there is none."""
+    try:
+        record = read_record(account, stage)
+    except DependencyError as error:
+        return "", str(error)
+    return record, "" if record else "an earlier release deployed it"
+
+
+def _check_changes(stage: str, chosen: ChosenStage, desk: Desk) -> None:
+    """Show what changes; refuse a deployment that no longer names a guarded choice. Raises InputError `bad_choice`."""
+    lost = [change for change in chosen.changes if change.is_lost]
+    if lost:
+        names = ", ".join(change.render() for change in lost)
+        raise InputError(
+            f"stage {stage} was deployed with choices that nothing names any more, and would change: {names}; restore"
+            f" {STAGES}/{stage}.toml, or name each one with -c KEY=VALUE, -c KEY= for the default",
+            code="bad_choice",
+        )
+    for change in chosen.changes:
+        desk.say(f"  changes {change.render()}")
+
+
+def _bundle_packages(chosen: ChosenStage) -> dict[str, None]:
+    """Return the packages of the stage's bundles, without duplicates."""
+    further = TABLE["bundles"].parse(chosen.values["bundles"])
+    return dict.fromkeys([chosen.values["bundle"], *(choice.module for choice in further.values())])
 
 
 def _deploy_stacks(folder: Path, deployment: Deployment, account: AwsAccount, desk: Desk) -> dict[str, str]:
@@ -289,7 +348,7 @@ def _deploy_stacks(folder: Path, deployment: Deployment, account: AwsAccount, de
 
 
 def find_deployment(order: Order, desk: Desk) -> tuple[AwsAccount, Deployment]:
-    """Return the account, and the deployment with the order's choices applied.
+    """Return the account, and the deployment with the CDK's own keys of the order applied.
 
     Raises:
         AuthError: `cloud_account`, the credentials are missing, or the stage is in another account.
@@ -306,8 +365,9 @@ def find_deployment(order: Order, desk: Desk) -> tuple[AwsAccount, Deployment]:
         stage=order.stage, account=account_id(account), region=account.region, profile=account.profile
     )
     desk.say(f"{identity.detail}, {account.region}")
+    given = {key: value for key, value in order.choices.items() if not is_choice(key)}
     if known is None:
-        return account, replace(here, context=fold_choices({}, order.choices))
+        return account, replace(here, context=fold_choices({}, given))
     if (known.account, known.region) != (here.account, here.region):
         message = (
             f"stage {order.stage} is in account {known.account}, {known.region}, and these credentials are for"
@@ -315,79 +375,70 @@ def find_deployment(order: Order, desk: Desk) -> tuple[AwsAccount, Deployment]:
             f" if the stage does not exist any more, remove {desk.home / 'stages' / order.stage}.json"
         )
         raise InputError(message, code="cloud_account")
-    return account, replace(
-        known, profile=account.profile, context=fold_choices(known.context, order.choices)
-    )
+    return account, replace(known, profile=account.profile, context=fold_choices(known.context, given))
 
 
-def synthesize(deployment: Deployment, account: AwsAccount, desk: Desk) -> Path:
-    """Build the page, write the stage's templates and return their folder.
+def synthesize(
+    order: Order, deployment: Deployment, chosen: ChosenStage, account: AwsAccount, desk: Desk
+) -> Path:
+    """Build the page if the stage has one, write the stage's templates and return their folder.
 
     Raises DependencyError `cloud_deploy`, `page_build`.
     """
     desk.install(desk.home, desk.say)
-    desk.build_page(desk.say)
+    if chosen.values["page"] == "true":
+        desk.build_page(desk.say)
     folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
     shutil.rmtree(folder, ignore_errors=True)  # templates of removed stacks would remain there
     desk.say("writing the templates (cdk synth; the first time, packages are fetched too)")
+    derived = {**_zones(deployment, chosen), **_concurrency(deployment, chosen, account, desk)}
+    context = {
+        **deployment.context,
+        **order.choices,
+        **derived,
+        "derived": ",".join(derived),
+        "stages_folder": str(desk.project / STAGES),
+    }
     must(
         desk,
-        render_synth(
-            deployment.stage, _with_concurrency(deployment, account, desk), folder, deployment.profile
-        ),
+        render_synth(deployment.stage, context, folder, deployment.profile),
         account,
-        "-c KEY= removes a setting; docs/how-to/deploy.md lists them",
+        "docs/reference/choices.md lists the choices",
     )
     return folder
 
 
-def _with_zones(deployment: Deployment) -> dict[str, str]:
-    """Return the choices, with the zones of tasks in a region whose first two zones may lack Fargate."""
-    context, region = deployment.context, deployment.region
-    if region not in ZONES or {"exec_zones", "exec_vpc"} & context.keys():
-        return context
-    return {**context, "exec_zones": ZONES[region]}
+def _zones(deployment: Deployment, chosen: ChosenStage) -> dict[str, str]:
+    """Return the zones of tasks in a region whose first two zones may lack Fargate, unless they are chosen."""
+    is_chosen = chosen.values["exec_zones"] or chosen.values["exec_vpc"]
+    return {} if is_chosen or deployment.region not in ZONES else {"exec_zones": ZONES[deployment.region]}
 
 
-def _with_concurrency(deployment: Deployment, account: AwsAccount, desk: Desk) -> dict[str, str]:
-    """Return the choices and the zones, with the account's current executions for the stage unless they are chosen."""
-    context = _with_zones(deployment)
-    if CHOICE in context:
-        return context
+def _concurrency(
+    deployment: Deployment, chosen: ChosenStage, account: AwsAccount, desk: Desk
+) -> dict[str, str]:
+    """Return the account's current executions for the stage, unless they are chosen."""
+    if chosen.values[CHOICE] != "0":
+        return {}
     found = find_concurrency(account, deployment.stage)
     if found is None:
         desk.say(
             "warn: the concurrent executions of the account cannot be read, so the stage is deployed for the few of a new"
             f" account; allow {PERMISSIONS}, or add -c {CHOICE}=N"
         )
-        return context
+        return {}
     desk.say(f"{found.render()}: {counted(found.turns, 'turn')} at once")
-    return {**context, CHOICE: str(found.concurrency)}
+    return {CHOICE: str(found.concurrency)}
 
 
-def _check_choices(order: Order, desk: Desk) -> None:
-    """Refuse an unknown choice: a misspelt issuer would silently become a user pool."""
-    asked = {key for key, value in order.choices.items() if value and not key.startswith("@")}
-    if not asked:
-        return
-    done = desk.run(render_choices(), install_environment(), catch=True)
-    if done.code != 0:
-        raise DependencyError(f"the settings of the app cannot be read:\n{done.text}", code="cloud_deploy")
-    if unknown := sorted(asked - set(json.loads(done.text))):
-        raise InputError(
-            f"a stage has no setting {', '.join(unknown)}: docs/how-to/deploy.md lists them",
-            code="bad_choice",
-        )
-
-
-def _prepare_account(account: AwsAccount, deployment: Deployment, desk: Desk) -> None:
+def _prepare_account(account: AwsAccount, deployment: Deployment, chosen: ChosenStage, desk: Desk) -> None:
     """Stop if a check shows that the deployment would fail; bootstrap the account if confirmed."""
-    stage, context = deployment.stage, deployment.context
+    stage, context = deployment.stage, {**deployment.context, **chosen.values}
     _require(check_region(account, stage, context), desk)
     _require(check_model(account, stage, context), desk)
-    if CHOICE in context:  # otherwise the account's own number is used
+    if context[CHOICE] != "0":  # otherwise the account's own number is used
         _require(check_concurrency(account, stage, context), desk)
-    if context.get("exec_image") == "asset":
+    if context["exec_image"] == "asset":
         _require(_check_docker(desk), desk)
     bootstrap = check_bootstrap(account, context)
     if not bootstrap.ok and desk.confirm(f"{bootstrap.detail}; run `{bootstrap.remedy}`?"):
@@ -424,21 +475,20 @@ def _require(check: Check, desk: Desk) -> None:
         desk.say(f"{check.note}: {check.name}: {check.detail}; {check.remedy}")
 
 
-def _show_plan(folder: Path, deployment: Deployment, desk: Desk) -> None:
+def _show_plan(folder: Path, chosen: ChosenStage, desk: Desk) -> None:
     """Print the stacks to be deployed, the choices, and the cost at rest."""
-    for key, value in sorted(deployment.context.items()):
-        desk.say(f"  -c {key}={value}")
-    match deployment.context.get("exec_image", "codebuild"):
+    for key in sorted(chosen.named):
+        desk.say(f"  {key} = {chosen.values[key]}")
+    match chosen.values["exec_image"]:
         case "none":
             desk.say("  programs: none, the agent runs no code (-c exec_image= allows programs again)")
         case "codebuild":
             desk.say("  programs: in tasks; AWS builds their image, which takes some minutes after a change")
-    if is_watched(deployment) and not deployment.context.get("alarm_topic_arn"):
+    if chosen.values["alarms"] == "true" and not chosen.values["alarm_topic_arn"]:
         desk.say(f"warn: the alarms of the stage have no topic; {NAME_A_TOPIC}")
-    stacks = read_stacks(folder)
-    if deployment.context.get("av") == "none" and any(TABLE_TYPE in stack.kept for stack in stacks):
+    if chosen.values["av"] == "none" and chosen.values["keep_data"] == "true":
         desk.say(f"warn: the stage keeps its data, and uploads are not scanned for malware; {SCAN_UPLOADS}")
-    for stack in stacks:
+    for stack in read_stacks(folder):
         kept = f"; kept by destroy: {', '.join(stack.kept)}" if stack.kept else ""
         desk.say(f"  {stack.name}: {counted(stack.resources, 'resource')}{kept}")
     cost = desk.run(render_cost(folder), install_environment(), catch=True)
@@ -447,11 +497,6 @@ def _show_plan(folder: Path, deployment: Deployment, desk: Desk) -> None:
     else:
         # An unknown price does not stop a deployment.
         desk.say(f"the cost at rest is not known: {cost.text.strip().rpartition(chr(10))[2]}")
-
-
-def is_watched(deployment: Deployment) -> bool:
-    """Return True if the stage has alarms: `prod` has them unless it chose otherwise."""
-    return deployment.context.get("alarms", "true" if deployment.stage == "prod" else "") == "true"
 
 
 def _run_smoke_test(order: Order, deployment: Deployment, account: AwsAccount, desk: Desk) -> int:

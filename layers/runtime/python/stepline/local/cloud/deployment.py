@@ -24,7 +24,8 @@ _OWN: Final = {"stage": "--stage NAME", "endpoint": "stepline up"}
 class Deployment(Value):
     """A stage in one account and region. `deployed_at` is empty until a deployment has succeeded.
 
-    It holds ids, addresses and choices, no secrets.
+    It holds ids and addresses, no secrets. `context` has keys of the CDK's own; an earlier release saved the choices of the
+    stage there too, which are in a file of the project now.
     """
 
     stage: str

@@ -9,9 +9,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stepline.errors import DependencyError
 from stepline.local.cloud.account import AwsAccount, aws_error_code
-from stepline.local.cloud.deploy import Desk, Order, find_deployment, must, synthesize
+from stepline.local.cloud.deploy import Desk, Order, choose, find_deployment, must, synthesize
 from stepline.local.cloud.deployment import Deployment, delete_deployment, stage_folder
 from stepline.local.cloud.health import DeployedResource, Stack, find_resources, find_stacks
+from stepline.local.cloud.stage_choices import choices_file
 from stepline.local.cloud.toolkit import kept_resources, read_stacks, render_destroy
 
 KEEPERS: Final = ("state", "edge")
@@ -66,6 +67,8 @@ def destroy(order: Order, desk: Desk, confirm_name: Callable[[str], bool]) -> li
     desk.say("running turns end at once")
     for resource in kept:
         desk.say(f"kept: {resource.physical_id} ({resource.type})")
+    if (file := choices_file(desk.project, order.stage)).exists():
+        desk.say(f"kept: {file}, with the choices of the stage")
     emptied = _emptied(account, stacks, kept)
     for bucket in emptied:
         content = "the chat page" if bucket.stack.endswith(PAGE) else "all conversations and files"
@@ -73,7 +76,11 @@ def destroy(order: Order, desk: Desk, confirm_name: Callable[[str], bool]) -> li
     if not confirm_name(order.stage):
         raise DependencyError("nothing was destroyed", code="cloud_deploy")
     desk.install(desk.home, desk.say)
-    _delete(account, deployment, {stack.name for stack in stacks}, emptied, desk)
+    deployed = {stack.name for stack in stacks}
+    if {stack.name for stack in read_stacks(stage_folder(desk.home, order.stage) / "cdk.out")} != deployed:
+        deployment, chosen = choose(order, deployment, desk)
+        synthesize(order, deployment, chosen, account, desk)
+    _delete(account, deployment, deployed, emptied, desk)
     delete_deployment(desk.home, order.stage)
     return [line for resource in kept for line in render_deletion(resource, account.region)]
 
@@ -135,22 +142,20 @@ def _delete(
 ) -> None:
     """Delete the writers first, then the contents of the buckets, then the stacks that hold them."""
     folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
-    if {stack.name for stack in read_stacks(folder)} != deployed:
-        synthesize(deployment, account, desk)
-    order = [stack.name for stack in reversed(read_stacks(folder)) if stack.name in deployed]
-    if foreign := sorted(deployed - set(order)):
+    names = [stack.name for stack in reversed(read_stacks(folder)) if stack.name in deployed]
+    if foreign := sorted(deployed - set(names)):
         desk.say(
             f"kept, because the app of this checkout does not have them: {', '.join(foreign)}; delete them with"
             " aws cloudformation delete-stack --stack-name NAME"
         )
-    writers = [name for name in order if name.rpartition("-")[2] not in KEEPERS]
+    writers = [name for name in names if name.rpartition("-")[2] not in KEEPERS]
     again = f"the reason is above; after the fix: stepline destroy --stage {deployment.stage}"
     if writers:
         must(desk, render_destroy(folder, writers, deployment.profile), account, again)
     for bucket in emptied:
         desk.say(f"emptying {bucket.physical_id}")
         _EMPTIED[bucket.type](account, bucket.physical_id)
-    if rest := [name for name in order if name not in writers]:
+    if rest := [name for name in names if name not in writers]:
         must(desk, render_destroy(folder, rest, deployment.profile), account, again)
 
 

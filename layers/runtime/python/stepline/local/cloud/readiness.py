@@ -89,8 +89,7 @@ def check_identity(account: AwsAccount, expected: str = "") -> Check:
 def check_region(account: AwsAccount, stage: str, context: Mapping[str, str]) -> Check:
     """Check that the region supports what the stage uses."""
     region = account.region
-    snapshots = context.get("snap_start", "true" if stage == "prod" else "false") == "true"
-    if snapshots and region in NO_SNAP_START:
+    if context.get("snap_start") == "true" and region in NO_SNAP_START:
         return failed(
             "region",
             f"{region} has no SnapStart, which stage {stage} needs",

@@ -13,7 +13,6 @@ from stepline.local.stage.deployed import PYTHON, read_json
 from stepline.model.base import Value
 
 _QUIET: Final = ("--no-notices", "--no-version-reporting")
-_CHOICES: Final = "import json; from stacks.stage import Stage; print(json.dumps([*Stage.model_fields]))"
 # The library may not import the app's modules, so they run in their own process.
 _COST: Final = """
 import json, pathlib, sys
@@ -79,11 +78,6 @@ def render_destroy(folder: Path, stacks: Sequence[str], profile: str) -> list[st
 def render_cost(folder: Path) -> list[str]:
     """Return the command that prints the stage's cost at rest, from the templates in `folder`."""
     return [sys.executable, "-c", _COST, str(folder)]
-
-
-def render_choices() -> list[str]:
-    """Return the command that prints the names of a stage's choices as JSON."""
-    return [sys.executable, "-c", _CHOICES]
 
 
 def read_stacks(folder: Path) -> list[Planned]:

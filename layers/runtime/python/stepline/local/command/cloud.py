@@ -55,7 +55,7 @@ def order_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @stage_argument
 @click.option(
-    "-c", "choices", multiple=True, metavar="KEY=VALUE", help="A setting of the stage; KEY= removes it."
+    "-c", "choices", multiple=True, metavar="KEY=VALUE", help="A choice of the stage; KEY= is its default."
 )
 @order_options
 @smoke_option
@@ -63,8 +63,8 @@ def order_options(command: Callable[..., None]) -> Callable[..., None]:
 def deploy(*, order: Order, choices: tuple[str, ...], yes: bool, no_smoke: bool, as_json: bool) -> None:
     """Deploy a stage to an AWS account, or update it.
 
-    Settings are saved, so the next time `--stage NAME` is enough; docs/how-to/deploy.md lists them. The turn at the end
-    uses STEPLINE_TOKEN if it is set, else a temporary user of the stage's pool. The exit code is 0 on success, 3 if the
+    Choices are written to stages/NAME.toml, so the next time `--stage NAME` is enough; docs/reference/choices.md lists them.
+    The turn at the end uses STEPLINE_TOKEN if it is set, else a temporary user of the stage's pool. The exit code is 0 on success, 3 if the
     stage is deployed but its first turn failed, else 1.
     """
     from msgspec.structs import replace
@@ -106,8 +106,8 @@ def restore(*, order: Order, at: str, source: str, yes: bool, no_smoke: bool, as
 def destroy(*, order: Order, yes: bool, as_json: bool) -> None:
     """Delete a deployed stage.
 
-    Resources that are kept are listed with the commands that delete them. Stage `prod` keeps its table, bucket and
-    users; every other stage loses them.
+    Resources that are kept are listed with the commands that delete them. A stage with keep_data keeps its table, bucket
+    and users, which is the default of every stage but `dev`; one without loses them.
     """
     from stepline.local.cloud.destroy import destroy as destroy_stage
     from stepline.local.terminal.json_lines import render_json_line
@@ -129,18 +129,22 @@ def destroy(*, order: Order, yes: bool, as_json: bool) -> None:
 def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
     """Return the checks of an account, and those of a stage if one is named."""
     from stepline.local.cloud.account import open_account
+    from stepline.local.cloud.child import run
     from stepline.local.cloud.deployment import check_stage, load_deployment
     from stepline.local.cloud.health import health
     from stepline.local.cloud.readiness import readiness
-    from stepline.local.stage.deployed import HOME
+    from stepline.local.cloud.stage_choices import ask_app, choices_file
+    from stepline.local.stage.deployed import HOME, PROJECT_FOLDER
 
     known = load_deployment(HOME, check_stage(stage)) if stage else None
     account = open_account(
         profile or (known.profile if known else ""), region or (known.region if known else "")
     )
-    ready = readiness(
-        account, stage, known.context if known else None, expected=known.account if known else ""
-    )
+    chosen = None
+    if known or (stage and choices_file(PROJECT_FOLDER, stage).exists()):
+        values = ask_app(run, stage, {}, project=PROJECT_FOLDER).values
+        chosen = {**values, **(known.context if known else {})}
+    ready = readiness(account, stage, chosen, expected=known.account if known else "")
     if not stage or not ready[0].ok:
         return ready
     return [*ready, *health(account, stage)]

@@ -38,6 +38,11 @@ def find_app(home: Path) -> Path:
     return home / f"app-{digest[:12]}"
 
 
+def find_project() -> Path:
+    """Return the folder whose files say what is deployed: the checkout, or the folder in which a command of a wheel runs."""
+    return _checkout() if not _CARRIED.exists() else Path.cwd()
+
+
 def lay_out(app: Path) -> None:
     """Copy the app of an installed wheel unless the copy exists; delete copies of other versions."""
     if app.exists() or not _CARRIED.exists():

@@ -42,6 +42,7 @@ INPUTS: Final = (
     "bundles",
     "exec_task",
     "layers/runtime",
+    "stages/local.toml",
 )
 _INPUTS_FILE: Final = "deployed.json"
 CDK: Final = REPOSITORY / "node_modules/.bin/cdk"

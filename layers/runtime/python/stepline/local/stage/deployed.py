@@ -16,11 +16,12 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from stepline.local.install.project import find_app, find_home
+from stepline.local.install.project import find_app, find_home, find_project
 from stepline.model.base import Value
 
 HOME: Final = find_home()
 REPOSITORY: Final = find_app(HOME)
+PROJECT_FOLDER: Final = find_project()
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
 LOCAL_STAGE: Final = "local"
