@@ -33,14 +33,12 @@ def main(app: cdk.App) -> None:
     files = _page(app, stage) if stage.page else None
     compiler = None if stage.is_local or not stage.bytecode else find_python(stage.python)
     code = _local_code(app) if stage.is_local else _code(stage, compiler)
-    deployment = Deployment(
-        app,
-        stage,
-        code=code,
-        packages=read_packages(ROOT / "exec_task/requirements.txt"),
-        files=files,
-        derived=str(app.node.try_get_context(DERIVED) or "").split(","),
-    )
+    packages = read_packages(ROOT / "exec_task/requirements.txt")
+    derived = str(app.node.try_get_context(DERIVED) or "").split(",")
+    try:
+        deployment = Deployment(app, stage, code=code, packages=packages, files=files, derived=derived)
+    except InputError as error:
+        sys.exit(f"error: {error.reason}: {error}")
     if stage.bytecode and not (stage.is_local or compiler):
         warning = render_missing(stage.python)
         cdk.Annotations.of(deployment.ingress).add_warning_v2("stepline:bytecode", warning)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
@@ -31,7 +32,7 @@ from stepline.metrics import (
 from stepline.model.step import Step, read_step
 from stepline.model.tenancy.aws_price import price_consumption, sum_lines
 from stepline.model.tenancy.limits import NANOS_PER_USD
-from stepline.settings import Settings, handed_on
+from stepline.settings import Settings, handed_on, read_packaged
 
 # Named like the library, so the library's own loggers are its children and write the same JSON.
 logger = Logger(service=SERVICE)
@@ -43,6 +44,9 @@ UNITS = {"Ms": MetricUnit.Milliseconds, "Seconds": MetricUnit.Seconds}
 Event: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 A = TypeVar("A", bound=App)
+
+PACKAGE = Path(__file__).parents[1]
+"""The folder of the function's own code."""
 
 INVOCATION = Invocation()
 
@@ -64,7 +68,7 @@ def wired(kind: type[A]) -> Callable[[], A]:
 
 def wire(kind: type[A]) -> A:
     """Wire an app of this kind from the environment, and add the stage to every metric."""
-    environ = os.environ  # noqa: TID251 - the composition root reads the environment once
+    environ = read_packaged(os.environ, PACKAGE)  # noqa: TID251 - the composition root reads the environment once
     settings = Settings.from_env(environ)
     metrics.set_default_dimensions(**dimensions(settings.stage))
     app = on_aws(settings, PowertoolsMeter(), kind, handed=handed_on(environ))

@@ -143,6 +143,12 @@ _ASKS: Final = (
 )
 """For roles that ask the model."""
 
+_WAKES: Final = _right("lambda", "InvokeFunction", "eraser")
+"""For the role that deletes a conversation."""
+
+_SEARCHES: Final = _right("secretsmanager", "GetSecretValue", "search key")
+"""For the role of the tools."""
+
 _TRACES: Final = (
     _right("secretsmanager", "GetSecretValue", "traces' headers"),
     _right("xray", "PutTraceSegments", "traces"),
@@ -207,7 +213,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         # What a conversation's log names, and its segments; the long texts of an import. A client posts files with a
         # signature of this role.
         *_objects(reads="att out seg", writes="att quarantine"),
-        _right("lambda", "InvokeFunction", "eraser"),
+        _WAKES,
         _STARTS,  # of a turn that waits for the slot of one that was deleted
         *_REMEMBERS,  # the turns of an import
         _POSTS,
@@ -302,7 +308,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _TELLS,
         *_ASKS,  # a tool of the bundle may ask the model
         *_TRACES,
-        _right("secretsmanager", "GetSecretValue", "search key"),
+        _SEARCHES,
         *_RECALLS,
         *_rows(TASKS, EXEC="GetItem UpdateItem DeleteItem"),
         _right("secretsmanager", "CreateSecret DeleteSecret", "handovers", only=TASKS),
@@ -434,6 +440,12 @@ TRACING: Final = frozenset(name for name, rights in ACCESS.items() if set(_TRACE
 """The principals whose functions send spans."""
 TELLING: Final = frozenset(name for name, rights in ACCESS.items() if _TELLS in rights)
 """The principals that get the URL of Redis."""
+MODEL: Final = frozenset(name for name, rights in ACCESS.items() if set(_ASKS) <= set(rights))
+"""The principals that get the key of the model's provider."""
+SEARCHING: Final = frozenset(name for name, rights in ACCESS.items() if _SEARCHES in rights)
+"""The principals that get the key of the search engine."""
+WAKING: Final = frozenset(name for name, rights in ACCESS.items() if _WAKES in rights)
+"""The principals that invoke the eraser."""
 INGRESS: Final = ("authorizer", "socket", "api", "search")
 LOOP: Final = ("decide", "act", "execute", "output", "preflight", "close", "sweeper", "eraser")
 

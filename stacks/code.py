@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ ACTING = ("memory", "mcp", AUTHORIZER)
 """The layers that few functions have: to search the memory index, to call MCP servers, to authorize. Folders in `layers`."""
 _BUNDLED = ("lambdas", "bundles")
 _UNBUNDLED = ["__pycache__", "*.pyc"]
+_IGNORED = shutil.ignore_patterns(*_UNBUNDLED)
 _LOCAL_ONLY = ("local", "testing.py")
 """Parts of the library that no function imports."""
 
@@ -144,7 +145,7 @@ class Code:
         """
         shutil.rmtree(folder, ignore_errors=True)
         for name in _BUNDLED:
-            shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns(*_UNBUNDLED))
+            shutil.copytree(root / name, folder / name, ignore=_IGNORED)
         own = sorted(bundle.iterdir()) if bundle else []
         for path in own:
             if path.is_dir():
@@ -161,6 +162,24 @@ class Code:
         bootstrap.chmod(0o755)
         packages = dict.fromkeys([*_BUNDLED, *(path.name for path in own)])
         return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, folder=folder, packages=tuple(packages))
+
+    def holding(self, files: Mapping[str, bytes], folder: Path) -> Code:
+        """Return this code with files beside the handlers, in a copy at `folder`; without any, this code itself."""
+        if not files:
+            return self
+        shutil.rmtree(folder, ignore_errors=True)
+        for name in ("bootstrap", *self.packages):
+            source = self.folder / name
+            if source.is_dir():
+                shutil.copytree(source, folder / name, ignore=None if self.compiled else _IGNORED)
+            elif source.exists():
+                shutil.copy(source, folder / name)
+        for name, body in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(body)
+        added = dict.fromkeys([*self.packages, *(Path(name).parts[0] for name in files)])
+        return replace(self, folder=folder, packages=tuple(added))
 
     def add_to(
         self,

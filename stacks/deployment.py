@@ -10,11 +10,13 @@ A local stage has neither edge nor page: its page is served on this machine.
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 import aws_cdk as cdk
 
 from stacks.code import Code
 from stacks.edge import EdgeStack
+from stacks.environment import packaged_files
 from stacks.execution import ExecutionStack
 from stacks.ingress import IngressStack
 from stacks.loop import LoopStack
@@ -42,6 +44,7 @@ class Deployment:
         `derived` are choices that the command read from the account: the stage does not record them.
         """
         self.stage = stage
+        code = code.holding(packaged_files(stage), Path(app.outdir) / "handlers")
         self.edge = EdgeStack(app, stage, files) if files else None
         page_origin = self.edge.origin if self.edge else ""
         self.state = StateStack(app, stage, page_origin=page_origin, derived=derived)

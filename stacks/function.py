@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -11,9 +11,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from stacks.access import TELLING, TRACING, Resources, statements
+from stacks.access import TRACING, Resources, statements
 from stacks.code import AUTHORIZER, Package
-from stacks.environment import without_redis
+from stacks.environment import check_environment, function_environment
 from stacks.log_group import add_log_group
 from stacks.stage import Stage
 from stepline import metrics
@@ -81,17 +81,24 @@ class Function(Construct):
         *,
         stage: Stage,
         package: Package,
-        environment: Mapping[str, str],
+        settings: Mapping[str, Any],
         resources: Resources,
         undelivered: sqs.IQueue | None = None,
     ) -> None:
         """Add the function, its log group, and its role with its rights from the table.
 
         Snapshots are for the functions that a turn's first token waits for, if the stage enables them; a reservation of executions is
-        both the guarantee and the limit of a function. `undelivered` gets the events that it failed each time.
+        both the guarantee and the limit of a function. `settings` are those of the stack, of which it gets what it reads.
+        `undelivered` gets the events that it failed each time. Raises InputError `environment_too_large`.
         """
         super().__init__(scope, name.title())
         size = SIZES[name]
+        variables = {
+            **function_environment(name, settings),
+            "POWERTOOLS_SERVICE_NAME": name,
+            "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
+        }
+        check_environment(name, variables)
         self.name = name
         self.log_group = add_log_group(self, "Logs", stage, name)
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
@@ -114,11 +121,7 @@ class Function(Construct):
             reserved_concurrent_executions=stage.division.reserved.get(name),
             dead_letter_queue=undelivered,
             ephemeral_storage_size=cdk.Size.mebibytes(size.task_storage_mib) if stage.has_tasks else None,
-            environment={
-                **(environment if name in TELLING else without_redis(environment)),
-                "POWERTOOLS_SERVICE_NAME": name,
-                "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
-            },
+            environment=variables,
             # The previous version remains for a rollback; `stepline deploy` deletes it later, and those before it at once. On the
             # emulator `stepline up` removes all of them, since only that ends their workers.
             current_version_options=lambda_.VersionOptions(removal_policy=cdk.RemovalPolicy.RETAIN),

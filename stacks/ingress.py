@@ -18,7 +18,7 @@ from constructs import Construct
 
 from stacks.access import INGRESS, Resources, embedding_arn
 from stacks.code import Code
-from stacks.environment import ingress_environment
+from stacks.environment import ingress_settings
 from stacks.function import ACTING, Function
 from stacks.identity import Trust
 from stacks.service_log import HTTP_FIELDS, SOCKET_FIELDS, AccessLog
@@ -167,7 +167,7 @@ class IngressStack(cdk.Stack):
             memory_arn=state.memory_arn,
             embedding_arn=embedding_arn(self) if state.memory_arn else "",
         )
-        environment = ingress_environment(
+        settings = ingress_settings(
             stage,
             state,
             machine_arn=resources.machine_arn,
@@ -183,7 +183,7 @@ class IngressStack(cdk.Stack):
                 name,
                 stage=stage,
                 package=package,
-                environment=environment,
+                settings=settings,
                 resources=resources,
             )
             for name in INGRESS

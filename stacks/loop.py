@@ -19,7 +19,7 @@ from stacks.access import LOOP, Resources, bedrock_arns, embedding_arn, statemen
 from stacks.alarm import add_alarms, add_dashboard
 from stacks.code import Code
 from stacks.definition import render_definition
-from stacks.environment import event_environment, loop_environment
+from stacks.environment import event_environment, loop_settings
 from stacks.event_source import EventSource
 from stacks.execution import ExecutionStack
 from stacks.function import ACTING, Function
@@ -65,7 +65,7 @@ class LoopStack(cdk.Stack):
         self._execution = execution
         self.queues = make_queues(self, stage)
         resources = self._name_resources(stage, state, ingress)
-        environment = loop_environment(
+        settings = loop_settings(
             stage,
             state,
             machine_arn=resources.machine_arn,
@@ -73,7 +73,7 @@ class LoopStack(cdk.Stack):
             packages=packages,
             fargate=_fargate(execution, stage) if execution else {},
         )
-        self.functions = self._make_functions(stage, code, environment, resources)
+        self.functions = self._make_functions(stage, code, settings, resources)
         self.machine = self._make_machine(stage, resources)
         self._add_rules(stage, state.bucket.bucket_name)
         if stage.event_source_principals:
@@ -112,7 +112,7 @@ class LoopStack(cdk.Stack):
         add_dashboard(self, stage, watched, add_alarms(self, stage, watched))
 
     def _make_functions(
-        self, stage: Stage, code: Code, environment: Mapping[str, str], resources: Resources
+        self, stage: Stage, code: Code, settings: Mapping[str, Any], resources: Resources
     ) -> dict[str, Function]:
         package = code.add_to(self, acting=ACTING["act"], loads_bundle=True, traced=stage.is_traced)
         return {
@@ -121,7 +121,7 @@ class LoopStack(cdk.Stack):
                 name,
                 stage=stage,
                 package=package,
-                environment=environment,
+                settings=settings,
                 resources=resources,
                 undelivered=self.queues.get(name),
             )

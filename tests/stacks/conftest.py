@@ -12,6 +12,7 @@ from stacks.code import ACTING, Code  # noqa: E402 - as above
 from stacks.deployment import Deployment  # noqa: E402 - as above
 from stacks.page_files import read_page  # noqa: E402 - as above
 from stacks.stage import Stage  # noqa: E402 - as above
+from stepline.settings import TABLE, Settings, print_value, read_packaged  # noqa: E402 - as above
 from tests.stacks.role import Roles  # noqa: E402 - as above
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +64,21 @@ class Synthesis:
     def documents(self):
         """Every stack's template, by the stack's short name."""
         return {name: template.to_json() for name, template in self.templates.items()}
+
+
+def deployed_settings(synthesis, function):
+    """The settings of a deployed function: the template's variables, and the files of its package."""
+    found = synthesis.resources("AWS::Lambda::Function").values()
+    (properties,) = [one for one in found if one["Handler"] == f"lambdas.{function}.handler"]
+    variables = properties["Environment"]["Variables"]
+    known = {name: text for name, text in variables.items() if isinstance(text, str)}
+    package = synthesis.folder / f"asset.{properties['Code']['S3Key'].removesuffix('.zip')}"
+    return Settings.from_env(read_packaged(known, package))
+
+
+def with_defaults(variables):
+    """The variables of a function, and the defaults of those that are left out."""
+    return {row.variable: print_value(row.default) for row in TABLE.values()} | variables
 
 
 def name_of(stack):

@@ -1,6 +1,6 @@
 import pytest
 
-from .conftest import synthesise
+from .conftest import synthesise, with_defaults
 
 POOL = "AWS::Cognito::UserPool"
 CLIENT = "AWS::Cognito::UserPoolClient"
@@ -21,7 +21,7 @@ def client(prod):
 def environment(synthesis, name):
     for properties in synthesis.resources("AWS::Lambda::Function").values():
         if properties["Handler"] == f"lambdas.{name}.handler":
-            return properties["Environment"]["Variables"]
+            return with_defaults(properties["Environment"]["Variables"])
     raise KeyError(name)
 
 

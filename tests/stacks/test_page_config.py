@@ -6,6 +6,8 @@ from stacks.identity import given_trust
 from stacks.ingress import make_page_config
 from stacks.stage import Stage
 
+from .conftest import with_defaults
+
 FIELDS = ["issuer", "client_id", "scopes", "http_url", "socket_url", "stage"]
 FIELDS += ["inspect", "uploads", "version", "token", "ui"]
 
@@ -16,13 +18,15 @@ def page_config(synthesis):
     return json.loads(synthesis.roles.text("ingress", output))
 
 
-def trusted(synthesis):
-    """Return the settings of the authorizer, with names in place of references."""
+def trusted(synthesis, function="authorizer"):
+    """Return the settings of the authorizer or another function, with names in place of references."""
     functions = synthesis.resources("AWS::Lambda::Function").values()
     (heard,) = (
-        one["Environment"]["Variables"] for one in functions if one["Handler"] == "lambdas.authorizer.handler"
+        one["Environment"]["Variables"]
+        for one in functions
+        if one["Handler"] == f"lambdas.{function}.handler"
     )
-    return {name: synthesis.roles.text("ingress", value) for name, value in heard.items()}
+    return {name: synthesis.roles.text("ingress", value) for name, value in with_defaults(heard).items()}
 
 
 def test_a_page_finds_its_stage_by_one_document(any_stage):
@@ -35,7 +39,7 @@ def test_a_page_signs_in_at_the_trusted_issuer_and_calls_its_own_stage(any_stage
     found, heard = page_config(any_stage), trusted(any_stage)
     assert found["issuer"] == heard["STEPLINE_OIDC_ISSUER"]
     assert found["client_id"] == heard["STEPLINE_OIDC_AUDIENCE"]
-    assert found["socket_url"] == heard["STEPLINE_SOCKET_URL"]
+    assert found["socket_url"] == trusted(any_stage, "api")["STEPLINE_SOCKET_URL"]
     assert (found["token"], found["ui"]) == ("id", [])
     outputs = any_stage.documents()["ingress"]["Outputs"]
     assert found["http_url"] == any_stage.roles.text("ingress", outputs["HttpUrl"]["Value"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -29,6 +29,9 @@ from stepline.model.tenancy.request_rates import Rates
 from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS, AgentVersion, ContextLayout
 from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ProviderName: TypeAlias = Literal["anthropic", "bedrock"]
 SearchProvider: TypeAlias = Literal["collection", "brave", "tavily", "searxng"]
@@ -741,3 +744,30 @@ def print_value(value: Any) -> str:
             return ",".join(str(item) for item in value)
         case _:
             return str(value)
+
+
+PACKAGED_DESCRIPTORS: Final = "descriptors"
+"""The folder of a function's package that holds the descriptors."""
+PACKAGED: Final = "@"
+"""Before the path of a file in a function's package that holds the text of a variable: Lambda takes 4 KB of variables."""
+
+
+def read_packaged(environ: Mapping[str, str], package: Path) -> dict[str, str]:
+    """Return the variables with the texts of the files that they name, and with the descriptors' folder as a whole path.
+
+    `package` is the folder of the function's code. Raises InputError `bad_setting`: it has no such file.
+    """
+    read = dict(environ)
+    for row in TABLE.values():
+        text = environ.get(row.variable, "")
+        if isinstance(row.default, Mapping) and text.startswith(PACKAGED):
+            try:
+                read[row.variable] = (package / text.removeprefix(PACKAGED)).read_text(encoding="utf-8")
+            except OSError as error:
+                raise InputError(
+                    f"{row.variable} names no file of the package", code="bad_setting"
+                ) from error
+    folder = TABLE["descriptors_dir"].variable
+    if environ.get(folder) == PACKAGED_DESCRIPTORS:
+        read[folder] = str(package / PACKAGED_DESCRIPTORS)
+    return read

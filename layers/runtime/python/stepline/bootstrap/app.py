@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from stepline.log.bindings import Ports
@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class App:
-    """The ports of a deployment, wired once per process. `handed` are variables for a remote supervisor. Secret."""
+    """The ports of a deployment, wired once per process. `handed` are variables for a remote supervisor. Secret.
 
+    Only an app that `runs_tools` has the ports of tools: the web, MCP servers, and the secrets of the deployment.
+    """
+
+    runs_tools: ClassVar[bool] = False
     settings: Settings
     ports: Ports
     handed: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -68,7 +68,6 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
         pace=pace,
     )
     live = live_of(settings, log, posting)
-    search = search_of(settings)
     ports = Ports(
         log=log,
         artifacts=S3Artifacts(settings.bucket, ledger=ledger),
@@ -99,13 +98,23 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
         clock=clock,
         meter=meter,
         ledger=ledger,
-        search=MeteredSearch(search, ledger),
-        pages=MeteredPages(pages_of(search), ledger),
-        servers=servers_of(settings),
         traces=traces_of(settings, clock, meter),
         policy=policy(settings),
         outward=outward(settings),
         bundles=bundle_rules(settings),
     )
     ports = replace(ports, memory=memory_of(settings, ledger) or EmbeddedMemoryIndex(ports))
+    if kind.runs_tools:
+        ports = _with_tools(ports, settings)
     return kind(settings=settings, ports=ports, handed=handed or {})
+
+
+def _with_tools(ports: Ports, settings: Settings) -> Ports:
+    """Add the ports of tools."""
+    search = search_of(settings)
+    return replace(
+        ports,
+        search=MeteredSearch(search, ports.ledger),
+        pages=MeteredPages(pages_of(search), ports.ledger),
+        servers=servers_of(settings),
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from stepline.adapters.descriptor_file import read_folder
 from stepline.bootstrap.agent_choice import (
@@ -70,6 +70,7 @@ class LoopApp(App):
     that bundle's name on the stage, "" for the default one.
     """
 
+    runs_tools: ClassVar[bool] = True
     history: History = field(default_factory=History)
     given: ModelClient | None = None
     made: Agent | None = None
