@@ -50,8 +50,8 @@ def build_host(
     # temporary folder.
     os.environ.update(variables, TMPDIR=str(private))  # noqa: TID251 - see above
     app = on_aws(Settings.from_env(variables), MemoryMeter(), LoopApp)
-    if artifacts:
-        app = replace(app, ports=replace(app.ports, artifacts=artifacts))
+    # The secrets in scope are among the descriptors; a task may not read others.
+    app = replace(app, ports=replace(app.ports, secrets=None, artifacts=artifacts or app.ports.artifacts))
     job = Job(
         request=request,
         batches=[decode_batch(batch) for batch in batches],

@@ -45,6 +45,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "aliases": "aliases `live` of these functions",
     "eraser": "alias `live` of the function `eraser`, by a name-built ARN",
     "handovers": "secrets `stepline/<stage>/exec/*`",
+    "tools' secrets": "secrets `stepline/<stage>/secret/*`",
     "tasks": "tasks of the deployment's cluster",
     "cluster": "everything, on condition that it is in the deployment's cluster",
     "undelivered": "the dead-letter queue of this function, into which Lambda puts what it failed",
@@ -148,6 +149,9 @@ _WAKES: Final = _right("lambda", "InvokeFunction", "eraser")
 
 _SEARCHES: Final = _right("secretsmanager", "GetSecretValue", "search key")
 """For the role of the tools."""
+
+_KNOWS: Final = _right("secretsmanager", "GetSecretValue", "tools' secrets")
+"""For roles whose functions run tools, hooks or resolvers, or ask MCP servers."""
 
 _TRACES: Final = (
     _right("secretsmanager", "GetSecretValue", "traces' headers"),
@@ -287,6 +291,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
         _TELLS,
         *_ASKS,
+        _KNOWS,  # MCP servers are asked for their tools
         *_TRACES,
     ),
     "act": (
@@ -307,6 +312,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
         _TELLS,
         *_ASKS,  # a tool of the bundle may ask the model
+        _KNOWS,
         *_TRACES,
         _SEARCHES,
         *_RECALLS,
@@ -316,10 +322,11 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("iam", "PassRole", "task roles", only=TASKS),
         _right("states", "SendTaskFailure", "machine", only=TASKS),
     ),
-    # The role of programs: it reads the log, stores a run's results and what it cost, nothing else.
+    # The role of programs' supervisors: it reads the log and what tools need, stores a run's results and what it cost.
     "execute": (
         *_rows(LOG="GetItem Query", COST="PutItem"),
         *_objects(reads="att out exec", writes="out exec", finds="exec"),
+        _KNOWS,  # for the tools that a program calls
     ),
     # The output of a running program: it reads the program's log and posts it.
     "output": (
@@ -366,6 +373,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
         _TELLS,
         *_ASKS,  # the bundle's hook after the close may ask the model
+        _KNOWS,
         *_TRACES,
         *_REMEMBERS,
     ),
@@ -471,6 +479,7 @@ class Resources:
     delivers_logs: bool = False
     eraser_arn: str = ""
     handovers_arn: str = ""
+    tools_secrets_arn: str = ""
     memory_arn: str = ""
     embedding_arn: str = ""
     cluster_arn: str = ""
@@ -521,6 +530,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "traces": resources.traces,
                 "Redis's URL": resources.redis_secret_arn,
                 "handovers": resources.handovers_arn,
+                "tools' secrets": resources.tools_secrets_arn,
                 "memory": resources.memory_arn and f"{resources.memory_arn}/index/*",
                 "embedding model": resources.embedding_arn,
                 "tasks": resources.tasks_arn,

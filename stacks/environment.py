@@ -11,13 +11,15 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from stacks.access import MODEL, SEARCHING, TELLING, TRACING, WAKING
+from stacks.descriptor import read_descriptors
 from stacks.stage import Stage
 from stacks.state import StateStack
 from stepline.errors import InputError
-from stepline.settings import PACKAGED, TABLE, env, print_value
+from stepline.settings import PACKAGED, PACKAGED_DESCRIPTORS, TABLE, env, print_value
 
 MAX_BYTES: Final = 4096
 PACKAGED_BYTES: Final = 256
@@ -165,11 +167,16 @@ def render_variable(field: str, value: Any) -> str:
 
 
 def packaged_files(stage: Stage) -> dict[str, bytes]:
-    """Return the files that variables of the stage's functions name, by their paths in the package."""
+    """Return the files that variables of the stage's functions name, by their paths in the package.
+
+    Raises InputError `descriptor_secret`, `bad_descriptor`.
+    """
     texts = {field: print_value(value) for field, value in _chosen(stage).items()}
-    return {
+    long = {
         _name_file(field, text): text.encode() for field, text in texts.items() if _is_packaged(field, text)
     }
+    folder = stage.descriptors_dir
+    return long | (read_descriptors(Path(folder), stage.name) if folder else {})
 
 
 def _name_file(field: str, text: str) -> str:
@@ -211,4 +218,5 @@ def _stage_settings(
         "otlp_endpoint": stage.tracing_endpoint,
         "otlp_secret_arn": stage.tracing_secret_arn,
         "av_scan": stage.av,
+        "descriptors_dir": PACKAGED_DESCRIPTORS if stage.descriptors_dir else "",
     }

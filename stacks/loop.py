@@ -144,6 +144,7 @@ class LoopStack(cdk.Stack):
             traces="*" if stage.is_traced and not stage.tracing_endpoint else "",
             model_arns=() if stage.model_provider in KEYED else bedrock_arns(self, stage.models),
             handovers_arn=stage.handovers_arn(self),
+            tools_secrets_arn=stage.tools_secrets_arn(self),
             memory_arn=state.memory_arn,
             embedding_arn=embedding_arn(self) if state.memory_arn else "",
             undelivered={name: queue.queue_arn for name, queue in self.queues.items()},

@@ -15,6 +15,7 @@ from stacks.choice.programs import HOST_MODES, MEMORY_MIB, NO_PROGRAMS, ProgramC
 from stacks.choice.read import read_choices, refusal, render_refusal
 from stacks.choice.sign_in import SignInChoices
 from stepline.model.program.handover import secret_name
+from stepline.model.stage_secret import stage_secret_prefix
 from stepline.model.tenancy.concurrency import (
     Division,
     Throttle,
@@ -325,6 +326,10 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
     def handovers_arn(self, stack: cdk.Stack) -> str:
         """Return the ARN pattern of the secrets that hand runs over to tasks."""
         return _colon_arn(stack, "secretsmanager", "secret", secret_name(self.name, "*"))
+
+    def tools_secrets_arn(self, stack: cdk.Stack) -> str:
+        """Return the ARN pattern of the secrets that tools read."""
+        return _colon_arn(stack, "secretsmanager", "secret", f"{stage_secret_prefix(self.name)}*")
 
     @property
     def removal_policy(self) -> cdk.RemovalPolicy:

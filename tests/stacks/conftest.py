@@ -66,14 +66,28 @@ class Synthesis:
         return {name: template.to_json() for name, template in self.templates.items()}
 
 
-def deployed_settings(synthesis, function):
-    """The settings of a deployed function: the template's variables, and the files of its package."""
+def deployed_function(synthesis, name):
+    """The properties of a function of ours."""
     found = synthesis.resources("AWS::Lambda::Function").values()
-    (properties,) = [one for one in found if one["Handler"] == f"lambdas.{function}.handler"]
-    variables = properties["Environment"]["Variables"]
-    known = {name: text for name, text in variables.items() if isinstance(text, str)}
-    package = synthesis.folder / f"asset.{properties['Code']['S3Key'].removesuffix('.zip')}"
-    return Settings.from_env(read_packaged(known, package))
+    (properties,) = [one for one in found if one["Handler"] == f"lambdas.{name}.handler"]
+    return properties
+
+
+def deployed_variables(synthesis, name):
+    """The variables of a function, but for those that refer to a resource."""
+    variables = deployed_function(synthesis, name)["Environment"]["Variables"]
+    return {name: text for name, text in variables.items() if isinstance(text, str)}
+
+
+def package_of(synthesis, name):
+    """The folder of a function's code."""
+    key = deployed_function(synthesis, name)["Code"]["S3Key"]
+    return synthesis.folder / f"asset.{key.removesuffix('.zip')}"
+
+
+def deployed_settings(synthesis, name):
+    """The settings of a deployed function: the template's variables, and the files of its package."""
+    return Settings.from_env(read_packaged(deployed_variables(synthesis, name), package_of(synthesis, name)))
 
 
 def with_defaults(variables):

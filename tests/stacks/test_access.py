@@ -80,6 +80,7 @@ def test_roles_of_programs_neither_write_the_log_nor_post_nor_start_anything(loc
         "s3:GetObject",
         "s3:ListBucket",
         "s3:PutObject",
+        "secretsmanager:GetSecretValue",
     }
     assert "dynamodb:PutItem → <Table> [keys: COST#*]" in local.roles.lines("ExecuteRole")
 
@@ -175,11 +176,16 @@ def test_only_act_which_searches_reads_the_key_of_the_search_engine(prod):
     assert readers(prod, "search-AbCdEf") == {"act"}
 
 
+def test_only_functions_with_the_bundles_code_read_the_secrets_of_its_tools(prod, local):
+    assert readers(prod, "stepline/prod/secret/*") == {"decide", "act", "close"}
+    assert readers(local, "stepline/local/secret/*") == {"decide", "act", "close", "execute"}
+
+
 def test_only_roles_that_notify_read_the_url_of_redis(prod, dev):
     assert readers(prod, "redis-AbCdEf") == {
         *("api", "socket", "decide", "act", "output", "preflight", "close", "sweeper", "eraser"),
     }
-    assert holders(dev, "secretsmanager:GetSecretValue") == set()
+    assert "redis" not in str(dev.roles.lines("SocketRole"))
 
 
 def test_only_roles_that_may_read_the_url_of_redis_get_its_setting(prod):

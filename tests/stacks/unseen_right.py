@@ -3,6 +3,7 @@
 BY_ANOTHER_PROOF = (
     "model key",
     "search key",
+    "tools' secrets",
     "models",
     "Redis's URL",
     "traces' headers",
@@ -13,7 +14,7 @@ BY_ANOTHER_PROOF = (
     "undelivered",
     "log deliveries",
 )
-"""Only a client of a provider or a search engine uses these, a sender of traces, that of a Redis or of S3 Vectors, or ECS, Lambda or Step Functions does itself; tests/stacks/test_access.py says who has them."""
+"""Only a client of a provider or a search engine uses these, a bundle's tool, hook or MCP server, a sender of traces, that of a Redis or of S3 Vectors, or ECS, Lambda or Step Functions does itself; tests/stacks/test_access.py says who has them."""
 SETTLED = {
     *{
         ("dynamodb:GetItem", "CHARGE#*"),

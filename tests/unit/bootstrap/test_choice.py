@@ -130,7 +130,7 @@ def test_a_task_gets_the_active_bundles_descriptors_and_no_access_settings(tmp_p
     (tmp_path / "bundles.yaml").write_text(TWO_BUNDLES)
     app = in_memory(settings(**FARGATE, PLATFORM_DESCRIPTORS_DIR=str(tmp_path)))
     execution = app.agent.execution
-    texts = decode_payload(execution.descriptors)
+    texts = decode_payload(execution.descriptors())
     assert texts["secrets"] == "search: {key: s3cret}\n"
     assert "other" not in texts["bundles"]
     there = Settings.from_env(execution.settings)

@@ -11,6 +11,7 @@ from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
 from stepline.adapters.aws.publisher import GatewayPublisher
+from stepline.adapters.aws.secret import StoredSecrets
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
@@ -111,10 +112,12 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
 
 def _with_tools(ports: Ports, settings: Settings) -> Ports:
     """Add the ports of tools."""
-    search = search_of(settings)
+    secrets = StoredSecrets(settings.stage, ports.clock)
+    search = search_of(settings, secrets)
     return replace(
         ports,
         search=MeteredSearch(search, ports.ledger),
         pages=MeteredPages(pages_of(search), ports.ledger),
         servers=servers_of(settings),
+        secrets=secrets,
     )

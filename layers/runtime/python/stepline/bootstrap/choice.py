@@ -16,9 +16,8 @@ from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.adapters.provider.roles import plan_roles
 from stepline.bundle.overrides import CACHE_TTL, CONTEXT_CAP, ROUND_CAP, Override, resolve_outward
-from stepline.bundle.property import look_up
 from stepline.context.rules import ContextRules
-from stepline.errors import InputError
+from stepline.errors import InputError, ToolError
 from stepline.events.filter import EventFilter
 from stepline.log.bindings import BundleRules, Policy
 from stepline.metrics import SERVICE
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from stepline.model.ids import Lane
     from stepline.ports.artifacts import Uploads
     from stepline.ports.clock import Clock, Meter
+    from stepline.ports.descriptor import StageSecrets
     from stepline.ports.mcp.mcp_server import McpServers
     from stepline.ports.memory_index import MemoryIndex
     from stepline.ports.model import ModelProvider, RoleChoice
@@ -181,18 +181,18 @@ def live_of(settings: Settings, log: Log, posting: Broadcast) -> Live:
     )
 
 
-def search_of(settings: Settings) -> WebSearch:
+def search_of(settings: Settings, secrets: StageSecrets | None = None) -> WebSearch:
     """Return the search engine; nothing is read or requested yet. Raises InputError `bad_setting`."""
     url = settings.search_url
     match settings.search_provider:
         case "brave":
             from stepline.adapters.web.brave import BRAVE_URL, BraveSearch  # noqa: PLC0415 - rarely used
 
-            return BraveSearch(key=partial(search_key, settings), base_url=url or BRAVE_URL)
+            return BraveSearch(key=partial(search_key, settings, secrets), base_url=url or BRAVE_URL)
         case "tavily":
             from stepline.adapters.web.tavily import TAVILY_URL, TavilySearch  # noqa: PLC0415 - as above
 
-            return TavilySearch(key=partial(search_key, settings), base_url=url or TAVILY_URL)
+            return TavilySearch(key=partial(search_key, settings, secrets), base_url=url or TAVILY_URL)
         case "searxng":
             from stepline.adapters.web.searxng import SearxngSearch  # noqa: PLC0415 - as above
 
@@ -203,27 +203,30 @@ def search_of(settings: Settings) -> WebSearch:
             return CorpusSearch(Path(settings.search_corpus) if settings.search_corpus else None)
 
 
-def search_key(settings: Settings) -> str:
-    """Return the search engine's key: from the setting, the secret in AWS, or the descriptors; "" without one.
+def search_key(settings: Settings, secrets: StageSecrets | None = None) -> str:
+    """Return the search engine's key: from the setting, its own secret in AWS, or the secrets of tools; "" without one.
 
     Raises DependencyError, InputError `bad_descriptor`.
     """
     if key := settings.search_api_key or secret_text(settings.search_secret_arn):
         return key
-    if not settings.descriptors_dir:
+    if not (settings.descriptors_dir or secrets):
         return ""
     from stepline.adapters.descriptor_file import read_folder  # noqa: PLC0415 - only if the key is in a descriptor
     from stepline.bundle.descriptor_set import parse_descriptors  # noqa: PLC0415 - as above
 
-    descriptors = parse_descriptors(read_folder(Path(settings.descriptors_dir)))
-    found = look_up(descriptors.secrets, SEARCH_SECRET)
-    return found if isinstance(found, str) else ""
+    folder = settings.descriptors_dir
+    descriptors = parse_descriptors(read_folder(Path(folder)) if folder else {}, stored=secrets)
+    try:
+        return descriptors.get_secret(SEARCH_SECRET)
+    except ToolError:
+        return ""
 
 
-def search_secrets(settings: Settings) -> dict[str, str]:
+def search_secrets(settings: Settings, secrets: StageSecrets | None = None) -> dict[str, str]:
     """Return the variable with the key for a task, which may not read secrets itself. Raises as `search_key`."""
     keyed = settings.search_provider in ("brave", "tavily")
-    return env(search_api_key=search_key(settings)) if keyed else {}
+    return env(search_api_key=search_key(settings, secrets)) if keyed else {}
 
 
 class PublicPages:

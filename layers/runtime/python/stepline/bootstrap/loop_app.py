@@ -23,12 +23,19 @@ from stepline.bootstrap.agent_choice import (
 )
 from stepline.bootstrap.app import App
 from stepline.bootstrap.choice import bundle_settings, search_secrets
-from stepline.bundle.descriptor_set import Descriptors, encode_payload, parse_descriptors, scope_texts
+from stepline.bundle.descriptor_set import (
+    Descriptors,
+    encode_payload,
+    parse_descriptors,
+    render_stored,
+    scope_texts,
+)
 from stepline.bundle.workflow import blocking, load_workflow
 from stepline.errors import SteplineError
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent, Execution
 from stepline.metrics import HOOKS_FAILED
+from stepline.model.ids import DEFAULT_BUNDLE
 
 if TYPE_CHECKING:
     from stepline.adapters.provider.client import ProviderClient
@@ -152,22 +159,29 @@ class LoopApp(App):
         placed = replace(execution, places=places_of(self.settings), bundle=self.settings.bundle)
         if execution.profile.placement != "remote":
             return placed
-        texts = self.scoped_texts(execution.profile.descriptor_payload_scope)
+        scope = execution.profile.descriptor_payload_scope
         return replace(
             placed,
-            descriptors=encode_payload(texts),
+            descriptors=lambda: encode_payload(self.scoped_texts(scope)),
             settings=task_settings(self.settings),
-            secrets=cache(partial(search_secrets, self.settings)),
+            secrets=cache(partial(search_secrets, self.settings, self.ports.secrets)),
         )
 
     def scoped_texts(self, scope: DescriptorScope) -> dict[str, str]:
-        """Return the descriptors for a remote supervisor. Secret."""
-        return scope_texts(self.descriptor_texts, scope, self.descriptors.bundle_id)
+        """Return the descriptors for a remote supervisor, with the stored secrets. Secret."""
+        bundle_id = self.descriptors.bundle_id
+        scoped = scope_texts(self.descriptor_texts, scope, bundle_id)
+        if self.ports.secrets is None:
+            return scoped
+        active = bundle_id or DEFAULT_BUNDLE
+        others = [DEFAULT_BUNDLE, *self.settings.bundles] if scope == "all" else []
+        ids = {name: name for name in others} | {self.bundle or DEFAULT_BUNDLE: active}
+        return render_stored(self.ports.secrets, ids, active) | scoped
 
     @cached_property
     def descriptors(self) -> Descriptors:
         """The deployment's descriptors, as tools read them."""
-        return parse_descriptors(self.descriptor_texts, bundle_id=self.bundle)
+        return parse_descriptors(self.descriptor_texts, bundle_id=self.bundle, stored=self.ports.secrets)
 
     @cached_property
     def descriptor_texts(self) -> dict[str, str]:

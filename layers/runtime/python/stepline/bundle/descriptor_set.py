@@ -14,13 +14,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from stepline.bundle.property import look_up
 from stepline.errors import InputError, ToolError
+from stepline.model.ids import DEFAULT_BUNDLE
 from stepline.model.program.execution import DescriptorScope
+from stepline.model.stage_secret import DEPLOYMENT
+from stepline.ports.descriptor import StageSecrets
 
 Texts: TypeAlias = Mapping[str, str]
 """YAML texts by descriptor name. Secret: never log it."""
@@ -54,7 +58,10 @@ FOLDER_VARIABLE: Final = "PLATFORM_DESCRIPTORS_DIR"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Descriptors:
-    """The parsed descriptors, for one active bundle. Implements `SettingsReader` and `SecretReader`."""
+    """The parsed descriptors, for one active bundle. Implements `SettingsReader` and `SecretReader`.
+
+    A secret that no descriptor has is read from `stored`, where the active bundle has its name on the stage, `bundle`.
+    """
 
     bundle_id: str
     assembly: Mapping[str, Any]
@@ -62,6 +69,8 @@ class Descriptors:
     gateway: Mapping[str, Any]
     secrets: Mapping[str, Any]
     bundle_secrets: Mapping[str, Any]
+    bundle: str = DEFAULT_BUNDLE
+    stored: StageSecrets | None = None
 
     def __repr__(self) -> str:
         return f"Descriptors(bundle_id={self.bundle_id!r})"
@@ -77,18 +86,24 @@ class Descriptors:
     def get_secret(self, path: str) -> str:
         root, rest = _split(path, self.secrets, self.bundle_secrets)
         found = look_up(root, rest)
+        if found is None and self.stored:
+            owner = self.bundle if path.startswith(OF_BUNDLE) else DEPLOYMENT
+            found = look_up(parse_stored(self.stored.read(owner)), rest)
         if not isinstance(found, str):
             raise ToolError(f"there is no secret {path[:80]!r} here", code="secret_missing")
         return found
 
 
-def parse_descriptors(texts: Texts, *, bundle_id: str = "") -> Descriptors:
-    """Parse all descriptors. The active bundle is `bundle_id`, or else the default in `bundles`.
+def parse_descriptors(
+    texts: Texts, *, bundle_id: str = "", stored: StageSecrets | None = None
+) -> Descriptors:
+    """Parse all descriptors. The active bundle is `bundle_id`, or else the default in `bundles` or in its secrets.
 
     Raises InputError `bad_descriptor`.
     """
     read = {form.name: parse_descriptor(form.name, texts.get(form.name, "")) for form in FORMS}
-    active = bundle_id or look_up(read[_BUNDLES], "bundles.default_bundle_id") or ""
+    defaults = (look_up(read[name], "bundles.default_bundle_id") for name in (_BUNDLES, _BUNDLE_SECRETS))
+    active = bundle_id or next(filter(None, defaults), "")
     if not isinstance(active, str):
         raise _bad(f"{_BUNDLES}: bundles.default_bundle_id is not text")
     bundle = _items(_BUNDLES, read[_BUNDLES]).get(active, {})
@@ -100,7 +115,38 @@ def parse_descriptors(texts: Texts, *, bundle_id: str = "") -> Descriptors:
         gateway=read["gateway"],
         secrets=_texts_only("secrets", read["secrets"]),
         bundle_secrets=_texts_only(_BUNDLE_SECRETS, _part(_BUNDLE_SECRETS, secret, "secrets")),
+        bundle=bundle_id or DEFAULT_BUNDLE,
+        stored=stored,
     )
+
+
+def parse_stored(text: str) -> Mapping[str, Any]:
+    """Parse stored secrets: a JSON object of texts and such objects; "" has none. Raises InputError `bad_descriptor`."""
+    try:
+        read = json.loads(text or "{}")
+    except ValueError:
+        read = None
+    if not isinstance(read, dict):
+        raise _bad("a stored secret is not a JSON object")
+    return _texts_only("a stored secret", read)
+
+
+def render_stored(stored: StageSecrets, ids: Mapping[str, str], active: str) -> dict[str, str]:
+    """Return the descriptors of stored secrets: of the deployment, and of bundles, each id by the name on the stage.
+
+    Raises DependencyError, InputError `bad_descriptor`. JSON is YAML, except for escaped characters.
+    """
+    items = [{"id": ids[bundle], "secrets": parse_stored(stored.read(bundle))} for bundle in ids]
+    found = {
+        "secrets": parse_stored(stored.read(DEPLOYMENT)),
+        _BUNDLE_SECRETS: {
+            "bundles": {
+                "default_bundle_id": active,
+                "items": [item for item in items if item["secrets"]],
+            }
+        },
+    }
+    return {name: json.dumps(read, ensure_ascii=False) for name, read in found.items()}
 
 
 def parse_descriptor(name: str, text: str) -> Mapping[str, Any]:

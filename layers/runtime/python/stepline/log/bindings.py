@@ -18,6 +18,7 @@ from stepline.model.tenancy.request_rates import RequestRates
 from stepline.ports.artifacts import Artifacts, Uploads
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
+from stepline.ports.descriptor import StageSecrets
 from stepline.ports.identity import Tickets
 from stepline.ports.log import StageLog
 from stepline.ports.machine import Machine
@@ -81,7 +82,7 @@ class Ports:
     """The loop's ports.
 
     Without `search` there is no web search, without `pages` no page is fetched, without `memory` no search of memory,
-    without `servers` no MCP, without `traces` no spans, without `erasure` nothing is erased, and a deleted conversation
+    without `servers` no MCP, without `secrets` only those of descriptors, without `traces` no spans, without `erasure` nothing is erased, and a deleted conversation
     is refused like one that never existed. `span` is that of the step that runs. `outward` filters client events.
     `bundles` are the stage's further bundles by name; `policy` and `outward` are those of its default one.
     """
@@ -110,6 +111,7 @@ class Ports:
     memory: MemoryIndex | None = None
     erasure: Erasure | None = None
     servers: McpServers | None = None
+    secrets: StageSecrets | None = None
     traces: Traces | None = None
     span: Span = NO_SPAN
     policy: Policy = Policy()

@@ -30,8 +30,8 @@ class Execution:
     """Settings of the agent's programs: placement, limits, callable tools, and how much of their texts is shown.
 
     `bundle` is the package of the bundle: a program finds its name as BUNDLE_ID, and its files at BUNDLE_ROOT.
-    `places` are the placements that this deployment has. `descriptors` and `settings` are the
-    variables that a task receives for its tools; `secrets` returns more, read when a run is handed to its task. Secret.
+    `places` are the placements that this deployment has. `settings` are variables that a task receives for its tools;
+    `descriptors` and `secrets` return more, read when a run is handed to its task. Secret.
     """
 
     profile: RuntimeProfile
@@ -40,7 +40,7 @@ class Execution:
     preview_chars: int = PREVIEW_CHARS
     bundle: str = ""
     places: frozenset[Placement] = frozenset({"inline"})
-    descriptors: Mapping[str, str] = field(default_factory=dict, repr=False)
+    descriptors: Callable[[], Mapping[str, str]] = field(default=dict, repr=False)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Callable[[], Mapping[str, str]] = field(default=dict, repr=False)
 

@@ -21,3 +21,10 @@ class SecretReader(Protocol):
 
     def get_secret(self, path: str) -> str:
         """Return the secret at a dotted path, or the active bundle's after `b:`. Raises ToolError `secret_missing`."""
+
+
+class StageSecrets(Protocol):
+    """The secrets that a deployment stores for its tools: a JSON object for itself and one for each bundle."""
+
+    def read(self, bundle: str) -> str:
+        """Return the text for a bundle by its name, or for the deployment; "" if there is none. Raises DependencyError."""

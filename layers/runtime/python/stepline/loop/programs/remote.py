@@ -202,7 +202,7 @@ def _render_handover(attempt: Attempt, request: ExecRequest) -> str:
     key = exec_key(request.lane, request.turn, request.exec_id, PARCEL)
     handover = Handover(
         parcel=attempt.ports.grants.read(key, ttl_s=GRANT_S),
-        descriptors=dict(execution.descriptors) if execution else {},
+        descriptors=dict(execution.descriptors()) if execution else {},
         settings={**execution.settings, **execution.secrets()} if execution else {},
     )
     return msgspec.json.encode(handover).decode()
