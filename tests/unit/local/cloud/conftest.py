@@ -49,6 +49,7 @@ def context(tmp_path, prompts, programs, account):
         install=lambda _home, _say: None,
         build_page=lambda _say: None,
         is_deployed=lambda _account, _stage: False,
+        explain=lambda _account, _stage, _since: "",
         check_page=lambda _stage, _outputs: passed("page", "https://chat.example/"),
         try_turn=lambda _url, _token: "Yes.",
     )

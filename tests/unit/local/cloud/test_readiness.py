@@ -11,6 +11,8 @@ from stepline.errors import AuthError, InputError
 from stepline.local.cloud.account import AwsAccount, look, open_account
 from stepline.local.cloud.readiness import (
     check_bootstrap,
+    check_builds,
+    check_distributions,
     check_identity,
     check_model,
     check_region,
@@ -105,17 +107,70 @@ def test_programs_at_a_time_follow_from_the_quota_and_their_size(account, cpu, p
     assert f": {programs} program" in check.detail
 
 
-def test_the_quota_of_tasks_is_read_only_for_stages_with_tasks(account):
-    quota = {"Quota": {"Value": 1000.0}}
-    with answering(account, "service-quotas", "get_service_quota", quota):
-        assert "fargate" in {check.name for check in readiness(account, "dev", {})}
-        without = readiness(account, "dev", {"exec_image": "none"})
-    assert "fargate" not in {check.name for check in without}
+QUOTA = {"Quota": {"Value": 1000.0}}
+
+
+@pytest.mark.parametrize(
+    ("context", "names"),
+    [
+        ({}, {"cloudfront", "builds", "fargate"}),
+        ({"exec_image": "asset"}, {"cloudfront", "fargate"}),
+        ({"exec_image": "none", "page": "false"}, set()),
+    ],
+)
+def test_an_account_is_checked_for_the_parts_that_a_stage_has(account, context, names):
+    with Stubber(account.client("service-quotas")) as stub:
+        for _ in names - {"cloudfront"}:
+            stub.add_response("get_service_quota", QUOTA)
+        found = {check.name for check in readiness(account, "dev", context)}
+    assert found & {"cloudfront", "builds", "fargate"} == names
+
+
+@pytest.mark.parametrize(("value", "mark"), [(0.0, "NO"), (1.0, "ok")])
+def test_an_account_that_may_build_nothing_is_refused_with_the_choices_that_go_without(account, value, mark):
+    with answering(account, "service-quotas", "get_service_quota", {"Quota": {"Value": value}}):
+        check = check_builds(account)
+    assert check.mark == mark
+    assert ("-c exec_image=none" in check.remedy) is (mark == "NO")
+    assert ("codebuild --quota-code L-5ED1D25B" in check.remedy) is (mark == "NO")
+
+
+def test_a_region_without_builds_for_arm64_is_a_warning_with_the_choices_that_go_without(aws):
+    check = check_builds(AwsAccount(session("eu-south-2")))
+    assert (check.mark, "-c exec_image=asset" in check.remedy) == ("warn", True)
+
+
+@pytest.mark.parametrize("error", ["AccessDeniedException", "NoSuchResourceException"])
+def test_a_quota_that_cannot_be_read_is_unknown(account, error):
+    with answering(account, "service-quotas", "get_service_quota", error=error):
+        check = check_builds(account)
+    assert (check.ok, check.mark) == (True, "unknown")
+
+
+@pytest.mark.parametrize(("distributions", "mark"), [(0, "unknown"), (1, "ok")])
+def test_an_account_without_distributions_may_be_refused_its_first_one(account, distributions, mark):
+    found = {
+        "Marker": "",
+        "MaxItems": 1,
+        "IsTruncated": False,
+        "Quantity": distributions,
+    }
+    with answering(account, "cloudfront", "list_distributions", {"DistributionList": found}):
+        check = check_distributions(account)
+    assert (check.ok, check.mark) == (True, mark)
+    assert ("-c page=false" in check.remedy) is (mark == "unknown")
+
+
+def test_an_account_without_room_for_one_program_is_offered_none(account):
+    with answering(account, "service-quotas", "get_service_quota", {"Quota": {"Value": 0.0}}):
+        check = check_tasks(account, {})
+    assert (check.mark, "-c exec_image=none" in check.detail) == ("warn", True)
 
 
 def test_a_stage_deployed_elsewhere_is_not_reported_as_without_a_key(account):
-    quota = {"Quota": {"Value": 1000.0}}
-    with answering(account, "service-quotas", "get_service_quota", quota):
+    with Stubber(account.client("service-quotas")) as stub:
+        for _ in ("builds", "fargate"):
+            stub.add_response("get_service_quota", QUOTA)
         found = {check.name: check for check in readiness(account, "dev", None)}
     assert (found["model"].mark, "dev" in found["model"].detail) == ("unknown", True)
 

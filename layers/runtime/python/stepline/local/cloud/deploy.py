@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from stepline.local.client.websocket import dial_gateway
 from stepline.local.cloud.account import AwsAccount, aws_error_code, open_account
 from stepline.local.cloud.capacity import CHOICE, PERMISSIONS, check_concurrency, find_concurrency
 from stepline.local.cloud.child import RunCommand, run
+from stepline.local.cloud.deploy_failure import explain_failure
 from stepline.local.cloud.deployment import (
     Deployment,
     fold_choices,
@@ -47,6 +48,7 @@ from stepline.local.cloud.readiness import (
     check_identity,
     check_model,
     check_region,
+    first_checks,
 )
 from stepline.local.cloud.stage_choices import (
     STAGES,
@@ -74,6 +76,7 @@ from stepline.local.stage.cdk import install_cdk
 from stepline.local.stage.deployed import PROJECT_FOLDER, REPOSITORY, install_environment
 from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
+from stepline.model.tenancy.concurrency import UNRESERVED
 from stepline.settings import TABLE
 
 QUESTION: Final = "Answer with one word."
@@ -186,6 +189,9 @@ def _make_password() -> str:
     return f"{secrets.token_urlsafe(32)}aA1!"
 
 
+SKEW: Final = timedelta(minutes=1)
+"""The clock of this machine may be ahead of AWS's."""
+
 POOL: Final = "UserPoolId"
 """The output of a stage that has its own user pool."""
 
@@ -229,6 +235,7 @@ class Desk:
     install: Callable[[Path, Progress], None] = install_cdk
     build_page: Callable[[Progress], None] = page_build.build_page
     is_deployed: Callable[[AwsAccount, str], bool] = is_deployed
+    explain: Callable[[AwsAccount, str, datetime], str] = explain_failure
     check_page: Callable[[str, Mapping[str, str]], Check] = check_page
     project: Path = PROJECT_FOLDER
     try_turn: Callable[[str, str], str] = try_turn
@@ -339,9 +346,15 @@ def _deploy_stacks(folder: Path, deployment: Deployment, account: AwsAccount, de
         only = tuple(f"stepline-{stage}-{name}" for name in users)
         steps.insert(0, render_deploy(assembly, outputs, profile, only=only))
     remedy = f"the reason is above and in CloudFormation; after the fix: stepline deploy --stage {stage}"
+    began = datetime.now(UTC) - SKEW
     for step in steps:
         outputs.unlink(missing_ok=True)
-        must(desk, step, account, remedy)
+        try:
+            must(desk, step, account, remedy)
+        except DependencyError as error:
+            if known := desk.explain(account, stage, began):
+                raise DependencyError(f"{error}\n{known}", code="cloud_deploy") from error
+            raise
     found = read_outputs(outputs)
     outputs.unlink()
     return found
@@ -427,7 +440,8 @@ def _concurrency(
             f" account; allow {PERMISSIONS}, or add -c {CHOICE}=N"
         )
         return {}
-    desk.say(f"{found.render()}: {counted(found.turns, 'turn')} at once")
+    few = "" if found.concurrency > UNRESERVED else f"; for more: {found.render_request()}"
+    desk.say(f"{found.render()}: {counted(found.turns, 'turn')} at once{few}")
     return {CHOICE: str(found.concurrency)}
 
 
@@ -436,6 +450,8 @@ def _prepare_account(account: AwsAccount, deployment: Deployment, chosen: Chosen
     stage, context = deployment.stage, {**deployment.context, **chosen.values}
     _require(check_region(account, stage, context), desk)
     _require(check_model(account, stage, context), desk)
+    for check in first_checks(account, context):
+        _require(check(), desk)
     if context[CHOICE] != "0":  # otherwise the account's own number is used
         _require(check_concurrency(account, stage, context), desk)
     if context["exec_image"] == "asset":

@@ -15,6 +15,7 @@ from stepline.errors import InputError
 from stepline.local.check import Check, failed, judged, passed, warned
 from stepline.local.cloud.account import CREDENTIALS_REMEDY, AwsAccount, aws_error_code, look
 from stepline.local.cloud.capacity import check_concurrency
+from stepline.local.cloud.deploy_failure import WITHOUT_BUILDS, WITHOUT_PAGE
 from stepline.local.counted import counted
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as GATE_ROLE
@@ -41,6 +42,15 @@ OWN_REMEDY: Final = "aws bedrock list-inference-profiles --type-equals APPLICATI
 MODEL_PERMISSIONS: Final = "bedrock:ListInferenceProfiles, ListFoundationModels, GetInferenceProfile and GetProvisionedModelThroughput"
 
 PROGRAMS_FEW: Final = 4
+ARM_BUILDS: Final = "L-5ED1D25B"
+"""The quota of concurrent builds for ARM/Small."""
+ARM_REGIONS: Final = frozenset(
+    (
+        *("us-east-1", "us-east-2", "us-west-2", "eu-west-1", "eu-central-1", "sa-east-1"),
+        *("ap-south-1", "ap-northeast-1", "ap-southeast-1", "ap-southeast-2"),
+    )
+)
+"""Regions with builds for arm64. Source: CodeBuild API reference, Fleet, `environmentType`."""
 
 
 def readiness(
@@ -63,9 +73,18 @@ def readiness(
     roles = None if context is None else check_roles(chosen)
     if roles is None or roles.ok:
         checks.append(lambda: check_model(account, stage, chosen) if roles else _unknown_model(stage))
-    if chosen.get("exec_image") != "none":
-        checks.append(lambda: check_tasks(account, chosen))
+    checks += first_checks(account, chosen)
     return [identity, *([roles] if roles else []), *(check() for check in checks)]
+
+
+def first_checks(account: AwsAccount, context: Mapping[str, str]) -> list[Callable[[], Check]]:
+    """Return the checks of what a new account may lack, for the parts that the stage has."""
+    image = context.get("exec_image") or "codebuild"
+    return [
+        *([lambda: check_distributions(account)] if context.get("page") != "false" else []),
+        *([lambda: check_builds(account)] if image == "codebuild" else []),
+        *([lambda: check_tasks(account, context)] if image != "none" else []),
+    ]
 
 
 def account_id(account: AwsAccount) -> str:
@@ -130,9 +149,54 @@ def check_tasks(account: AwsAccount, context: Mapping[str, str]) -> Check:
         cpus = _quota(account, "fargate", "L-3032A538")
         programs = int(cpus * 1024 // int(context.get("exec_cpu", "1024")))
         detail = f"{cpus:g} vCPU: {counted(programs, 'program')} at once"
+        if not programs:
+            detail = f"{detail}; -c exec_image=none runs none, a smaller exec_cpu may run one"
         return _enough("fargate", programs >= PROGRAMS_FEW, detail, "fargate --quota-code L-3032A538", 50)
 
     return look("fargate", "servicequotas:GetServiceQuota", question, vital=False)
+
+
+def check_builds(account: AwsAccount) -> Check:
+    """Check that AWS may build the image of programs in this account and region.
+
+    An account may be refused more than its quota says, which only the first build shows.
+    """
+
+    def question() -> Check:
+        builds = _quota(account, "codebuild", ARM_BUILDS)
+        if not builds:
+            return failed(
+                "builds",
+                "this account may not run a build for arm64, and AWS would build the image of programs",
+                f"{WITHOUT_BUILDS}, or {_render_increase(f'codebuild --quota-code {ARM_BUILDS}', 1)}",
+            )
+        return passed("builds", f"{counted(int(builds), 'build')} for arm64 at once")
+
+    if account.region not in ARM_REGIONS:
+        return warned(
+            "builds",
+            f"CodeBuild may have no builds for arm64 in {account.region}, and AWS would build the image of programs",
+            WITHOUT_BUILDS,
+        )
+    return look("builds", "servicequotas:GetServiceQuota", question, vital=False)
+
+
+def check_distributions(account: AwsAccount) -> Check:
+    """Check that CloudFront serves this account, which only its distributions show."""
+
+    def question() -> Check:
+        found = account.client("cloudfront").list_distributions(MaxItems="1")["DistributionList"]
+        if found.get("Items") or found.get("Quantity"):
+            return passed("cloudfront", "the account has distributions")
+        return Check(
+            name="cloudfront",
+            ok=True,
+            note="unknown",
+            detail="the account has no distribution, and AWS refuses the first one of an account that it has not verified",
+            remedy=f"if that happens, open a case with AWS Support; {WITHOUT_PAGE}",
+        )
+
+    return look("cloudfront", "cloudfront:ListDistributions", question, vital=False)
 
 
 def check_model(account: AwsAccount, stage: str, context: Mapping[str, str]) -> Check:
@@ -279,7 +343,10 @@ def _quota(account: AwsAccount, service: str, code: str) -> float:
 
 def _enough(name: str, enough: bool, detail: str, quota: str, desired: int) -> Check:
     """Return the result for a quota: `quota` is its service and code, as the AWS CLI expects them."""
-    more = (
+    return passed(name, detail) if enough else warned(name, detail, _render_increase(quota, desired))
+
+
+def _render_increase(quota: str, desired: int) -> str:
+    return (
         f"aws service-quotas request-service-quota-increase --service-code {quota} --desired-value {desired}"
     )
-    return passed(name, detail) if enough else warned(name, detail, more)
