@@ -9,9 +9,12 @@ docs/concepts/context.md#hiding.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from stepline.model.base import Value
-from stepline.rendering.piece import Piece
+
+if TYPE_CHECKING:
+    from stepline.rendering.piece import Piece
 
 
 class ContextRules(Value):

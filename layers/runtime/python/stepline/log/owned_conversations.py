@@ -6,15 +6,19 @@ Source: docs/reference/paths.md#other-conversations.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
 from stepline.errors import NotFoundError
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED
 from stepline.log.journal import Journal
-from stepline.log.timeline_cache import History
 from stepline.model.ids import Lane
-from stepline.timeline.fold import Timeline
+
+if TYPE_CHECKING:
+    from stepline.log.timeline_cache import History
+    from stepline.timeline.fold import Timeline
 
 
 class OwnedConversations:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,9 +15,7 @@ from stepline.log.bindings import Ports
 from stepline.log.fence import check_claim, elsewhere
 from stepline.log.journal import Draft, Journal
 from stepline.log.owned_conversations import OwnedConversations
-from stepline.log.timeline_cache import History
 from stepline.log.transition import epoch_ms, steered, titled
-from stepline.loop.agent import Agent
 from stepline.metering.metered_model import MeteredModel, Metering
 from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
 from stepline.model.batch import Batch, State
@@ -29,9 +28,13 @@ from stepline.ports.clock import Meter
 from stepline.ports.model import NO_MODEL, Completion, ModelClient, ModelRequest
 from stepline.ports.relay import RelayStream
 from stepline.ports.signal import NeverCancelled, NeverSteered, SteerWatch
-from stepline.timeline.fold import Timeline
 from stepline.tools.context import Store, ToolContext
 from stepline.tools.sources import SourcePool
+
+if TYPE_CHECKING:
+    from stepline.log.timeline_cache import History
+    from stepline.loop.agent import Agent
+    from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
 

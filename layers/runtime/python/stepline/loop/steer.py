@@ -13,18 +13,20 @@ Source: docs/reference/live-events.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from stepline.log.bindings import Policy
 from stepline.log.fence import compare_step, onward
-from stepline.loop.agent import Agent
-from stepline.loop.attempt import Attempt
 from stepline.metrics import STEERS
 from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
 from stepline.model.entry import Inbound, Resulted, SteeredEntry
 from stepline.model.step import Step
-from stepline.timeline.fold import Timeline
+
+if TYPE_CHECKING:
+    from stepline.loop.agent import Agent
+    from stepline.loop.attempt import Attempt
+    from stepline.timeline.fold import Timeline
 
 NOT_RUN: Final = "Not run: the user steered before it was this call's turn."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -15,8 +15,10 @@ from stepline.model.file.charset import UTF_8, charset_of
 from stepline.ports.artifacts import Artifacts
 from stepline.protocol.decision.call_check import binds, new_name, replace_references
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.spec import ToolEffect, ToolSpec
 from stepline.tools.window import decode_pieces
+
+if TYPE_CHECKING:
+    from stepline.tools.spec import ToolEffect, ToolSpec
 
 ToolFunction: TypeAlias = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
 TaskFunction: TypeAlias = Callable[[str, ToolContext], ToolOutput]

@@ -18,14 +18,13 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from stepline.errors import SteplineError, ToolError
 from stepline.log.bindings import Ports
-from stepline.loop.agent import Execution
 from stepline.loop.attempt import Attempt
 from stepline.loop.programs.make_outcome import (
     BYTES,
@@ -60,7 +59,10 @@ from stepline.model.program.running_log import log_key
 from stepline.model.step import Step
 from stepline.ports.task import Stale
 from stepline.programs.bundle_files import read_bundle_files
-from stepline.timeline.fold import Timeline
+
+if TYPE_CHECKING:
+    from stepline.loop.agent import Execution
+    from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
 
