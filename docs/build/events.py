@@ -13,8 +13,7 @@ from docs.build import DOCS
 from stepline.events.derive_close import TOKEN_WEIGHTS
 from stepline.events.filter import FOLLOWED
 from stepline.events.types import EVENT_TABLE, TERMINAL, EventType
-from stepline.model.wire.event import EventData, Status
-from stepline.protocol.stream.lane import CONTROL_LANE
+from stepline.model.wire.event import CONTROL_LANE, EventData, Status
 
 PATH: Final = DOCS / "reference/events.md"
 

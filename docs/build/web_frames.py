@@ -40,7 +40,7 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         "The most bytes of one frame that API Gateway takes. A browser sends each message in one frame, whatever its size.",
     ),
     "CONTROL_LANE": (
-        lane.CONTROL_LANE,
+        event.CONTROL_LANE,
         "The lane that describes the other lanes of its stream: one JSON object a line.",
     ),
     "TERMINAL": (TERMINAL, "Events that end a turn."),

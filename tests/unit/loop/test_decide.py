@@ -16,8 +16,7 @@ from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, Decided, Reopened
 from stepline.model.program.execution import Run
 from stepline.model.usage import Usage
-from stepline.model.wire.event import DeltaFrame
-from stepline.protocol.stream.lane import CONTROL_LANE
+from stepline.model.wire.event import CONTROL_LANE, DeltaFrame
 from stepline.rendering.status_answer import CAUSES
 from tests.support.conversation import LANE, Conversation, of, text_of
 from tests.support.faulty_log import BusyLog, LosingLog, StaleLog

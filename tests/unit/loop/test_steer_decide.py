@@ -18,9 +18,8 @@ from stepline.metrics import DECISIONS_REJECTED, STEERS
 from stepline.model.entry import Decided, Reopened, SteeredEntry
 from stepline.model.ids import Lane
 from stepline.model.usage import Usage
-from stepline.model.wire.event import DeltaFrame
+from stepline.model.wire.event import CONTROL_LANE, DeltaFrame
 from stepline.ports.model import Completion, ModelRequest
-from stepline.protocol.stream.lane import CONTROL_LANE
 from tests.support.conversation import LANE, event_types, of
 from tests.support.faulty_log import BusyLog, LosingLog, StaleLog
 from tests.support.generation import BROKEN, answered, called

@@ -15,11 +15,11 @@ from stepline.loop.attempt import Attempt
 from stepline.loop.stream_generation import Heard, listen
 from stepline.model.ids import call_id
 from stepline.model.source import Citation
-from stepline.model.wire.event import DeltaFrame
+from stepline.model.wire.event import CONTROL_LANE, DeltaFrame
 from stepline.ports.model import ModelRequest, Part
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.decision.round_rules import RoundRules
-from stepline.protocol.stream.lane import CONTROL_LANE, LaneClosed, LaneOpened
+from stepline.protocol.stream.lane import LaneClosed, LaneOpened
 from tests.support.conversation import LANE, Conversation, of
 from tests.support.generation import PROGRAM, answered, called, coded, said, start_tag
 

@@ -26,6 +26,7 @@ from stepline.local.client.reducer import fold_frame, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request
 from stepline.model.wire.client_message import Approve, Deny, Edit, Event, Rate, Resume, Send, parse_message
 from stepline.model.wire.event import (
+    CONTROL_LANE,
     AckFrame,
     ClientEvent,
     DeltaFrame,
@@ -35,7 +36,7 @@ from stepline.model.wire.event import (
     SyncFrame,
     frame_events,
 )
-from stepline.protocol.stream.lane import CONTROL_LANE, LaneFacts
+from stepline.protocol.stream.lane import LaneFacts
 from tests.support.fold import fold_frames
 
 C = "c1"

@@ -20,8 +20,8 @@ from stepline.local.client.change import (
     TurnEnded,
 )
 from stepline.local.client.reducer import ClientState, fold_frame, resume_request
-from stepline.model.wire.event import ClientEvent, DeltaFrame, SyncFrame, frame_events
-from stepline.protocol.stream.lane import CONTROL_LANE, LaneClosed, LaneFacts, LaneOpened
+from stepline.model.wire.event import CONTROL_LANE, ClientEvent, DeltaFrame, SyncFrame, frame_events
+from stepline.protocol.stream.lane import LaneClosed, LaneFacts, LaneOpened
 from tests.support.budget import budget
 
 C = "c1"

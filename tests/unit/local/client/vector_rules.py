@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from stepline.local.client.outgoing import Said
 from stepline.local.client.state import ClientState, note_message
 from stepline.model.wire.event import (
+    CONTROL_LANE,
     AckFrame,
     DeltaFrame,
     ErrorFrame,
@@ -17,7 +18,6 @@ from stepline.model.wire.event import (
     PongFrame,
     SyncFrame,
 )
-from stepline.protocol.stream.lane import CONTROL_LANE
 from tests.unit.local.client.test_reducer import (
     CLOSE,
     OPEN,

@@ -20,8 +20,8 @@ from stepline.log.journal import Journal
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.program.running_log import RunningLog, log_key
-from stepline.model.wire.event import delta_frames, make_event
-from stepline.protocol.stream.lane import CONTROL_LANE, LaneClosed, LaneFacts, LaneOpened
+from stepline.model.wire.event import CONTROL_LANE, delta_frames, make_event
+from stepline.protocol.stream.lane import LaneClosed, LaneFacts, LaneOpened
 
 logger = logging.getLogger(__name__)
 

@@ -26,9 +26,9 @@ from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane, utc
 from stepline.model.usage import ModelCall, call_ids, estimate_tokens, join_calls
+from stepline.model.wire.event import CONTROL_LANE
 from stepline.ports.clock import Clock
 from stepline.ports.log import Duplicate, Occupied, Put, Slots, Written
-from stepline.protocol.stream.lane import CONTROL_LANE
 
 T = TypeVar("T")
 

@@ -50,6 +50,7 @@ from stepline.model.plan_steps import Plan
 from stepline.model.source import Citation
 from stepline.model.step import Step
 from stepline.model.usage import Usage
+from stepline.model.wire.event import CONTROL_LANE
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.clock import Clock
 from stepline.ports.model import Completion, Content, Media, ModelRequest, ModelStream, Part
@@ -69,7 +70,7 @@ from stepline.protocol.parser.channel_parser import (
     Transcript,
 )
 from stepline.protocol.parser.grammar import CODE, THINKING
-from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, LanePiece
+from stepline.protocol.stream.lane import AbortReason, LaneEvent, LanePiece
 from stepline.protocol.stream.show import Show
 from stepline.rendering.piece import byte_length, text_bytes
 from stepline.rendering.quote import clip

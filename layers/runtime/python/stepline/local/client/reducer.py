@@ -32,6 +32,7 @@ from stepline.local.client.change import (
 from stepline.local.client.control import Control, fold_control, fold_ends
 from stepline.local.client.state import ClientState, LaneText, forget_message, without
 from stepline.model.wire.event import (
+    CONTROL_LANE,
     AckFrame,
     AuthFrame,
     ClientEvent,
@@ -47,7 +48,6 @@ from stepline.model.wire.event import (
     join_pieces,
 )
 from stepline.model.wire.live_event import FOLLOWUP, STEER
-from stepline.protocol.stream.lane import CONTROL_LANE
 
 EXPIRED: Final = frozenset({"auth_expired", "unauthorized"})
 """Refusals after which the client sends the same message again with a fresh token."""

@@ -81,6 +81,9 @@ class EventFrame(Value, tag="events", tag_field="frame"):
     v: int = 1
 
 
+CONTROL_LANE: Final = "lanes"
+"""The lane that describes the other lanes of its stream: one JSON object per line."""
+
 DELTA_CHARS: Final = 4 * 1024
 """The most text of a delta: a character is at most six bytes of the frame."""
 

@@ -21,9 +21,6 @@ from stepline.protocol.citation.citation_stream import CitationStream, CitedForm
 
 Marker: TypeAlias = Literal["thinking", "timeline_text", "answer", "canvas", "subsystem"]
 
-CONTROL_LANE: Final = "lanes"
-"""The lane that describes the other lanes of its stream: one JSON object per line."""
-
 AbortReason: TypeAlias = Literal["", "policy", "cancelled", "provider_error", "eof"]
 
 
