@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from stepline.adapters.descriptor_file import read_folder
-from stepline.bootstrap.agent_choice import (
-    agent_version,
-    approvals,
-    context_layout,
-    execution_runtime,
-    fanout,
-    mcp_servers,
-    places_of,
-    read_caps,
-    task_settings,
-)
 from stepline.bootstrap.app import App
 from stepline.bootstrap.choice import bundle_settings, search_secrets
 from stepline.bundle.descriptor_set import (
@@ -33,13 +22,13 @@ from stepline.bundle.descriptor_set import (
 from stepline.bundle.workflow import blocking, load_workflow
 from stepline.errors import SteplineError
 from stepline.log.timeline_cache import History
-from stepline.loop.agent import Agent, Execution
 from stepline.metrics import HOOKS_FAILED
 from stepline.model.ids import DEFAULT_BUNDLE
 
 if TYPE_CHECKING:
     from stepline.adapters.provider.client import ProviderClient
     from stepline.bundle.parts import LoadHook, Parts
+    from stepline.loop.agent import Agent, Execution
     from stepline.model.program.execution import DescriptorScope
     from stepline.ports.model import ModelClient
     from stepline.tools.context import ToolServices
@@ -84,6 +73,11 @@ class LoopApp(App):
     loads: Loads = field(default_factory=Loads)
     bundle: str = ""
     _others: dict[str, LoopApp] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def over(cls, app: App) -> LoopApp:
+        """Return an app that shares everything that another one has."""
+        return cls(**{own.name: getattr(app, own.name) for own in fields(app) if own.init})
 
     def of(self, bundle: str) -> LoopApp:
         """Return the app of a conversation's bundle, by name, with this app's history; it is not loaded yet.
@@ -131,31 +125,34 @@ class LoopApp(App):
         """Return this deployment's agent for a bundle's parts, after running `on_bundle_load`."""
         services = DeploymentServices(self)
         self.loads.once(parts.on_load, services)
-        from stepline.bundle.assembly import RemoteRules, build_agent  # noqa: PLC0415 - 12 ms of CPU, rare in Execute
+        from stepline.bootstrap import agent_choice  # noqa: PLC0415 - 40 ms of CPU with the tools, rare in Close and Execute
+        from stepline.bundle.assembly import RemoteRules, build_agent  # noqa: PLC0415 - as above
 
         made = build_agent(
-            read_caps(self.settings),
+            agent_choice.read_caps(self.settings),
             parts=parts,
-            runtime=execution_runtime(
+            runtime=agent_choice.execution_runtime(
                 self.settings, self.descriptors if self.settings.descriptors_dir else None
             ),
             packages=self.settings.exec_packages,
             preview_chars=self.settings.exec_text_preview_max_chars,
-            fanout=fanout(self.settings),
+            fanout=agent_choice.fanout(self.settings),
             strict=self.settings.protocol == "strict",
-            version=agent_version(self.settings),
-            layout=context_layout(self.settings),
+            version=agent_choice.agent_version(self.settings),
+            layout=agent_choice.context_layout(self.settings),
             remote=RemoteRules(
-                configured=mcp_servers(self.settings, self.descriptors),
+                configured=agent_choice.mcp_servers(self.settings, self.descriptors),
                 timeout_s=self.settings.mcp_timeout_s,
                 ttl_s=self.settings.mcp_list_ttl_s,
             ),
         )
-        agent = replace(made, services=services, approvals=approvals(self.settings).rule_of)
+        agent = replace(made, services=services, approvals=agent_choice.approvals(self.settings).rule_of)
         return replace(agent, execution=self._placed(agent.execution)) if agent.execution else agent
 
     def _placed(self, execution: Execution) -> Execution:
         """Add the placement of programs in this deployment, and the variables for a task."""
+        from stepline.bootstrap.agent_choice import places_of, task_settings  # noqa: PLC0415 - as in build_agent
+
         placed = replace(execution, places=places_of(self.settings), bundle=self.settings.bundle)
         if execution.profile.placement != "remote":
             return placed

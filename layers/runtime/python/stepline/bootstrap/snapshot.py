@@ -22,7 +22,11 @@ _PROVIDER: Final = "STEPLINE_MODEL_PROVIDER"
 _TRACING: Final = "STEPLINE_TRACING"
 _AWS: Final = "stepline.adapters.aws.client"
 _TRACES: Final = "stepline.adapters.tracing.traces"
-_AGENT: Final = ("stepline.bundle.assembly", "bundles.default.tools_descriptor")
+_AGENT: Final = (
+    "stepline.bootstrap.agent_choice",
+    "stepline.bundle.assembly",
+    "bundles.default.tools_descriptor",
+)
 WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "authorizer": (_AWS, "stepline.bootstrap.token_identity"),
     "socket": (_AWS, "stepline.ingress.message"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 from stepline.bundle.namespaces.namespace_resolver import NamespaceResolver, check_resolvers, resolve_with
+from stepline.bundle.property import load_module
 from stepline.bundle.skills.skill import Skill, check_skills
 from stepline.bundle.skills.skill_choice import choose_skills, merge_skills, patterns_of
 from stepline.bundle.skills.skill_folder import BUILT_IN, load_folder
@@ -137,22 +137,6 @@ def load_skills(name: str) -> tuple[Skill, ...]:
     skills: tuple[Skill, ...] = _rows(module, SKILLS, Skill, code="skills_module_invalid")
     check_skills(skills)
     return skills
-
-
-def load_module(name: str, *, code: str) -> ModuleType:
-    """Import a module named by a bundle or a setting; InputError `code` if it does not exist.
-
-    An error of the module's own code, including a missing import in it, is raised unchanged.
-    """
-    if not all(part.isidentifier() for part in name.split(".")):
-        raise InputError(f"{name[:80]!r} is no module's name", code=code)
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if missing and f"{name}.".startswith(f"{missing}."):
-            raise InputError(f"there is no module {name}", code=code) from error
-        raise
 
 
 def _rows(module: ModuleType, attribute: str, kind: type[Any], *, code: str) -> tuple[Any, ...]:

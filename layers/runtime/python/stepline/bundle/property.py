@@ -1,13 +1,16 @@
 """Strict readers for values of properties and descriptors; errors name the path of a value.
 
-Every reader takes the value and its dotted path, and raises InputError `bad_setting`.
+Every reader takes the value and its dotted path, and raises InputError `bad_setting`. `load_module` imports what a value
+names.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, Final, NoReturn, TypeAlias
 
 from stepline.errors import InputError
@@ -117,3 +120,19 @@ def read_choice(choices: Mapping[str, Any]) -> Reader:
         return choices[value]
 
     return read
+
+
+def load_module(name: str, *, code: str) -> ModuleType:
+    """Import a module named by a bundle or a setting; InputError `code` if it does not exist.
+
+    An error of the module's own code, including a missing import in it, is raised unchanged.
+    """
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise InputError(f"{name[:80]!r} is no module's name", code=code)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing and f"{name}.".startswith(f"{missing}."):
+            raise InputError(f"there is no module {name}", code=code) from error
+        raise

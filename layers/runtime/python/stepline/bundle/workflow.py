@@ -14,10 +14,8 @@ from functools import wraps
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from stepline.bundle.namespaces.namespace_resolver import NamespaceResolver
-from stepline.bundle.parts import LoadHook, Parts, load_module
+from stepline.bundle.property import load_module
 from stepline.errors import InputError
-from stepline.loop.agent import NO_HOOKS, Hooks
 from stepline.model.ids import Lane
 
 if TYPE_CHECKING:
@@ -26,10 +24,13 @@ if TYPE_CHECKING:
     from stepline.bundle.browser import ContextBrowser, ContextRAGClient, HostingService
     from stepline.bundle.hook import HookFunction
     from stepline.bundle.knowledge_index import Knowledge
+    from stepline.bundle.namespaces.namespace_resolver import NamespaceResolver
+    from stepline.bundle.parts import LoadHook, Parts
     from stepline.bundle.react import React
     from stepline.bundle.runtime import Runtime
     from stepline.bundle.turn_payload import PayloadLike, TurnResult
     from stepline.ingress.admit import EventReceipt
+    from stepline.loop.agent import Hooks
     from stepline.model.file.attachment import Attachment
 
 KnowledgeFunction: TypeAlias = Callable[..., Any]
@@ -157,6 +158,7 @@ class BaseWorkflow:
         """
         import asyncio  # noqa: PLC0415 - as in __init__
 
+        from stepline.bundle.parts import Parts  # noqa: PLC0415 - as in `parts`
         from stepline.bundle.react import React  # noqa: PLC0415 - as in __init__
 
         cls = type(self)
@@ -184,6 +186,8 @@ class BaseWorkflow:
     @classmethod
     def parts(cls) -> Parts:
         """Return the parts of the agent, from the class alone."""
+        from stepline.bundle.parts import Parts  # noqa: PLC0415 - 30 ms of CPU with the tools, for which Close has no use
+
         return Parts(
             tools_module=cls.tools_module,
             skills_module=cls.skills_module,
@@ -198,6 +202,8 @@ class BaseWorkflow:
 
     @classmethod
     def _hooks(cls, events: AbstractEventLoop | None = None) -> Hooks:
+        from stepline.loop.agent import NO_HOOKS, Hooks  # noqa: PLC0415 - as in `parts`
+
         found = (cls.pre_run_hook, cls.before_round, cls.post_run_hook)
         if not any(found):
             return NO_HOOKS
@@ -208,6 +214,8 @@ class BaseWorkflow:
 
     @classmethod
     def _resolvers(cls, events: AbstractEventLoop | None = None) -> tuple[NamespaceResolver, ...]:
+        from stepline.bundle.namespaces.namespace_resolver import NamespaceResolver  # noqa: PLC0415 - as in `parts`
+
         found = cls.resolvers if isinstance(cls.resolvers, list | tuple) else (cls.resolvers,)
         return tuple(
             replace(one, resolve=blocking(one.resolve, events) or one.resolve)
