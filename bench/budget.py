@@ -55,7 +55,7 @@ BUDGETS: Final[Mapping[str, Budget]] = {
     "hops_parameter": Budget(43),
     "hops_program": Budget(51),
     "hops_delta": Budget(24),
-    "modules_authorizer": Budget(189),
+    "modules_authorizer": Budget(112),
     "modules_socket": Budget(237),
     "modules_decide": Budget(292),
     "modules_act": Budget(273),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from stepline.bootstrap.app import App
 from stepline.model.ids import Lane, utc
 from stepline.model.tenancy.consumption import InvocationCost
 
 if TYPE_CHECKING:
+    from stepline.bootstrap.app import App
     from stepline.loop.tenancy.state_visit import StateVisit
 
 

@@ -1,4 +1,4 @@
-"""Parts that handlers share: the logger, the metrics, the wiring, and the only catch-all, at the edge."""
+"""Parts that all handlers share: the logger, the metrics, the wiring, and the only catch-all, at the edge."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 from aws_lambda_powertools import Logger, Metrics, single_metric
@@ -16,8 +16,6 @@ from msgspec.structs import replace
 from snapshot_restore_py import register_after_restore
 
 from lambdas._invocation import Invocation
-from stepline.bootstrap.app import App
-from stepline.bootstrap.aws_wiring import on_aws
 from stepline.bootstrap.snapshot import forget, initialise
 from stepline.errors import SteplineError
 from stepline.metrics import (
@@ -34,6 +32,9 @@ from stepline.model.tenancy.aws_price import price_consumption, sum_lines
 from stepline.model.tenancy.limits import NANOS_PER_USD
 from stepline.settings import Settings, handed_on, read_packaged
 
+if TYPE_CHECKING:
+    from stepline.bootstrap.app import App
+
 # Named like the library, so the library's own loggers are its children and write the same JSON.
 logger = Logger(service=SERVICE)
 metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
@@ -43,7 +44,7 @@ UNITS = {"Ms": MetricUnit.Milliseconds, "Seconds": MetricUnit.Seconds}
 
 Event: TypeAlias = dict[str, Any]
 T = TypeVar("T")
-A = TypeVar("A", bound=App)
+A = TypeVar("A", bound="App")
 
 PACKAGE = Path(__file__).parents[1]
 """The folder of the function's own code."""
@@ -62,18 +63,27 @@ def once(make: Callable[[], T]) -> Callable[[], T]:
 
 
 def wired(kind: type[A]) -> Callable[[], A]:
-    """Return a function that returns the app, wired on first use from the environment."""
-    return once(lambda: wire(kind))
+    """Return a function that returns the app, wired on first use from the environment; its modules are loaded now."""
+    from stepline.bootstrap import aws_wiring  # noqa: PLC0415 - 30 ms of CPU, and the authorizer needs few ports
+
+    def wire() -> A:
+        app = aws_wiring.on_aws(read_settings(), PowertoolsMeter(), kind, handed=handed_on(_environment()))
+        INVOCATION.wired(app)
+        return app
+
+    return once(wire)
 
 
-def wire(kind: type[A]) -> A:
-    """Wire an app of this kind from the environment, and add the stage to every metric."""
-    environ = read_packaged(os.environ, PACKAGE)  # noqa: TID251 - the composition root reads the environment once
-    settings = Settings.from_env(environ)
+def read_settings() -> Settings:
+    """Return the settings that the environment has, and add the stage to every metric."""
+    settings = Settings.from_env(_environment())
     metrics.set_default_dimensions(**dimensions(settings.stage))
-    app = on_aws(settings, PowertoolsMeter(), kind, handed=handed_on(environ))
-    INVOCATION.wired(app)
-    return app
+    return settings
+
+
+def _environment() -> Mapping[str, str]:
+    """Return the variables, with the texts of those that name a file of the package."""
+    return read_packaged(os.environ, PACKAGE)  # noqa: TID251 - the composition root reads the environment
 
 
 def restored() -> None:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from lambdas._handshake import is_http, read_handshake, render_context
-from lambdas._runtime import Event, edge, logger, once, wired
-from stepline.bootstrap.app import App
+from lambdas._runtime import Event, edge, logger, once, read_settings
+from stepline.bootstrap.authentication import Authentication, authentication_on_aws
 from stepline.errors import AuthError
 from stepline.ingress.access import Handshake, authenticate
 from stepline.ports.channel import Principal
-from stepline.ports.identity import Identity
-
-app = wired(App)
 
 
 @once
-def identity() -> Identity:
-    from stepline.bootstrap.token_identity import identity_of  # noqa: PLC0415 - PyJWT: 55 ms of CPU, only for tokens
-
-    return identity_of(app().settings)
+def app() -> Authentication:
+    return authentication_on_aws(read_settings())
 
 
 @edge
@@ -40,9 +35,13 @@ def _authenticate(shown: Handshake) -> Principal:
     return authenticate(
         shown,
         allowed_origins=app().settings.allowed_origins,
-        tickets=app().ports.tickets,
-        verify=lambda token: identity().verify(token),
+        tickets=app().tickets,
+        verify=_verify,
     )
+
+
+def _verify(token: str) -> Principal:
+    return app().identity.verify(token)
 
 
 def _allow(event: Event, principal: Principal) -> Event:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from lambdas import _runtime
+from lambdas import _runtime, authorizer
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelClient
+from stepline.bootstrap import aws_wiring
+from stepline.bootstrap.authentication import Authentication
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.ports.clock import Meter
@@ -52,13 +54,16 @@ class LambdaRuntime:
         def wired(settings: Settings, meter: Meter, *_: Any, **__: Any) -> LoopApp:
             return in_memory(settings, log=log, model=self.model, meter=meter)
 
-        self._monkeypatch.setattr(_runtime, "on_aws", wired)
-        self.use(_runtime.wire(LoopApp))
+        self._monkeypatch.setattr(aws_wiring, "on_aws", wired)
+        self.use(_runtime.wired(LoopApp)())
 
     def use(self, app: LoopApp) -> None:
         """Make every handler use this app."""
         self.app = app
-        self._monkeypatch.setattr(_runtime, "on_aws", lambda *_, **__: app)
+        self._monkeypatch.setattr(aws_wiring, "on_aws", lambda *_, **__: app)
+        self._monkeypatch.setattr(
+            authorizer, "authentication_on_aws", lambda settings: Authentication(settings, app.ports.tickets)
+        )
         _runtime.drop()
 
     def call(self, handler: Any, event: dict[str, Any]) -> dict[str, Any]:

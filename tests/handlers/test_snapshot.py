@@ -92,7 +92,7 @@ def held() -> dict[str, Any]:
         "table": app.ports.log._table.client,
         "bucket": app.ports.artifacts.client,
         "model": model,
-        "identity": authorizer.identity(),
+        "identity": authorizer.app().identity,
         "history": app.history,
     }
 

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from stepline.adapters.oidc import LEEWAY_S, OidcIdentity
-from stepline.bootstrap.token_identity import identity_of
+from stepline.bootstrap.authentication import identity_of
 from stepline.errors import AuthError, DependencyError
 from stepline.local.stage.issuer import signing as issuer
 from stepline.model.ids import USER_MAX_CHARS

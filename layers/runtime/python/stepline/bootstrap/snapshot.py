@@ -28,7 +28,7 @@ _AGENT: Final = (
     "bundles.default.tools_descriptor",
 )
 WARMED: Final[Mapping[str, tuple[str, ...]]] = {
-    "authorizer": (_AWS, "stepline.bootstrap.token_identity"),
+    "authorizer": (_AWS, "stepline.adapters.oidc"),
     "socket": (_AWS, "stepline.ingress.message"),
     "api": (_AWS,),
     "search": (_AWS, "stepline.adapters.embedded.ranking", "stepline.log.memory_source"),

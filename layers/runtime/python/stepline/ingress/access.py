@@ -6,12 +6,15 @@ A ticket opens a connection for a client that has shown a token, or renews an op
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from stepline.errors import AuthError
-from stepline.log.bindings import Ports
 from stepline.model.base import Value
 from stepline.ports.channel import Principal
 from stepline.ports.identity import Tickets, ticket_ends_at
+
+if TYPE_CHECKING:
+    from stepline.log.bindings import Ports
 
 
 class Handshake(Value):
