@@ -28,11 +28,14 @@ from stepline.protocol.citation.prose import ProseScanner
 from stepline.protocol.citation.token import (
     SIDS_MAX,
     TOKEN,
+    TOKEN_ATOMS,
     TOKEN_MARK,
     UNREADABLE_SID,
     CitationForm,
     Range,
     expand,
+    make_prefix_pattern,
+    read_ids,
 )
 
 CitedFormat: TypeAlias = Literal["markdown", "text", "html"]
@@ -42,6 +45,9 @@ CITED_FORMATS: Final = frozenset(get_args(CitedFormat))
 
 _PIECES_MAX: Final = 4_000
 _MARK = re.compile(TOKEN_MARK)
+_FORM: Final = CitationForm(
+    TOKEN, re.compile(make_prefix_pattern(TOKEN_ATOMS)), lambda token: read_ids(token["ids"])
+)
 _BLANKS_MAX: Final = 16
 _LABEL_CHARS: Final = 400
 """The characters searched for the end of the brackets around a token; after that they are no link's."""
@@ -132,7 +138,7 @@ class CitationStream:
         done = at = 0
         while mark := self._mark.search(text, at):
             start = mark.start()
-            form = self._forms.get(text[start], TOKEN)
+            form = self._forms.get(text[start], _FORM)
             token = form.whole.match(text, start)
             ids = form.read(token) if token else None
             if ids is None and (token or final or not form.cut.fullmatch(text, start)):

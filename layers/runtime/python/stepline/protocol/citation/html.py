@@ -42,7 +42,7 @@ MARK: Final = re.compile(f"{TOKEN_MARK}|<(?=[Ss]|\\Z)")
 def _read(element: re.Match[str]) -> Ids | None:
     """Return the sids cited by an element: from its content, otherwise from its attribute."""
     head, _, body = element[0].partition(">")
-    tokens = [read_ids(token["ids"]) for token in TOKEN.whole.finditer(body)]
+    tokens = [read_ids(token["ids"]) for token in TOKEN.finditer(body)]
     short = [parse_ids(token["ids"]) for token in _SHORT.finditer(body)]
     attribute = _SIDS.search(head)
     ranges = [span for spans in (*(token.ranges for token in tokens), *short) for span in spans]

@@ -39,6 +39,11 @@ _BODY = (_BLANK, _S, _BLANK, _COLON, f"(?P<ids>{_INSIDE})", _CLOSE)
 SHORT: Final = "".join((OPEN, *_BODY))
 """The pattern of `[S:1]`, which is plain text except where markup makes it a citation."""
 
+TOKEN_ATOMS: Final = (OPEN, _GAP, OPEN, *_BODY, _GAP, _CLOSE)
+"""The patterns of the parts of a token, in order."""
+
+TOKEN: Final = re.compile("".join(TOKEN_ATOMS))
+
 TOKEN_MARK: Final = f"{OPEN}(?={_GAP}(?:{OPEN}|\\Z))"
 """The pattern of a possible start of a token."""
 
@@ -70,7 +75,7 @@ def make_prefix_pattern(atoms: Sequence[str]) -> str:
 def cited_sids(text: str) -> tuple[int, ...]:
     """Return the sids that a text cites, known or not, in order, each once, at most SIDS_MAX."""
     sids: dict[int, None] = {}
-    for token in TOKEN.whole.finditer(text):
+    for token in TOKEN.finditer(text):
         for first, last in parse_ids(token["ids"]):
             sids |= dict.fromkeys(range(first, min(last, first + SIDS_MAX) + 1))
             if len(sids) > SIDS_MAX:
@@ -80,7 +85,7 @@ def cited_sids(text: str) -> tuple[int, ...]:
 
 def has_unreadable(text: str) -> bool:
     """Return True if a text has a citation of which a part cannot be read."""
-    return any(read_ids(token["ids"]).unreadable for token in TOKEN.whole.finditer(text))
+    return any(read_ids(token["ids"]).unreadable for token in TOKEN.finditer(text))
 
 
 def renumber_citations(text: str, numbers: Mapping[int, int]) -> str:
@@ -90,7 +95,7 @@ def renumber_citations(text: str, numbers: Mapping[int, int]) -> str:
         found, _ = expand(parse_ids(token["ids"]), sorted(numbers))
         return f"[[S:{','.join(str(numbers[sid]) for sid in found)}]]" if found else ""
 
-    return TOKEN.whole.sub(renumbered, text)
+    return TOKEN.sub(renumbered, text)
 
 
 class Ids(NamedTuple):
@@ -140,11 +145,3 @@ def expand(ranges: Iterable[Range], known: Sequence[int]) -> tuple[tuple[int, ..
         if not members or members[-1] != last:
             unknown[last] = None
     return tuple(found), tuple(unknown)
-
-
-def _read(token: re.Match[str]) -> Ids:
-    return read_ids(token["ids"])
-
-
-_ATOMS = (OPEN, _GAP, OPEN, *_BODY, _GAP, _CLOSE)
-TOKEN: Final = CitationForm(re.compile("".join(_ATOMS)), re.compile(make_prefix_pattern(_ATOMS)), _read)

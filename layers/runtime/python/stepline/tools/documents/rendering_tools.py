@@ -165,7 +165,7 @@ def read_citations(text: str, pool: Mapping[int, Source]) -> tuple[dict[str, lis
     tokens: dict[str, list[int]] = {}
     missing: dict[int, None] = {}
     known = sorted(pool)
-    for found in TOKEN.whole.finditer(text):
+    for found in TOKEN.finditer(text):
         if found[0] in tokens:
             continue
         if len(tokens) >= TOKENS_MAX:
