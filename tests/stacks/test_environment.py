@@ -22,10 +22,10 @@ from stacks.environment import (
 from stepline.adapters.memory.clock import MemoryMeter
 from stepline.bootstrap import choice, model_choice, program_backend
 from stepline.bootstrap.app import App
+from stepline.bootstrap.authentication import identity_of
 from stepline.bootstrap.aws_wiring import on_aws
 from stepline.bootstrap.erasure_wiring import erasure_on_aws
 from stepline.bootstrap.loop_app import LoopApp
-from stepline.bootstrap.token_identity import identity_of
 from stepline.bootstrap.upload_wiring import uploads_on_aws
 from stepline.errors import InputError
 from stepline.model.tenancy.limits import Limits

@@ -73,7 +73,7 @@ def test_the_layer_of_servers_has_every_imported_package(deps):
 
 def test_the_layer_of_the_authorizer_has_every_imported_package():
     layer = build_deps(LAYERS / "authorizer", PYTHON_VERSION) / "python"
-    loaded = loaded_by("lambdas.authorizer", "stepline.bootstrap.token_identity", "jwt.algorithms")
+    loaded = loaded_by("lambdas.authorizer", "stepline.adapters.oidc", "jwt.algorithms")
     assert {"botocore", "jwt", "cryptography"} <= loaded
     assert loaded - packages_in(layer) == {"stepline", "lambdas", "snapshot_restore_py"}
 
