@@ -200,6 +200,11 @@ ACKNOWLEDGED: Final = (
         reason="A run is handed over in a secret under a fresh name; those of one stage, for as long as a task starts.",
     ),
     Acknowledgement(
+        finding="IAM5[Resource::…:secretsmanager:…:secret:stepline/…/secret/*]",
+        places=_policies("loop/Decide/Role", "loop/Act/Role", "loop/Close/Role"),
+        reason="A stage's own secrets of its bundles, which `stepline secrets set` names after them when they are set.",
+    ),
+    Acknowledgement(
         finding="IAM5[Resource::…:ecs:…:task/…-exec/*]",
         places=_policies(_SOCKET, _EVENTS, _ERASER, _SWEEPER),
         reason="Tasks get their ids when they start; those of one cluster.",
