@@ -45,7 +45,7 @@ def add_shift(stack: cdk.Stack, stage: Stage, functions: Iterable[Function]) -> 
         for name in ROLLBACK
     ]
     for function in functions:
-        codedeploy.LambdaDeploymentGroup(
+        group = codedeploy.LambdaDeploymentGroup(
             folder,
             function.name.title(),
             application=application,
@@ -58,6 +58,8 @@ def add_shift(stack: cdk.Stack, stage: Stage, functions: Iterable[Function]) -> 
                 deployment_in_alarm=True, failed_deployment=True, stopped_deployment=True
             ),
         )
+        # With its rights: CodeDeploy uses them as soon as the group exists.
+        group.node.add_dependency(role)
 
 
 def _role(folder: Construct, stack: cdk.Stack, stage: Stage) -> iam.Role:

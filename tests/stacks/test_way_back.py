@@ -116,6 +116,9 @@ def test_each_alias_moves_by_parts_and_back_when_an_alarm_rings(shifting):
         alias["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]["DeploymentGroupName"]["Ref"]
         for alias in aliases.values()
     ]
+    for group in shifting.entries("AWS::CodeDeploy::DeploymentGroup").values():
+        policies = shifting.entries("AWS::IAM::Policy")
+        assert any(name in policies and "ShiftRole" in name for name in group["DependsOn"])
     assert len(aliases) == len(shifting.functions)
     assert sorted(moved) == sorted(groups)
     for group in groups.values():
