@@ -28,6 +28,9 @@ from stacks.stage import Stage
 REPORT_ACTIONS: Final = ("states:SendTaskFailure", "states:SendTaskHeartbeat", "states:SendTaskSuccess")
 TAKE_ACTIONS: Final = ("secretsmanager:DeleteSecret", "secretsmanager:GetSecretValue")
 
+ZONE_ADDRESSES: Final = "10.1.0.0/16"
+"""The addresses of subnets in zones of the stage's choice, a /24 each, by the zone's number."""
+
 
 class ExecutionStack(cdk.Stack):
     """Network, cluster, task definition, and the two roles of a task."""
@@ -74,8 +77,8 @@ class ExecutionStack(cdk.Stack):
             )
             self.subnet_ids = list(stage.exec_subnets)
         else:
-            vpc = self._make_network()
-            self.subnet_ids = [subnet.subnet_id for subnet in vpc.public_subnets]
+            vpc, subnets = self._make_network()
+            self.subnet_ids = [subnet.subnet_id for subnet in subnets]
         if not self.security_group_ids:
             group = ec2.SecurityGroup(
                 self,
@@ -87,12 +90,12 @@ class ExecutionStack(cdk.Stack):
             group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS, and what tools call")
             self.security_group_ids = [group.security_group_id]
 
-    def _make_network(self) -> ec2.IVpc:
-        """Create two public subnets, in the zones of the stage's choice, with access to the outside only.
+    def _make_network(self) -> tuple[ec2.Vpc, list[ec2.ISubnet]]:
+        """Return a network, and its public subnets for tasks: in two zones of the region, or in those of the stage's choice.
 
-        A task's own public address is its only route.
+        Access is to the outside only, and a task's own public address is its only route. The two subnets of the region's
+        zones remain, unused and free, when others are chosen.
         """
-        zones = self._stage.exec_zones
         vpc = ec2.Vpc(
             self,
             "Network",
@@ -113,12 +116,39 @@ class ExecutionStack(cdk.Stack):
             # Emptying the default group would need a function, and nothing here is a member of it.
             restrict_default_security_group=False,
         )
-        for subnet, zone in zip(vpc.public_subnets, zones, strict=bool(zones)):
-            made = subnet.node.default_child
-            assert isinstance(made, ec2.CfnSubnet)
-            made.availability_zone_id = zone
-            made.add_property_deletion_override("AvailabilityZone")
-        return vpc
+        if not self._stage.exec_zones:
+            return vpc, vpc.public_subnets
+        more = ec2.CfnVPCCidrBlock(self, "ZoneAddresses", vpc_id=vpc.vpc_id, cidr_block=ZONE_ADDRESSES)
+        chosen = [self._make_subnet(vpc, zone, more) for zone in self._stage.exec_zones]
+        vpc.add_gateway_endpoint(
+            "ZoneObjects",
+            service=ec2.GatewayVpcEndpointAwsService.S3,
+            subnets=[ec2.SubnetSelection(subnets=chosen)],
+        )
+        return vpc, chosen
+
+    def _make_subnet(self, vpc: ec2.Vpc, zone: str, addresses: ec2.CfnVPCCidrBlock) -> ec2.ISubnet:
+        """Return a public subnet in a zone, with an id and addresses of the zone's number.
+
+        Another zone replaces a subnet, whose addresses stay taken until its successor exists, and whose readers notice a new id
+        alone. Source: docs.aws.amazon.com/AWSCloudFormation, "AWS::EC2::Subnet".
+        """
+        number = int(zone.rpartition("az")[2])
+        subnet = ec2.PublicSubnet(
+            self,
+            f"Zone{number}",
+            vpc_id=vpc.vpc_id,
+            availability_zone=zone,
+            cidr_block=ZONE_ADDRESSES.replace("0.0/16", f"{number}.0/24"),
+            map_public_ip_on_launch=False,
+        )
+        subnet.node.add_dependency(addresses)
+        made = subnet.node.default_child
+        assert isinstance(made, ec2.CfnSubnet)
+        made.availability_zone_id = zone
+        made.add_property_deletion_override("AvailabilityZone")
+        subnet.add_default_internet_route(str(vpc.internet_gateway_id), vpc.internet_connectivity_established)
+        return subnet
 
     def _make_task_role(self) -> iam.Role:
         """Return the supervisor's role: it reports to the machine and reads its handover, nothing else."""

@@ -156,10 +156,8 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
                 f"exec_vpc and exec_subnets: got {'the first' if self.exec_vpc else 'the second'} alone, takes both, or neither for a"
                 " network of their own"
             )
-        if len(self.exec_zones) not in (0, 2):
-            raise ValueError(
-                f"exec_zones: got {len(self.exec_zones)}, takes the two zones of the tasks' network"
-            )
+        if len(self.exec_zones) not in (0, 2) or len(set(self.exec_zones)) < len(self.exec_zones):
+            raise refusal("exec_zones", ",".join(self.exec_zones), "the two zones of the tasks' network")
         if self.exec_vpc and self.exec_zones:
             raise ValueError(
                 "exec_zones and exec_vpc: got both, takes one: the zones are those of exec_subnets"

@@ -224,9 +224,18 @@ def test_an_unused_network_costs_nothing(template):
 def test_zones_are_chosen_by_ids_that_mean_the_same_in_every_account(template):
     assert all("AvailabilityZoneId" not in subnet for subnet in all_of(template, "AWS::EC2::Subnet"))
     chosen = synthesise(name="dev", exec_image="a:1", exec_zones=("usw1-az1", "usw1-az3"))
-    subnets = all_of(chosen, "AWS::EC2::Subnet")
-    assert {subnet["AvailabilityZoneId"] for subnet in subnets} == {"usw1-az1", "usw1-az3"}
-    assert all("AvailabilityZone" not in subnet for subnet in subnets)
+    subnets = [one for one in all_of(chosen, "AWS::EC2::Subnet") if "AvailabilityZoneId" in one]
+    assert {one["AvailabilityZoneId"]: one["CidrBlock"] for one in subnets} == {
+        "usw1-az1": "10.1.1.0/24",
+        "usw1-az3": "10.1.3.0/24",
+    }
+    assert all("AvailabilityZone" not in one for one in subnets)
+    used = json.dumps(chosen.to_json()["Outputs"]["TaskSubnets"])
+    assert used.count("Zone") == 2
+    routes = [one for one in all_of(chosen, "AWS::EC2::Route") if "Zone" in json.dumps(one["RouteTableId"])]
+    assert len(routes) == 2
+    endpoints = json.dumps(all_of(chosen, "AWS::EC2::VPCEndpoint"))
+    assert endpoints.count("Zone") == 2
 
 
 OWNERS = {
