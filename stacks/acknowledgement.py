@@ -15,7 +15,7 @@ class Acknowledgement:
     """One finding, the constructs where it is accepted, and the reason.
 
     A place is `<stack>/<path of the construct>` without the app's and the stage's name. In a finding, `…`
-    matches text that the CDK generates: hashes, names of exports, and the stage's name in them.
+    matches text that the CDK generates: hashes, names of outputs, and the stage's name in them.
     """
 
     finding: str
@@ -166,14 +166,14 @@ ACKNOWLEDGED: Final = (
     # --- cannot be named before it exists
     *(
         Acknowledgement(
-            finding=f"IAM5[Resource::…-state:…/{prefix}/*]",
+            finding=f'IAM5[Resource::…-state"…/{prefix}/*]',
             places=_policies(*roles),
             reason=f"{what}, below the one prefix of their class.",
         )
         for prefix, (what, roles) in _OBJECTS.items()
     ),
     Acknowledgement(
-        finding="IAM5[Resource::…-state:…/exec/*/log.json]",
+        finding='IAM5[Resource::…-state"…/exec/*/log.json]',
         places=_policies(_SOCKET, _OUTPUT),
         reason="Logs of running programs: keys are made for each call, below the one prefix of their class, with one name.",
     ),
@@ -225,12 +225,12 @@ ACKNOWLEDGED: Final = (
         reason="Roles of the agent are mapped to models by settings; one provider's profiles.",
     ),
     Acknowledgement(
-        finding="IAM5[Resource::…-state:…Memory…/index/*]",
+        finding='IAM5[Resource::…-state"…Memory…/index/*]',
         places=_policies(_API, _ACT, _CLOSE, _ERASER, _SEARCH, _SWEEPER),
         reason="An index is made for each project when its first turn ends or moves in; those of the stage's one vector bucket.",
     ),
     Acknowledgement(
-        finding="IAM5[Resource::…-edge:…Site…/*]",
+        finding='IAM5[Resource::…-edge"…Site…/*]',
         places=_policies("page/UploadRole"),
         reason="The page's files have names by their content; those of the one bucket that holds nothing else.",
     ),

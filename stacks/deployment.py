@@ -5,12 +5,17 @@ execution              ← loop      where programs run in tasks
                ingress ← page
 
 A local stage has neither edge nor page: its page is served on this machine.
+
+A stack reads the outputs of earlier ones by `Fn::GetStackOutput`, so that any of them may change: an export cannot go while
+another stack imports it. The exports themselves stay for stages that 0.1.0 deployed, whose stacks import them until each is
+deployed once. Source: docs.aws.amazon.com/cdk, "Reference strength"; docs/how-to/deploy.md#change-it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 import aws_cdk as cdk
 
@@ -24,6 +29,8 @@ from stacks.page import PageStack
 from stacks.page_files import PageFiles
 from stacks.stage import Stage
 from stacks.state import StateStack
+
+_TRANSITION: Final = "@aws-cdk/core:crossStackReferencesBothTransitional"
 
 
 class Deployment:
@@ -73,6 +80,9 @@ class Deployment:
             if files and self.edge
             else None
         )
+
+        for stack in self.stacks:
+            cdk.Annotations.of(stack).acknowledge_warning(_TRANSITION)
 
     @property
     def stacks(self) -> list[cdk.Stack]:

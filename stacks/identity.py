@@ -104,7 +104,10 @@ class UserPool(Construct):
         domain = self.pool.add_domain(
             "Domain", cognito_domain=cognito.CognitoDomainOptions(domain_prefix=prefix)
         )
-        self.origins = (f"https://cognito-idp.{stack.region}.{stack.url_suffix}", domain.base_url())
+        # By the prefix itself: another prefix replaces the domain under its own id, and its readers must change with it.
+        sign_in = f"https://{prefix}.auth.{stack.region}.amazoncognito.com"
+        stack.export_value(domain.domain_name)
+        self.origins = (f"https://cognito-idp.{stack.region}.{stack.url_suffix}", sign_in)
 
     def _add_client(self, stage: Stage, page_origin: str) -> cognito.UserPoolClient:
         """Add a client without a secret: SRP, or code and PKCE for the chat page and pages of the allowed origins."""

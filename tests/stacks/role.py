@@ -86,11 +86,9 @@ class Roles:
                 return f"<{name_of(name)}>" if attribute == "Arn" else f"<{name_of(name)}.{attribute}>"
             case {"Fn::Join": [between, parts]}:
                 return between.join(self.text(stack, part) for part in parts)
-            case {"Fn::ImportValue": export}:
-                producer = export.partition(":")[0].rpartition("-")[2]
-                for output in self._documents[producer]["Outputs"].values():
-                    if output.get("Export", {}).get("Name") == export:
-                        return self.text(producer, output["Value"])
+            case {"Fn::GetStackOutput": {"StackName": other, "OutputName": output}}:
+                producer = other.rpartition("-")[2]
+                return self.text(producer, self._documents[producer]["Outputs"][output]["Value"])
         raise ValueError(f"what is {value}?")
 
 

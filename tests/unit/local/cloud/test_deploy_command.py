@@ -165,26 +165,17 @@ def test_choices_need_no_repetition_and_can_be_forgotten(context, programs):
 
 
 @pytest.mark.usefixtures("bootstrapped")
-@pytest.mark.parametrize(
-    ("outputs", "users"),
-    [
-        ({}, ""),
-        ({"UserPoolId": "eu_1"}, " stepline-dev-ingress --exclusively "),
-        (
-            {"UserPoolId": "eu_1", "PageUrl": "https://p"},
-            " stepline-dev-ingress stepline-dev-page --exclusively ",
-        ),
-    ],
-)
-def test_importing_stacks_are_deployed_before_the_user_pool_is_removed(context, programs, outputs, users):
-    programs.outputs["stepline-dev-state"] |= outputs
-    deploy_stage(order(smoke=False), context)
-    programs.commands.clear()
-    deploy_stage(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
-    steps = [" ".join(c) for c in programs.commands if programs.verb(c) == "deploy"]
-    assert [" --exclusively " in step for step in steps] == [True, False][not users :]
-    assert users in steps[0]
-    assert " --all " in steps[-1]
+def test_an_image_that_was_not_built_is_no_failed_deployment_and_is_reported(context, programs, prompts):
+    programs.outputs["stepline-dev-exec"] = {
+        "ImageProject": "stepline-dev-exec-image",
+        "ImageResult": "built",
+    }
+    assert deploy_stage(order(smoke=False), context)[1] == 0
+    assert "no programs" not in prompts.text
+    programs.outputs["stepline-dev-exec"]["ImageResult"] = "the build was not started: no quota"
+    assert deploy_stage(order(smoke=False), context)[1] == 0
+    assert "no programs: the build was not started: no quota" in prompts.text
+    assert "aws codebuild start-build --project-name stepline-dev-exec-image" in prompts.text
 
 
 @pytest.mark.usefixtures("bootstrapped")

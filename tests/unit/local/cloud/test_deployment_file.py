@@ -76,5 +76,7 @@ def test_a_valid_stage_name_is_returned_unchanged(name):
 
 def test_outputs_for_other_stacks_are_left_out(tmp_path):
     path = tmp_path / "outputs.json"
-    path.write_text('{"a": {"TableName": "t", "ExportsOutputRefX": "x"}, "b": {"WebSocketUrl": "wss://x"}}')
+    path.write_text(
+        '{"a": {"TableName": "t", "ExportsOutputRefX": "x", "PublishOutputRefX": "x"}, "b": {"WebSocketUrl": "wss://x"}}'
+    )
     assert read_outputs(path) == {"TableName": "t", "WebSocketUrl": "wss://x"}

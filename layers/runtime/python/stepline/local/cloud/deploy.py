@@ -338,23 +338,16 @@ def _bundle_packages(chosen: ChosenStage) -> dict[str, None]:
 def _deploy_stacks(folder: Path, deployment: Deployment, account: AwsAccount, desk: Desk) -> dict[str, str]:
     """Deploy the synthesized stacks and return their outputs. Raises DependencyError `cloud_deploy`."""
     assembly, outputs = folder / "cdk.out", folder / "outputs.json"
-    stage, profile = deployment.stage, deployment.profile
-    steps = [render_deploy(assembly, outputs, profile)]
-    if POOL in deployment.outputs and not any(POOL in stack.outputs for stack in read_stacks(assembly)):
-        # The pool is being removed, and CloudFormation deletes no export that other stacks still import.
-        users = ("ingress", "page") if PAGE in deployment.outputs else ("ingress",)
-        only = tuple(f"stepline-{stage}-{name}" for name in users)
-        steps.insert(0, render_deploy(assembly, outputs, profile, only=only))
+    stage = deployment.stage
     remedy = f"the reason is above and in CloudFormation; after the fix: stepline deploy --stage {stage}"
     began = datetime.now(UTC) - SKEW
-    for step in steps:
-        outputs.unlink(missing_ok=True)
-        try:
-            must(desk, step, account, remedy)
-        except DependencyError as error:
-            if known := desk.explain(account, stage, began):
-                raise DependencyError(f"{error}\n{known}", code="cloud_deploy") from error
-            raise
+    outputs.unlink(missing_ok=True)
+    try:
+        must(desk, render_deploy(assembly, outputs, deployment.profile), account, remedy)
+    except DependencyError as error:
+        if known := desk.explain(account, stage, began):
+            raise DependencyError(f"{error}\n{known}", code="cloud_deploy") from error
+        raise
     found = read_outputs(outputs)
     outputs.unlink()
     return found

@@ -17,6 +17,8 @@ from stepline.model.base import Value
 
 _STAGE: Final = re.compile(r"[a-z][a-z0-9-]{0,15}")
 _KEY: Final = re.compile(r"[\w@][\w@/:.-]*")
+_BETWEEN_STACKS: Final = ("ExportsOutput", "PublishOutput")
+"""What the names of outputs begin with that the CDK makes for other stacks."""
 _OWN: Final = {"stage": "--stage NAME", "endpoint": "stepline up"}
 """Context keys that cannot be set with `-c`, and the option that sets each."""
 
@@ -97,12 +99,12 @@ def fold_choices(known: Mapping[str, str], given: Mapping[str, str]) -> dict[str
 
 
 def read_outputs(path: Path) -> dict[str, str]:
-    """Return the outputs of all stacks from the CDK's outputs file, without exports for other stacks."""
+    """Return the outputs of all stacks from the CDK's outputs file, without those for other stacks."""
     return {
         key: value
         for stack in read_json(path).values()
         for key, value in stack.items()
-        if not key.startswith("ExportsOutput")
+        if not key.startswith(_BETWEEN_STACKS)
     }
 
 

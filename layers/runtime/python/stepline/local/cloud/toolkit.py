@@ -58,11 +58,10 @@ def render_synth(stage: str, context: Mapping[str, str], folder: Path, profile: 
     ]
 
 
-def render_deploy(folder: Path, outputs: Path, profile: str, *, only: tuple[str, ...] = ()) -> list[str]:
-    """Return the command that deploys the stacks in `folder` unchanged, or `only` some of them."""
-    stacks = (*only, "--exclusively") if only else ("--all",)
+def render_deploy(folder: Path, outputs: Path, profile: str) -> list[str]:
+    """Return the command that deploys the stacks in `folder` unchanged."""
     return [
-        *(str(CDK), "deploy", *stacks, "--app", str(folder), "--outputs-file", str(outputs)),
+        *(str(CDK), "deploy", "--all", "--app", str(folder), "--outputs-file", str(outputs)),
         *("--require-approval", "never", "--progress", "events", *_profile(profile), *_QUIET),
     ]
 

@@ -1,0 +1,260 @@
+"""The choices of a stage: six stages to begin with, another value of each choice, and the templates of any of them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import aws_cdk as cdk
+
+from stacks.code import ACTING, Code
+from stacks.deployment import Deployment
+from stacks.page_files import read_page
+from stacks.stage import Stage
+from tests.stacks.standing_stage import Documents
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "tests/data/page"
+SECRET: Final = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:some-AbCdEf"
+TOPIC: Final = "arn:aws:sns:eu-west-1:111122223333:calls"
+IMAGE: Final = "111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1"
+NETWORK: Final = {"exec_vpc": "vpc-0a1b2c3d", "exec_subnets": "subnet-0a1b2c3d,subnet-1a1b2c3d"}
+DOMAIN: Final = {
+    "page_domain": "chat.example.com",
+    "page_certificate_arn": "arn:aws:acm:us-east-1:111122223333:certificate/0a1b",
+}
+BASES: Final[Mapping[str, dict[str, str]]] = {
+    "dev": {"stage": "dev"},
+    "prod": {
+        "stage": "prod",
+        "concurrency": "1000",
+        "memory": "s3_vectors",
+        "alarm_topic_arn": TOPIC,
+        "dashboard": "true",
+        "event_source_principals": "arn:aws:iam::111122223333:role/billing",
+    },
+    "issuer": {
+        "stage": "dev",
+        "oidc_issuer": "https://login.example.com",
+        "exec_image": "none",
+        "model_provider": "bedrock",
+    },
+    "network": {
+        "stage": "prod",
+        **NETWORK,
+        "exec_security_groups": "sg-0a1b2c3d",
+        "exec_image": IMAGE,
+        "av": "guardduty",
+    },
+    "domain": {
+        "stage": "trial",
+        **DOMAIN,
+        "tracing": "on",
+        "shift": "canary",
+        "alarms": "true",
+        "table_name": "stepline-trial-restored",
+    },
+    "local": {
+        "stage": "local",
+        "endpoint": "http://127.0.0.1:4566",
+        "oidc_issuer": "http://127.0.0.1:4567",
+        "exec_mode": "process",
+    },
+}
+"""Stages as their owners choose them; the defaults are those of `Stage.from_context`."""
+WITHOUT: Final = ("name", "endpoint")
+"""What names another stage."""
+PAGE_CHOICE: Final = "page"
+NOT_LOCAL: Final = "snap_start"
+"""The choice whose synthesis ends for the emulator's runtime."""
+VALUES: Final[Mapping[str, str | dict[str, str]]] = {
+    "oidc_issuer": "https://other.example.com",
+    "oidc_audience": "agent",
+    "oidc_jwks_url": "https://login.example.com/keys",
+    "oidc_scopes": "openid",
+    "oidc_client_id": "page",
+    "oidc_origins": "https://tokens.example.com",
+    "sign_in_prefix": "acme-chat",
+    "tenant_claim": "groups",
+    "project_claim": "groups",
+    "role_claim": "roles",
+    "project_admins": "leads",
+    "tenant_admins": "owners",
+    "allowed_origins": "https://app.example.com",
+    "page_domain": DOMAIN,
+    "page_certificate_arn": {**DOMAIN, "page_domain": "other.example.com"},
+    "model_provider": "bedrock",
+    "model_roles": '{"answer": "claude-sonnet-4-5"}',
+    "model_secret_arn": SECRET,
+    "max_iterations": "16",
+    "multi_action": "safe_fanout",
+    "max_actions_per_round": "4",
+    "protocol": "tolerant",
+    "agent_version": "v2",
+    "context_layout": "journal",
+    "inspect": "none",
+    "context_max_tokens": "70000",
+    "context_window_tokens": "190000",
+    "cache_ttl_s": "600",
+    "keep_recent_turns": "7",
+    "keep_intact_turns": "3",
+    "cache_minimum_tokens": '{"claude": 2048}',
+    "workspace": "git",
+    "search_corpus": "/var/task/lambdas/library",
+    "search_provider": {"search_provider": "brave", "search_secret_arn": SECRET},
+    "search_url": "https://search.example.com",
+    "search_secret_arn": SECRET,
+    "tracing": "text",
+    "tracing_endpoint": {"tracing": "on", "tracing_endpoint": "https://otlp.example.com"},
+    "tracing_secret_arn": {
+        "tracing": "on",
+        "tracing_endpoint": "https://otlp.example.com",
+        "tracing_secret_arn": SECRET,
+    },
+    "memory": "s3_vectors",
+    "av": "guardduty",
+    "clamav_host": "clamav.example.com",
+    "steer_poll_ms": "400",
+    "mcp_timeout_s": "50",
+    "mcp_list_ttl_s": "3000",
+    "mcp_task_s": "1000",
+    "finalize_rounds": "3",
+    "finalize_max_tokens": "2000",
+    "approvals": '{"web_tools.*": "always"}',
+    "approval_wait_s": "3600",
+    "event_credit": "2",
+    "redis_secret_arn": SECRET,
+    "bundle": "bundles.docs",
+    "bundles": '{"docs": "bundles.docs"}',
+    "bundle_props": '{"greeting": "hello"}',
+    "assembly": '{"ai": {"react": {"max_iterations": 9}}}',
+    "exec_mode": "none",
+    "exec_image": "none",
+    "exec_python": "/usr/bin/python3",
+    "exec_home": "/opt/exec",
+    "exec_cpu": {"exec_cpu": "2048", "exec_memory_mib": "4096"},
+    "exec_memory_mib": "3072",
+    "exec_zones": "use1-az2,use1-az4",
+    "exec_vpc": NETWORK,
+    "exec_subnets": {**NETWORK, "exec_subnets": "subnet-2a1b2c3d"},
+    "exec_security_groups": {**NETWORK, "exec_security_groups": "sg-1a1b2c3d"},
+    "limits": '{"user": {"usd_day": 5}}',
+    "prices": '{"aws": {"transition": 0.00003}}',
+    "user_messages_per_minute": "30",
+    "rates": '{"user": {"searches": 9}}',
+    "event_source_principals": "arn:aws:iam::111122223333:root",
+    "alarm_topic_arn": f"{TOPIC}-2",
+    "log_retention_days": "60",
+    "descriptors_dir": "/opt/descriptors",
+    "python": "3.13",
+    "shift": {"shift": "linear", "alarms": "true"},
+    "table_name": "stepline-another",
+    "concurrency": "500",
+    "open_turns": "3",
+    "requests_per_s": "90",
+    "burst": "180",
+}
+"""Another value of each choice that is no yes or no, with the choices that it needs."""
+
+
+class Change(NamedTuple):
+    """A stage before, and the choices that then change."""
+
+    base: str
+    choices: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.base}, {' and '.join(self.choices)}"
+
+    @property
+    def before(self) -> Documents:
+        """The templates before the change."""
+        return templates(BASES[self.base])
+
+    @property
+    def after(self) -> Documents | None:
+        """The templates after it; None if no such stage can be."""
+        context = dict(BASES[self.base])
+        for choice in self.choices:
+            context |= _other(self.base, choice)
+        if self.base == "local" and NOT_LOCAL in self.choices:
+            return None
+        try:
+            return templates(context)
+        except ValueError:
+            return None
+
+
+def choices() -> list[str]:
+    """Return every choice of a stage, and whether it has a page."""
+    return [*(one.name for one in fields(Stage) if one.name not in WITHOUT), PAGE_CHOICE]
+
+
+def changes() -> Iterator[Change]:
+    """Yield each single change of each of the six stages."""
+    for base in BASES:
+        yield from (Change(base, (choice,)) for choice in choices())
+
+
+def _other(base: str, choice: str) -> dict[str, str]:
+    """Return the context of the other value: of a yes or no the opposite, of a chosen value none."""
+    if choice in VALUES:
+        value = VALUES[choice]
+        context = value if isinstance(value, dict) else {choice: value}
+        taken = BASES[base].get(choice)
+        return {choice: ""} if taken == context[choice] else context
+    chosen = getattr(_stage(BASES[base]), choice, True)
+    assert isinstance(chosen, bool), f"add another value of {choice} to VALUES"
+    return {choice: str(not chosen).lower()}
+
+
+def _stage(context: Mapping[str, str]) -> Stage:
+    return Stage.from_context(cdk.App(context=_given(context)).node)
+
+
+def _given(context: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the app gets: a choice without a value is none. Assets are not copied, since only names are compared."""
+    shared = json.loads((ROOT / "cdk.json").read_text())["context"]
+    quick = {"aws:cdk:disable-asset-staging": True, "aws:cdk:disable-metadata": True}
+    return {**shared, **quick, **{key: value for key, value in context.items() if value}}
+
+
+def templates(context: Mapping[str, str]) -> Documents:
+    """Return the templates of a stage, of the same choices once. Raises ValueError if the choices exclude each other."""
+    return _templates(tuple(sorted(context.items())))
+
+
+@cache
+def _templates(context: tuple[tuple[str, str], ...]) -> Documents:
+    with tempfile.TemporaryDirectory() as folder:
+        return _synthesise(_given(dict(context)), Path(folder))
+
+
+def _synthesise(given: dict[str, Any], folder: Path) -> Documents:
+    app = cdk.App(outdir=str(folder / "cdk.out"), context=given)
+    stage = Stage.from_context(app.node)
+    for name in ("deps", *ACTING):
+        (folder / name / "python").mkdir(parents=True)
+    code = (
+        Code.for_emulator(ROOT, folder / "code")
+        if stage.is_local
+        else Code.for_aws(
+            ROOT,
+            version=stage.python,
+            deps=folder / "deps",
+            acting=tuple(folder / name for name in ACTING),
+        )
+    )
+    has_page = given.get(PAGE_CHOICE) != "false" and not stage.is_local
+    files = read_page(ROOT, stage.named_modules, dist=PAGE) if has_page else None
+    deployment = Deployment(app, stage, code=code, packages=("numpy",), files=files)
+    assembly = Path(app.synth().directory)
+    return {
+        stack.stack_name.rpartition("-")[2]: json.loads((assembly / stack.template_file).read_text())
+        for stack in deployment.stacks
+    }
