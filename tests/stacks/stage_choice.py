@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -66,10 +65,9 @@ BASES: Final[Mapping[str, dict[str, str]]] = {
         "exec_mode": "process",
     },
 }
-"""Stages as their owners choose them; the defaults are those of `Stage.from_context`."""
+"""Stages as their owners choose them."""
 WITHOUT: Final = ("name", "endpoint")
 """What names another stage."""
-PAGE_CHOICE: Final = "page"
 NOT_LOCAL: Final = "snap_start"
 """The choice whose synthesis ends for the emulator's runtime."""
 VALUES: Final[Mapping[str, str | dict[str, str]]] = {
@@ -119,6 +117,7 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "memory": "s3_vectors",
     "av": "guardduty",
     "clamav_host": "clamav.example.com",
+    "clamav_port": "3311",
     "steer_poll_ms": "400",
     "mcp_timeout_s": "50",
     "mcp_list_ttl_s": "3000",
@@ -191,8 +190,8 @@ class Change(NamedTuple):
 
 
 def choices() -> list[str]:
-    """Return every choice of a stage, and whether it has a page."""
-    return [*(one.name for one in fields(Stage) if one.name not in WITHOUT), PAGE_CHOICE]
+    """Return every choice of a stage."""
+    return [name for name in Stage.model_fields if name not in WITHOUT]
 
 
 def changes() -> Iterator[Change]:
@@ -208,20 +207,21 @@ def _other(base: str, choice: str) -> dict[str, str]:
         context = value if isinstance(value, dict) else {choice: value}
         taken = BASES[base].get(choice)
         return {choice: ""} if taken == context[choice] else context
-    chosen = getattr(_stage(BASES[base]), choice, True)
+    chosen = getattr(_stage(BASES[base]), choice)
     assert isinstance(chosen, bool), f"add another value of {choice} to VALUES"
     return {choice: str(not chosen).lower()}
 
 
 def _stage(context: Mapping[str, str]) -> Stage:
-    return Stage.from_context(cdk.App(context=_given(context)).node)
+    """Return the stage of these choices; one without a value is none."""
+    return Stage(**{"name" if key == "stage" else key: value for key, value in context.items()})
 
 
-def _given(context: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the app gets: a choice without a value is none. Assets are not copied, since only names are compared."""
+def _flags() -> dict[str, Any]:
+    """Return the context of the app. Assets are not copied, since only names are compared."""
     shared = json.loads((ROOT / "cdk.json").read_text())["context"]
     quick = {"aws:cdk:disable-asset-staging": True, "aws:cdk:disable-metadata": True}
-    return {**shared, **quick, **{key: value for key, value in context.items() if value}}
+    return {**shared, **quick}
 
 
 def templates(context: Mapping[str, str]) -> Documents:
@@ -232,12 +232,11 @@ def templates(context: Mapping[str, str]) -> Documents:
 @cache
 def _templates(context: tuple[tuple[str, str], ...]) -> Documents:
     with tempfile.TemporaryDirectory() as folder:
-        return _synthesise(_given(dict(context)), Path(folder))
+        return _synthesise(_stage(dict(context)), Path(folder))
 
 
-def _synthesise(given: dict[str, Any], folder: Path) -> Documents:
-    app = cdk.App(outdir=str(folder / "cdk.out"), context=given)
-    stage = Stage.from_context(app.node)
+def _synthesise(stage: Stage, folder: Path) -> Documents:
+    app = cdk.App(outdir=str(folder / "cdk.out"), context=_flags())
     for name in ("deps", *ACTING):
         (folder / name / "python").mkdir(parents=True)
     code = (
@@ -250,8 +249,7 @@ def _synthesise(given: dict[str, Any], folder: Path) -> Documents:
             acting=tuple(folder / name for name in ACTING),
         )
     )
-    has_page = given.get(PAGE_CHOICE) != "false" and not stage.is_local
-    files = read_page(ROOT, stage.named_modules, dist=PAGE) if has_page else None
+    files = read_page(ROOT, stage.named_modules, dist=PAGE) if stage.page else None
     deployment = Deployment(app, stage, code=code, packages=("numpy",), files=files)
     assembly = Path(app.synth().directory)
     return {
