@@ -236,8 +236,10 @@ def test_no_handler_loads_the_models_sdk_when_it_is_imported() -> None:
 @pytest.mark.parametrize(
     ("handler", "unneeded"),
     [
-        ("authorizer", ["stepline.loop", "stepline.tools", "stepline.protocol"]),
-        ("act", ["stepline.programs.archive", "tarfile", "xml.parsers.expat"]),
+        ("authorizer", ["stepline.log", "stepline.loop", "stepline.events", "stepline.bootstrap.aws_wiring"]),
+        ("socket", ["stepline.tools", "stepline.timeline.fold", "stepline.protocol.citation"]),
+        ("act", ["stepline.programs.archive", "stepline.protocol.stream", "tarfile", "xml.parsers.expat"]),
+        ("close", ["stepline.tools", "stepline.loop.agent", "stepline.bootstrap.loop_app"]),
     ],
 )
 def test_a_handler_does_not_load_rarely_needed_modules(handler: str, unneeded: list[str]) -> None:
