@@ -273,7 +273,7 @@ def test_a_release_that_renders_differently_is_reported_as_unequal() -> None:
     conversation.run()
     batches = conversation.batches()
     n = decided(conversation)[0]
-    other = dataclasses.replace(STANDARD, opening=lambda _: "TURN\n")
+    other = replace(STANDARD, opening=lambda _: "TURN\n")
     timeline = Timeline.empty(LANE, form=other).extended(batches[: batches[n - 1].state.rendered])
     assert not render_sent(timeline, batches[n - 1], system="").equal
 

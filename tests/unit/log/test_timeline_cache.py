@@ -197,7 +197,7 @@ def test_a_segment_that_cannot_be_read_costs_a_reading_of_the_log(spoil: str):
             del objects[key]
         elif spoil == "damaged":
             objects[key] = objects[key][:-9]
-    form = dataclasses.replace(STANDARD, name="other") if spoil == "another form" else STANDARD
+    form = msgspec.structs.replace(STANDARD, name="other") if spoil == "another form" else STANDARD
     conversation.history = History(form=form)
     timeline = load(conversation, conversation.history)
     assert timeline.batches == tuple(conversation.batches())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from typing import Any, Final
 
 from stepline.model.base import Value
@@ -64,5 +63,5 @@ OTHER: Final = {
     "shows_event": _never,
 }
 TERSE: Final = TextForm(
-    **{field.name: OTHER.get(field.name, _said(field.name)) for field in fields(TextForm)},
+    **{name: OTHER.get(name, _said(name)) for name in TextForm.__struct_fields__},
 )

@@ -111,7 +111,7 @@ def test_older_pieces_are_made_once_on_first_use():
 
 def test_another_layout_another_format_and_damage_are_no_segment():
     body = encode_segment(short_timeline())
-    assert decode_segment(body, LANE, replace(STANDARD, name="other")) is None
+    assert decode_segment(body, LANE, msgspec.structs.replace(STANDARD, name="other")) is None
     stamp = msgspec.msgpack.decode(body)
     later = msgspec.msgpack.encode([TIMELINE_SEGMENT_FORMAT + 1, *stamp[1:], "more"])
     assert decode_segment(later, LANE, STANDARD) is None

@@ -8,7 +8,8 @@ Source: docs/concepts/context.md#what-the-model-reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
@@ -33,8 +34,7 @@ from stepline.rendering.piece import Piece
 from stepline.rendering.turn_facts import Turn
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextForm:
+class TextForm(msgspec.Struct, frozen=True, kw_only=True):
     """The rendering functions of a timeline. `name` identifies the form of stored texts.
 
     `shows_text`, `shows_call` and `shows_event` return True if the text made of a content shows all of it;
