@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.model import Fail, Say
-from stepline.context.request import digest_request
+from stepline.context.request import digest_request, digest_whole_request
 from stepline.errors import ContextLimit, DependencyError, ModelRefused, NotFoundError
 from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
 from stepline.inspection.request_view import read_request
@@ -45,7 +46,7 @@ def bare(request: ModelRequest) -> ModelRequest:
 
 def rendered_again(conversation: Conversation, asked: Sequence[ModelRequest]) -> list[ModelRequest]:
     """Return the request of each round as rendered from the log; each must be one that the model got."""
-    sent = {digest_request(request)[:32]: request for request in asked}
+    sent = {digest_whole_request(request)[:32]: request for request in asked}
     journal, found = Journal(conversation.ports, LANE, "test"), []
     for n in decided(conversation):
         batches = read_upto(journal, n)
@@ -253,11 +254,13 @@ def test_both_forms_of_the_recorded_facts_render_the_same_request() -> None:
         whole, sent = batches[n - 1], find_decision(batches[n - 1])[1]
         timeline = Timeline.empty(LANE).extended(batches[: whole.state.rendered])
         request = render_sent(timeline, whole, system=system).request
-        last, sha256 = request.content[-1], digest_request(request)
+        last, sha256 = request.content[-1], digest_whole_request(request)
+        carried = urlsafe_b64encode(bytes.fromhex(digest_request(request))[:15]).decode()
         assert isinstance(last, Part)
         for form in (
             replace(sent, announce=last.text, facts="", digest=sha256),
             replace(sent, announce="", facts=facts, digest=shorten_digest(sha256)),
+            replace(sent, digest=carried),
         ):
             (decision,) = whole.entries
             again = render_sent(

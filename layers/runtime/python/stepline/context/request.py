@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from stepline.context.media import render_file
 from stepline.model.base import Value
 from stepline.model.usage import BYTES_PER_TOKEN
-from stepline.ports.model import Content, Media, ModelRequest, Part
+from stepline.ports.model import Content, Media, ModelRequest, Part, digest_texts
 from stepline.rendering.piece import byte_length, estimate_bytes
 from stepline.timeline.fold import Timeline
 
@@ -90,6 +90,13 @@ def has_files(request: ModelRequest) -> bool:
     return Media in map(type, request.content)
 
 
+def locate_files(request: ModelRequest) -> list[tuple[int, Media]]:
+    """Return the pictures and documents of a request, each with its position in the content."""
+    if not has_files(request):
+        return []
+    return [(at, part) for at, part in enumerate(request.content) if isinstance(part, Media)]
+
+
 def spell_files(request: ModelRequest) -> ModelRequest:
     """Return the request with a line above each of its files, and instead of each file that is not sent."""
     if not has_files(request):
@@ -100,8 +107,22 @@ def spell_files(request: ModelRequest) -> ModelRequest:
 def digest_request(request: ModelRequest) -> str:
     """Return the SHA-256 of a request as hex digits: of the bytes and marks of its parts, and of the limits of the answer.
 
-    A system part and a file count by the digest of their content. The role does not count.
+    The texts count by the digest that their parts carry on, so those of earlier requests are not hashed again. A system
+    part and a file count by the digest of their content. The role does not count.
     """
+    texts = [part for part in request.content if type(part) is Part]
+    lines = [
+        f"{request.max_tokens} {request.temperature} {request.declined}",
+        *[f"system {digest_system(own.text)} {own.cache}" for own in request.system],
+        f"texts {len(texts)} {digest_texts(texts).hex()}",
+        *[f"mark {at}" for at, part in enumerate(texts) if part.cache],
+        *[f"file {at} {file.body.sha256} {file.body.mime}" for at, file in locate_files(request)],
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def digest_whole_request(request: ModelRequest) -> str:
+    """Return the SHA-256 that decisions record without `digest_request`: of all texts and marks in a row, as hex digits."""
     digest = hashlib.sha256(f"{request.max_tokens} {request.temperature} {request.declined}\n".encode())
     for own in request.system:
         digest.update(f"system {digest_system(own.text)} {own.cache}\n".encode())

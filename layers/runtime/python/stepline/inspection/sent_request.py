@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from stepline.context.announce import announce, render_pool
 from stepline.context.media import newest_media
-from stepline.context.request import Rendered, digest_request, render, spell_files
+from stepline.context.request import Rendered, digest_request, digest_whole_request, render, spell_files
 from stepline.errors import NotFoundError
 from stepline.log.journal import Journal
 from stepline.log.spill import fetch_body
@@ -52,7 +52,8 @@ class SentRequest:
     @property
     def equal(self) -> bool:
         """True if these are the bytes that were sent; false if the current release renders differently."""
-        return digest_request(self.request).startswith(self.sent.sha256)
+        digest = digest_request if self.sent.carries_digest else digest_whole_request
+        return digest(self.request).startswith(self.sent.sha256)
 
 
 def find_decision(batch: Batch) -> tuple[Decided, Sent]:

@@ -35,7 +35,14 @@ from stepline.context.announce import (
 )
 from stepline.context.bust import find_bust
 from stepline.context.media import render_media, tokens_to_bytes
-from stepline.context.request import digest_request, digest_system, has_files, render, spell_files
+from stepline.context.request import (
+    digest_system,
+    digest_whole_request,
+    has_files,
+    locate_files,
+    render,
+    spell_files,
+)
 from stepline.errors import DependencyError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
@@ -155,7 +162,7 @@ def sample(attempt: Attempt, timeline: Timeline, *, layout: RoundLayout) -> Samp
     context = attempt.context(timeline, _NO_CALL, utc(began))
     posed = layout.pose(attempt, timeline, context)
     request = load_files(posed.request, ports.artifacts, bare=attempt.bare)
-    files = tuple(part.why for part in request.content if isinstance(part, Media))
+    files = tuple(file.why for _, file in locate_files(request))
     request = spell_files(request)
     staged = posed.keep(ports.artifacts, attempt.journal.lane, step.turn)
     references = References(timeline, context)
@@ -211,7 +218,7 @@ def void_decision(result: Sample) -> Decided:
 def _sent(request: ModelRequest, facts: RoundFacts, minimum_tokens: int, files: tuple[str, ...]) -> Sent:
     """Return the facts from which the log renders the request again."""
     return Sent(
-        digest=shorten_digest(digest_request(request)),
+        digest=shorten_digest(digest_whole_request(request)),
         round_facts=facts.without_decided(),
         max_tokens=request.max_tokens,
         minimum_tokens=minimum_tokens,

@@ -97,6 +97,7 @@ FANOUT_MODES: Final[Mapping[str, FanoutMode]] = {
 DIGEST_BYTES: Final = 16
 """The first bytes of a request's SHA-256 that are recorded."""
 _HEX_DIGITS: Final = 64
+_CARRIED_CHARS: Final = 20
 
 
 class RoundFacts(Value):
@@ -127,8 +128,8 @@ class RoundFacts(Value):
 class Sent(Value):
     """The facts about a round's request that the log lacks: with them the request is rendered again, byte for byte.
 
-    `digest` is the beginning of the SHA-256 of the request (`stepline.context.request.digest_request`), which verifies the
-    result: 128 bits as base64url. `minimum_tokens` decided its cache marks. `files` has an item for each of the newest
+    `digest` is the beginning of the SHA-256 of the request, which verifies the result, as base64url: 128 bits of
+    `stepline.context.request.digest_whole_request`, or 120 of `digest_request`. `minimum_tokens` decided its cache marks. `files` has an item for each of the newest
     pictures and documents: why its bytes were not sent, "" if they were. `round_facts` lack the values that the decision has.
 
     In the `layout` `journal`, `staged` is the SHA-256 of the contents that it showed in full, stored at `out_key` of the
@@ -152,9 +153,14 @@ class Sent(Value):
 
     @property
     def sha256(self) -> str:
-        """The recorded hex digits of the request's SHA-256: the first 32, or all 64."""
+        """The recorded hex digits of the request's SHA-256: the first 30 or 32, or all 64."""
         whole = len(self.digest) == _HEX_DIGITS
-        return self.digest if whole else urlsafe_b64decode(f"{self.digest}==").hex()
+        return self.digest if whole else urlsafe_b64decode(self.digest + "=" * (-len(self.digest) % 4)).hex()
+
+    @property
+    def carries_digest(self) -> bool:
+        """True if the digest is that of `digest_request`, not of `digest_whole_request`."""
+        return len(self.digest) == _CARRIED_CHARS
 
     def restore_facts(self, *, started_at: str, iteration: int) -> RoundFacts:
         """Return the facts of the round; `started_at` and `iteration` are those of its decision."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, Protocol, Self, TypeAlias
 
@@ -20,6 +21,8 @@ CacheTtl: TypeAlias = Literal["5m", "1h"]
 DEFAULT_ROLE: Final = "*"
 DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"
 """The role of the round's decision, in the map from role to model."""
+
+_NO_TEXTS: Final = bytes(32)
 
 
 class RoleChoice(Value, forbid_unknown_fields=True):
@@ -49,17 +52,23 @@ class RoleChoice(Value, forbid_unknown_fields=True):
 class Part:
     """A text. `cache` puts a mark after it: the provider may cache everything up to here.
 
-    A value, made from `text` or from `raw`, its UTF-8. A segment has thousands of parts as bytes, and a digest
-    needs bytes, so `text` is decoded when it is first read.
+    A value, made from `text` or from `raw`, its UTF-8. A segment has thousands of parts as bytes, so `text` is decoded
+    when it is first read. `chain` is the digest of the texts of a request up to this one (`digest_texts`), if it is known.
     """
 
-    __slots__ = ("_raw", "_text", "cache")
+    __slots__ = ("_raw", "_text", "cache", "chain")
 
     def __init__(
-        self, *, text: str | None = None, raw: bytes | memoryview | None = None, cache: bool = False
+        self,
+        *,
+        text: str | None = None,
+        raw: bytes | memoryview | None = None,
+        cache: bool = False,
+        chain: bytes = b"",
     ) -> None:
         self._text, self._raw = text, raw
         self.cache: Final = cache
+        self.chain: Final = chain
 
     @property
     def text(self) -> str:
@@ -80,7 +89,7 @@ class Part:
 
     def with_mark(self, *, cache: bool) -> Part:
         """Return this part with a mark, or without one."""
-        return Part(text=self._text, raw=self._raw, cache=cache)
+        return Part(text=self._text, raw=self._raw, cache=cache, chain=self.chain)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Part) and (self.cache, self.text) == (other.cache, other.text)
@@ -90,6 +99,27 @@ class Part:
 
     def __repr__(self) -> str:
         return f"Part(text={self.text!r}, cache={self.cache})"
+
+
+def digest_texts(parts: Sequence[Part]) -> bytes:
+    """Return the SHA-256 of the last text after that of the texts before it; b"" for no text.
+
+    Only texts after the newest one with a known `chain` are hashed.
+    """
+    at = len(parts)
+    while at and not parts[at - 1].chain:
+        at -= 1
+    chain = parts[at - 1].chain if at else b""
+    for part in parts[at:]:
+        chain = extend_chain(chain, part.raw)
+    return chain
+
+
+def extend_chain(chain: bytes, text: bytes | memoryview) -> bytes:
+    """Return the digest of a request's texts after one more, in UTF-8; `chain` is that of the texts before it."""
+    digest = sha256(chain or _NO_TEXTS)
+    digest.update(text)
+    return digest.digest()
 
 
 class Media(Value):
