@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final, Literal, Self, TypedDict, TypeVar, overload
 
 from stepline.model.usage import BustReason
-from stepline.ports.model import Part
+from stepline.ports.model import Part, digest_texts, extend_chain
 from stepline.rendering.piece import Attached, Piece, byte_length, text_bytes
 
 
@@ -30,6 +30,7 @@ class Marks(TypedDict):
     marked: list[int]
     media: list[Attached]
     steady_part: int
+    chain: bytes
 
 
 MARK_NAMES: Final = tuple(Marks.__annotations__)
@@ -42,7 +43,8 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
     of the newest request that a cache may still hold, and `rewritten` says why they are not the whole
     request. `marked` are the counts of parts after which a request had a mark. `size` are the bytes of all
     pieces, and `media` the files that they attached, the newest last. `steady_part` counts the parts that the newest
-    pruning shortened, which the next one leaves as they are, unless it makes cards of turns; 0 without one.
+    pruning shortened, which the next one leaves as they are, unless it makes cards of turns; 0 without one. `chain` is
+    the digest of the parts' texts (`stepline.ports.model.digest_texts`).
 
     A value, except for a `copy`, which can change until `settle` makes its parts; a part's text is made once.
     """
@@ -51,6 +53,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         "_intact",
         "_kept",
         "_part_ends",
+        "chain",
         "ends",
         "marked",
         "media",
@@ -76,11 +79,13 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         marked: Sequence[int] = (),
         media: Sequence[Attached] = (),
         steady_part: int = 0,
+        chain: bytes = b"",
     ) -> None:
         self.pieces, self.sealed = pieces or Strand(), sealed or Strand()
         self.ends, self.size = list(ends), size
         self.turn_part, self.seen_part, self.rewritten = turn_part, seen_part, rewritten
         self.marked, self.media, self.steady_part = list(marked), list(media), steady_part
+        self.chain = chain
         self._part_ends: Sequence[int] = ends
         self._kept = self._intact = len(self.sealed)
 
@@ -104,6 +109,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
             marked=self.marked,
             media=self.media,
             steady_part=self.steady_part,
+            chain=self.chain,
         )
 
     @property
@@ -177,10 +183,16 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
     def settle(self) -> None:
         """Make the parts with their texts; the value no longer changes."""
         sealed, kept = self.sealed, self._kept
-        parts = sealed.copy() if kept == len(sealed) else Strand(sealed[:kept])
+        if kept == len(sealed):
+            parts = sealed.copy()
+        else:
+            parts = Strand(sealed[:kept])
+            self.chain = digest_texts(parts)
         starts = [0, *self.ends]
         for start, end in zip(starts[kept:], self.ends[kept:], strict=False):
-            parts.append(Part(text="".join(self._texts(start, end))))
+            text = "".join(self._texts(start, end))
+            self.chain = extend_chain(self.chain, text.encode("utf-8", "surrogatepass"))
+            parts.append(Part(text=text, chain=self.chain))
         self.sealed, self._part_ends = parts, tuple(self.ends)
         self._kept = self._intact = len(parts)
 

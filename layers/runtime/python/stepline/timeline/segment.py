@@ -24,7 +24,7 @@ from stepline.rendering.request_parts import MARK_NAMES, Marks, RequestParts, St
 from stepline.rendering.text_form import TextForm
 from stepline.timeline.fold import Timeline
 
-TIMELINE_SEGMENT_FORMAT: Final = 11
+TIMELINE_SEGMENT_FORMAT: Final = 12
 """The version of the encoding. Raise it when the meaning of a field of the fold changes, or when
 the fold turns an entry into something else; a reader knows only its own version.
 """
@@ -39,7 +39,7 @@ APART: Final = frozenset({"lane", "form", "parts", "base", "batches", "load"})
 class Segment(Row):
     """The raw parts of a segment. Each of the bytes fields is a separate MessagePack value.
 
-    `fold` are the other fields of the timeline, `parts` the texts of its sealed parts, `facts` the pieces in
+    `fold` are the other fields of the timeline, `parts` the texts of its sealed parts in UTF-8, `facts` the pieces in
     them, without their texts, `sizes` the characters of each of those texts, and `loose` the pieces after
     them.
     """
@@ -60,9 +60,7 @@ class _Stamp(Row):
 
 _STAMP = msgspec.msgpack.Decoder(_Stamp)
 _SEGMENT = msgspec.msgpack.Decoder(Segment)
-_TEXTS = msgspec.msgpack.Decoder(tuple[msgspec.Raw, ...])
-_HEAD_BYTES: Final = {0xD9: 2, 0xDA: 3, 0xDB: 5}
-"""The bytes before a MessagePack string's UTF-8, by the first of them; 1 for a short string."""
+_TEXTS = msgspec.msgpack.Decoder(list[memoryview])
 _PIECES = msgspec.msgpack.Decoder(tuple[Piece, ...])
 _SIZES = msgspec.msgpack.Decoder(tuple[int, ...])
 _encode = msgspec.msgpack.encode
@@ -78,7 +76,7 @@ def encode_segment(timeline: Timeline) -> bytes:
         v=TIMELINE_SEGMENT_FORMAT,
         layout=timeline.form.name,
         fold=_view({**{name: getattr(timeline, name) for name in _stored()}, **parts.marks()}),
-        parts=_view([part.text for part in parts.sealed]),
+        parts=_view([part.raw for part in parts.sealed]),
         facts=_view([replace(piece, text="") for piece in sealed]),
         sizes=_view([len(piece.text) for piece in sealed]),
         loose=_view(pieces[end:]),
@@ -97,7 +95,7 @@ def decode_segment(body: bytes, lane: Lane, form: TextForm) -> Timeline | None:
         loose = _PIECES.decode(stored.loose)
     except msgspec.DecodeError:
         return None
-    parts = cache(lambda: _parts(stored.parts))
+    parts = cache(lambda: _parts(stored.parts, fold.chain))
     return Timeline(
         **{name: getattr(fold, name) for name in _stored()},
         lane=lane,
@@ -115,10 +113,15 @@ def decode_segment(body: bytes, lane: Lane, form: TextForm) -> Timeline | None:
     )
 
 
-def _parts(texts: memoryview) -> tuple[Part, ...]:
-    """Return the parts with their texts as bytes of the segment: a round reads few of thousands as text."""
-    views = [memoryview(text) for text in _TEXTS.decode(texts)]
-    return tuple([Part(raw=view[_HEAD_BYTES.get(view[0], 1) :]) for view in views])
+def _parts(texts: memoryview, chain: bytes) -> tuple[Part, ...]:
+    """Return the parts with their texts as bytes of the segment: a round reads few of thousands as text.
+
+    `chain` is the digest of all of them.
+    """
+    parts = [Part(raw=view) for view in _TEXTS.decode(texts)]
+    if parts:
+        parts[-1] = Part(raw=parts[-1].raw, chain=chain)
+    return tuple(parts)
 
 
 def _pieces(parts: Sequence[Part], facts: memoryview, sizes: memoryview) -> tuple[Piece, ...]:
