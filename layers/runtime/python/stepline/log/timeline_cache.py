@@ -23,11 +23,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from stepline.errors import SteplineError
 from stepline.log.bindings import Policy, Ports
 from stepline.log.journal import Journal
 from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
-from stepline.model.batch import Batch, encode_batch
+from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.rendering.text_form import STANDARD, TextForm
 from stepline.timeline.fold import Timeline
@@ -104,6 +106,7 @@ def _older_batches(journal: Journal) -> Callable[[int, int], Sequence[Batch]]:
 logger = logging.getLogger(__name__)
 
 MIME: Final = "application/msgpack"
+_encode: Final = msgspec.json.Encoder().encode
 
 
 def segment_key(lane: Lane, n: int) -> str:
@@ -148,9 +151,4 @@ def _is_long(timeline: Timeline, policy: Policy) -> bool:
     """Return True if a cold reader would have too much to read after the segment."""
     if timeline.n - timeline.base >= policy.seal_batches:
         return True
-    left = policy.seal_bytes
-    for batch in timeline.batches:
-        left -= len(encode_batch(batch))
-        if left <= 0:
-            return True
-    return False
+    return len(_encode([batch.entries for batch in timeline.batches])) >= policy.seal_bytes
