@@ -46,7 +46,7 @@ def bare(request: ModelRequest) -> ModelRequest:
 
 def rendered_again(conversation: Conversation, asked: Sequence[ModelRequest]) -> list[ModelRequest]:
     """Return the request of each round as rendered from the log; each must be one that the model got."""
-    sent = {digest_whole_request(request)[:32]: request for request in asked}
+    sent = {digest_request(request)[:30]: request for request in asked}
     journal, found = Journal(conversation.ports, LANE, "test"), []
     for n in decided(conversation):
         batches = read_upto(journal, n)
@@ -55,7 +55,7 @@ def rendered_again(conversation: Conversation, asked: Sequence[ModelRequest]) ->
         system, staged = read_system(artifacts, LANE, batches), read_staged(artifacts, LANE, batches[-1])
         again = render_sent(timeline, batches[-1], system=system, staged=staged)
         assert again.equal
-        assert again.request == bare(sent[again.sent.sha256[:32]])
+        assert again.request == bare(sent[again.sent.sha256])
         found.append(again.request)
     assert found
     return found
@@ -255,12 +255,12 @@ def test_both_forms_of_the_recorded_facts_render_the_same_request() -> None:
         timeline = Timeline.empty(LANE).extended(batches[: whole.state.rendered])
         request = render_sent(timeline, whole, system=system).request
         last, sha256 = request.content[-1], digest_whole_request(request)
-        carried = urlsafe_b64encode(bytes.fromhex(digest_request(request))[:15]).decode()
+        short = urlsafe_b64encode(bytes.fromhex(sha256)[:16]).rstrip(b"=").decode()
         assert isinstance(last, Part)
         for form in (
             replace(sent, announce=last.text, facts="", digest=sha256),
-            replace(sent, announce="", facts=facts, digest=shorten_digest(sha256)),
-            replace(sent, digest=carried),
+            replace(sent, announce="", facts=facts, digest=short),
+            replace(sent, digest=shorten_digest(digest_request(request))),
         ):
             (decision,) = whole.entries
             again = render_sent(

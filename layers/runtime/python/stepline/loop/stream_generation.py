@@ -36,8 +36,8 @@ from stepline.context.announce import (
 from stepline.context.bust import find_bust
 from stepline.context.media import render_media, tokens_to_bytes
 from stepline.context.request import (
+    digest_request,
     digest_system,
-    digest_whole_request,
     has_files,
     locate_files,
     render,
@@ -218,7 +218,7 @@ def void_decision(result: Sample) -> Decided:
 def _sent(request: ModelRequest, facts: RoundFacts, minimum_tokens: int, files: tuple[str, ...]) -> Sent:
     """Return the facts from which the log renders the request again."""
     return Sent(
-        digest=shorten_digest(digest_whole_request(request)),
+        digest=shorten_digest(digest_request(request)),
         round_facts=facts.without_decided(),
         max_tokens=request.max_tokens,
         minimum_tokens=minimum_tokens,

@@ -94,7 +94,7 @@ FANOUT_MODES: Final[Mapping[str, FanoutMode]] = {
 """The accepted names of each mode."""
 
 
-DIGEST_BYTES: Final = 16
+DIGEST_BYTES: Final = 15
 """The first bytes of a request's SHA-256 that are recorded."""
 _HEX_DIGITS: Final = 64
 _CARRIED_CHARS: Final = 20
@@ -128,8 +128,8 @@ class RoundFacts(Value):
 class Sent(Value):
     """The facts about a round's request that the log lacks: with them the request is rendered again, byte for byte.
 
-    `digest` is the beginning of the SHA-256 of the request, which verifies the result, as base64url: 128 bits of
-    `stepline.context.request.digest_whole_request`, or 120 of `digest_request`. `minimum_tokens` decided its cache marks. `files` has an item for each of the newest
+    `digest` is the beginning of the SHA-256 of the request, which verifies the result, as base64url: 120 bits of
+    `stepline.context.request.digest_request`, or 128 of `digest_whole_request`. `minimum_tokens` decided its cache marks. `files` has an item for each of the newest
     pictures and documents: why its bytes were not sent, "" if they were. `round_facts` lack the values that the decision has.
 
     In the `layout` `journal`, `staged` is the SHA-256 of the contents that it showed in full, stored at `out_key` of the
@@ -169,5 +169,5 @@ class Sent(Value):
 
 
 def shorten_digest(sha256: str) -> str:
-    """Return the recorded form of a SHA-256 in hex: its first 128 bits as 22 characters of base64url."""
-    return urlsafe_b64encode(bytes.fromhex(sha256)[:DIGEST_BYTES]).rstrip(b"=").decode()
+    """Return the recorded form of a SHA-256 in hex: its first 120 bits as 20 characters of base64url."""
+    return urlsafe_b64encode(bytes.fromhex(sha256)[:DIGEST_BYTES]).decode()
