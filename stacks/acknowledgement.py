@@ -236,12 +236,13 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:lambda:…:function:stepline-…-*]",
-        places=_policies(*_SHIFTS),
-        reason="Aliases of the stage's own functions, whose names begin with its own; a release moves all of them.",
+        places=_policies(*_SHIFTS, "loop/Retirement/Role"),
+        reason="Aliases of the stage's own functions, whose names begin with its own; a release moves all of them, and the former "
+        "versions of all end.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:lambda:…:function:stepline-…-*:*]",
-        places=_policies("loop/VersionEndRole"),
+        places=_policies("loop/Retirement/Role"),
         reason="Versions get their numbers when they are published; those of the stage's own functions, never a function, and AWS "
         "refuses those that an alias names.",
     ),

@@ -21,6 +21,8 @@ CLOCKED: Final = ("sweeper", "eraser")
 """The functions that a clock calls."""
 SWEEP_S: Final = 0.5
 """The duration of one query of the open lanes, or of pending erasures, usually of none."""
+SWEPT: Final = "FUNCTIONS"
+"""The variable of the function that deletes former versions, four times a day."""
 IMAGE_GB: Final = 0.5
 """The image of programs, compressed, with pandas and similar packages."""
 RUN_S: Final = 90
@@ -46,7 +48,6 @@ FREE: Final[Mapping[str, str]] = {
     "AWS::Logs::LogGroup": "by what is written, 0.50 USD a GB",
     "AWS::S3": "by what is stored and asked for",
     "AWS::S3Vectors::VectorBucket": "by what is stored, written and searched, with `memory=s3_vectors` only",
-    "AWS::Scheduler": "by the call, each month's first 14 million free: the ends of versions, a few after each deployment",
     "AWS::SSM::Parameter": "",
     "AWS::SQS": "by the request, 0.40 USD a million: an event that could not be delivered, and what reads it again",
     "AWS::StepFunctions::StateMachine": "by the transition, 0.025 USD a thousand",
@@ -121,7 +122,7 @@ def _lines(resources: list[Mapping[str, Any]]) -> Iterator[Line]:
     snapshots = Line("SnapStart", f"{kept_gb:g} GB", kept_gb * MONTH_S * UNITS["snapshot"].usd)
     yield snapshots
     # A version has its snapshot until it is deleted: AWS knows no other way.
-    if not _of(resources, "AWS::Scheduler::ScheduleGroup"):
+    if not any(SWEPT in _variables(function) for function in functions):
         yield snapshots._replace(what="SnapStart of the versions before, from the second deployment on")
     ticks = [ticks for rule in _of(resources, "AWS::Events::Rule") if (ticks := _ticks(rule))]
     clocked = [one for one in functions if one["Handler"].split(".")[1] in CLOCKED]
@@ -146,10 +147,10 @@ def _variables(function: Mapping[str, Any]) -> set[str]:
 
 
 def _ticks(rule: Mapping[str, Any]) -> int:
-    """Return the monthly number of calls of a schedule rule; only rates in minutes are known."""
+    """Return the monthly number of calls of a schedule rule; rates in hours cost less than a cent a year and count as none."""
     properties = rule["Properties"]
     schedule = properties.get("ScheduleExpression")
-    if not schedule or properties.get("State") == "DISABLED":
+    if not schedule or "hour" in schedule or properties.get("State") == "DISABLED":
         return 0
     minutes = int(schedule.removeprefix("rate(").partition(" minute")[0])
     return HOURS * 60 // minutes

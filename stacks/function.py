@@ -100,6 +100,7 @@ class Function(Construct):
         }
         check_environment(name, variables)
         self.name = name
+        self.function_name = f"stepline-{stage.name}-{name}"
         self.log_group = add_log_group(self, "Logs", stage, name)
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         self.log_group.grant_write(self.role)
@@ -108,7 +109,7 @@ class Function(Construct):
         self.function = lambda_.Function(
             self,
             "Function",
-            function_name=f"stepline-{stage.name}-{name}",
+            function_name=self.function_name,
             runtime=package.runtime,
             architecture=lambda_.Architecture.ARM_64,
             handler=f"lambdas.{name}.handler",
@@ -122,9 +123,12 @@ class Function(Construct):
             dead_letter_queue=undelivered,
             ephemeral_storage_size=cdk.Size.mebibytes(size.task_storage_mib) if stage.has_tasks else None,
             environment=variables,
-            # The previous version remains for a rollback; `stepline deploy` deletes it later, and those before it at once. On the
-            # emulator `stepline up` removes all of them, since only that ends their workers.
-            current_version_options=lambda_.VersionOptions(removal_policy=cdk.RemovalPolicy.RETAIN),
+            # The previous version remains for a rollback, until the stack's own clock deletes it; on the emulator `stepline up`
+            # removes it, since only that ends its workers. The version of a failed update does not remain: Lambda publishes
+            # the same code only once, so that the next update would have none (aws-cdk#28252).
+            current_version_options=lambda_.VersionOptions(
+                removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+            ),
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS
             if name in SNAPSHOTS and stage.snap_start
             else None,

@@ -88,7 +88,8 @@ class LoopStack(cdk.Stack):
             )
         self._watch(stage, state, ingress)
         add_shift(self, stage, self.functions.values())
-        add_retirement(self, stage)
+        every = (*ingress.functions.values(), *self.functions.values())
+        add_retirement(self, stage, (one.function_name for one in every))
         add_scan(self, stage, state.bucket)
         cdk.CfnOutput(self, "MachineArn", value=resources.machine_arn)
         if stage.model_provider in KEYED and not stage.model_secret_arn and not stage.is_local:

@@ -1,48 +1,66 @@
-"""The deletion of a function's former version, a day after a release: its schedule's group, and the role that deletes.
+"""The end of functions' former versions, a day after a release: a function that the stack's own clock calls.
 
-Only a version's end ends its snapshot, which costs as much as the live one's. `stepline deploy` adds a schedule for each former
-version; AWS deletes no version that an alias names, so one that a rollback made live again remains.
-Source: docs/how-to/deploy.md#by-parts.
+Only a version's end ends its snapshot, which costs as much as the live one's. However a release was deployed, former versions
+remain for a day, so that it can be rolled back. Source: docs/how-to/deploy.md#roll-back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
 
+from stacks.code import RUNTIME
+from stacks.log_group import add_log_group
 from stacks.stage import Stage
 
-GROUP_OUTPUT: Final = "FormerVersionsGroup"
-ROLE_OUTPUT: Final = "FormerVersionsRole"
-"""The outputs that `stepline deploy` reads."""
+_CODE: Final = Path(__file__).with_name("version_sweep.py")
+EVERY: Final = cdk.Duration.hours(6)
 
 
-def add_retirement(stack: cdk.Stack, stage: Stage) -> None:
-    """Add the group and the role to a stack, with their outputs, if versions have snapshots."""
-    if not stage.snap_start:
+def add_retirement(stack: cdk.Stack, stage: Stage, functions: Iterable[str]) -> None:
+    """Add the function for the versions of these functions; on the emulator `stepline up` removes them itself."""
+    if stage.is_local:
         return
-    group = scheduler.CfnScheduleGroup(stack, "VersionEnds", name=f"stepline-{stage.name}-former-versions")
-    role = iam.Role(
-        stack,
-        "VersionEndRole",
-        assumed_by=iam.ServicePrincipal(
-            "scheduler.amazonaws.com",
-            conditions={
-                "StringEquals": {"aws:SourceAccount": stack.account},
-                "ArnEquals": {"aws:SourceArn": group.attr_arn},
-            },
-        ),
-    )
-    # With a qualifier: a version may be deleted, never a function.
-    versions = stack.format_arn(
+    folder = Construct(stack, "Retirement")
+    role = iam.Role(folder, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    log_group = add_log_group(folder, "Logs", stage, "version-sweep")
+    log_group.grant_write(role)
+    own = stack.format_arn(
         service="lambda",
         resource="function",
-        resource_name=f"stepline-{stage.name}-*:*",
+        resource_name=f"stepline-{stage.name}-*",
         arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
     )
-    role.add_to_policy(iam.PolicyStatement(actions=["lambda:DeleteFunction"], resources=[versions]))
-    cdk.CfnOutput(stack, GROUP_OUTPUT, value=group.ref)
-    cdk.CfnOutput(stack, ROLE_OUTPUT, value=role.role_arn)
+    for actions, resource in (
+        (["lambda:DeleteAlias", "lambda:GetAlias", "lambda:ListVersionsByFunction"], own),
+        # With a qualifier: a version may be deleted, never a function.
+        (["lambda:DeleteFunction"], f"{own}:*"),
+    ):
+        role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[resource]))
+    sweep = lambda_.Function(
+        folder,
+        "Function",
+        function_name=f"stepline-{stage.name}-version-sweep",
+        runtime=RUNTIME,
+        architecture=lambda_.Architecture.ARM_64,
+        handler="index.handler",
+        code=lambda_.Code.from_inline(_CODE.read_text()),
+        environment={"FUNCTIONS": ",".join(functions)},
+        role=role.without_policy_updates(),
+        log_group=log_group,
+        timeout=cdk.Duration.minutes(5),
+    )
+    events.Rule(
+        folder,
+        "Clock",
+        schedule=events.Schedule.rate(EVERY),
+        targets=[targets.LambdaFunction(sweep, retry_attempts=0)],
+    )

@@ -69,8 +69,8 @@ _NOTES: Final = f"""
   one, since the first token of a message waits for both; without snapshots the first message after a pause waits for their code
   to load. No other function has one: a client waits for `authorizer` when it connects, before it sends, and for `act` and
   `close` after the first token. The snapshot of a 256 MB function costs 0.99 USD a month, of a 512 MB one 1.98.
-- The version before is kept for a day after a deployment, for a [rollback](../how-to/deploy.md#by-parts), and its snapshots with it.
-  `stepline deploy` schedules its end; `cdk deploy` does not, and each former version then costs as much as the live one.
+- The version before is kept for a day after a deployment, for a [rollback](../how-to/deploy.md#roll-back), and its snapshots with it.
+  Then the stack deletes it.
 - Our own metrics cost 0.30 USD each in a month in which they are counted all the time, less by the hour; an idle stage
   counts none. Two of them are counted for each tenant.
 - The code of a function is 133 MB, of which bytecode is 37: 126 MB of dependencies, 6 of the library, 1 of handlers

@@ -34,7 +34,7 @@ class OperationChoices(Choices):
         "Keep snapshots of `socket` and `decide`, which a turn's first token waits for",
         kept=True,
         cost="about 4 USD a month, and 0.13 for each deployment, whose"
-        f" [previous version]({DEPLOY}#by-parts) stays for a day",
+        f" [previous version]({DEPLOY}#roll-back) stays for a day",
     )
     table_name: Annotated[str, like("[a-zA-Z0-9_.-]{3,255}", "the name of a table", empty=True)] = choice(
         "",

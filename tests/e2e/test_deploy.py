@@ -1,16 +1,22 @@
-"""A deployment in mid-turn: functions of two releases work on one turn, and each reads what the other wrote."""
+"""Deployments of a stage that exists: in mid-turn, one that fails and is repeated, and one that is rolled back."""
 
 from __future__ import annotations
 
 import json
 
+import boto3
 import pytest
 
 from stepline.adapters.aws.table import log_pk
+from stepline.local.cloud.account import AwsAccount
+from stepline.local.cloud.deploy import Desk, Order
+from stepline.local.cloud.former_versions import recorded_versions
+from stepline.local.cloud.rollback import roll_stage_back
 from stepline.local.stage.deployed import client
 from stepline.model.ids import make_lane
 from tests.e2e.order import check_order, events, terminals
 from tests.e2e.release import later_releases
+from tests.e2e.release_stack import FUNCTION, ReleaseStack
 from tests.e2e.stage import a_word, answer_of, is_text, read_until
 from tests.e2e.test_recovery import LONG, check_log
 
@@ -75,3 +81,53 @@ def test_a_turn_continues_through_a_deployment_and_its_rollback(scripted, conver
     assert word in answer_of(scripted.send("What did I say before?", conversation))
     check_log(scripted, conversation)
     assert releases(stored(scripted, conversation), "decision")[4:] == ["ours"]
+
+
+@pytest.fixture
+def account(deployed):
+    """The emulator's account, as the commands for AWS use one."""
+
+    class Emulated(AwsAccount):
+        def client(self, service):
+            return client(service, deployed)
+
+    return Emulated(boto3.Session(region_name=deployed.region))
+
+
+@pytest.fixture
+def releases_of_one(account):
+    """A stack with release 1 of a function, whose versions are kept as those of the stage."""
+    template = account.client("cloudformation").get_template(StackName="stepline-local-loop")["TemplateBody"]
+    version = next(one for one in template["Resources"].values() if one["Type"] == "AWS::Lambda::Version")
+    policies = {key: version[key] for key in ("DeletionPolicy", "UpdateReplacePolicy")}
+    stack = ReleaseStack(account.client, policies)
+    with stack.deployed():
+        yield stack
+
+
+def test_a_failed_update_is_repeated_and_goes_through(releases_of_one):
+    stack = releases_of_one
+    assert not stack.update(2, failing=True)
+    assert (stack.served(), stack.versions()) == (1, ["1"])
+    assert stack.update(2)
+    assert stack.served() == 2
+
+
+def test_a_rollback_serves_the_version_that_served_before(releases_of_one, account, tmp_path):
+    stack, lines = releases_of_one, []
+    desk = Desk(
+        home=tmp_path,
+        confirm=lambda _: True,
+        say=lines.append,
+        open_account=lambda _profile, _region: account,
+    )
+    for release, failing in ((2, False), (3, True), (4, False)):
+        with recorded_versions(account, [FUNCTION], lines.append):
+            assert stack.update(release, failing=failing) is not failing
+    assert stack.served() == 4
+    moved = roll_stage_back(Order(stage="back"), desk)
+    assert (stack.served(), moved.keys()) == (2, {FUNCTION})
+    with recorded_versions(account, [FUNCTION], lines.append):
+        assert stack.update(5)
+    roll_stage_back(Order(stage="back"), desk)
+    assert stack.served() == 2

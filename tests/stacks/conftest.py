@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests/data/page"
 """The chat page of tests: a few files in the place of the built one."""
 PAGE_STACKS = ("edge", "page")
+RETIREMENT = "Retirement"
+"""What the ids of resources begin with that delete former versions: the stack's own, none of the agent's."""
 TOPIC = "arn:aws:sns:eu-west-1:111122223333:calls"
 BILLING = "arn:aws:iam::111122223333:role/billing"
 CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
@@ -56,7 +58,7 @@ class Synthesis:
         for name, template in self.templates.items():
             if (name in PAGE_STACKS) is of_page:
                 found |= template.find_resources(kind)
-        return found
+        return {key: entry for key, entry in found.items() if not key.startswith(RETIREMENT)}
 
     def resources(self, kind, *, of_page=False):
         return {name: entry["Properties"] for name, entry in self.entries(kind, of_page=of_page).items()}

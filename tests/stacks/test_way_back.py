@@ -6,9 +6,10 @@ import pytest
 
 from stacks.shift import ROLLBACK
 from stacks.stage import Stage
-from stepline.local.cloud.former_versions import GROUP_OUTPUT, ROLE_OUTPUT
+from stacks.version_sweep import KEPT
+from stepline.local.cloud.former_versions import ROLLBACK_S
 
-from .conftest import synthesise
+from .conftest import RETIREMENT, synthesise
 
 TABLE = "stepline-dev-20261126120000"
 
@@ -81,32 +82,38 @@ def test_a_restored_table_has_a_machine_with_free_execution_names(restored, dev)
     assert name(restored) in json.dumps(restored.documents()["ingress"])
 
 
-def test_the_previous_version_remains_when_live_moves(any_stage):
+def test_the_previous_version_remains_when_live_moves_and_that_of_a_failed_update_does_not(any_stage):
     versions = any_stage.entries("AWS::Lambda::Version").values()
     assert len(versions) == len(any_stage.functions)
-    assert {version["DeletionPolicy"] for version in versions} == {"Retain"}
+    assert {version["DeletionPolicy"] for version in versions} == {"RetainExceptOnCreate"}
+    assert {version["UpdateReplacePolicy"] for version in versions} == {"Retain"}
 
 
-def test_aws_may_end_former_versions_of_the_stages_functions_and_never_a_function(prod):
-    outputs = prod.documents()["loop"]["Outputs"]
-    assert {GROUP_OUTPUT, ROLE_OUTPUT} <= outputs.keys()
-    (group,) = prod.entries("AWS::Scheduler::ScheduleGroup")
-    assert outputs[GROUP_OUTPUT]["Value"] == {"Ref": group}
-    assert prod.roles.trusts["VersionEndRole"] == "scheduler.amazonaws.com"
-    assert prod.roles.actions("VersionEndRole") == {"lambda:DeleteFunction"}
-    (resource,) = prod.roles.resources("VersionEndRole", "lambda:DeleteFunction")
-    assert resource.endswith(":function:stepline-prod-*:*")
-    (role,) = [
-        one for name, one in prod.entries("AWS::IAM::Role").items() if name.startswith("VersionEndRole")
+def test_the_stack_ends_former_versions_of_its_functions_and_never_a_function(prod):
+    (sweep,) = [
+        one["Properties"]
+        for name, one in prod.templates["loop"].find_resources("AWS::Lambda::Function").items()
+        if name.startswith(RETIREMENT)
     ]
-    (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
-    assert trust["Condition"]["ArnEquals"] == {"aws:SourceArn": {"Fn::GetAtt": [group, "Arn"]}}
+    assert sweep["Environment"]["Variables"]["FUNCTIONS"].split(",") == [
+        f"stepline-prod-{name}" for name in prod.functions
+    ]
+    assert len(sweep["Code"]["ZipFile"]) <= 4096
+    assert prod.roles.actions("RetirementRole") == {
+        "lambda:DeleteAlias",
+        "lambda:DeleteFunction",
+        "lambda:GetAlias",
+        "lambda:ListVersionsByFunction",
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+    }
+    (resource,) = prod.roles.resources("RetirementRole", "lambda:DeleteFunction")
+    assert resource.endswith(":function:stepline-prod-*:*")
+    assert KEPT.total_seconds() == ROLLBACK_S
 
 
-def test_without_snapshots_former_versions_cost_nothing_and_end_with_a_deployment(dev, local, shifting):
-    for stage in (dev, local, shifting):
-        assert not stage.entries("AWS::Scheduler::ScheduleGroup")
-        assert "VersionEndRole" not in stage.roles.trusts
+def test_the_emulators_versions_end_with_the_next_deployment(local):
+    assert "RetirementRole" not in local.roles.trusts
 
 
 def test_each_alias_moves_by_parts_and_back_when_an_alarm_rings(shifting):

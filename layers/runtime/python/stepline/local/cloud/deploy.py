@@ -1,7 +1,7 @@
 """`stepline deploy`: check, show the plan, ask, deploy, save, run the first turn.
 
-The first turn is a smoke test over the deployed websocket, with a temporary user. The previous version of each function
-is kept for a rollback, for a day if versions have snapshots; older versions are deleted.
+The first turn is a smoke test over the deployed websocket, with a temporary user. The versions of functions that served before
+are recorded for a rollback.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from stepline.local.cloud.deployment import (
     save_deployment,
     stage_folder,
 )
-from stepline.local.cloud.former_versions import find_functions, retire_versions
+from stepline.local.cloud.former_versions import find_functions, recorded_versions
 from stepline.local.cloud.health import NAME_A_TOPIC, SCAN_UPLOADS, is_deployed
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.readiness import (
@@ -273,11 +273,11 @@ def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
         desk.say(
             f"wrote {file.relative_to(desk.project)}: commit it, so that every deployment has these choices"
         )
-    outputs = _deploy_stacks(folder, deployment, account, desk)
-    now = datetime.now(UTC)
-    deployment = replace(deployment, outputs=outputs, deployed_at=now.isoformat(timespec="seconds"))
+    with recorded_versions(account, find_functions(folder / "cdk.out"), desk.say):
+        outputs = _deploy_stacks(folder, deployment, account, desk)
+    deployed_at = datetime.now(UTC).isoformat(timespec="seconds")
+    deployment = replace(deployment, outputs=outputs, deployed_at=deployed_at)
     save_deployment(desk.home, deployment)
-    retire_versions(account, find_functions(folder / "cdk.out"), outputs, now, desk.say)
     for name, value in sorted(deployment.outputs.items(), key=lambda output: (output[0] != PAGE, output)):
         desk.say(f"{name:20} {value}")
     return deployment, _run_smoke_test(order, deployment, account, desk) if order.smoke else 0

@@ -1,17 +1,15 @@
-"""The versions of functions that a deployment replaced: the last one stays for a rollback, older ones are deleted.
+"""The versions of functions that served before a deployment: recorded as alias `previous`, to which `stepline rollback` returns.
 
-A version of a function with a snapshot costs as much as the live one until it is deleted. Stages with snapshots therefore
-have a role that deletes the last one too, `ROLLBACK_S` after the deployment. AWS refuses to delete a version that an alias
-names, so one that a rollback made live again remains. Source: docs/how-to/deploy.md#by-parts.
+The alias is part of the function, so that any machine finds it, and AWS deletes no version that an alias names. A day after
+the release the stack itself deletes alias and version (stacks/version_sweep.py). Source: docs/how-to/deploy.md#roll-back.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -21,97 +19,71 @@ from stepline.local.stage.emulator import Progress
 
 ROLLBACK_S: Final = 24 * 3600
 """The time in which a release can be rolled back by its versions."""
-GROUP_OUTPUT: Final = "FormerVersionsGroup"
-ROLE_OUTPUT: Final = "FormerVersionsRole"
-"""The outputs of a stage with snapshots: the group of its schedules, and the role that they delete with."""
-ALIAS: Final = "live"
-NEWEST: Final = "$LATEST"
-_FUNCTION: Final = "AWS::Lambda::Function"
-_RETRIES: Final = 2
-
-
-class VersionPlan(NamedTuple):
-    """The versions to delete now, and the one to delete once it is no longer needed for a rollback, if there is one."""
-
-    now: list[int]
-    later: int | None
+LIVE: Final = "live"
+PREVIOUS: Final = "previous"
+_ALIAS: Final = "AWS::Lambda::Alias"
+_ABSENT: Final = "ResourceNotFoundException"
 
 
 def find_functions(assembly: Path) -> list[str]:
-    """Return the names of the functions that have versions, from the templates in `assembly`."""
+    """Return the names of the functions with an alias, from the templates in `assembly`."""
     return [
-        name
+        str(resources[alias["Properties"]["FunctionName"]["Ref"]]["Properties"]["FunctionName"])
         for _, template in read_templates(assembly)
-        for resource in template["Resources"].values()
-        if resource["Type"] == _FUNCTION
-        and isinstance(name := resource["Properties"].get("FunctionName"), str)
+        for resources in [template["Resources"]]
+        for alias in resources.values()
+        if alias["Type"] == _ALIAS
     ]
 
 
-def retire_versions(
-    account: AwsAccount,
-    functions: Iterable[str],
-    outputs: Mapping[str, str],
-    now: datetime,
-    say: Progress,
-) -> None:
-    """Delete the versions before the last two, and schedule the end of the one before `live`. Refusals are reported.
+@contextmanager
+def recorded_versions(account: AwsAccount, functions: Iterable[str], say: Progress) -> Iterator[None]:
+    """Record the versions that served before what happens inside, unless they still serve. AWS's refusals are reported.
 
-    `outputs` are those of the stage; without the role, its versions have no snapshots, and the last one stays until the
-    next deployment. `now` is in UTC.
+    After a failure too: some stacks may have been updated.
     """
     client = account.client("lambda")
+    before: dict[str, str] = {}
+    with _reported(say):
+        before = versions_named(client, functions, LIVE)
+    try:
+        yield
+    finally:
+        with _reported(say):
+            _record(client, before)
+
+
+@contextmanager
+def _reported(say: Progress) -> Iterator[None]:
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        say(
+            f"warn: the versions that served before are not recorded, so `stepline rollback` cannot return to them: {error}"
+        )
+
+
+def _record(client: Any, before: Mapping[str, str]) -> None:
+    """Point `previous` to the versions before, of all functions: a rollback then leaves those alone that did not change."""
+    if versions_named(client, before, LIVE) == before:
+        return
+    for function, version in before.items():
+        alias = {"FunctionName": function, "Name": PREVIOUS, "FunctionVersion": version}
+        try:
+            client.update_alias(**alias)
+        except ClientError as error:
+            if aws_error_code(error) != _ABSENT:
+                raise
+            client.create_alias(**alias)
+
+
+def versions_named(client: Any, functions: Iterable[str], alias: str) -> dict[str, str]:
+    """Return the version that an alias of each function names; without those that do not exist."""
+    found: dict[str, str] = {}
     for function in functions:
         try:
-            plan = plan_versions(_versions(client, function), _aliased_versions(client, function))
-            for version in plan.now:
-                client.delete_function(FunctionName=function, Qualifier=str(version))
-            if plan.later is not None and ROLE_OUTPUT in outputs:
-                _schedule_end(account, function, plan.later, outputs, now)
-        except (BotoCoreError, ClientError) as error:
-            say(f"warn: former versions of {function} remain, each may have a snapshot: {error}")
-
-
-def plan_versions(versions: Iterable[int], named: Iterable[int]) -> VersionPlan:
-    """Return the end of each version that is older than all those that the alias names."""
-    oldest = min(named)
-    older = sorted(version for version in versions if version < oldest)
-    return VersionPlan(now=older[:-1], later=older[-1] if older else None)
-
-
-def _schedule_end(
-    account: AwsAccount, function: str, version: int, outputs: Mapping[str, str], now: datetime
-) -> None:
-    """Let AWS delete a version later; an earlier deployment's schedule for the same version stays."""
-    role = outputs[ROLE_OUTPUT]
-    partition = role.split(":")[1]
-    ends = now + timedelta(seconds=ROLLBACK_S)
-    try:
-        account.client("scheduler").create_schedule(
-            GroupName=outputs[GROUP_OUTPUT],
-            Name=f"{function}-{version}",
-            ScheduleExpression=f"at({ends:%Y-%m-%dT%H:%M:%S})",
-            FlexibleTimeWindow={"Mode": "OFF"},
-            ActionAfterCompletion="DELETE",
-            Target={
-                "Arn": f"arn:{partition}:scheduler:::aws-sdk:lambda:deleteFunction",
-                "RoleArn": role,
-                "Input": json.dumps({"FunctionName": function, "Qualifier": str(version)}),
-                "RetryPolicy": {"MaximumRetryAttempts": _RETRIES},
-            },
-        )
-    except ClientError as error:
-        if aws_error_code(error) != "ConflictException":
-            raise
-
-
-def _versions(client: Any, function: str) -> list[int]:
-    pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
-    return [int(one["Version"]) for page in pages for one in page["Versions"] if one["Version"] != NEWEST]
-
-
-def _aliased_versions(client: Any, function: str) -> list[int]:
-    """Return the versions that the alias points to: two while it moves."""
-    alias = client.get_alias(FunctionName=function, Name=ALIAS)
-    weights = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
-    return [int(version) for version in (alias["FunctionVersion"], *weights)]
+            found[function] = str(client.get_alias(FunctionName=function, Name=alias)["FunctionVersion"])
+        except ClientError as error:
+            if aws_error_code(error) != _ABSENT:
+                raise
+    return found

@@ -227,6 +227,6 @@ def chat(*, conversation: str, new: bool, bundle: str, login: Login, opens: bool
 for command in (
     *(new, bundle, send, event, approve, deny, edit, feedback, watch, log, conversations, logs, token),
     *(event_source, export, files, cost, limits, export_user, move_in, delete, erasures, workspace),
-    *(knowledge, memory, cloud.deploy, cloud.restore, cloud.destroy),
+    *(knowledge, memory, cloud.deploy, cloud.restore, cloud.rollback, cloud.destroy),
 ):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""CLI commands for stages in AWS: deploy, restore, destroy, and the checks of an account."""
+"""CLI commands for stages in AWS: deploy, restore, roll back, destroy, and the checks of an account."""
 
 from __future__ import annotations
 
@@ -97,6 +97,24 @@ def restore(*, order: Order, at: str, source: str, yes: bool, no_smoke: bool, as
     order = replace(order, smoke=not no_smoke)
     restored = restore_stage.restore_deployment(order, at, source, _desk(yes=yes), SystemClock())
     _finish(*restored, as_json=as_json)
+
+
+@click.command()
+@stage_argument
+@order_options
+@json_option
+def rollback(*, order: Order, yes: bool, as_json: bool) -> None:
+    """Return to the versions of functions that served before the last deployment, within seconds.
+
+    Resources and the page stay as they are. The versions remain for a day after a deployment; after it, deploy the previous
+    release instead. The command may be repeated.
+    """
+    from stepline.local.cloud.rollback import roll_stage_back
+    from stepline.local.terminal.json_lines import render_json_line
+
+    moved = roll_stage_back(order, _desk(yes=yes))
+    if as_json:
+        click.echo(render_json_line({"stage": order.stage, "versions": moved}))
 
 
 @click.command()

@@ -1,0 +1,104 @@
+"""Former versions end once the live one has served for a day, and never one that serves or was just published."""
+
+import io
+import zipfile
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from stacks import version_sweep
+
+NAME = "stepline-dev-decide"
+EARLIER, LATER = (datetime.now(UTC) + timedelta(hours=hours) for hours in (-1, 1))
+
+
+@pytest.fixture
+def client(monkeypatch):
+    """A function of moto's with five versions, of which the third serves."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    with mock_aws():
+        role = boto3.client("iam").create_role(RoleName="role", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+        made = boto3.client("lambda")
+        for number in range(1, 6):
+            if number == 1:
+                made.create_function(
+                    FunctionName=NAME,
+                    Runtime="python3.12",
+                    Handler="index.handler",
+                    Role=role,
+                    Code={"ZipFile": code(number)},
+                )
+            else:
+                made.update_function_code(FunctionName=NAME, ZipFile=code(number))
+            made.publish_version(FunctionName=NAME)
+        made.create_alias(FunctionName=NAME, Name="live", FunctionVersion="3")
+        yield made
+
+
+def code(number):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("index.py", f"number = {number}")
+    return archive.getvalue()
+
+
+def versions(client):
+    return {one["Version"] for one in client.list_versions_by_function(FunctionName=NAME)["Versions"]}
+
+
+def test_on_the_day_of_a_release_every_version_remains(client):
+    client.create_alias(FunctionName=NAME, Name="previous", FunctionVersion="2")
+    version_sweep.sweep(client, NAME, EARLIER)
+    assert versions(client) == {"$LATEST", "1", "2", "3", "4", "5"}
+    assert client.get_alias(FunctionName=NAME, Name="previous")["FunctionVersion"] == "2"
+
+
+def test_a_day_later_only_the_live_version_remains(client):
+    client.create_alias(FunctionName=NAME, Name="previous", FunctionVersion="2")
+    version_sweep.sweep(client, NAME, LATER)
+    assert versions(client) == {"$LATEST", "3"}
+    with pytest.raises(client.exceptions.ResourceNotFoundException):
+        client.get_alias(FunctionName=NAME, Name="previous")
+
+
+def test_both_versions_of_a_release_by_parts_remain(client):
+    client.update_alias(
+        FunctionName=NAME, Name="live", RoutingConfig={"AdditionalVersionWeights": {"4": 0.1}}
+    )
+    version_sweep.sweep(client, NAME, LATER)
+    assert versions(client) == {"$LATEST", "3", "4"}
+
+
+def test_a_version_that_a_deployment_has_just_published_remains(client):
+    listed = client.list_versions_by_function(FunctionName=NAME)["Versions"]
+    ages = {one["Version"]: EARLIER for one in listed} | {"5": LATER}
+
+    class Clocked:
+        """The client, with a publication of the last version after all others."""
+
+        def __getattr__(self, name):
+            return getattr(client, name)
+
+        def get_paginator(self, _):
+            return self
+
+        def paginate(self, **_):
+            return [{"Versions": [{**one, "LastModified": stamp(ages[one["Version"]])} for one in listed]}]
+
+    version_sweep.sweep(Clocked(), NAME, datetime.now(UTC))
+    assert versions(client) == {"$LATEST", "3", "5"}
+
+
+def stamp(at):
+    return at.strftime("%Y-%m-%dT%H:%M:%S.000+0000")
+
+
+def test_each_function_is_swept_and_a_failure_is_raised_at_the_end(client, monkeypatch):
+    monkeypatch.setenv("FUNCTIONS", f"stepline-dev-none,{NAME}")
+    monkeypatch.setattr(version_sweep, "KEPT", timedelta(hours=-1))
+    with pytest.raises(ExceptionGroup) as caught:
+        version_sweep.handler({}, None)
+    assert len(caught.value.exceptions) == 1
+    assert versions(client) == {"$LATEST", "3"}
