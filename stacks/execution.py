@@ -194,7 +194,7 @@ class ExecutionStack(cdk.Stack):
             cpu=stage.exec_cpu,
             memory_mib=stage.exec_memory_mib,
         )
-        ecs.CfnTaskDefinition(
+        definition = ecs.CfnTaskDefinition(
             self,
             "Task",
             family=self.family,
@@ -217,3 +217,6 @@ class ExecutionStack(cdk.Stack):
             if stage.is_local
             else [ecs.CfnTaskDefinition.VolumeProperty(name=name) for name in VOLUMES],
         )
+        if image.build:
+            # The previous definition, whose image exists, remains until the build has ended.
+            definition.node.add_dependency(image.build)

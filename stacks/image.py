@@ -38,6 +38,9 @@ BUILD_TIMEOUT: Final = cdk.Duration.minutes(25)
 ANSWER_TIMEOUT: Final = cdk.Duration.minutes(30)
 IMAGES_KEPT: Final = 5
 REQUIREMENTS: Final = "REQUIREMENTS"
+RESULT: Final = "Result"
+"""The attribute of a build's custom resource that says how it ended."""
+NO_ANSWER: Final = "none"
 
 _IN_ECR: Final = re.compile(
     r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/(?P<name>[^:@]+)(?:[:@].+)?"
@@ -48,11 +51,12 @@ _IN_ECR: Final = re.compile(
 class Image:
     """The image of a task.
 
-    `repository_arn` is its ECR repository, to which the task needs access, if it has one.
+    `repository_arn` is its ECR repository, to which the task needs access, if it has one; `build` ends when it exists.
     """
 
     uri: str
     repository_arn: str = ""
+    build: cdk.CustomResource | None = None
 
 
 def make_image(scope: Construct, stage: Stage, requirements: tuple[str, ...] = ()) -> Image:
@@ -96,7 +100,8 @@ def _find_image(stack: cdk.Stack, uri: str) -> Image:
 class ImageBuild(Construct):
     """A build in AWS, on the tasks' own architecture, each time the sources change.
 
-    A custom resource starts it, and the build itself reports its end to CloudFormation: no function waits.
+    A custom resource starts it, and the build itself reports its end to CloudFormation: no function waits. After a failed build
+    the tasks' image does not exist, until someone starts the project again. Source: docs/how-to/deploy.md#programs.
     """
 
     def __init__(self, scope: Construct, stage: Stage, requirements: tuple[str, ...] = ()) -> None:
@@ -122,18 +127,24 @@ class ImageBuild(Construct):
             empty_on_delete=True,
             lifecycle_rules=[ecr.LifecycleRule(max_image_count=IMAGES_KEPT)],
         )
-        project = self._make_project(source, repository)
+        tag = self._tag(source)
+        project = self._make_project(source, repository, tag)
         build = cdk.CustomResource(
             self,
             "Build",
             resource_type="Custom::SteplineImage",
             service_token=self._make_starter(project).function_arn,
             service_timeout=ANSWER_TIMEOUT,
-            properties={"Project": project.project_name, "Tag": self._tag(source)},
+            # `Reports` is new since 0.1.0, whose resource has no result to read.
+            properties={"Project": project.project_name, "Tag": tag, "Reports": RESULT},
         )
         build.node.add_dependency(project.role)
-        tag = build.get_att_string("Tag")
-        self.image = Image(uri=f"{repository.repository_uri}:{tag}", repository_arn=repository.repository_arn)
+        stack = cdk.Stack.of(self)
+        cdk.CfnOutput(stack, "ImageProject", value=project.project_name)
+        cdk.CfnOutput(stack, "ImageResult", value=build.get_att_string(RESULT))
+        self.image = Image(
+            uri=f"{repository.repository_uri}:{tag}", repository_arn=repository.repository_arn, build=build
+        )
 
     def _tag(self, source: s3_assets.Asset) -> str:
         """Return the tag of the image, which never changes: sources with the packages of other bundles have another."""
@@ -144,7 +155,9 @@ class ImageBuild(Construct):
             else source.asset_hash
         )
 
-    def _make_project(self, source: s3_assets.Asset, repository: ecr.Repository) -> codebuild.Project:
+    def _make_project(
+        self, source: s3_assets.Asset, repository: ecr.Repository, tag: str
+    ) -> codebuild.Project:
         role = iam.Role(self, "BuildRole", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"))
         log_group = add_log_group(self, "ImageBuildLogs", self._stage, "image-build")
         objects = source.bucket.arn_for_objects(source.s3_object_key)
@@ -169,6 +182,9 @@ class ImageBuild(Construct):
             environment_variables={
                 "BASE": codebuild.BuildEnvironmentVariable(value=BASE),
                 "REPOSITORY": codebuild.BuildEnvironmentVariable(value=repository.repository_uri),
+                # For a build that no deployment starts.
+                "TAG": codebuild.BuildEnvironmentVariable(value=tag),
+                "ANSWER_URL": codebuild.BuildEnvironmentVariable(value=NO_ANSWER),
                 **{
                     name: codebuild.BuildEnvironmentVariable(value=value)
                     for name, value in self._named.items()
@@ -212,6 +228,7 @@ def render_buildspec() -> dict[str, object]:
     arguments = f'--build-arg "BASE=$BASE" --build-arg "{REQUIREMENTS}=${REQUIREMENTS}"'
     build = f'docker build --platform linux/arm64 {arguments} --file {DOCKERFILE} --tag "$REPOSITORY:$TAG" .'
     answer = (
+        f'if [ "$ANSWER_URL" = {NO_ANSWER} ]; then exit 0; fi; '
         'if [ "$CODEBUILD_BUILD_SUCCEEDING" = 1 ]; then answer="$ON_SUCCESS"; else answer="$ON_FAILURE"; fi; '
         "curl --fail --silent --show-error --retry 5 --request PUT --header 'Content-Type:' "
         '--data "$answer" "$ANSWER_URL"'

@@ -42,9 +42,9 @@ def test_a_plain_synthesis_holds_the_task_definition_and_builds_its_image(tmp_pa
     plain = Synthesis(Stage(), tmp_path)
     assert list(plain.templates) == ORDER
     (task,) = plain.resources("AWS::ECS::TaskDefinition").values()
-    (build,) = plain.entries("Custom::SteplineImage")
+    (build,) = plain.resources("Custom::SteplineImage").values()
     for container in task["ContainerDefinitions"]:
-        assert build in json.dumps(container["Image"])
+        assert build["Tag"] in json.dumps(container["Image"])
     states = json.dumps(plain.resources("AWS::StepFunctions::StateMachine"))
     assert "ExecuteTask" in states
 

@@ -160,7 +160,10 @@ def test_a_build_in_aws_happens_when_the_sources_change_on_the_tasks_kind_of_mac
     assert build["Tag"] in json.dumps(project["Source"]["Location"])
     assert int(build["ServiceTimeout"]) > project["TimeoutInMinutes"] * 60
     for image in codebuild.images():
-        assert '"Tag"' in json.dumps(image)
+        assert build["Tag"] in json.dumps(image)
+    (definition,) = codebuild.template.find_resources("AWS::ECS::TaskDefinition").values()
+    (resource,) = codebuild.template.find_resources("Custom::SteplineImage")
+    assert resource in definition["DependsOn"], "the former image serves until this one is built"
 
 
 @pytest.mark.parametrize(
@@ -210,13 +213,15 @@ def test_a_build_that_cannot_be_started_is_reported_and_raised(caller, monkeypat
     with pytest.raises(boto3.client("codebuild").exceptions.ResourceNotFoundException):
         image_start.handler(event(url), None)
     ((answer, _),) = heard
-    assert answer["Status"] == "FAILED"
-    assert "not started" in answer["Reason"]
+    assert answer["Status"] == "SUCCESS", "the stage is deployed, without programs"
+    assert "not started" in answer["Data"]["Result"]
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, as a build does")
-@pytest.mark.parametrize(("succeeding", "status"), [("1", "SUCCESS"), ("0", "FAILED")])
-def test_the_build_itself_says_how_it_ended(caller, monkeypatch, succeeding, status):
+@pytest.mark.parametrize(("succeeding", "result"), [("1", "built"), ("0", "the build failed")])
+def test_the_build_itself_says_how_it_ended_and_no_failure_stops_the_deployment(
+    caller, monkeypatch, succeeding, result
+):
     url, heard = caller
     sent = {}
 
@@ -227,11 +232,27 @@ def test_the_build_itself_says_how_it_ended(caller, monkeypatch, succeeding, sta
     monkeypatch.setattr(image_start.boto3, "client", lambda _: CodeBuild())
     image_start.handler(event(url), None)
     assert not heard, "CloudFormation waits for the build"
-    (last,) = render_buildspec()["phases"]["post_build"]["commands"]
+    last = the_answer()
     variables = {**sent, "CODEBUILD_BUILD_SUCCEEDING": succeeding, "PATH": "/usr/local/bin:/usr/bin:/bin"}
     subprocess.run(["/bin/sh", "-c", last], env=variables, check=True)
     ((answer, content_type),) = heard
-    assert answer["Status"] == status
-    assert answer["Data"] == {"Tag": "abc"}
+    assert answer["Status"] == "SUCCESS"
+    assert answer["Data"]["Result"].startswith(result)
     assert answer["PhysicalResourceId"] == "Image"
     assert not content_type
+
+
+def test_a_build_that_no_deployment_started_makes_the_same_image_and_answers_no_deployment(codebuild):
+    variables = {
+        one["Name"]: one["Value"]
+        for one in codebuild.resource("AWS::CodeBuild::Project")["Environment"]["EnvironmentVariables"]
+    }
+    assert variables["TAG"] == codebuild.resource("Custom::SteplineImage")["Tag"]
+    there = {"PATH": "/usr/bin:/bin", "ANSWER_URL": variables["ANSWER_URL"]}
+    subprocess.run(["/bin/sh", "-c", the_answer()], env=there, check=True)
+
+
+def the_answer():
+    """The command with which a build reports its end."""
+    (last,) = render_buildspec()["phases"]["post_build"]["commands"]
+    return last

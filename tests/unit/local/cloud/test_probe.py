@@ -126,6 +126,13 @@ def test_a_task_that_stops_without_a_word_says_why(account, task):
     assert (found.mark, "CannotPullContainerError" in found.detail) == ("NO", True)
 
 
+def test_a_task_whose_image_was_not_built_names_the_build(account, task):
+    task(("STOPPED", None))
+    found = check_isolation(account, {**OUTPUTS, "ImageProject": "stepline-dev-exec-image"}, MemoryClock())
+    assert (found.mark, "no programs, because their image was not built" in found.detail) == ("NO", True)
+    assert "aws codebuild start-build --project-name stepline-dev-exec-image" in found.remedy
+
+
 def test_a_task_that_never_says_anything_is_given_up_and_stopped(account, task):
     task(*[("PROVISIONING", None)] * int(PATIENCE_S / 2 + 2))
     found = check(account)

@@ -280,6 +280,11 @@ def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
     save_deployment(desk.home, deployment)
     for name, value in sorted(deployment.outputs.items(), key=lambda output: (output[0] != PAGE, output)):
         desk.say(f"{name:20} {value}")
+    if (built := outputs.get("ImageResult", "built")) != "built":
+        desk.say(
+            f"warn: the agent has no programs: {built}; then: aws codebuild start-build --project-name"
+            f" {outputs['ImageProject']}, or another image (docs/how-to/deploy.md#programs)"
+        )
     return deployment, _run_smoke_test(order, deployment, account, desk) if order.smoke else 0
 
 

@@ -33,6 +33,7 @@ PAUSE_S: Final = 2.0
 
 _PYTHON: Final = ("/opt/exec/bin/python", "-I", "-B", "-c")
 _IDLE: Final = ("/opt/exec/bin/python", "-I", "-c", f"import time; time.sleep({PATIENCE_S})")
+_NO_IMAGE: Final = "CannotPullContainer"
 _MARKER: Final = "stepline isolation: "
 _PROGRAM: Final = f"""
 import json, sys
@@ -120,6 +121,13 @@ class _Probe:
             found = self._wait(cluster, task, probed)
         finally:
             self._ecs.stop_task(cluster=cluster, task=task, reason="the probe has reported")
+        if isinstance(found, str) and _NO_IMAGE in found and (project := self._outputs.get("ImageProject")):
+            return failed(
+                "programs",
+                f"the agent has no programs, because their image was not built: {found}",
+                f"the reason is in the log of CodeBuild's project {project}; then: aws codebuild start-build"
+                f" --project-name {project}",
+            )
         return _judge_isolation(found)
 
     def _wait(self, cluster: str, task: str, container: dict[str, Any]) -> Isolation | str:
