@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from tests.stacks.deployed_stage import Document, Documents, reduced
 from tests.stacks.stage_choice import BASES, templates
-from tests.stacks.standing_stage import Document, Documents, reduced
 
 FOLDER: Final = Path(__file__).parents[1] / "data/stages"
 RELEASES: Final = tuple(sorted(path.stem for path in FOLDER.glob("*.jsonl")))

@@ -15,7 +15,7 @@ from stacks.code import ACTING, Code
 from stacks.deployment import Deployment
 from stacks.page_files import read_page
 from stacks.stage import Stage
-from tests.stacks.standing_stage import Documents
+from tests.stacks.deployed_stage import Documents
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "tests/data/page"

@@ -119,7 +119,7 @@ def test_a_stack_has_only_the_layers_of_its_functions(prod):
         layers = template.find_resources("AWS::Lambda::LayerVersion")
         assert len(layers) == most
         for function in template.find_resources("AWS::Lambda::Function").values():
-            assert {layer["Ref"] for layer in function["Properties"]["Layers"]} <= layers.keys()
+            assert {layer["Ref"] for layer in function["Properties"].get("Layers", ())} <= layers.keys()
 
 
 def test_on_the_emulator_a_function_runs_in_this_environment(local):

@@ -8,9 +8,9 @@ from itertools import combinations
 
 import pytest
 
+from tests.stacks.deployed_stage import READ, DeployedStage, exports, reduced
 from tests.stacks.recorded_stage import RELEASES, recorded
 from tests.stacks.stage_choice import BASES, Change, changes, choices
-from tests.stacks.standing_stage import READ, StandingStage, exports, reduced
 from tests.support.draw import ALL, share
 
 KNOWN = {"sign_in_prefix": "UsersPoolDomain"}
@@ -28,7 +28,7 @@ def refusals(base, chosen):
     if change.after is None:
         middle = len(chosen) // 2
         return refusals(base, chosen[:middle]) + refusals(base, chosen[middle:]) if middle else []
-    stage = StandingStage(change.before)
+    stage = DeployedStage(change.before)
     found = [
         f"{change}: {refusal}" for refusal in (*stage.deploy(change.after), *stage.deploy(change.before))
     ]
@@ -55,7 +55,7 @@ def changed_by(of):
 @pytest.mark.parametrize("base", share(list(BASES), len(BASES)))
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_stage_of_an_earlier_release_is_deployed_with_these_templates(release, base):
-    stage = StandingStage(recorded(release, base))
+    stage = DeployedStage(recorded(release, base))
     assert stage.deploy(Change(base, ()).before) == []
 
 
@@ -91,7 +91,7 @@ def test_the_simulation_finds_an_export_that_is_imported_a_name_that_is_taken_an
     output = {"Value": {"Ref": "A"}, "Export": {"Name": "x-a:E"}}
     reader = {"Type": "AWS::IAM::Role", "Properties": {"Description": {"Fn::ImportValue": "x-a:E"}}}
     first = {"Resources": {"A": bucket("", "one")}, "Outputs": {"E": output}}
-    stage = StandingStage({"a": first, "b": {"Resources": {"R": reader}}})
+    stage = DeployedStage({"a": first, "b": {"Resources": {"R": reader}}})
     without = {"Resources": {"B": bucket("", "one")}}
     found = stage.deploy({"a": without, "b": {"Resources": {}}})
     assert [one.split(",")[0] for one in found] == [
@@ -102,7 +102,7 @@ def test_the_simulation_finds_an_export_that_is_imported_a_name_that_is_taken_an
         "Type": "AWS::IAM::Role",
         "Properties": {"Description": {READ: {"StackName": "x-a", "OutputName": "E"}}},
     }
-    stage = StandingStage({"a": first, "b": {"Resources": {"R": weak}}})
+    stage = DeployedStage({"a": first, "b": {"Resources": {"R": weak}}})
     (stale,) = stage.deploy(
         {"a": first | {"Resources": {"A": bucket("", "two")}}, "b": {"Resources": {"R": weak}}}
     )

@@ -54,7 +54,7 @@ class Stack(NamedTuple):
     generations: Mapping[str, int]
 
 
-class StandingStage:
+class DeployedStage:
     """The stacks of a stage in an account, and the names that their resources hold."""
 
     def __init__(self, documents: Documents) -> None:
