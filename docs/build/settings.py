@@ -16,7 +16,8 @@ def render() -> str:
         [
             "# Settings",
             "",
-            "Generated from `stepline/settings.py`; a test compares them. An empty variable counts as absent.",
+            "Generated from `stepline/settings.py`; a test compares them. An empty variable counts as absent. In AWS they follow from the",
+            "[choices of a stage](choices.md).",
             "",
             "| variable | default | unit | values | meaning |",
             "|---|---|---|---|---|",

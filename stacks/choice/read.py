@@ -24,7 +24,7 @@ _TRUE: Final = ("true", "yes", "on", "1")
 _FALSE: Final = ("false", "no", "off", "0")
 _KNOWN_AS: Final = {"name": "stage"}
 """The fields that have another name where they are chosen."""
-_ALSO: Final = {"programs": "exec_image"}
+_ALSO: Final = {"name": "stage", "programs": "exec_image", "stage": "STEPLINE_STAGE"}
 """Words that are not spelt like the choice they mean."""
 _SHOWN_CHARS: Final = 80
 

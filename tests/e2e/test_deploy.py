@@ -1,17 +1,24 @@
-"""Deployments of a stage that exists: in mid-turn, one that fails and is repeated, and one that is rolled back."""
+"""Deployments of a stage that exists: in mid-turn, one that fails and is repeated, one that is rolled back, and one from a machine
+without its choices.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from types import SimpleNamespace
 
 import boto3
 import pytest
 
 from stepline.adapters.aws.table import log_pk
+from stepline.errors import InputError
 from stepline.local.cloud.account import AwsAccount
-from stepline.local.cloud.deploy import Desk, Order
+from stepline.local.cloud.child import run
+from stepline.local.cloud.deploy import Desk, Order, check_lost_choices
 from stepline.local.cloud.former_versions import recorded_versions
 from stepline.local.cloud.rollback import roll_stage_back
+from stepline.local.cloud.stage_choices import ask_app, read_record
 from stepline.local.stage.deployed import client
 from stepline.model.ids import make_lane
 from tests.e2e.order import check_order, events, terminals
@@ -53,6 +60,21 @@ def results(count):
         return len(seen) == count
 
     return is_last
+
+
+def test_a_deployment_of_this_stage_from_a_machine_without_its_choices_is_refused(deployed, tmp_path):
+    """The stage was deployed with an issuer, which it recorded; the other machine has neither its file nor its command line."""
+    account = SimpleNamespace(client=lambda service: client(service, deployed))
+    record = read_record(account, "local")
+    recorded = json.loads(record)
+    assert recorded["oidc_issuer"] == deployed.issuer_url
+    own = {"endpoint": deployed.endpoint}
+    forgotten = ask_app(run, "local", own, project=tmp_path, record=record)
+    with pytest.raises(InputError, match=f"oidc_issuer: {re.escape(deployed.issuer_url)} → ") as refused:
+        check_lost_choices("local", forgotten, lambda _said: None)
+    assert refused.value.reason == "bad_choice"
+    named = ask_app(run, "local", {**recorded, **own}, project=tmp_path, record=record)
+    assert named.changes == ()
 
 
 def test_a_turn_continues_through_a_deployment_and_its_rollback(scripted, conversation):

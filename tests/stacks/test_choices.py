@@ -236,7 +236,10 @@ def test_alarms_and_snapshots_follow_kept_data_and_a_dashboard_is_a_choice():
             {"programs": "none"},
             "programs: a stage has no such choice, did you mean exec_image; docs/reference/choices.md lists what it takes",
         ),
-        ({"name": "x"}, "name: a stage has no such choice; docs/reference/choices.md lists what it takes"),
+        (
+            {"name": "x"},
+            "name: a stage has no such choice, did you mean stage; docs/reference/choices.md lists what it takes",
+        ),
         (
             {"shift": "canary"},
             "shift and alarms: got 'canary' and false, takes alarms=true with it: the shift goes back when an alarm rings",

@@ -252,7 +252,7 @@ def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
     account, deployment = find_deployment(order, desk)
     record, missing = _read_record(account, order.stage)
     deployment, chosen = choose(order, deployment, desk, record=record)
-    _check_changes(order.stage, chosen, desk)
+    check_lost_choices(order.stage, chosen, desk.say)
     _prepare_account(account, deployment, chosen, desk)
     if missing and desk.is_deployed(account, order.stage):
         desk.say(
@@ -320,7 +320,7 @@ def _read_record(account: AwsAccount, stage: str) -> tuple[str, str]:
     return record, "" if record else "an earlier release deployed it"
 
 
-def _check_changes(stage: str, chosen: ChosenStage, desk: Desk) -> None:
+def check_lost_choices(stage: str, chosen: ChosenStage, say: Progress) -> None:
     """Show what changes; refuse a deployment that no longer names a guarded choice. Raises InputError `bad_choice`."""
     lost = [change for change in chosen.changes if change.is_lost]
     if lost:
@@ -331,7 +331,7 @@ def _check_changes(stage: str, chosen: ChosenStage, desk: Desk) -> None:
             code="bad_choice",
         )
     for change in chosen.changes:
-        desk.say(f"  changes {change.render()}")
+        say(f"  changes {change.render()}")
 
 
 def _bundle_packages(chosen: ChosenStage) -> dict[str, None]:
