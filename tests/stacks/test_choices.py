@@ -303,6 +303,11 @@ def test_the_text_of_a_choice_reads_as_the_same_value():
     stage = Stage(
         name="test",
         endpoint="",
+        model_roles={"*": "claude-opus-5-5", "gate.simple": {"model": "claude-haiku-5-5", "max_tokens": 100}},
+        rates={"user": {"reads": 600}},
+        prices={"aws": {"transition": 0.00003}},
+        approvals={"effect:once": "first_use"},
+        cache_minimum_tokens={"m": 7},
         event_source_principals=["arn:aws:iam::111122223333:role/a,b", "arn:aws:iam::111122223333:root"],
         **WRITTEN,
     )

@@ -8,7 +8,13 @@ from botocore.stub import Stubber
 
 from stepline.local.cloud.deploy import deploy_stage
 from stepline.local.cloud.deployment import Deployment, load_deployment, save_deployment
-from stepline.local.cloud.stage_choices import RECORD, choices_file, read_record, write_choices
+from stepline.local.cloud.stage_choices import (
+    RECORD,
+    choices_file,
+    find_choices,
+    read_record,
+    write_choices,
+)
 from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, order, refused
 
 ISSUER = "https://login.example"
@@ -76,6 +82,8 @@ def test_keys_of_the_cdk_stay_on_this_machine(context, account, programs):
     assert f"--context {key}=ours" in programs.said("synth")
     assert load_deployment(context.home, "dev").context == {key: "ours"}
     assert not choices_file(context.project, "dev").exists()
+    deploy_stage(order(choices={key: ""}, smoke=False), context)
+    assert key not in programs.said("synth")
 
 
 @pytest.mark.usefixtures("bootstrapped")
@@ -181,3 +189,15 @@ def test_without_the_right_to_read_the_record_the_permission_is_named(account):
         stub.add_client_error("get_parameter", "AccessDeniedException", "refused")
         error = refused(read_record, account, "dev")
     assert "allow ssm:GetParameter" in str(error)
+
+
+def test_the_choices_of_a_stage_are_known_by_its_file_or_its_deployment_from_here(tmp_path, programs):
+    def known(context):
+        return find_choices(programs, "prod", project=tmp_path, context=context)
+
+    assert known(None) is None
+    assert known({})["snap_start"] == "true"
+    # As an earlier release saved them, until the next deployment moves them.
+    assert known({"snap_start": "false", "@aws-cdk/core:x": "y"})["snap_start"] == "false"
+    write_choices(tmp_path, "prod", {"exec_image": "none"})
+    assert known(None)["exec_image"] == "none"

@@ -55,6 +55,7 @@ from stepline.local.cloud.stage_choices import (
     ChosenStage,
     ask_app,
     choices_file,
+    given_choices,
     is_choice,
     move_choices,
     read_record,
@@ -268,8 +269,7 @@ def deploy_stage(order: Order, desk: Desk) -> tuple[Deployment, int]:
         raise DependencyError("nothing was deployed", code="cloud_deploy")
     # Saved before the deployment, so that a retry after a failure need not repeat the choices.
     save_deployment(desk.home, deployment)
-    written = {key: text for key, text in order.choices.items() if is_choice(key)}
-    if file := write_choices(desk.project, order.stage, written):
+    if file := write_choices(desk.project, order.stage, given_choices(order.choices)):
         desk.say(
             f"wrote {file.relative_to(desk.project)}: commit it, so that every deployment has these choices"
         )
@@ -405,7 +405,7 @@ def synthesize(
     derived = {**_zones(deployment, chosen), **_concurrency(deployment, chosen, account, desk)}
     context = {
         **deployment.context,
-        **order.choices,
+        **given_choices(order.choices),
         **derived,
         "derived": ",".join(derived),
         "stages_folder": str(desk.project / STAGES),

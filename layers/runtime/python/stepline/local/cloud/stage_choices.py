@@ -63,6 +63,11 @@ def is_choice(key: str) -> bool:
     return not _OF_CDK.search(key)
 
 
+def given_choices(context: Mapping[str, str]) -> dict[str, str]:
+    """Return the choices among keys of the context."""
+    return {key: text for key, text in context.items() if is_choice(key)}
+
+
 def ask_app(
     run: RunCommand, stage: str, choices: Mapping[str, str], *, project: Path, record: str = ""
 ) -> ChosenStage:
@@ -74,7 +79,7 @@ def ask_app(
     """
     question = {
         "stage": stage,
-        "choices": {key: value for key, value in choices.items() if is_choice(key)},
+        "choices": given_choices(choices),
         "folder": str(project / STAGES),
         "record": record,
     }
@@ -85,6 +90,18 @@ def ask_app(
     if "refused" in answer:
         raise InputError(answer["refused"], code="bad_choice")
     return msgspec.convert(answer, ChosenStage)
+
+
+def find_choices(
+    run: RunCommand, stage: str, *, project: Path, context: Mapping[str, str] | None
+) -> dict[str, str] | None:
+    """Return all choices of a stage as text; None if it has no file and was not deployed from here.
+
+    `context` is that of its deployment, None without one. Raises as `ask_app`.
+    """
+    if context is None and not choices_file(project, stage).exists():
+        return None
+    return {**ask_app(run, stage, context or {}, project=project).values, **(context or {})}
 
 
 def read_record(account: AwsAccount, stage: str) -> str:
@@ -134,7 +151,7 @@ def move_choices(project: Path, stage: str, known: Mapping[str, str]) -> dict[st
 
     path = choices_file(project, stage)
     there = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else {}
-    moved = {key: text for key, text in known.items() if is_choice(key) and key not in there}
+    moved = {key: text for key, text in given_choices(known).items() if key not in there}
     if moved:
         write_choices(project, stage, moved)
     return moved

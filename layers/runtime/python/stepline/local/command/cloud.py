@@ -151,17 +151,15 @@ def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
     from stepline.local.cloud.deployment import check_stage, load_deployment
     from stepline.local.cloud.health import health
     from stepline.local.cloud.readiness import readiness
-    from stepline.local.cloud.stage_choices import ask_app, choices_file
+    from stepline.local.cloud.stage_choices import find_choices
     from stepline.local.stage.deployed import HOME, PROJECT_FOLDER
 
     known = load_deployment(HOME, check_stage(stage)) if stage else None
     account = open_account(
         profile or (known.profile if known else ""), region or (known.region if known else "")
     )
-    chosen = None
-    if known or (stage and choices_file(PROJECT_FOLDER, stage).exists()):
-        values = ask_app(run, stage, {}, project=PROJECT_FOLDER).values
-        chosen = {**values, **(known.context if known else {})}
+    context = known.context if known else None
+    chosen = find_choices(run, stage, project=PROJECT_FOLDER, context=context) if stage else None
     ready = readiness(account, stage, chosen, expected=known.account if known else "")
     if not stage or not ready[0].ok:
         return ready
