@@ -15,7 +15,6 @@ from stacks.choice.programs import HOST_MODES, MEMORY_MIB, NO_PROGRAMS, ProgramC
 from stacks.choice.read import read_choices, refusal, render_refusal
 from stacks.choice.sign_in import SignInChoices
 from stepline.model.program.handover import secret_name
-from stepline.model.stage_secret import stage_secret_prefix
 from stepline.model.tenancy.concurrency import (
     Division,
     Throttle,
@@ -23,6 +22,7 @@ from stepline.model.tenancy.concurrency import (
     plan_http_throttle,
     plan_socket_throttle,
 )
+from stepline.ports.descriptor import stage_secret_prefix
 
 if TYPE_CHECKING:
     import aws_cdk as cdk

@@ -429,6 +429,8 @@ LOCAL = {
     "not_confirmed": "the command needs a confirmation and has no terminal; pass `--yes`",
     "bad_stage": "`--stage` is not the name of a stage in AWS",
     "bad_choice": "`-c` is not `key=value`, or not a choice of a stage",
+    "bad_secret": "`stepline secrets` got a name or a bundle that cannot be, or no value; or the secret does not exist, or would be one too many",
+    "secrets_refused": "Secrets Manager refused a request of `stepline secrets`, or does not answer; the message names both",
     "cloud_account": "there are no AWS credentials, or not those of the stage's account",
     "cloud_deploy": "a step of a deployment or a teardown failed; the message names the next command",
     "smoke_failed": "the stage is deployed, but its test turn did not complete",

@@ -10,7 +10,7 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.secret import MemorySecrets
 from stepline.bundle.descriptor_set import parse_descriptors, parse_stored, render_stored
 from stepline.errors import DependencyError, InputError, ToolError
-from stepline.model.stage_secret import DEPLOYMENT, name_stage_secret
+from stepline.ports.descriptor import DEPLOYMENT, name_stage_secret
 from tests.support.aws import moto
 
 TEXTS = {

@@ -19,7 +19,7 @@ from stepline.errors import InputError, ToolError
 from stepline.model.batch import encode_batch
 from stepline.model.entry import Closed
 from stepline.model.ids import make_lane
-from stepline.model.stage_secret import name_stage_secret
+from stepline.ports.descriptor import name_stage_secret
 from stepline.settings import TABLE, env
 from stepline.tools.mcp.server_row import McpServer, resolve_server
 from tests.handlers.conftest import LambdaRuntime, recorded

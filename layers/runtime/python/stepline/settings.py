@@ -690,7 +690,11 @@ class Settings(Value):
     fargate_cpu_units: int = setting(
         "FARGATE_CPU_UNITS", 1024, "Processors of its tasks, 1,024 each, for receipts.", minimum=0
     )
-    descriptors_dir: str = setting("PLATFORM_DESCRIPTORS_DIR", "", "Folder with the five descriptors.")
+    descriptors_dir: str = setting(
+        "PLATFORM_DESCRIPTORS_DIR",
+        "",
+        "Folder with the five descriptors. In AWS it is in the function's package and has [no secrets](../how-to/deploy.md#settings-and-secrets-of-a-bundle).",
+    )
     descriptor_payload_scope: DescriptorScope = setting(
         "EXEC_DESCRIPTOR_PAYLOAD_SCOPE",
         "active_bundle",

@@ -23,8 +23,7 @@ from stepline.bundle.property import look_up
 from stepline.errors import InputError, ToolError
 from stepline.model.ids import DEFAULT_BUNDLE
 from stepline.model.program.execution import DescriptorScope
-from stepline.model.stage_secret import DEPLOYMENT
-from stepline.ports.descriptor import StageSecrets
+from stepline.ports.descriptor import DEPLOYMENT, StageSecrets
 
 Texts: TypeAlias = Mapping[str, str]
 """YAML texts by descriptor name. Secret: never log it."""

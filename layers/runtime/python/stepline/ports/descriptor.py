@@ -1,9 +1,26 @@
-"""Tools' access to the deployment's descriptors: plain settings by path, secrets by name."""
+"""Tools' access to the deployment's descriptors: plain settings by path, secrets by name.
+
+A stage stores a secret for the deployment, and one for each bundle that has some: a JSON object in the form of its
+descriptor, such as `{"crm": {"token": "…"}}`. Source: docs/how-to/deploy.md#settings-and-secrets-of-a-bundle.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+DEPLOYMENT: Final = ""
+"""In place of a bundle's name: the deployment itself."""
+
+
+def name_stage_secret(stage: str, bundle: str) -> str:
+    """Return the name of a bundle's secret, or of the deployment's."""
+    return f"{stage_secret_prefix(stage)}{f'bundle/{bundle}' if bundle else 'deployment'}"
+
+
+def stage_secret_prefix(stage: str) -> str:
+    """Return the beginning of the names of a stage's secrets."""
+    return f"stepline/{stage}/secret/"
 
 
 class SettingsReader(Protocol):

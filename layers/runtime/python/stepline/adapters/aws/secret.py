@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import AWS_ERRORS, SECRET_ABSENT, SECRET_GOING
 from stepline.errors import DependencyError
-from stepline.model.stage_secret import name_stage_secret
+from stepline.ports.descriptor import name_stage_secret
 
 if TYPE_CHECKING:
     from stepline.ports.clock import Clock

@@ -36,6 +36,7 @@ from stepline.local.stage.deployed import (
 from stepline.local.stage.emulator import Emulator, Progress
 from stepline.local.stage.fingerprint import Fingerprint
 from stepline.local.stage.issuer import signing
+from stepline.local.stage.local_descriptor import DESCRIPTORS, store_secrets, take_descriptors
 from stepline.local.stage.program_environment import docker_variables, prepare
 from stepline.local.stage.program_image import add_bundle
 from stepline.local.stage.service import LOOPBACK, Service, claim_port, claimed_port, exclusive, release_ports
@@ -181,6 +182,8 @@ _STAGE_VARIABLES: Final = {
     "AI_REACT_AGENT_VERSION": "agent_version",
     "AI_REACT_CONTEXT_LAYOUT": "context_layout",
     "AI_REACT_CONTEXT_MAX_TOKENS": "context_max_tokens",
+    "STEPLINE_BUNDLE_PROPS": "bundle_props",
+    "STEPLINE_ASSEMBLY": "assembly",
     "STEPLINE_CACHE_TTL_S": "cache_ttl_s",
     "AI_REACT_WORKSPACE": "workspace",
     "STEPLINE_SEARCH_CORPUS": "search_corpus",
@@ -234,11 +237,11 @@ def start_stage(
     conversation may choose, by name. `settings` are additional ones for the emulator.
     """
     with exclusive(make_home(home)), _undone_on_failure(home):
-        beside = checkout_bundles(
-            Path.cwd(), progress
-        )  # first: a copy of the project's bundles includes theirs
+        # First: a copy of the project's bundles includes theirs.
+        beside = checkout_bundles(Path.cwd(), progress)
         agent = take_bundle(bundle, home, progress, project=Path.cwd(), further=further)
         agent = replace(agent, further={**beside, **agent.further})
+        descriptors = take_descriptors(given([DESCRIPTORS]), home)
         page_url = start_page(home, progress)
         issuer_url = start_issuer(home, page_url, progress)
         model = model_variables(home, progress)
@@ -250,12 +253,7 @@ def start_stage(
         emulator, known = Emulator(home), load(home)
         if known is not None and known.bundle != agent.module:
             progress(f"changing the bundle from {known.bundle} to {agent.module}")
-        docker = (
-            docker_variables()
-            if programs["exec_mode"] == "docker" or programs["exec_tasks"] == "true"
-            else {}
-        )
-        variables = {**model, **given(_SECRET_VARIABLES), **docker, **settings}
+        variables = {**model, **given(_SECRET_VARIABLES), **_docker(programs), **settings}
         endpoint = emulator.start(variables, progress, page=page_url)
         stage = deploy_to_emulator(
             home,
@@ -263,7 +261,11 @@ def start_stage(
             issuer_url=issuer_url,
             page_url=page_url,
             model_url=model.get("ANTHROPIC_BASE_URL", ""),
-            chosen={**programs, **choose_model(model), **read_local_choices(), **agent.context()},
+            chosen=programs
+            | choose_model(model)
+            | read_local_choices()
+            | descriptors.context()
+            | agent.context(),
             known=known,
             progress=progress,
         )
@@ -274,11 +276,18 @@ def start_stage(
             requests=first_requests(model) if agent.module == DEFAULT else agent.requests,
             exec_mode=programs["exec_mode"],
         )
+        store_secrets(stage, descriptors)
         if stage != known:
             emulator.keep()
         recover(stage, emulator.started_at - RESTART, progress)
         save(stage, home)
         return stage
+
+
+def _docker(programs: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of Docker if programs use it."""
+    uses_docker = programs["exec_mode"] == "docker" or programs["exec_tasks"] == "true"
+    return docker_variables() if uses_docker else {}
 
 
 @contextmanager
