@@ -73,7 +73,7 @@ def deploy(*, order: Order, choices: tuple[str, ...], yes: bool, no_smoke: bool,
     from stepline.local.cloud.deployment import parse_choices
 
     order = replace(order, choices=parse_choices(choices), smoke=not no_smoke)
-    _finish(*cloud.deploy_stage(order, make_desk(yes=yes)), as_json=as_json)
+    _finish(*cloud.deploy_stage(order, makemake_desk(yes=yes)), as_json=as_json)
 
 
 @click.command()
@@ -95,7 +95,7 @@ def restore(*, order: Order, at: str, source: str, yes: bool, no_smoke: bool, as
     from stepline.local.cloud import restore_stage
 
     order = replace(order, smoke=not no_smoke)
-    restored = restore_stage.restore_deployment(order, at, source, make_desk(yes=yes), SystemClock())
+    restored = restore_stage.restore_deployment(order, at, source, makemake_desk(yes=yes), SystemClock())
     _finish(*restored, as_json=as_json)
 
 
@@ -112,7 +112,7 @@ def rollback(*, order: Order, yes: bool, as_json: bool) -> None:
     from stepline.local.cloud.rollback import roll_stage_back
     from stepline.local.terminal.json_lines import render_json_line
 
-    moved = roll_stage_back(order, _desk(yes=yes))
+    moved = roll_stage_back(order, make_desk(yes=yes))
     if as_json:
         click.echo(render_json_line({"stage": order.stage, "versions": moved}))
 
@@ -133,7 +133,7 @@ def destroy(*, order: Order, yes: bool, as_json: bool) -> None:
     def confirm_name(name: str) -> bool:
         return yes or ask_user(f"type the stage's name to delete it [{name}]") == name
 
-    commands = destroy_stage(order, make_desk(yes=yes), confirm_name)
+    commands = destroy_stage(order, makemake_desk(yes=yes), confirm_name)
     click.echo(f"stage {order.stage} is destroyed", err=True)
     if as_json:
         click.echo(render_json_line({"stage": order.stage, "left": commands}))
