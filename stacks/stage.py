@@ -44,7 +44,7 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
     """
 
     def __init__(self, **given: Any) -> None:
-        """Read the given choices, and make the others. Raises BadChoice."""
+        """Read the given choices, and make the others. Raises BadChoiceError."""
         try:
             super().__init__(**read_choices(type(self), given))
         except ValidationError as error:
