@@ -428,7 +428,7 @@ LOCAL = {
     "no_token": "a deployed stage requires a token, and none was given or the token command printed none",
     "not_confirmed": "the command needs a confirmation and has no terminal; pass `--yes`",
     "bad_stage": "`--stage` is not the name of a stage in AWS",
-    "bad_choice": "`-c` is not `key=value`, or not a choice of a stage",
+    "bad_choice": "`-c` is not `key=value`, or not a choice of a stage; the repository, branch or environment of `--print-ci-role` is not one",
     "bad_secret": "`stepline secrets` got a name or a bundle that cannot be, or no value; or the secret does not exist, or would be one too many",
     "secrets_refused": "Secrets Manager refused a request of `stepline secrets`, or does not answer; the message names both",
     "cloud_account": "there are no AWS credentials, or not those of the stage's account",

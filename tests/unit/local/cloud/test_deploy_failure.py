@@ -9,6 +9,7 @@ from botocore.stub import Stubber
 from stepline.local.cloud.deploy import deploy_stage
 from stepline.local.cloud.deploy_failure import explain_failure
 from tests.unit.local.cloud.recorded_programs import order, refused
+from tests.unit.local.cloud.test_health import describe
 
 BEGAN = datetime(2026, 11, 28, 10, 0, tzinfo=UTC)
 LOOP = "stepline-dev-loop"
@@ -34,7 +35,7 @@ def explained(account, *events):
     """The events are the newest first, as CloudFormation lists them."""
     stack = {"StackName": LOOP, "CreationTime": BEGAN, "StackStatus": "ROLLBACK_COMPLETE"}
     with Stubber(account.client("cloudformation")) as stub:
-        stub.add_response("describe_stacks", {"Stacks": [stack]})
+        describe(stub, "dev", {LOOP: stack})
         stub.add_response("describe_stack_events", {"StackEvents": list(events)}, {"StackName": LOOP})
         return explain_failure(account, "dev", BEGAN)
 
@@ -97,7 +98,7 @@ def test_a_failed_deployment_ends_with_the_sentence(context, account, programs):
     here = replace(context, open_account=lambda _profile, _region: account, explain=explain_failure)
     stack = {"StackName": LOOP, "CreationTime": BEGAN, "StackStatus": "ROLLBACK_COMPLETE"}
     with Stubber(account.client("cloudformation")) as stub:
-        stub.add_response("describe_stacks", {"Stacks": [stack]})
+        describe(stub, "dev", {LOOP: stack})
         failure = event(VERIFY, at=datetime.now(UTC))
         stub.add_response("describe_stack_events", {"StackEvents": [failure]})
         error = refused(deploy_stage, order(smoke=False), here)

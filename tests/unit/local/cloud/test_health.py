@@ -13,6 +13,7 @@ from stepline.local.cloud.deploy import deploy_stage
 from stepline.local.cloud.deployment import load_deployment
 from stepline.local.cloud.destroy import DELETE_COMMANDS, destroy, render_deletion
 from stepline.local.cloud.health import (
+    STACKS,
     DeployedResource,
     Stack,
     check_alarms,
@@ -25,6 +26,7 @@ from stepline.local.cloud.health import (
     find_stacks,
     health,
     is_deployed,
+    stack_name,
 )
 from tests.unit.local.cloud.recorded_programs import TEMPLATES, order, refused
 
@@ -52,6 +54,18 @@ def listed(logical_id, physical_id, kind):
     }
 
 
+def describe(stub, stage, by_name):
+    """Answer for each stack of a stage in turn."""
+    for word in STACKS:
+        asked = {"StackName": stack_name(stage, word)}
+        if found := by_name.get(asked["StackName"]):
+            stub.add_response("describe_stacks", {"Stacks": [found]}, asked)
+        else:
+            stub.add_client_error(
+                "describe_stacks", "ValidationError", "does not exist", expected_params=asked
+            )
+
+
 RESOURCES = {
     "stepline-dev-edge": [listed("Site", "the-site", "AWS::S3::Bucket")],
     "stepline-dev-state": [
@@ -70,8 +84,9 @@ def cloud(account):
 
         def queue_stacks(*stacks, rounds=1, templates=False):
             stub = stack.enter_context(Stubber(account.client("cloudformation")))
-            stub.add_response("describe_stacks", {"Stacks": list(stacks)})
-            names = [found["StackName"] for found in stacks]
+            by_name = {found["StackName"]: found for found in stacks}
+            describe(stub, "dev", by_name)
+            names = [name for word in STACKS if (name := stack_name("dev", word)) in by_name]
             for name in names if templates else []:
                 stub.add_response("get_template", {"TemplateBody": json.dumps(TEMPLATES[name])})
             for name in names * rounds:
@@ -189,7 +204,7 @@ def test_a_deployment_that_is_under_way_is_waited_for(status, mark):
 
 def test_resources_that_may_not_be_listed_are_unknown_and_not_missing(account):
     with Stubber(account.client("cloudformation")) as stub:
-        stub.add_response("describe_stacks", {"Stacks": [described("stepline-dev-loop")]})
+        describe(stub, "dev", {"stepline-dev-loop": described("stepline-dev-loop")})
         stub.add_client_error("list_stack_resources", "AccessDenied")
         found = {check.name: check for check in health(account, "dev")}
     assert found["stacks"].mark == "unknown"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -11,7 +10,7 @@ from msgspec import field
 
 from stepline.adapters.system import SystemClock
 from stepline.local.check import Check, failed, judged, passed, warned
-from stepline.local.cloud.account import AwsAccount, look
+from stepline.local.cloud.account import AwsAccount, aws_error_code, look
 from stepline.local.cloud.capacity import check_turns
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.probe import check_isolation
@@ -20,14 +19,16 @@ from stepline.model.base import Value
 
 OUTPUTS: Final = ("WebSocketUrl", "HttpUrl", "TableName", "BucketName", "MachineArn")
 UNDER_WAY: Final = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+ABSENT: Final = "ValidationError"
+"""CloudFormation's code for a stack that does not exist."""
 RUNBOOK: Final = "docs/how-to/runbook.md"
 PROTECTION_PLAN: Final = "AWS::GuardDuty::MalwareProtectionPlan"
 SCANNER: Final = "APP_AV_SCAN"
 SCAN_UPLOADS: Final = "-c av=guardduty scans them, without a server; docs/how-to/uploads.md#malware"
 NAME_A_TOPIC: Final = "add a topic: -c alarm_topic_arn=arn:aws:sns:…"
 
-_STACK: Final = re.compile(r"stepline-(?P<stage>.+)-[a-z]+")
-"""One word follows the stage's name, so the stacks of stage `dev-two` do not match stage `dev`."""
+STACKS: Final = ("edge", "state", "ingress", "exec", "loop", "page")
+"""The stacks of a stage, by the word that follows its name."""
 
 
 class Stack(Value):
@@ -47,19 +48,32 @@ class DeployedResource(Value):
     type: str
 
 
+def stack_name(stage: str, word: str) -> str:
+    """Return the name of one of the `STACKS` of a stage."""
+    return f"stepline-{stage}-{word}"
+
+
 def find_stacks(account: AwsAccount, stage: str) -> list[Stack]:
-    """Return the stacks of a stage. Raises botocore's errors."""
-    pages = account.client("cloudformation").get_paginator("describe_stacks").paginate()
-    return [
-        Stack(
-            name=stack["StackName"],
-            status=stack["StackStatus"],
-            outputs={output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])},
-        )
-        for page in pages
-        for stack in page["Stacks"]
-        if (named := _STACK.fullmatch(stack["StackName"])) and named["stage"] == stage
-    ]
+    """Return the stacks of a stage. Raises botocore's errors.
+
+    By their names: to list all stacks takes a right on those of others.
+    """
+    found = (_find_stack(account, stack_name(stage, word)) for word in STACKS)
+    return [stack for stack in found if stack]
+
+
+def _find_stack(account: AwsAccount, name: str) -> Stack | None:
+    try:
+        (stack,) = account.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+    except ClientError as error:
+        if aws_error_code(error) != ABSENT:
+            raise
+        return None
+    return Stack(
+        name=name,
+        status=stack["StackStatus"],
+        outputs={output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])},
+    )
 
 
 def is_deployed(account: AwsAccount, stage: str) -> bool:

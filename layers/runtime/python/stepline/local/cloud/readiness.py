@@ -24,6 +24,8 @@ from stepline.settings import KEYED, TABLE, Settings, env
 
 BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/{}/version"
 QUALIFIER_KEY: Final = "@aws-cdk/core:bootstrapQualifier"
+QUALIFIER: Final = "hnb659fds"
+"""The qualifier of a bootstrap that names none."""
 BOOTSTRAP_OLDEST: Final = 6
 """The lowest bootstrap version that the templates accept."""
 
@@ -125,7 +127,7 @@ def check_region(account: AwsAccount, stage: str, context: Mapping[str, str]) ->
 
 def check_bootstrap(account: AwsAccount, context: Mapping[str, str]) -> Check:
     """Check that the region is bootstrapped for the CDK."""
-    name = BOOTSTRAP_PARAMETER.format(context.get(QUALIFIER_KEY, "hnb659fds"))
+    name = BOOTSTRAP_PARAMETER.format(context.get(QUALIFIER_KEY, QUALIFIER))
 
     def question() -> Check:
         remedy = f"cdk bootstrap aws://{account_id(account)}/{account.region}"

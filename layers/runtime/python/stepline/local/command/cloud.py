@@ -35,6 +35,9 @@ region_option = text_option(
     "--region", metavar="REGION", help="AWS region; default: that of the last deployment, then yours."
 )
 
+CI_SERVICES = ("github", "gitlab", "bitbucket", "circleci")
+"""The services of `--print-ci-role`; `local/cloud/role/ci_role.py` has their tokens."""
+
 smoke_option = click.option("--no-smoke", is_flag=True, help="Do not run a turn at the end.")
 
 
@@ -60,7 +63,29 @@ def order_options(command: Callable[..., None]) -> Callable[..., None]:
 @order_options
 @smoke_option
 @json_option
-def deploy(*, order: Order, choices: tuple[str, ...], yes: bool, no_smoke: bool, as_json: bool) -> None:
+@click.option(
+    "--print-ci-role",
+    "service",
+    type=click.Choice(CI_SERVICES),
+    help="Print a CloudFormation template of a role by which CI deploys this stage, and deploy nothing.",
+)
+@text_option(
+    "--repository", metavar="NAME", help="Of that CI: the repository, as docs/how-to/deploy.md writes it."
+)
+@text_option("--branch", metavar="NAME", help="Of that CI: the only branch that may deploy.")
+@text_option("--environment", metavar="NAME", help="Of that CI: the only environment that may deploy.")
+def deploy(
+    *,
+    order: Order,
+    choices: tuple[str, ...],
+    yes: bool,
+    no_smoke: bool,
+    as_json: bool,
+    service: str | None,
+    repository: str,
+    branch: str,
+    environment: str,
+) -> None:
     """Deploy a stage to an AWS account, or update it.
 
     Choices are written to stages/NAME.toml, so the next time `--stage NAME` is enough; docs/reference/choices.md lists them.
@@ -73,7 +98,10 @@ def deploy(*, order: Order, choices: tuple[str, ...], yes: bool, no_smoke: bool,
     from stepline.local.cloud.deployment import parse_choices
 
     order = replace(order, choices=parse_choices(choices), smoke=not no_smoke)
-    _finish(*cloud.deploy_stage(order, makemake_desk(yes=yes)), as_json=as_json)
+    if service:
+        _print_ci_role(order, service, repository, branch, environment)
+        return
+    _finish(*cloud.deploy_stage(order, make_desk(yes=yes)), as_json=as_json)
 
 
 @click.command()
@@ -95,7 +123,7 @@ def restore(*, order: Order, at: str, source: str, yes: bool, no_smoke: bool, as
     from stepline.local.cloud import restore_stage
 
     order = replace(order, smoke=not no_smoke)
-    restored = restore_stage.restore_deployment(order, at, source, makemake_desk(yes=yes), SystemClock())
+    restored = restore_stage.restore_deployment(order, at, source, make_desk(yes=yes), SystemClock())
     _finish(*restored, as_json=as_json)
 
 
@@ -133,7 +161,7 @@ def destroy(*, order: Order, yes: bool, as_json: bool) -> None:
     def confirm_name(name: str) -> bool:
         return yes or ask_user(f"type the stage's name to delete it [{name}]") == name
 
-    commands = destroy_stage(order, makemake_desk(yes=yes), confirm_name)
+    commands = destroy_stage(order, make_desk(yes=yes), confirm_name)
     click.echo(f"stage {order.stage} is destroyed", err=True)
     if as_json:
         click.echo(render_json_line({"stage": order.stage, "left": commands}))
@@ -142,6 +170,26 @@ def destroy(*, order: Order, yes: bool, as_json: bool) -> None:
         click.echo("delete the resources that are kept with:", err=True)
     for command in commands:
         click.echo(command)
+
+
+def _print_ci_role(order: Order, service: str, repository: str, branch: str, environment: str) -> None:
+    """Print the template for the stage with the choices of its file and of the command. Asks AWS nothing."""
+    from stepline.local.cloud.child import run
+    from stepline.local.cloud.deployment import load_deployment
+    from stepline.local.cloud.role.caller_rights import StagePlace
+    from stepline.local.cloud.role.ci_role import read_trust, render_ci_role
+    from stepline.local.cloud.stage_choices import ask_app
+    from stepline.local.stage.deployed import HOME, PROJECT_FOLDER
+
+    trust = read_trust(service, repository, branch, environment)
+    known = load_deployment(HOME, order.stage)
+    chosen = ask_app(run, order.stage, order.choices, project=PROJECT_FOLDER)
+    place = StagePlace(
+        stage=order.stage,
+        context={**(known.context if known else {}), **chosen.values},
+        outputs=known.outputs if known else {},
+    )
+    click.echo(render_ci_role(place, trust))
 
 
 def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
