@@ -40,7 +40,7 @@ def add_retirement(stack: cdk.Stack, stage: Stage, functions: Iterable[str]) -> 
         arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
     )
     for actions, resource in (
-        (["lambda:DeleteAlias", "lambda:GetAlias", "lambda:ListVersionsByFunction"], own),
+        (["lambda:DeleteAlias", "lambda:ListAliases", "lambda:ListVersionsByFunction"], own),
         # With a qualifier: a version may be deleted, never a function.
         (["lambda:DeleteFunction"], f"{own}:*"),
     ):

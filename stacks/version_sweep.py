@@ -1,4 +1,4 @@
-"""The function that deletes former versions of the stage's functions once the live ones have served for a day.
+"""The function that deletes versions of the stage's functions a day after their successors were published.
 
 Its source is inlined in the template, so it is small and imports nothing but the runtime.
 """
@@ -26,24 +26,31 @@ def handler(event: dict, context: object) -> None:  # type: ignore[type-arg]  # 
 
 
 def sweep(client: Any, function: str, before: datetime) -> None:
-    """Delete what no alias needs any more, unless a version that serves is younger than `before`, as after a release.
+    """Delete the versions that no alias needs and whose successor is older than `before`.
 
-    A version that is younger itself may be one that a deployment has just published.
+    The newest version has none: it counts itself, since a deployment may just have published it. The alias `previous` ends once
+    the live version is as old.
     """
     pages = client.get_paginator("list_versions_by_function").paginate(FunctionName=function)
     published = {
         # In UTC, with fractions of a second.
-        one["Version"]: datetime.fromisoformat(one["LastModified"][:19]).replace(tzinfo=UTC)
+        int(one["Version"]): datetime.fromisoformat(one["LastModified"][:19]).replace(tzinfo=UTC)
         for page in pages
         for one in page["Versions"]
+        if one["Version"] != "$LATEST"
     }
-    live = client.get_alias(FunctionName=function, Name="live")
-    weights = live.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
-    serving = {live["FunctionVersion"], *weights}
-    former = [one for one in published if one not in {*serving, "$LATEST"}]
-    if any(published[one] > before for one in serving) or not former:
-        return
-    client.delete_alias(FunctionName=function, Name="previous")
-    for version in former:
-        if published[version] <= before:
-            client.delete_function(FunctionName=function, Qualifier=version)
+    aliases = client.list_aliases(FunctionName=function)["Aliases"]
+    named = {one["Name"]: versions_of(one) for one in aliases}
+    if "previous" in named and all(published[one] <= before for one in named["live"]):
+        client.delete_alias(FunctionName=function, Name="previous")
+        del named["previous"]
+    order = sorted(published)
+    for version, successor in zip(order, [*order[1:], order[-1]], strict=True):
+        if published[successor] <= before and not any(version in one for one in named.values()):
+            client.delete_function(FunctionName=function, Qualifier=str(version))
+
+
+def versions_of(alias: dict[str, Any]) -> set[int]:
+    """Return the versions that an alias names: two while it moves."""
+    weights = alias.get("RoutingConfig", {}).get("AdditionalVersionWeights", {})
+    return {int(one) for one in (alias["FunctionVersion"], *weights)}

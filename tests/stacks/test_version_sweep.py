@@ -1,4 +1,4 @@
-"""Former versions end once the live one has served for a day, and never one that serves or was just published."""
+"""Versions end a day after their successors were published, and never one that serves or was just published."""
 
 import io
 import zipfile
@@ -11,6 +11,7 @@ from moto import mock_aws
 from stacks import version_sweep
 
 NAME = "stepline-dev-decide"
+A_DAY_AGO = datetime.now(UTC) - timedelta(days=1)
 EARLIER, LATER = (datetime.now(UTC) + timedelta(hours=hours) for hours in (-1, 1))
 
 
@@ -71,13 +72,12 @@ def test_both_versions_of_a_release_by_parts_remain(client):
     assert versions(client) == {"$LATEST", "3", "4"}
 
 
-def test_a_version_that_a_deployment_has_just_published_remains(client):
+def aged(client, ages):
+    """The client, whose versions were published these hours ago, the others long ago."""
     listed = client.list_versions_by_function(FunctionName=NAME)["Versions"]
-    ages = {one["Version"]: EARLIER for one in listed} | {"5": LATER}
+    now = datetime.now(UTC)
 
     class Clocked:
-        """The client, with a publication of the last version after all others."""
-
         def __getattr__(self, name):
             return getattr(client, name)
 
@@ -85,10 +85,37 @@ def test_a_version_that_a_deployment_has_just_published_remains(client):
             return self
 
         def paginate(self, **_):
-            return [{"Versions": [{**one, "LastModified": stamp(ages[one["Version"]])} for one in listed]}]
+            hours = {one["Version"]: ages.get(one["Version"], 999) for one in listed}
+            return [
+                {
+                    "Versions": [
+                        {**one, "LastModified": stamp(now - timedelta(hours=hours[one["Version"]]))}
+                        for one in listed
+                    ]
+                }
+            ]
 
-    version_sweep.sweep(Clocked(), NAME, datetime.now(UTC))
-    assert versions(client) == {"$LATEST", "3", "5"}
+    return Clocked()
+
+
+def test_a_version_that_a_deployment_has_just_published_remains(client):
+    version_sweep.sweep(aged(client, {"5": 0}), NAME, A_DAY_AGO)
+    assert versions(client) == {"$LATEST", "3", "4", "5"}
+
+
+def test_releases_within_a_day_of_each_other_keep_no_version_for_longer(client):
+    client.update_alias(FunctionName=NAME, Name="live", FunctionVersion="5")
+    client.create_alias(FunctionName=NAME, Name="previous", FunctionVersion="1")
+    version_sweep.sweep(aged(client, {"1": 60, "2": 50, "3": 40, "4": 20, "5": 10}), NAME, A_DAY_AGO)
+    assert versions(client) == {"$LATEST", "1", "3", "4", "5"}, (
+        "the first is recorded, the third served a day ago"
+    )
+
+
+def test_the_version_that_a_rollback_left_ends_too(client):
+    client.update_alias(FunctionName=NAME, Name="live", FunctionVersion="4")
+    version_sweep.sweep(aged(client, {"4": 90, "5": 30}), NAME, A_DAY_AGO)
+    assert versions(client) == {"$LATEST", "4"}
 
 
 def stamp(at):

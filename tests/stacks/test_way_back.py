@@ -102,7 +102,7 @@ def test_the_stack_ends_former_versions_of_its_functions_and_never_a_function(pr
     assert prod.roles.actions("RetirementRole") == {
         "lambda:DeleteAlias",
         "lambda:DeleteFunction",
-        "lambda:GetAlias",
+        "lambda:ListAliases",
         "lambda:ListVersionsByFunction",
         "logs:CreateLogStream",
         "logs:PutLogEvents",
