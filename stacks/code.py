@@ -168,6 +168,7 @@ class Code:
         if not files:
             return self
         shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         for name in ("bootstrap", *self.packages):
             source = self.folder / name
             if source.is_dir():

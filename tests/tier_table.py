@@ -170,6 +170,15 @@ STAGE: Mapping[str, Capability] = {
         ("test_killing_the_client_in_mid_turn_and_resuming_yields_exactly_the_rest[<lambda>]",),
         ("delivery/resume.py",),
     ),
+    "test_secrets.py": Capability(
+        ("test_the_stage_answers_as_a_process_does",),
+        (
+            "bundle/descriptor_set.py",
+            "adapters/aws/secret.py",
+            "local/secret_desk.py",
+            "local/stage/local_descriptor.py",
+        ),
+    ),
     "test_sent_file.py": Capability(
         ("test_a_picture_from_the_command_line_is_in_the_request_and_the_inspector_shows_it",),
         ("inspection/", "context/media.py"),

@@ -208,6 +208,32 @@ def test_its_folder_of_skills_is_copied_and_one_that_is_no_skill_is_refused(proj
     )
 
 
+SERVED = """
+    TOOLS = ()
+    MCP_TOOL_SPECS = [{"alias": "crm", "server_id": "main"}]
+"""
+SERVERS = {"mcp": {"services": {"mcpServers": {"main": {"url": "https://crm.example/mcp"}}}}}
+
+
+def test_a_bundle_is_checked_with_the_settings_that_its_functions_get(project, monkeypatch):
+    project.write(**{"shop.__init__": TOOLS, "shop.tools": SERVED})
+    assert project.refused("shop")[0] == "mcp_server_invalid"
+    monkeypatch.setenv("STEPLINE_BUNDLE_PROPS", json.dumps(SERVERS))
+    assert project.take("shop").module == "shop"
+
+
+def test_a_further_bundle_is_checked_with_its_own_descriptor(project, monkeypatch):
+    project.write(**{"shop.__init__": TOOLS, "shop.tools": SERVED, "desk.__init__": GOOD})
+    monkeypatch.setenv("STEPLINE_BUNDLE_PROPS", json.dumps(SERVERS))
+    with pytest.raises(InputError) as refused:
+        project.take("desk", store="shop")
+    assert refused.value.reason == "mcp_server_invalid"
+    items = [{"id": "store", "config": SERVERS}]
+    (project.folder / "bundles.yaml").write_text(json.dumps({"bundles": {"items": items}}))
+    monkeypatch.setenv("PLATFORM_DESCRIPTORS_DIR", str(project.folder))
+    assert project.take("desk", store="shop").further == {"store": "shop"}
+
+
 def test_preparation_that_needs_deployment_secrets_is_not_run_in_the_check(project):
     project.write(shop=LOADED)
     assert project.take("shop").context()["bundle"] == "shop"

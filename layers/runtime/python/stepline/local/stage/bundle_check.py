@@ -1,6 +1,6 @@
 """The check of a bundle: everything that would fail once it is deployed, each with its remedy.
 
-`python -m stepline.local.stage.bundle_check MODULE` runs the check. It runs in its own process, which sees the same
+`python -m stepline.local.stage.bundle_check MODULE [NAME]` runs the check; NAME is that of a further bundle on the stage. It runs in its own process, which sees the same
 modules as functions, in the folder that holds the bundle, and prints a `BundleReport` as JSON.
 """
 
@@ -68,7 +68,7 @@ class Import(NamedTuple):
     line: int
 
 
-def _examine(module: str, folder: Path) -> BundleReport:
+def _examine(module: str, folder: Path, name: str = "") -> BundleReport:
     """Check the bundle `module` of `folder`, which is on the path."""
     try:
         from stepline.bundle.workflow import load_workflow
@@ -85,7 +85,7 @@ def _examine(module: str, folder: Path) -> BundleReport:
     if problems:
         return BundleReport(problems=tuple(problems))
     try:
-        load_bundle(module)
+        load_bundle(module, name)
     except BaseException as error:  # noqa: BLE001 - as above
         return BundleReport(problems=(_problem_of(error, folder),))
     return BundleReport(
@@ -352,7 +352,7 @@ def remedy_of(error: BaseException) -> str:
 def main() -> None:
     """Check the bundle that the command line names."""
     with contextlib.redirect_stdout(sys.stderr):  # a bundle may print
-        report = _examine(sys.argv[1], Path.cwd())
+        report = _examine(sys.argv[1], Path.cwd(), *sys.argv[2:3])
     sys.stdout.buffer.write(msgspec.json.encode(report))
 
 

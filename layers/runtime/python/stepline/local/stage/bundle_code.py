@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from stepline.errors import InputError, SteplineError
 from stepline.local.install.requirement_lock import find_requirements, lock_requirements
 from stepline.local.knowledge.build_index import build_bundle
-from stepline.local.stage.deployed import HOME, REPOSITORY, function_environment
+from stepline.local.stage.deployed import HOME, REPOSITORY, function_environment, install_environment
 from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
 
@@ -36,6 +36,13 @@ CHECKOUT_BUNDLES: Final = {"docs": "bundles.docs"}
 CHECK_S: Final = 60
 _SHARED: Final = "bundles"
 """A package name that a project may use too; its modules are then placed next to ours."""
+
+OF_DEFAULT: Final[tuple[str, ...]] = (
+    "STEPLINE_BUNDLE_PROPS",
+    "STEPLINE_ASSEMBLY",
+    "PLATFORM_DESCRIPTORS_DIR",
+)
+"""The caller's variables that a stage's own bundle is checked with; a further one has no properties of these."""
 
 _RESERVED: Final = ("lambdas", "stepline", "bootstrap")
 _LEFT_OUT: Final = ("__pycache__", "*.pyc", ".git", ".venv", "node_modules", ".stepline")
@@ -104,8 +111,9 @@ def take_bundle(
     if not sources:
         shutil.rmtree(copies, ignore_errors=True)
     folder = _copy(sources, copies) if sources else None
+    names = {one: name for name, one in further.items()}
     reports = {
-        one: _check(one, folder or REPOSITORY, home, project)
+        one: _check(one, folder or REPOSITORY, home, project, name="" if one == module else names[one])
         for one, source in found.items()
         if one != DEFAULT or source
     }
@@ -222,13 +230,19 @@ def _check_packages(module: str, folder: Path, locks: Path) -> Iterator[BundlePr
         yield BundleProblem(code=error.reason, message=str(error), remedy=remedy)
 
 
-def _run_bundle_check(module: str, folder: Path, home: Path, project: Path) -> BundleReport:
-    """Check the bundle of `folder` as a function would load it."""
+def _run_bundle_check(
+    module: str, folder: Path, home: Path, project: Path, *, name: str = ""
+) -> BundleReport:
+    """Check the bundle of `folder` as a function would load it; `name` is that of a further bundle on the stage."""
+    here = install_environment()
+    given = {one: here[one] for one in OF_DEFAULT[1 if name else 0 :] if here.get(one)}
+    if folder_of_descriptors := given.get(OF_DEFAULT[-1]):
+        given[OF_DEFAULT[-1]] = str(Path(folder_of_descriptors).resolve())
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "stepline.local.stage.bundle_check", module],
+            [sys.executable, "-m", "stepline.local.stage.bundle_check", module, *filter(None, [name])],
             cwd=folder,
-            env=function_environment(home),
+            env=function_environment(home, **given),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -256,9 +270,9 @@ def _process_problem(message: str) -> BundleReport:
     return BundleReport(problems=(BundleProblem(code="bundle_failed", message=message, remedy=remedy),))
 
 
-def _check(module: str, folder: Path, home: Path, project: Path) -> BundleReport:
+def _check(module: str, folder: Path, home: Path, project: Path, *, name: str) -> BundleReport:
     """Return the report of a bundle without a problem. Raises InputError with the first problem."""
-    report = _run_bundle_check(module, folder, home, project)
+    report = _run_bundle_check(module, folder, home, project, name=name)
     if report.problems:
         first, *others = report.problems
         more = f"; `stepline bundle check {module}` lists {len(others)} more" if others else ""
@@ -266,8 +280,8 @@ def _check(module: str, folder: Path, home: Path, project: Path) -> BundleReport
     return report
 
 
-def load_bundle(module: str) -> None:
-    """Load the bundle and build its agent, as a function does.
+def load_bundle(module: str, name: str = "") -> None:
+    """Load the bundle and build its agent, as a function does, with the settings in this process's variables.
 
     Raises InputError, and errors of the bundle's code.
     """
@@ -281,7 +295,10 @@ def load_bundle(module: str) -> None:
         workflow.knowledge.check()
     parts = workflow.parts()
     # Its on_bundle_load may need the secrets of the deployment, which this process does not have.
-    in_memory(Settings.from_env(env(bundle=module))).build_agent(replace_fields(parts, on_load=None))
+    here = install_environment()
+    given = {one: here[one] for one in OF_DEFAULT if one in here}
+    app = in_memory(Settings.from_env({**given, **env(bundle=module)}))
+    replace_fields(app, bundle=name).build_agent(replace_fields(parts, on_load=None))
     read_bundle_files(module)  # refuses one that is too large
 
 
