@@ -67,6 +67,10 @@ NOT_SHOWN = {
         "act s3:* store/[*]",
         "decide s3:* store/[*]",
     ),
+    "for secrets of a bundle's tools, and this one reads none": (
+        *("decide secretsmanager:GetSecretValue *", "act secretsmanager:GetSecretValue *"),
+        *("close secretsmanager:GetSecretValue *", "execute secretsmanager:GetSecretValue *"),
+    ),
     "for the scanner of malware, of which the stage has none": ("preflight s3:GetObjectTagging *",),
     "for feedback, of which the scene has none": (
         *(

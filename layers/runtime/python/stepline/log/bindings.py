@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
@@ -18,7 +18,6 @@ from stepline.model.tenancy.request_rates import RequestRates
 from stepline.ports.artifacts import Artifacts, Uploads
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
-from stepline.ports.descriptor import StageSecrets
 from stepline.ports.identity import Tickets
 from stepline.ports.log import StageLog
 from stepline.ports.machine import Machine
@@ -31,6 +30,9 @@ from stepline.ports.task import Grants, Tasks
 from stepline.ports.tenancy.accounts import Accounts, Costs, RateCounter
 from stepline.ports.tenancy.erasure import Erasure
 from stepline.ports.tracing.traces import Traces
+
+if TYPE_CHECKING:
+    from stepline.ports.descriptor import StageSecrets  # the authorizer has no tools
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import AWS_ERRORS, SECRET_ABSENT, SECRET_GOING
 from stepline.errors import DependencyError
-from stepline.ports.descriptor import name_stage_secret
 
 if TYPE_CHECKING:
     from stepline.ports.clock import Clock
@@ -39,6 +38,8 @@ class StoredSecrets:
         now = self._clock.monotonic_s()
         text, until = self._known.get(bundle, ("", now))
         if until <= now:
+            from stepline.ports.descriptor import name_stage_secret  # noqa: PLC0415 - the authorizer reads none
+
             text = self._read(name_stage_secret(self._stage, bundle))
             self._known[bundle] = (text, now + FRESH_S)
         return text
