@@ -61,7 +61,8 @@ def test_a_refused_file_is_counted_with_its_code(runtime: LambdaRuntime, desk: U
 
 
 def test_the_end_of_a_scan_starts_it_as_well(runtime: LambdaRuntime, desk: UploadPorts):
-    event = {"detail": {"s3ObjectDetails": {"objectKey": posted(desk, b"hi")}}}
+    event = recorded("scan_finished")
+    event["detail"]["s3ObjectDetails"]["objectKey"] = posted(desk, b"hi")
     assert runtime.call(preflight.handler, event) == {"state": "ready"}
 
 

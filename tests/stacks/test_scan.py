@@ -1,12 +1,17 @@
 """The scan of uploads by GuardDuty, from the templates."""
 
+import json
+
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match
+from moto.events.models import EventPattern
 
 from stacks.scan import SERVICE, add_scan
 from stacks.stage import Stage
+
+from .conftest import ROOT
 
 PLAN = "AWS::GuardDuty::MalwareProtectionPlan"
 
@@ -18,6 +23,24 @@ def test_a_plan_scans_and_tags_quarantine_alone(bedrock):
     assert bedrock.roles.text("loop", protected["BucketName"]) == "<Artifacts>"
     assert plan["Properties"]["Actions"] == {"Tagging": {"Status": "ENABLED"}}
     assert bedrock.templates["loop"].find_resources(PLAN).keys() == {name}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "matches"),
+    [
+        ("objectKey", "quarantine/acme/support/c-1/up_1", True),
+        ("objectKey", "att/acme/support/c-1/sent/0", False),
+        ("bucketName", "another", False),
+    ],
+)
+def test_the_end_of_a_scan_in_quarantine_is_what_the_judge_waits_for(bedrock, place, value, matches):
+    """The event is the one of docs.aws.amazon.com/guardduty, "Monitoring S3 object scans with Amazon EventBridge"."""
+    event = json.loads((ROOT / "tests/data/events/scan_finished.json").read_text())
+    (rule,) = [rule for rule in bedrock.resources("AWS::Events::Rule").values() if "quarantine/" in str(rule)]
+    pattern = json.loads(json.dumps(rule["EventPattern"]))
+    pattern["detail"]["s3ObjectDetails"]["bucketName"] = ["artifacts"]
+    event["detail"]["s3ObjectDetails"][place] = value
+    assert EventPattern.load(json.dumps(pattern)).matches_event(event) is matches
 
 
 def test_a_plan_is_made_after_the_rights_of_its_role(bedrock):
