@@ -247,7 +247,7 @@ ACKNOWLEDGED: Final = (
         "refuses those that an alias names.",
     ),
     Acknowledgement(
-        finding="IAM5[Resource::…-state:…/quarantine/*]",
+        finding='IAM5[Resource::…-state"…/quarantine/*]',
         places=_policies("loop/ScanRole"),
         reason="GuardDuty reads and tags what clients post: keys are made for each slot, below the one prefix that it scans.",
     ),

@@ -93,12 +93,6 @@ class Function(Construct):
         """
         super().__init__(scope, name.title())
         size = SIZES[name]
-        variables = {
-            **function_environment(name, settings),
-            "POWERTOOLS_SERVICE_NAME": name,
-            "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
-        }
-        check_environment(name, variables)
         self.name = name
         self.function_name = f"stepline-{stage.name}-{name}"
         self.log_group = add_log_group(self, "Logs", stage, name)
@@ -122,7 +116,7 @@ class Function(Construct):
             reserved_concurrent_executions=stage.division.reserved.get(name),
             dead_letter_queue=undelivered,
             ephemeral_storage_size=cdk.Size.mebibytes(size.task_storage_mib) if stage.has_tasks else None,
-            environment=variables,
+            environment=_variables(name, settings),
             # The previous version remains for a rollback, until the stack's own clock deletes it; on the emulator `stepline up`
             # removes it, since only that ends its workers. The version of a failed update does not remain: Lambda publishes
             # the same code only once, so that the next update would have none (aws-cdk#28252).
@@ -136,6 +130,17 @@ class Function(Construct):
         # The alias below names a published version, which this warning does not recognise.
         cdk.Annotations.of(self.function).acknowledge_warning(_SNAP_WARNING)
         self.live = lambda_.Alias(self, "Live", alias_name="live", version=self.function.current_version)
+
+
+def _variables(name: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of a function. Raises InputError `environment_too_large`."""
+    variables = {
+        **function_environment(name, settings),
+        "POWERTOOLS_SERVICE_NAME": name,
+        "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
+    }
+    check_environment(name, variables)
+    return variables
 
 
 def _layers(name: str, package: Package) -> list[lambda_.LayerVersion]:

@@ -14,9 +14,9 @@ import pytest
 from stepline.adapters.aws.table import log_pk
 from stepline.errors import InputError
 from stepline.local.cloud.account import AwsAccount
-from stepline.local.cloud.child import run
 from stepline.local.cloud.deploy import Desk, Order, check_lost_choices
 from stepline.local.cloud.former_versions import recorded_versions
+from stepline.local.cloud.program.child import run
 from stepline.local.cloud.rollback import roll_stage_back
 from stepline.local.cloud.stage_choices import ask_app, read_record
 from stepline.local.stage.deployed import client

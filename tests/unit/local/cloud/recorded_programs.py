@@ -11,8 +11,8 @@ import pytest
 
 from stacks.choice.__main__ import answer
 from stepline.errors import SteplineError
-from stepline.local.cloud.child import Done
 from stepline.local.cloud.deploy import Order
+from stepline.local.cloud.program.child import Done
 from stepline.local.cloud.readiness import BOOTSTRAP_PARAMETER
 
 ACCOUNT_ID = "123456789012"

@@ -12,6 +12,7 @@ from botocore.stub import Stubber
 
 from stepline.local.cloud.deploy import deploy_stage
 from stepline.local.cloud.former_versions import find_functions, recorded_versions, versions_named
+from stepline.local.cloud.health import ABSENT, STACKS, stack_name
 from stepline.local.cloud.rollback import roll_stage_back
 from tests.unit.local.cloud import recorded_programs
 from tests.unit.local.cloud.recorded_programs import order, refused, write_assembly
@@ -160,7 +161,11 @@ def stacks(account, functions):
                 "StackStatus": "UPDATE_COMPLETE",
                 "CreationTime": datetime.now(UTC),
             }
-            stub.add_response("describe_stacks", {"Stacks": [stack]})
+            for word in STACKS:
+                if stack_name("dev", word) == stack["StackName"]:
+                    stub.add_response("describe_stacks", {"Stacks": [stack]})
+                else:
+                    stub.add_client_error("describe_stacks", service_error_code=ABSENT)
             rows = [
                 {
                     "LogicalResourceId": f"Alias{place}",

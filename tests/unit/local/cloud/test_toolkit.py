@@ -3,8 +3,8 @@
 import json
 import sys
 
-from stepline.local.cloud.child import NOT_FOUND, run
-from stepline.local.cloud.toolkit import (
+from stepline.local.cloud.program.child import NOT_FOUND, run
+from stepline.local.cloud.program.toolkit import (
     read_stacks,
     render_bootstrap,
     render_cost,

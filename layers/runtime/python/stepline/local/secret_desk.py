@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepline.ports.clock import Clock
 
 NAMES_MAX: Final = 50
-"""A secret has at most so many tags. Source: docs.aws.amazon.com/secretsmanager, "Tag secrets"."""
+"""The most tags of a secret. Source: docs.aws.amazon.com/secretsmanager, "Tag secrets"."""
 STORED_MAX_BYTES: Final = 65_536
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,5}")
 _ABSENT: Final = "ResourceNotFoundException"

@@ -28,7 +28,6 @@ from stepline.local.client.state import ClientState
 from stepline.local.client.websocket import dial_gateway
 from stepline.local.cloud.account import AwsAccount, aws_error_code, open_account
 from stepline.local.cloud.capacity import CHOICE, PERMISSIONS, check_concurrency, find_concurrency
-from stepline.local.cloud.child import RunCommand, run
 from stepline.local.cloud.deploy_failure import explain_failure
 from stepline.local.cloud.deployment import (
     Deployment,
@@ -41,6 +40,14 @@ from stepline.local.cloud.deployment import (
 from stepline.local.cloud.former_versions import find_functions, recorded_versions
 from stepline.local.cloud.health import NAME_A_TOPIC, SCAN_UPLOADS, is_deployed
 from stepline.local.cloud.page_check import check_page
+from stepline.local.cloud.program.child import RunCommand, run
+from stepline.local.cloud.program.toolkit import (
+    read_stacks,
+    render_bootstrap,
+    render_cost,
+    render_deploy,
+    render_synth,
+)
 from stepline.local.cloud.readiness import (
     QUALIFIER_KEY,
     account_id,
@@ -60,13 +67,6 @@ from stepline.local.cloud.stage_choices import (
     move_choices,
     read_record,
     write_choices,
-)
-from stepline.local.cloud.toolkit import (
-    read_stacks,
-    render_bootstrap,
-    render_cost,
-    render_deploy,
-    render_synth,
 )
 from stepline.local.conversation import new_conversation, send_and_settle
 from stepline.local.counted import counted

@@ -12,8 +12,8 @@ from stepline.local.cloud.account import AwsAccount, aws_error_code
 from stepline.local.cloud.deploy import Desk, Order, choose, find_deployment, must, synthesize
 from stepline.local.cloud.deployment import Deployment, delete_deployment, stage_folder
 from stepline.local.cloud.health import DeployedResource, Stack, find_resources, find_stacks
+from stepline.local.cloud.program.toolkit import kept_resources, read_stacks, render_destroy
 from stepline.local.cloud.stage_choices import choices_file
-from stepline.local.cloud.toolkit import kept_resources, read_stacks, render_destroy
 
 KEEPERS: Final = ("state", "edge")
 """The suffixes of the stacks with buckets; all other stacks write to them, or need them."""

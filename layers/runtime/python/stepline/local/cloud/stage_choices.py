@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from stepline.errors import DependencyError, InputError
 from stepline.local.cloud.account import AwsAccount, aws_error_code
-from stepline.local.cloud.child import RunCommand
+from stepline.local.cloud.program.child import RunCommand
 from stepline.local.stage.deployed import PYTHON, install_environment
 from stepline.model.base import Value
 

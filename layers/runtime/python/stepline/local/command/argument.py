@@ -206,7 +206,7 @@ def environment_token() -> str:
     """Return the token in the caller's environment, or ""."""
     import os
 
-    from stepline.local.cloud.child import CALLER_TOKEN_VARIABLE
+    from stepline.local.cloud.program.child import CALLER_TOKEN_VARIABLE
 
     return os.environ.get(CALLER_TOKEN_VARIABLE, "")  # noqa: TID251 - the caller's variable, not a setting; every process could read it in argv
 

@@ -132,10 +132,10 @@ def restore(*, order: Order, at: str, source: str, yes: bool, no_smoke: bool, as
 @order_options
 @json_option
 def rollback(*, order: Order, yes: bool, as_json: bool) -> None:
-    """Return to the versions of functions that served before the last deployment, within seconds.
+    """Return to the functions that served before.
 
-    Resources and the page stay as they are. The versions remain for a day after a deployment; after it, deploy the previous
-    release instead. The command may be repeated.
+    Those of before the last deployment serve again within seconds; resources and the page stay as they are. The versions
+    remain for a day after a deployment; after it, deploy the previous release instead. The command may be repeated.
     """
     from stepline.local.cloud.rollback import roll_stage_back
     from stepline.local.terminal.json_lines import render_json_line
@@ -174,8 +174,8 @@ def destroy(*, order: Order, yes: bool, as_json: bool) -> None:
 
 def _print_ci_role(order: Order, service: str, repository: str, branch: str, environment: str) -> None:
     """Print the template for the stage with the choices of its file and of the command. Asks AWS nothing."""
-    from stepline.local.cloud.child import run
     from stepline.local.cloud.deployment import load_deployment
+    from stepline.local.cloud.program.child import run
     from stepline.local.cloud.role.caller_rights import StagePlace
     from stepline.local.cloud.role.ci_role import read_trust, render_ci_role
     from stepline.local.cloud.stage_choices import ask_app
@@ -195,9 +195,9 @@ def _print_ci_role(order: Order, service: str, repository: str, branch: str, env
 def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
     """Return the checks of an account, and those of a stage if one is named."""
     from stepline.local.cloud.account import open_account
-    from stepline.local.cloud.child import run
     from stepline.local.cloud.deployment import check_stage, load_deployment
     from stepline.local.cloud.health import health
+    from stepline.local.cloud.program.child import run
     from stepline.local.cloud.readiness import readiness
     from stepline.local.cloud.stage_choices import find_choices
     from stepline.local.stage.deployed import HOME, PROJECT_FOLDER

@@ -1,0 +1,1 @@
+"""The programs that the commands run: the CDK and its app."""
