@@ -132,7 +132,7 @@ def restore(*, order: Order, at: str, source: str, yes: bool, no_smoke: bool, as
 @order_options
 @json_option
 def rollback(*, order: Order, yes: bool, as_json: bool) -> None:
-    """Return to the functions that served before.
+    """Return to the versions that a deployment replaced.
 
     Those of before the last deployment serve again within seconds; resources and the page stay as they are. The versions
     remain for a day after a deployment; after it, deploy the previous release instead. The command may be repeated.
