@@ -201,8 +201,8 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:secretsmanager:…:secret:stepline/…/secret/*]",
-        places=_policies("loop/Decide/Role", "loop/Act/Role", "loop/Close/Role"),
-        reason="A stage's own secrets of its bundles, which `stepline secrets set` names after them when they are set.",
+        places=_policies(_ACT, _CLOSE, _DECIDE),
+        reason="The secrets that tools read, one for the deployment and one for each of its bundles; those of one stage.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:ecs:…:task/…-exec/*]",

@@ -15,6 +15,7 @@ from typing import Any, Final, get_args, get_type_hints
 import stepline.ports
 from stepline.errors import DependencyError, SteplineError, UnknownOutcome
 from stepline.log.bindings import Ports
+from stepline.ports.descriptor import StageSecrets
 
 WRITES: Final[Mapping[str, frozenset[str]]] = {
     "Accounts": frozenset({"set_limits", "post", "end_holds", "forget"}),
@@ -169,7 +170,7 @@ def _guarded() -> tuple[tuple[str, type], ...]:
     ours = {one for one in protocols() if any(base.__name__ in WRITES for base in one.__mro__)}
     return tuple(
         (field, kind)
-        for field, hint in get_type_hints(Ports).items()
+        for field, hint in get_type_hints(Ports, localns={"StageSecrets": StageSecrets}).items()
         for kind in get_args(hint) or (hint,)  # a port that may be missing is a union
         if kind in ours and field not in COMPOSED
     )
