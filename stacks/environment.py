@@ -24,6 +24,7 @@ from stepline.settings import PACKAGED, PACKAGED_DESCRIPTORS, TABLE, env, print_
 MAX_BYTES: Final = 4096
 PACKAGED_BYTES: Final = 256
 """JSON with more bytes is in a file of the package."""
+_ROOT: Final = Path(__file__).resolve().parents[1]
 _TOKEN: Final = re.compile(r"\$\{Token\[[^\]]+\]\}")
 _TOKEN_BYTES: Final = 80
 """The longest value of a reference: a name that CloudFormation makes of a stack's and a resource's."""
@@ -176,7 +177,7 @@ def packaged_files(stage: Stage) -> dict[str, bytes]:
         _name_file(field, text): text.encode() for field, text in texts.items() if _is_packaged(field, text)
     }
     folder = stage.descriptors_dir
-    return long | (read_descriptors(Path(folder), stage.name) if folder else {})
+    return long | (read_descriptors(_ROOT / folder, stage.name) if folder else {})
 
 
 def _name_file(field: str, text: str) -> str:
