@@ -51,7 +51,10 @@ class AgentChoices(Choices):
         " `ai.react.cache_ttl_seconds`, `ai.react.context.layout` and `ai.react.context.max_tokens` come second; `events.withhold`"
         " adds to the bundle's",
     )
-    descriptors_dir: str = choice("", "Folder with the descriptors that tools may read")
+    descriptors_dir: str = choice(
+        "",
+        "Folder with the [settings](../how-to/deploy.md#settings-and-secrets-of-a-bundle) that tools may read",
+    )
     model_provider: Annotated[str, one_of(get_args(ProviderName))] = choice(
         "anthropic",
         "Provider of the models: `anthropic`, or `bedrock`, which needs no key but access to the models in the account",
