@@ -392,7 +392,7 @@ def refused(conversation: TaskConversation) -> Resulted:
 
 def test_a_handover_that_no_secret_holds_is_refused(conversation):
     conversation.configure(
-        PROFILE, descriptors={"STEPLINE_RUNTIME_ASSEMBLY_YAML_B64": "x" * SECRET_MAX_BYTES}
+        PROFILE, descriptors=lambda: {"STEPLINE_RUNTIME_ASSEMBLY_YAML_B64": "x" * SECRET_MAX_BYTES}
     )
     assert refused(conversation).error["code"] == "payload_too_large"
 

@@ -133,6 +133,7 @@ def prod(tmp_path_factory):
         search_provider="brave",
         search_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:search-AbCdEf",
         event_source_principals=(BILLING,),
+        av="none",
         concurrency=1000,
     )
 

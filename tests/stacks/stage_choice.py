@@ -149,7 +149,7 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "event_source_principals": "arn:aws:iam::111122223333:root",
     "alarm_topic_arn": f"{TOPIC}-2",
     "log_retention_days": "60",
-    "descriptors_dir": "/opt/descriptors",
+    "descriptors_dir": "tests/data/descriptors",
     "python": "3.13",
     "shift": {"shift": "linear", "alarms": "true"},
     "table_name": "stepline-another",

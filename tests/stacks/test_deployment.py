@@ -157,7 +157,7 @@ def test_synthesis_warns_only_of_a_missing_key_an_unknown_account_and_kept_uploa
     warned = {message.id for message in messages if message.level.name != "INFO"}
     stage = every_stage.stage
     expected = {
-        "loop": stage.name in ("dev", "built") or (stage.keeps_data and stage.av == "none"),
+        "loop": stage.name in ("dev", "built") or (stage.keep_data and stage.av == "none"),
         "ingress": not (stage.concurrency or stage.is_local),
     }
     assert warned == {f"/stepline-{stage.name}-{name}" for name, warns in expected.items() if warns}

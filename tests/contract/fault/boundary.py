@@ -66,6 +66,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Following": frozenset({"__iter__", "end"}),
     "Grants": frozenset({"read", "serve", "write", "rewrite"}),  # they only sign
     "Identity": frozenset({"verify"}),
+    "StageSecrets": frozenset({"read"}),
     "FeedbackIndex": frozenset({"feedback", "conversation_feedback"}),
     "Log": frozenset({"get", "tail", "since", "admitted", "conversations", "listing"}),
     "Machine": frozenset({"status", "running"}),
