@@ -46,7 +46,7 @@ BUDGETS: Final[Mapping[str, Budget]] = {
     "parked_calls_per_day": Budget(0),
     "page_calls_list": Budget(1),
     "page_calls_events": Budget(4),
-    "page_calls_fetch": Budget(11),
+    "page_calls_fetch": Budget(10),
     "page_calls_list_300": Budget(1),
     "page_calls_events_300": Budget(4),
     "page_calls_fetch_300": Budget(4),
