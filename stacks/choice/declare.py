@@ -66,7 +66,7 @@ def choice(default: Any, doc: str, **rest: Any) -> Any:
 
 
 def declared(field: FieldInfo) -> Choice:
-    """Return what the model says about a field."""
+    """Return the declaration of a choice by its field."""
     extra = cast("Mapping[str, Choice]", field.json_schema_extra)
     return extra["choice"]
 

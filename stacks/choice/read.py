@@ -92,7 +92,7 @@ def print_choice(value: Any) -> str:
 
 
 def describe_values(name: str, field: FieldInfo) -> str:
-    """Return what a choice takes, as a phrase."""
+    """Return a phrase for the values of a choice."""
     rule = next(_rules(field), None)
     row = TABLE.get(name)
     base = _base(field)

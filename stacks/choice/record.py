@@ -49,7 +49,7 @@ def render_record(stage: Stage, *, derived: Collection[str] = ()) -> str:
 
 
 def compare(given: Given, record: str) -> list[Change]:
-    """Return what a deployment of these choices changes of the recorded ones, in the order of the choices."""
+    """Return the differences between given and recorded choices, in the order of the choices."""
     return list(_changes(given, json.loads(record)))
 
 

@@ -8,11 +8,11 @@ import pytest
 cdk = pytest.importorskip("aws_cdk", reason="needs aws-cdk-lib: pip install -e '.[local,test]'")
 from aws_cdk.assertions import Template  # noqa: E402 - only where the CDK is installed
 
-from stacks.code import ACTING, Code  # noqa: E402 - as above
 from stacks.deployment import Deployment  # noqa: E402 - as above
 from stacks.page_files import read_page  # noqa: E402 - as above
 from stacks.stage import Stage  # noqa: E402 - as above
 from stepline.settings import TABLE, Settings, print_value, read_packaged  # noqa: E402 - as above
+from tests.stacks.empty_layers import code_of  # noqa: E402 - as above
 from tests.stacks.role import Roles  # noqa: E402 - as above
 
 ROOT = Path(__file__).parents[2]
@@ -27,24 +27,14 @@ CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
 
 
 class Synthesis:
-    """One stage's templates. The dependency layers are empty folders: what is in them is tests/stacks/test_layer.py's."""
+    """One stage's templates."""
 
     def __init__(self, stage, folder):
         app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
-        for name in ("deps", *ACTING):
-            (folder / name / "python").mkdir(parents=True)
-        code = (
-            Code.for_emulator(ROOT, folder / "code")
-            if stage.is_local
-            else Code.for_aws(
-                ROOT,
-                version=stage.python,
-                deps=folder / "deps",
-                acting=tuple(folder / name for name in ACTING),
-            )
-        )
         files = read_page(ROOT, stage.named_modules, dist=PAGE) if stage.page else None
-        deployment = Deployment(app, stage, code=code, packages=("numpy", "pandas"), files=files)
+        deployment = Deployment(
+            app, stage, code=code_of(stage, folder), packages=("numpy", "pandas"), files=files
+        )
         self.stage = stage
         self.functions = [*deployment.ingress.functions, *deployment.loop.functions]
         self.assembly = app.synth()

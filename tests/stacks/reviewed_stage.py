@@ -2,22 +2,20 @@
 
 import aws_cdk as cdk
 
-from stacks.code import ACTING, Code
 from stacks.deployment import Deployment
 from stacks.review import check
 
 from .conftest import CONTEXT, PAGE, ROOT, read_page
+from .empty_layers import code_of
 
 
 def reviewed(folder, stage, *, spoil=None):
     """Return the reviewer of a stage's templates, which are in `folder/cdk.out`, and whether they were refused."""
     app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
-    for name in ("deps", *ACTING):
-        (folder / name / "python").mkdir(parents=True)
     deployment = Deployment(
         app,
         stage,
-        code=Code.for_aws(ROOT, deps=folder / "deps", acting=tuple(folder / name for name in ACTING)),
+        code=code_of(stage, folder),
         packages=("numpy",),
         files=read_page(ROOT, stage.named_modules, dist=PAGE),
     )

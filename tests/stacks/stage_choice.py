@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import aws_cdk as cdk
 
-from stacks.code import ACTING, Code
 from stacks.deployment import Deployment
 from stacks.page_files import read_page
 from stacks.stage import Stage
 from tests.stacks.deployed_stage import Documents
+from tests.stacks.empty_layers import code_of
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "tests/data/page"
@@ -237,20 +237,8 @@ def _templates(context: tuple[tuple[str, str], ...]) -> Documents:
 
 def _synthesise(stage: Stage, folder: Path) -> Documents:
     app = cdk.App(outdir=str(folder / "cdk.out"), context=_flags())
-    for name in ("deps", *ACTING):
-        (folder / name / "python").mkdir(parents=True)
-    code = (
-        Code.for_emulator(ROOT, folder / "code")
-        if stage.is_local
-        else Code.for_aws(
-            ROOT,
-            version=stage.python,
-            deps=folder / "deps",
-            acting=tuple(folder / name for name in ACTING),
-        )
-    )
     files = read_page(ROOT, stage.named_modules, dist=PAGE) if stage.page else None
-    deployment = Deployment(app, stage, code=code, packages=("numpy",), files=files)
+    deployment = Deployment(app, stage, code=code_of(stage, folder), packages=("numpy",), files=files)
     assembly = Path(app.synth().directory)
     return {
         stack.stack_name.rpartition("-")[2]: json.loads((assembly / stack.template_file).read_text())

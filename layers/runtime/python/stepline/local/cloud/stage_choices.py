@@ -71,7 +71,7 @@ def given_choices(context: Mapping[str, str]) -> dict[str, str]:
 def ask_app(
     run: RunCommand, stage: str, choices: Mapping[str, str], *, project: Path, record: str = ""
 ) -> ChosenStage:
-    """Return what the app makes of a stage's file, the environment, and the choices of a command.
+    """Ask the app to read a stage's file, the environment and the choices of a command; return all choices.
 
     Raises:
         InputError: `bad_choice`, with the app's sentence.
