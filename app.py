@@ -45,7 +45,7 @@ def main(app: cdk.App) -> None:
     if app.node.try_get_context("nag") == "true":
         from stacks.review import check  # noqa: PLC0415 - the rules are a developer's, and take a second
 
-        check(app)
+        check(app, stage.python)
     app.synth()
 
 

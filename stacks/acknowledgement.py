@@ -285,6 +285,13 @@ ACKNOWLEDGED: Final = (
     ),
 )
 
+OLDER_PYTHON: Final = Acknowledgement(
+    finding="L1",
+    places=tuple(f"{function}/Function" for function in (*_INGRESS, "ingress/Search", *_LOOP)),
+    reason="The stage chose (`python`) an older version that Lambda supports, with snapshots.",
+)
+"""Accepted of a stage whose functions do not run the newest Python."""
+
 WARNINGS: Final = {
     "@aws-cdk/aws-lambda:snapStartRequirePublish": "Every caller uses the alias `live`, which is of a published version.",
 }

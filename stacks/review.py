@@ -11,7 +11,8 @@ import aws_cdk as cdk
 import jsii
 from cdk_nag import AwsSolutionsChecks
 
-from stacks.acknowledgement import ACKNOWLEDGED, WARNINGS, Acknowledgement
+from stacks.acknowledgement import ACKNOWLEDGED, OLDER_PYTHON, WARNINGS, Acknowledgement
+from stacks.bytecode import PYTHON_VERSION
 
 PACK: Final = "AwsSolutions"
 
@@ -24,9 +25,9 @@ class Finding:
     place: str
 
 
-def check(app: cdk.App) -> Review:
-    """Add the rules to the app's synthesis and return the reviewer of their findings."""
-    review = Review(app, ACKNOWLEDGED)
+def check(app: cdk.App, python: str) -> Review:
+    """Add the rules to a synthesis, whose functions run this Python, and return the reviewer of their findings."""
+    review = Review(app, ACKNOWLEDGED if python == PYTHON_VERSION else (*ACKNOWLEDGED, OLDER_PYTHON))
     validations = cdk.Validations.of(app)
     validations.add_plugins(review)
     validations.acknowledge(*(cdk.Acknowledgment(id=name, reason=why) for name, why in WARNINGS.items()))

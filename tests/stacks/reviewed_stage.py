@@ -21,7 +21,7 @@ def reviewed(folder, stage, *, spoil=None):
     )
     if spoil:
         spoil(deployment)
-    review = check(app)
+    review = check(app, stage.python)
     try:
         app.synth()
     except RuntimeError as error:
