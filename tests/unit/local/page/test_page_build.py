@@ -7,7 +7,7 @@ import time
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.page import page_build
+from stepline.local.page import page_build, page_server
 from stepline.local.page.page_build import build_page, digest_sources, install_page_packages, is_built
 from tests.unit.local.page.conftest import INDEX
 
@@ -60,6 +60,31 @@ def test_the_page_is_built_once_on_the_first_request_and_shows_its_progress(sour
         may.set()
         assert asked_until(visitor, is_there).text == INDEX
         assert made == [1]
+
+
+def test_a_build_that_ends_during_a_request_is_not_repeated(sources, monkeypatch):
+    may, made = threading.Event(), []
+
+    def make(_progress, _web):
+        made.append(threading.current_thread())
+        may.wait(PATIENCE_S)
+        finish(sources)
+
+    def read_then_finish(digest, web):
+        found = is_built(digest, web)
+        if made:
+            may.set()
+            made[0].join(PATIENCE_S)
+        return found
+
+    monkeypatch.setattr(page_server, "is_built", read_then_finish)
+    page = page_server.PageBuild(sources.web, make)
+    assert page.site() is None
+    while not made:
+        pass
+    assert page.site() is None
+    assert page.site().find("/").body.decode() == INDEX
+    assert len(made) == 1
 
 
 def test_a_change_of_the_sources_is_built_when_the_page_is_opened_again(sources):

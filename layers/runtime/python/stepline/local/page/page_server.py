@@ -179,10 +179,12 @@ class PageBuild:
     def site(self) -> _SiteBuild | str | None:
         """Return the built page, the reason why it cannot be built, or None while it is being built."""
         with self._lock:
+            # Before the files are looked at: those of a build that ends in between are not missing.
+            is_building = self._thread is not None and self._thread.is_alive()
             digest = digest_sources(self._web)
             if is_built(digest, self._web):
                 return self._read()
-            if self._thread is not None and self._thread.is_alive():
+            if is_building:
                 return None
             if self._failed[1] and self._failed[0] == digest:
                 return self._failed[1]
