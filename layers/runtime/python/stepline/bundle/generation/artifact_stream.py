@@ -56,7 +56,7 @@ class _Artifact:
     def show_as(self, form: Format) -> None:
         """Set the format, before the first piece."""
         self.format = form
-        self.shown = ShownText(ChannelSpec("", form), self._sources)
+        self.shown = ShownText(ChannelSpec("artifact", form), self._sources)
 
     def take(self, text: str, /) -> None:
         if text:

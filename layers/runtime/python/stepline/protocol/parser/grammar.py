@@ -21,6 +21,7 @@ Escape: TypeAlias = Literal["none", "markdown", "json"]
 NAME_CHARS_MAX = 48
 _BLANKS = r"[ \t]{0,4}"
 _NAME = rf"[a-z0-9_-]{{1,{NAME_CHARS_MAX}}}"
+_WHOLE_NAME = re.compile(_NAME, re.ASCII | re.IGNORECASE)
 
 
 _ESCAPE_OF: dict[Format, Escape] = {
@@ -38,7 +39,7 @@ class ChannelSpec(Value, kw_only=False):
     say how citation tokens and `[[USAGE:…]]` are treated in shown text; a recorded body keeps both.
     `emit_marker` is the surface of the client that shows it. `escape` says where a tag is plain text:
     `markdown` in code spans and fences, `json` in strings, `none` for program text, which ends at its own
-    closing tag only. By default the format decides.
+    closing tag only. By default the format decides. Raises ValueError for a name or an alias that no tag can have.
     """
 
     name: str
@@ -49,6 +50,14 @@ class ChannelSpec(Value, kw_only=False):
     emit_marker: str = "answer"
     escape: Escape | None = None
     aliases: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a name that the tag pattern does not match: the channel's text would be lost."""
+        for name in (self.name, *self.aliases):
+            if not _WHOLE_NAME.fullmatch(name):
+                raise ValueError(
+                    f"a channel's name has 1 to {NAME_CHARS_MAX} of the characters a-z, A-Z, 0-9, _ and -: {name!r}"
+                )
 
     @property
     def escaping(self) -> Escape:
