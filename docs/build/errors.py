@@ -36,7 +36,7 @@ CLIENT = {
     "input_too_long": "the text has more than `CHAT_MAX_MESSAGE_CHARS` characters: upload it, and send a message that names it",
     "message_size_limit": "the text and the attachments of a message have more than `MESSAGE_MAX_BYTES` together",
     "upload_pending": "the message names an upload without a verdict; send it again, under its `message_id`",
-    "attachment_rejected": "the message is refused because it names a refused upload",
+    "attachment_rejected": "the message is refused because it names a refused upload, or a file of its payload is refused by its bytes",
     "bad_attachment": "a reference to a file is malformed, or its size differs from the stored file's",
     "message_id_taken": "another service has sent an event with this `message_id` to the conversation, or another message has it: use a new one",
     "unknown_bundle": "the stage has no `bundle` of this name, or no longer has that of the conversation",

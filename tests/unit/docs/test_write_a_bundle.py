@@ -47,7 +47,8 @@ def test_the_model_reads_the_tools_the_skills_and_contributions_of_hooks(page):
 
 
 def test_skills_documents_and_orders_are_read_by_their_paths(page):
-    _, (*_, last) = page
+    _, requests = page
+    last = requests[len(SCRIPT) - 1]
     assert "Never promise a date." in last
     assert "one lamp, 12.50 euros" in last
     assert "It takes three days." in last
@@ -61,6 +62,13 @@ def test_the_bundle_of_the_page_has_the_context(page):
     assert "12.50 euros." in "".join(part.text for part in names["parts"])
     assert names["timeline"].turns == (names["result"].turn_id,)
     assert "artifact:conv.timeline.v1" in names["documents"]
+
+
+def test_the_files_of_a_payload_are_in_its_turn(page):
+    names, requests = page
+    assert names["checked"].outcome == "completed"
+    (request,) = [body for body in requests if "Is this price right?" in body and "[USER ATTACHMENT]" in body]
+    assert all(f"[USER ATTACHMENT] {name}" in request for name in ("prices.csv", "note.txt"))
 
 
 def test_without_a_running_turn_a_steer_is_dropped_and_a_quiet_event_is_kept(page):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +29,7 @@ from stepline.settings import PLACEMENTS, Settings
 
 if TYPE_CHECKING:
     from stepline.bootstrap.loop_app import LoopApp
+    from stepline.ingress.file_checks import FileChecks
     from stepline.log.bindings import Ports
     from stepline.log.timeline_cache import History
     from stepline.loop.agent import Agent
@@ -64,6 +65,12 @@ class InProcess:
     @property
     def history(self) -> History:
         return self._app.history
+
+    @cached_property
+    def file_checks(self) -> FileChecks:
+        from stepline.bootstrap.upload_wiring import checks_in_process  # noqa: PLC0415 - few messages have files
+
+        return checks_in_process(self._app.settings, self._app.ports)
 
     def name_of(self, module: str) -> str:
         settings = self._app.settings

@@ -9,6 +9,7 @@ from stepline.adapters.upload.guard_duty import GuardDutyScanner
 from stepline.adapters.upload.preflight import JailedPreflight
 from stepline.adapters.upload.quarantine import S3Quarantine
 from stepline.errors import InputError
+from stepline.ingress.file_checks import FileChecks
 from stepline.ingress.upload import UploadPorts
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
 from stepline.model.file.file_verdict import FileLimits
@@ -27,6 +28,13 @@ def uploads_on_aws(settings: Settings, ports: Ports) -> UploadPorts:
         preflight=JailedPreflight(),
         scanner=scanner_of(settings, ports),
         limits=file_limits(settings),
+    )
+
+
+def checks_in_process(settings: Settings, ports: Ports) -> FileChecks:
+    """Return the checks of files that a process attaches itself. Raises InputError `bad_setting`."""
+    return FileChecks(
+        preflight=JailedPreflight(), scanner=scanner_of(settings, ports), limits=file_limits(settings)
     )
 
 

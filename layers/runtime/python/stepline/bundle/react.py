@@ -86,7 +86,9 @@ class React:
         the model has seen it.
 
         Raises:
-            InputError: `bad_payload`, it has no message or requests no answer; the event is invalid.
+            InputError: `bad_payload`, it has no message or requests no answer; the event is invalid;
+                `attachment_rejected` and others, a file of it is refused.
+            LimitError: it or its files are too large.
             NotFoundError: the conversation belongs to another user.
             BusyError, DependencyError, UnknownOutcome: temporary; send the message again with the same id.
             Fenced: another process has taken the turn over, and answers.
@@ -190,7 +192,7 @@ class React:
             timezone=said.timezone,
             bundle=self._bundle,
         )
-        admitted = submit(self._workflow.runtime, self._lane, arrival)
+        admitted = submit(self._workflow.runtime, self._lane, arrival, said.attachments)
         if admitted.duplicate:
             self._revive()
         return admitted

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from typing import ParamSpec, Protocol, TypeVar
 
 from stepline.bundle.parts import Parts
+from stepline.bundle.turn_payload import FileLike, read_files
 from stepline.ingress.admit import Admitted, Arrival
 from stepline.ingress.event_validation import take_event
+from stepline.ingress.file_checks import FileChecks, store_files
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent
@@ -54,6 +57,10 @@ class Runtime(Protocol):
     def threads(self) -> Executor:
         """The executor for every call that may reach a bundle's functions."""
 
+    @property
+    def file_checks(self) -> FileChecks:
+        """The checks that a file passes before it is attached. Raises InputError `bad_setting`."""
+
     def name_of(self, module: str) -> str:
         """Return the name that the settings give the bundle with this package; "" if they do not name it."""
 
@@ -64,12 +71,17 @@ class Runtime(Protocol):
         """Return the steps of a turn for an agent built from these parts."""
 
 
-def submit(runtime: Runtime, lane: Lane, arrival: Arrival) -> Admitted:
-    """Submit an event to a conversation, from any thread. Raises the errors of `take_event`.
+def submit(runtime: Runtime, lane: Lane, arrival: Arrival, files: Sequence[FileLike] = ()) -> Admitted:
+    """Submit an event with its files to a conversation, from any thread.
+
+    Raises the errors of `read_files`, `store_files` and `take_event`.
 
     Uses the door: Close puts first, then starts what it opened. The door is held no longer than that takes,
     independent of a turn's duration.
     """
+    if given := read_files(files):
+        stored = store_files(runtime.ports, runtime.file_checks, lane, user=arrival.user, given=given)
+        arrival = replace(arrival, attachments=stored)
     with runtime.machine.door(lane):
         return take_event(runtime.ports, lane, arrival)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from stepline.errors import InputError
+from stepline.ingress.file_checks import GivenFile
 from stepline.model.base import Value
 from stepline.model.entry import ApprovalRequested, Closed, Outcome
+from stepline.model.file.attachment import Attachment
 from stepline.model.ids import check_segment
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
@@ -21,7 +25,7 @@ class Payload(Value):
     """The input of a turn: a user's message, or an event of another `kind` with a `payload`.
 
     With the same `message_id` it is the same input: its turn continues or is over. `timezone` is the user's, a
-    name of the IANA database.
+    name of the IANA database. `attachments` are checked and stored before the message is admitted.
     """
 
     text: str
@@ -30,8 +34,12 @@ class Payload(Value):
     payload: Mapping[str, Any] = msgspec.field(default_factory=dict)
     reactive: bool | None = None
     timezone: str = ""
+    attachments: Sequence[FileLike] = ()
 
 
+FileLike: TypeAlias = Attachment | Path | Mapping[str, Any]
+"""A file: the reference of one that is stored, a path of this machine, or a mapping with its `filename`, optional `mime`,
+and one of `data` (bytes), `base64` and `path`. A path is a `Path`: a text from outside never names a file here."""
 PayloadLike: TypeAlias = Payload | Mapping[str, Any]
 """A payload, or a mapping with its `text` and optional other fields; unknown keys are the bundle's."""
 
@@ -73,13 +81,14 @@ def read_payload(payload: PayloadLike) -> Payload:
 
     Raises:
         InputError: `bad_payload`, a message without a text, or an event that requests no answer;
-            `bad_message_id`; `bad_event`; `bad_timezone`.
+            `bad_message_id`; `bad_event`; `bad_timezone`. `read_files` reads its attachments.
     """
     if isinstance(payload, Payload):
         return _asking(payload)
     kind, said = payload.get("kind", FOLLOWUP), payload.get("payload", {})
     text, message_id = payload.get("text", ""), payload.get("message_id") or new_message_id()
-    if not isinstance(text, str) or (kind == FOLLOWUP and not text.strip()):
+    files = payload.get("attachments") or ()
+    if not isinstance(text, str) or (kind == FOLLOWUP and not (text.strip() or files)):
         raise InputError("a payload has the user's message under `text`", code="bad_payload")
     if not isinstance(kind, str) or not isinstance(said, Mapping):
         raise InputError("an event has a `kind`, and a `payload` that is a mapping", code="bad_payload")
@@ -93,6 +102,7 @@ def read_payload(payload: PayloadLike) -> Payload:
         payload=dict(said),
         reactive=payload.get("reactive"),
         timezone=zone,
+        attachments=files,
     )
     return _asking(read)
 
@@ -101,6 +111,48 @@ def _asking(payload: Payload) -> Payload:
     if not is_reactive(payload.kind, payload.reactive):
         raise InputError("this event asks for no answer; submit it", code="bad_payload")
     return payload
+
+
+def read_files(files: object) -> tuple[GivenFile | Attachment, ...]:
+    """Return the files of an event, their bytes decoded. Raises InputError `bad_attachment`."""
+    if not isinstance(files, Sequence) or isinstance(files, str | bytes):
+        raise InputError("`attachments` is a list of files", code="bad_attachment")
+    return tuple(_read_file(one) for one in files)
+
+
+def _read_file(file: object) -> GivenFile | Attachment:
+    match file:
+        case Attachment():
+            return file
+        case Path():
+            return GivenFile(filename=file.name, content=file)
+        case Mapping():
+            return _read_mapping(file)
+        case _:
+            raise InputError("a file is a mapping, a `Path` or an `Attachment`", code="bad_attachment")
+
+
+def _read_mapping(file: Mapping[Any, Any]) -> GivenFile:
+    match [(key, file[key]) for key in ("data", "base64", "path") if file.get(key) is not None]:
+        case [("data", bytes() | bytearray() as found)]:
+            content: bytes | Path = bytes(found)
+        case [("base64", str() as found)]:
+            try:
+                content = b64decode(found, validate=True)
+            except ValueError as error:
+                raise InputError("the `base64` of a file cannot be decoded", code="bad_attachment") from error
+        case [("path", Path() as content)]:
+            pass
+        case _:
+            raise InputError(
+                "a file has one of `data` (bytes), `base64` (a text) and `path` (a `Path`)",
+                code="bad_attachment",
+            )
+    name = file.get("filename") or (content.name if isinstance(content, Path) else "")
+    mime = file.get("mime") or ""
+    if not (isinstance(name, str) and isinstance(mime, str)):
+        raise InputError("`filename` and `mime` of a file are texts", code="bad_attachment")
+    return GivenFile(filename=name, content=content, mime=mime)
 
 
 def new_message_id() -> str:

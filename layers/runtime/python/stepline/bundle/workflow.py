@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from stepline.bundle.parts import LoadHook, Parts
     from stepline.bundle.react import React
     from stepline.bundle.runtime import Runtime
-    from stepline.bundle.turn_payload import PayloadLike, TurnResult
+    from stepline.bundle.turn_payload import FileLike, PayloadLike, TurnResult
     from stepline.ingress.admit import EventReceipt
     from stepline.loop.agent import Hooks
-    from stepline.model.file.attachment import Attachment
 
 KnowledgeFunction: TypeAlias = Callable[..., Any]
 """As in `stepline.tools.knowledge`, or a coroutine function with the same parameters."""
@@ -112,7 +111,7 @@ class BaseWorkflow:
         *,
         text: str = "",
         reactive: bool | None = None,
-        attachments: Sequence[Attachment] = (),
+        attachments: Sequence[FileLike] = (),
         message_id: str = "",
     ) -> EventReceipt:
         """Submit an event to the conversation, from any task; return its receipt without waiting for a turn.
@@ -120,7 +119,7 @@ class BaseWorkflow:
         One whose `fate` is `opened` has opened a turn, which runs when the same event is passed to `process`.
 
         Raises:
-            InputError, LimitError: the event is invalid.
+            InputError, LimitError: the event is invalid, or one of its `attachments` is refused.
             NotFoundError: the conversation belongs to another user.
             BusyError, DependencyError, UnknownOutcome: temporary; submit it again with its `message_id`.
         """
@@ -135,10 +134,11 @@ class BaseWorkflow:
             kind=kind,
             reactive=reactive,
             payload=payload or {},
-            attachments=tuple(attachments),
             bundle=self.runtime.name_of(bundle_of(type(self))),
         )
-        return make_receipt(await in_thread(self.runtime, submit, self.runtime, self.lane, arrival))
+        return make_receipt(
+            await in_thread(self.runtime, submit, self.runtime, self.lane, arrival, attachments)
+        )
 
     async def build_react(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -176,22 +176,26 @@ def _find_attachments(ports: Ports, lane: Lane, arrival: Arrival, text: str) -> 
     Only the owner of a conversation can learn which files it has.
     """
     referred, uploads = arrival.attachments, arrival.uploads
-    if len(referred) + len(uploads) > ATTACHMENTS_MAX:
-        raise LimitError(f"an event has at most {ATTACHMENTS_MAX} attachments", code="too_many_attachments")
-    for attachment in referred:
-        check_attachment(attachment)
-    _check_size(ports, text, referred)
+    check_attached(ports, text, referred, further=len(uploads))
     if not (referred or uploads):
         return ()
     check_owner(ports.log.tail(lane, consistent=True) or EMPTY, arrival.user)
     files = (*referred, *(_uploaded(ports, lane, arrival.user, upload_id) for upload_id in uploads))
-    _check_size(ports, text, files)
+    check_attached(ports, text, files)
     for attachment in dict.fromkeys(referred):
         _check_stored(ports, lane, attachment)
     return files
 
 
-def _check_size(ports: Ports, text: str, files: tuple[Attachment, ...]) -> None:
+def check_attached(ports: Ports, text: str, files: Sequence[Attachment], *, further: int = 0) -> None:
+    """Refuse the files of an event: by their number, with `further` ones, each by itself, and by their size with its text.
+
+    Raises LimitError `too_many_attachments`, `message_size_limit`; InputError `bad_attachment`.
+    """
+    if len(files) + further > ATTACHMENTS_MAX:
+        raise LimitError(f"an event has at most {ATTACHMENTS_MAX} attachments", code="too_many_attachments")
+    for attachment in files:
+        check_attachment(attachment)
     size_bytes = _size_bytes(text) + sum(file.size_bytes for file in files)
     if size_bytes > (most := ports.policy.message_max_bytes):
         raise LimitError(

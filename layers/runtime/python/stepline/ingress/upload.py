@@ -15,7 +15,7 @@ import hashlib
 import secrets
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -26,14 +26,15 @@ from stepline.delivery.settle_account import charge_upload, settle_storage
 from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.events.types import UploadedFile, UploadRefused, UploadTaken
 from stepline.ingress.allow import check_rate, check_stopped, claim_storage
+from stepline.ingress.file_checks import FileChecks, living_tail
 from stepline.log.bindings import Ports
-from stepline.log.fence import DELETED, check_alive, check_owner
+from stepline.log.fence import DELETED, check_owner
 from stepline.log.owned_tail import refuse_absent
 from stepline.model.base import Value
-from stepline.model.batch import EMPTY, Batch
-from stepline.model.file.attachment import Attachment, attachment_key, check_attachment
+from stepline.model.batch import Batch
+from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.file.charset import with_charset
-from stepline.model.file.file_verdict import MALWARE, SIZE, FileLimits, FileVerdict, reject_file
+from stepline.model.file.file_verdict import FileVerdict, reject_file
 from stepline.model.file.upload_slot import (
     CHECK_S,
     LATE_S,
@@ -47,8 +48,8 @@ from stepline.model.tenancy.storage_hold import WantedHold
 from stepline.model.wire.event import EventData, NoticeFrame, encode_frame, make_event
 from stepline.ports.artifacts import Uploads
 from stepline.ports.channel import Principal
-from stepline.ports.upload.quarantine import Preflight, Quarantine, Scanner
-from stepline.preflight.judge_file import agreed_mime, judge_claim
+from stepline.ports.upload.quarantine import Quarantine
+from stepline.preflight.judge_file import agreed_mime
 
 SLOT_S: Final = 600
 """How long a slot can be posted to; no longer than credentials of a function last."""
@@ -56,14 +57,11 @@ HASH: Final = "hash_mismatch"
 
 
 @dataclass(frozen=True, kw_only=True)
-class UploadPorts:
-    """The ports of uploads in addition to the loop's; without a scanner no file is scanned."""
+class UploadPorts(FileChecks):
+    """The ports of uploads in addition to the loop's."""
 
     ports: Ports
     quarantine: Quarantine
-    preflight: Preflight
-    scanner: Scanner | None = None
-    limits: FileLimits = field(default_factory=FileLimits)
 
     @property
     def uploads(self) -> Uploads:
@@ -121,8 +119,8 @@ def start_upload(
         size_bytes=request.size_bytes,
         sha256=request.sha256,
     )
-    _check_claim(file, desk.limits)
-    check_owner(_tail(ports, lane), principal.user)
+    desk.check_claim(file)
+    check_owner(living_tail(ports, lane), principal.user)
     check_stopped(allowance)
     upload_id, now_s = _name_upload(lane, principal.user, key), int(ports.clock.now().timestamp())
     upload = desk.uploads.get(lane, upload_id) if key else None
@@ -148,15 +146,6 @@ def _name_upload(lane: Lane, user: str, key: str) -> str:
     return f"up_{hashlib.sha256(chr(0).join((lane.key(), user, key)).encode()).hexdigest()[:32]}"
 
 
-def _check_claim(file: Attachment, limits: FileLimits) -> None:
-    verdict = judge_claim(file.filename, file.mime, file.size_bytes, limits)
-    if verdict.code == SIZE:
-        raise LimitError(verdict.message, code=SIZE)
-    check_attachment(file)
-    if not verdict.accepted:
-        raise InputError(verdict.message, code=next(iter(verdict.reasons), verdict.code))
-
-
 def read_upload(desk: UploadPorts, principal: Principal, conversation: str, upload_id: str) -> UploadStatus:
     """Return the state of the user's upload.
 
@@ -170,7 +159,7 @@ def read_upload(desk: UploadPorts, principal: Principal, conversation: str, uplo
     if upload is None or upload.user != principal.user:
         gone = refuse_absent(desk.ports, lane, principal.user)
         raise gone if gone.reason == DELETED else NotFoundError("no such upload")
-    check_owner(_tail(desk.ports, lane), principal.user)
+    check_owner(living_tail(desk.ports, lane), principal.user)
     if upload.has_expired(desk.ports.clock.now().timestamp()):
         verdict = FileVerdict(
             code="upload_expired", message="no file was posted in time, or it was never checked"
@@ -201,7 +190,7 @@ def judge_upload(desk: UploadPorts, lane: Lane, upload_id: str) -> Upload | None
     if not upload.is_final:
         upload = desk.uploads.settle(lane, replace(upload, state="checking"))
     try:
-        tail = _tail(desk.ports, lane)
+        tail = living_tail(desk.ports, lane)
     except NotFoundError:
         desk.quarantine.remove(key)
         return None
@@ -252,15 +241,7 @@ def _judge_bytes(desk: UploadPorts, key: str, file: Attachment, path: Path) -> F
         found = hashlib.file_digest(opened, "sha256").hexdigest()
     if (found_bytes, found) != (file.size_bytes, file.sha256):
         return reject_file(HASH, "its size or its hash differs from the stated one")
-    match desk.scanner.scan(path, key) if desk.scanner else "clean":
-        case "infected":
-            return FileVerdict(code=MALWARE, message="malware was found in the file")
-        case "unknown":
-            return FileVerdict(
-                code="av_unavailable", message="it could not be scanned for malware; try again later"
-            )
-        case _:
-            return desk.preflight.judge(path, filename=file.filename, mime=file.mime, limits=desk.limits)
+    return desk.judge(path, key, file)
 
 
 def _settled(upload: Upload, verdict: FileVerdict) -> Upload:
@@ -302,12 +283,3 @@ def verdict_event(upload: Upload) -> EventData:
         show_in_timeline=True,
         reasons=list(upload.reasons),
     )
-
-
-def _tail(ports: Ports, lane: Lane) -> Batch:
-    """Return the newest batch; the empty one if there is none. Raises NotFoundError `conversation_deleted`."""
-    tail = ports.log.tail(lane, consistent=True) or EMPTY
-    check_alive(tail.state)
-    if not tail.n and ports.erasure and ports.erasure.tombstone(lane):
-        raise NotFoundError("the conversation was deleted", code=DELETED)
-    return tail
