@@ -28,7 +28,7 @@ PATH: Final = DOCS / "reference/channels.md"
 
 _ESCAPES = {
     "none": "nowhere; it ends at its own closing tag only",
-    "markdown": "in a code span, which ends with its line, and in a fence",
+    "markdown": "in a code span, which ends with its line, and in a fence of backticks or tildes",
     "json": "in a string",
 }
 

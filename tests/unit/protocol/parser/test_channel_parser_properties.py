@@ -16,7 +16,22 @@ from tests.support.budget import budget
 
 PARTS = st.sampled_from(
     [
-        *("`", "``", "```", "\n```json\n", "\n```\n", "\n", " ", "    ", '"', "\\", '\\"', "\\\\"),
+        *(
+            "`",
+            "``",
+            "```",
+            "\n```json\n",
+            "\n```\n",
+            "\n~~~\n",
+            "~~~",
+            "\n",
+            " ",
+            "    ",
+            '"',
+            "\\",
+            '\\"',
+            "\\\\",
+        ),
         *("<", "</", "<chan", "</channel", "</channel:", "<channel:", "channel:code>", ">", "< ", "/"),
         *("<channel:thinking>", "</channel:thinking>", "<channel:action>", "</channel:action>"),
         *(
@@ -106,6 +121,47 @@ def test_channels_open_and_close_in_turn(text: str, cuts: list[int]) -> None:
                 assert opened == here
                 opened = None
     assert opened is None
+
+
+FENCED = st.sampled_from(
+    [
+        *(
+            "<channel:action>",
+            "</channel:action>",
+            "\n<channel:code>",
+            "</channel:code>",
+            "<channel:thinking>",
+        ),
+        *(
+            "<channel:plan>",
+            "</channel:plan>",
+            "<thinking>",
+            "</thinking>",
+            "<chan",
+            "[[S:1]]",
+            '"',
+            "word",
+            "\n",
+        ),
+        *("`", "``", "~", "~~"),
+    ]
+)
+
+
+@given(
+    mark=st.sampled_from(["```", "````", "~~~", "~~~~~"]),
+    info=st.sampled_from(["", "xml", " html"]),
+    inner=st.lists(FENCED, max_size=12)
+    .map("".join)
+    .filter(lambda text: "```" not in text and "~~~" not in text),
+    cuts=CUTS,
+)
+def test_a_fence_of_backticks_or_tildes_protects_the_tags_in_it(
+    mark: str, info: str, inner: str, cuts: list[int]
+) -> None:
+    body = f"See:\n{mark}{info}\n{inner}\n{mark}\nDone."
+    parser, _ = run(pieces_of(f"<channel:thinking>{body}</channel:thinking>", cuts))
+    assert [(one.channel, one.raw) for one in parser.transcript().instances] == [("thinking", body)]
 
 
 BLANKS = st.text(alphabet=" \t", max_size=4)

@@ -56,8 +56,8 @@ def test_spans_of_markdown_are_followed(pieces: list[str], span: str) -> None:
         ("`~~~` b", ""),
     ],
 )
-def test_fences_of_tildes_are_followed_on_request(text: str, span: str) -> None:
-    assert MarkdownScanner(tildes=True).read(text) == span
+def test_fences_of_tildes_are_followed(text: str, span: str) -> None:
+    assert MarkdownScanner().read(text) == span
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class ProseScanner:
     __slots__ = ("_code", "_last", "_paragraph", "_program", "_signs", "_skipped", "_tail")
 
     def __init__(self) -> None:
-        self._code = MarkdownScanner(tildes=True)
+        self._code = MarkdownScanner()
         self._paragraph = _Paragraph()
         self._program = False  # within <script> or <style>
         self._signs = True  # the line so far holds only characters that may precede its text

@@ -1,7 +1,7 @@
 """Tags in context: code spans in Markdown, strings in JSON and program text make a tag plain text.
 
 When a tag appears, a scanner reads the body up to it, each character once. Pieces may be cut at any tag,
-never inside a run of backticks.
+never inside a run of backticks or tildes.
 
 `judge` is pure: it returns the effect of a tag at its position. Some tags are judged by the text after them,
 because a model forgets to close a span or a string. A closing tag inside one counts if the following text
@@ -19,9 +19,8 @@ from stepline.protocol.parser.grammar import TAG, Escape
 
 Span: TypeAlias = Literal["", "inline", "fence", "string", "program", "line"]
 
-_TICKS = re.compile(r"``*")  # written so that the search begins with a literal, which is fast
-_TICKS_OR_TILDES = re.compile(r"`+|~~~+")
-_FENCE_TICKS = 3
+_RUN = re.compile(r"`+|~~~+")
+_FENCE_CHARS = 3
 _INDENT_MAX = 3
 
 
@@ -68,15 +67,11 @@ class JsonScanner:
 
 
 class MarkdownScanner:
-    """Code spans, which end with their line, and fences, which begin on a line of their own.
+    """Code spans, which end with their line, and fences of backticks or tildes, which begin on a line of their own."""
 
-    With `tildes` a fence may be made of them, too.
-    """
+    __slots__ = ("_fence", "_indent", "_inline", "_opening", "_tilde")
 
-    __slots__ = ("_fence", "_indent", "_inline", "_marks", "_opening", "_tilde")
-
-    def __init__(self, *, tildes: bool = False) -> None:
-        self._marks = _TICKS_OR_TILDES if tildes else _TICKS
+    def __init__(self) -> None:
         self._fence = 0  # characters of the open fence
         self._tilde = False  # it is made of tildes
         self._inline = 0  # backticks of the open span
@@ -86,9 +81,9 @@ class MarkdownScanner:
     def read(self, text: str) -> Span:
         """Continue reading, and return "fence", "inline" or ""."""
         at = 0
-        if not self._fence and "```" not in text and (self._marks is _TICKS or "~~~" not in text):
+        if not self._fence and "```" not in text and "~~~" not in text:
             at = max(text.rfind("\n"), 0)  # no span outlives its line
-        for run in self._marks.finditer(text, at):
+        for run in _RUN.finditer(text, at):
             self._pass(text[at : run.start()])
             at = run.end()
             self._run(at - run.start(), tilde=text[run.start()] == "~")
@@ -117,7 +112,7 @@ class MarkdownScanner:
         elif self._inline:
             if count == self._inline:
                 self._inline = 0
-        elif starts_line and count >= _FENCE_TICKS:
+        elif starts_line and count >= _FENCE_CHARS:
             self._fence, self._tilde, self._opening = count, tilde, True
         else:
             self._inline = count
