@@ -9,14 +9,15 @@ from stepline.adapters import relay
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryMeter
 from stepline.adapters.memory.delta import MemoryDeltas
-from stepline.adapters.relay import BACKOFF_S, LISTENERS_S, PIECE_CHARS, POSTS_PER_S, ThreadedRelay
+from stepline.adapters.memory.relay import MemoryRelay
+from stepline.adapters.relay import BACKOFF_S, LISTENERS_S, POSTS_PER_S, ThreadedRelay
 from stepline.adapters.system import SystemClock
 from stepline.delivery.post_pace import POST_INTERVAL_S
 from stepline.errors import DependencyError
 from stepline.metrics import POSTS_OVER_LIMIT
 from stepline.model.ids import Lane
 from stepline.model.usage import ModelCall, Usage
-from stepline.model.wire.event import DeltaFrame, decode_frame
+from stepline.model.wire.event import DELTA_CHARS, DeltaFrame, decode_frame
 from stepline.ports.channel import OVER_LIMIT, Feed
 from stepline.ports.relay import Delta
 
@@ -172,25 +173,40 @@ def test_short_lanes_are_stored_together(fixture: RelayFixture) -> None:
     stream = fixture.relay.open(LANE, CLAIM)
     for lane in range(12):
         stream.push(f"notes.{lane}", f"lane {lane}")
-    stream.push("canvas.0", "x" * (PIECE_CHARS + 1))
+    stream.push("canvas.0", "x" * (DELTA_CHARS + 1))
     stream.close()
     assert fixture.stored() == {
         **{f"notes.{lane}": f"lane {lane}" for lane in range(12)},
-        "canvas.0": "x" * (PIECE_CHARS + 1),
+        "canvas.0": "x" * (DELTA_CHARS + 1),
     }
     assert len(fixture.deltas.together) <= 6
-    assert max(sum(len(piece.text) for piece in row) for row in fixture.deltas.together) == PIECE_CHARS
+    assert max(sum(len(piece.text) for piece in row) for row in fixture.deltas.together) == DELTA_CHARS
 
 
 def test_no_piece_is_larger_than_a_frame_should_be(fixture: RelayFixture) -> None:
     inbox = fixture.listen("k1")
     stream = fixture.relay.open(LANE, CLAIM)
-    text = "".join(chr(97 + i % 26) for i in range(5 * PIECE_CHARS + 1))
+    text = "".join(chr(97 + i % 26) for i in range(5 * DELTA_CHARS + 1))
     stream.push("answer.0", text)
     stream.close()
     assert fixture.stored() == joined(posted(inbox)) == {"answer.0": text}
-    assert max(len(piece.text) for piece in fixture.deltas.since(LANE, CLAIM)) == PIECE_CHARS
-    assert max(len(text) for _, _, text in posted(inbox)) == PIECE_CHARS
+    assert max(len(piece.text) for piece in fixture.deltas.since(LANE, CLAIM)) == DELTA_CHARS
+    assert max(len(text) for _, _, text in posted(inbox)) == DELTA_CHARS
+
+
+def test_the_memory_relay_cuts_a_long_piece_at_the_same_characters(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("k1")
+    memory = MemoryRelay(
+        deltas=MemoryDeltas(fixture.clock), subscriptions=fixture.subscriptions, publisher=fixture.publisher
+    )
+    text = "\x01" * (5 * DELTA_CHARS + 1)  # six bytes a character of a frame
+    for relay_of_kind in (fixture.relay, memory):
+        stream = relay_of_kind.open(LANE, CLAIM)
+        stream.push("answer.0", text)
+        stream.close()
+    deployed, in_process = posted(inbox)[:6], posted(inbox)[6:]
+    assert in_process == deployed
+    assert memory.deltas.since(LANE, CLAIM) == fixture.deltas.since(LANE, CLAIM)
 
 
 def test_text_is_posted_while_the_model_still_generates(fixture: RelayFixture) -> None:
@@ -240,9 +256,9 @@ def test_posted_text_is_also_broadcast_with_any_number_of_listeners(
     channel = Channel()
     inboxes = [fixture.listen(f"k{number}") for number in range(listeners)]
     stream = replace(fixture.relay, broadcast=channel).open(LANE, CLAIM)
-    stream.push("answer.0", "a" * (3 * PIECE_CHARS))
+    stream.push("answer.0", "a" * (3 * DELTA_CHARS))
     stream.close()
-    assert joined(posted(channel.frames)) == {"answer.0": "a" * (3 * PIECE_CHARS)}
+    assert joined(posted(channel.frames)) == {"answer.0": "a" * (3 * DELTA_CHARS)}
     assert inboxes == [channel.frames] * listeners
 
 
@@ -253,7 +269,7 @@ def test_a_stream_that_ends_too_late_posts_nothing_more(
     fixture.listen("k1")
     with fixture.publisher.posted:  # the gateway does not answer
         stream = fixture.relay.open(LANE, CLAIM)
-        stream.push("answer.0", "a" * (3 * PIECE_CHARS))
+        stream.push("answer.0", "a" * (3 * DELTA_CHARS))
         stream.close()
     stream._thread.join(WAIT_S)
     assert not stream._thread.is_alive()
@@ -271,7 +287,7 @@ def test_no_connection_waits_for_the_broadcast(fixture: RelayFixture) -> None:
 
     late = Late()
     stream = replace(fixture.relay, broadcast=late).open(LANE, CLAIM)
-    stream.push("answer.0", "a" * (2 * PIECE_CHARS))
+    stream.push("answer.0", "a" * (2 * DELTA_CHARS))
     stream.close()
     assert before == [late.frames[:1], late.frames[:2]]
 
@@ -280,10 +296,10 @@ def test_a_failing_broadcast_does_not_block_posts_or_stores(fixture: RelayFixtur
     channel, inbox = Channel(), fixture.listen("k1")
     channel.fails = 1
     stream = replace(fixture.relay, broadcast=channel).open(LANE, CLAIM)
-    stream.push("answer.0", "a" * (2 * PIECE_CHARS))
+    stream.push("answer.0", "a" * (2 * DELTA_CHARS))
     stream.close()
-    assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "a" * (2 * PIECE_CHARS)}
-    assert [off for _, off, _ in posted(channel.frames)] == [PIECE_CHARS]
+    assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "a" * (2 * DELTA_CHARS)}
+    assert [off for _, off, _ in posted(channel.frames)] == [DELTA_CHARS]
 
 
 def test_a_closed_connection_loses_its_subscription_and_others_are_unaffected(
@@ -293,7 +309,7 @@ def test_a_closed_connection_loses_its_subscription_and_others_are_unaffected(
     fixture.listen("gone")
     fixture.publisher.close("gone")
     stream = fixture.relay.open(LANE, CLAIM)
-    stream.push("answer.0", "a" * (3 * PIECE_CHARS))
+    stream.push("answer.0", "a" * (3 * DELTA_CHARS))
     stream.close()
     assert fixture.subscriptions.listeners(LANE) == ["here"]
     assert fixture.publisher.tries.count("gone") == 1
@@ -351,26 +367,26 @@ def test_a_temporary_store_failure_loses_no_text(fixture: RelayFixture) -> None:
     inbox = fixture.listen("k1")
     fixture.deltas.fails = 1
     stream = fixture.relay.open(LANE, CLAIM)
-    stream.push("answer.0", "a" * PIECE_CHARS)
+    stream.push("answer.0", "a" * DELTA_CHARS)
     fixture.publisher.wait(lambda: inbox)
-    stream.push("answer.0", "b" * PIECE_CHARS)
+    stream.push("answer.0", "b" * DELTA_CHARS)
     fixture.publisher.wait(lambda: len(inbox) >= 2)
     stream.close()
     assert fixture.deltas.fails == 0
-    assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "a" * PIECE_CHARS + "b" * PIECE_CHARS}
+    assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "a" * DELTA_CHARS + "b" * DELTA_CHARS}
 
 
 def test_a_settled_stream_posts_its_end_and_stores_no_more_text(fixture: RelayFixture) -> None:
     inbox = fixture.listen("k1")
     stream = fixture.relay.open(LANE, CLAIM)
-    stream.push("answer.0", "a" * PIECE_CHARS)
+    stream.push("answer.0", "a" * DELTA_CHARS)
     fixture.publisher.wait(lambda: inbox)
     stream.note(made(50))
     stream.push("answer.0", "the end")
     stream.settle()
     stream.close()
-    assert joined(posted(inbox)) == {"answer.0": "a" * PIECE_CHARS + "the end"}
-    assert fixture.stored() == {"answer.0": "a" * PIECE_CHARS}
+    assert joined(posted(inbox)) == {"answer.0": "a" * DELTA_CHARS + "the end"}
+    assert fixture.stored() == {"answer.0": "a" * DELTA_CHARS}
     assert fixture.deltas.notes(LANE, CLAIM) == {CLAIM: [made(50)]}
 
 

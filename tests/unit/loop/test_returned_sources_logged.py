@@ -77,6 +77,22 @@ def test_the_streamed_answer_equals_the_recorded_one(answer: str, search: bool):
     assert events[0].data["final_answer"] == streamed
 
 
+def test_a_citation_of_a_hundred_long_addresses_is_streamed_whole():
+    conversation = Conversation(called("test.find"), answered("So [[S:1-100]]."))
+    rows = [page(f"{n}?{'x' * 2_000}") for n in range(100)]
+
+    def find(context):
+        return ToolOutput(blocks=(context.result("test.find", "found"),), sources=context.cite(rows))
+
+    conversation.use(tool("test.find", "pure", find))
+    conversation.send()
+    inbox = conversation.listen()
+    conversation.run()
+    streamed = "".join(delta.text for delta in of(DeltaFrame, inbox) if delta.lane.startswith("answer."))
+    assert conversation.entries(Closed)[0].answer == "So [[S:1-100]]."
+    assert all(row.url in streamed for row in rows)
+
+
 def test_a_citation_that_cannot_be_read_is_a_notice_for_the_model():
     for answer, codes in (("So [[S:1 2]].", ["citation_unreadable"]), ("So [[S:1; 9]].", [])):
         conversation = Conversation(called("web_tools.web_search", SEARCH), answered(answer))

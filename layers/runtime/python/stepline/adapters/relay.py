@@ -23,7 +23,7 @@ from stepline.errors import DependencyError, Gone, SteplineError
 from stepline.metrics import POSTS_OVER_LIMIT
 from stepline.model.ids import Lane
 from stepline.model.usage import ModelCall
-from stepline.model.wire.event import DeltaFrame, encode_frame
+from stepline.model.wire.event import DELTA_CHARS, DeltaFrame, cut_delta, encode_frame
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
 from stepline.ports.relay import Delta, Deltas
@@ -39,7 +39,6 @@ POSTS_PER_S = 50
 All posts of an account share one rate, and with many devices each gets little of it.
 """
 STORE_S = 1.0
-PIECE_CHARS = 4 * 1024
 LISTENERS_S = 1.0
 CLOSE_S = 5.0
 """How long the end of a stream waits for its thread; a thread that still runs then sends and stores nothing more."""
@@ -128,11 +127,11 @@ class ThreadedRelayStream:
     def work(self, at_s: float, *, ended: bool) -> None:
         """Post and store the text that is due at this time; at the end, all that no batch will hold."""
         is_due = ended or at_s - self._posted_s >= self._interval_s()
-        if is_due or (self._posts and self._waiting("posted") >= PIECE_CHARS):
+        if is_due or (self._posts and self._waiting("posted") >= DELTA_CHARS):
             self._posts, self._posted_s = self._post(at_s), at_s
         is_due = ended or at_s - self._stored_s >= STORE_S
         is_held = ended and self._settled  # by the batch that the writer puts next
-        if not is_held and (is_due or (self._stores and self._waiting("stored") >= PIECE_CHARS)):
+        if not is_held and (is_due or (self._stores and self._waiting("stored") >= DELTA_CHARS)):
             self._stores, self._stored_s = self._store(), at_s
         self._store_notes()
         for lane in self._lanes.values():
@@ -176,10 +175,10 @@ class ThreadedRelayStream:
         if not self._listen(at_s):
             return False
         for name, lane in self._lanes.items():
-            while text := lane.text[lane.posted - lane.base :][:PIECE_CHARS]:
-                if not self._post_piece(name, lane.posted, text):
+            for off, text in cut_delta(lane.text[lane.posted - lane.base :], lane.posted):
+                if not self._post_piece(name, off, text):
                     return False
-                lane.posted += len(text)
+                lane.posted = off + len(text)
         return True
 
     def _post_piece(self, name: str, off: int, text: str) -> bool:
@@ -271,14 +270,12 @@ class ThreadedRelayStream:
         rows: list[list[Delta]] = []
         room = 0
         for name, lane in self._lanes.items():
-            text = lane.text[lane.stored - lane.base :]
-            for at in range(0, len(text), PIECE_CHARS):
-                piece = Delta(name=name, off=lane.stored + at, text=text[at : at + PIECE_CHARS])
-                if len(piece.text) > room:
+            for off, text in cut_delta(lane.text[lane.stored - lane.base :], lane.stored):
+                if len(text) > room:
                     rows.append([])
-                    room = PIECE_CHARS
-                rows[-1].append(piece)
-                room -= len(piece.text)
+                    room = DELTA_CHARS
+                rows[-1].append(Delta(name=name, off=off, text=text))
+                room -= len(text)
         return rows
 
 

@@ -1,4 +1,4 @@
-"""A relay without a thread: every piece is stored and posted immediately."""
+"""A relay without a thread: every piece is stored and posted immediately, cut like those of `adapters/relay.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from stepline.errors import DependencyError, Gone
 from stepline.model.ids import Lane
 from stepline.model.usage import ModelCall
-from stepline.model.wire.event import DeltaFrame, encode_frame
+from stepline.model.wire.event import DeltaFrame, cut_delta, encode_frame
 from stepline.ports.channel import Publisher, Subscriptions
 from stepline.ports.relay import Delta, Deltas
 
@@ -24,7 +24,8 @@ class MemoryRelayStream:
     def push(self, name: str, text: str) -> None:
         off = self._sent.get(name, 0)
         self._sent[name] = off + len(text)
-        self._relay.send(self._lane, self._claim, Delta(name=name, off=off, text=text))
+        for at, piece in cut_delta(text, off):
+            self._relay.send(self._lane, self._claim, Delta(name=name, off=at, text=piece))
 
     def note(self, call: ModelCall) -> None:
         try:

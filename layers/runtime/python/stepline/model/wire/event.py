@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 import msgspec
@@ -219,22 +220,21 @@ def encode_frame(frame: Frame) -> bytes:
     return _ENCODER.encode(frame)
 
 
+def cut_delta(text: str, off: int) -> Iterator[tuple[int, str]]:
+    """Return the text of a lane from character `off` on in pieces of one delta, each with its offset."""
+    for at in range(0, len(text), DELTA_CHARS):
+        yield off + at, text[at : at + DELTA_CHARS]
+
+
 def delta_frames(
     conversation: str, claim: int, lane: str, text: str, *, have: int, start: int = 0
 ) -> list[bytes]:
     """Return the text of a lane beyond the `have` characters of a client, in frames; `text` begins at `start`."""
     return [
         encode_frame(
-            DeltaFrame(
-                conversation=conversation,
-                claim=claim,
-                lane=lane,
-                off=off,
-                text=text[off - start : off - start + DELTA_CHARS],
-                start=start,
-            )
+            DeltaFrame(conversation=conversation, claim=claim, lane=lane, off=off, text=piece, start=start)
         )
-        for off in range(max(have, start), start + len(text), DELTA_CHARS)
+        for off, piece in cut_delta(text[max(have - start, 0) :], max(have, start))
     ]
 
 
