@@ -21,7 +21,7 @@ CLIENT = {
     "unknown_action": "`action` is none of `send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping`, `auth`",
     "bad_message": "a field is missing, unknown or malformed; the message names the first one",
     "message_too_large": "a message of more than 131,072 bytes of UTF-8",
-    "bad_title": "a title needs at least one character that is not white space",
+    "bad_title": "a title needs at least one visible character",
     "media_type": "over HTTP: a body is `application/json`",
     "method_not_allowed": "over HTTP: the address exists, but not for this method; `Allow` lists its methods",
     "bad_cursor": "`after` is not a cursor of this list or search, or another user's: begin again without one",

@@ -282,7 +282,8 @@ def test_an_error_stays_visible_when_the_conversation_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("title", "code"), [(" \n", "bad_title"), ("x" * 81, "limit_exceeded"), ("", "bad_message")]
+    ("title", "code"),
+    [(" \n", "bad_title"), ("\u200b\u3164", "bad_title"), ("x" * 81, "limit_exceeded"), ("", "bad_message")],
 )
 def test_a_title_is_one_short_line(title: str, code: str) -> None:
     _, caller = talked()

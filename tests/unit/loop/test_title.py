@@ -129,7 +129,17 @@ def test_a_gate_that_the_provider_refuses_costs_no_turn(error):
     assert conversation.entries(Closed)[0].answer == "done"
 
 
-@pytest.mark.parametrize("said", ["no channels at all", tagged("output", ""), ""])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "no channels at all",
+        tagged("output", ""),
+        "",
+        tagged("output", "\u200b\u200d\ufeff"),
+        tagged("output", "\u3164 \u2800\u00ad"),
+        tagged("output", "\u202e\U000e0041\ufe0f."),
+    ],
+)
 def test_a_silent_gate_leaves_the_beginning_of_the_message(said):
     conversation = Gated(said, answered("done"))
     conversation.send("hello there")

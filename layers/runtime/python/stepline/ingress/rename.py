@@ -17,6 +17,7 @@ from stepline.log.transition import titled
 from stepline.model.batch import Batch
 from stepline.model.entry import TITLE_CHARS, Titled
 from stepline.model.ids import Lane, utc
+from stepline.model.visible_text import has_visible
 
 
 def rename(ports: Ports, lane: Lane, title: str, *, user: str) -> Batch:
@@ -26,13 +27,13 @@ def rename(ports: Ports, lane: Lane, title: str, *, user: str) -> Batch:
 
     Raises:
         NotFoundError: the conversation is absent or foreign.
-        InputError: `bad_title`, it is empty.
+        InputError: `bad_title`, nothing of it is visible.
         LimitError: it is longer than TITLE_CHARS.
         BusyError: the lane is contended.
     """
     line = " ".join(title.split())
-    if not line:
-        raise InputError("a title has at least one character", code="bad_title")
+    if not has_visible(line):
+        raise InputError("a title has at least one visible character", code="bad_title")
     if len(line) > TITLE_CHARS:
         raise LimitError(f"a title has at most {TITLE_CHARS} characters", limit=TITLE_CHARS)
     journal = Journal(ports, lane, "rename")

@@ -15,6 +15,10 @@ _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
     "|[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
+_BLANK: Final = re.compile(
+    "[\\s\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2400-\u2421\u2800\u3164\ufe00-\ufe0f\uffa0\ufffd\U000e0100-\U000e01ef]"
+)
+"""Printable characters that draw nothing, and the signs of hidden ones. Source: Unicode, Default_Ignorable_Code_Point."""
 
 
 def shorten(text: str, chars: int) -> str:
@@ -32,6 +36,11 @@ def has_hidden(text: str) -> bool:
     if text.isascii():  # seven times as fast as the pattern, and most text is
         return len(text.encode().translate(None, _CONTROLS)) < len(text)
     return _HIDDEN.search(text) is not None
+
+
+def has_visible(text: str) -> bool:
+    """Return True if the text has a character that a reader sees; the signs of `show_hidden` do not count."""
+    return any(char.isprintable() for char in _BLANK.sub("", text))
 
 
 def show_hidden(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from stepline.model.block import Block
 from stepline.model.entry import TITLE_CHARS
-from stepline.model.visible_text import shorten
+from stepline.model.visible_text import has_visible, shorten
 from stepline.rendering.quote import inline
 
 TITLE_WORDS: Final = 6
@@ -34,9 +34,11 @@ def parse_title(summary: str) -> str:
 
 
 def fit_title(text: str) -> str:
-    """Return a title in its stored form: one line of six words at most, without quotes or a full stop."""
+    """Return a title in its stored form: one line of six words at most, without quotes or a full stop; "" if all is invisible."""
     words = inline(text).lstrip(_BEFORE).split()[:TITLE_WORDS]
     title = " ".join(words).rstrip(_BEHIND)
+    if not has_visible(title):
+        return ""
     return title if len(title) <= TITLE_CHARS else title[: TITLE_CHARS - 1].rstrip() + "…"
 
 
