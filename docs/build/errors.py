@@ -354,7 +354,7 @@ BUNDLE = {
     "mcp_server_invalid": "a row of a bundle's `MCP_TOOL_SPECS` is wrong; the message names it",
     "tool_id_taken": "two tools of an agent have one name",
     "tool_invalid": "`stepline bundle check`: a tool's id is not `<alias>.<name>`, or its effect is unknown",
-    "tool_schema_invalid": "`stepline bundle check`: a tool's schema is not a closed object, or a parameter lacks its type or its description",
+    "tool_schema_invalid": "`stepline bundle check`: a tool's schema is not valid, not that of an object, or accepts any unknown parameter",
     "tool_example_invalid": "`stepline bundle check`: an example of a tool breaks the tool's own schema",
     "import_forbidden": "`stepline bundle check`: the bundle imports a module that functions do not have, or may not use",
     "import_missing": "`stepline bundle check`: an import, also one within a function, is neither installed nor in the bundle",

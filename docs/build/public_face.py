@@ -17,7 +17,7 @@ GROUPS: Final = {
     "Bundles": (
         *("BaseWorkflow", "PayloadLike", "TurnResult", "Skill", "Knowledge", "Settings", "Lane"),
         *("NamespaceResolver", "PathScope"),
-        *("Tool", "ToolSpec", "ToolContext", "ToolOutput", "search_memory"),
+        *("tool", "Tool", "ToolSpec", "ToolContext", "ToolOutput", "search_memory"),
         *("stream_with_channels", "ChannelSpec", "ChannelSubscribers", "CompositeJsonArtifactStreamer"),
         *("ModelService", "system_message", "user_message"),
     ),

@@ -12,8 +12,9 @@ from stepline.loop.programs.tool_program import CALL_S
 from stepline.tools.catalogue import default_registry
 from stepline.tools.documents.rendering_tools import CONTENT_CHARS_MAX, TOKENS_MAX
 from stepline.tools.knowledge import SEARCH_KNOWLEDGE
+from stepline.tools.parameter import inner_objects, render_type
 from stepline.tools.pull import REFS_MAX, TREE_FILES_MAX
-from stepline.tools.spec import ToolSpec, inner_objects, render_type
+from stepline.tools.spec import ToolSpec
 from stepline.tools.workfiles import checkout, patch, rg, syntax_check, unified_diff
 
 PATH: Final = DOCS / "reference/tools.md"
@@ -229,7 +230,7 @@ def _rows(schema: Mapping[str, Any], prefix: str) -> list[str]:
         default = "required" if required else _default(rule)
         kind = render_type(rule).replace("|", "\\|")
         rows.append(f"| `{prefix}{name}` | {kind} | {default} | {rule['description']} |")
-        for inner in inner_objects(rule):
+        for _, inner in inner_objects(rule):
             rows += _rows(inner, prefix=f"{prefix}{name}[].")
     return rows
 

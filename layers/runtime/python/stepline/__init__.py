@@ -3,8 +3,8 @@
 These are the names that authors of bundles, services and clients import. Everything else is private to its package
 and may change. A name is loaded when you use it, so importing this package costs nothing.
 
-    bundles     BaseWorkflow, HookContext, Tool, ToolSpec, ToolContext, ToolOutput, search_memory, Skill, Knowledge,
-                NamespaceResolver, PathScope, and the streaming of channels
+    bundles     BaseWorkflow, HookContext, tool, Tool, ToolSpec, ToolContext, ToolOutput, search_memory, Skill,
+                Knowledge, NamespaceResolver, PathScope, and the streaming of channels
     services    event_source, follow; in_memory and InProcess for tests and your own processes
     clients     Session, ClientState
     errors      SteplineError and its classes: each has a stable `code`
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from stepline.tools.memory.recall import search_memory
     from stepline.tools.registry import Tool
     from stepline.tools.spec import ToolSpec
+    from stepline.tools.typed.typed_function import tool
 
 _ERRORS: Final = (
     "AuthError BusyError ContextLimit DependencyError InputError LimitError ModelOverloaded ModelRateLimited ModelRefused"
@@ -87,6 +88,7 @@ _HOMES: Final = {
         "tools.memory.recall": "search_memory",
         "tools.registry": "Tool",
         "tools.spec": "ToolSpec",
+        "tools.typed.typed_function": "tool",
     }.items()
     for name in names.split()
 }
@@ -134,6 +136,7 @@ __all__ = [
     "search_memory",
     "stream_with_channels",
     "system_message",
+    "tool",
     "user_message",
 ]
 

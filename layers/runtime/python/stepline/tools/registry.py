@@ -13,8 +13,9 @@ from stepline.model.block import Body
 from stepline.model.decision import Action
 from stepline.model.file.charset import UTF_8, charset_of
 from stepline.ports.artifacts import Artifacts
-from stepline.protocol.decision.call_check import binds, new_name, replace_references
+from stepline.protocol.decision.call_check import Position, binds, new_name, replace_references
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.parameter import accepts_text
 from stepline.tools.window import decode_pieces
 
 if TYPE_CHECKING:
@@ -106,16 +107,16 @@ def bind_references(spec: ToolSpec, action: Action, artifacts: Artifacts) -> Map
     if not binds(spec.tool_id, runs_code=spec.runs_code):
         return action.params
 
-    def content(path: str, schema: Mapping[str, Any]) -> Any:
+    def content(path: str, at: Position) -> Any:
         text = _text_of(path, action.bound.get(path), artifacts)
-        if not path.startswith("so:") and "string" in schema.get("type", "string"):
+        if not path.startswith("so:") and accepts_text(spec.schema, at):
             return text
         try:
             return msgspec.json.decode(text)
         except msgspec.DecodeError:
             return text  # the tool's contract refuses it
 
-    bound: dict[str, Any] = replace_references(action.params, content, spec.schema)
+    bound: dict[str, Any] = replace_references(action.params, content)
     return bound
 
 

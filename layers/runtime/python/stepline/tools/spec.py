@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 from stepline.model.decision import ApprovalRule
 from stepline.protocol.decision.fanout import Reads, Strategy
+from stepline.tools.parameter import find_properties, one_line_json, render_parameters, to_draft_7
 
 ToolEffect = Literal["pure", "keyed", "once"]
 """The effect of running a call again: none, the same under the same name, or a second one."""
@@ -22,8 +22,8 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 class ToolSpec:
     """A tool's contract.
 
-    `schema` is a JSON schema (draft 7) of an object, closed against unknown parameters. The parameters of
-    `key_order` must be written in that order and before all others, because a client shows the long one while
+    `schema` is a JSON schema of an object, of drafts 7 to 2020-12, closed against unknown parameters unless
+    `additionalProperties` says more. The parameters of `key_order` must be written in that order and before all others, because a client shows the long one while
     it is generated and needs the short ones for that. The model itself calls a tool that is `in_react`, its
     programs call one that is `in_exec`; a tool that `runs_code` runs the text of the code channel. A call of an
     `isolated` tool by the model itself runs as a separate program, on the backend for programs.
@@ -66,11 +66,14 @@ class ToolSpec:
         """
         if self.check is not None:
             return self.check(params, unbound)
-        known = set(unbound) & self.schema.get("properties", {}).keys()
+        properties, needed = find_properties(self.schema)
+        known = set(unbound) & properties.keys()
         if not known:
             return self._check(params)
-        required = [name for name in self.schema.get("required", ()) if name not in known]
-        check = _compile({**self.schema, "required": required})
+        rest = {name: rule for name, rule in properties.items() if name not in known}
+        flat = {name: rule for name, rule in self.schema.items() if name not in {"$ref", "allOf"}}
+        required = [name for name in needed if name not in known]
+        check = _compile({**flat, "properties": rest, "required": required})
         return check({name: value for name, value in params.items() if name not in known})
 
     def misplaced(self, params: Mapping[str, Any]) -> list[str]:
@@ -89,8 +92,8 @@ class ToolSpec:
 
         One that is `alias_of` another is accepted and not documented.
         """
-        rules = self.schema.get("properties", {})
-        return tuple(name for name, rule in rules.items() if "alias_of" not in rule)
+        rules, _ = find_properties(self.schema)
+        return tuple(name for name, rule in rules.items() if isinstance(rule, bool) or "alias_of" not in rule)
 
     @cached_property
     def _check(self) -> Callable[[Mapping[str, Any]], list[str]]:
@@ -102,9 +105,8 @@ def _compile(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], list[st
     # without one.
     import fastjsonschema  # noqa: PLC0415 - see above
 
-    check = fastjsonschema.compile(
-        {"$schema": "http://json-schema.org/draft-07/schema#", **schema}, use_default=False, fast_fail=False
-    )
+    handlers = dict.fromkeys(("http", "https", "ftp", "file"), _refuse_reference)
+    check = fastjsonschema.compile(to_draft_7(schema), handlers=handlers, use_default=False, fast_fail=False)
 
     def problems(params: Mapping[str, Any]) -> list[str]:
         try:
@@ -116,6 +118,15 @@ def _compile(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], list[st
         return []
 
     return problems
+
+
+def _refuse_reference(address: str) -> NoReturn:
+    """Fetch nothing: a reference leads to a schema in the same document."""
+    import fastjsonschema  # noqa: PLC0415 - as in `_compile`
+
+    raise fastjsonschema.JsonSchemaDefinitionException(
+        f"the reference {address[:200]} leads out of the schema"
+    )
 
 
 def _ordinal(index: int) -> str:
@@ -173,48 +184,11 @@ def render_tool_card(spec: ToolSpec) -> str:
     """Return one tool's card: purpose, parameters, order, returns, and each request with the example that answers it."""
     if spec.card:
         return spec.card
-    lines = [f"## {spec.tool_id}", spec.purpose, "params:", *_parameter_lines(spec.schema, indent="  ")]
+    lines = [f"## {spec.tool_id}", spec.purpose, "params:", *render_parameters(spec.schema)]
     if spec.key_order:
         lines.append(f"order: write {', '.join(spec.key_order)} first, in this order")
     lines.append(f"returns: {spec.returns}")
     for request, example in zip_longest(spec.requests[: len(spec.examples)], spec.examples):
         lines += [f"request: {request}"] if request else []
-        lines.append(f"example: {_json({'tool_id': spec.tool_id, 'params': example})}")
+        lines.append(f"example: {one_line_json({'tool_id': spec.tool_id, 'params': example})}")
     return "\n".join(lines)
-
-
-def _parameter_lines(schema: Mapping[str, Any], indent: str) -> list[str]:
-    required = schema.get("required", ())
-    lines = []
-    for name, rule in schema.get("properties", {}).items():
-        if "alias_of" in rule:
-            continue
-        facts = [render_type(rule)]
-        if name in required:
-            facts.append("required")
-        if "default" in rule:
-            facts.append(f"default {_json(rule['default'])}")
-        lines.append(f"{indent}{name} ({', '.join(facts)}): {rule['description']}")
-        for inner in inner_objects(rule):
-            lines += _parameter_lines(inner, indent + "  ")
-    return lines
-
-
-def inner_objects(rule: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the schemas of the objects that a parameter, or the items of its list, may be."""
-    return [inner for inner in (rule, rule.get("items", {})) if "properties" in inner]
-
-
-def render_type(rule: Mapping[str, Any]) -> str:
-    """Return a schema's type in the catalogue's notation: `string`, `list of string`, `"a" | "b"`."""
-    if "enum" in rule:
-        return " | ".join(_json(option) for option in rule["enum"])
-    kinds = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
-    if kinds == ["array"]:
-        inner = render_type(rule["items"])
-        return f"list of ({inner})" if " | " in inner else f"list of {inner}"
-    return " | ".join(kinds)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -13,10 +13,10 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import msgspec
 
@@ -150,7 +150,7 @@ def _check_tool(spec: ToolSpec) -> Iterator[BundleProblem]:
         yield wrong(
             "tool_schema_invalid",
             flaw,
-            "The schema is closed JSON Schema, draft 7: docs/how-to/add-a-tool.md.",
+            "The schema is JSON Schema of an object, closed: docs/how-to/add-a-tool.md.",
         )
     if flaws:
         return
@@ -173,39 +173,24 @@ def _check_tool(spec: ToolSpec) -> Iterator[BundleProblem]:
 def _schema_flaws(spec: ToolSpec) -> Iterator[str]:
     import fastjsonschema
 
+    from stepline.tools.parameter import find_properties
     from stepline.tools.spec import render_tool_card
 
-    schema = spec.schema
-    if schema.get("type") != "object" or schema.get("additionalProperties") is not False:
-        yield "its schema is not a closed object (`type: object`, `additionalProperties: false`)"
-        return
-    properties = schema.get("properties", {})
-    named = [
-        *(
-            f"parameter `{name}` has no description, or no type"
-            for name, rule in properties.items()
-            if not _says(rule)
-        ),
-        *(
-            f"`required` names `{name}`, which is not a parameter"
-            for name in schema.get("required", ())
-            if name not in properties
-        ),
-    ]
-    if named:
-        yield from named
-        return
     try:
+        properties, required = find_properties(spec.schema)
+        if spec.schema.get("type", "object") != "object":
+            yield "its schema is not that of an object (`type: object`)"
+            return
+        if spec.schema.get("additionalProperties") is True:
+            yield "its schema accepts unknown parameters (`additionalProperties: true`)"
+        unknown = [name for name in required if name not in properties]
+        yield from (f"`required` names `{name}`, which is not a parameter" for name in unknown)
         spec.validate({})
         render_tool_card(spec)
     except fastjsonschema.JsonSchemaDefinitionException as error:
         yield f"its schema is not valid: {error}"
-    except (KeyError, TypeError, AttributeError) as error:
-        yield f"its card cannot be written: {error} is missing"
-
-
-def _says(rule: Mapping[str, Any]) -> bool:
-    return bool(rule.get("description")) and ("type" in rule or "enum" in rule)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        yield f"its schema cannot be read: {type(error).__name__}: {error!s:.200}"
 
 
 def _deployable(workflow: type[BaseWorkflow], module: str) -> Iterator[BundleProblem]:

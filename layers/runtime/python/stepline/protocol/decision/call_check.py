@@ -198,21 +198,22 @@ def find_references(value: Any, param: str = "") -> Iterator[tuple[str, str]]:
                 yield from find_references(item, param)
 
 
-def replace_references(
-    value: Any, of: Callable[[str, Mapping[str, Any]], Any], schema: Mapping[str, Any]
-) -> Any:
-    """Return parameters with every reference replaced by `of` its path and the schema of its position.
+Position: TypeAlias = tuple[str | int, ...]
+"""A position in parameters: the names of fields, and the numbers of items."""
+
+
+def replace_references(value: Any, of: Callable[[str, Position], Any], at: Position = ()) -> Any:
+    """Return parameters with every reference replaced by `of` its path and its position.
 
     The replacement is not searched for references.
     """
     match value:
         case str() if value.startswith(REFERENCE):
-            return of(value.removeprefix(REFERENCE).strip(), schema)
+            return of(value.removeprefix(REFERENCE).strip(), at)
         case dict():
-            rules = schema.get("properties", {})
-            return {name: replace_references(item, of, rules.get(name, {})) for name, item in value.items()}
+            return {name: replace_references(item, of, (*at, name)) for name, item in value.items()}
         case list():
-            return [replace_references(item, of, schema.get("items", {})) for item in value]
+            return [replace_references(item, of, (*at, number)) for number, item in enumerate(value)]
         case _:
             return value
 
@@ -250,7 +251,7 @@ def check_references(call: ToolCall, refer: Refer, notices: list[Notice]) -> Too
             refs=fixed,
         )
     )
-    params = replace_references(call.params, lambda written, _: f"{REFERENCE}{canonical[written]}", {})
+    params = replace_references(call.params, lambda written, _: f"{REFERENCE}{canonical[written]}")
     return ToolCall(tool_id=call.tool_id, params=params)
 
 
