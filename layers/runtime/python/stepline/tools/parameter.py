@@ -40,7 +40,7 @@ _TOGETHER: Final = (*_EITHER, "not", "if", "then", "else", "dependencies", "depe
 """Rules for all parameters together."""
 
 
-def render_parameters(schema: Mapping[str, Any]) -> list[str]:
+def describe_parameters(schema: Mapping[str, Any]) -> list[str]:
     """Return a line for each parameter of a schema, and for each field of the objects within, indented.
 
     An object that references lead to is shown once, by its name in `$defs`: `children (list of Node)`.
@@ -69,7 +69,7 @@ def find_properties(
     return properties, tuple(required)
 
 
-def follow(ref: str, root: Mapping[str, Any]) -> Any:
+def resolve_reference(ref: str, root: Mapping[str, Any]) -> Any:
     """Return the target of a reference within a schema; True, which accepts any value, if there is none."""
     found: Any = root
     for token in ref.removeprefix("#").split("/")[1:]:
@@ -97,7 +97,7 @@ def _type(rule: Any, root: Mapping[str, Any], within: tuple[str, ...]) -> str:
     if not isinstance(rule, Mapping):
         return "any" if rule else "nothing"
     if (ref := rule.get("$ref")) is not None:
-        target = follow(ref, root)
+        target = resolve_reference(ref, root)
         if ref in within or _has_fields(target):
             return _name(ref)
         return _type(target, root, (*within, ref))
@@ -170,7 +170,7 @@ def _parts(schema: Any, root: Mapping[str, Any], depth: int = 0) -> Iterator[Map
         return
     yield schema
     if "$ref" in schema:
-        yield from _parts(follow(schema["$ref"], root), root, depth + 1)
+        yield from _parts(resolve_reference(schema["$ref"], root), root, depth + 1)
     for one in schema.get("allOf", ()):
         yield from _parts(one, root, depth + 1)
 
@@ -181,7 +181,7 @@ def _objects(
     if not isinstance(rule, Mapping):
         return
     if (ref := rule.get("$ref")) is not None and ref not in within:
-        target = follow(ref, root)
+        target = resolve_reference(ref, root)
         if _has_fields(target):
             yield ref, target
         else:
@@ -338,7 +338,7 @@ def _branches(rule: Any, root: Mapping[str, Any], depth: int = 0) -> Iterator[Ma
     """Yield the schemas that a value may or must fit, without those that only refer to others."""
     if not isinstance(rule, Mapping) or depth > _DEPTH_MAX:
         return
-    others = [follow(rule["$ref"], root)] if "$ref" in rule else []
+    others = [resolve_reference(rule["$ref"], root)] if "$ref" in rule else []
     others += [one for name in ("allOf", "anyOf", "oneOf") for one in rule.get(name, ())]
     for one in others:
         yield from _branches(one, root, depth + 1)

@@ -15,7 +15,6 @@ from stepline.model.file.charset import UTF_8, charset_of
 from stepline.ports.artifacts import Artifacts
 from stepline.protocol.decision.call_check import Position, binds, new_name, replace_references
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.parameter import accepts_text
 from stepline.tools.window import decode_pieces
 
 if TYPE_CHECKING:
@@ -108,6 +107,8 @@ def bind_references(spec: ToolSpec, action: Action, artifacts: Artifacts) -> Map
         return action.params
 
     def content(path: str, at: Position) -> Any:
+        from stepline.tools.parameter import accepts_text  # noqa: PLC0415 - few calls refer to anything
+
         text = _text_of(path, action.bound.get(path), artifacts)
         if not path.startswith("so:") and accepts_text(spec.schema, at):
             return text

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NoReturn
 
 from stepline.model.decision import ApprovalRule
 from stepline.protocol.decision.fanout import Reads, Strategy
-from stepline.tools.parameter import find_properties, one_line_json, render_parameters, to_draft_7
 
 ToolEffect = Literal["pure", "keyed", "once"]
 """The effect of running a call again: none, the same under the same name, or a second one."""
@@ -66,7 +65,7 @@ class ToolSpec:
         """
         if self.check is not None:
             return self.check(params, unbound)
-        properties, needed = find_properties(self.schema)
+        properties, needed = self._fields
         known = set(unbound) & properties.keys()
         if not known:
             return self._check(params)
@@ -92,8 +91,16 @@ class ToolSpec:
 
         One that is `alias_of` another is accepted and not documented.
         """
-        rules, _ = find_properties(self.schema)
+        rules, _ = self._fields
         return tuple(name for name, rule in rules.items() if isinstance(rule, bool) or "alias_of" not in rule)
+
+    @cached_property
+    def _fields(self) -> tuple[Mapping[str, Any], Sequence[str]]:
+        """The rules of all parameters by name, and the names of the required ones."""
+        # The sweeper, which has contracts for their effects alone, reads no schema.
+        from stepline.tools.parameter import find_properties  # noqa: PLC0415 - see above
+
+        return find_properties(self.schema)
 
     @cached_property
     def _check(self) -> Callable[[Mapping[str, Any]], list[str]]:
@@ -104,6 +111,8 @@ def _compile(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], list[st
     # Imported and compiled on the first call of a tool, which saves 12 ms and 3 ms of CPU time in a step
     # without one.
     import fastjsonschema  # noqa: PLC0415 - see above
+
+    from stepline.tools.parameter import to_draft_7  # noqa: PLC0415 - as in `_fields`
 
     handlers = dict.fromkeys(("http", "https", "ftp", "file"), _refuse_reference)
     check = fastjsonschema.compile(to_draft_7(schema), handlers=handlers, use_default=False, fast_fail=False)
@@ -184,7 +193,9 @@ def render_tool_card(spec: ToolSpec) -> str:
     """Return one tool's card: purpose, parameters, order, returns, and each request with the example that answers it."""
     if spec.card:
         return spec.card
-    lines = [f"## {spec.tool_id}", spec.purpose, "params:", *render_parameters(spec.schema)]
+    from stepline.tools.parameter import describe_parameters, one_line_json  # noqa: PLC0415 - as in `_fields`
+
+    lines = [f"## {spec.tool_id}", spec.purpose, "params:", *describe_parameters(spec.schema)]
     if spec.key_order:
         lines.append(f"order: write {', '.join(spec.key_order)} first, in this order")
     lines.append(f"returns: {spec.returns}")
