@@ -8,13 +8,16 @@ import pytest
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.errors import DependencyError
-from stepline.log.versions import read_history, save_versions
+from stepline.log.versions import read_blobs, read_history, save_versions
 from tests.support.project_log import ProjectLog
+
+PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4096
+"""Larger than one piece of a stored object."""
 
 
 def a_project(artifacts, lane) -> ProjectLog:
     log = ProjectLog(artifacts, lane)
-    log.write({"app/a.py": "a = 1\n", "app/b.py": "b = 1\n", "picture.png": b"\x89PNG\0"})
+    log.write({"app/a.py": "a = 1\n", "app/b.py": "b = 1\n", "picture.png": PICTURE})
     log.end()
     log.write({"app/a.py": "a = 2\n"})
     log.delete("app/b.py")
@@ -34,8 +37,10 @@ def test_a_saved_history_reads_back_unchanged(backend, lane):
     save_versions(log.artifacts, log.project())
     history = read_history(log.artifacts, log.project())
     assert history.versions == expected(lane)
+    blobs = list(read_blobs(log.artifacts, history))
+    assert sorted(blob.data for blob in blobs) == [b"a = 1\n", b"a = 2\n", b"b = 1\n", PICTURE]
     kinds = [one.type_name for one in history.objects]
-    assert {kind: kinds.count(kind) for kind in kinds} == {b"blob": 3, b"tree": 4, b"commit": 2}
+    assert {kind: kinds.count(kind) for kind in kinds} == {b"tree": 4, b"commit": 2}
 
 
 def test_of_many_that_save_at_once_each_finds_the_same(backend, lane):

@@ -25,6 +25,8 @@ from tests.support.log_builder import BEGIN
 from tests.support.project_log import ProjectLog
 from tests.support.strategies import FORGERIES
 
+LS = "ls workspace (react.pull, then react.checkout these paths in their order, to continue one):"
+
 
 def a_log() -> ProjectLog:
     return ProjectLog(MemoryArtifacts())
@@ -130,10 +132,17 @@ def test_a_history_shows_what_was_saved_and_how_to_continue():
         "repo_status: clean",
         "current_turn_publish: pending",
         "last_published_turn: turn_0001",
-        "ls workspace (react.pull, then react.checkout these paths in their order, to continue one):",
+        LS,
         "  app/ (2): fi:turn_0001.files/app/",
         "  c (1): fi:t.files/c",
     ]
+
+
+def test_ls_workspace_lists_the_whole_top_level_of_a_usual_project():
+    names = [f"{n:02}.png" for n in range(30)]
+    lines = workspace_lines(a_log(), Saved(turn="t", files=tuple(kept(name, "t") for name in names)))
+    listed = lines[lines.index(LS) + 1 :]
+    assert listed == [*(f"  {name} (1): fi:t.files/{name}" for name in names[:24]), "  6 more"]
 
 
 def test_a_folder_whose_files_came_from_several_turns_names_them_in_their_order():

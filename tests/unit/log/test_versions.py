@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.errors import DependencyError
@@ -15,6 +17,7 @@ from stepline.log import versions
 from stepline.log.versions import (
     Commit,
     commit_key,
+    read_blobs,
     read_commit,
     read_history,
     read_version,
@@ -40,7 +43,8 @@ def saved(log: ProjectLog, turn: str) -> Commit:
 
 def tree(log: ProjectLog, commit: Commit) -> dict[str, bytes]:
     """Return the files of a commit, as git's own objects hold them."""
-    objects = {one.id: one for one in read_history(log.artifacts, log.project()).objects}
+    history = read_history(log.artifacts, log.project())
+    objects = {one.id: one for one in (*history.objects, *read_blobs(log.artifacts, history))}
     found: dict[str, bytes] = {}
 
     def walk(tree_id: bytes, prefix: str) -> None:
@@ -191,34 +195,97 @@ def test_a_turn_without_a_commit_says_why_and_keeps_the_one_before():
     assert len(read_history(log.artifacts, log.project()).versions) == 3
 
 
-def test_files_that_are_not_project_text_are_left_out_and_counted():
+PICTURE = bytes(range(256)) * 8
+KEPT = {
+    "ok.py": b"1",
+    "latin.csv": "é".encode("latin-1"),
+    "lines.txt": b"a\r\nb\r\n",
+    "art/picture.png": b"\x89PNG\r\n\x1a\n" + PICTURE,
+    "data": b"a\0b",
+    "book.xlsx": b"PK\3\4" + PICTURE,
+    "empty.bin": b"",
+    ".gitattributes": b"*.txt text eol=lf\n*.png filter=draw\ndata binary\n",
+}
+
+
+def test_a_commit_has_the_exact_bytes_of_every_file_whatever_attributes_say():
+    log = a_log()
+    log.write(KEPT)
+    commit = saved(log, log.end())
+    assert tree(log, commit) == KEPT
+    assert commit.left_out == {}
+
+
+def test_a_file_keeps_its_bytes_when_it_becomes_binary_or_text():
+    log = a_log()
+    log.write({"a.txt": "text", "b": PICTURE, "c": "text"})
+    first = log.end()
+    log.write({"a.txt": b"\0", "b": "text"})
+    second = log.end()
+    assert tree(log, saved(log, first)) == {"a.txt": b"text", "b": PICTURE, "c": b"text"}
+    assert tree(log, saved(log, second)) == {"a.txt": b"\0", "b": b"text", "c": b"text"}
+
+
+def test_generated_folders_names_of_git_and_files_beyond_the_limit_are_left_out_and_counted(monkeypatch):
+    monkeypatch.setattr(versions, "FILE_MAX_BYTES", 10)
     log = a_log()
     log.write(
         {
-            "ok.py": "1",
             "Makefile": "all:",
-            "latin.csv": "é".encode("latin-1"),
-            "picture.png": b"\x89PNG",
-            "data": b"a\0b",
+            "most.bin": bytes(10),
             "node_modules/x/index.js": "1",
             "src/__pycache__/x.py": "1",
             "sub/.git": "gitdir: /etc",
             ".GIT/config": "[core]",
             "git~1/hooks/post-checkout": "#!/bin/sh",
-            "large.txt": "x" * (versions.FILE_MAX_BYTES + 1),
+            "large.bin": bytes(11),
         }
     )
     commit = saved(log, log.end())
-    assert set(tree(log, commit)) == {"ok.py", "Makefile", "latin.csv"}
-    assert commit.left_out == {"folder": 2, "name": 3, "not_text": 2, "too_large": 1}
+    assert set(tree(log, commit)) == {"Makefile", "most.bin"}
+    assert commit.left_out == {"folder": 2, "name": 3, "too_large": 1}
 
 
-def test_a_text_file_that_became_binary_is_gone():
+def test_a_file_that_grew_beyond_the_limit_is_gone(monkeypatch):
+    monkeypatch.setattr(versions, "FILE_MAX_BYTES", 10)
     log = a_log()
-    log.write({"a.txt": "text", "b.txt": "text"})
+    log.write({"a": "small", "b": "small"})
     log.end()
-    log.write({"a.txt": b"\0"})
-    assert set(tree(log, saved(log, log.end()))) == {"b.txt"}
+    log.write({"a": "no longer small"})
+    assert set(tree(log, saved(log, log.end()))) == {"b"}
+
+
+def test_the_new_bytes_of_a_turn_are_bounded_and_those_of_the_parent_are_not(monkeypatch):
+    monkeypatch.setattr(versions, "READ_MAX_BYTES", 10)
+    log = a_log()
+    log.write({"a": bytes(6), "b": bytes(6), "c": bytes(4)})
+    first = saved(log, log.end())
+    assert (set(tree(log, first)), first.left_out) == ({"a", "c"}, {"too_many": 1})
+    log.write({"a": bytes(6), "b": bytes(6), "c": bytes(4)})
+    second = saved(log, log.end())
+    assert (set(tree(log, second)), second.left_out) == ({"a", "b", "c"}, {})
+
+
+def test_a_project_of_release_0_1_0_is_read_and_continued():
+    log = a_log()
+    log.write({"a.txt": "text", "picture.png": PICTURE, "untouched.png": PICTURE})
+    turn = log.end()
+    made = saved(log, turn)
+    texts_only = versions.Commit(turn=made.turn, at=made.at, files=made.files[:1], left_out={"not_text": 2})
+    _, commit = versions.git_objects(texts_only)
+    former = replace(texts_only, id=commit.id.decode(), tree=commit.tree.decode())
+    for key in [key for key in log.artifacts.objects if key.startswith("git/")]:
+        del log.artifacts.objects[key]
+    stored = {
+        commit_key(log.lane, former.id): former,
+        version_key(log.lane, turn): versions.Version(turn=turn, commit=former.id),
+    }
+    for key, value in stored.items():
+        log.artifacts.put(key, msgspec.json.encode(value), mime=versions.MIME)
+    assert tree(log, saved(log, turn)) == {"a.txt": b"text"}
+    log.write({"picture.png": PICTURE})
+    after = saved(log, log.end())
+    assert (after.parent, tree(log, after)) == (former.id, {"a.txt": b"text", "picture.png": PICTURE})
 
 
 def test_a_path_may_be_as_deep_as_a_path_can_be():
@@ -289,8 +356,23 @@ def test_a_missing_stored_object_is_an_error_with_a_code(prefix, code):
     for key in [key for key in log.artifacts.objects if key.startswith(prefix)]:
         del log.artifacts.objects[key]
     with pytest.raises(DependencyError) as caught:
-        read_history(log.artifacts, log.project())
+        [*read_blobs(log.artifacts, read_history(log.artifacts, log.project()))]
     assert caught.value.reason == code
+
+
+def test_a_body_that_is_lost_or_changed_makes_no_commit():
+    log = a_log()
+    log.write({"a": PICTURE})
+    turn = log.end()
+    (key,) = [key for key in log.artifacts.objects if key.startswith("out/")]
+    for body, code in ((PICTURE[1:], "body_mismatch"), (None, "body_missing")):
+        log.artifacts.objects.pop(key)
+        if body is not None:
+            log.artifacts.objects[key] = body
+        with pytest.raises(DependencyError) as caught:
+            save_versions(log.artifacts, log.project())
+        assert caught.value.reason == code
+    assert read_version(log.artifacts, log.lane, turn) is None
 
 
 def test_a_commit_that_differs_from_its_id_is_refused():

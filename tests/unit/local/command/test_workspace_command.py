@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
@@ -18,7 +19,6 @@ from stepline.local.command.cli import main
 from stepline.local.command.content.workspace import write_repository
 from stepline.log.versions import Commit, GitHistory, commit_key, git_objects, read_history
 from stepline.model.ids import make_lane
-from stepline.timeline.workspace import SavedFile
 from tests.support.project_log import ProjectLog
 
 LANE = make_lane(caller.TENANT, caller.PROJECT, "c1")
@@ -95,6 +95,37 @@ def test_the_files_of_the_newest_version_lie_beside_it(log, run, tmp_path):
     assert list((folder / ".git/hooks").iterdir()) == []
 
 
+PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
+ATTRIBUTES = "*.png filter=evil\n*.txt text eol=crlf\n*.csv binary\n"
+
+
+@NO_GIT
+def test_binary_files_are_in_the_clone_and_their_attributes_are_those_of_git(log, run, tmp_path, monkeypatch):
+    files = {"art/a.png": PICTURE, "b.csv": "a,b\n", "c.txt": "x\n", ".gitattributes": ATTRIBUTES}
+    log.write(files)
+    log.end()
+    log.write({"b.csv": "a,b,c\n", "art/a.png": PICTURE[::-1]})
+    log.end()
+    mark, folder = tmp_path / "run", tmp_path / "project"
+    (tmp_path / ".gitconfig").write_text(
+        f'[filter "evil"]\n clean = touch {mark}\n smudge = touch {mark}\n required = true\n'
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = run("c1", str(folder))
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert not mark.exists()
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    now = files | {"b.csv": "a,b,c\n", "art/a.png": PICTURE[::-1]}
+    assert {path: body for path, body in found.items() if not path.startswith(".git/")} == {
+        path: body if isinstance(body, bytes) else body.encode() for path, body in now.items()
+    }
+    assert git(folder, "fsck", "--strict") == ""
+    assert git(folder, "log", "--format=", "--numstat", "-1").split("\n")[:2] == [
+        "-\t-\tart/a.png",
+        "-\t-\tb.csv",
+    ]
+
+
 def test_with_json_the_result_is_one_object(log, run, tmp_path):
     two_turns(log)
     said = json.loads(run("c1", str(tmp_path), "--json").stdout)
@@ -157,14 +188,12 @@ def test_a_stored_commit_cannot_name_a_file_outside_or_one_of_gits_own(log, run,
 def test_a_tree_cannot_write_a_file_outside_or_one_of_gits_own(log, run, tmp_path, path):
     two_turns(log)
     run("c1", str(tmp_path / "good"))
-    (blob,) = [one for one in read_history(log.artifacts, log.project()).objects if one.type_name == b"blob"][
-        :1
-    ]
-    file = SavedFile(path=path, blob=blob.id.decode(), key="k", sha256="0", size_bytes=1, turn="t")
+    history = read_history(log.artifacts, log.project())
+    file = replace(history.files[0], path=path)
     trees, made = git_objects(Commit(turn="t", at="2026-11-21T10:00:00.000Z", files=(file,)))
-    forged = GitHistory((blob, *trees, made), made.id.decode(), made.tree.decode(), {})
+    forged = GitHistory((*trees, made), (file,), made.id.decode(), made.tree.decode(), {})
     with pytest.raises(DependencyError) as caught:
-        write_repository(forged, LANE, tmp_path / "new")
+        write_repository(forged, log.artifacts, LANE, tmp_path / "new")
     assert caught.value.reason == "commit_mismatch"
     assert not (tmp_path / "out").exists()
     assert list((tmp_path / "new/.git/hooks").iterdir()) == []

@@ -52,6 +52,8 @@ FEEDBACKS_SHOWN: Final = 4
 ROOTS_SHOWN: Final = 6
 SCOPES_SHOWN: Final = 6
 REFS_SHOWN: Final = 6
+LISTED_SHOWN: Final = 24
+"""The folders and files of a project in `ls workspace`."""
 SCOPE_TURNS_SHOWN: Final = 3
 NAME_CHARS: Final = 120
 CONSTRAINTS_SHOWN: Final = 12
@@ -343,13 +345,13 @@ def _history(found: Workspace, saved: Saved) -> list[str]:
     if not scopes:
         return rows
     rows.append("ls workspace (react.pull, then react.checkout these paths in their order, to continue one):")
-    for name, turns in list(scopes.items())[:SCOPES_SHOWN]:
+    for name, turns in list(scopes.items())[:LISTED_SHOWN]:
         shown = [f"fi:{turn}.files/{name}" for turn in sorted(turns)[-SCOPE_TURNS_SHOWN:]]
         rows.append(
             f"{INDENT}{clip(name, NAME_CHARS)} ({sum(turns.values())}): {clip(' '.join(shown), 4 * NAME_CHARS)}"
         )
-    if len(scopes) > SCOPES_SHOWN:
-        rows.append(f"{INDENT}{len(scopes) - SCOPES_SHOWN} more")
+    if len(scopes) > LISTED_SHOWN:
+        rows.append(f"{INDENT}{len(scopes) - LISTED_SHOWN} more")
     return rows
 
 

@@ -7,6 +7,7 @@ one.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -125,6 +126,19 @@ def fetch_body(artifacts: Artifacts, key: str, sha256: str) -> bytes:
     if hashlib.sha256(body).hexdigest() != sha256:
         raise DependencyError("a stored body is not what the log names", code="body_mismatch", key=key)
     return body
+
+
+def stream_body(artifacts: Artifacts, key: str, sha256: str) -> Iterator[bytes]:
+    """Yield a body that the log names in pieces; check it at its end. Raises the errors of `fetch_body`."""
+    whole = hashlib.sha256()
+    try:
+        for piece in artifacts.stream(key):
+            whole.update(piece)
+            yield piece
+    except NotFoundError as error:
+        raise DependencyError("a stored body is missing", code="body_missing", key=key) from error
+    if whole.hexdigest() != sha256:
+        raise DependencyError("a stored body is not what the log names", code="body_mismatch", key=key)
 
 
 def body_key(lane: Lane, batch: Batch, digest: str) -> str:

@@ -4,16 +4,17 @@
     git/<lane>/commits/<id>        a commit: its parent, and its files, each with its blob and where its bytes are
 
 A commit is a function of the log: tree, parent, time and names all come from there, so every process that saves a turn
-makes the commit with the same id. It is put before the version that names it. The bytes of a file are stored already,
-by the call that wrote it, and are not stored twice; git's own objects are made from them when a repository is
-requested.
+makes the commit with the same id. It is put before the version that names it. The bytes of a file, text or not, are
+stored already, by the call that wrote it, and are not stored twice; git's own objects are made from them when a
+repository is requested. No filter, hook or other program runs: a blob has the exact bytes of its file.
 Source: docs/concepts/timeline.md#versions.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -21,10 +22,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from stepline.errors import DependencyError, NotFoundError
-from stepline.log.spill import fetch_body
+from stepline.log.spill import fetch_body, stream_body
 from stepline.model.base import Value
 from stepline.model.entry import Closed
-from stepline.model.file.mime import OCTET_STREAM, is_text
 from stepline.model.ids import Lane
 from stepline.model.program.execution import WorkFile
 from stepline.ports.artifacts import Artifacts
@@ -33,17 +33,20 @@ from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import SavedFile, carry_on, deleted_files, project_files
 
 if TYPE_CHECKING:
+    from dulwich.objects import Blob, ShaFile
     from dulwich.objects import Commit as GitCommit
-    from dulwich.objects import ShaFile
 
-FILE_MAX_BYTES: Final = 1024 * 1024
-"""Larger files are left out of the history."""
+FILE_MAX_BYTES: Final = 100 * 1024 * 1024
+"""Larger files are left out of the history: by default no file of a program is larger."""
 
 LOOK_BACK: Final = 6
 """The number of newest turns that are searched for the newest version."""
 
 READS_MAX: Final = 1_000
 """The most files of one turn that are read for the first time; further ones are left out of the history."""
+
+READ_MAX_BYTES: Final = 256 * 1024 * 1024
+"""The most bytes of one turn's files that are read for the first time: the end of the turn has a minute and a half."""
 
 SKIPPED_FOLDERS: Final = frozenset(
     {".git", "__pycache__", ".pytest_cache", "node_modules", ".venv", "logs", "executed_programs"}
@@ -53,11 +56,10 @@ AUTHOR: Final = b"Stepline <agent@stepline.invalid>"
 
 FILE_MODE: Final = 0o100644
 MIME: Final = "application/json"
-NUL_WITHIN: Final = 8_000
-"""Git treats a file as binary if there is a NUL among this number of its first bytes. Source: gitattributes, `diff`."""
 
 Skipped: TypeAlias = Literal["", "workspace_not_materialized", "empty_workspace", "workspace_unchanged"]
 LeftOut: TypeAlias = Literal["folder", "name", "not_text", "too_large", "too_many"]
+"""`not_text`: release 0.1.0 left out what was not a text."""
 
 
 class Commit(Value):
@@ -216,9 +218,9 @@ def _next_commit(
 ) -> Commit:
     """Return the commit after `parent` for a turn's `files` and the files that it `deleted`; nothing is stored."""
     known = {file.path: file for file in parent.files}
-    texts, left_out = _texts(artifacts, files, known, turn)
-    # A file that the history leaves out is removed from it: its earlier text is no longer its content.
-    after = carry_on(known, texts, deleted | left_out.keys())
+    kept, left_out = _kept_files(artifacts, files, known, turn)
+    # A file that the history leaves out is removed from it: its earlier bytes are no longer its content.
+    after = carry_on(known, kept, deleted | left_out.keys())
     ordered = tuple(after[path] for path in sorted(after))
     made = Commit(
         parent=parent.id, turn=turn, at=at, files=ordered, left_out=dict(Counter(left_out.values()))
@@ -227,42 +229,43 @@ def _next_commit(
     return msgspec.structs.replace(made, id=commit.id.decode(), tree=commit.tree.decode())
 
 
-def _texts(
+def _kept_files(
     artifacts: Artifacts, files: Mapping[str, WorkFile], known: Mapping[str, SavedFile], turn: str
 ) -> tuple[dict[str, SavedFile], dict[str, LeftOut]]:
     """Return a turn's files for the history, and the reasons for leaving others out, both by path.
 
     Only bytes that the parent does not have are read.
     """
-    from dulwich.objects import Blob  # noqa: PLC0415 - only a deployment that keeps histories needs git
-
-    texts: dict[str, SavedFile] = {}
+    kept: dict[str, SavedFile] = {}
     left_out: dict[str, LeftOut] = {}
-    reads = 0
+    reads = read_bytes = 0
     for path in sorted(files):
         file, before = files[path], known.get(path)
         if before is not None and before.sha256 == file.sha256:
-            texts[path] = msgspec.structs.replace(before, turn=turn)
-            continue
-        reason = _unfit(path, file)
-        if not reason and reads == READS_MAX:
-            reason = "too_many"
-        if not reason:
-            reads += 1
-            body = fetch_body(artifacts, file.key, file.sha256)
-            if b"\0" not in body[:NUL_WITHIN]:
-                texts[path] = SavedFile(
-                    path=path,
-                    blob=Blob.from_string(body).id.decode(),
-                    key=file.key,
-                    sha256=file.sha256,
-                    size_bytes=file.size_bytes,
-                    turn=turn,
-                )
-                continue
-            reason = "not_text"
-        left_out[path] = reason
-    return texts, left_out
+            kept[path] = msgspec.structs.replace(before, turn=turn)
+        elif reason := _unfit(path, file):
+            left_out[path] = reason
+        elif reads == READS_MAX or read_bytes + file.size_bytes > READ_MAX_BYTES:
+            left_out[path] = "too_many"
+        else:
+            reads, read_bytes = reads + 1, read_bytes + file.size_bytes
+            kept[path] = SavedFile(
+                path=path,
+                blob=_name_blob(artifacts, file),
+                key=file.key,
+                sha256=file.sha256,
+                size_bytes=file.size_bytes,
+                turn=turn,
+            )
+    return kept, left_out
+
+
+def _name_blob(artifacts: Artifacts, file: WorkFile) -> str:
+    """Return the id of a file's blob. It is read in pieces. Raises DependencyError `body_missing`, `body_mismatch`."""
+    blob = hashlib.sha1(b"blob %d\0" % file.size_bytes, usedforsecurity=False)
+    for piece in stream_body(artifacts, file.key, file.sha256):
+        blob.update(piece)
+    return blob.hexdigest()
 
 
 def _unfit(path: str, file: WorkFile) -> LeftOut | Literal[""]:
@@ -271,9 +274,7 @@ def _unfit(path: str, file: WorkFile) -> LeftOut | Literal[""]:
         return "folder"
     if not all(map(is_git_name, path.encode().split(b"/"))):
         return "name"
-    if file.size_bytes > FILE_MAX_BYTES:
-        return "too_large"
-    return "" if is_text(file.mime) or file.mime == OCTET_STREAM else "not_text"
+    return "too_large" if file.size_bytes > FILE_MAX_BYTES else ""
 
 
 def is_git_name(segment: bytes) -> bool:
@@ -306,22 +307,22 @@ def git_objects(commit: Commit) -> tuple[list[ShaFile], GitCommit]:
 
 
 class GitHistory(NamedTuple):
-    """The git objects of a history: `objects` without repetition, its newest commit with its tree, turns' commits."""
+    """A history: its trees and commits, and its `files` by their blobs, each once, its newest commit with its tree, turns' commits."""
 
     objects: tuple[ShaFile, ...]
+    files: tuple[SavedFile, ...]
     head: str
     tree: str
     versions: dict[str, str]
 
 
 def read_history(artifacts: Artifacts, timeline: Timeline) -> GitHistory:
-    """Return the history of a conversation, with each object rebuilt and compared with its recorded id.
+    """Return the history of a conversation, with each commit and its trees rebuilt and compared with the recorded id.
 
-    Raises DependencyError `commit_missing`, `commit_mismatch`, and the errors of reading a stored body.
+    Raises DependencyError `commit_missing`, `commit_mismatch`.
     """
-    from dulwich.objects import Blob  # noqa: PLC0415 - only a deployment that keeps histories needs git
-
     found: dict[bytes, ShaFile] = {}
+    files: dict[str, SavedFile] = {}
     versions, newest = {}, NO_COMMIT
     for turn in saved_turns(timeline):
         version = read_version(artifacts, timeline.lane, turn)
@@ -334,14 +335,25 @@ def read_history(artifacts: Artifacts, timeline: Timeline) -> GitHistory:
         names = {name for file in commit.files for name in file.path.encode().split(b"/")}
         if not all(map(is_git_name, names)):
             raise DependencyError("a commit names a file that git refuses", code="commit_mismatch")
-        for file in commit.files:
-            if file.blob.encode() not in found:
-                blob = Blob.from_string(fetch_body(artifacts, file.key, file.sha256))
-                found[blob.id] = blob
+        files = {file.blob: file for file in commit.files} | files
         trees, made = git_objects(commit)
         if made.id.decode() != commit.id:
             raise DependencyError(
                 "a commit is not what its name says", code="commit_mismatch", commit=commit.id
             )
         found |= {one.id: one for one in (*trees, made)}
-    return GitHistory(tuple(found.values()), newest.id, newest.tree, versions)
+    return GitHistory(tuple(found.values()), tuple(files.values()), newest.id, newest.tree, versions)
+
+
+def read_blobs(artifacts: Artifacts, history: GitHistory) -> Iterator[Blob]:
+    """Yield the blobs of a history, of which one at a time needs memory.
+
+    Raises DependencyError `commit_mismatch`, and the errors of reading a stored body.
+    """
+    from dulwich.objects import Blob  # noqa: PLC0415 - only a deployment that keeps histories needs git
+
+    for file in history.files:
+        blob = Blob.from_string(fetch_body(artifacts, file.key, file.sha256))
+        if blob.id.decode() != file.blob:
+            raise DependencyError("a blob is not what its commit says", code="commit_mismatch", key=file.key)
+        yield blob

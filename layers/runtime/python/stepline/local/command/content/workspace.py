@@ -43,8 +43,9 @@ def clone(conversation: str, folder: Path, *, as_json: bool) -> None:
 
     _check_folder(folder)
     lane = make_lane(TENANT, PROJECT, conversation)
-    history = load_history(*open_log(find_stage()), lane)
-    write_repository(history, lane, folder)
+    log, artifacts = open_log(find_stage())
+    history = load_history(log, artifacts, lane)
+    write_repository(history, artifacts, lane, folder)
     commits = len(set(history.versions.values()))
     written = {"path": str(folder), "head": history.head, "commits": commits}
     text = f"{folder}: {counted(commits, 'commit')}, the newest is {history.head[:12]}"
@@ -75,22 +76,24 @@ def _check_folder(folder: Path) -> None:
         raise InputError(f"{folder} is not empty", code="folder_not_empty")
 
 
-def write_repository(history: GitHistory, lane: Lane, folder: Path) -> None:
-    """Write a history into a new or empty folder, with the files of its newest commit.
+def write_repository(history: GitHistory, artifacts: Artifacts, lane: Lane, folder: Path) -> None:
+    """Write a history into a new or empty folder, with the files of its newest commit, byte by byte as they are stored.
 
-    Raises InputError `not_writable`, DependencyError `commit_mismatch`.
+    Raises InputError `not_writable`; DependencyError `commit_mismatch`, `body_missing`, `body_mismatch`.
     """
     from dulwich.index import InvalidPathError, build_index_from_tree
     from dulwich.objects import ObjectID
     from dulwich.refs import Ref
     from dulwich.repo import Repo
 
-    from stepline.log.versions import is_git_name
+    from stepline.log.versions import is_git_name, read_blobs
     from stepline.model.path import version_ref
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with Repo.init(str(folder), default_branch=BRANCH.encode(), symlinks=False) as repo:
+            for blob in read_blobs(artifacts, history):
+                repo.object_store.add_object(blob)
             repo.object_store.add_objects([(one, None) for one in history.objects])
             repo.refs[Ref(f"refs/heads/{BRANCH}".encode())] = ObjectID(history.head.encode())
             for turn, commit in history.versions.items():
