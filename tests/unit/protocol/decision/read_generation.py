@@ -25,6 +25,7 @@ class Spec:
     runs_code: bool = False
     strategies: tuple[Strategy, ...] = ("unknown",)
     documented: tuple[str, ...] = ()
+    any_order: bool = False
     reads: Reads = "conversation"
 
     def outputs(self, params: Any) -> tuple[str, ...]:

@@ -3,6 +3,9 @@ from __future__ import annotations
 import pytest
 
 from stepline.log.owned_conversations import OwnedConversations
+from stepline.protocol.decision.read import read_decision
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.channel_parser import read_channels
 from stepline.tools.memory import memsearch
 from tests.support.generation import answered, called
 
@@ -46,6 +49,34 @@ def test_the_newest_turns_are_listed_first_on_request_up_to_the_limit(conversati
     result = conversation.search(mode="catalog", order="desc", top_k=2, targets=["user"])
     assert (result["mode"], turns_of(result)) == ("catalog", [turns[2], turns[1]])
     assert [hit["ordinal"] for hit in result["hits"]] == [3, 2]
+
+
+# The calls of the design, as it writes them.
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"query": "otters", "targets": ["assistant", "user"], "top_k": 5, "days": 30},
+        {"query": "otters", "targets": ["summary", "user", "assistant", "attachment"]},
+        {"mode": "timeline", "targets": ["summary"], "order": "asc", "top_k": 3},
+        {"mode": "ordinal", "ordinal": 2, "targets": ["summary", "user", "assistant"]},
+        {
+            "mode": "temporal",
+            "from": "2026-03-01T00:00:00Z",
+            "to": "2026-04-01T00:00:00Z",
+            "targets": ["summary", "user", "assistant"],
+        },
+    ],
+)
+def test_a_call_writes_its_parameters_in_any_order_without_a_notice(params):
+    rules = RoundRules(
+        tools={memsearch.MEMSEARCH.tool_id: memsearch.MEMSEARCH},
+        allowed={memsearch.MEMSEARCH.tool_id},
+        call_id="tc_{}".format,
+        turn="turn_1",
+    )
+    for written in (params, dict(reversed(params.items()))):
+        verdict = read_decision(read_channels(called("react.memsearch", written)), rules)
+        assert (verdict.accepted, verdict.notices) == (True, ())
 
 
 def test_a_turn_is_found_by_its_number(conversation):

@@ -33,6 +33,7 @@ class ToolSpec:
     user steers. `requests` are example requests of users, one line each, which the first of the `examples` answer, one
     each; clients may offer them to users. `card` is its text in the catalogue, if that is not made from the schema.
     `approval` states when a call needs a person, unless the deployment or the bundle does; without one it needs none.
+    A call of an `any_order` tool gets no notice about the order of its parameters.
     `check` validates parameters by a schema that is not ours. An effect that is `claimed` is a foreign server's claim.
     """
 
@@ -43,6 +44,7 @@ class ToolSpec:
     effect: ToolEffect
     read_only: bool
     key_order: tuple[str, ...] = ()
+    any_order: bool = False
     examples: tuple[Mapping[str, Any], ...] = ()
     requests: tuple[str, ...] = ()
     in_react: bool = True

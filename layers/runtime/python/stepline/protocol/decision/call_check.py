@@ -39,6 +39,10 @@ class ToolSpecLike(ToolTraits, Protocol):
     def documented(self) -> tuple[str, ...]:
         """All parameters, in the order in which the catalogue shows them."""
 
+    @property
+    def any_order(self) -> bool:
+        """True if a call may write its parameters in any order without a notice."""
+
     def validate(self, params: Mapping[str, Any], /, *, unbound: Collection[str] = ()) -> list[str]:
         """Return the errors in the parameters, one sentence each; those in `unbound` have no value yet."""
 
@@ -112,7 +116,8 @@ def check_order(call: ToolCall, tools: Mapping[str, ToolSpecLike], notices: list
 
     Where a client shows a parameter while it is written, the order is a rule, and `check_call` has refused the call.
     """
-    documented = tools[call.tool_id].documented
+    spec = tools[call.tool_id]
+    documented = () if spec.any_order else spec.documented
     wanted = [name for name in documented if name in call.params]
     if wanted != [name for name in call.params if name in documented]:
         message = f"The call counts. Write the parameters of {call.tool_id} in the order of its card."

@@ -203,6 +203,7 @@ MEMSEARCH: Final = ToolSpec(
     ),
     effect="pure",
     read_only=True,
+    any_order=True,
     strategies=("exploration",),
     examples=({"query": "which database was chosen", "targets": ["summary", "assistant"]},),
 )
