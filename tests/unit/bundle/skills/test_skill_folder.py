@@ -95,6 +95,24 @@ def test_steplines_own_fields_and_files_are_read(tmp_path):
     assert list_skill_files(skill.folder) == ["compact.md"]
 
 
+@pytest.mark.parametrize(
+    "sources",
+    [
+        "- sid: 2\n  url: https://a.example/x\n  title: A",
+        "---\n[{sid: 2, url: https://a.example/x, title: A}]",
+    ],
+)
+def test_sources_may_be_a_bare_list(tmp_path, sources):
+    files = {
+        "s/SKILL.md": "Text [[S:2]].",
+        "s/sources.yaml": sources,
+        "s/tools.yaml": "- {id: t.x, required: true}",
+    }
+    skill = only(write_skills(tmp_path, files))
+    assert skill.sources == (Source(sid=2, url="https://a.example/x", title="A"),)
+    assert skill.requires == ("t.x",)
+
+
 def test_a_skill_may_be_a_yaml_file_that_names_its_instruction(tmp_path):
     files = {
         "a/skill.yaml": "name: a\ndescription: d\ninstruction: {full: full.md}\ntools: [{id: t.x, required: true}]\n",

@@ -12,8 +12,10 @@ from stepline.errors import InputError
 _MERGE = "tag:yaml.org,2002:merge"
 
 
-def parse_document(name: str, text: str) -> Mapping[str, Any]:
+def parse_document(name: str, text: str, *, bare: str = "") -> Mapping[str, Any]:
     """Return a document's mapping; an empty document is an empty mapping.
+
+    With `bare`, a document that is a list is the value of that key.
 
     A duplicate key, a type beyond the plain ones and a value within itself are refused. Raises InputError
     `bad_descriptor` with `name` and a line, and nothing else of the text.
@@ -31,6 +33,8 @@ def parse_document(name: str, text: str) -> Mapping[str, Any]:
         ) from None
     if read is None:
         return {}
+    if bare and isinstance(read, list):
+        read = {bare: read}
     if not isinstance(read, Mapping):
         raise InputError(f"{name} is not a mapping", code="bad_descriptor")
     if _is_endless(read, frozenset(), set()):

@@ -3,7 +3,7 @@
     <root>/<id>/SKILL.md                 public.<id>
     <root>/<namespace>/<id>/SKILL.md     <namespace>.<id>
                            tools.yaml    tools: [{id, role, why, required}], or `required_tools` in the front matter
-                           sources.yaml  sources: [{sid, url, title, text}]
+                           sources.yaml  sources: [{sid, url, title, text}], or the list alone
                            references/…  further files, at sk:<namespace>.<id>/<rel>
 
 A folder made for another product is accepted: unknown keys and files are ignored.
@@ -158,18 +158,21 @@ def _split(text: str, where: str) -> tuple[Mapping[str, Any], str]:
     return _yaml("\n".join(lines[1:end]), where), "\n".join(lines[end + 1 :])
 
 
-def _yaml(text: str, where: str) -> Mapping[str, Any]:
-    """Return a mapping. A plain value that contains a colon, which other products write and YAML forbids, is a text."""
+def _yaml(text: str, where: str, *, bare: str = "") -> Mapping[str, Any]:
+    """Return a mapping; with `bare`, a list is the value of that key.
+
+    A plain value that contains a colon, which other products write and YAML forbids, is a text.
+    """
     if (plain := parse_plain(text)) is not None:
         return plain
     from stepline.bundle.document import parse_document  # noqa: PLC0415 - 13 ms of CPU, which most skills do not need
 
     try:
-        return parse_document(where, text)
+        return parse_document(where, text, bare=bare)
     except InputError:  # once more, with its plain values in quotes
         quoted = "\n".join(map(_quoted, text.split("\n")))
     try:
-        return parse_document(where, quoted)
+        return parse_document(where, quoted, bare=bare)
     except InputError as error:
         raise _invalid(where, str(error).removeprefix(f"{where}").lstrip(": ")) from None
 
@@ -254,7 +257,7 @@ def _sources(folder: Path, where: str) -> tuple[Source, ...]:
 def _rows(path: Path, key: str, where: str) -> list[Mapping[str, Any]]:
     if not path.is_file() or path.is_symlink():
         return []
-    return _mappings(_yaml(_text(path, where), f"{where}/{path.name}").get(key), key, where)
+    return _mappings(_yaml(_text(path, where), f"{where}/{path.name}", bare=key).get(key), key, where)
 
 
 def _mappings(rows: Any, key: str, where: str) -> list[Mapping[str, Any]]:
