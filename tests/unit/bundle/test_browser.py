@@ -219,6 +219,13 @@ def test_a_tool_searches_by_the_same_function(answered_workflow):
     assert [item["path"] for item in found["items"]] == [path]
 
 
+def test_a_hit_has_the_tags_of_its_turn_and_kind(answered_workflow):
+    path = remembered(answered_workflow)
+    (item,) = search_memory(answered_workflow.browser.tool_context(), "kept", kind="assistant")["items"]
+    assert item["path"] == path
+    assert item["tags"] == [f"turn:{item['turn_id']}", "chat:assistant"]
+
+
 # --- blocks
 
 

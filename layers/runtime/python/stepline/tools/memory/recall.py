@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
@@ -39,6 +39,19 @@ TARGETS: Final[dict[str, tuple[RowKind, ...]]] = {
 """The kinds of rows that each target searches."""
 DEFAULT_TARGETS: Final = ("assistant", "user", "attachment", "summary")
 KIND_ROLES: Final = {kind: role for role, kinds in TARGETS.items() for kind in kinds}
+
+_TAGS: Final[Mapping[RowKind, tuple[str, ...]]] = {
+    "prompt": ("chat:user",),
+    "event": ("chat:user",),
+    "answer": ("chat:assistant",),
+    "summary": ("chat:assistant", "chat:summary", "kind:working.summary"),
+    "note": ("chat:internal_note", "kind:react.note"),
+    "plan": ("kind:react.plan",),
+    "source": ("artifact:conv:sources_pool",),
+    "attachment": ("artifact:user.attachment",),
+    "range": ("artifact:conv.range.summary",),
+}
+"""The tags of a hit by its kind, in the names of the design's index. They are made from the row, and stored nowhere."""
 
 QUERY_CHARS: Final = 256
 HALF_LIFE_DAYS: Final = 7.0
@@ -177,7 +190,7 @@ def _item(one: Recalled) -> dict[str, Any]:
         "role": one.role,
         "text": one.row.text,
         "ts": one.row.at,
-        "tags": list(one.row.tags),
+        "tags": [f"turn:{one.row.turn}", *_TAGS[one.row.kind], *(f"note_tag:{tag}" for tag in one.row.tags)],
         "turn_id": one.row.turn,
         "conversation_id": one.row.conversation,
         "score": one.score,
