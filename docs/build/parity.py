@@ -212,7 +212,8 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("an MCP tool without annotations runs at most once", "unit/loop/test_turn_tools.py::test_a_call_that_says_nothing_of_its_effect_is_started_before_it_runs_and_never_runs_twice"),
         done("descriptions of MCP servers are data: cut, and indented on the card", "unit/tools/mcp/test_tool_list.py::test_a_servers_text_is_cut_and_cannot_forge_the_card"),
         done("secrets of MCP servers by reference (`${secret:path}`, `auth`), never in a result", "stacks/test_deployed_descriptors.py::test_a_turn_with_a_server_reveals_the_secret_to_the_server_alone"),
-        partial("`TOOL_RUNTIME`: where a tool runs", "unit/loop/programs/test_isolated_call.py::test_a_document_is_drawn_by_a_program_and_offered", "by its contract: in the step, or as a program where programs run; no mode for each tool"),
+        differs("`TOOL_RUNTIME`: where a tool runs", "unit/bundle/test_parts.py::test_a_runtime_that_would_not_be_followed_is_refused_by_the_tools_name", "by its contract: in its round, or as a program (`isolated`), and all programs run where the deployment says: rights, network and images belong to the deployment. `none` is accepted, another runtime or a scope refused by name"),
+        differs("`TOOLS_SPECS`: modules or files with an alias", "unit/bundle/test_parts.py::test_a_list_of_modules_is_refused_by_its_name", "`TOOLS` lists the tools themselves, so that a type checker and the catalogue see them; the name is refused, never ignored"),
         done("large results are shown by their beginning, their shape and the way to the rest", "unit/context/test_request.py::test_a_large_result_is_previewed_and_a_read_is_not"),
     ),
     "Paths": (

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from dataclasses import replace
 from types import ModuleType
 from typing import ClassVar
 
@@ -71,6 +72,38 @@ def test_an_invalid_module_is_reported_by_a_code(module):
     assert reason(load_skills, name) == "skills_module_invalid"
     assert reason(load_workflow, name) == "bundle_invalid"
     assert reason(load_tools, module("empty_bundle")) == "tools_module_invalid"
+
+
+def message(run, *args):
+    with pytest.raises(InputError) as caught:
+        run(*args)
+    return str(caught.value)
+
+
+def test_a_list_of_modules_is_refused_by_its_name(module):
+    specs = [{"module": "shop.tools", "alias": "shop", "use_sk": True}]
+    assert message(load_tools, module("specs_bundle", TOOLS=(), TOOLS_SPECS=specs)).startswith(
+        "TOOLS_SPECS of "
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "runtime"),
+    [
+        ("shop.find", "docker"),
+        ("shop.find", "local"),
+        ("shop.find", {"runtime": "none", "scope": "all"}),
+        ("exec_tools.execute_code_python", "none"),
+        ("shop.draw", "none"),
+    ],
+)
+def test_a_runtime_that_would_not_be_followed_is_refused_by_the_tools_name(module, tool_id, runtime):
+    find, draw = tool("shop.find", "pure", str), tool("shop.draw", "pure", str)
+    tools = (find, replace(draw, spec=replace(draw.spec, isolated=True)))
+    name = module("runtime_bundle", TOOLS=tools, TOOL_RUNTIME={tool_id: runtime})
+    assert f": {tool_id} cannot run as " in message(load_tools, name)
+    load_tools.cache_clear()
+    assert load_tools(module("none_bundle", TOOLS=tools, TOOL_RUNTIME={"shop.find": "none"})) == tools
 
 
 def test_an_error_within_a_module_is_not_reported_as_a_missing_module(tmp_path, monkeypatch):

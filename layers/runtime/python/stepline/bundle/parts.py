@@ -22,6 +22,8 @@ from stepline.tools.knowledge import KnowledgeRead, KnowledgeSearch, knowledge_s
 from stepline.tools.registry import Tool
 
 TOOLS: Final = "TOOLS"
+TOOLS_SPECS: Final = "TOOLS_SPECS"
+TOOL_RUNTIME: Final = "TOOL_RUNTIME"
 MCP_TOOL_SPECS: Final = "MCP_TOOL_SPECS"
 SKILLS: Final = "SKILLS"
 CUSTOM_SKILLS_ROOT: Final = "CUSTOM_SKILLS_ROOT"
@@ -116,10 +118,34 @@ def load_tools(name: str) -> tuple[Tool, ...]:
 
     Raises:
         InputError: `tools_module_not_found`; `tools_module_invalid`, it has no tools, or other values among
-            them.
+            them, or names of the design that would not be followed.
     """
     module = load_module(name, code="tools_module_not_found")
-    return _rows(module, TOOLS, Tool, code="tools_module_invalid")
+    if hasattr(module, TOOLS_SPECS):
+        raise InputError(
+            f"{TOOLS_SPECS} of {name} is not read: list each tool in {TOOLS}, as a value Tool",
+            code="tools_module_invalid",
+        )
+    tools: tuple[Tool, ...] = _rows(module, TOOLS, Tool, code="tools_module_invalid")
+    _check_runtimes(module, tools)
+    return tools
+
+
+def _check_runtimes(module: ModuleType, tools: Sequence[Tool]) -> None:
+    """Refuse a `TOOL_RUNTIME` by the tool's name, unless it says where the tool runs anyway: `none`, in its round."""
+    said = getattr(module, TOOL_RUNTIME, {})
+    if not isinstance(said, Mapping):
+        raise InputError(
+            f"{TOOL_RUNTIME} of {module.__name__} is no mapping of tools", code="tools_module_invalid"
+        )
+    in_round = {tool.spec.tool_id for tool in tools if not tool.spec.isolated}
+    for tool_id, runtime in said.items():
+        if tool_id not in in_round or runtime != "none":
+            raise InputError(
+                f"{TOOL_RUNTIME} of {module.__name__}: {tool_id!s:.80} cannot run as {runtime!r:.80}. A tool of {TOOLS} runs "
+                "in its round (none), or as a program if its ToolSpec is isolated; EXEC_RUNTIME_MODE places all programs",
+                code="tools_module_invalid",
+            )
 
 
 @cache
