@@ -458,6 +458,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("images of programs as sources", "unit/loop/test_returned_sources_logged.py::test_a_program_brings_the_sources_of_its_tools_and_its_images", "and those of `react.write`"),
         done("images of attachments as sources", "unit/loop/test_attached_files.py::test_a_picture_is_a_source_once_it_was_looked_at_and_can_be_cited", "from the first time that the model reads them"),
         done("sources of a skill (`sources.yaml`) join the pool, its citations are renumbered", "unit/bundle/skills/test_skill_reads.py::test_sources_of_a_skill_join_the_pool_and_its_text_cites_their_numbers"),
+        done("`source_type` `manual`", "unit/bundle/skills/test_skill_reads.py::test_a_row_without_an_address_is_a_manual_source_that_an_answer_cites", "a row without an address in a skill's `sources.yaml`; a tool may cite one, too"),
         done("`sources.yaml` as a bare list", "unit/bundle/skills/test_skill_folder.py::test_sources_may_be_a_bare_list"),
         done("`sources_used` of answers, files and searches", "unit/timeline/test_turn_blocks.py::test_an_answer_names_the_sources_it_uses_each_its_own"),
         done("`sources_used` of a turn", "unit/timeline/test_export.py::test_a_turn_uses_the_sources_that_its_files_cite_too"),

@@ -78,6 +78,8 @@ def test_steplines_own_fields_and_files_are_read(tmp_path):
           - {sid: 2, url: "https://a.example/x", title: A, text: about a}
           - {sid: 3, url: "file:///etc/passwd", title: no page}
           - {url: "https://b.example"}
+          - {sid: 4, title: The handbook, text: by the door}
+          - {sid: 5}
         """
     tools = "tools:\n- {id: shop.price, role: looks up, why: prices, required: true}\n- {id: shop.stock}\n"
     files = {
@@ -90,7 +92,10 @@ def test_steplines_own_fields_and_files_are_read(tmp_path):
     assert skill.description == "What. Now. Then."
     assert skill.imports == ("ops.base", "public.other")
     assert skill.requires == ("react.read", "shop.price")
-    assert skill.sources == (Source(sid=2, url="https://a.example/x", title="A", text="about a"),)
+    assert skill.sources == (
+        Source(sid=2, url="https://a.example/x", title="A", text="about a"),
+        Source(sid=4, title="The handbook", text="by the door", source_type="manual"),
+    )
     assert skill.hidden
     assert list_skill_files(skill.folder) == ["compact.md"]
 

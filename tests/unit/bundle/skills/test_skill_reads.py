@@ -146,6 +146,13 @@ def test_sources_of_a_skill_join_the_pool_and_its_text_cites_their_numbers(bundl
     assert "[SOURCES POOL] 2 sources" in text_of(model.requests[-1])
 
 
+def test_a_row_without_an_address_is_a_manual_source_that_an_answer_cites(bundle):
+    manual = "- {sid: 7, title: The handbook, text: Wear gloves.}"
+    workflow = bundle(**{"skills/ops/bind/sources.yaml": manual})
+    _, (skill,) = talk(workflow, read("sk:ops.bind"), answered("Gloves [[S:1]]."))
+    assert [(row.sid, row.source_type, row.title) for row in skill.sources] == [(1, "manual", "The handbook")]
+
+
 @pytest.mark.parametrize(
     "path",
     [

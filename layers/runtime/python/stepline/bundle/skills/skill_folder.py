@@ -20,11 +20,13 @@ from string import ascii_letters, digits
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.bundle.skills.skill import Skill, check_skills, full_id
 from stepline.errors import InputError, PathError
-from stepline.model.source import Source, web_url
+from stepline.model.source import Source, SourceType
 from stepline.model.traversal import check_relative, clean_text
+from stepline.timeline.sources_pool import is_eligible
 
 BUILT_IN: Final = Path(__file__).with_name("built_in")
 """The skills of every agent that has their tools."""
@@ -245,12 +247,14 @@ def _requires(folder: Path, fields: Mapping[str, Any], where: str) -> tuple[str,
 
 
 def _sources(folder: Path, where: str) -> tuple[Source, ...]:
-    """Return the sources that may be cited: web pages with a number."""
+    """Return the sources that may be cited, each with a number: web pages, and manual rows, which have no address."""
     found = []
     for row in _rows(folder / SOURCES, "sources", where):
         title, url, text, content = (str(row.get(key) or "") for key in ("title", "url", "text", "content"))
-        if isinstance(row.get("sid"), int) and row["sid"] > 0 and web_url(url):
-            found.append(Source(sid=row["sid"], title=title, url=url, text=text, content=content))
+        kind: SourceType = "web" if url else "manual"
+        source = Source(title=title, url=url, text=text, content=content, source_type=kind)
+        if isinstance(row.get("sid"), int) and row["sid"] > 0 and is_eligible(source):
+            found.append(replace(source, sid=row["sid"]))
     return tuple(found)
 
 
