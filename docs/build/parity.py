@@ -450,7 +450,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("a citation is distinguished from the text's own links", "unit/protocol/citation/test_citation_stream.py::test_a_token_becomes_its_links"),
         done("a citation as the address of a link is distinguished from a link", "unit/protocol/citation/test_citation_stream.py::test_a_citation_used_as_a_url_gets_a_title_that_marks_it"),
         done("pool rows `sid`, `title`, `url`, `source_type`, `published_time_iso`, `favicon_url`", "unit/timeline/test_sources_pool.py::test_a_source_row_is_cut_to_its_limits"),
-        done("`objective_relevance`", "unit/tools/web/test_web_search.py::test_a_page_is_judged_by_the_objective_where_the_engine_can", "by the collection; Brave, Tavily and SearXNG receive no objective"),
+        done("`objective_relevance`", "unit/tools/web/test_web_search.py::test_a_page_is_judged_by_the_words_of_the_objective_where_the_engine_cannot", "of each web source whose call has an objective: by the collection, else the share of the objective's words in the page"),
         done("numbers that never change, in all turns of a conversation", "unit/timeline/test_sources_pool.py::test_a_known_source_keeps_its_number_over_a_proposed_one"),
         done("sources merged by their addresses, or by their paths", "unit/model/test_source.py::test_equivalent_urls_are_normalised_to_one_spelling"),
         done("of files only images are sources", "unit/timeline/test_sources_pool.py::test_the_pool_accepts_pages_manual_entries_and_images"),

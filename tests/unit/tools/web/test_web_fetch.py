@@ -119,6 +119,15 @@ def test_no_page_at_all_is_an_error_with_the_first_code():
     assert fetch(ToolConversation(), "a").error["code"] == "fetch_unavailable"
 
 
+def test_a_page_is_judged_by_the_words_of_the_objective():
+    conversation = ToolConversation(pages=Pages(a="herons breed", b="an otter"))
+    output = fetch(conversation, "a", "b", objective="where herons breed")
+    assert [row["objective_relevance"] for row in output.ret] == [0.667, 0.0]
+    assert [row.objective_relevance for row in conversation.sources.values()] == [0.667, 0.0]
+    assert all("objective_relevance" not in row for row in read_status(output)["results"])
+    assert "objective_relevance" not in fetch(conversation, "a").ret[0]
+
+
 def test_clients_get_the_result_of_each_address_even_if_all_fail():
     context = ToolConversation(pages=Pages(a=GONE, b="text " * 200)).context("tc_000000000001")
     run_web_fetch({"urls": [at("a"), at("b")], "objective": "birds"}, context)

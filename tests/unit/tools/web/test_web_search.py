@@ -11,7 +11,7 @@ from stepline.errors import DependencyError, ToolError
 from stepline.model.source import Source
 from stepline.ports.search import Hit, WebSearchQuery
 from stepline.protocol.citation.token import cited_sids
-from stepline.tools.web.web_search import FILTERED, QUERIES_MAX, WEB_SEARCH, run_search
+from stepline.tools.web.web_search import FILTERED, QUERIES_MAX, WEB_SEARCH, judge_by_words, run_search
 from tests.unit.tools.conftest import TS, ToolConversation, read_status
 
 
@@ -122,6 +122,35 @@ def test_a_page_is_judged_by_the_objective_where_the_engine_can(conversation):
     assert conversation.sources[1].objective_relevance == judged[0]
     unasked = read_status(search(conversation, queries="prompt caching"))["results"]
     assert all("objective_relevance" not in row for row in unasked)
+
+
+def test_a_page_is_judged_by_the_words_of_the_objective_where_the_engine_cannot():
+    pages = [
+        hit("heron", text="What a nest of herons costs"),
+        hit("otter", content="A nest."),
+        hit("vole", objective_relevance=0.25),
+    ]
+    conversation = ToolConversation(search=Engine({"q": pages}))
+    rows = read_status(search(conversation, queries="q", objective="What do nests of a heron cost?"))[
+        "results"
+    ]
+    assert [row["objective_relevance"] for row in rows] == [1.0, 0.25, 0.25]
+    assert [row.objective_relevance for row in conversation.sources.values()] == [1.0, 0.25, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("objective", "text", "share"),
+    [
+        ("", "a", None),
+        ("?! an", "an", None),
+        ("the ÖRTE", "örte", 0.5),
+        ("鷺の巣", "巣", 0.333),
+        ("herons", "a heron", 1.0),
+        ("heron", "x" * 30_000 + " heron", 0.0),
+    ],
+)
+def test_the_share_of_the_words_is_the_relevance(objective, text, share):
+    assert judge_by_words(objective, text) == share
 
 
 @pytest.mark.parametrize(

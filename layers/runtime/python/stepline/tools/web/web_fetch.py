@@ -25,6 +25,7 @@ from stepline.tools.parameter import closed_schema, param
 from stepline.tools.read.source_rows import items_stats
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
+from stepline.tools.web.web_search import judge_by_words
 
 logger = logging.getLogger(__name__)
 
@@ -77,20 +78,22 @@ def run_web_fetch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput
         raise ToolError("no page can be fetched here", code=UNAVAILABLE)
     written = [params["urls"]] if isinstance(params["urls"], str) else params["urls"]
     urls = list({normalise_url(url): url.strip() for url in written}.values())
+    objective = params.get("objective", "").strip()
     context.check_cancelled()
     got: list[Page | ToolError] = []
     for url in urls:
         if got and context.cancel.requested:
             break
         got.append(_fetch(context.pages, url, context))
-    cited = context.cite(_source(page, context.ts) for page in got if isinstance(page, Page))
-    rows = _rows(urls, got, cited, context.ts)
+    sources = [_source(page, context.ts, objective) for page in got if isinstance(page, Page)]
+    cited = context.cite(sources)
+    rows = _rows(urls, got, sources, cited)
     shown = [{**row, "text": shorten(row["text"], SNIPPET_CHARS)} if "text" in row else row for row in rows]
     context.emit(
         FETCHED,
         {
             "execution_id": context.call_id,
-            "objective": params.get("objective", ""),
+            "objective": objective,
             "urls": urls,
             "results": [{name: value for name, value in row.items() if name != "content"} for row in shown],
         },
@@ -119,7 +122,7 @@ def _fetch(pages: WebPages, url: str, context: ToolContext) -> Page | ToolError:
         return ToolError("pages cannot be fetched now", code=UNAVAILABLE)
 
 
-def _source(page: Page, fetched: str) -> Source:
+def _source(page: Page, fetched: str, objective: str) -> Source:
     """Return the row of a page, under the requested address, which a search may have found."""
     return Source(
         title=page.title or host_of(page.final_url),
@@ -132,20 +135,21 @@ def _source(page: Page, fetched: str) -> Source:
         fetched_time_iso=fetched,
         author=page.author,
         authority="web",
+        objective_relevance=judge_by_words(objective, page.title, page.text),
     )
 
 
 def _rows(
-    urls: Sequence[str], got: Sequence[Page | ToolError], cited: Sequence[Source], ts: str
+    urls: Sequence[str], got: Sequence[Page | ToolError], sources: Sequence[Source], cited: Sequence[Source]
 ) -> list[dict[str, Any]]:
     """Return a row for each requested address, in order, with the whole text of a page."""
-    numbers = iter(cited)
+    own_rows, numbers = iter(sources), iter(cited)
     rows: list[dict[str, Any]] = []
     for url, page in zip(urls, got, strict=False):
         if isinstance(page, ToolError):
             rows.append({"url": url, "status": page.reason, "error": str(page)})
             continue
-        own = replace(fit_source(_source(page, ts)), sid=next(numbers).sid)
+        own = replace(fit_source(next(own_rows)), sid=next(numbers).sid)
         moved = {"final_url": page.final_url} if page.final_url != page.url else {}
         cut = {"truncated": True} if page.truncated or len(page.text) > len(own.content) else {}
         rows.append(
@@ -165,7 +169,7 @@ def _status(rows: Sequence[Mapping[str, Any]], cited: Sequence[Source]) -> dict[
     chars = TEXTS_CHARS // len(cited)
     results = []
     for row in rows:
-        shown = {name: value for name, value in row.items() if name != "content"}
+        shown = {name: value for name, value in row.items() if name not in ("content", "objective_relevance")}
         if "sid" in row:
             shown["text"] = shorten(row["content"], chars)
         results.append(shown)

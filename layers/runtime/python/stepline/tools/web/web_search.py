@@ -7,6 +7,7 @@ Source: docs/reference/tools.md#web_toolsweb_search.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -33,6 +34,12 @@ QUERY_CHARS: Final = 400
 TEXT_CHARS, TEXTS_CHARS = 400, 6_000
 TITLE_CHARS, FACT_CHARS = 120, 60
 FILTERED: Final = "web_search.filtered_results"
+
+LETTERS_MIN: Final = 3
+"""Shorter words say nothing about a subject; a script without blanks is compared by its characters."""
+JUDGED_CHARS: Final = 20_000
+"""The part of a page that is compared with the objective."""
+_TOKEN: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 
 _QUERY: Final = {"type": "string", "minLength": 1, "maxLength": QUERY_CHARS, "pattern": "\\S"}
 
@@ -150,7 +157,7 @@ def _search_queries(
     for query in queries:
         if found and context.cancel.requested:
             break
-        found.append(engine.search(replace(asked, text=query)))
+        found.append([_judged(hit, asked.objective) for hit in engine.search(replace(asked, text=query))])
     kept: dict[str, Hit] = {}
     for rank in range(n):
         for hits in found:
@@ -163,6 +170,31 @@ def _search_queries(
             if before is None or (hit.relevance or 0) > (before.relevance or 0):
                 kept[key] = hit
     return list(kept.values())[:n], len(found)
+
+
+def judge_by_words(objective: str, *texts: str) -> float | None:
+    """Return the share of the objective's words that the texts contain, 0 to 1; None for one without words."""
+    wanted = _words(objective)
+    if not wanted:
+        return None
+    found = wanted & _words("\n".join(texts)[:JUDGED_CHARS])
+    return round(len(found) / len(wanted), 3)
+
+
+def _words(text: str) -> set[str]:
+    tokens = (token.casefold() for token in _TOKEN.findall(text))
+    return {
+        token.removesuffix("s") if len(token) > LETTERS_MIN else token
+        for token in tokens
+        if len(token) >= LETTERS_MIN or not token[0].isascii()
+    }
+
+
+def _judged(hit: Hit, objective: str) -> Hit:
+    """Return the hit with its relevance to the objective, by words if the engine gives none."""
+    if hit.objective_relevance is not None or not objective:
+        return hit
+    return replace(hit, objective_relevance=judge_by_words(objective, hit.title, hit.text, hit.content))
 
 
 def _unsearched(error: DependencyError) -> ToolError:
