@@ -278,6 +278,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("the range of a read stays in its stub", "unit/timeline/test_forgetting_properties.py::test_a_range_that_was_pruned_is_read_again_by_its_stub"),
         done("a skill that was pruned leaves its path", "unit/context/test_pruned_pieces.py::test_a_skill_is_pruned_to_the_path_by_which_it_is_read_again"),
         done("hard compaction into `[COMPACTED PRIOR CONVERSATION MEMORY]`", "unit/timeline/test_compacted.py::test_turns_before_the_cut_become_one_memory_that_carries_their_events_and_notes"),
+        done("consumed followups, steers and events of the open turn are in each of its requests", "unit/context/test_kept_events.py::test_each_request_shows_every_event_of_its_turn", "in both layouts; whole, or the path and the beginning"),
         done("compaction carries consumed events and internal notes", "unit/timeline/test_compacted.py::test_turns_before_the_cut_become_one_memory_that_carries_their_events_and_notes"),
         done("working summaries are part of what a compaction is made of", "unit/context/test_summary_input.py::test_existing_summaries_of_turns_come_first"),
         done("compaction of the earlier rounds of an open turn", "unit/timeline/test_compacted.py::test_a_split_leaves_the_opening_and_the_newest_rounds"),

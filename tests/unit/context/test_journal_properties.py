@@ -22,6 +22,7 @@ from stepline.timeline.fold import Timeline
 from tests.support.budget import budget
 from tests.support.conversation import LANE
 from tests.support.generation import answer_of, call_of, said, tagged
+from tests.support.kept_events import lost_events
 from tests.unit.context.simulated_context import LAB, RULES, Sent
 from tests.unit.context.simulated_journal import DRAW, JournalEngine
 
@@ -227,7 +228,7 @@ class JournalContext(RuleBasedStateMachine):
             self.before = (sent, decisions[-1][0])
         else:
             self.before = None
-        self.check_again(len(self.engine.conversation.batches()))
+        self.check_again(len(self.engine.conversation.batches()), sent)
 
     def decided(self) -> list[tuple[str, Decided]]:
         """Return the decisions so far, each with its turn."""
@@ -265,8 +266,8 @@ class JournalContext(RuleBasedStateMachine):
         if EARLIER not in earlier + now:
             assert prior_turns(now) == prior_turns(earlier)
 
-    def check_again(self, n: int) -> None:
-        """The inspector renders the same bytes."""
+    def check_again(self, n: int, sent: Sent) -> None:
+        """The inspector renders the same bytes; a request of the whole budget has every event of the open turn."""
         conversation = self.engine.conversation
         journal = Journal(conversation.ports, LANE, "look")
         batches = read_upto(journal, n)
@@ -279,6 +280,9 @@ class JournalContext(RuleBasedStateMachine):
             staged=read_staged(stored, LANE, batches[-1]),
         )
         assert again.equal
+        _, decision = self.decided()[-1]
+        if self.engine.layout == "journal" and asked_with_budget(decision):
+            assert lost_events(timeline, sent.text) == []
 
     @invariant()
     def paths_are_known(self) -> None:
@@ -294,6 +298,11 @@ def asking(calls: list[tuple[str, dict[str, Any]]], answer: str, asked: dict[str
         decisions.append(answer_of(answer))
     decisions[0] |= asked
     return said(*decisions, thinking="Hm.")
+
+
+def asked_with_budget(decision: Decided) -> bool:
+    """Return True unless the provider found earlier requests of the round too large."""
+    return decision.sent is not None and decision.sent.round_facts.budget_tokens >= RULES.budget
 
 
 def weight(sent: Sent) -> int:

@@ -139,7 +139,7 @@ def test_a_growing_turn_is_shown_in_less_detail_before_it_overflows() -> None:
     least = digest(log.timeline(), budget_tokens=4_500)
     assert "[SOLVER.REACT.EVENTS (oldest -> newest)]\n- … 21 more\n" in least
     assert "- … 9 more\n- SID:10" in least
-    assert len(DETAILS) == 5
+    assert len(DETAILS) == 8
 
 
 @pytest.mark.parametrize("most", [1_000, 10_000])

@@ -49,6 +49,9 @@ SOURCES_SHOWN: Final = 20
 RAW_BYTES: Final = 6_000
 """Maximum bytes of an interrupted decision."""
 
+TEXT_TOKENS: Final = 12_000
+TEXT_BYTES: Final = int(TEXT_TOKENS * BYTES_PER_TOKEN)
+
 LONG_CHARS: Final = 400
 """Longer strings are cut; so are bodies longer than `CONTENT_CHARS`."""
 CONTENT_CHARS: Final = 100
@@ -356,19 +359,19 @@ _STOPPED_SHORT: Final = {
 }
 
 
-def render_prompt(event: Inbound, path: str, carried: str = "", files: Sequence[str] = ()) -> str:
+def render_prompt(
+    event: Inbound, path: str, carried: str = "", files: Sequence[str] = (), most: int = TEXT_BYTES
+) -> str:
     """Render an event that opened the turn; `carried` is its path in the previous turn, if it arrived there."""
     header = "[USER MESSAGE]" if event.event in (PROMPT, FOLLOWUP) else _external(event)
     origin = f"[carried over from: {carried}]\n" if carried else ""
-    return (
-        f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{origin}{_event_lines(event, files, 'USER MESSAGE')}"
-    )
+    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{origin}{_event_lines(event, files, 'USER MESSAGE', most)}"
 
 
-def render_event(event: Inbound, path: str, files: Sequence[str] = ()) -> str:
+def render_event(event: Inbound, path: str, files: Sequence[str] = (), most: int = TEXT_BYTES) -> str:
     """Render an event that arrived during a turn or between turns; `files` are the paths of its files."""
     header = _HEADERS.get(event.event) or _external(event)
-    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{_event_lines(event, files, 'EVENT')}"
+    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{_event_lines(event, files, 'EVENT', most)}"
 
 
 def render_steered(entry: SteeredEntry) -> str:
@@ -401,8 +404,8 @@ def _sender(event: Inbound) -> str:
     return "" if event.event in (PROMPT, *_HEADERS) else "sent_by: user"
 
 
-def _event_lines(event: Inbound, files: Sequence[str], what: str) -> str:
-    """Return the lines below an event's path: the facts, one per line, and the text."""
+def _event_lines(event: Inbound, files: Sequence[str], what: str, most: int) -> str:
+    """Return the lines below an event's path: the facts, one per line, and the text in `most` bytes."""
     reactive = event.reactive or event.event in _HEADERS
     facts = [
         "" if reactive else "reactive: no",
@@ -414,12 +417,10 @@ def _event_lines(event: Inbound, files: Sequence[str], what: str) -> str:
         f"payload: {render_params(event.payload)[0]}" if event.payload else "",
     ]
     return "".join(f"{fact}\n" for fact in facts if fact) + (
-        render_text(event.text, what) if event.text else ""
+        render_text(event.text, what, most) if event.text else ""
     )
 
 
-TEXT_TOKENS: Final = 12_000
-TEXT_BYTES: Final = int(TEXT_TOKENS * BYTES_PER_TOKEN)
 RESULT_PREVIEW_CHARS: Final = 12_000
 READ_CHARS: Final = 200_000
 """Maximum characters of tools that cap their own output: more than any setting allows."""

@@ -162,27 +162,26 @@ STAGED_SHOWN: Final = 20
 
 
 def render_course(course: Course, detail: Detail) -> str:
-    """Return the events of the turn, or the newest if there are too many; "" for none."""
-    texts = [render_event(event, place.path, place.files) for event, place in course.waited]
+    """Return the events of the turn; if there are too many, the newest and all that came from outside; "" for none."""
+    rows = [(detail.event(event, place, render_event), True) for event, place in course.waited]
     attempts = left = 0
     for _, _, entry in course.rows:
         if isinstance(entry, Decided):
             attempts += entry.accepted and bool(entry.answer)
             left = len(entry.actions) if entry.accepted else 0
-        if text := "".join(_entry(course, entry, detail, attempts)):
-            texts.append(text)
+        if isinstance(entry, Inbound):
+            rows.append((detail.event(entry, event_place(course.turn.id, entry), render_event), True))
+        elif text := "".join(_entry(course, entry, detail, attempts)):
+            rows.append((text, False))
         if isinstance(entry, Resulted):
             left -= 1
-            texts[-1] += "" if left else render_round_end()
-    return detail.rows_of([detail.fit(text) for text in texts])
+            rows[-1] = (rows[-1][0] + ("" if left else render_round_end()), False)
+    return detail.keep_events([(text if kept else detail.fit(text), kept) for text, kept in rows])
 
 
 def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Iterator[str]:
     turn = course.turn.id
     match entry:
-        case Inbound():
-            place = event_place(turn, entry)
-            yield render_event(entry, place.path, place.files)
         case Decided():
             yield from _decision(turn, entry, detail, attempts)
         case Resulted():
@@ -283,8 +282,8 @@ def render_current(digest: Digest, detail: Detail) -> str:
 def _prompt(digest: Digest, detail: Detail) -> str:
     """Return the messages that opened the turn; long ones are cut, and their paths lead to the whole text."""
     course = digest.course
-    shown = course.prompts[: detail.rows]
-    texts = [detail.fit(render_prompt(event, place.path, "", place.files)) for event, place in shown]
+    shown = course.prompts[: detail.events]
+    texts = [detail.event(event, place, render_prompt) for event, place in shown]
     return "".join([*texts, *detail.more(len(course.prompts) - len(shown))])
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from msgspec.structs import replace
+
 from stepline.context.summary_text import cut_middle
 from stepline.model.block import Block
 from stepline.model.entry import Decided, Entry, Inbound, Opened
+from stepline.rendering.piece import byte_length
 from stepline.rendering.render_entry import render_text
 from stepline.rendering.turn_facts import EventPaths, Turn, event_place, prompt_places
 from stepline.timeline.fold import Timeline
@@ -17,13 +20,17 @@ from stepline.timeline.fold import Timeline
 
 @dataclass(frozen=True, kw_only=True)
 class Detail:
-    """Limits of what is shown: bytes of a message or an answer, characters of a result and of a row, and rows."""
+    """Limits of what is shown: bytes of a message or an answer, characters of a result and of a row, and rows.
+
+    `events` are the messages and events of the turn that are shown in addition to the newest rows.
+    """
 
     text_bytes: int
     read_chars: int
     preview_chars: int
     chars: int
     rows: int
+    events: int = 1_000
 
     def text(self, text: str, what: str) -> str:
         """Return a text as lines of data; a long one as beginning and end."""
@@ -32,6 +39,26 @@ class Detail:
     def fit(self, rendered: str) -> str:
         """Return a rendered text, without its middle if it does not fit; its path leads to the whole text."""
         return cut_middle(rendered, 2 * self.text_bytes)
+
+    def event(self, event: Inbound, place: EventPaths, render: Callable[..., str]) -> str:
+        """Return an event with its path; a long one without its payload, and with the beginning and the end of its text."""
+        text = render(event, place.path, files=place.files)
+        if byte_length(text) <= 2 * self.text_bytes:
+            return text
+        short = render(replace(event, attachments=(), payload={}), place.path, most=self.text_bytes)
+        files = [f"{len(event.attachments)} files"] if event.attachments else []
+        left_out = " and ".join([*(["a payload"] if event.payload else []), *files])
+        return f"{short}...[truncated]: {place.path} has {left_out}\n" if left_out else short
+
+    def keep_events(self, rows: Sequence[tuple[str, bool]]) -> str:
+        """Return the newest rows, and before them the earlier events, after a line that counts the omitted rows.
+
+        Each row has True if it is an event.
+        """
+        earlier = rows[: -self.rows]
+        events = [text for text, is_event in earlier if is_event][-self.events :]
+        newest = [text for text, _ in rows[-self.rows :]]
+        return "".join([*self.more(len(earlier) - len(events)), *events, *newest])
 
     def rows_of(self, rows: Sequence[str]) -> str:
         """Return the newest rows, after a line that counts the earlier ones; "" for none."""
@@ -48,8 +75,11 @@ DETAILS: Final = (
     Detail(text_bytes=2_000, read_chars=800, preview_chars=240, chars=160, rows=20),
     Detail(text_bytes=800, read_chars=240, preview_chars=80, chars=80, rows=8),
     Detail(text_bytes=400, read_chars=80, preview_chars=40, chars=60, rows=3),
+    Detail(text_bytes=160, read_chars=80, preview_chars=40, chars=60, rows=3),
+    Detail(text_bytes=160, read_chars=80, preview_chars=40, chars=60, rows=3, events=100),
+    Detail(text_bytes=160, read_chars=80, preview_chars=40, chars=60, rows=3, events=10),
 )
-"""The degrees of detail, the whole one first."""
+"""The degrees of detail, the whole one first. Events are omitted only if their beginnings do not fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
