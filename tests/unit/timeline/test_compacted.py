@@ -148,17 +148,46 @@ some_pieces = st.lists(
 )
 
 
-@given(some_pieces, st.integers(0, 60_000))
-def test_kept_pieces_fit_into_their_room(pieces: list[Piece], room: int) -> None:
+@given(some_pieces, st.integers(0, 60_000), st.booleans())
+def test_kept_pieces_fit_into_their_room(pieces: list[Piece], room: int, keeps_events: bool) -> None:
     pieces = [replace(piece, path=f"ar:{index}") for index, piece in enumerate(pieces)]
-    kept = fit_room(pieces, room, STANDARD)
+    kept = fit_room(pieces, room, STANDARD, keeps_events=keeps_events)
     loose = [piece for piece in kept if piece.kind != "header"]
     fixed = sum(1 for piece in loose if piece.turn and piece.kind not in ("event", "note"))
     assert text_bytes(loose) <= max(room, fixed * PIECE_BYTES)
     assert [piece.path for piece in kept] == [
         piece.path for piece in pieces if piece.path in {one.path for one in kept}
     ]
-    assert fit_room(kept, room, STANDARD) == kept
+    assert fit_room(kept, room, STANDARD, keeps_events=keeps_events) == kept
+
+
+def test_messages_and_events_of_the_open_turn_are_left_out_last() -> None:
+    long = "head\n" + "x" * 400 + "\n"
+    pieces = [
+        replace(piece(kind, n, turn, long), path=f"ar:{kind}.{n}.{turn}")  # type: ignore[arg-type]
+        for n, (kind, turn) in enumerate(
+            [
+                ("event", 0),
+                ("event", 2),
+                ("prompt", 2),
+                ("prompt", 3),
+                ("event", 3),
+                ("note", 3),
+                ("event", 3),
+                ("result", 3),
+            ]
+        )
+    ]
+    order = ["ar:event.0.0", "ar:event.1.2", "ar:note.5.3", "ar:prompt.2.2", "ar:event.4.3", "ar:event.6.3"]
+    for count in range(len(order) + 1):
+        kept = {one.path for one in fit_room(pieces, (8 - count) * PIECE_BYTES, STANDARD)}
+        assert {one.path for one in pieces} - kept == set(order[:count])
+
+
+def test_an_entry_of_an_earlier_release_drops_the_same_pieces_as_before() -> None:
+    pieces = [piece("event", n, 3, f"[path: ar:{n}]\n  wait\n") for n in range(9)] + [piece("result", 9, 3)]
+    assert [one.n for one in compacted(pieces, room=4 * PIECE_BYTES)] == [6, 7, 8, 9]
+    assert compacted(pieces, room=4 * PIECE_BYTES, keeps_events=True) == pieces
 
 
 def test_a_stop_is_not_carried_and_every_other_event_is_even_one_that_says_nothing_but_its_kind() -> None:

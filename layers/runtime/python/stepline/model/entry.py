@@ -147,9 +147,10 @@ class Compacted(Compaction, tag="compacted", tag_field="kind"):
 
     `completed`: the model reads `summary`, which includes an older one, instead of every turn before the one
     that batch `cut` opened, and `checkpoint` instead of the open turn's rounds up to batch `split`; 0 is
-    neither. The rest has `room` bytes, its longest parts cut to fit; 0 is no limit. `reason` says why nothing
-    changed, or why the summary is from the runtime and not from a model. `summary` covers `turns` turns; `covered`
-    are the ids of those that no older summary covered. `usage` is that of the summaries.
+    neither. The rest has `room` bytes, its longest parts cut to fit; 0 is no limit. With `keeps_events`, messages and
+    events of the open turn are left out last. `reason` says why nothing changed, or why the summary is from the runtime
+    and not from a model. `summary` covers `turns` turns; `covered` are the ids of those that no older summary covered.
+    `usage` is that of the summaries.
     """
 
     status: Literal["completed", "skipped", "error"]
@@ -159,6 +160,7 @@ class Compacted(Compaction, tag="compacted", tag_field="kind"):
     split: int = 0
     checkpoint: str = ""
     room: int = 0
+    keeps_events: bool = False
     turns: int = 0
     covered: tuple[str, ...] = ()
     after_tokens: int = 0

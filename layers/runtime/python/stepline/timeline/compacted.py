@@ -103,7 +103,7 @@ def compact(
         kept[:0] = [memory, *_carried(gone, form), *_plans(n, plans, form)]
     if entry.split:
         kept = _split(kept, n, entry, form)
-    return fit_room(kept, entry.room, form) if entry.room else kept
+    return fit_room(kept, entry.room, form, keeps_events=entry.keeps_events) if entry.room else kept
 
 
 def memory_path(entry: Compacted) -> str:
@@ -167,13 +167,15 @@ def _split(pieces: Sequence[Piece], n: int, entry: Compacted, form: TextForm) ->
     return found
 
 
-def fit_room(pieces: Sequence[Piece], room: int, form: TextForm) -> list[Piece]:
+def fit_room(pieces: Sequence[Piece], room: int, form: TextForm, *, keeps_events: bool = True) -> list[Piece]:
     """Return the pieces with all but the memories in `room` bytes: the longest are cut, to the same length.
 
-    If there are too many for that, the oldest carried pieces are dropped first, then the oldest events
-    and notes, then the oldest prompts except the first.
+    If they do not fit even then, the oldest carried pieces are dropped first, then the oldest events and notes of earlier
+    turns and notes of the newest one, then the oldest prompts and events except the first prompt. Entries of earlier
+    releases do not `keeps_events`: a fold of theirs drops by the number of pieces, and events before prompts.
     """
-    loose = _affordable([piece for piece in pieces if piece.kind not in FIXED], room // PIECE_BYTES)
+    loose = [piece for piece in pieces if piece.kind not in FIXED]
+    loose = _affordable(loose, room) if keeps_events else _fewer(loose, room // PIECE_BYTES)
     limit = max(PIECE_BYTES, share(map(_size, loose), room))
     kept = {id(piece) for piece in loose}
     return [
@@ -183,7 +185,25 @@ def fit_room(pieces: Sequence[Piece], room: int, form: TextForm) -> list[Piece]:
     ]
 
 
-def _affordable(pieces: Sequence[Piece], most: int) -> list[Piece]:
+def _affordable(pieces: Sequence[Piece], room: int) -> list[Piece]:
+    """Return the pieces without those that have no room, each cut to `PIECE_BYTES`."""
+    newest = max([1, *(piece.turn for piece in pieces)])
+    early = [piece for piece in pieces if not piece.turn or (piece.turn < newest and piece.kind in CARRIED)]
+    notes = [piece for piece in pieces if piece.turn == newest and piece.kind == "note"]
+    prompts = [piece for piece in pieces if 0 < piece.turn < newest and piece.kind == "prompt"]
+    said = [piece for piece in pieces if piece.turn == newest and piece.kind in ("prompt", "event")]
+    first = next((piece for piece in said if piece.kind == "prompt"), None)
+    excess = sum(min(_size(piece), PIECE_BYTES) for piece in pieces) - room
+    gone: set[int] = set()
+    for piece in (*early, *notes, *prompts, *said):
+        if excess > 0 and piece is not first:
+            excess -= min(_size(piece), PIECE_BYTES)
+            gone.add(id(piece))
+    return [piece for piece in pieces if id(piece) not in gone]
+
+
+def _fewer(pieces: Sequence[Piece], most: int) -> list[Piece]:
+    """Return at most about `most` pieces, as releases up to 0.1.0 chose them."""
     excess = len(pieces) - most
     prompts = [piece for piece in pieces if piece.turn and piece.kind == "prompt"]
     dispensable = [
