@@ -152,7 +152,7 @@ PLACES: Final[dict[str, str]] = {
     "chat.conversation.turn.completed": "the turn's clock stops at this time",
     "chat.turn.summary": "the receipt",
     "accounting.usage": "the receipt, with dollars where a price is known",
-    "chat.complete": "the answer, and the outcome at the foot of the turn",
+    "chat.complete": "the answer, its value as formatted JSON, and the outcome at the foot of the turn",
     "chat.error": "the foot of the turn: the failure and the remedy",
     "turn.feedback": "the thumbs at the foot of the turn",
 }

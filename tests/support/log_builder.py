@@ -326,7 +326,9 @@ class LogBuilder:
             fields: dict[str, Any] = {"outcome": "error", "reason": "error", "code": code, "message": "No."}
         else:
             text = self._answer(stopped=stop is not None) if answer is None else answer
+            decision = None if stop else self._decision()
             fields = {"outcome": "completed", "reason": "stop" if stop else "complete", "answer": text}
+            fields |= {"value": decision.value} if decision else {}
         entries: list[Entry] = [Closed(turn=self.turn, at=self.at, **fields), *settled.dropped]
         state = closed(self.state)
         if settled.promoted:

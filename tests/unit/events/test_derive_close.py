@@ -267,3 +267,15 @@ def test_a_stopped_turn_keeps_its_partial_answer_and_the_reason(answer: str, exp
     ]
     assert (end.data["final_answer"], end.data["reason"]) == (answer, "stop")
     assert {name: end.data[name] for name in ("message",) if name in end.data} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [('{"eur":12.5}', {"eur": 12.5}), ("[1]", [1]), ('"a"', "a"), ("false", False), ("{broken", "{broken")],
+)
+def test_the_value_of_a_result_is_in_the_terminal_event(text, value):
+    assert data(ended(answer="It costs 12.50.", value=text), "chat.complete")["value"] == value
+
+
+def test_an_answer_without_a_value_has_no_field_for_it():
+    assert "value" not in data(ended(answer="done"), "chat.complete")

@@ -21,6 +21,7 @@ from stepline.ports.model import DECISION_ROLE, ModelRequest, Part
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.conversation import Conversation, tool
 from tests.support.generation import BROKEN, answered, called
+from tests.support.log_builder import LogBuilder
 
 LOOK_UP = "test.look_up"
 PRICES = read_prices({"models": [{"model": "memory", "plain": 2, "read": 0.2, "output": 10}]})
@@ -72,6 +73,17 @@ def test_receipts_add_up_to_the_spending_of_the_state(turns: list[list[Any]]) ->
         conversation.send(id=f"m{number}")
         conversation.run()
     assert len(add_up(conversation).turns) == len(turns)
+
+
+def test_the_value_of_a_result_is_in_the_receipt_of_its_turn() -> None:
+    log = LogBuilder()
+    log.message()
+    log.answer("It costs 12.50.", value='{"eur":12.5}')
+    log.close()
+    log.message()
+    log.answer("Hello.")
+    log.close()
+    assert [turn.value for turn in make_receipts(log.batches).turns] == [{"eur": 12.5}, None]
 
 
 def test_failed_tries_are_lines_of_the_round_and_have_a_price() -> None:

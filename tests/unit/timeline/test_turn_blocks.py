@@ -218,3 +218,15 @@ def test_blocks_after_an_answer_are_not_shown_to_the_model(kind):
     log.answer("done")
     log.close()
     assert not [piece for piece in log.timeline().pieces if kind in piece.path]
+
+
+def test_a_value_follows_its_answer_at_one_path_and_in_the_prompt():
+    log = LogBuilder()
+    log.message()
+    log.answer("It costs 12.50.", value='{"eur":12.5}')
+    log.close()
+    path = f"ar:{log.closed_turns()[0]}.assistant.completion"
+    (block,) = log.timeline().resolve(path)
+    assert block.text == 'It costs 12.50.\n\n```json\n{"eur":12.5}\n```'
+    (piece,) = [piece for piece in log.timeline().pieces if piece.kind == "answer"]
+    assert '{"eur":12.5}' in piece.text

@@ -101,7 +101,11 @@ export interface ConversationRow {
   readonly active_n: number;
 }
 
-/** The decision as parsed from the text. `ended` says why the runtime answered instead of the model. */
+/**
+ * The decision as parsed from the text. `ended` says why the runtime answered instead of the model.
+ *
+ * `value` is the result of an agent with a result type, None without one.
+ */
 export interface DecisionView {
   readonly action: string;
   readonly accepted: boolean;
@@ -112,6 +116,7 @@ export interface DecisionView {
   readonly suggested_followups: readonly string[];
   readonly summary: string;
   readonly ended: string;
+  readonly value: unknown;
 }
 
 /** A conversation without its texts. */
@@ -955,7 +960,8 @@ export interface TurnFilter {
  * The cost of a turn. `usd` is the sum of the known prices, `priced` is true if all prices are known.
  *
  * `lines` are its model calls by role and model. `aws` is the usage of its invocations, `aws_usd` its total cost, and
- * `attempts_unreported` the number of attempts without a row of usage. `elapsed_ms` is None while the turn is open.
+ * `attempts_unreported` the number of attempts without a row of usage. `elapsed_ms` is None while the turn is open. `value` is the result
+ * of an agent with a result type, None without one.
  */
 export interface TurnReceipt {
   readonly turn_id: string;
@@ -972,6 +978,7 @@ export interface TurnReceipt {
   readonly aws: readonly AwsCost[];
   readonly aws_usd: number;
   readonly attempts_unreported: number;
+  readonly value: unknown;
 }
 
 /** A turn and its rounds; `closed_n` is 0 and `outcome` "" while it is open. */

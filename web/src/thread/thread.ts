@@ -289,8 +289,8 @@ export interface Answer {
 
 export type Outcome =
   | { readonly is: "running" }
-  /** `reason` as in `chat.complete`: `complete`, `exit`, `max_iterations`, `steer`, `stop`, … */
-  | { readonly is: "completed"; readonly reason: string; readonly message: string }
+  /** `reason` as in `chat.complete`: `complete`, `exit`, `max_iterations`, `steer`, `stop`, … `value`: of an agent with a result type. */
+  | { readonly is: "completed"; readonly reason: string; readonly message: string; readonly value?: unknown }
   | {
       readonly is: "error";
       readonly code: string;

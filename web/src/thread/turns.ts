@@ -218,7 +218,9 @@ export function completed(turn: Turn, event: ClientEvent, n: number): Turn {
   const { data } = event;
   const reason = textOf(data, "reason");
   const text = textOf(data, "answer");
-  const over = ended(turn, event, n, { is: "completed", reason, message: textOf(data, "message") });
+  const { value } = data;
+  const message = textOf(data, "message");
+  const over = ended(turn, event, n, { is: "completed", reason, message, ...(value !== undefined && { value }) });
   const iteration = over.rounds.at(-1)?.iteration ?? 0;
   const cut = CUT.has(reason);
   // The shown part of the last answer is the turn's answer now.

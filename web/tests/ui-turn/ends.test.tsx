@@ -52,6 +52,18 @@ test("a stopped answer says that it was interrupted, and the footer says stopped
   expect(textOf(shown.one(".foot"))).toContain("stopped");
 });
 
+test("the value of a result is formatted JSON below the answer, as text and never markup", () => {
+  const { thread } = show("done");
+  const [turn] = thread.turns.slice(-1) as [Turn];
+  const value = { eur: 12.5, of: "<img src=x> **lamp**" };
+  const outcome = { is: "completed", reason: "complete", message: "", value } as const;
+  const shown = show("done", { thread: { ...thread, turns: [{ ...turn, outcome }] } });
+  const result = shown.one('[aria-label="Result"]');
+  expect(result.textContent).toBe(JSON.stringify(value, null, 2));
+  expect(result.querySelector("img, strong")).toBeNull();
+  expect(show("done").all('[aria-label="Result"]')).toEqual([]);
+});
+
 test.each([
   ["end-steer", "after a redirect"],
   ["end-rounds", "rounds used up"],

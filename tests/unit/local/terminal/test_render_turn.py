@@ -83,6 +83,13 @@ def test_sources_and_suggestions_follow_an_answer():
     assert render_footer(event("chat.complete", answer="Hello.")) == []
 
 
+def test_the_value_of_a_result_is_indented_json_after_the_answer():
+    value = {"eur": 12.5, "of": ["lamp\u2028\x1b[2J"]}
+    lines = render_footer(event("chat.complete", answer="It costs 12.50.", value=value, message="Cut."))
+    assert lines[:4] == ["Cut.", "  {", '    "eur": 12.5,', '    "of": [']
+    assert not any(map(has_hidden, lines))
+
+
 def test_usage_of_a_turn_is_a_line_on_request():
     assert render_footer(USAGE) == []
     assert render_footer(USAGE, usage=True) == ["  rounds 2, tokens 1200 in (900 cached), 50 out"]

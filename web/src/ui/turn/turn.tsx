@@ -21,6 +21,7 @@ import {
   oneLine,
   ReplacedAnswer,
 } from "./answer.tsx";
+import { LongText } from "./bits.tsx";
 import { turnKey, useDesk, useNow, useOpen } from "./desk.ts";
 import { Feedback } from "./feedback.tsx";
 import { MadeFiles } from "./file_list.tsx";
@@ -272,6 +273,15 @@ function Foot({ turn, name }: { turn: Turn; name: string }) {
   );
 }
 
+/** The value of an agent with a result type: formatted JSON, as text. */
+function ResultValue({ value }: { value: unknown }) {
+  return (
+    <section aria-label={say.resultValue}>
+      <LongText text={JSON.stringify(value, null, 2)} lines={24} chars={4000} />
+    </section>
+  );
+}
+
 function Chips({ followups }: { followups: readonly string[] }) {
   const { acts } = useDesk();
   return (
@@ -331,6 +341,9 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
           citations={turn.citations}
           unresolved={turn.unresolvedSids}
         />
+      )}
+      {turn.outcome.is === "completed" && turn.outcome.value !== undefined && (
+        <ResultValue value={turn.outcome.value} />
       )}
       {!running && turn.files.length > 0 && <MadeFiles files={turn.files} answer={answer?.text ?? ""} />}
       {turn.outcome.is === "error" && <Broken turn={turn} outcome={turn.outcome} discarded={props.discarded} />}

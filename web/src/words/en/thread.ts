@@ -209,6 +209,7 @@ export const say = {
   brokeOff: "The turn ended with an error",
   newConversation: "Start a new conversation with a short summary of what matters.",
   followups: "Suggestions",
+  resultValue: "Result",
   chipHint: "Click to edit, Shift+click to send",
 
   // Receipts

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from stepline.errors import InputError
+from stepline.events.derive_close import read_value
 from stepline.ingress.file_checks import GivenFile
 from stepline.model.base import Value
 from stepline.model.entry import ApprovalRequested, Closed, Outcome
@@ -59,6 +60,8 @@ class TurnResult(Value):
 
     `sources` are those that the answer cites; `code` and `message` explain a missing answer.
 
+    `value` is the result of an agent with a result type, as that type; None without one.
+
     `handed_back` is the reason if the message is in no turn: the user has stopped the turn that it waited for.
     """
 
@@ -74,6 +77,7 @@ class TurnResult(Value):
     message: str = ""
     handed_back: str = ""
     approval: PendingCall | None = None
+    value: Any = None
 
 
 def read_payload(payload: PayloadLike) -> Payload:
@@ -174,6 +178,7 @@ def closed_result(closed: Closed, *, handed_back: str = "") -> TurnResult:
         code=closed.code,
         message=closed.message,
         handed_back=handed_back,
+        value=read_value(closed.value),
     )
 
 

@@ -6,7 +6,9 @@ Source: docs/reference/events.md#the-end-of-a-turn.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from stepline.events.derive_round import link_citations
 from stepline.events.types import (
@@ -146,7 +148,16 @@ def _answered(entry: Closed) -> TurnAnswered:
         unresolved_sids=sorted(unresolved),
         selected_model=entry.model,
         message=entry.message if entry.message != entry.answer else "",
+        value=read_value(entry.value),
     )
+
+
+def read_value(text: str) -> Any:
+    """Return the value of a turn's result from its JSON text; None without one, and a text that is no JSON unchanged."""
+    try:
+        return msgspec.json.decode(text) if text else None
+    except (msgspec.DecodeError, RecursionError):
+        return text
 
 
 def _failed(entry: Closed) -> TurnFailed:

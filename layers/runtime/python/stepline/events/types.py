@@ -262,6 +262,9 @@ class TurnAnswered(EventData):
     message: Annotated[
         str, "the reason of the end, if the answer is the partial answer of a stopped or cut turn"
     ] = ""
+    value: Annotated[
+        Any, "the JSON value of an agent with a [result type](../how-to/write-a-bundle.md#a-result-type)"
+    ] = None
 
 
 class TurnFailed(EventData):

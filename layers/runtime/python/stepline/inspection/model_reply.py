@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
+from stepline.events.derive_close import read_value
 from stepline.inspection.rounds import Tokens, WholeValue, name_tokens
 from stepline.inspection.sent_request import find_decision
 from stepline.model.batch import Batch
@@ -28,7 +29,10 @@ class CallView(WholeValue):
 
 
 class DecisionView(WholeValue):
-    """The decision as parsed from the text. `ended` says why the runtime answered instead of the model."""
+    """The decision as parsed from the text. `ended` says why the runtime answered instead of the model.
+
+    `value` is the result of an agent with a result type, None without one.
+    """
 
     action: str
     accepted: bool
@@ -39,6 +43,7 @@ class DecisionView(WholeValue):
     suggested_followups: tuple[str, ...]
     summary: str
     ended: str
+    value: Any = None
 
 
 class Program(WholeValue):
@@ -108,6 +113,7 @@ def show_reply(decided: Batch) -> Reply:
             suggested_followups=entry.followups,
             summary=entry.summary,
             ended=entry.ended,
+            value=read_value(entry.value),
         ),
         code=tuple(Program(call_id=one.call_id, text=one.code) for one in entry.actions if one.code),
         raw=entry.raw,

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from stepline.events.derive_close import usage_line
+from stepline.events.derive_close import read_value, usage_line
 from stepline.events.types import UsageLine
 from stepline.inspection.rounds import Tokens, WholeValue, name_tokens
 from stepline.model.batch import Batch
@@ -77,7 +77,8 @@ class TurnReceipt(WholeValue):
     """The cost of a turn. `usd` is the sum of the known prices, `priced` is true if all prices are known.
 
     `lines` are its model calls by role and model. `aws` is the usage of its invocations, `aws_usd` its total cost, and
-    `attempts_unreported` the number of attempts without a row of usage. `elapsed_ms` is None while the turn is open.
+    `attempts_unreported` the number of attempts without a row of usage. `elapsed_ms` is None while the turn is open. `value` is the result
+    of an agent with a result type, None without one.
     """
 
     turn_id: str
@@ -94,6 +95,7 @@ class TurnReceipt(WholeValue):
     aws: tuple[AwsCost, ...] = ()
     aws_usd: float = 0.0
     attempts_unreported: int = 0
+    value: Any = None
 
 
 class Receipts(WholeValue):
@@ -139,6 +141,7 @@ class _Bill:
     tools_ms: dict[int, int] = field(default_factory=dict)
     epochs: set[int] = field(default_factory=set)
     elapsed_ms: int | None = None
+    value: str = ""
 
     def add(self, batch: Batch, calls: Sequence[ModelCall]) -> None:
         """Add the calls of a batch: those of its decision, or others."""
@@ -175,6 +178,7 @@ class _Bill:
             turn_id=self.turn,
             started_at=self.started_at,
             elapsed_ms=self.elapsed_ms,
+            value=read_value(self.value),
             model_ms=sum(one.model_ms for one in rounds),
             tools_ms=sum(self.tools_ms.values()),
             rounds=tuple(rounds),
@@ -253,7 +257,7 @@ def _read(bills: list[_Bill], batch: Batch, calls: Sequence[ModelCall]) -> None:
             case Opened():
                 bills.append(_Bill(entry.turn, entry.at, batch.n))
             case Closed() if bill is not None:
-                bill.elapsed_ms = entry.elapsed_ms
+                bill.elapsed_ms, bill.value = entry.elapsed_ms, entry.value
             case Resulted() if bill is not None:
                 bill.tools_ms[entry.iteration] = bill.tools_ms.get(entry.iteration, 0) + entry.duration_ms
             case _:

@@ -40,6 +40,11 @@ TURN_PARTS: Final = ("model_ms", "tools_ms", "starting_ms", "collecting_ms", "pr
 """The measured parts of a turn's time; none overlaps another."""
 
 
+def join_value(answer: str, value: str) -> str:
+    """Return an answer with the JSON text of its value in a fence; without a value, the answer."""
+    return f"{answer}\n\n```json\n{value}\n```" if value else answer
+
+
 class Titled(Value, tag="titled", tag_field="kind"):
     """The conversation's title; `text` and the usage are those of the gate stage, if it ran."""
 
@@ -257,7 +262,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     of calls of the same attempt which failed before it. `thinking_ms` is when each of `thinking` began and ended, after
     `started_at`; `code_ms` is the time that the model took to write the program. `rounds_left` are those that the turn
     then had. `show_artifacts` are paths and `show_skills` ids that the next request of the turn shows in full, and no
-    other.
+    other. `value` is the JSON text of the result of an agent with a result type, with `complete` only.
     """
 
     iteration: int
@@ -292,6 +297,12 @@ class Decided(Value, tag="decision", tag_field="kind"):
     sent: Sent | None = None
     show_artifacts: tuple[str, ...] = ()
     show_skills: tuple[str, ...] = ()
+    value: str = ""
+
+    @property
+    def whole_answer(self) -> str:
+        """The answer, and the value of the agent's result type after it."""
+        return join_value(self.answer, self.value)
 
     @property
     def cost(self) -> Usage:
@@ -380,7 +391,7 @@ class Closed(Value, tag="closed", tag_field="kind"):
 
     `usage`, `rounds`, `files` and the times, as in a `Tally`, are for the whole turn; `model` gave the answer.
     `retry_after_s` is the wait that the provider last requested, if the turn failed because of it. `bill` has a line
-    for each role and model that the turn has called.
+    for each role and model that the turn has called. `value` is the JSON text of the result, "" if it has none.
     """
 
     turn: str
@@ -407,6 +418,12 @@ class Closed(Value, tag="closed", tag_field="kind"):
     collecting_ms: int = 0
     waiting_ms: int = 0
     preparing_ms: int = 0
+    value: str = ""
+
+    @property
+    def whole_answer(self) -> str:
+        """The answer, and the value of the agent's result type after it."""
+        return join_value(self.answer, self.value)
 
     @property
     def between_ms(self) -> int:

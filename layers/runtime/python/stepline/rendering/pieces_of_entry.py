@@ -100,8 +100,8 @@ class Writer:
             yield self.piece("end", n, form.end(), **facts)
         if entry.accepted and entry.answer:
             path = f"ar:{turn}.assistant.completion.attempt.{attempt}"
-            text = form.answer(entry.answer, path, attempt)
-            yield self.piece("answer", n, text, entry.answer, path=path, **facts)
+            text = form.answer(entry.whole_answer, path, attempt)
+            yield self.piece("answer", n, text, entry.whole_answer, path=path, **facts)
         if entry.accepted and entry.summary:
             path = f"ws:{turn}.conv.working.summary.attempt.{max(1, attempt)}"
             yield self.piece("summary", n, "", path=path, hint=entry.summary, **facts)

@@ -384,8 +384,8 @@ def _reduce_closed(timeline: Timeline, batch: Batch, entry: Closed) -> None:
         add(write.piece("end", n, form.end()))
     if entry.answer and entry.answer != timeline.answer:
         path = f"ar:{entry.turn}.assistant.completion"
-        text = form.answer(entry.answer, path, timeline.attempts + 1)
-        add(write.piece("answer", n, text, entry.answer, path=path))
+        text = form.answer(entry.whole_answer, path, timeline.attempts + 1)
+        add(write.piece("answer", n, text, entry.whole_answer, path=path))
     plans = [plan for plan in timeline.plans.values() if plan.is_open() and plan.last_turn_id == entry.turn]
     path = f"ar:{entry.turn}.react.turn.finalize"
     add(write.piece("closing", n, form.closing(entry, plans), path=path))

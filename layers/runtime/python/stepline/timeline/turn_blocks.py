@@ -276,7 +276,7 @@ class _Walk:
                 "assistant",
                 entry.started_at,
                 path=path,
-                text=entry.answer,
+                text=entry.whole_answer,
                 iteration=entry.iteration,
                 meta={"attempt": n, **_cited(entry.answer, entry.citations)},
             )
@@ -362,9 +362,9 @@ _NO_USAGE: Final = Usage()
 def completion_blocks(entry: Closed, attempts: Sequence[Block]) -> list[Block]:
     """Return the answers of a turn, the newest at the plain path, and the suggested followups."""
     answers = [(block.text, block.ts, block.meta) for block in attempts]
-    if entry.answer and (not answers or answers[-1][0] != entry.answer):
+    if entry.answer and (not answers or answers[-1][0] != entry.whole_answer):
         cited = _cited(entry.answer, entry.citations)
-        answers.append((entry.answer, entry.started_at or entry.at, cited))
+        answers.append((entry.whole_answer, entry.started_at or entry.at, cited))
     blocks = []
     for index, (text, ts, about) in enumerate(answers, 1):
         number = "" if index == len(answers) else f".{index}"

@@ -83,8 +83,9 @@ def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
             return _single_spaced([render_citation(item) for item in _items(event)])
         case "chat.followups":
             return _single_spaced([render_suggestion(str(item)) for item in _list(event, "items")])
-        case "chat.complete" if message := event.data.get("message"):
-            return _single_spaced([one_line(str(message))])
+        case "chat.complete":
+            said = [one_line(str(message))] if (message := event.data.get("message")) else []
+            return _single_spaced([*said, *render_value(event.data.get("value"))])
         case "chat.turn.summary" if usage or _number(event, "elapsed_ms") >= LONG_MS:
             return [line] if (line := _render_time(event)) else []
         case "accounting.usage" if usage:
@@ -96,6 +97,14 @@ def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
 def _single_spaced(lines: Sequence[str]) -> list[str]:
     """Collapse the gaps that empty fields leave; indented lines are foreign text and stay unchanged."""
     return [line if line.startswith("  ") else " ".join(line.split()) for line in lines]
+
+
+def render_value(value: Any) -> list[str]:
+    """Return the value of an agent with a result type as indented JSON; no lines without one."""
+    if value is None:
+        return []
+    text = clean(json.dumps(value, ensure_ascii=False, indent=2))
+    return [f"  {line}" for line in text.split("\n")]
 
 
 def render_suggestion(text: str) -> str:
