@@ -8,19 +8,21 @@ from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
-from typing import ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from stepline.bundle.parts import Parts
-from stepline.bundle.turn_payload import FileLike, read_files
 from stepline.ingress.admit import Admitted, Arrival
 from stepline.ingress.event_validation import take_event
-from stepline.ingress.file_checks import FileChecks, store_files
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent
 from stepline.model.ids import Lane
 from stepline.model.step import Step
 from stepline.ports.machine import OwnMachine
+
+if TYPE_CHECKING:
+    from stepline.bundle.turn_payload import FileLike
+    from stepline.ingress.file_checks import FileChecks
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,7 +81,11 @@ def submit(runtime: Runtime, lane: Lane, arrival: Arrival, files: Sequence[FileL
     Uses the door: Close puts first, then starts what it opened. The door is held no longer than that takes,
     independent of a turn's duration.
     """
-    if given := read_files(files):
+    if files:
+        from stepline.bundle.turn_payload import read_files  # noqa: PLC0415 - few events have files, and hooks load this module
+        from stepline.ingress.file_checks import store_files  # noqa: PLC0415 - as above
+
+        given = read_files(files)
         stored = store_files(runtime.ports, runtime.file_checks, lane, user=arrival.user, given=given)
         arrival = replace(arrival, attachments=stored)
     with runtime.machine.door(lane):

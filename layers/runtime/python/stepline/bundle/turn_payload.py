@@ -6,13 +6,12 @@ import secrets
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from stepline.errors import InputError
 from stepline.events.derive_close import read_value
-from stepline.ingress.file_checks import GivenFile
 from stepline.model.base import Value
 from stepline.model.entry import ApprovalRequested, Closed, Outcome
 from stepline.model.file.attachment import Attachment
@@ -20,6 +19,9 @@ from stepline.model.ids import check_segment
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
 from stepline.model.wire.live_event import FOLLOWUP, is_reactive
+
+if TYPE_CHECKING:
+    from stepline.ingress.file_checks import GivenFile
 
 
 class Payload(Value):
@@ -125,18 +127,22 @@ def read_files(files: object) -> tuple[GivenFile | Attachment, ...]:
 
 
 def _read_file(file: object) -> GivenFile | Attachment:
+    from stepline.ingress.file_checks import GivenFile  # noqa: PLC0415 - few payloads have files
+
     match file:
         case Attachment():
             return file
         case Path():
             return GivenFile(filename=file.name, content=file)
         case Mapping():
-            return _read_mapping(file)
+            name, mime, content = _read_mapping(file)
+            return GivenFile(filename=name, content=content, mime=mime)
         case _:
             raise InputError("a file is a mapping, a `Path` or an `Attachment`", code="bad_attachment")
 
 
-def _read_mapping(file: Mapping[Any, Any]) -> GivenFile:
+def _read_mapping(file: Mapping[Any, Any]) -> tuple[str, str, bytes | Path]:
+    """Return the name of a file, its type, and its bytes or its path."""
     match [(key, file[key]) for key in ("data", "base64", "path") if file.get(key) is not None]:
         case [("data", bytes() | bytearray() as found)]:
             content: bytes | Path = bytes(found)
@@ -156,7 +162,7 @@ def _read_mapping(file: Mapping[Any, Any]) -> GivenFile:
     mime = file.get("mime") or ""
     if not (isinstance(name, str) and isinstance(mime, str)):
         raise InputError("`filename` and `mime` of a file are texts", code="bad_attachment")
-    return GivenFile(filename=name, content=content, mime=mime)
+    return name, mime, content
 
 
 def new_message_id() -> str:
