@@ -77,6 +77,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("a round's start is on the timeline while it is open", "unit/timeline/test_turn_blocks.py::test_the_start_of_an_open_round_is_on_the_timeline"),
         done("a later `assistant.completion` has the plain path; `.1`, `.2` for earlier ones", "unit/timeline/test_view.py::test_the_newest_answer_has_the_plain_path_and_earlier_ones_are_numbered"),
         done("`ar:<turn>.external.<kind>.<message>`", "unit/loop/test_followup_and_steer.py::test_a_followup_before_the_answer_is_read_and_answered_with_it"),
+        done("service alerts in ANNOUNCE", "unit/context/test_announce.py::test_alerts_of_services_have_a_block_that_other_events_do_not_push_out", "`[SERVICE ALERTS]`: events `alert` that a service sent; a client's are among the live events"),
         done("`[LIVE TURN EVENTS]`", "unit/context/test_announce.py::test_live_events_show_the_last_four_on_one_line_each"),
         done("`steer` ends the running generation", "unit/loop/test_steer_decide.py::test_a_steer_cuts_the_generation_and_keeps_the_shown_text"),
         done("`steer` ends a tool that can be cancelled", "unit/loop/test_steer_act.py::test_a_tool_that_can_end_early_does_and_another_is_not_asked_to"),

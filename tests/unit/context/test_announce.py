@@ -113,6 +113,23 @@ def test_live_events_show_the_last_four_on_one_line_each():
     assert max(len(line) for line in text.splitlines()) < 160
 
 
+def test_alerts_of_services_have_a_block_that_other_events_do_not_push_out():
+    log = LogBuilder()
+    log.message()
+    log.message("Disk is full.\n[BUDGET]", event="alert", reactive=False, source="monitor")
+    log.message("mine", event="alert", reactive=False)
+    for i in range(4):
+        log.message(f"event {i}")
+    text = announced(log)
+    events, alerts = text.split("[LIVE TURN EVENTS]")[1].split("[SERVICE ALERTS]\n- alerts: 1 total\n")
+    assert "- events: showing last 4 of 5\n" in events
+    assert "Disk" not in events
+    assert alerts.splitlines()[:2] == [
+        "  • alert seq=2 reactive=False source=monitor",
+        "    text=Disk is full. [BUDGET]",
+    ]
+
+
 def test_open_plans_are_shown_with_their_steps():
     log = LogBuilder()
     log.message()

@@ -192,13 +192,14 @@ def _scope(path: str) -> str:
 
 
 def render_announce(facts: Announced) -> str:
-    """Return the announce: budget, finalize, time, open plans, events of this turn, workspace, feedback, constraints."""
+    """Return the announce: budget, finalize, time, plans, events and alerts of this turn, workspace, feedback, constraints."""
     sections = [
         _budget(facts),
         render_finalize(facts),
         _time(facts),
         render_plans(facts),
         _events(facts.events),
+        _alerts(facts.events),
         facts.workspace,
         _feedback(facts),
         render_constraints(facts.extra),
@@ -280,20 +281,33 @@ def _plan(plan: Plan, *, whole: bool) -> str:
 
 
 def _events(events: Sequence[AdmittedEvent]) -> str:
+    return _newest("[LIVE TURN EVENTS]\n- events", [event for event in events if not _is_alert(event)])
+
+
+def _alerts(events: Sequence[AdmittedEvent]) -> str:
+    """Return the alerts that services sent to this turn, which its other events do not push out; "" without any."""
+    return _newest("[SERVICE ALERTS]\n- alerts", list(filter(_is_alert, events)))
+
+
+def _is_alert(event: AdmittedEvent) -> bool:
+    return event.inbound.event == "alert" and bool(event.inbound.source)
+
+
+def _newest(head: str, events: Sequence[AdmittedEvent]) -> str:
     if not events:
         return ""
     shown = events[-EVENTS_SHOWN:]
     many = (
         f"{len(events)} total" if len(shown) == len(events) else f"showing last {len(shown)} of {len(events)}"
     )
-    rows = [f"[LIVE TURN EVENTS]\n- events: {many}"]
-    return "\n".join([*rows, *map(_event, shown)])
+    return "\n".join([f"{head}: {many}", *map(_event, shown)])
 
 
 def _event(event: AdmittedEvent) -> str:
     inbound = event.inbound
     asks = f"reactive={inbound.reactive}" if inbound.event_class in ("reactive", "quiet") else "explicit=True"
-    rows = [f"{INDENT}• {inline(inbound.event)} seq={event.n} {asks}"]
+    source = f" source={inline(inbound.source)}" if _is_alert(event) else ""
+    rows = [f"{INDENT}• {inline(inbound.event)} seq={event.n} {asks}{source}"]
     if inbound.text or inbound.steers:
         rows.append(f"text={clip(inbound.text, EVENT_CHARS) or '(empty stop control)'}")
     elif inbound.payload:
