@@ -56,7 +56,9 @@ whose type, step, route or status is not exactly one of this page is withheld, a
 deployment fails. Such rules (`EventRule`, in `Ports.outward`) can withhold more, and never let more pass. The simplest
 is a list of types, `events.withhold` in the bundle's properties and in the deployment's assembly
 ([settings](settings.md)). It may contain none of those by which clients follow a turn:
-{followed}. Rules apply to events, not to text on lanes.
+{followed}. The list may also contain `thinking`: its lane is then neither streamed nor stored, and
+`solver.react.decision` lacks it. The log keeps it for the model, and the inspector and exports, which the conversation's
+owner asks for, show it. Rules apply to events, not to text on other lanes.
 
 A batch whose events are withheld is still sent, as a frame with fewer or none, so that there is no gap.
 

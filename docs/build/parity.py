@@ -150,6 +150,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`chat.error` with `retry_after_s`", "unit/events/test_derive_close.py::test_a_failure_says_whether_the_message_may_be_sent_again_and_when"),
         done("`conv_status`", "unit/events/test_derive_close.py::test_the_terminal_event_is_followed_by_the_conversation_status"),
         done("`chat.compaction` on `chat_compaction`", "unit/loop/test_make_room.py::test_clients_see_the_begin_and_end_of_a_compaction_under_one_id"),
+        done("thinking withheld on the server, by deployment", "unit/delivery/test_event_delivery.py::test_withheld_thinking_is_neither_streamed_nor_stored_nor_in_an_event", "`thinking` in `events.withhold`"),
         done("an event filter that fails closed", "unit/events/test_event_filter.py::test_a_failing_rule_withholds_and_is_counted_once_per_event"),
         differs("`chat.delta`, its markers and `index`", "contract/test_delta.py::test_pieces_are_ordered_by_name_and_offset_not_by_arrival", "text comes in lanes, each with its offset, so that a client can ask for what it missed"),
         differs("events over Redis Pub/Sub to server-sent events", "unit/bootstrap/test_wiring.py::test_redis_is_a_second_channel_for_events_and_text", "the websocket is the way; a Redis only makes it faster where there is one"),

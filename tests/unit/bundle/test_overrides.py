@@ -181,6 +181,13 @@ def test_withheld_events_of_the_settings_reach_the_outward_rules():
     assert rule.types == set(EVENT_ROUTES) - {USAGE}
 
 
+def test_the_lane_of_thinking_is_withheld_by_the_same_list():
+    both = resolve(WITHHELD, {1: ["thinking"], 2: [USAGE]}, None)
+    assert (both.lanes, withheld({1: ["thinking"], 2: [USAGE]})) == ({"thinking"}, {USAGE})
+    with pytest.raises(InputError):
+        resolve(WITHHELD, {1: ["answer"]}, None)
+
+
 @pytest.mark.parametrize(("ttl_s", "found"), [(0, 0), (600, 600)])
 def test_a_bundle_says_how_long_its_prompts_are_kept(ttl_s, found):
     chosen = {"STEPLINE_BUNDLE_PROPS": f'{{"react": {{"cache_ttl_seconds": {ttl_s}}}}}'}

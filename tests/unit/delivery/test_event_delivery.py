@@ -13,11 +13,11 @@ from stepline.events.filter import EventFilter, EventRule, Rule
 from stepline.local.client.change import EventsApplied, TurnEnded
 from stepline.local.client.state import ClientState
 from stepline.metrics import EVENT_RULE_FAILURES
-from stepline.model.entry import Closed
-from stepline.model.wire.event import ClientEvent
+from stepline.model.entry import Closed, Decided
+from stepline.model.wire.event import ClientEvent, DeltaFrame
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import NOT_JSON, ToolContext, ToolOutput
-from tests.support.conversation import FAR, LANE, USER, Conversation, durable, event_types, frames, tool
+from tests.support.conversation import FAR, LANE, USER, Conversation, durable, event_types, frames, of, tool
 from tests.support.fold import fold_frames
 from tests.support.generation import answered, called, end_tag
 
@@ -44,6 +44,25 @@ def test_a_withheld_event_is_sent_neither_live_nor_in_a_replay() -> None:
     conversation.run()
     assert event_types(inbox) == ["chat.start", "chat.complete"]
     assert event_types(replayed(conversation)) == ["chat.start", "chat.complete"]
+
+
+def test_withheld_thinking_is_neither_streamed_nor_stored_nor_in_an_event() -> None:
+    script = (called("react.read", {"paths": ["fi:x"]}), answered("done"))
+    conversation = Conversation(
+        *(text.replace("<channel:thinking>", "<channel:thinking>SECRET ") for text in script)
+    )
+    conversation.ports = replace(conversation.ports, outward=EventFilter(lanes=frozenset({"thinking"})))
+    inbox = conversation.listen()
+    conversation.send()
+    conversation.run()
+    assert all(decided.thinking[0].startswith("SECRET") for decided in conversation.entries(Decided))
+    assert "solver.react.decision" in event_types(inbox)
+    assert any(frame.lane.startswith("answer.") for frame in of(DeltaFrame, inbox))
+    assert not any(b"SECRET" in body for body in (*inbox, *replayed(conversation)))
+    claims = range(conversation.tail.n + 1)
+    assert not any(
+        "SECRET" in delta.text for n in claims for delta in conversation.ports.deltas.since(LANE, n)
+    )
 
 
 def test_a_fully_withheld_batch_leaves_no_gap() -> None:

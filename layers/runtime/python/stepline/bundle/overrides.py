@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from stepline.bundle.property import look_up, read_choice, read_texts, read_whole, reject_setting
-from stepline.events.filter import FOLLOWED, EventFilter, EventRule
+from stepline.events.filter import FOLLOWED, LANES, EventFilter, EventRule
 from stepline.events.types import EVENT_ROUTES
 from stepline.model.decision import FANOUT_MODES, FanoutMode
 from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS, AgentVersion, ContextLayout
@@ -64,14 +64,14 @@ def _read_mode(value: Any, path: str) -> FanoutMode:
 
 
 def _read_types(value: Any, path: str) -> frozenset[str]:
-    """Return types of client events.
+    """Return types of client events, and markers of lanes.
 
-    Unknown types are refused, since the event would not be withheld; so are those that a client needs to
+    Unknown ones are refused, since nothing would be withheld; so are those that a client needs to
     follow a turn.
     """
     types = frozenset(read_texts(value, path))
-    if not types <= EVENT_ROUTES.keys():
-        reject_setting(path, "a list of types of client events")
+    if not types <= EVENT_ROUTES.keys() | LANES:
+        reject_setting(path, f"a list of types of client events and lanes ({', '.join(LANES)})")
     if types & FOLLOWED:
         reject_setting(path, f"without {', '.join(sorted(FOLLOWED))}, by which clients follow a turn")
     return types
@@ -134,7 +134,7 @@ LAYOUT: Final[Override[ContextLayout]] = Override(
 WITHHELD: Final[Override[frozenset[str]]] = Override(
     props=("events.withhold",), assembly="events.withhold", setting="", read=_read_types, default=frozenset()
 )
-"""Types of client events that are withheld. Source: docs/reference/events.md#what-is-withheld."""
+"""Types of client events, and lanes, that are withheld. Source: docs/reference/events.md#what-is-withheld."""
 
 
 def resolve_outward(*, props: Mapping[str, Any], assembly: Mapping[str, Any]) -> EventFilter:
@@ -145,4 +145,5 @@ def resolve_outward(*, props: Mapping[str, Any], assembly: Mapping[str, Any]) ->
     withheld = WITHHELD.default.union(
         *(_read_types(said, path) for path, said in WITHHELD.find(props, assembly))
     )
-    return EventFilter((EventRule(types=frozenset(EVENT_ROUTES) - withheld),) if withheld else ())
+    types = withheld - LANES
+    return EventFilter((EventRule(types=frozenset(EVENT_ROUTES) - types),) if types else (), withheld & LANES)

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, get_args
 
+from msgspec.structs import replace
+
 from stepline.events.types import EVENT_TABLE, TERMINAL
 from stepline.model.base import Value
 from stepline.model.wire.event import ClientEvent, Status
@@ -24,6 +26,9 @@ LISTED: Final = frozenset(
 )
 """All allowed combinations of type, step, route and status."""
 
+
+LANES: Final = frozenset({"thinking"})
+"""Lanes that a deployment can withhold, by their marker. The text of all others is in events that clients follow."""
 
 FOLLOWED: Final = TERMINAL | {
     *("chat.start", "solver.react.decision", "round.restarted"),
@@ -72,13 +77,17 @@ class Sifted(NamedTuple):
 
 @dataclass(frozen=True)
 class EventFilter:
-    """The table's rule and those of a deployment; an event must pass each of them."""
+    """The table's rule and those of a deployment; an event must pass each of them.
+
+    The text of `lanes` is neither streamed nor stored for a resume, and no event has it.
+    """
 
     rules: tuple[Rule, ...] = ()
+    lanes: frozenset[str] = frozenset()
 
     def sift(self, events: Iterable[ClientEvent]) -> Sifted:
         """Return the events that may be sent. Pure, except for a log line if a rule fails."""
-        listed = [event for event in events if is_listed(event)]
+        listed = [self._without_lanes(event) for event in events if is_listed(event)]
         if not self.rules:
             return Sifted(tuple(listed))
         passed: list[ClientEvent] = []
@@ -93,6 +102,14 @@ class EventFilter:
                 if allowed:
                     passed.append(event)
         return Sifted(tuple(passed), failures)
+
+    def _without_lanes(self, event: ClientEvent) -> ClientEvent:
+        """Return the event without the text of withheld lanes: a field has the lane's marker as its name."""
+        if self.lanes.isdisjoint(event.data):
+            return event
+        return replace(
+            event, data={name: value for name, value in event.data.items() if name not in self.lanes}
+        )
 
 
 def is_listed(event: ClientEvent) -> bool:

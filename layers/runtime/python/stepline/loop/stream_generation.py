@@ -506,7 +506,7 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began:
     ports, watch = attempt.ports, attempt.watch
     times = ChannelTimes(ports.clock, began)
     with closing(ports.relay.open(attempt.step.lane(), attempt.claim)) as stream:
-        show = Show(rules, partial(_push, stream))
+        show = Show(rules, partial(_push, stream), withheld=ports.outward.lanes)
         try:
             with attempt.asked_beside(stream).stream(request) as running, watch.calling(running.abort):
                 try:

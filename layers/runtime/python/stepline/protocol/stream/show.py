@@ -7,7 +7,7 @@ the refusal code of a decision after which nothing can count: the caller then en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Final
 
 from stepline.protocol.decision.fanout import TOO_MANY, Admission
@@ -35,8 +35,10 @@ _ABORTED: Final[Mapping[CloseReason, AbortReason]] = {
 class Show:
     """Shows one generation. `show` the parser's events as they arrive, then `close`; both emit lane events."""
 
-    def __init__(self, rules: RoundRules, emit: Emit) -> None:
+    def __init__(self, rules: RoundRules, emit: Emit, *, withheld: Container[str] = ()) -> None:
+        """Show by `rules`; a `withheld` marker's lane never opens."""
         self.cut = ""
+        self._withheld = withheld
         self._rules = rules
         self._admission = Admission(rules.fanout, rules.tools, rules.allowed, last_round=rules.last_round)
         self._emit = emit
@@ -88,7 +90,7 @@ class Show:
         if self.cut:
             return  # the rest of its piece
         match opened.channel:
-            case THINKING.name:
+            case THINKING.name if THINKING.name not in self._withheld:
                 name = f"{THINKING.name}.{opened.instance}"
                 self._lane = LaneWriter(name, LaneFacts(marker="thinking"), self._emit)
             case DECISION.name:
