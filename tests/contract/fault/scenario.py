@@ -32,7 +32,7 @@ def follow(rounds: Mapping[str, str], simulation: Simulation, where: str, reques
     if request.role.startswith("context.compaction."):
         return "## Goals\nThe user wants a report on otters.\n## Next Steps\nWrite it."
     if simulation.state.waits < BUSY.get(where, 0) and rounds is LIMITED:
-        raise ModelRateLimited("later, please", retry_after_s=60.0)
+        raise ModelRateLimited("later, please", retry_after_s=8.0)
     if simulation.state.finalize == 1:
         return sampled(f"That is it for {where}.")
     said = rounds.get(where, sampled(f"Here you are: {where}. {LONG[:400]}"))

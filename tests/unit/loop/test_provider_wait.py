@@ -15,6 +15,7 @@ from stepline.loop.decide import decide
 from stepline.loop.stream_generation import Sample
 from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, Decided, Reopened, SteeredEntry
+from stepline.model.step import Step
 from tests.support.conversation import LANE, Conversation, closings, durable, text_of
 from tests.support.faulty_log import LosingLog, StaleLog
 from tests.support.generation import answered, called
@@ -37,13 +38,23 @@ def waits(conversation: Conversation) -> list[Reopened]:
     return [entry for entry in conversation.entries(Reopened) if entry.until]
 
 
+def waited(conversation: Conversation, step: Step) -> tuple[float, Step]:
+    """Wait as the state machine does; return the seconds until the round continued, and the step that it leads to."""
+    began_s = conversation.clock.monotonic_s()
+    while True:
+        conversation.clock.pause(step.wait_s)
+        lasted_s = conversation.clock.monotonic_s() - began_s
+        step = conversation.decide(step)
+        if step.route != "wait":
+            return lasted_s, step
+
+
 def test_the_round_waits_as_long_as_the_provider_asks_and_continues() -> None:
     conversation = opened(*limited(41.5), answered("All quiet."))
     step = conversation.decide()
-    assert (step.route, step.wait_s, step.attempt, step.iteration) == ("wait", 42, 0, 0)
-    conversation.clock.pause(step.wait_s)
-    following = conversation.decide(step)
-    assert (following.route, following.wait_s) == ("close", 0)
+    assert (step.route, step.attempt, step.iteration) == ("wait", 0, 0)
+    lasted, following = waited(conversation, step)
+    assert (lasted, following.route, following.wait_s) == (42, "close", 0)
     assert conversation.entries(Decided)[-1].claim == conversation.batches()[1].n
 
 
@@ -97,7 +108,8 @@ def test_the_rest_of_a_recorded_wait_follows_a_dead_attempt() -> None:
     conversation.decide()
     conversation.clock.pause(20)
     step = conversation.decide(attempt=1)
-    assert (step.route, step.wait_s, step.attempt, len(waits(conversation))) == ("wait", 40, 0, 1)
+    assert (step.route, step.attempt, len(waits(conversation))) == ("wait", 0, 1)
+    assert waited(conversation, step)[0] == 40
 
 
 def test_an_execution_that_is_lost_in_a_wait_is_followed_by_the_rest_of_the_wait() -> None:
@@ -106,16 +118,16 @@ def test_an_execution_that_is_lost_in_a_wait_is_followed_by_the_rest_of_the_wait
     conversation.clock.pause(20)
     replace_owner(conversation.ports, LANE, conversation.tail)
     step = conversation.decide()
-    assert (step.route, step.wait_s, step.epoch) == ("wait", 40, conversation.state.epoch)
-    conversation.clock.pause(40)
-    assert conversation.decide(step).route == "close"
+    assert (step.route, step.epoch) == ("wait", conversation.state.epoch)
+    lasted, following = waited(conversation, step)
+    assert (lasted, following.route) == (40, "close")
 
 
 def test_a_lost_answer_to_the_record_makes_one_wait() -> None:
     log = LosingLog()
     conversation = opened(*limited(60), log=log)
     log.lose(True)
-    assert conversation.decide().wait_s == 60
+    assert conversation.decide().route == "wait"
     assert len(waits(conversation)) == 1
 
 
@@ -170,11 +182,11 @@ def test_a_wait_counts_from_the_beginning_of_the_turn() -> None:
     assert (len(waits(conversation)), closings(conversation)[-1].code) == (1, "model_rate_limited")
 
 
-def test_a_stop_during_the_wait_ends_the_turn_when_the_wait_is_over_and_the_model_is_not_asked() -> None:
+def test_a_stop_during_the_wait_ends_the_turn_and_the_model_is_not_asked() -> None:
     conversation = opened(*limited(60))
     step = conversation.decide()
     conversation.send("", id="x1", kind="steer")
-    conversation.clock.pause(60)
+    conversation.clock.pause(step.wait_s)
     assert conversation.decide(step).route == "close"
     conversation.close()
     assert [entry.reason for entry in conversation.entries(Closed)] == ["stop"]

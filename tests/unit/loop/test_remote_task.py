@@ -9,6 +9,7 @@ import pytest
 from stepline.adapters.memory.mcp.mcp_server import MemoryServer, said
 from stepline.errors import ToolError
 from stepline.ingress.delete import apply_deletion
+from stepline.loop.decide import LOOK_S
 from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, RemoteTask, Resulted, Started
 from stepline.ports.mcp.mcp_server import MCP_UNREACHABLE, PROTOCOL_ERROR, TASK_LOST
@@ -82,7 +83,7 @@ def test_the_step_after_a_call_waits_and_checks_for_a_steer() -> None:
     while (step := conversation.decide(step)).route == "wait":
         waits.append(step.wait_s)
         conversation.clock.pause(step.wait_s)
-    assert (waits, step.route, crm.polled) == ([15, 15, 10], "act", [])
+    assert (waits, step.route, crm.polled) == ([LOOK_S] * 8, "act", [])
 
 
 def test_a_take_over_polls_the_task_of_a_lost_execution() -> None:

@@ -95,8 +95,8 @@ WAIT_FIRST_S: Final = 5
 WAIT_MAX_S: Final = 20
 """The longest wait for a provider that does not ask for one; half of each wait is random."""
 
-LOOK_S: Final = 15
-"""The longest wait for a call's task before the log is checked for a steer."""
+LOOK_S: Final = 5
+"""The longest wait, for a provider or a call's task, before the log is checked for a steer."""
 
 
 @traced
@@ -262,9 +262,9 @@ def _wait(attempt: Attempt, error: SteplineError) -> Step:
     if isinstance(batch, Step):
         return batch
     publish(ports, attempt.journal.lane, batch)
-    paused = _pause(attempt, batch.state)
-    logger.warning("round waits for the provider", extra={"code": error.reason, "wait_s": paused.wait_s})
-    return paused
+    wait_s = math.ceil((batch.state.until_ms - attempt.now_ms()) / 1000)
+    logger.warning("round waits for the provider", extra={"code": error.reason, "wait_s": wait_s})
+    return _pause(attempt, batch.state)
 
 
 def _own_wait_s(attempt: Attempt, waits: int) -> float:
@@ -274,8 +274,8 @@ def _own_wait_s(attempt: Attempt, waits: int) -> float:
 
 
 def _pause(attempt: Attempt, state: State) -> Step:
-    """Return the step that waits for as long as the state says."""
-    wait_s = math.ceil((state.until_ms - attempt.now_ms()) / 1000)
+    """Return the step that waits for as long as the state says, or until the log is checked for a steer."""
+    wait_s = min(LOOK_S, math.ceil((state.until_ms - attempt.now_ms()) / 1000))
     return replace(onward(attempt.step, state), route="wait", wait_s=max(0, wait_s))
 
 
