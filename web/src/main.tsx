@@ -4,6 +4,7 @@ import { render } from "preact";
 import { HttpApi, postForm } from "./api/index.ts";
 import { AuthError, type AuthSession, type Kept, loadConfig, type PageConfig, SignIn } from "./auth/index.ts";
 import "./ui/app/shell.css";
+import { credentialOf, dialBrowser } from "./api/dial.ts";
 import { App } from "./ui/app/app.tsx";
 import { Landing } from "./ui/app/landing.tsx";
 import { loadCodes } from "./ui/app/load_later.ts";
@@ -11,7 +12,6 @@ import { loadOnce } from "./ui/app/use_module.ts";
 import { measureFile } from "./ui/attachments/measure.ts";
 import { applyTheme, openSettings } from "./ui/settings/settings.ts";
 import { browserClock, browserFrame } from "./ui/store/clock.ts";
-import { credentialOf, dialBrowser } from "./ui/store/dial.ts";
 import { Page } from "./ui/store/page.ts";
 import { shell } from "./words/en/shell.ts";
 

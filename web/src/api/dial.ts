@@ -1,7 +1,7 @@
 /** Opens the browser's websockets: each with its own ticket, since a browser sends no headers with one. */
 
-import type { Grant } from "../../api/index.ts";
-import type { Connection, Credential, Dial, Failure } from "../../client/index.ts";
+import type { Connection, Credential, Dial, Failure } from "../client/index.ts";
+import type { Grant } from "./index.ts";
 
 /** Codes that require a new sign-in. */
 const SIGNED_OUT = new Set(["unauthorized", "auth_expired", "session_expired", "login_required", "sign_in_refused"]);

@@ -1,0 +1,169 @@
+/** The transport of `useChat`: one conversation of a stage, over its websocket. */
+
+import { type ChatTransport, isToolUIPart, readUIMessageStream, type UIMessage, type UIMessageChunk } from "ai";
+import { ClientError, type ClientState, emptyState, type Session } from "../../src/client/index.ts";
+import { type Past, Stage, type StageOptions } from "../../src/door/stage.ts";
+import { type EventPart, foldTurn, follow, followFrom, pauseOf } from "../../src/door/turn_parts.ts";
+import { type Following, streamTurn } from "../../src/door/turn_stream.ts";
+import { AI_SDK, FILE, type TurnMetadata } from "./mapping.ts";
+
+type Sent = Parameters<ChatTransport<UIMessage>["sendMessages"]>[0];
+type Resumed = Parameters<ChatTransport<UIMessage>["reconnectToStream"]>[0];
+
+/** Options of one message, in `body`. A steer interrupts the open turn; `params` replace those of an approved call. */
+export interface MessageBody {
+  readonly kind?: "steer";
+  readonly params?: Readonly<Record<string, unknown>>;
+}
+
+/** Return the transport of a conversation. */
+export function steplineTransport(options: StageOptions): SteplineTransport {
+  return new SteplineTransport(new Stage(options));
+}
+
+export class SteplineTransport implements ChatTransport<UIMessage> {
+  /** A resumed turn is sent from its beginning, and replaces what the page has of it. */
+  readonly resumeStreamIsReplay = true;
+  readonly #stage: Stage;
+  /** The newest batch that a stream of this transport has received; -1 before the first. */
+  #n = -1;
+  /** Counts the readers, to tell a stop from a reader that is replaced. */
+  #readers = 0;
+
+  constructor(stage: Stage) {
+    this.#stage = stage;
+  }
+
+  async sendMessages(sent: Sent): Promise<ReadableStream<UIMessageChunk>> {
+    const reader = this.#reader(sent.abortSignal);
+    const body = (sent.body ?? {}) as MessageBody;
+    const message = sent.messages.find(({ id }) => id === sent.messageId) ?? sent.messages.at(-1);
+    if (message?.role === "assistant") return this.#answer(message, body, reader);
+    if (message?.role !== "user") throw new ClientError("unsupported_message", "a message of the user is missing");
+    const [text, uploads] = await this.#read(message);
+    const past = await this.#position(sent.abortSignal);
+    // A message that is asked again is another message of the log.
+    const messageId = sent.trigger === "regenerate-message" ? crypto.randomUUID() : message.id;
+    const send = (session: Session) =>
+      body.kind === "steer" ? session.tell("steer", {}, { text, uploads }) : session.say(text, { messageId, uploads });
+    return streamTurn(this.#stage, AI_SDK, { state: past, cursor: follow({ message: messageId }), send, ...reader });
+  }
+
+  async reconnectToStream({ abortSignal }: Resumed): Promise<ReadableStream<UIMessageChunk> | null> {
+    const reader = this.#reader(abortSignal);
+    const past = await this.#stage.readTurns(1, abortSignal);
+    if (!past?.state.open) return null;
+    return streamTurn(this.#stage, AI_SDK, { ...past, cursor: follow({ turn: past.state.turnId }), ...reader });
+  }
+
+  /** Read the messages of the newest turns, for the first render of a page. Throws ApiError. */
+  async messages(turns = 20): Promise<UIMessage[]> {
+    const past = await this.#stage.readTurns(turns);
+    if (!past) return [];
+    this.#n = Math.max(this.#n, past.state.cursor);
+    return readMessages(past);
+  }
+
+  /** Return a short-lived address of a file part. Throws ApiError. */
+  async link(url: string): Promise<string> {
+    if (!url.startsWith(FILE)) throw new ClientError("bad_path", "this is no file of the conversation");
+    return (await this.#stage.link(url.slice(FILE.length))).url;
+  }
+
+  /** Answer a request for an approval, and continue its message. */
+  #answer(message: UIMessage, { params }: MessageBody, reader: Partial<Following>): ReadableStream<UIMessageChunk> {
+    const part = message.parts.filter(isToolUIPart).findLast(({ state }) => state === "approval-responded");
+    if (part?.state !== "approval-responded") {
+      throw new ClientError("approval_not_pending", "the message has no answered request for an approval");
+    }
+    const { n = 0, turn = message.id } = (message.metadata ?? {}) as TurnMetadata;
+    const { id, approved, reason = "" } = part.approval;
+    const state: ClientState = { ...emptyState(this.#stage.conversation, n), open: true, turnId: turn, approval: id };
+    const verdict = approved ? (params ? "edit" : "approve") : "deny";
+    const send = (session: Session) => session.answer(verdict, id, { params: params ?? {}, text: reason });
+    return streamTurn(this.#stage, AI_SDK, { state, cursor: followFrom(turn), send, ...reader });
+  }
+
+  /** Read a message's text, and upload its files. */
+  async #read(message: UIMessage): Promise<[text: string, uploads: readonly string[]]> {
+    const texts: string[] = [];
+    const uploads: Promise<string>[] = [];
+    for (const part of message.parts) {
+      if (part.type === "text") texts.push(part.text);
+      else if (part.type === "file" && part.url.startsWith("data:"))
+        uploads.push(this.#upload(part.url, part.filename));
+      else throw new ClientError("unsupported_part", `a message cannot have this part: ${part.type}`);
+    }
+    return [texts.join("\n\n"), await Promise.all(uploads)];
+  }
+
+  async #upload(url: string, filename = "file"): Promise<string> {
+    const [head = "", body = ""] = [url.slice(0, url.indexOf(",")), url.slice(url.indexOf(",") + 1)];
+    const bytes = head.endsWith(";base64")
+      ? Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0))
+      : new TextEncoder().encode(decodeURIComponent(body));
+    return this.#stage.upload(new Blob([bytes]), filename);
+  }
+
+  /** Return where a new message continues: at the newest known batch, or at the end of the conversation. */
+  async #position(signal: AbortSignal | undefined): Promise<ClientState> {
+    if (this.#n < 0) this.#n = (await this.#stage.readTurns(1, signal))?.state.cursor ?? 0;
+    return emptyState(this.#stage.conversation, this.#n);
+  }
+
+  /** An abort stops the turn, unless the next reader has already replaced this one. */
+  #reader(signal: AbortSignal | undefined): Pick<Following, "signal" | "isStop" | "onState"> {
+    this.#readers += 1;
+    const reader = this.#readers;
+    return {
+      signal,
+      isStop: () => reader === this.#readers,
+      onState: ({ cursor }) => {
+        this.#n = Math.max(this.#n, cursor);
+      },
+    };
+  }
+}
+
+/** Return the messages of past turns: each turn's prompts, then its message. */
+async function readMessages({ effects }: Past): Promise<UIMessage[]> {
+  const messages: UIMessage[] = [];
+  const accepted = new Map<number, EventPart>();
+  for (const effect of effects) {
+    if (effect.kind !== "eventsApplied") continue;
+    for (const event of effect.events) {
+      if (event.type === "chat.conversation.accepted") accepted.set(effect.n, { is: "event", n: effect.n, event });
+      if (event.type !== "chat.start") continue;
+      for (const n of event.data.prompts as readonly number[]) {
+        const { message_id: id, text } = accepted.get(n)?.event.data ?? {};
+        if (id) messages.push({ id: String(id), role: "user", parts: [{ type: "text", text: String(text) }] });
+      }
+      messages.push(await readTurn(effects, event.turn_id));
+    }
+  }
+  return messages;
+}
+
+async function readTurn(effects: Past["effects"], turn: string): Promise<UIMessage> {
+  let [cursor, state] = [follow({ turn }), AI_SDK.empty];
+  const chunks: UIMessageChunk[] = [];
+  for (const effect of effects) {
+    const [next, changes] = foldTurn(cursor, effect);
+    cursor = next;
+    for (const change of changes) {
+      const [rendered, values] = AI_SDK.render(state, change);
+      state = rendered;
+      chunks.push(...values);
+    }
+  }
+  for (const change of pauseOf(cursor)) chunks.push(...AI_SDK.render(state, change)[1]);
+  const stream = new ReadableStream<UIMessageChunk>({
+    start(controller) {
+      for (const chunk of chunks) controller.enqueue(chunk);
+      controller.close();
+    },
+  });
+  let message: UIMessage = { id: turn, role: "assistant", parts: [] };
+  for await (const read of readUIMessageStream({ message, stream })) message = read;
+  return message;
+}

@@ -1,0 +1,103 @@
+/** The connection of a door to one conversation of a stage: the HTTP API, websockets, and files. */
+
+import { credentialOf, dialBrowser } from "../api/dial.ts";
+import { type FileLink, HttpApi } from "../api/index.ts";
+import {
+  type ClientState,
+  type Clock,
+  type Credential,
+  type Dial,
+  type Effect,
+  emptyState,
+  type Frame,
+  foldFrames,
+  parseFrame,
+  readExpiry,
+} from "../client/index.ts";
+import { uploadFile } from "./upload.ts";
+
+export interface StageOptions {
+  /** The address of the HTTP API. */
+  readonly url: string;
+  /** The user's token, or a function that returns a fresh one. It is called for each request and connection. */
+  readonly token: string | (() => string | Promise<string>);
+  readonly conversation: string;
+  /** One of several bundles of the stage. */
+  readonly bundle?: string;
+}
+
+/** The events of a conversation: the state after them, and their effects. */
+export interface Past {
+  readonly state: ClientState;
+  readonly effects: readonly Effect[];
+}
+
+const CLOCK: Clock = {
+  nowMs: () => Date.now(),
+  after(ms, run) {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+export class Stage {
+  readonly conversation: string;
+  readonly bundle: string;
+  readonly dial: Dial;
+  readonly credential: Credential;
+  readonly clock = CLOCK;
+  readonly #api: HttpApi;
+  #expiresAtS = Number.POSITIVE_INFINITY;
+
+  constructor({ url, token, conversation, bundle = "" }: StageOptions) {
+    this.conversation = conversation;
+    this.bundle = bundle;
+    this.#api = new HttpApi(url, async () => {
+      const fresh = typeof token === "string" ? token : await token();
+      this.#expiresAtS = readExpiry(fresh);
+      return fresh;
+    });
+    this.dial = dialBrowser(this.#api, "");
+    this.credential = credentialOf(this.#api, () => this.#expiresAtS);
+  }
+
+  /**
+   * Read the newest turns; `null` if the conversation does not exist. Throws ApiError.
+   *
+   * The first of them is complete: a page that begins within a turn is extended by the page before.
+   */
+  async readTurns(turns: number, signal?: AbortSignal): Promise<Past | null> {
+    const call = signal ? { signal } : {};
+    let frames: Frame[] = [];
+    let before = 0;
+    try {
+      do {
+        const page = await this.#api.readEvents(this.conversation, { turns, ...(before && { before }) }, call);
+        const read = (page.events ?? []).map(parseFrame).filter((frame) => frame !== null);
+        frames = [...read, ...frames];
+        before = page.more ? (page.first_n ?? 0) : 0;
+      } while (before > 0 && !frames.some(opensTurn));
+    } catch (error) {
+      if ((error as { code?: string }).code === "not_found") return null;
+      throw error;
+    }
+    const [first] = frames;
+    const cursor = first?.frame === "events" ? first.prev : 0;
+    const [state, effects] = foldFrames(emptyState(this.conversation, cursor), frames);
+    return { state, effects };
+  }
+
+  /** Upload a file and return the id that a message names. Throws ApiError, ClientError. */
+  upload(file: Blob, filename: string): Promise<string> {
+    return uploadFile(this.#api, this.clock, this.conversation, file, filename);
+  }
+
+  /** Return an address of a file of the conversation, valid for some minutes. Throws ApiError. */
+  link(path: string): Promise<FileLink> {
+    return this.#api.createLink(this.conversation, { path, disposition: "preview" });
+  }
+}
+
+function opensTurn(frame: Frame): boolean {
+  return frame.frame === "events" && (frame.parts > 1 || frame.events.some((event) => event.type === "chat.start"));
+}

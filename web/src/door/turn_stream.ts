@@ -1,0 +1,195 @@
+/**
+ * One turn as a stream of a protocol's values: a session feeds the turn's parts, and a door renders their changes.
+ *
+ * The stream ends with the turn, or when the turn waits for a person. A slow reader is bounded in memory: the session
+ * disconnects, and resumes from its position when the reader is back.
+ */
+
+import { ClientError, type ClientState, type Effect, isBehind, Session } from "../client/index.ts";
+import type { Stage } from "./stage.ts";
+import { type Change, foldTurn, pauseOf, type TurnCursor } from "./turn_parts.ts";
+
+/** A protocol: renders a change, with the state that it needs for that, and a failure of the connection. */
+export interface Door<Value, State> {
+  readonly empty: State;
+  render(state: State, change: Change): readonly [State, readonly Value[]];
+  fail(state: State, failure: { readonly code: string; readonly message: string }): readonly Value[];
+}
+
+export interface Following {
+  readonly state: ClientState;
+  readonly cursor: TurnCursor;
+  /** Effects of the events that were read before. */
+  readonly effects?: readonly Effect[];
+  /** Send what begins or continues the turn, and return its message id. */
+  readonly send?: (session: Session) => string;
+  /** Ends the turn, unless `isStop` says that only this reader is replaced. */
+  readonly signal?: AbortSignal | undefined;
+  readonly isStop?: () => boolean;
+  /** Receives the position after each frame. */
+  readonly onState?: (state: ClientState) => void;
+}
+
+/** The values that wait for the reader before the session pauses. */
+const WAITING_MAX = 1024;
+
+export function streamTurn<Value, State>(
+  stage: Stage,
+  door: Door<Value, State>,
+  following: Following,
+): ReadableStream<Value> {
+  const turn = new TurnReader(stage, door, following);
+  return new ReadableStream<Value>(turn, { highWaterMark: WAITING_MAX });
+}
+
+class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
+  readonly #door: Door<Value, State>;
+  readonly #following: Following;
+  readonly #session: Session;
+  #cursor: TurnCursor;
+  #rendered: State;
+  #controller: ReadableStreamDefaultController<Value> | null = null;
+  #isPaused = false;
+  #isSynced = false;
+  #sent = "";
+  #isAcknowledged = true;
+  /** The id of the stop, once it is sent; null if none is requested. */
+  #stop: string | null = null;
+
+  constructor(stage: Stage, door: Door<Value, State>, following: Following) {
+    this.#door = door;
+    this.#following = following;
+    this.#cursor = following.cursor;
+    this.#rendered = door.empty;
+    const timezone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    this.#session = new Session({
+      dial: stage.dial,
+      clock: stage.clock,
+      credential: stage.credential,
+      state: following.state,
+      timezone,
+      bundle: stage.bundle,
+      onEffects: (effects) => this.#take(effects),
+      onLink: () => undefined,
+      onFailure: (failure) => this.#fail(failure),
+    });
+  }
+
+  start(controller: ReadableStreamDefaultController<Value>): void {
+    const { signal, send, effects = [], state } = this.#following;
+    this.#controller = controller;
+    this.#render(effects);
+    signal?.addEventListener("abort", () => this.#abort(), { once: true });
+    this.#session.start();
+    // A new conversation has no events to request: its first message begins it.
+    if (state.cursor > 0 || !send) this.#session.listen();
+    else this.#isSynced = true;
+    try {
+      this.#sent = send?.(this.#session) ?? "";
+      this.#isAcknowledged = !this.#sent;
+    } catch (error) {
+      if (!(error instanceof ClientError)) throw error;
+      this.#fail(error);
+    }
+    if (signal?.aborted) this.#abort();
+  }
+
+  pull(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = this.#isSynced = false;
+    this.#session.start();
+  }
+
+  /** The reader leaves: the turn continues. */
+  cancel(): void {
+    this.#controller = null;
+    if (this.#stop === null) this.#session.close();
+  }
+
+  #take(effects: readonly Effect[]): void {
+    this.#following.onState?.(this.#session.state);
+    this.#render(effects);
+    for (const effect of effects) this.#note(effect);
+    if (this.#cursor.is === "ended") this.#end();
+    else if (this.#waitsForPerson) {
+      this.#renderAll(pauseOf(this.#cursor));
+      this.#end();
+    } else if (this.#isLeftOut(effects)) this.#end();
+    else if ((this.#controller?.desiredSize ?? 1) <= 0) {
+      this.#isPaused = true;
+      this.#session.close();
+    }
+  }
+
+  #note(effect: Effect): void {
+    if (effect.kind === "synced") this.#isSynced = true;
+    if (effect.kind === "acknowledged" && effect.frame.message_id === this.#sent) {
+      this.#isAcknowledged = true;
+      this.#sendStop();
+    }
+    const settled = effect.kind === "acknowledged" || effect.kind === "refused" ? effect.frame.message_id : null;
+    if (settled !== null && settled === this.#stop) this.#session.close();
+    else if (effect.kind === "refused" && [this.#sent, ""].includes(effect.frame.message_id)) this.#fail(effect.frame);
+  }
+
+  /** The turn waits for an answer that this client has not sent. */
+  get #waitsForPerson(): boolean {
+    const { state } = this.#session;
+    return this.#cursor.request !== null && this.#isSynced && this.#isAcknowledged && !isBehind(state);
+  }
+
+  /** The message joined a turn that ended, so no turn of its own follows. */
+  #isLeftOut(effects: readonly Effect[]): boolean {
+    const ended = effects.some((effect) => effect.kind === "turnEnded");
+    const { state } = this.#session;
+    return ended && this.#cursor.is === "before" && this.#isAcknowledged && !state.open && !isBehind(state);
+  }
+
+  #render(effects: readonly Effect[]): void {
+    for (const effect of effects) {
+      const [cursor, changes] = foldTurn(this.#cursor, effect);
+      this.#cursor = cursor;
+      this.#renderAll(changes);
+    }
+  }
+
+  #renderAll(changes: readonly Change[]): void {
+    for (const change of changes) {
+      const [rendered, values] = this.#door.render(this.#rendered, change);
+      this.#rendered = rendered;
+      for (const value of values) this.#controller?.enqueue(value);
+    }
+  }
+
+  /** Stop the turn. A message that is not in the log yet would outlive an earlier stop. */
+  #abort(): void {
+    this.#stop = "";
+    // A new reader aborts the one before it, and asks for its own stream at once.
+    queueMicrotask(() => {
+      if (this.#following.isStop?.() === false) {
+        this.#end();
+        return;
+      }
+      this.#controller?.close();
+      this.#controller = null;
+      this.#sendStop();
+    });
+  }
+
+  #sendStop(): void {
+    if (this.#stop !== "" || !this.#isAcknowledged) return;
+    this.#session.start();
+    this.#stop = this.#session.stop();
+  }
+
+  #fail(failure: { readonly code: string; readonly message: string }): void {
+    for (const value of this.#door.fail(this.#rendered, failure)) this.#controller?.enqueue(value);
+    this.#end();
+  }
+
+  #end(): void {
+    this.#session.close();
+    this.#controller?.close();
+    this.#controller = null;
+  }
+}

@@ -1,0 +1,43 @@
+/** Packs a package of this workspace, and installs it in a fresh project with only its peers. */
+
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const WEB = join(import.meta.dirname, "../..");
+
+export class FreshProject {
+  readonly folder = mkdtempSync(join(tmpdir(), "stepline-packed-"));
+  readonly manifest: Readonly<Record<string, Record<string, string>>>;
+
+  constructor(name: string) {
+    const [packed] = JSON.parse(this.#run(WEB, "npm", "pack", "--json", "-w", name, "--pack-destination", this.folder));
+    writeFileSync(join(this.folder, "package.json"), JSON.stringify({ private: true, type: "module" }));
+    // Without its peers the package needs no registry.
+    this.#run(this.folder, "npm", "install", "--offline", "--no-audit", "--legacy-peer-deps", `./${packed.filename}`);
+    this.manifest = JSON.parse(readFileSync(join(this.folder, "node_modules", name, "package.json"), "utf8"));
+    for (const peer of readdirSync(join(WEB, "node_modules"))) this.#link(peer);
+  }
+
+  /** Check the types of a module of the project, and return what it prints. */
+  use(source: string): string {
+    writeFileSync(join(this.folder, "use.ts"), source);
+    const strict = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2023", "--module", "nodenext"];
+    this.#run(this.folder, join(WEB, "node_modules/.bin/tsc"), ...strict, "use.ts");
+    return this.#run(this.folder, "node", "use.ts");
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true });
+  }
+
+  #link(peer: string): void {
+    if (peer.startsWith(".") || peer.startsWith("@stepline")) return;
+    symlinkSync(join(WEB, "node_modules", peer), join(this.folder, "node_modules", peer));
+  }
+
+  #run(folder: string, command: string, ...given: string[]): string {
+    return execFileSync(command, given, { cwd: folder, encoding: "utf8" });
+  }
+}

@@ -1,0 +1,98 @@
+/** Recorded stories as a stage sends them to a client that was cut off, or that connects later. */
+
+import {
+  type ClientState,
+  type DeltaFrame,
+  type Effect,
+  type EventFrame,
+  emptyState,
+  type Frame,
+  foldFrames,
+  isStreaming,
+} from "../../src/client/index.ts";
+import { type Change, foldTurn, follow, pauseOf } from "../../src/door/turn_parts.ts";
+import type { Door } from "../../src/door/turn_stream.ts";
+import { conversations, logs, type Recording, synthetic } from "../thread/recordings.ts";
+
+export const STORIES: readonly Recording[] = [
+  ...conversations,
+  { name: "every other event", frames: synthetic },
+  ...logs.map((frames, place) => ({ name: `log ${place + 1}`, frames })),
+];
+
+/** The frames that a client receives, and the turns in them. */
+export function turnsOf(frames: readonly Frame[]): readonly string[] {
+  const started = events(frames).flatMap((frame) => frame.events.filter(({ type }) => type === "chat.start"));
+  return started.map((event) => event.turn_id);
+}
+
+/**
+ * Return what a client in `state` receives if it resumes after `frames[0 .. at]` were sent: the events and the stored
+ * text that it lacks, and everything after.
+ */
+export function resumed(frames: readonly Frame[], at: number, state: ClientState): readonly Frame[] {
+  const before = frames.slice(0, at);
+  const missed = events(before).filter(({ n }) => n > state.cursor);
+  const [now] = foldFrames(emptyState(state.conversation), before);
+  const have = state.claim === now.claim ? state.lanes : new Map();
+  const stored = [...now.lanes].map(([lane, { text }]): DeltaFrame => {
+    const off = have.get(lane)?.end ?? 0;
+    const rest = [...text].slice(off).join("");
+    return { frame: "delta", conversation: "c-1", claim: now.claim, lane, off, text: rest, start: 0 };
+  });
+  const sync: Frame = {
+    frame: "sync",
+    conversation: "c-1",
+    n: now.cursor,
+    claim: now.claim,
+    open: now.open,
+    turn_id: now.turnId,
+    approval: 0,
+    place: 0,
+  };
+  const text = isStreaming(now) ? stored.filter((delta) => delta.text) : [];
+  return [...missed, ...text, sync, ...frames.slice(at)];
+}
+
+/** Return the effects of a client that is cut off after `cut` frames, and resumes when `at` of them were sent. */
+export function effectsAcross(frames: readonly Frame[], cut: number, at: number): readonly Effect[] {
+  const [state, effects] = foldFrames(emptyState("c-1"), frames.slice(0, cut));
+  return [...effects, ...foldFrames(state, resumed(frames, at, state))[1]];
+}
+
+/** Render a turn by a door. */
+export function render<Value, State>(door: Door<Value, State>, effects: readonly Effect[], turn: string): Value[] {
+  let cursor = follow({ turn });
+  let state = door.empty;
+  const values: Value[] = [];
+  const take = (changes: readonly Change[]) => {
+    for (const change of changes) {
+      const [next, more] = door.render(state, change);
+      state = next;
+      values.push(...more);
+    }
+  };
+  for (const effect of effects) {
+    const [next, changes] = foldTurn(cursor, effect);
+    cursor = next;
+    take(changes);
+  }
+  take(pauseOf(cursor));
+  return values;
+}
+
+/** The cuts of a story to try: each of them at night, else about `count`. */
+export function cutsOf(frames: readonly Frame[], count: number): readonly [cut: number, at: number][] {
+  const length = frames.length;
+  const all = frames.flatMap((_, cut) => [cut, Math.ceil((cut + length) / 2), length].map((at) => [cut, at] as const));
+  const step = isNightly() ? 1 : Math.max(1, Math.floor(all.length / count));
+  return all.filter((_, i) => i % step === 0).map(([cut, at]) => [cut, at]);
+}
+
+function isNightly(): boolean {
+  return (globalThis as { process?: { env: Record<string, string> } }).process?.env.STEPLINE_TIER === "nightly";
+}
+
+function events(frames: readonly Frame[]): readonly EventFrame[] {
+  return frames.filter((frame) => frame.frame === "events");
+}
