@@ -41,11 +41,17 @@ def render() -> str:
 
 
 def _row(row: Endpoint) -> str:
-    answer = "302" if row.redirects else _names(row.answer) or "204"
+    answer = _answer(row)
     summary = (row.run.__doc__ or "").strip().partition("\n")[0]
     own = {status: row.codes.get(status, ()) for status in codes_of(row)}
     call = f"`{row.method} {row.path}`"
     return f"| {call} | {_names(row.query)} | {_names(row.body)} | {answer} | {_codes(own)} | {summary} |"
+
+
+def _answer(row: Endpoint) -> str:
+    if row.streams:
+        return "frames; 204, 304" if row.answer else "headers"
+    return "302" if row.redirects else _names(row.answer) or "204"
 
 
 def _names(kind: Any) -> str:

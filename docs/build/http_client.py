@@ -1,4 +1,7 @@
-"""stepline/local/client/http_api.py: a method for every endpoint of the HTTP API, with the types of its table."""
+"""stepline/local/client/http_api.py: a method for every endpoint of the HTTP API, with the types of its table.
+
+A stream is read by a client of its own protocol.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class HttpApi(ApiTransport):
 def render() -> str:
     """Return the module."""
     imports = {("typing", "Any"), (TRANSPORT, "ApiTransport")}
-    methods = [_method(row, imports) for row in ENDPOINTS]
+    methods = [_method(row, imports) for row in ENDPOINTS if not row.streams]
     return "\n".join([*_imports(imports), CLASS, "\n\n".join(methods), ""])
 
 

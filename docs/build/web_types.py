@@ -45,8 +45,8 @@ def render() -> str:
 
 
 def is_for_browsers(row: Endpoint) -> bool:
-    """Return False for an endpoint that redirects: a browser does not expose the target."""
-    return not row.redirects
+    """Return False for an endpoint that redirects, whose target a browser does not expose, and for a stream."""
+    return not (row.redirects or row.streams)
 
 
 def spell(kind: kinds.Type) -> str:

@@ -193,6 +193,8 @@ ROWS: Final[dict[str, Row]] = {
     "read_my_erasure": Row(no_one, own=True, after="erase_me"),
     "export_me": Row(no_one, own=True, next="next"),
     "erase_user": Row(admin_of_project, destroys=True),
+    "read_stream": OWNED,
+    "find_end": OWNED,
     "read_user_erasure": Row(admin_of_project, after="erase_user"),
 }
 TABLE: Final = {endpoint.run.__name__: endpoint for endpoint in ENDPOINTS}

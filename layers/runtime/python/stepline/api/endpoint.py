@@ -5,12 +5,12 @@ Source: docs/concepts/http-api.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from http import HTTPStatus
 from types import NoneType
-from typing import Any, Final, Generic, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from stepline.errors import NotFoundError
 from stepline.ingress.erase_user import ErasurePorts
@@ -32,7 +32,9 @@ BODY_MAX_BYTES: Final = 256 * 1024
 Query_co = TypeVar("Query_co", covariant=True)
 Body_co = TypeVar("Body_co", covariant=True)
 
-Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class StrictInput(Value, forbid_unknown_fields=True):
@@ -47,7 +49,8 @@ class Nothing(StrictInput):
 class Services:
     """The dependencies of the endpoints: the ports, the conversations folded so far, addresses and rules of this stage.
 
-    Without `uploads` the stage accepts no uploads, without `erasing` nothing is deleted.
+    Without `uploads` the stage accepts no uploads, without `erasing` nothing is deleted. A reader of a stream waits for
+    `wait_s` at most; 0: readers do not wait here.
     """
 
     ports: Ports
@@ -56,6 +59,7 @@ class Services:
     inspect: Inspect = "admin"
     uploads: UploadPorts | None = None
     erasing: ErasurePorts | None = None
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,7 @@ class Call(Generic[Query_co, Body_co]):
     """A decoded request: its caller, the values of its path, its query and its body.
 
     `idempotency_key` is the header's, or "". Endpoints that create an object derive its id from the key, so that a
-    repeated request finds the object of the first one.
+    repeated request finds the object of the first one. `known` is the header If-None-Match, or "".
     """
 
     services: Services
@@ -72,6 +76,7 @@ class Call(Generic[Query_co, Body_co]):
     query: Query_co
     body: Body_co
     idempotency_key: str = ""
+    known: str = ""
 
     @property
     def ports(self) -> Ports:
@@ -120,13 +125,23 @@ class Redirect:
     url: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class StreamPart(Generic[Answer_co]):
+    """A response with a part of a stream: an array of `messages`, each as JSON; None is no body."""
+
+    status: HTTPStatus
+    headers: Mapping[str, str]
+    messages: Sequence[bytes] | None = None
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """The handler of one method of one path.
 
     `path` is a template, `/v1/conversations/{conversation}`; one name may be `{name+}`, which matches several parts.
     The types of `run` define the rest: `Call[ListQuery, Title]` has a query that is read from texts, and a body that
-    is read from JSON of at most `body_bytes`; its return value is the answer, which may be empty, or a `Redirect`.
+    is read from JSON of at most `body_bytes`; its return value is the answer, which may be empty, a `Redirect`, or a
+    `StreamPart` of messages of a type.
     The endpoint `counts` as a request of this kind; without one, as a read or a change by its method. One that
     `founds` accepts a new name, to which no other answer leads. `codes` are the codes of refusals in addition to
     those of every endpoint (`router.COMMON`), by status. The first line of the docstring of `run` is the summary.
@@ -165,7 +180,8 @@ class Endpoint:
     @property
     def answer(self) -> Any:
         """The type of the answer; None for an empty one and for a redirect."""
-        return None if self._types[2] in (NoneType, Redirect) else self._types[2]
+        given = get_args(self._types[2])[0] if self.streams else self._types[2]
+        return None if given in (NoneType, Redirect) else given
 
     @property
     def redirects(self) -> bool:
@@ -173,9 +189,14 @@ class Endpoint:
         return self._types[2] is Redirect
 
     @property
+    def streams(self) -> bool:
+        """True if the answer is a part of a stream."""
+        return get_origin(self._types[2]) is StreamPart
+
+    @property
     def kind(self) -> RequestKind:
         """The kind of its requests, which determines their rate."""
-        return self.counts or ("reads" if self.method == "GET" else "changes")
+        return self.counts or ("reads" if self.method in ("GET", "HEAD") else "changes")
 
 
 OWNED: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {

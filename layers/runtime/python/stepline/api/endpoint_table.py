@@ -16,6 +16,7 @@ from stepline.api import (
     tickets,
     uploads,
 )
+from stepline.api.doors import durable_stream
 from stepline.api.endpoint import Call, Endpoint, Nothing
 from stepline.api.tenancy import erasure_endpoints, limit_endpoints, user_export
 
@@ -42,4 +43,5 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *limit_endpoints.ENDPOINTS,
     *erasure_endpoints.ENDPOINTS,
     *user_export.ENDPOINTS,
+    *durable_stream.ENDPOINTS,
 )

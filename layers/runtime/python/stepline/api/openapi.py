@@ -150,6 +150,8 @@ def _responses(endpoint: Endpoint, known: Mapping[int, dict[str, Any]]) -> dict[
         good: dict[str, Any] = {
             "302": {"description": "Found", "headers": {"Location": {"schema": {"type": "string"}}}}
         }
+    elif endpoint.streams:
+        good = _stream_responses(endpoint, known)
     elif endpoint.answer is None:
         good = {"204": {"description": "No Content"}}
     else:
@@ -166,3 +168,17 @@ def _responses(endpoint: Endpoint, known: Mapping[int, dict[str, Any]]) -> dict[
         said = {"description": f"{phrase_of(status)}: {why}", "content": {}}
         refusals.setdefault(str(int(status)), said)["content"][JSON] = {"schema": {"type": "object"}}
     return {**good, **refusals}
+
+
+def _stream_responses(endpoint: Endpoint, known: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    """Return the good responses of a part of a stream. Source: PROTOCOL.md of Durable Streams, 5.5 to 5.7."""
+    offsets = {name: {"schema": {"type": "string"}} for name in ("Stream-Next-Offset", "Stream-Up-To-Date")}
+    part: dict[str, Any] = {"description": "OK", "headers": offsets}
+    if endpoint.answer is None:
+        return {"200": part}
+    read = {**offsets, **{name: {"schema": {"type": "string"}} for name in ("ETag", "Stream-Cursor")}}
+    return {
+        "200": {**part, "headers": read, "content": {JSON: {"schema": known[id(endpoint.answer)]}}},
+        "204": {"description": "No Content: nothing came while the reader waited", "headers": read},
+        "304": {"description": "Not Modified: the client has this part", "headers": read},
+    }

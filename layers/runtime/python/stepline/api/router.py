@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from stepline.api.endpoint import Call, Endpoint, Redirect, Services
+from stepline.api.endpoint import Call, Endpoint, Redirect, Services, StreamPart
 from stepline.api.problem import PROBLEM_MIME, make_problem, status_of
 from stepline.errors import InputError, LimitError, NotFoundError, SteplineError
 from stepline.ingress.allow import check_request
@@ -90,6 +90,7 @@ class Router:
                 query=_read_query(endpoint, request.query),
                 body=_read_body(endpoint, request),
                 idempotency_key=_read_key(request.headers),
+                known=request.headers.get("if-none-match", ""),
             )
             return _write(endpoint, endpoint.run(call))
         except SteplineError as error:
@@ -189,9 +190,14 @@ def _read_key(headers: Mapping[str, str]) -> str:
 def _write(endpoint: Endpoint, value: Any) -> ApiResponse:
     if isinstance(value, Redirect):
         return ApiResponse(status=HTTPStatus.FOUND, headers={"Location": value.url, **_HEADERS})
-    if endpoint.answer is None:
+    status, headers = endpoint.status, {"Content-Type": JSON, **_HEADERS}
+    if isinstance(value, StreamPart):
+        status, headers = value.status, headers | dict(value.headers)
+        body = b"" if value.messages is None else b"[%s]" % b",".join(value.messages)
+    elif endpoint.answer is None:
         return ApiResponse(status=HTTPStatus.NO_CONTENT, headers=_HEADERS)
-    body = msgspec.json.encode(value)
+    else:
+        body = msgspec.json.encode(value)
     if len(body) > ANSWER_MAX_BYTES:
         raise LimitError("the answer is too large: ask for less at a time", code="answer_too_large")
-    return ApiResponse(status=endpoint.status, headers={"Content-Type": JSON, **_HEADERS}, body=body)
+    return ApiResponse(status=status, headers=headers, body=body)

@@ -1,0 +1,1 @@
+"""Endpoints in the protocols that existing clients speak."""
