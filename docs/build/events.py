@@ -108,6 +108,11 @@ LANES: Final = (
         "subsystem",
         "`code_exec.log`: the output of a running program ([its last 65,536 characters](../concepts/streaming.md#the-log-of-a-program))",
     ),
+    (
+        "report.<i>.<i>",
+        "",
+        "[reports of a running tool](../concepts/streaming.md#reports-of-a-running-tool), not described on `lanes`",
+    ),
 )
 
 
@@ -135,6 +140,7 @@ PLACES: Final[dict[str, str]] = {
     "approval.answered": "the call's card shows the answer; an edited call is followed by the one that runs",
     "react.tool.result": "the call's card and its stretch of the trace",
     "react.tool.event": "a line in the call's card; an event of a hook, in the round",
+    "react.tool.progress": "a bar in the call's card, until the call ends",
     "web_search.filtered_results": "rows in the call's card, and the sources",
     "web_search.html_view": "nowhere: the rows show the same",
     "web_fetch.results": "rows in the call's card, and the sources",
@@ -173,6 +179,7 @@ LANE_PLACES: Final[dict[str, str]] = {
     "exec.<i>.contract": "the program's card: the files that it promises",
     "code.<i>": "the program's card: its source",
     "exec.<i>.log": "the program's card: its output",
+    "report.<i>.<i>": "the call's card: its progress and its events",
 }
 """Where the chat page shows each lane."""
 
@@ -222,7 +229,10 @@ def render_lanes() -> str:
             "",
             "| lane | marker | text | on the page |",
             "|---|---|---|---|",
-            *(f"| `{lane}` | `{marker}` | {text} | {LANE_PLACES[lane]} |" for lane, marker, text in LANES),
+            *(
+                f"| `{lane}` | {f'`{marker}`' if marker else ''} | {text} | {LANE_PLACES[lane]} |"
+                for lane, marker, text in LANES
+            ),
             "",
         ]
     )

@@ -43,6 +43,10 @@ CONSTANTS: Final[dict[str, tuple[Any, str]]] = {
         event.CONTROL_LANE,
         "The lane that describes the other lanes of its stream: one JSON object a line.",
     ),
+    "REPORT_LANE": (
+        event.REPORT_LANE,
+        "The first part of the names of lanes with reports of a running tool: one event a line, in no batch.",
+    ),
     "TERMINAL": (TERMINAL, "Events that end a turn."),
     "EXPIRED": (reducer.EXPIRED, "Refusals after which the same message is sent again, with a fresh token."),
     "UNREADABLE": (

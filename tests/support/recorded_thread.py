@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from stepline.adapters.memory.model import Fail, Say
 from stepline.delivery.resume import resume
-from stepline.errors import ModelOverloaded, ModelRefused
+from stepline.errors import DependencyError, ModelOverloaded, ModelRefused
 from stepline.events.derive import derive, has_events
 from stepline.ingress.approval_answer import ApprovalAnswer, answer_request
 from stepline.model.batch import Batch
@@ -25,6 +25,7 @@ from stepline.model.entry import ApprovalRequested, Contributed, Reopened
 from stepline.model.file.attachment import Attachment
 from stepline.model.program.execution import Run, ToolEvent
 from stepline.model.program.running_log import RunningLog
+from stepline.model.step import Step
 from stepline.model.usage import Bust, Usage
 from stepline.model.wire.event import encode_frame, frame_events
 from stepline.ports.executor import Job
@@ -98,6 +99,36 @@ def programs(*script: str, run: Callable[[Job], Run] | None = None) -> Conversat
     return conversation
 
 
+def reporting() -> Conversation:
+    """Return a conversation whose tool reports while it runs, in two attempts of which the first fails."""
+    runs: list[int] = []
+
+    def work(context: ToolContext) -> ToolOutput:
+        runs.append(1)
+        context.progress(1, 4, "reading")
+        context.emit("preview", {"attempt": len(runs)}, live=True)
+        if len(runs) == 1:
+            raise DependencyError("the service is gone")
+        context.progress(3, 4, "writing")
+        context.emit("rows", {"count": 3})
+        return ToolOutput(blocks=(context.result("acme.work", {"status": "ok"}),))
+
+    conversation = Retrying(called("acme.work"), answered("Done."))
+    conversation.use(tool("acme.work", "pure", work))
+    return conversation
+
+
+class Retrying(Conversation):
+    """A conversation whose failed actions are tried again, as the state machine does."""
+
+    def act(self, step: Step | None = None) -> Step:
+        step = step or self.now()
+        try:
+            return super().act(step)
+        except DependencyError:
+            return super().act(msgspec.structs.replace(step, attempt=step.attempt + 1))
+
+
 def printing(job: Job) -> Run:
     """Print several lines; a watching client sees all but the last one while the program runs."""
     began, ended = "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.500Z"
@@ -160,6 +191,7 @@ NOTE: Final = called(
 
 RECIPES: Final[dict[str, Callable[[], Conversation]]] = {
     "an answer": lambda: Conversation(answered("Hello.", suggested_followups=["More?"])),
+    "a tool that reports": reporting,
     "a program": lambda: programs(coded("print(1)", "a.csv", notes="I count.", prog_name="count")),
     "a program that is watched": lambda: programs(coded("print(1)", "a.csv"), run=printing),
     "a program that fails": lambda: programs(coded("1/0", "a.csv"), run=lambda _job: Run(returncode=1)),

@@ -195,7 +195,7 @@ def test_a_settled_stream_is_not_sent_again() -> None:
     conversation.decide()
     assert conversation.ports.deltas.since(LANE, 1) != []
     assert of(DeltaFrame, ask(conversation)) == []
-    assert running_text(conversation.ports, LANE, conversation.tail, {}) == []
+    assert running_text(conversation.ports, LANE, conversation.tail, conversation.state.claim, {}) == []
 
 
 # --- large answers

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from docs.build.events import LANES, event_name
-from stepline.events.types import EVENT_TABLE, UploadRefused, UploadTaken
+from stepline.events.types import EVENT_TABLE, ToolProgress, UploadRefused, UploadTaken
 from tests.support import recorded_thread
 
 NOTICES = {UploadTaken.EVENT, UploadRefused.EVENT}
 """They have no batch, so they are in no log."""
+REPORTS = {ToolProgress.EVENT}
+"""They are on lanes only."""
 
 
 def stored(name: str) -> Any:
@@ -34,7 +36,7 @@ def test_the_recorded_log_of_rare_events_matches_the_current_events() -> None:
 def test_recordings_cover_each_event_and_lane() -> None:
     frames = [frame for one in stored("conversations.json") for frame in one["frames"]] + stored("told.json")
     found = {(event["type"], event.get("step", "")) for frame in frames for event in frame.get("events", ())}
-    rows = {event_name(row): (row.type, row.step) for row in EVENT_TABLE if row.type not in NOTICES}
+    rows = {event_name(row): (row.type, row.step) for row in EVENT_TABLE if row.type not in NOTICES | REPORTS}
     assert [name for name, row in rows.items() if row not in found] == []
     lanes = {frame["lane"] for frame in frames if frame["frame"] == "delta"}
     assert [lane for lane, _, _ in LANES if lane.replace("<i>", "0") not in lanes] == []

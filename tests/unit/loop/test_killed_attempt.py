@@ -11,6 +11,7 @@ from stepline.loop.sweep import sweep_lane
 from stepline.model.entry import Closed, Decided, Reopened, TakenOver
 from stepline.model.usage import ModelCall, sum_usages
 from stepline.ports.model import DECISION_ROLE, ModelRequest, Part
+from stepline.ports.relay import Delta
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.conversation import LANE, USER, Conversation, tool
 from tests.support.generation import answered, called
@@ -168,6 +169,16 @@ def test_a_noted_prompt_is_exact_where_the_provider_counts_it() -> None:
     conversation.decide(attempt=1)
     cut, whole = calls(conversation)
     assert (cut.id, cut.usage.input_tokens) == (noted.id, whole.usage.input_tokens)
+
+
+def test_reports_of_a_tool_are_not_counted_as_output_of_its_model_call() -> None:
+    conversation = opened(answered("Lost."), answered("Done."))
+    killed_while_deciding(conversation, after=1)
+    conversation.ports.deltas.put(
+        LANE, conversation.state.claim, Delta(name="report.0.0", off=0, text="x" * 9_000)
+    )
+    conversation.decide(attempt=1)
+    assert calls(conversation)[0].usage.output_tokens < 100
 
 
 def test_a_conversation_that_is_deleted_in_mid_answer_records_what_that_has_used() -> None:

@@ -19,6 +19,9 @@ export const FRAME_MAX_BYTES = 32768;
 /** The lane that describes the other lanes of its stream: one JSON object a line. */
 export const CONTROL_LANE = "lanes";
 
+/** The first part of the names of lanes with reports of a running tool: one event a line, in no batch. */
+export const REPORT_LANE = "report";
+
 /** Events that end a turn. */
 export const TERMINAL: ReadonlySet<string> = new Set(["chat.complete", "chat.error"]);
 
@@ -255,6 +258,18 @@ export interface TextAppended {
   readonly text: string;
 }
 
+/**
+ * New reports of the running call, on lane `lane` of stream `claim`, in order and without repetition.
+ *
+ * With another lane, another attempt at the call begins: its reports replace those of the one before.
+ */
+export interface Reported {
+  readonly kind: "reported";
+  readonly claim: number;
+  readonly lane: string;
+  readonly events: readonly ClientEvent[];
+}
+
 /** The facts about a lane of stream `claim`. If `facts.replaces` is set, that lane is void. */
 export interface LaneKnown {
   readonly kind: "laneKnown";
@@ -369,6 +384,7 @@ export interface Synced {
 export type FoldEffect =
   | EventsApplied
   | TextAppended
+  | Reported
   | LaneKnown
   | LaneEnded
   | StreamReset

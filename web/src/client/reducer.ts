@@ -35,7 +35,7 @@ import {
   withEntry,
   without,
 } from "./state.ts";
-import { errorFrame, joinPieces } from "./wire.ts";
+import { errorFrame, isReportLane, joinPieces, newestReportLane, readReport } from "./wire.ts";
 
 export type Folded = readonly [state: ClientState, effects: readonly Effect[]];
 
@@ -200,6 +200,8 @@ function applyEvent(state: ClientState, n: number, event: ClientEvent): Folded {
       return [{ ...state, approval: "" }, []];
     case "timeline.external.steer.interrupted":
       return [state, [steered(event)]];
+    case "react.tool.result":
+      return settle(state, n - 1); // the reports of the call
     case "code_exec.status":
       // The program's log is complete.
       return ["done", "error"].includes(asText(event.data.status)) ? settle(state, n - 1) : [state, []];
@@ -332,6 +334,7 @@ function foldDelta(state: ClientState, frame: DeltaFrame): Folded {
 function reportGrowth(state: ClientState, name: string, off: number, gap: boolean, added: string): Folded {
   const { claim } = state;
   const received: (readonly [string, number])[] = [];
+  if (isReportLane(name)) return [state, foldReports(state, name, off)];
   let control = state.control;
   let reported: readonly Effect[];
   if (name === CONTROL_LANE) {
@@ -343,6 +346,17 @@ function reportGrowth(state: ClientState, name: string, off: number, gap: boolea
   }
   const [left, ended] = foldEnds(control, claim, received);
   return [left === state.control ? state : { ...state, control: left }, [...reported, ...ended]];
+}
+
+/** Report the lines that are complete now, unless a later attempt at the call has reported, too. */
+function foldReports(state: ClientState, name: string, before: number): readonly Effect[] {
+  if (name !== newestReportLane(state.lanes.keys())) return [];
+  const { text } = state.lanes.get(name) ?? NO_TEXT;
+  const known = text.length - dropCharacters(text, before).length;
+  const begin = known === 0 ? 0 : text.lastIndexOf("\n", known - 1) + 1;
+  const lines = text.slice(begin, text.lastIndexOf("\n") + 1).split("\n");
+  const events = lines.map(readReport).filter((event) => event !== null);
+  return events.length ? [{ kind: "reported", claim: state.claim, lane: name, events }] : [];
 }
 
 /** Forget the text before character `start`, which is stored nowhere. */

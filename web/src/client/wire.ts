@@ -15,6 +15,7 @@ import {
   LANES,
   type LaneClosed,
   type LaneOpened,
+  REPORT_LANE,
 } from "./frames.ts";
 import { type Fields, int, list, object, text } from "./shape.ts";
 
@@ -67,6 +68,33 @@ export function readControlLine(line: string): LaneOpened | LaneClosed | null {
   } catch {
     return null;
   }
+}
+
+/** Decode one line of a lane with reports; null for a line from a later release. */
+export function readReport(line: string): ClientEvent | null {
+  try {
+    return EVENT(JSON.parse(line)) as unknown as ClientEvent;
+  } catch {
+    return null;
+  }
+}
+
+/** Return true for a lane with reports of a running tool. */
+export function isReportLane(name: string): boolean {
+  return name.startsWith(`${REPORT_LANE}.`);
+}
+
+/** Return the lane of the newest attempt among the lanes of a stream, "" if none has reports. */
+export function newestReportLane(names: Iterable<string>): string {
+  let newest = "";
+  for (const name of names) if (isReportLane(name) && isLater(name, newest)) newest = name;
+  return newest;
+}
+
+function isLater(name: string, than: string): boolean {
+  const [numbers, others] = [name, than].map((one) => one.split(".").slice(1).map(Number)) as [number[], number[]];
+  const at = numbers.findIndex((number, i) => number !== others[i]);
+  return at >= 0 && (numbers[at] as number) > (others[at] ?? -1);
 }
 
 function refuseNewer(fields: Fields): void {

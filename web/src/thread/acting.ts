@@ -5,7 +5,7 @@ import { advance, changeCall, emptyCall, hasEnded } from "./calls.ts";
 import { type Data, flagOf, numberOf, objectOf, textOf, textsOf, timeOf, timeOrNull } from "./fields.ts";
 import { changeRound, withItem, withOpenRound } from "./rounds.ts";
 import { changed, changedLast } from "./share.ts";
-import type { Approval, Call, CallState, Round, Turn } from "./thread.ts";
+import type { Approval, Call, CallState, Progress, Round, Turn } from "./thread.ts";
 
 /** Result codes of calls that a person prevented. */
 const NOT_RUN: ReadonlySet<string> = new Set(["steered", "denied", "approval_expired"]);
@@ -46,6 +46,7 @@ function withResult(call: Call, data: Data, at: number): Call {
   return {
     ...call,
     state: resultState(textOf(data, "status"), code),
+    live: null,
     startedAt: NOT_RUN.has(code) ? null : at - durationMs,
     durationMs,
     paths: textsOf(data, "paths"),
@@ -75,6 +76,23 @@ export function toolEmitted(turn: Turn, event: ClientEvent): Turn {
   if (called !== turn || turn.rounds.length === 0) return called;
   const last = (turn.rounds.at(-1) as Round).iteration;
   return changeRound(turn, last, (round) => withItem(round, { is: "event", toolId: textOf(data, "tool_id"), ...one }));
+}
+
+/** Add reports of a running call. Those of another attempt, on another lane, replace the ones before. */
+export function withReports(turn: Turn, lane: string, events: readonly ClientEvent[]): Turn {
+  return events.reduce((before, { type, data }) => {
+    return changeCall(before, textOf(data, "call_id"), (call) => {
+      if (hasEnded(call)) return call;
+      const live = call.live?.lane === lane ? call.live : { lane, progress: null, events: [] };
+      if (type === "react.tool.progress") return { ...call, live: { ...live, progress: progressOf(data) } };
+      const one = { type: textOf(data, "type") || type, data: data.data ?? data };
+      return { ...call, live: { ...live, events: [...live.events, one] } };
+    });
+  }, turn);
+}
+
+function progressOf(data: Data): Progress {
+  return { done: numberOf(data, "done"), total: numberOf(data, "total"), text: textOf(data, "text") };
 }
 
 /** Let a call wait for approval. */

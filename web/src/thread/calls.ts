@@ -17,6 +17,7 @@ export function emptyCall(callId: string, toolId: string): Call {
     preview: "",
     code: "",
     events: [],
+    live: null,
     search: null,
     fetched: null,
     program: null,

@@ -6,8 +6,10 @@ import {
   type Effect,
   type LaneEnded,
   type LaneKnown,
+  type Reported,
   type TextAppended,
 } from "../client/index.ts";
+import { withReports } from "./acting.ts";
 import { drawLane, drawStream } from "./draw.ts";
 import { numberOf, numbersOf, textOf } from "./fields.ts";
 import { handedBack, isStop, messageOf, takeMessages, withMessage } from "./messages.ts";
@@ -47,6 +49,8 @@ function foldEffect(thread: Thread, effect: Effect): Thread {
       return effect.n > thread.cursor ? foldBatch(thread, effect.n, effect.events) : thread;
     case "textAppended":
       return changeLane(thread, effect, (lane) => appended(lane, effect));
+    case "reported":
+      return reported(thread, effect);
     case "laneKnown":
       return changeLane(thread, effect, (lane) => known(lane, effect));
     case "laneEnded":
@@ -182,6 +186,13 @@ export function withTurn(thread: Thread, at: number, turn: Turn): Thread {
 }
 
 // --- running text
+
+/** Add the reports of a running call. They are no part of the log, so they are lost with a turn that is not here. */
+function reported(thread: Thread, { lane, events }: Reported): Thread {
+  const at = thread.turns.findLastIndex((turn) => turn.turnId === events[0]?.turn_id);
+  const turn = thread.turns[at];
+  return turn ? withTurn(thread, at, withReports(turn, lane, events)) : thread;
+}
 
 function changeLane(
   thread: Thread,

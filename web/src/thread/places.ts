@@ -133,6 +133,8 @@ export const MOVED = [
 export const ELSEWHERE: readonly string[] = [
   // The rows of `web_search.filtered_results` hold the same data.
   "web_search.html_view",
+  // A report: it is on a lane while its call runs, and in no batch.
+  "react.tool.progress",
   // Notices about uploads have no batch: the composer shows them next to the file.
   "chat.attachments",
   "rate_limit.attachment_failure",

@@ -157,10 +157,26 @@ export interface Call {
   /** Why it failed or was not run; "" if it succeeded. */
   readonly code: string;
   readonly events: readonly { readonly type: string; readonly data: unknown }[];
+  /** Its reports, while it runs. */
+  readonly live: Reports | null;
   readonly search: SearchView | null;
   readonly fetched: FetchView | null;
   readonly program: Program | null;
   readonly approval: Approval | null;
+}
+
+/** What a running call reports. Another attempt at it has another lane. */
+export interface Reports {
+  readonly lane: string;
+  readonly progress: Progress | null;
+  readonly events: Call["events"];
+}
+
+/** How much is done; `total` is 0 if it is unknown. */
+export interface Progress {
+  readonly done: number;
+  readonly total: number;
+  readonly text: string;
 }
 
 export interface SearchView {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { isReportLane } from "../../src/client/wire.ts";
 import known from "../../src/thread/known.json";
 import { ELSEWHERE, IN_THREAD, IN_TURN, MOVED, nameOf } from "../../src/thread/places.ts";
 import { laneKind } from "../../src/thread/stream.ts";
@@ -7,13 +8,19 @@ import { conversations, everything, isDurable, reloadedOf, threadOf } from "./re
 /** Notices have no batch, so no recording of a log has them. */
 const NOTICES = ["chat.attachments", "rate_limit.attachment_failure"];
 
+/** Reports have no batch either: they are on lanes. */
+const REPORTS = ["react.tool.progress"];
+
 const placed = [...Object.keys(IN_TURN), ...Object.keys(IN_THREAD), ...MOVED, ...ELSEWHERE];
 
 const frames = everything.flatMap((one) => one.frames);
 const recorded = new Set(frames.filter(isDurable).flatMap((frame) => frame.events.map(nameOf)));
+/** The lane of reports: the client core reads its lines, and reports them as events. */
+const REPORT = "report.<i>.<i>";
+const replaced = (lane: string) => lane.replace(/\d+/, "<i>").replace(/\.(r?\d+)$/, "");
 const lanes = new Set(
   frames.flatMap((frame) =>
-    frame.frame === "delta" ? [frame.lane.replace(/\d+/, "<i>").replace(/\.(r?\d+)$/, "")] : [],
+    frame.frame === "delta" ? [isReportLane(frame.lane) ? REPORT : replaced(frame.lane)] : [],
   ),
 );
 
@@ -22,7 +29,7 @@ describe("events", () => {
     expect(placed).toContain(name);
   });
 
-  test.each(known.events.filter((name) => !NOTICES.includes(name)))("%s is in a recording", (name) => {
+  test.each(known.events.filter((name) => ![...NOTICES, ...REPORTS].includes(name)))("%s is in a recording", (name) => {
     expect(recorded).toContain(name);
   });
 
@@ -32,7 +39,7 @@ describe("events", () => {
 });
 
 describe("lanes", () => {
-  test.each(known.lanes)("%s has an effect", (lane) => {
+  test.each(known.lanes.filter((lane) => lane !== REPORT))("%s has an effect", (lane) => {
     expect(laneKind(lane.replace("<i>", "0"))).not.toBe("");
   });
 

@@ -18,7 +18,7 @@ function recordedTurn(turn: Turn): Turn {
 
 function recordedRound(round: Round): Round {
   const items = round.items.filter((item) => item.is !== "draft");
-  const kept: Round = { ...round, items, drafts: [], planDraft: null, calls: round.calls.map(withoutRunningLog) };
+  const kept: Round = { ...round, items, drafts: [], planDraft: null, calls: round.calls.map(recordedCall) };
   if (round.decidedAt !== null) return kept;
   const nothing = { text: "", whole: round.endedAt !== null, aborted: "" };
   return {
@@ -32,7 +32,8 @@ function recordedRound(round: Round): Round {
   };
 }
 
-function withoutRunningLog(call: Round["calls"][number]): Round["calls"][number] {
+function recordedCall(streamed: Round["calls"][number]): Round["calls"][number] {
+  const call = { ...streamed, live: null };
   const { program } = call;
   if (program?.state !== "running" && program?.state !== "collecting") return call;
   const log = { base: 0, text: "", whole: false, bytes: null };

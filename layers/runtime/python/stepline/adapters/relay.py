@@ -171,7 +171,12 @@ class ThreadedRelayStream:
         return True
 
     def _post(self, at_s: float) -> bool:
-        """Post pending text; return False if the listeners are unknown or the rate is reached, and keep the rest."""
+        """Post pending text; return False if the listeners are unknown or the rate is reached, and keep the rest.
+
+        The first second also reads the listeners in advance; a stream without new text reads none later.
+        """
+        if at_s - self._began_s > FIRST_S and not self._waiting("posted"):
+            return True
         if not self._listen(at_s):
             return False
         for name, lane in self._lanes.items():

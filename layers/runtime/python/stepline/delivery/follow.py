@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from stepline.delivery.effect import event_frames
-from stepline.delivery.resume import running_text
+from stepline.delivery.resume import open_claim, running_text
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
 from stepline.log.journal import Journal
@@ -128,10 +128,11 @@ class Follower:
         return [self._frame_text(replace(frame, off=have, text=frame.text[have - frame.off :]))]
 
     def _stored_text(self, tail: Batch) -> list[bytes]:
-        self._go_over(tail.state.claim)
-        if tail.state.claim < self._claim:
+        claim = open_claim(self._ports, self._lane, tail)
+        self._go_over(claim)
+        if claim < self._claim:
             return []
-        stored = running_text(self._ports, self._lane, tail, self._have)
+        stored = running_text(self._ports, self._lane, tail, claim, self._have)
         return [
             self._frame_text(frame) for body in stored if isinstance(frame := decode_frame(body), DeltaFrame)
         ]

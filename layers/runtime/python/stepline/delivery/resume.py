@@ -18,7 +18,14 @@ from stepline.log.journal import Journal
 from stepline.log.owned_tail import owned_tail
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
-from stepline.model.wire.event import PongFrame, SyncFrame, delta_frames, encode_frame
+from stepline.model.wire.event import (
+    PongFrame,
+    SyncFrame,
+    delta_frames,
+    encode_frame,
+    is_report_lane,
+    newest_report_lane,
+)
 
 
 def resume(
@@ -51,7 +58,8 @@ def resume(
     missed = journal.since(after, consistent=True)
     tail = missed[-1] if missed else journal.tail(consistent=True)
     frames = [frame for batch in missed for frame in event_frames(ports, lane, batch)]
-    frames += running_text(ports, lane, tail, have if claim == tail.state.claim else {})
+    opened = open_claim(ports, lane, tail)
+    frames += running_text(ports, lane, tail, opened, have if claim == opened else {})
     state = tail.state
     sync = SyncFrame(
         conversation=lane.conversation,
@@ -80,24 +88,42 @@ def newest(ports: Ports, lane: Lane) -> int:
     return newest_event(Journal(ports, lane, "ack").tail(consistent=True))
 
 
-def running_text(ports: Ports, lane: Lane, tail: Batch, have: Mapping[str, int]) -> list[bytes]:
-    """Return the stored text of the open stream beyond what the client has, in frames."""
-    if tail.state.status != "open":
+def open_claim(ports: Ports, lane: Lane, tail: Batch) -> int:
+    """Return the claim of the stream that may be open after `tail`: of a generation, or of a running call."""
+    if tail.state.cursor.phase != "act" or tail.state.running:
+        return tail.state.claim
+    from stepline.delivery.call_reports import reports_claim  # noqa: PLC0415 - most resumes are in no call
+
+    return reports_claim(tail.state, lambda n: ports.log.since(lane, n, upto=tail.n, consistent=True))
+
+
+def running_text(ports: Ports, lane: Lane, tail: Batch, claim: int, have: Mapping[str, int]) -> list[bytes]:
+    """Return the text of the open stream `claim` beyond what the client has, in frames.
+
+    It is that of a generation, the log of a program, or the reports of a call.
+    """
+    if tail.state.status != "open" or tail.state.cursor.phase == "close":
         return []
+    frames: list[bytes] = []
     if tail.state.running:
         from stepline.delivery.program_log import load_log, log_frames  # noqa: PLC0415 - most resumes need no program log
 
         log = load_log(ports, lane, tail)
-        return log_frames(ports, lane, tail, log, have) if log else []
-    if tail.state.cursor.phase != "decide":
-        return []
+        frames += log_frames(ports, lane, tail, log, have) if log else []
+    return frames + _stored_text(ports, lane, claim, have)
+
+
+def _stored_text(ports: Ports, lane: Lane, claim: int, have: Mapping[str, int]) -> list[bytes]:
+    """Return the stored text of a stream beyond `have`, in frames, without the reports of earlier attempts."""
     text: dict[str, str] = {}
-    for delta in ports.deltas.since(lane, tail.state.claim):
+    for delta in ports.deltas.since(lane, claim):
         so_far = text.get(delta.name, "")
         if delta.off <= len(so_far):
             text[delta.name] = so_far + delta.text[len(so_far) - delta.off :]
+    newest = newest_report_lane(text)
     return [
         frame
         for name, whole in text.items()
-        for frame in delta_frames(lane.conversation, tail.state.claim, name, whole, have=have.get(name, 0))
+        if name == newest or not is_report_lane(name)
+        for frame in delta_frames(lane.conversation, claim, name, whole, have=have.get(name, 0))
     ]

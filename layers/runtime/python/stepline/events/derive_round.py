@@ -43,6 +43,7 @@ from stepline.events.types import (
     TimedThought,
     ToolFamily,
     ToolName,
+    ToolProgress,
     ToolReported,
 )
 from stepline.model.batch import Batch
@@ -372,7 +373,7 @@ def _named(file: OfferedFile, lane: Lane, owner: str) -> OfferedFile:
 
 
 TYPED: Final[Mapping[str, type[EventData]]] = {
-    model.EVENT: model for model in (SearchFiltered, PagesFetched, Followups)
+    model.EVENT: model for model in (SearchFiltered, PagesFetched, Followups, ToolProgress)
 }
 """Tool events with a separate type; all others are `react.tool.event`."""
 

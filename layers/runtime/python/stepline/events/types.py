@@ -506,6 +506,19 @@ class ToolReported(EventData):
     data: Annotated[dict[str, Any], "the data that the tool gave it"]
 
 
+class ToolProgress(EventData):
+    """A tool reported how far it is. It is a report: on [a lane](#lanes) while the call runs, and in no batch."""
+
+    EVENT = "react.tool.progress"
+    ROUTE = "chat_service"
+
+    tool_id: Annotated[str, "its name"]
+    call_id: Annotated[str, "the id of the call"]
+    done: Annotated[float, "how much is done"]
+    total: Annotated[float, "of how much; 0 if that is unknown"] = 0
+    text: Annotated[str, "what the tool does now, up to 200 characters"] = ""
+
+
 class SearchFiltered(EventData):
     """A search kept these results."""
 
@@ -827,6 +840,7 @@ MODELS: Final[tuple[Model, ...]] = (
     ApprovalSettled,
     CallEnded,
     ToolReported,
+    ToolProgress,
     SearchFiltered,
     SearchView,
     PagesFetched,

@@ -26,7 +26,7 @@ from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane, utc
 from stepline.model.usage import ModelCall, call_ids, estimate_tokens, join_calls
-from stepline.model.wire.event import CONTROL_LANE
+from stepline.model.wire.event import CONTROL_LANE, is_report_lane
 from stepline.ports.clock import Clock
 from stepline.ports.log import Duplicate, Occupied, Put, Slots, Written
 
@@ -162,7 +162,10 @@ class Journal:
         if cut is None:
             return list(noted)
         stored = self.ports.deltas.since(self.lane, claim)
-        text = "".join(delta.text for delta in stored if delta.name != CONTROL_LANE)
+        written_by_model = (
+            one for one in stored if one.name != CONTROL_LANE and not is_report_lane(one.name)
+        )
+        text = "".join(delta.text for delta in written_by_model)
         written = max(cut.usage.output_tokens, estimate_tokens(text))
         used = replace(cut.usage, output_tokens=written)
         priced = self.ports.policy.prices.call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING
@@ -22,13 +23,14 @@ from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
 from stepline.model.entry import Entry, SteeredEntry, Titled
 from stepline.model.ids import utc
+from stepline.model.program.execution import ToolEvent
 from stepline.model.step import Step
 from stepline.model.usage import ModelCall, Usage, sum_usages
 from stepline.ports.clock import Meter
 from stepline.ports.model import NO_MODEL, Completion, ModelClient, ModelRequest
 from stepline.ports.relay import RelayStream
 from stepline.ports.signal import NeverCancelled, NeverSteered, SteerWatch
-from stepline.tools.context import Store, ToolContext
+from stepline.tools.context import Store, ToolContext, drop_report
 from stepline.tools.sources import SourcePool
 
 if TYPE_CHECKING:
@@ -153,10 +155,18 @@ class Attempt:
             span=self.ports.span,
         )
 
-    def context(self, timeline: Timeline, action: Action, at: str, *, claim: int = 0) -> ToolContext:
+    def context(
+        self,
+        timeline: Timeline,
+        action: Action,
+        at: str,
+        *,
+        claim: int = 0,
+        report: Callable[[ToolEvent], None] = drop_report,
+    ) -> ToolContext:
         """Return the context for the action's tool; only a cancellable tool can be cancelled.
 
-        `claim` is the one under which it runs, if it has its own.
+        `claim` is the one under which it runs, if it has its own; `report` sends its reports.
         """
         tools = self.agent.registry
         ends_early = action.tool_id in tools and tools.find(action.tool_id).spec.cancellable
@@ -168,6 +178,7 @@ class Attempt:
             ts=at,
             artifacts=self.ports.artifacts,
             timeline=timeline,
+            report=report,
             layout=self.agent.layout,
             caps=self.agent.caps,
             metering=self.metering(claim or self.claim or timeline.state.claim),

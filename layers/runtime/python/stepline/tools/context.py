@@ -42,6 +42,7 @@ from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Source
 from stepline.model.usage import Usage
 from stepline.model.version import TIMELINE, Layout
+from stepline.model.visible_text import shorten_line
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.mcp.mcp_server import McpServers
@@ -63,6 +64,8 @@ logger = logging.getLogger(__name__)
 
 NOT_JSON: Final = "event_not_json"
 CALL_CANCELLED: Final = "cancelled"
+PROGRESS: Final = "react.tool.progress"
+PROGRESS_CHARS: Final = 200
 CHARS_PER_TOKEN_MAX: Final = 4
 STORED_BYTES_MAX: Final = 256 * 1024
 URL_S: Final = 3600
@@ -230,11 +233,15 @@ class Store:
         return store_key(self.lane, self.user, name, bundle=self.bundle)
 
 
+def drop_report(_report: ToolEvent) -> None:
+    """Drop a report: no client watches this call."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """One call, and the services that its tool may use. `ts` is the time of the call, ISO-8601.
 
-    `events` collects the events that the tool emits. `usages` collects the tokens of its model calls, which `metering`
+    `events` collects the events that the tool emits, and `report` sends one to clients at once. `usages` collects the tokens of its model calls, which `metering`
     records. `services` and `sources` are for the tools of a bundle, `search` and `pages` for tools of the web, `servers`
     for those of MCP servers, `memory` for those of memory, and `conversations` gives access to the owner's other
     conversations. Any of them may be missing; where a program calls, the last three are.
@@ -255,6 +262,7 @@ class ToolContext:
     timeline: Resolver
     caps: ReadCaps
     events: list[ToolEvent] = field(default_factory=list)
+    report: Callable[[ToolEvent], None] = field(default=drop_report, repr=False)
     usages: list[Usage] = field(default_factory=list)
     metering: Metering = field(default_factory=Metering, repr=False)
     services: ToolServices = field(default=NO_SERVICES, repr=False)
@@ -349,8 +357,11 @@ class ToolContext:
         if self.cancel.requested:
             raise ToolError("the user steered, and the call ended before it was done", code=CALL_CANCELLED)
 
-    def emit(self, kind: str, data: Mapping[str, Any]) -> None:
+    def emit(self, kind: str, data: Mapping[str, Any], *, live: bool = False) -> None:
         """Send an event to the user's clients, in order, once the call's result is in the log.
+
+        With `live` it is a report: clients get it at once, while the call runs, and it is in no log. The oldest reports
+        are kept if a call sends too many; those of a hook are dropped.
 
         Data that is not JSON does not fail the call: the error is logged, and clients get an event of the same
         `kind` with an error instead.
@@ -360,7 +371,16 @@ class ToolContext:
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
             logger.exception("tool event not told", extra={"call_id": self.call_id})
             event = {"error": {"code": NOT_JSON}}
-        self.events.append(ToolEvent(type=kind, at=self.ts, data=event))
+        send = self.report if live else self.events.append
+        send(ToolEvent(type=kind, at=self.ts, data=event))
+
+    def progress(self, done: float, total: float = 0, text: str = "") -> None:
+        """Report how far the call is: `done` of `total`, which is 0 if it is unknown. `text` says what it does now.
+
+        Clients show the newest one, as a bar. Of many, about every hundredth is sent.
+        """
+        shown = {"done": done, "total": total, "text": shorten_line(text, PROGRESS_CHARS)}
+        self.emit(PROGRESS, shown, live=True)
 
     def path(self, part: str) -> str:
         """Return the logical path of a part of this call: `result`, `notice`, `view.<i>`."""

@@ -29,6 +29,17 @@ class TextAppended(Value):
     text: str
 
 
+class Reported(Value):
+    """New reports of the running call, on lane `lane` of stream `claim`, in order and without repetition.
+
+    With another lane, another attempt at the call begins: its reports replace those of the one before.
+    """
+
+    claim: int
+    lane: str
+    events: tuple[ClientEvent, ...]
+
+
 class LaneKnown(Value):
     """The facts about a lane of stream `claim`. If `facts.replaces` is set, that lane is void."""
 
@@ -144,6 +155,7 @@ class Synced(Value):
 Effect: TypeAlias = (
     EventsApplied
     | TextAppended
+    | Reported
     | LaneKnown
     | LaneEnded
     | StreamReset

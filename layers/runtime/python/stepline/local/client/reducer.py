@@ -21,6 +21,7 @@ from stepline.local.client.change import (
     EventsApplied,
     HandedBack,
     Refused,
+    Reported,
     Steered,
     StreamReset,
     StreamSettled,
@@ -45,7 +46,9 @@ from stepline.model.wire.event import (
     PongFrame,
     SyncFrame,
     WatchingFrame,
+    is_report_lane,
     join_pieces,
+    newest_report_lane,
 )
 from stepline.model.wire.live_event import FOLLOWUP, STEER
 
@@ -197,6 +200,8 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
             return replace(state, approval=""), ()
         case "timeline.external.steer.interrupted":
             return state, (_fold_steer(event),)
+        case "react.tool.result":
+            return _settle(state, n - 1)  # the reports of the call
         case "code_exec.status" if event.data.get("status") in ("done", "error"):
             return _settle(state, n - 1)  # the program's log
         case "conv.status" if event.data.get("state") == "deleted":
@@ -316,6 +321,8 @@ def _fold_growth(state: ClientState, name: str, before: int) -> Folded:
     """Report the text of lane `name` beyond character `before`."""
     claim, lane = state.claim, state.lanes[name]
     effects: tuple[Effect, ...]
+    if is_report_lane(name):
+        return state, _fold_reports(state, name, before)
     if name == CONTROL_LANE:
         control, effects = fold_control(state.control, claim, lane.text, lane.base)
         heard = [(known, other.end) for known, other in state.lanes.items()]
@@ -325,6 +332,26 @@ def _fold_growth(state: ClientState, name: str, before: int) -> Folded:
         control, heard = state.control, [(name, lane.end)]
     control, ended = fold_ends(control, claim, heard)
     return replace(state, control=control), (*effects, *ended)
+
+
+def _fold_reports(state: ClientState, name: str, before: int) -> tuple[Effect, ...]:
+    """Report the complete lines beyond character `before`, unless a later attempt at the call has reported, too."""
+    if name != newest_report_lane(state.lanes):
+        return ()
+    text = state.lanes[name].text
+    lines = text[text.rfind("\n", 0, before) + 1 : text.rfind("\n") + 1].split("\n")
+    events = tuple(event for line in lines if (event := _read_report(line)) is not None)
+    return (Reported(claim=state.claim, lane=name, events=events),) if events else ()
+
+
+def _read_report(line: str) -> ClientEvent | None:
+    try:
+        return _REPORTS.decode(line)
+    except (msgspec.DecodeError, RecursionError):  # of a later release
+        return None
+
+
+_REPORTS: Final = msgspec.json.Decoder(ClientEvent)
 
 
 def _forget(lane: LaneText, start: int) -> LaneText:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 import msgspec
@@ -84,6 +84,9 @@ class EventFrame(Value, tag="events", tag_field="frame"):
 
 CONTROL_LANE: Final = "lanes"
 """The lane that describes the other lanes of its stream: one JSON object per line."""
+
+REPORT_LANE: Final = "report"
+"""The first part of the names of lanes with reports of a running tool: one `ClientEvent` per line, in no batch."""
 
 DELTA_CHARS: Final = 4 * 1024
 """The most text of a delta: a character is at most six bytes of the frame."""
@@ -236,6 +239,24 @@ def delta_frames(
         )
         for off, piece in cut_delta(text[max(have - start, 0) :], max(have, start))
     ]
+
+
+def report_lane(visit: int, attempt: int) -> str:
+    """Return the lane for the reports of one attempt at a call: the later the attempt, the greater its numbers."""
+    return f"{REPORT_LANE}.{visit}.{attempt}"
+
+
+def is_report_lane(name: str) -> bool:
+    """Return True for a lane with reports of a running tool."""
+    return name.startswith(f"{REPORT_LANE}.")
+
+
+def newest_report_lane(names: Iterable[str]) -> str:
+    """Return the lane of the newest attempt among the lanes of a stream, "" if none has reports."""
+    reports = filter(is_report_lane, names)
+    return max(
+        reports, key=lambda name: [int(part) for part in name.split(".") if part.isdecimal()], default=""
+    )
 
 
 def decode_frame(text: str | bytes) -> Frame:
