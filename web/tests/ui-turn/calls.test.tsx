@@ -144,3 +144,24 @@ test("a text is open while it is written; an interrupted one shows why and is di
   expect(cut.className).toContain("aborted");
   expect(textOf(cut)).toContain("cut offIt was interrupted.");
 });
+
+function running(progress: { done: number; total: number; text: string }): Element {
+  const live = { lane: "report.0.0", progress, events: [] };
+  const one = call("acme.work", { state: "running", live });
+  const shown = new Shown({ thread: thread([turn("Hello", [round(0, "I work.", { calls: [one] })])]) });
+  return shown.one(".call");
+}
+
+test("a running call shows its progress as a bar that a screen reader can read", () => {
+  const bar = running({ done: 3, total: 4, text: "writing" }).querySelector("progress") as HTMLProgressElement;
+  expect([bar.getAttribute("value"), bar.getAttribute("max")]).toEqual(["3", "4"]);
+  expect(bar.getAttribute("aria-label")).toBe("Progress of acme.work");
+  expect(bar.getAttribute("aria-valuetext")).toBe("3 of 4, writing");
+  expect(bar.getAttribute("role") ?? "progressbar").toBe("progressbar");
+});
+
+test("a progress without a total has a bar without a share", () => {
+  const card = running({ done: 1200, total: 0, text: "" });
+  expect(card.querySelector("progress")?.hasAttribute("value")).toBe(false);
+  expect(textOf(card.querySelector(".progress") as Element)).toBe("1,200");
+});

@@ -6,7 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.local.client.change import LaneEnded, LaneKnown, Steered
-from stepline.local.terminal.render import render_client_event, render_footer, render_outcome, render_program
+from stepline.local.terminal.render import (
+    render_client_event,
+    render_footer,
+    render_outcome,
+    render_program,
+    render_progress,
+)
 from stepline.protocol.stream.lane import LaneFacts
 from tests.unit.local.terminal.test_render_turn import EVIL, event
 
@@ -40,6 +46,17 @@ def test_a_program_is_shown_by_its_size_its_first_line_and_what_it_printed():
 def test_an_event_of_a_tool_is_a_line():
     said = event("react.tool.event", type="rows", data={"count": 3})
     assert render_client_event(said) == ['  rows: {"count": 3}']
+
+
+def test_a_progress_is_one_line_with_a_bar_and_without_a_total_an_amount():
+    half = event("react.tool.progress", tool_id="acme.work", done=5, total=10, text=f"reading {EVIL}")
+    line = render_progress(half)
+    assert line.startswith("  acme.work [##########----------] 50%, 5 of 10, reading")
+    assert line.isprintable()
+    over = event("react.tool.progress", tool_id="acme.work", done=12.5, total=10)
+    assert render_progress(over) == "  acme.work [####################] 100%, 12.5 of 10"
+    open_end = event("react.tool.progress", tool_id="acme.work", done=1200, total=0)
+    assert render_progress(open_end) == "  acme.work 1,200"
 
 
 def test_a_compaction_is_a_line_when_it_begins_and_when_it_ends():

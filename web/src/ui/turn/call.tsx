@@ -1,7 +1,7 @@
 /** One tool call: its parameters, its state, its result. A call that runs a program is a program card. */
 
 import { parsePath, visible, visibleOrder } from "../../markdown/index.ts";
-import type { Call, FetchView, SearchResult, SearchView } from "../../thread/thread.ts";
+import type { Call, FetchView, Progress, SearchResult, SearchView } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs } from "../../words/format.ts";
 import { wordsOfCall } from "../../words/index.ts";
@@ -168,6 +168,24 @@ function ToolEvents({ events }: { events: Call["events"] }) {
   );
 }
 
+/** How far a running call is, as a bar; without a total the bar only shows that it runs. */
+export function CallProgress({ toolId, progress }: { toolId: string; progress: Progress }) {
+  const { done, total, text } = progress;
+  const amount = total > 0 ? say.doneOf(done, total) : say.done(done);
+  return (
+    <div class="progress">
+      <progress
+        aria-label={say.progressOf(visible(toolId))}
+        aria-valuetext={text ? `${amount}, ${visible(text)}` : amount}
+        max={total > 0 ? total : undefined}
+        value={total > 0 ? Math.max(0, Math.min(done, total)) : undefined}
+      />
+      <span class="num">{amount}</span>
+      {text && <bdi dir="auto">{visible(text)}</bdi>}
+    </div>
+  );
+}
+
 /** Why a call failed or was not run, in words, with the code for a lookup. */
 export function FailureReason({ code, state }: { code: string; state: Call["state"] }) {
   if (!code) return null;
@@ -237,7 +255,13 @@ function ToolCard({ turnId, call }: { turnId: string; call: Call }) {
         </span>
         <StatePill state={call.state} />
       </header>
+      {call.live?.progress && <CallProgress toolId={call.toolId} progress={call.live.progress} />}
       {open && body && <CallBody call={call} />}
+      {call.live !== null && call.live.events.length > 0 && (
+        <div class="inner">
+          <ToolEvents events={call.live.events} />
+        </div>
+      )}
     </section>
   );
 }

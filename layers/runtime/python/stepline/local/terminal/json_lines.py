@@ -20,6 +20,7 @@ from stepline.local.client.change import (
     LaneKnown,
     PutOff,
     Refused,
+    Reported,
     StreamReset,
     StreamSettled,
     Synced,
@@ -31,6 +32,7 @@ _FRAMES: Final[Mapping[type[Effect], str]] = {
     TextAppended: "delta",
     LaneKnown: "lane",
     LaneEnded: "lane_end",
+    Reported: "report",
     StreamReset: "reset",
     StreamSettled: "settled",
     Waiting: "waiting",
@@ -52,7 +54,15 @@ def render_effect(effect: Effect) -> list[dict[str, Any]]:
                 }
                 for i, event in enumerate(effect.events)
             ]
-        case TextAppended() | LaneKnown() | LaneEnded() | StreamReset() | StreamSettled() | Waiting():
+        case (
+            TextAppended()
+            | Reported()
+            | LaneKnown()
+            | LaneEnded()
+            | StreamReset()
+            | StreamSettled()
+            | Waiting()
+        ):
             return [{"frame": _FRAMES[type(effect)], **msgspec.to_builtins(effect)}]
         case PutOff(frame=frame):
             return [{**msgspec.to_builtins(frame), "frame": "put_off"}]

@@ -16,6 +16,8 @@ from stepline.model.wire.event import ClientEvent, ErrorFrame
 from stepline.model.wire.live_event import STEER
 
 LOG_LINES: Final = 5
+BAR_CELLS: Final = 20
+PLAIN_COLUMNS: Final = 100
 LONG_MS: Final = 10_000
 """A turn of this duration or more shows where its time went."""
 ADVICE: Final = "`stepline logs` has the cause"
@@ -150,6 +152,31 @@ def render_program(effect: LaneKnown | LaneEnded) -> str:
     if isinstance(effect, LaneKnown):
         return "running" if effect.facts.began_at else ""
     return "collecting its files" if effect.at else ""
+
+
+def render_progress(event: ClientEvent, *, columns: int = PLAIN_COLUMNS) -> str:
+    """Return how far a call is, on one line: `acme.work [####------] 40%, 4 of 10, reading`; no bar without a total."""
+    done, total = _amount(event, "done"), _amount(event, "total")
+    text = one_line(str(event.data.get("text") or ""), max(20, columns // 2))
+    if total <= 0:
+        return f"  {_tool(event)} {done:,g}{f', {text}' if text else ''}"
+    share = min(max(done / total, 0.0), 1.0)
+    filled = round(share * BAR_CELLS)
+    bar = "#" * filled + "-" * (BAR_CELLS - filled)
+    shown = (f"{share:.0%}", f"{done:,g} of {total:,g}", text)
+    return f"  {_tool(event)} [{bar}] {', '.join(filter(None, shown))}"
+
+
+def render_progress_step(event: ClientEvent) -> str:
+    """Return a key of a progress that changes with each tenth of it, with its number of digits, or with its text."""
+    done, total = _amount(event, "done"), _amount(event, "total")
+    step = math.floor(10 * done / total) if total > 0 else len(str(int(done)))
+    return f"{event.data.get('call_id')} {total} {step} {event.data.get('text')}"
+
+
+def _amount(event: ClientEvent, name: str) -> float:
+    found = event.data.get(name)
+    return found if isinstance(found, int | float) and math.isfinite(found) else 0.0
 
 
 def render_outcome(effect: Steered | HandedBack | PutOff | Waiting) -> str:

@@ -13,6 +13,7 @@ from rich.markdown import Markdown
 from rich.spinner import Spinner
 from rich.text import Text
 
+from stepline.events.types import CallEnded, ToolProgress
 from stepline.local.client.change import (
     Effect,
     EventsApplied,
@@ -21,6 +22,7 @@ from stepline.local.client.change import (
     LaneKnown,
     PutOff,
     Refused,
+    Reported,
     Steered,
     StreamReset,
     StreamSettled,
@@ -36,6 +38,8 @@ from stepline.local.terminal.render import (
     render_footer,
     render_outcome,
     render_program,
+    render_progress,
+    render_progress_step,
     render_refusal,
     render_thinking,
 )
@@ -86,6 +90,7 @@ class PlainView:
         self._usage = usage
         self._local = local
         self._footer: list[str] = []
+        self._progress = ""
 
     def __enter__(self) -> Self:
         return self
@@ -95,11 +100,9 @@ class PlainView:
 
     def show(self, effect: Effect) -> None:
         match effect:
-            case EventsApplied(events=events):
+            case EventsApplied(events=events) | Reported(events=events):
                 for event in events:
-                    self._footer += render_footer(event, usage=self._usage)
-                    for line in render_client_event(event):
-                        self._write(line)
+                    self._write_event(event)
             case TurnEnded():
                 self._end(effect)
             case Steered() | HandedBack():
@@ -110,6 +113,18 @@ class PlainView:
                 self._complain(render_outcome(effect))
             case _:
                 pass
+
+    def _write_event(self, event: ClientEvent) -> None:
+        """Write an event; of a progress only each tenth of it, and each new text."""
+        if event.type == ToolProgress.EVENT:
+            step, before = render_progress_step(event), self._progress
+            self._progress = step
+            if step != before:
+                self._complain(render_progress(event))
+            return
+        self._footer += render_footer(event, usage=self._usage)
+        for line in render_client_event(event):
+            self._write(line)
 
     def say(self, text: str) -> None:
         self._complain(text)
@@ -136,6 +151,7 @@ class RichView:
         self._local = local
         self._claim = 0
         self._program = ""
+        self._progress = ""
         self._lanes: dict[str, str] = {}
         self._facts: dict[str, LaneFacts] = {}
         self._ended: set[str] = set()
@@ -162,7 +178,7 @@ class RichView:
                 self._forget()
             case StreamSettled():
                 self._settle()
-            case EventsApplied(events=events):
+            case EventsApplied(events=events) | Reported(events=events):
                 for event in events:
                     self._print_event(event)
             case Steered():
@@ -209,6 +225,11 @@ class RichView:
             self._program = render_program(effect) or self._program
 
     def _print_event(self, event: ClientEvent) -> None:
+        if event.type == ToolProgress.EVENT:
+            self._progress = render_progress(event, columns=self._surface.width)
+            return
+        if event.type == CallEnded.EVENT:
+            self._progress = ""
         if event.type == "solver.react.decision":
             self._decide(event)
         self._footer += render_footer(event)
@@ -224,7 +245,7 @@ class RichView:
             self._settle()
 
     def _forget(self) -> None:
-        self._lanes, self._facts, self._program = {}, {}, ""
+        self._lanes, self._facts, self._program, self._progress = {}, {}, "", ""
         self._ended.clear()
 
     def _end(self, ended: TurnEnded) -> None:
@@ -256,6 +277,8 @@ class RichView:
         else:
             written = self._written()
             shown += written[-max(1, room // (WRITTEN_LINES + 1)) :]
+            if self._progress:
+                shown.append(Text(self._progress, style="cyan", no_wrap=True, overflow="ellipsis"))
             notes = one_line(self._text("notes"))
             shown.append(Spinner("dots", text=Text(f" {notes or self._program or 'working'}", style="dim")))
         return Group(*shown)
