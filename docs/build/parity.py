@@ -560,7 +560,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`AGENTS_CONFIG`", "unit/bundle/skills/test_skill_reads.py::test_the_consumers_of_the_descriptor_decide_for_reads_and_imports_too", "the agent is the consumer of its role's name; it holds for reads and imports too"),
         done("hidden skills, and the namespace `internal`", "unit/bundle/skills/test_skill_reads.py::test_a_hidden_skill_is_shown_at_a_path_without_its_name"),
         done("`[SKILL CATALOG]`: sorted, within a budget, the same bytes", "unit/bundle/skills/test_skill_catalogue.py::test_many_skills_are_shortened_then_counted_and_all_listed_at_a_path", "a line a skill: path, description, size; no version, category or tags"),
-        done("`store`", "unit/loop/test_hooks.py::test_a_value_stored_by_a_hook_is_found_by_its_user_only", "values by name, one set a user; `ctx_browser` reads turns, timelines and artifacts"),
+        done("`store`, a `ConversationStore`: turn payloads, timelines, artifacts", "contract/test_workflow_store.py::test_hooks_see_the_same_store_at_their_point_of_the_turn", "`hook.store` is the same; it reads the log, and writes values by name, one set a user"),
         done("bundle properties, descriptor, defaults of its code, assembly, variable: the strongest place decides", "unit/bootstrap/test_runtime_profile.py::test_each_key_comes_from_the_highest_source_that_has_it"),
     ),
     "Settings of the design": (

@@ -52,6 +52,16 @@ def test_its_hooks_its_tool_its_skill_and_its_document_answer(project, scripted,
     assert "This turn is round 4." in heard
 
 
+def test_a_hook_reads_the_value_that_the_hook_of_an_earlier_turn_stored(project, scripted, conversation):
+    first, second = a_word(), a_word()
+    for word in (first, second):
+        scripted.fault(kind="fixture", match=word, text=answered("It does."))
+    scripted.send(f"Does the lamp shine? {first}", conversation)
+    scripted.send(f"And in the rain? {second}", f"{conversation}-2")
+    request = json.dumps(scripted.model_requests(second)[-1]["body"])
+    assert f"Asked before: Does the lamp shine? {first}" in request
+
+
 def test_another_bundle_answers_in_the_same_functions_with_its_own_files(project, scripted, conversation):
     asked = "What does the cost page say about idle cost?"
     assert "ks:docs/reference/cost.md" in answer_of(scripted.send(asked, conversation, "--bundle", "docs"))

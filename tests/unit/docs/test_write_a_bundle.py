@@ -64,6 +64,15 @@ def test_the_bundle_of_the_page_has_the_context(page):
     assert "artifact:conv.timeline.v1" in names["documents"]
 
 
+def test_the_store_has_the_turn_and_the_value_of_the_hook(page):
+    names, requests = page
+    assert names["record"].result == names["result"]
+    assert [event.text for event in names["record"].messages] == ["What does the lamp cost?"]
+    assert names["asked"] == "Is this price right?"  # of the user's newest turn, in another conversation
+    (request,) = [body for body in requests if "[USER ATTACHMENT]" in body]
+    assert "Asked before: What does the lamp cost?" in request
+
+
 def test_the_files_of_a_payload_are_in_its_turn(page):
     names, requests = page
     assert names["checked"].outcome == "completed"

@@ -255,7 +255,6 @@ def test_a_value_stored_by_a_hook_is_found_by_its_user_only() -> None:
     found: list[Any] = []
 
     def look(hook: HookContext) -> None:
-        assert hook.store is not None
         found.append(hook.store.get("seen"))
         hook.store.put("seen", {"turns": len(found)})
 

@@ -2,7 +2,7 @@
 
 The browser adds blocks, renders requests and exports documents. It only holds the last loaded timeline and the
 announced lines: the timeline is a fold of the log. The client searches earlier turns, and fetches the content of
-paths. Another user's conversation is a NotFoundError.
+paths; the store reads turns, and keeps values. Another user's conversation is a NotFoundError.
 
 Source: docs/how-to/write-a-bundle.md#the-context.
 """
@@ -15,33 +15,44 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack, cast, overload
 
 import msgspec
 from msgspec.structs import replace
 
 from stepline.bundle.runtime import Runtime, in_thread
+from stepline.bundle.turn_payload import TurnResult, closed_result
 from stepline.context.announce import CONSTRAINT_CHARS, CONSTRAINTS_SHOWN, announce, render_pool
 from stepline.context.request import render_timeline
 from stepline.delivery.effect import publish
-from stepline.errors import DependencyError, Fenced, InputError, LimitError, PathError, ToolError
+from stepline.errors import (
+    DependencyError,
+    Fenced,
+    InputError,
+    LimitError,
+    NotFoundError,
+    PathError,
+    ToolError,
+)
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.log.owned_conversations import OwnedConversations
 from stepline.loop.agent import Agent
+from stepline.loop.hooks.run_hook import messages_of
+from stepline.model.base import Value
 from stepline.model.batch import Batch, State
 from stepline.model.block import Block, Body, Produced
 from stepline.model.decision import RoundFacts
-from stepline.model.entry import Contributed, Pruned
-from stepline.model.ids import Lane, execution_name, utc
+from stepline.model.entry import Contributed, Inbound, Pruned
+from stepline.model.ids import DEFAULT_BUNDLE, Lane, execution_name, utc
 from stepline.model.path import PATH_FAMILIES, FilePath, TurnPath, out_key, parse_path
 from stepline.model.source import Source
 from stepline.ports.model import Part
 from stepline.timeline.export import Export, export_sources, export_timeline, export_turn
 from stepline.timeline.fold import Timeline
 from stepline.tools.content import CONTENT_TOO_LARGE, PathContent, check_body_size, load_content
-from stepline.tools.context import URL_S, Resolver, ToolContext
+from stepline.tools.context import URL_S, Resolver, Store, ToolContext
 from stepline.tools.memory.recall import SearchOptions, search_memory
 from stepline.tools.sources import SourcePool
 
@@ -225,8 +236,19 @@ class ContextBrowser:
             resolvers=self.agent.resolvers,
             memory=self._ports.memory,
             grants=self._ports.grants,
+            store=Store(
+                artifacts=self._ports.artifacts,
+                lane=self._lane,
+                user=self._user,
+                bundle=timeline.state.bundle if timeline.n else self._own_bundle(),
+            ),
             conversations=OwnedConversations(self._ports, self._runtime.history, self._lane, self._user),
         )
+
+    def _own_bundle(self) -> str:
+        """Return the name that a conversation of this bundle will have; the default one has none."""
+        named = self._runtime.name_of(self._parts.bundle)
+        return "" if named == DEFAULT_BUNDLE else named
 
     @property
     def agent(self) -> Agent:
@@ -285,6 +307,64 @@ class ContextRAGClient:
     def _fetch(self, refs: list[str]) -> list[dict[str, Any]]:
         context = self._context()
         return [fetch(ref, context) for ref in refs]
+
+
+class StoredTurn(Value):
+    """A turn: its events with their payloads, beginning with the one that opened it, and its result, None while it runs."""
+
+    turn_id: str
+    messages: tuple[Inbound, ...]
+    result: TurnResult | None = None
+
+
+class ConversationStore:
+    """Turns, timeline and artifacts of a conversation, and values of its user: `store` of a workflow and of a hook.
+
+    It holds nothing: the log and the artifacts that it names are read, and the values are objects of the user. A call reads the log: in a coroutine, use `asyncio.to_thread`. Each raises NotFoundError if the conversation is
+    another user's, and DependencyError.
+    """
+
+    def __init__(self, context: Callable[[], ToolContext]) -> None:
+        """Serve the conversation of a context; nothing is read."""
+        self._context = context
+
+    def turns(self) -> tuple[str, ...]:
+        """Return the ids of all turns, oldest first."""
+        return self._context().timeline.turns
+
+    def turn(self, turn_id: str = "") -> StoredTurn:
+        """Return a turn, by default the newest. Raises NotFoundError `turn_not_found`."""
+        timeline = self.timeline()
+        found = next((one for one in reversed(timeline.history) if turn_id in ("", one.id)), None)
+        if found is None:
+            raise NotFoundError("the conversation has no such turn", code="turn_not_found")
+        messages, closed = messages_of(timeline, found)
+        result = closed_result(closed) if closed else None
+        return StoredTurn(turn_id=found.id, messages=messages, result=result)
+
+    def timeline(self) -> Timeline:
+        """Return the timeline, as `ctx_browser.load_timeline` does."""
+        return cast("Timeline", self._context().timeline)  # only the context of a program has another one
+
+    def artifact(self, path: str) -> dict[str, Any]:
+        """Return the whole content at a logical path: `path`, and either `ret` or `err`, as `ctx_client.fetch_ctx`."""
+        return fetch(path, self._context())
+
+    def get(self, name: str) -> Any:
+        """Return the JSON value of a name, None if it has none. Raises InputError `bad_name`."""
+        return self._values().get(name)
+
+    def put(self, name: str, value: Any) -> None:
+        """Store a JSON value under a name, for all conversations of the user; None removes the current value.
+
+        Raises InputError `bad_name`; LimitError `store_value_too_large`; TypeError if it is no JSON.
+        """
+        self._values().put(name, value)
+
+    def _values(self) -> Store:
+        values = self._context().store
+        assert values is not None, "the contexts of workflows and hooks have one"
+        return values
 
 
 def read_blocks(blocks: Iterable[BlockLike]) -> tuple[Produced, ...]:

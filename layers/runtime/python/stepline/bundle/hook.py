@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from stepline.bundle.browser import BlockLike, fetch, missing_blocks, place_blocks, read_blocks
+from stepline.bundle.browser import (
+    BlockLike,
+    ConversationStore,
+    fetch,
+    missing_blocks,
+    place_blocks,
+    read_blocks,
+)
 from stepline.errors import InputError
 from stepline.loop.agent import Hook, HookCall
 from stepline.model.block import Produced
@@ -17,7 +24,7 @@ from stepline.model.entry import Closed, Feedback, HookName, Inbound
 from stepline.model.ids import Lane
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.model import ModelClient
-from stepline.tools.context import URL_S, Store
+from stepline.tools.context import URL_S
 
 if TYPE_CHECKING:
     from stepline.model.file.served_form import Disposition
@@ -86,9 +93,9 @@ class HookContext:
         return self._context.model
 
     @property
-    def store(self) -> Store | None:
-        """Values by name, stored next to the user's conversations."""
-        return self._context.store
+    def store(self) -> ConversationStore:
+        """The conversation's turns, timeline and artifacts, and the user's values: `store` of a workflow, at this point."""
+        return ConversationStore(lambda: self._context)
 
     def contribute(self, blocks: Iterable[BlockLike]) -> tuple[str, ...]:
         """Add blocks to the turn once the hook has ended; return their paths. The model reads them from then on.

@@ -21,7 +21,7 @@ from stepline.model.ids import Lane
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from stepline.bundle.browser import ContextBrowser, ContextRAGClient, HostingService
+    from stepline.bundle.browser import ContextBrowser, ContextRAGClient, ConversationStore, HostingService
     from stepline.bundle.hook import HookFunction
     from stepline.bundle.knowledge_index import Knowledge
     from stepline.bundle.namespaces.namespace_resolver import NamespaceResolver
@@ -64,7 +64,12 @@ class BaseWorkflow:
 
     def __init__(self, runtime: Runtime, lane: Lane, *, user: str) -> None:
         """Serve `user` in the conversation `lane`."""
-        from stepline.bundle.browser import ContextBrowser, ContextRAGClient, HostingService  # noqa: PLC0415 - loads what only a turn here needs
+        from stepline.bundle.browser import (  # noqa: PLC0415 - loads what only a turn here needs
+            ContextBrowser,
+            ContextRAGClient,
+            ConversationStore,
+            HostingService,
+        )
 
         self.runtime = runtime
         self.lane = lane
@@ -73,6 +78,7 @@ class BaseWorkflow:
         self.ctx_browser: ContextBrowser = ContextBrowser(runtime, lane, type(self).parts(), user=user)
         self.ctx_client: ContextRAGClient = ContextRAGClient(runtime, self.ctx_browser.tool_context)
         self.hosting_service: HostingService = HostingService(self.ctx_browser.tool_context)
+        self.store: ConversationStore = ConversationStore(self.ctx_browser.tool_context)
 
     async def process(self, payload: PayloadLike) -> TurnResult:
         """Answer a message, as deployed functions do. Raises the errors of `React.run`."""

@@ -39,6 +39,7 @@ from stepline.model.entry import Closed, Contributed, HookName, Inbound, Started
 from stepline.model.ids import Lane
 from stepline.model.step import Step
 from stepline.model.usage import sum_usages
+from stepline.rendering.turn_facts import Turn
 from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
@@ -187,14 +188,7 @@ def _run(attempt: Attempt, timeline: Timeline, name: HookName, hook: Hook) -> Co
     action = Action(call_id=hook_call(name, step), tool_id=name, params={})
     context = attempt.context(timeline, action, at)
     turn = next(turn for turn in reversed(timeline.history) if turn.id == step.turn)
-    since = timeline.since(min((turn.opened, *turn.prompts)) - 1, upto=turn.closed or None)
-    messages = tuple(
-        entry
-        for batch in since
-        for entry in batch.entries
-        if isinstance(entry, Inbound) and (batch.n in turn.prompts or batch.n > turn.opened)
-    )
-    closed = next((e for b in since for e in b.entries if isinstance(e, Closed) and e.turn == turn.id), None)
+    messages, closed = messages_of(timeline, turn)
     call = HookCall(
         hook=name,
         context=context,
@@ -216,6 +210,19 @@ def _run(attempt: Attempt, timeline: Timeline, name: HookName, hook: Hook) -> Co
     if usage is not None:
         count_usage(attempt.ports.meter, usage)
     return replace(ended, emitted=tuple(context.events), usage=usage)
+
+
+def messages_of(timeline: Timeline, turn: Turn) -> tuple[tuple[Inbound, ...], Closed | None]:
+    """Return the events of a turn, beginning with the one that opened it, and its end, None while it runs."""
+    since = timeline.since(min((turn.opened, *turn.prompts)) - 1, upto=turn.closed or None)
+    messages = tuple(
+        entry
+        for batch in since
+        for entry in batch.entries
+        if isinstance(entry, Inbound) and (batch.n in turn.prompts or batch.n > turn.opened)
+    )
+    closed = next((e for b in since for e in b.entries if isinstance(e, Closed) and e.turn == turn.id), None)
+    return messages, closed
 
 
 def _unverified(name: HookName, step: Step, at: str) -> Contributed:
