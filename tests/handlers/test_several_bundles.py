@@ -25,6 +25,7 @@ from stepline.model.entry import Closed, Contributed, Opened, Resulted
 from stepline.model.program.execution import ExecRequest
 from stepline.model.wire.event import ErrorFrame, decode_frame
 from stepline.ports.executor import Job
+from stepline.tools.context import Store
 from tests.handlers.conftest import LambdaRuntime, recorded
 from tests.support.conversation import text_of
 from tests.support.generation import answered, called
@@ -46,6 +47,8 @@ WORKFLOW = """
         @staticmethod
         def post_run_hook(hook):
             hook.store.put("visits", 1 + (hook.store.get("visits") or 0))
+            turn = hook.store.turn()
+            hook.store.put("kept", [*hook.store.turns(), turn.messages[0].text, turn.result.answer])
 
 
     WORKFLOW = Own
@@ -209,6 +212,15 @@ def test_a_bundle_does_not_find_user_data_of_another_bundle(
     logs = converse(runtime, settings, "guide", c_2="guide", c_3="")
     visits = [entries(batches, Contributed)[0].blocks[0].text.split()[-2] for batches in logs.values()]
     assert visits == ["None", "1", "None"]
+
+
+def test_the_hooks_of_functions_read_turns_in_their_store(
+    runtime: LambdaRuntime, settings: dict[str, str]
+) -> None:
+    (batches,) = converse(runtime, settings, "guide").values()
+    ports, (closed,) = runtime.app.ports, entries(batches, Closed)
+    values = Store(artifacts=ports.artifacts, lane=LANE, user=batches[-1].state.owner, bundle="guide")
+    assert values.get("kept") == [closed.turn, "Whose is it?", "Ours."]
 
 
 def test_the_log_is_the_same_in_process(runtime: LambdaRuntime, settings: dict[str, str]) -> None:
