@@ -151,6 +151,7 @@ PLACES: Final[dict[str, str]] = {
     "code_exec.log": "the program's card: the end of its output",
     "code_exec.status": "the program's card: written, starting, done, or why it failed, and how long each of its states took",
     "react.plan": "the plan in the margin, and the round's line",
+    "chat.sources": "the sources",
     "chat.files": "rows in the margin, and in the card of the call that wrote them",
     "chat.step deferred": "the answer moves up, numbered and dimmed",
     "timeline.external.steer.interrupted": "the message's line shows the interrupted work, the title bar that the turn is ending",

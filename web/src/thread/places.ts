@@ -113,6 +113,7 @@ export const IN_THREAD: Readonly<Record<string, InThread>> = {
   "react.plan": (thread, event) => ({ ...thread, plans: withPlan(thread.plans, planOf(event)) }),
   "chat.files": (thread, event) => ({ ...thread, files: withFiles(thread.files, filesOf(event)) }),
   "chat.citations": (thread, { data }) => withRows(thread, data, "items"),
+  "chat.sources": (thread, { data }) => withRows(thread, data, "items"),
   "web_search.filtered_results": (thread, { data }) => withRows(thread, data, "results"),
   "web_fetch.results": (thread, { data }) => withRows(thread, data, "results"),
 };

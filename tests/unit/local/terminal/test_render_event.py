@@ -172,3 +172,9 @@ def test_one_thing_is_counted_in_the_singular():
 def test_results_of_a_search_are_a_line():
     found = event("web_search.filtered_results", results=[{}, {}], queries=["a", "b"])
     assert render_client_event(found) == ["  2 results for a, b"]
+
+
+def test_the_numbers_of_changed_sources_are_one_line():
+    assert render_client_event(event("chat.sources", items=[{"sid": 3, "title": "A"}, {"sid": 7}])) == [
+        "  sources 3, 7"
+    ]

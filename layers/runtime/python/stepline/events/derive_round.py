@@ -29,6 +29,7 @@ from stepline.events.types import (
     OfferedFile,
     PagesFetched,
     PlanShown,
+    PooledSource,
     ProgramCode,
     ProgramContract,
     ProgramLog,
@@ -40,6 +41,7 @@ from stepline.events.types import (
     RoundUsage,
     SearchFiltered,
     SearchView,
+    SourcesChanged,
     TimedThought,
     ToolFamily,
     ToolName,
@@ -166,12 +168,25 @@ def result_events(entry: Resulted, batch: Batch, lane: Lane | None) -> list[Clie
         events += tool_reported(reported, entry.tool_id, entry.call_id, turn)
     events += program_ended(entry, at, turn)
     events += [plan_event(plan, at, turn) for plan in entry.plans]
+    if entry.sources:
+        events.append(make_event(_pooled(entry), at, turn, "update"))
     files = [_file(block, entry.call_id) for block in entry.blocks if is_offered(block)]
     if lane and (owner := batch.state.owner):
         files = [_named(file, lane, owner) for file in files]
     if files:
         events.append(make_event(FilesOffered(count=len(files), items=files), at, turn, "completed"))
     return events
+
+
+def _pooled(entry: Resulted) -> SourcesChanged:
+    rows = sorted(entry.sources, key=lambda row: row.sid)
+    items = [
+        PooledSource(
+            sid=row.sid, title=row.title, url=web_url(row.url), path=row.path, source_type=row.source_type
+        )
+        for row in rows
+    ]
+    return SourcesChanged(tool_id=entry.tool_id, call_id=entry.call_id, count=len(items), items=items)
 
 
 def plan_event(plan: Plan, at: str, turn: str) -> ClientEvent:

@@ -143,6 +143,28 @@ class Citations(EventData):
     items: Annotated[list[CitedSource], "the sources, in the order of their numbers"]
 
 
+class PooledSource(Value):
+    """A source of the pool."""
+
+    sid: Annotated[int, "its number in the conversation, which never changes"]
+    title: Annotated[str, "may be empty"]
+    url: Annotated[str, "http or https; left out for a document, a picture or a manual row"] = ""
+    path: Annotated[str, "of a document or a picture; left out for a page"] = ""
+    source_type: Annotated[str, "`file`, `attachment` or `manual`; left out for a page"] = "web"
+
+
+class SourcesChanged(EventData):
+    """A result added sources to the conversation's pool, or changed rows of it."""
+
+    EVENT = "chat.sources"
+    ROUTE = "chat_step"
+
+    tool_id: Annotated[str, "the tool of the result"]
+    call_id: Annotated[str, "the id of the call"]
+    count: Annotated[int, "number of items"]
+    items: Annotated[list[PooledSource], "the new and the changed rows, in the order of their numbers"]
+
+
 class Followups(EventData):
     """The answer or a tool suggests next messages."""
 
@@ -851,6 +873,7 @@ MODELS: Final[tuple[Model, ...]] = (
     ProgramLog,
     ProgramStatus,
     PlanShown,
+    SourcesChanged,
     FilesOffered,
     AnswerDeferred,
     SteerHeeded,

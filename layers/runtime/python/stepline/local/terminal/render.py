@@ -313,6 +313,11 @@ def _files(event: ClientEvent) -> list[str]:
     return [f"⎙ {one_line(str(item.get('logical_path')))}" for item in _items(event)]
 
 
+def _sources(event: ClientEvent) -> list[str]:
+    numbers = ", ".join(str(item.get("sid")) for item in _items(event))
+    return [f"  sources {one_line(numbers, 100)}"]
+
+
 def _program(event: ClientEvent) -> list[str]:
     lines = str(event.data.get("text", "")).splitlines()
     first = next((line for line in lines if line.strip()), "")
@@ -414,6 +419,7 @@ _LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
     "round.waiting": _waiting,
     "approval.requested": _asked,
     "approval.answered": _settled,
+    "chat.sources": _sources,
     "chat.files": _files,
     "react.tool.event": _emitted,
     "web_search.filtered_results": _found,
