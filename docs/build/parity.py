@@ -447,6 +447,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`AI_REACT_WORKSPACE` `custom` and `git`", "unit/loop/test_kept_project.py::test_without_the_setting_nothing_is_saved_and_git_is_not_loaded"),
         done("git workspaces: each turn that ended well is a commit, with a version ref; deleted files are gone", "unit/log/test_versions.py::test_files_that_a_program_deleted_are_gone_from_the_next_commit", "refs without the user, who is one to a conversation; a `.gitignore` leaves nothing out; a pull reads stored bytes, not git"),
         done("git workspaces: binary files; nothing of a `.gitattributes` is executed", "unit/log/test_versions.py::test_a_commit_has_the_exact_bytes_of_every_file_whatever_attributes_say", "files of at most 100 MiB, as blobs, not as pointers of LFS"),
+        done("publish state of a git workspace: in `[WORKSPACE]`, and a notice where it failed", "unit/loop/test_kept_project.py::test_an_unsaved_turn_is_a_notice_of_the_next_turns_first_round", "`workspace_publish_failed`, once a turn; success is `last_published_turn` alone, so that it costs no prompt"),
         done("`stepline workspace clone`", "unit/local/command/test_workspace_command.py::test_binary_files_are_in_the_clone_and_their_attributes_are_those_of_git"),
         differs("the workspace on the disk of a worker", "unit/exec_task/test_supervisor.py::test_the_supervisor_sets_up_the_workspace_and_reports_its_files", "files lie in the store under their hashes, and are laid out for a run"),
     ),

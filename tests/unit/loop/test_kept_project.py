@@ -14,8 +14,8 @@ from stepline.log.versions import read_history, version_key
 from stepline.loop.close import follow_closing
 from stepline.loop.sweep import sweep_lane
 from stepline.metrics import WORKSPACES_UNSAVED
-from stepline.model.entry import Closed, Resulted
-from tests.support.conversation import LANE, Conversation
+from stepline.model.entry import Closed, Decided, Resulted
+from tests.support.conversation import LANE, Conversation, event_types, text_of
 from tests.support.generation import answered, called
 
 
@@ -115,6 +115,21 @@ def test_an_unsaved_turn_is_reported_and_saved_with_the_next_one():
     assert f"last_published_turn: {first}\n" in said
     assert f"publish_error: {second} is not saved yet; the end of this turn tries again\n" in said
     assert expected.items() <= conversation.ports.artifacts.objects.items()
+
+
+def test_an_unsaved_turn_is_a_notice_of_the_next_turns_first_round():
+    conversation = two_turns()
+    _, second = conversation.timeline().turns
+    del conversation.ports.artifacts.objects[version_key(LANE, second)]
+    conversation.model.add(writes("files/app/b.md", "# B"), answered("Fine."))
+    conversation.send("and now?", id="m3")
+    inbox = conversation.listen()
+    conversation.run()
+    first, last = [decided.notices for decided in conversation.entries(Decided)[-2:]]
+    assert [(one.code, one.extra) for one in first] == [("workspace_publish_failed", {"turn_id": second})]
+    assert last == ()
+    assert "workspace_publish_failed" in text_of(conversation.model.requests[-1])
+    assert event_types(inbox).count("react.notice") == 1
 
 
 class Broken:

@@ -29,6 +29,7 @@ ELSEWHERE = {
     "staging_invalid",
     "staging_too_many",
     "staging_with_answer",
+    "workspace_publish_failed",
     "answer_kept_from_stream",
     "params_out_of_order",
     "protocol_violation.param_ref_not_visible",

@@ -177,6 +177,7 @@ const decisions: Sentences = {
   final_answer_with_notes: "Notes next to the answer were left out.",
   suggested_followups_dropped: "Suggestions that weren't text were left out.",
   citation_unreadable: "A citation that couldn't be read was left out.",
+  workspace_publish_failed: "The project of an earlier turn isn't saved yet.",
   identity_not_first: "Its parts were in another order.",
   last_round_requires_answer: "The last round must answer, not call a tool.",
   answer_kept_from_stream: "Its format was wrong. The answer that was shown is kept.",

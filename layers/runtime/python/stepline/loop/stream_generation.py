@@ -64,7 +64,7 @@ from stepline.ports.model import Completion, Content, Media, ModelRequest, Model
 from stepline.ports.relay import RelayStream
 from stepline.protocol.citation.citation_stream import Cited, citable, cite
 from stepline.protocol.citation.token import UNREADABLE_SID
-from stepline.protocol.decision.notice import make_notice
+from stepline.protocol.decision.notice import make_notice, unsaved_notices
 from stepline.protocol.decision.read import RoundVerdict, read_decision, thoughts
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import PrefixGuard
@@ -179,6 +179,7 @@ def sample(attempt: Attempt, timeline: Timeline, *, layout: RoundLayout) -> Samp
     sent = _sent(request, posed.facts, ports.policy.context.cache_minimum_tokens, files)
     decision = replace(
         decision,
+        notices=(*decision.notices, *unsaved_notices(posed.facts.unsaved)),
         overhead_bytes=posed.overhead_bytes(timeline, request),
         sent=posed.record(sent, decision.usage, staged=staged),
     )
@@ -280,6 +281,7 @@ def round_facts(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, n
         finalize_tools=finalize_tools(agent) if finalize else (),
         extra=tuple(clip(line, CONSTRAINT_CHARS) for line in agent.announced()[:CONSTRAINTS_SHOWN]),
         workspace=show_workspace(timeline, saved) if saved else "",
+        unsaved=saved.missing if saved and not step.iteration else "",
     )
 
 

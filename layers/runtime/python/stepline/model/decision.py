@@ -107,7 +107,8 @@ class RoundFacts(Value):
     are those of the round's decision. `last_round`: only an answer is accepted. `finalize` counts the rounds left after
     a steer, with this one; 0 if the turn is not bounded. `finalize_tools` may be called in such a round except the last.
     `budget_tokens` is the limit of a request in the layout `journal`. `extra` are lines of the bundle's code, `workspace`
-    is the section about the workspace of a project that has a history.
+    is the section about the workspace of a project that has a history. `unsaved` is a turn whose project is not saved yet,
+    in the first round of a turn; the decision has a notice of it.
     """
 
     max_iterations: int
@@ -119,10 +120,11 @@ class RoundFacts(Value):
     budget_tokens: int = 80_000
     extra: tuple[str, ...] = ()
     workspace: str = ""
+    unsaved: str = ""
 
     def without_decided(self) -> RoundFacts:
-        """Return the facts without those that the round's decision has: its `started_at` and its `iteration`."""
-        return replace(self, now="", iteration=-1)
+        """Return the facts without those that the round's decision has: `started_at`, `iteration` and a notice."""
+        return replace(self, now="", iteration=-1, unsaved="")
 
 
 class Sent(Value):

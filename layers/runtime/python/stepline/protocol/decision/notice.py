@@ -36,6 +36,8 @@ NOTICES: dict[str, str] = {
     "staging_with_answer": "tolerated: show_artifacts or show_skills beside an answer; they are dropped",
     "last_round_requires_answer": "refused: call_tool in the last round",
     "answer_kept_from_stream": "the decision was refused, but its answer had reached the user and stands",
+    # the workspace
+    "workspace_publish_failed": "no slip: the project of an earlier turn is not saved in its git history yet; the end of this turn tries again",
     # the tool call
     "missing_tool_id": "refused: call_tool without a tool_call.tool_id",
     "unknown_tool_id": "refused: there is no such tool; an old name is answered with the new one",
@@ -84,6 +86,12 @@ def make_notice(code: str, message: str, **facts: Any) -> Notice:
         if value is not None
     }
     return Notice(code=code, message=cap(message, MESSAGE_CHARS_MAX), extra=extra)
+
+
+def unsaved_notices(turn: str) -> tuple[Notice, ...]:
+    """Return the notice that the project of `turn` has no version in the git history yet; none for ""."""
+    message = "The project of this turn is not in its git history yet. Its files stay readable; the end of this turn tries again."
+    return (make_notice("workspace_publish_failed", message, turn_id=turn),) if turn else ()
 
 
 def cap(text: str, chars_max: int) -> str:
