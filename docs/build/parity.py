@@ -141,7 +141,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`chat.files` with `call_id`", "unit/events/test_derive.py::test_a_result_has_a_preview_and_lists_its_files"),
         done("`chat.files` with `sha256`", "unit/events/test_derive.py::test_a_result_has_a_preview_and_lists_its_files"),
         done("`chat.files` with `rn`", "unit/events/test_derive.py::test_a_file_has_a_resource_name_if_the_conversation_is_known"),
-        done("an event when the pool of sources changed", "unit/events/test_derive.py::test_a_result_that_changes_the_pool_lists_the_rows", "`chat.sources`, with the result that changed it"),
+        done("an event when the pool of sources changed", "unit/events/test_derive_sources.py::test_a_result_that_changes_the_pool_lists_the_rows", "`chat.sources`, with the result that changed it"),
         done("`chat.citations`", "unit/events/test_derive_close.py::test_citations_come_in_the_order_of_their_numbers"),
         done("`chat.followups`", "unit/events/test_derive_close.py::test_a_turns_closing_events_come_in_the_documented_order"),
         done("`chat.turn.summary`, `chat.conversation.turn.completed`", "unit/events/test_derive_close.py::test_the_end_of_a_turn_reports_its_timings"),

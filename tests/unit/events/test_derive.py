@@ -16,7 +16,7 @@ from stepline.model.decision import Notice
 from stepline.model.entry import Closed, Decided, Deferred, Deleted, Entry, Opened, Resulted
 from stepline.model.file.attachment import Attachment
 from stepline.model.program.execution import ToolEvent
-from stepline.model.source import Citation, Source
+from stepline.model.source import Citation
 from stepline.model.usage import Usage
 from stepline.model.wire.event import ClientEvent, encode_frame, frame_events
 from tests.support.log_builder import LANE, LogBuilder, logs, patient
@@ -224,31 +224,6 @@ def test_internal_content_is_never_sent():
     assert "SECRET" not in repr(events)
     assert "chat.files" not in [event.type for event in events]
     assert [e.data.get("code") for e in events if e.type == "react.tool.result"] == [None, "tool_error"]
-
-
-def test_a_result_that_changes_the_pool_lists_the_rows():
-    log = LogBuilder()
-    log.message()
-    log.act(("shop.find", {}))
-    call = log.call(0)
-    log.result(
-        tool="shop.find",
-        sources=(
-            Source(sid=7, title="Handbook", source_type="manual", content="long"),
-            Source(sid=3, title="A", url="javascript:alert(1)"),
-            Source(sid=4, url="https://a.example/x", text="snippet"),
-        ),
-    )
-    assert only(log, "chat.sources").data == {
-        "tool_id": "shop.find",
-        "call_id": call,
-        "count": 3,
-        "items": [
-            {"sid": 3, "title": "A"},
-            {"sid": 4, "title": "", "url": "https://a.example/x"},
-            {"sid": 7, "title": "Handbook", "source_type": "manual"},
-        ],
-    }
 
 
 def test_a_result_has_a_preview_and_lists_its_files():
