@@ -112,7 +112,7 @@ class StreamReader:
         journal, claim = self._journal, self._tail.state.claim
         found = [
             cast("DeltaFrame", decode_frame(one))
-            for one in running_text(journal.ports, journal.lane, self._tail, {})
+            for one in running_text(journal.ports, journal.lane, self._tail, claim, {})
         ]
         lines = "".join(frame.text for frame in found if frame.lane == CONTROL_LANE)
         place = page.offset.place if page.offset.claim == claim else ()
