@@ -282,11 +282,15 @@ _DEPTH_MAX: Final = 40
 def to_draft_7(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a call's parameters in draft 7.
 
-    One that does not say which other parameters it accepts, accepts none.
+    One that lists its parameters and does not say which others it accepts, accepts none.
     """
-    closed = {} if any(name in schema for name in _OPEN) else {"additionalProperties": False}
+    closed = {"additionalProperties": False} if _is_closed(schema) else {}
     root: dict[str, Any] = _convert(schema) | closed
     return {"$schema": "http://json-schema.org/draft-07/schema#", **root}
+
+
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    return "properties" in schema and not any(name in schema for name in _OPEN)
 
 
 def _convert(rule: Any) -> Any:
