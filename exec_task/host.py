@@ -13,6 +13,7 @@ from stepline.model.program.execution import ExecRequest
 
 if TYPE_CHECKING:
     from stepline.ports.artifacts import Artifacts
+    from stepline.ports.executor import Serve
     from stepline.ports.signal import Cancel
     from stepline.programs.host import ToolHost
 
@@ -33,9 +34,11 @@ def build_host(
     *,
     cancel: Cancel,
     artifacts: Artifacts | None = None,
+    serve: Serve | None = None,
 ) -> ToolHost:
     """Build the tools of a run, configured by `variables`; `artifacts` replace the configured ones.
 
+    `serve` makes the calls of functions; without it, they are invoked as `variables` say.
     `cancel` ends the tools that still run when the program has ended.
     """
     from stepline.adapters.memory.clock import MemoryMeter  # noqa: PLC0415 - most runs call no tool
@@ -58,5 +61,6 @@ def build_host(
         fetch=app.ports.artifacts.get,
         spool=private,
         cancel=cancel,
+        serve=serve or app.serve,
     )
     return ProgramBackends(app).tool_host(job)

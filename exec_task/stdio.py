@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import select
+import threading
 from collections import deque
+from itertools import count
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from exec_task.caller import HungUp
 from stepline.adapters.docker.supervisor_protocol import (
     MESSAGE_BYTES_MAX,
     MESSAGE_CHUNK_BYTES,
+    Answered,
+    Asked,
     Blob,
     CancelProgram,
     SupervisorMessage,
@@ -18,28 +23,53 @@ from stepline.adapters.docker.supervisor_protocol import (
     encode,
 )
 from stepline.adapters.sandbox.exit_code import CANCELLED
+from stepline.errors import DependencyError
+from stepline.model.program.served_call import SERVED_S, ServedAnswer, ServedCall
 from stepline.programs.frame import FrameReader
 
 READ_BYTES: Final = 256 * 1024
 
 
+ANSWER_S: Final = SERVED_S + 30
+"""The time for the answer of a call: longer than the function that makes it has."""
+
+
 class Stdio:
-    """Messages over two descriptors, for one thread."""
+    """Messages over two descriptors, read by one thread; others may ask for calls meanwhile."""
 
     def __init__(self, source: int, target: int) -> None:
         self.source = source
         self._target = target
         self._frames = FrameReader(MESSAGE_BYTES_MAX)
         self._heard: deque[SupervisorMessage] = deque()
+        self._sending = threading.Lock()
+        self._asked: dict[int, SimpleQueue[ServedAnswer | None]] = {}
+        self._ids = count(1)
 
     def send(self, message: SupervisorMessage) -> None:
         """Send a message. Raises HungUp."""
         view = memoryview(encode(message))
         try:
-            while view:
-                view = view[os.write(self._target, view) :]
+            with self._sending:
+                while view:
+                    view = view[os.write(self._target, view) :]
         except BrokenPipeError as error:
             raise HungUp from error
+
+    def ask(self, call: ServedCall) -> ServedAnswer:
+        """Have the other side make a call, from any thread but the reading one. Raises DependencyError."""
+        number, answers = next(self._ids), SimpleQueue[ServedAnswer | None]()
+        self._asked[number] = answers
+        try:
+            self.send(Asked(id=number, call=call))
+            answer = answers.get(timeout=ANSWER_S)
+        except (HungUp, Empty) as error:
+            raise DependencyError("the call was not answered") from error
+        finally:
+            del self._asked[number]
+        if answer is None:
+            raise DependencyError("the call was not made")
+        return answer
 
     def send_bytes(self, fd: int) -> None:
         """Send the content of an open file, in parts."""
@@ -73,4 +103,8 @@ class Stdio:
         chunk = os.read(self.source, READ_BYTES)
         if not chunk:
             raise HungUp
-        self._heard += map(decode, self._frames.feed(chunk))
+        for message in map(decode, self._frames.feed(chunk)):
+            if not isinstance(message, Answered):
+                self._heard.append(message)
+            elif message.id in self._asked:
+                self._asked[message.id].put(message.answer)

@@ -35,12 +35,13 @@ from stepline.adapters.docker.supervisor_protocol import (
 from stepline.adapters.sandbox.quota import IDLE_FACTOR
 from stepline.errors import NotFoundError, SandboxError, SteplineError
 from stepline.model.program.image import GID, PRIVATE, UID, WORKSPACE
+from stepline.ports.executor import Serve
 from stepline.ports.signal import Cancel
 from stepline.programs.host import ToolHost
 
 logger = logging.getLogger("stepline.supervisor")
 
-MakeHost = Callable[[Launch, Cancel], ToolHost]
+MakeHost = Callable[[Launch, Cancel, Serve], ToolHost]
 
 
 def main() -> int:
@@ -77,7 +78,7 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
         private=private,
         owner=owner,
         fetch=lambda key: _fetch(stdio, key),
-        make_host=lambda cancel: make_host(launch, cancel),
+        make_host=lambda cancel: make_host(launch, cancel, stdio.ask),
         bundle=launch.bundle,
     )
     with workspace:
@@ -97,12 +98,15 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
             stdio.send_bytes(file.fileno())
 
 
-def make_host(launch: Launch, cancel: Cancel) -> ToolHost:
-    """Build the tools of a run: descriptors first, because tools may read them on creation."""
+def make_host(launch: Launch, cancel: Cancel, ask: Serve) -> ToolHost:
+    """Build the tools of a run: descriptors first, because tools may read them on creation.
+
+    `ask` has the other side make the calls that a function makes.
+    """
     from stepline.adapters.descriptor_file import write_folder  # noqa: PLC0415 - most runs call no tool
 
     variables = launch.environment | write_folder(launch.descriptors, PRIVATE / "descriptors")
-    return build_host(launch.request, launch.batches, variables, PRIVATE, cancel=cancel)
+    return build_host(launch.request, launch.batches, variables, PRIVATE, cancel=cancel, serve=ask)
 
 
 def _fetch(stdio: Stdio, key: str) -> bytes:

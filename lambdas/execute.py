@@ -16,4 +16,4 @@ backends = once(lambda: ProgramBackends(app()))
 
 @state
 def handler(step: Step) -> Step:
-    return execute(app().ports, partial(backends().find, bundle=step.bundle), step)
+    return execute(app().ports, partial(backends().find, bundle=step.bundle), step, app().serve)

@@ -44,6 +44,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "embedding model": "the one model that makes the vectors of memory, in the deployment's region",
     "aliases": "aliases `live` of these functions",
     "eraser": "alias `live` of the function `eraser`, by a name-built ARN",
+    "serve": "alias `live` of the function `serve`, by a name-built ARN",
     "handovers": "secrets `stepline/<stage>/exec/*`",
     "tools' secrets": "secrets `stepline/<stage>/secret/*`",
     "tasks": "tasks of the deployment's cluster",
@@ -146,6 +147,9 @@ _ASKS: Final = (
 
 _WAKES: Final = _right("lambda", "InvokeFunction", "eraser")
 """For the role that deletes a conversation."""
+
+_SERVED: Final = _right("lambda", "InvokeFunction", "serve")
+"""For the role of programs' supervisors: a function makes the calls that need a key."""
 
 _SEARCHES: Final = _right("secretsmanager", "GetSecretValue", "search key")
 """For the role of the tools."""
@@ -327,6 +331,23 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_rows(LOG="GetItem Query", COST="PutItem"),
         *_objects(reads="att out exec", writes="out exec", finds="exec"),
         _KNOWS,  # for the tools that a program calls
+        _SERVED,
+    ),
+    # It makes the calls of programs that need a key, and puts nothing into the log.
+    "serve": (
+        *_rows(
+            LOG="GetItem Query",
+            CONV="GetItem",
+            DELTA="Query PutItem",
+            LIMITS="BatchGetItem",
+            ACCOUNT="BatchGetItem",
+            COST="PutItem",
+        ),
+        *_objects(reads="att out exec seg mem", writes="out exec mem", finds="exec mem"),
+        _right("dynamodb", "Query", "users", "USER#*"),
+        *_ASKS,
+        _KNOWS,
+        *_RECALLS,
     ),
     # The output of a running program: it reads the program's log and posts it.
     "output": (
@@ -454,8 +475,10 @@ SEARCHING: Final = frozenset(name for name, rights in ACCESS.items() if _SEARCHE
 """The principals that get the key of the search engine."""
 WAKING: Final = frozenset(name for name, rights in ACCESS.items() if _WAKES in rights)
 """The principals that invoke the eraser."""
+SERVED: Final = frozenset(name for name, rights in ACCESS.items() if _SERVED in rights)
+"""The principals whose programs have calls made by a function, besides tasks."""
 INGRESS: Final = ("authorizer", "socket", "api", "search")
-LOOP: Final = ("decide", "act", "execute", "output", "preflight", "close", "sweeper", "eraser")
+LOOP: Final = ("decide", "act", "execute", "serve", "output", "preflight", "close", "sweeper", "eraser")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -478,6 +501,7 @@ class Resources:
     undelivered: Mapping[str, str] = field(default_factory=dict)
     delivers_logs: bool = False
     eraser_arn: str = ""
+    serve_arn: str = ""
     handovers_arn: str = ""
     tools_secrets_arn: str = ""
     memory_arn: str = ""
@@ -520,6 +544,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "feedback": f"{resources.table.table_arn}/index/{FEEDBACK_INDEX}",
                 "absence": resources.bucket.bucket_arn,
                 "eraser": resources.eraser_arn,
+                "serve": resources.serve_arn,
                 "machine": resources.machine_arn,
                 "executions": resources.executions_arn,
                 "connections": resources.connections_arn,

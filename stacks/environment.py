@@ -46,7 +46,7 @@ _AGENT: Final = (
     *("search_provider", "search_url", "search_corpus", "search_secret_arn"),
     *("exec_mode", "exec_image", "exec_packages", "fargate_cluster", "fargate_task_definition"),
     *("fargate_container_name", "fargate_subnets", "fargate_security_groups", "fargate_assign_public_ip"),
-    *("fargate_memory_mib", "fargate_cpu_units"),
+    *("fargate_memory_mib", "fargate_cpu_units", "serve_arn"),
 )
 """Those of functions that build the bundle's agent, in addition."""
 _TRUST: Final = (
@@ -64,6 +64,7 @@ READS: Final[Mapping[str, tuple[str, ...]]] = {
     "decide": (*_PORTS, *_AGENT),
     "act": (*_PORTS, *_AGENT),
     "execute": (*_PORTS, *_AGENT, "exec_python", "exec_home"),
+    "serve": (*_PORTS, *_AGENT),
     "output": _PORTS,
     "preflight": (*_PORTS, *_UPLOADS),
     "close": (*_PORTS, *_AGENT),
@@ -123,11 +124,13 @@ def loop_settings(
     callback_url: str,
     packages: tuple[str, ...],
     fargate: Mapping[str, Any],
+    serve_arn: str = "",
 ) -> dict[str, Any]:
-    """Return the settings of the loop's functions; `fargate` are those of tasks."""
+    """Return the settings of the loop's functions; `fargate` are those of tasks, `serve_arn` makes calls of programs."""
     return {
         **_stage_settings(stage, state, machine_arn=machine_arn, callback_url=callback_url),
         "exec_packages": packages,
+        "serve_arn": serve_arn,
         **fargate,
     }
 

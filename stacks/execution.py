@@ -26,6 +26,7 @@ from stacks.log_group import add_log_group
 from stacks.stage import Stage
 
 REPORT_ACTIONS: Final = ("states:SendTaskFailure", "states:SendTaskHeartbeat", "states:SendTaskSuccess")
+SERVE_ACTIONS: Final = ("lambda:InvokeFunction",)
 TAKE_ACTIONS: Final = ("secretsmanager:DeleteSecret", "secretsmanager:GetSecretValue")
 
 ZONE_ADDRESSES: Final = "10.1.0.0/16"
@@ -151,12 +152,13 @@ class ExecutionStack(cdk.Stack):
         return subnet
 
     def _make_task_role(self) -> iam.Role:
-        """Return the supervisor's role: it reports to the machine and reads its handover, nothing else."""
+        """Return the supervisor's role: it reports to the machine, reads its handover, and has calls made, nothing else."""
         role = self._make_role("TaskRole")
         stage = self._stage
         for actions, resource in (
             (REPORT_ACTIONS, stage.machine_arn(self)),
             (TAKE_ACTIONS, stage.handovers_arn(self)),
+            (SERVE_ACTIONS, stage.serve_arn(self)),
         ):
             role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[resource]))
         return role

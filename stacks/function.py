@@ -18,6 +18,7 @@ from stacks.log_group import add_log_group
 from stacks.stage import Stage
 from stepline import metrics
 from stepline.loop.graph import TASKS
+from stepline.model.program.served_call import SERVED_S
 
 _SNAP_WARNING: Final = "@aws-cdk/aws-lambda:snapStartRequirePublish"
 STEP_TIMEOUTS_S: Final = {task.function: task.function_timeout_s for task in TASKS}
@@ -43,6 +44,7 @@ SIZES: Final[Mapping[str, Size]] = {
     "decide": Size(STEP_TIMEOUTS_S["decide"], 512, is_before_first_token=True),
     "act": Size(STEP_TIMEOUTS_S["act"], 512, task_storage_mib=2048),
     "execute": Size(STEP_TIMEOUTS_S["execute"], 2048),
+    "serve": Size(SERVED_S, 512),
     "output": Size(30, 256),
     "preflight": Size(120, 1024),
     "close": Size(STEP_TIMEOUTS_S["close"], 512),
@@ -59,6 +61,7 @@ SNAPSHOTS: Final = tuple(name for name, size in SIZES.items() if size.is_before_
 
 ACTING: Final[Mapping[str, tuple[str, ...]]] = {
     "act": ("memory", "mcp"),
+    "serve": ("memory", "mcp"),
     "search": ("memory",),
     AUTHORIZER: (AUTHORIZER,),
 }
@@ -67,7 +70,7 @@ ACTING: Final[Mapping[str, tuple[str, ...]]] = {
 No other one has them, and the authorizer has none of the common dependencies: a layer is fetched by every new environment,
 whether it is used or not.
 """
-LOADING: Final = ("act", "close", "decide")
+LOADING: Final = ("act", "close", "decide", "serve")
 """The functions that import the bundle, and the packages that it requires."""
 
 

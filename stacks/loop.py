@@ -71,6 +71,7 @@ class LoopStack(cdk.Stack):
             machine_arn=resources.machine_arn,
             callback_url=ingress.callback_url,
             packages=packages,
+            serve_arn=resources.serve_arn if stage.runs_programs else "",
             fargate=_fargate(execution, stage) if execution else {},
         )
         self.functions = self._make_functions(stage, code, settings, resources)
@@ -127,7 +128,8 @@ class LoopStack(cdk.Stack):
                 undelivered=self.queues.get(name),
             )
             for name in LOOP
-            if (stage.executes or name != "execute") and (stage.runs_programs or name != "output")
+            if (stage.executes or name != "execute")
+            and (stage.runs_programs or name not in ("output", "serve"))
         }
 
     def _name_resources(self, stage: Stage, state: StateStack, ingress: IngressStack) -> Resources:
@@ -144,6 +146,7 @@ class LoopStack(cdk.Stack):
             traces_secret_arn=stage.tracing_secret_arn if stage.is_traced else "",
             traces="*" if stage.is_traced and not stage.tracing_endpoint else "",
             model_arns=() if stage.model_provider in KEYED else bedrock_arns(self, stage.models),
+            serve_arn=stage.serve_arn(self),
             handovers_arn=stage.handovers_arn(self),
             tools_secrets_arn=stage.tools_secrets_arn(self),
             memory_arn=state.memory_arn,

@@ -23,6 +23,8 @@ from stepline.adapters.process.executor import ProcessExecutor
 from stepline.adapters.process.group import PROC
 from stepline.adapters.system import SystemClock
 from stepline.adapters.web.page_fetch import PageFetcher
+from stepline.bootstrap.program_backend import ask_of
+from stepline.errors import DependencyError
 from stepline.local.stage.program_image import image_name
 from stepline.model.ids import utc
 from stepline.model.program.execution import (
@@ -31,10 +33,14 @@ from stepline.model.program.execution import (
     Run,
     RunLimits,
     RuntimeProfile,
+    ServedGrant,
+    ToolEvent,
     WorkFile,
 )
+from stepline.model.program.served_call import ServedAnswer, ServedCall
+from stepline.model.usage import ModelCall, Usage
 from stepline.ports.executor import Executor, Job
-from stepline.programs.host import ToolHost
+from stepline.programs.host import NOT_SERVED, ToolHost
 from stepline.timeline.fold import Timeline
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext
@@ -64,6 +70,11 @@ DEADLINES_S = (2, 8, 32)
 """Deadlines of a program that is to write and print before them: on a busy machine it may not come so far in the first."""
 
 
+MODEL_CALL = ModelCall(
+    role="shop", model="memory", usage=Usage(input_tokens=9, output_tokens=1), id="1234abcd"
+)
+
+
 class Bench:
     """One backend and everything a run on it needs. Every run has an empty spool; `spool` is the newest one."""
 
@@ -74,6 +85,7 @@ class Bench:
         self.log = LogBuilder()
         self.log.message(SAID)
         self.turn = self.log.turn
+        self.served: list[ServedCall] = []
         self.spools = spools
         self.spool = spools
         self.runs = 0
@@ -92,6 +104,7 @@ class Bench:
         files: tuple[WorkFile, ...] = (),
         limits: RunLimits = LIMITS,
         tools: tuple[str, ...] = TOOLS,
+        served: ServedGrant = NOT_SERVED,
     ) -> Job:
         self.runs += 1
         self.spool = self.spools / str(self.runs)
@@ -110,8 +123,25 @@ class Bench:
             limits=limits,
             profile=self.profile,
             bundle=BUNDLE,
+            served=served,
         )
-        return Job(request=request, batches=self.log.batches, fetch=self.artifacts.get, spool=self.spool)
+        return Job(
+            request=request,
+            batches=self.log.batches,
+            fetch=self.artifacts.get,
+            spool=self.spool,
+            serve=self.serve,
+        )
+
+    def serve(self, call: ServedCall) -> ServedAnswer:
+        """Answer a call with its parameters; the first one is lost, and `refuse` is refused."""
+        self.served.append(call)
+        if len(self.served) == 1:
+            raise DependencyError("the answer was lost")
+        if call.params.get("refuse"):
+            return ServedAnswer(code="mcp_tool_failed", message="no")
+        event = ToolEvent(type="served", at=self.log.at, tool_id=call.tool_id)
+        return ServedAnswer(result={"got": call.params}, events=(event,), models=(MODEL_CALL,))
 
     def run(self, code: str, **given: Any) -> Run:
         return self.executor.run(self.job(code, **given))
@@ -156,6 +186,8 @@ def tool_host(job: Job) -> ToolHost:
         context=context,
         clock=clock,
         exec_id=job.request.exec_id,
+        served=job.request.served,
+        ask=ask_of(job),
     )
 
 

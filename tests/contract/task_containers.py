@@ -29,6 +29,7 @@ from tests.security.escape.task_definition import Container, Definition
 SETTINGS = task_settings(Settings.from_env({"EXEC_RUNTIME_MODE": "fargate"}))
 AWS = {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_DEFAULT_REGION": "us-east-1"}
 END_S = 300
+SERVE_ARN = "arn:aws:lambda:us-east-1:111122223333:function:stepline-test-serve:live"
 OBJECTS = ("started", "run", "files")
 
 
@@ -64,6 +65,7 @@ class TaskExecutor:
         """Put what the functions put before a task is started; return the run's name, which is its secret and token."""
         name = f"{job.request.exec_id}-{secrets.token_hex(4)}"
         self.cloud.fetch = job.fetch
+        self.cloud.serve = job.serve
         grants = {word: self.cloud.grant("PUT", f"{name}/{word}") for word in OBJECTS}
         reads = {file.key: self.cloud.grant("GET", file.key) for file in job.request.files}
         batches = tuple(map(encode_batch, job.batches))
@@ -75,7 +77,7 @@ class TaskExecutor:
         handover = Handover(
             parcel=self.cloud.grant("GET", f"{name}/parcel"),
             descriptors=dict(self.descriptors),
-            settings=SETTINGS,
+            settings={**SETTINGS, "STEPLINE_SERVE_ARN": SERVE_ARN},
         )
         self.cloud.secrets[name] = msgspec.json.encode(handover).decode()
         self.cloud.waiting[name] = []

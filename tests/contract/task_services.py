@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+import msgspec
+
 from stepline.errors import DependencyError, NotFoundError
 from stepline.model.program.handover import ObjectGrant
+from stepline.model.program.served_call import ServedCall
+from stepline.ports.executor import Serve, serve_nothing
 
 Fetch = Callable[[str], bytes]
 
@@ -25,6 +30,7 @@ class Cloud:
         self.secrets: dict[str, str] = {}
         self.waiting: dict[str, list[str]] = {}
         self.fetch: Fetch | None = None
+        self.serve: Serve = serve_nothing
         self.rights: dict[str, tuple[str, str]] = {}
         self.changing: set[str] = set()
         self.replaced: Callable[[str, bytes], object] = lambda *_: None
@@ -116,8 +122,22 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK if written else HTTPStatus.PRECONDITION_FAILED, b"")
 
     def do_POST(self) -> None:
+        if self.path.endswith("/invocations"):
+            self._invoke(self._body())
+            return
         status, answer = self.cloud.call(self.headers["X-Amz-Target"], json.loads(self._body()))
         self._answer(status, json.dumps(answer).encode())
+
+    def _invoke(self, body: bytes) -> None:
+        """Be the function that makes calls of programs."""
+        try:
+            answer = msgspec.json.encode(self.cloud.serve(msgspec.json.decode(body, type=ServedCall)))
+        except DependencyError:
+            self._answer(
+                HTTPStatus.OK, b'{"errorType": "DependencyError"}', {"X-Amz-Function-Error": "Unhandled"}
+            )
+        else:
+            self._answer(HTTPStatus.OK, answer)
 
     def _key(self, method: str) -> str:
         """Return the key that the URL's right is to, nothing if it has none to this request."""
@@ -129,8 +149,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers["Content-Length"]))
 
-    def _answer(self, status: HTTPStatus, body: bytes) -> None:
+    def _answer(
+        self, status: HTTPStatus, body: bytes, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

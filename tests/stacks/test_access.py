@@ -81,16 +81,30 @@ def test_roles_of_programs_neither_write_the_log_nor_post_nor_start_anything(loc
         "s3:ListBucket",
         "s3:PutObject",
         "secretsmanager:GetSecretValue",
+        "lambda:InvokeFunction",
     }
     assert "dynamodb:PutItem → <Table> [keys: COST#*]" in local.roles.lines("ExecuteRole")
 
 
 def test_a_task_touches_no_row_and_no_object(prod):
     services = {action.partition(":")[0] for action in prod.roles.actions("TaskRole")}
-    assert services == {"states", "secretsmanager"}
+    assert services == {"states", "secretsmanager", "lambda"}
 
 
-def test_only_act_and_execute_touch_objects_of_runs(local):
+def test_the_function_that_makes_calls_of_programs_changes_no_log_and_starts_nothing(any_stage):
+    assert not {
+        key for name, key in of_rows(any_stage, "PutItem", "UpdateItem", "DeleteItem") if name == "serve"
+    } - {
+        "DELTA#*",
+        "COST#*",
+    }
+    actions = any_stage.roles.actions("ServeRole") if "serve" in any_stage.functions else set()
+    assert not {
+        action for action in actions if action.partition(":")[0] in {"states", "ecs", "iam", "lambda"}
+    }
+
+
+def test_only_functions_of_programs_touch_objects_of_runs(local):
     def touchers(key):
         return {
             name
@@ -99,7 +113,7 @@ def test_only_act_and_execute_touch_objects_of_runs(local):
             if f"<Artifacts>/{key}" in local.roles.resources(role_of(name), action)
         }
 
-    assert touchers("exec/*") == {"act", "execute"}
+    assert touchers("exec/*") == {"act", "execute", "serve"}
     assert touchers("exec/*/log.json") == {"socket", "output"}
 
 
@@ -169,7 +183,7 @@ def readers(synthesis, secret):
 
 
 def test_only_roles_that_call_the_model_read_its_key(prod):
-    assert readers(prod, "model-AbCdEf") == {"decide", "act", "close"}
+    assert readers(prod, "model-AbCdEf") == {"decide", "act", "serve", "close"}
 
 
 def test_only_act_which_searches_reads_the_key_of_the_search_engine(prod):
@@ -177,8 +191,8 @@ def test_only_act_which_searches_reads_the_key_of_the_search_engine(prod):
 
 
 def test_only_functions_with_the_bundles_code_read_the_secrets_of_its_tools(prod, local):
-    assert readers(prod, "stepline/prod/secret/*") == {"decide", "act", "close"}
-    assert readers(local, "stepline/local/secret/*") == {"decide", "act", "close", "execute"}
+    assert readers(prod, "stepline/prod/secret/*") == {"decide", "act", "serve", "close"}
+    assert readers(local, "stepline/local/secret/*") == {"decide", "act", "serve", "close", "execute"}
 
 
 def test_only_roles_that_notify_read_the_url_of_redis(prod, dev):
@@ -225,7 +239,8 @@ def test_the_memory_of_users_is_for_the_tools_for_searches_and_for_the_eraser_al
     readers = {
         name for name in any_stage.roles.trusts if "<Artifacts>/mem" in str(any_stage.roles.lines(name))
     }
-    assert readers == {role_of("act"), role_of("search"), role_of("eraser")}
+    serving = {role_of("serve")} if "serve" in any_stage.functions else set()
+    assert readers == {role_of("act"), role_of("search"), role_of("eraser"), *serving}
 
 
 def test_posting_is_all_one_may_do_to_a_connection_but_for_the_eraser_which_closes_it(any_stage):
@@ -245,8 +260,12 @@ def test_the_sweeper_lists_open_lanes_and_the_eraser_pending_deletions(any_stage
     assert lookers == {"sweeper": "0 1 2 3 4 5 6 7 8 9 a b c d e f exec", "eraser": "erase erase_user"}
 
 
-def test_only_the_api_calls_the_eraser_and_no_other_role_calls_a_function(any_stage):
-    assert holders(any_stage, "lambda:InvokeFunction") == {"api"}
+def test_only_the_api_calls_the_eraser_and_only_supervisors_the_function_that_serves_them(any_stage):
+    supervisors = {"execute"} & set(any_stage.functions)
+    assert holders(any_stage, "lambda:InvokeFunction") == {"api", *supervisors}
+    served = {f"lambda:function:stepline-{any_stage.stage.name}-serve:live"}
+    for name in supervisors:
+        assert set(any_stage.roles.resources(role_of(name), "lambda:InvokeFunction")) == served
     (called,) = any_stage.roles.resources(role_of("api"), "lambda:InvokeFunction")
     assert called == f"lambda:function:stepline-{any_stage.stage.name}-eraser:live"
     assert "eraser" in any_stage.functions

@@ -31,15 +31,14 @@ from stepline.loop.sweep import sweep
 from stepline.model.entry import ApprovalRequested, Decided
 from stepline.model.file.upload_slot import QUARANTINE
 from stepline.model.ids import execution_name
-from stepline.model.memory_row import MemoryRow, MemoryScope
 from stepline.model.path import exec_key
 from stepline.model.program.execution import Run
 from stepline.model.program.handover import STEERED, TOKEN_VARIABLE
 from stepline.model.program.running_log import RunningLog, log_key, read_log_key
-from stepline.ports.memory_index import MemoryQuery
 from stepline.ports.tenancy.accounts import STEP
 from stepline.tools.context import Store
 from tests.stacks.recorder import Calls, Cloud
+from tests.stacks.served_program import ROW, SCOPE, declare_calls, search_rows, serve_calls
 from tests.stacks.taken_files import ME, lose_a_listener, take_files
 from tests.stacks.unseen_right import BOTH_KEYS, BY_ANOTHER_PROOF, SELDOM
 from tests.support.api_caller import Caller
@@ -49,15 +48,6 @@ from tests.support.generation import answered, called, coded
 from tests.support.moved_conversation import bring, exported, said
 
 BIG = "x" * 40_000
-ROW = MemoryRow(
-    conversation=LANE.conversation,
-    turn="turn_1",
-    kind="prompt",
-    path="ar:turn_1.user.prompt",
-    text="hi",
-    at="",
-    n=1,
-)
 SCRIPT = tuple(
     Say(text=text, piece_chars=4_000)
     for text in (
@@ -261,7 +251,7 @@ def search_over_http(conversation):
             assert caller.post(where, {"query": "hi"})["conversations"]
             for _ in range(STEP):  # a process writes this many requests at once
                 caller.ask("GET", "/v1/search")
-            index.add(MemoryScope(tenant=LANE.tenant, project=LANE.project, user=USER), [ROW])
+            index.add(SCOPE, [ROW])
 
 
 def keep_values(conversation):
@@ -300,11 +290,7 @@ def look_back(conversation):
         conversation.decide(replace(step, attempt=1))  # the one before has died
     with conversation.acting("act") as step:
         conversation.act(step)
-        scope = MemoryScope(tenant=LANE.tenant, project=LANE.project, user=USER)
-        for _ in range(2):
-            index = EmbeddedMemoryIndex(conversation.ports)
-            index.search(MemoryQuery(scope=scope, text="x"))
-            index.add(scope, [ROW])
+        search_rows(conversation)
 
 
 def hear_nothing_of_a_task(conversation):
@@ -404,12 +390,14 @@ def inspect(conversation):
 def run_a_program_here(conversation):
     """It runs until the log was read for a steer."""
 
-    def run(_):
+    def run(job):
         assert conversation.ports.log.looked.wait(60)
+        serve_calls(conversation, job)
         return Run(returncode=0, seconds=0.5)
 
     remote = conversation.agent
     conversation.programs(run)
+    declare_calls(conversation)
     conversation.say("once more")
     with conversation.acting("decide") as step:
         conversation.decide(step)

@@ -9,7 +9,7 @@ import pytest
 
 import lambdas.api
 import lambdas.authorizer
-from lambdas import _invocation, _runtime
+from lambdas import _runtime
 from stacks.environment import (
     ALLOWED,
     EVENTS,
@@ -107,9 +107,7 @@ def agent():
     app = ports(LoopApp)
     assert app.of("") is app
     assert app.agent.execution
-    later(
-        choice.search_of, choice.search_key, choice.provider_of, choice._anthropic, model_choice, _invocation
-    )
+    later(choice.search_of, choice.search_key, choice.provider_of, choice._anthropic, model_choice, _runtime)
 
 
 def execute():
@@ -120,7 +118,7 @@ def execute():
 def door():
     """It needs the tickets alone of the ports that it wires."""
     identity_of(_Watched.from_env({}))
-    later(lambdas.authorizer, _runtime)
+    later(lambdas.authorizer, _runtime.edge, _runtime.read_settings)
     READ.add("table")
 
 
@@ -132,6 +130,7 @@ WIRING = {
     "decide": agent,
     "act": agent,
     "execute": execute,
+    "serve": agent,
     "output": ports,
     "preflight": uploads,
     "close": agent,

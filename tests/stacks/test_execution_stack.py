@@ -164,7 +164,7 @@ def test_both_containers_log_and_logs_never_block_them(template):
     assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == LOG_RETENTION_DAYS
 
 
-def test_the_supervisor_may_only_report_and_read_its_handover(template):
+def test_the_supervisor_may_only_report_read_its_handover_and_have_calls_made(template):
     rights = granted(template, "TaskRole")
     assert set(rights) == {
         "states:SendTaskSuccess",
@@ -172,10 +172,12 @@ def test_the_supervisor_may_only_report_and_read_its_handover(template):
         "states:SendTaskHeartbeat",
         "secretsmanager:GetSecretValue",
         "secretsmanager:DeleteSecret",
+        "lambda:InvokeFunction",
     }
+    names = {"states": "stateMachine:stepline-prod-loop", "lambda": "function:stepline-prod-serve:live"}
     for action, resource in rights.items():
         *_, name = resource["Fn::Join"][1]
-        wanted = "stateMachine:stepline-prod-loop" if "states" in action else "secret:stepline/prod/exec/*"
+        wanted = names.get(action.partition(":")[0], "secret:stepline/prod/exec/*")
         assert name.endswith(f":{wanted}")
 
 

@@ -110,7 +110,7 @@ def test_in_aws_a_function_runs_python_with_its_layers(prod):
     for name, properties in functions(prod).items():
         assert properties["Runtime"] == "python3.14"
         assert properties["Architectures"] == ["arm64"]
-        assert len(properties["Layers"]) == {"act": 4, "search": 3}.get(name, 2)
+        assert len(properties["Layers"]) == {"act": 4, "serve": 4, "search": 3}.get(name, 2)
 
 
 def test_a_stack_has_only_the_layers_of_its_functions(prod):
@@ -182,7 +182,11 @@ def test_a_change_of_a_layer_alone_moves_live_to_new_versions(tmp_path, changed)
 
 @pytest.mark.parametrize(
     ("name", "holders"),
-    [("LayerMemory", {"act", "search"}), ("LayerMcp", {"act"}), ("LayerAuthorizer", {"authorizer"})],
+    [
+        ("LayerMemory", {"act", "serve", "search"}),
+        ("LayerMcp", {"act", "serve"}),
+        ("LayerAuthorizer", {"authorizer"}),
+    ],
 )
 def test_only_functions_that_search_or_call_servers_have_those_layers(prod, name, holders):
     layers = [found for found in prod.entries("AWS::Lambda::LayerVersion") if found.startswith(name)]

@@ -13,8 +13,9 @@ BY_ANOTHER_PROOF = (
     "embedding model",
     "undelivered",
     "log deliveries",
+    "serve",
 )
-"""Only a client of a provider or a search engine uses these, a bundle's tool, hook or MCP server, a sender of traces, that of a Redis or of S3 Vectors, or ECS, Lambda or Step Functions does itself; tests/stacks/test_access.py says who has them."""
+"""Only a client of a provider or a search engine uses these, a bundle's tool, hook or MCP server, a program's supervisor, a sender of traces, that of a Redis or of S3 Vectors, or ECS, Lambda or Step Functions does itself; tests/stacks/test_access.py says who has them."""
 SETTLED = {
     *{
         ("dynamodb:GetItem", "CHARGE#*"),
@@ -38,12 +39,17 @@ SELDOM = {
     "close": {
         *{("dynamodb:PutItem", "CONV#*"), ("dynamodb:PutItem", "DELTA#*")},
     },
-    # A tool of the bundle that calls the model, and a worker that died meanwhile.
-    "act": {("dynamodb:PutItem", "DELTA#*"), ("dynamodb:Query", "DELTA#*")},
+    # A tool of the bundle that calls the model.
+    "act": {("dynamodb:PutItem", "DELTA#*")},
     # An effect of a deletion that the API did not carry out, of a conversation that has cost something.
     "eraser": {("dynamodb:UpdateItem", "ACCOUNT#*")},
     # A round that begins before the turn before it is saved.
     "decide": {("s3:ListBucket", "git")},
+    # A file of a server's answer; a call whose answer was lost; and a search in a user's other conversations.
+    "serve": {
+        *{("s3:PutObject", "out"), ("s3:ListBucket", "exec"), ("s3:ListBucket", "mem")},
+        ("dynamodb:GetItem", "CONV#*"),
+    },
     # The files of a program; and a second start of one whose request is gone, which differs from a refusal.
     "execute": {("s3:PutObject", "out"), ("s3:ListBucket", "exec")},
 }

@@ -12,7 +12,7 @@ import greenlet
 import msgspec
 import pytest
 
-from lambdas._invocation import Invocation as Edge
+from lambdas._runtime import Invocation as Edge
 from stacks.definition import render_definition
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.delta import DynamoDeltas

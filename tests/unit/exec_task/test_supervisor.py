@@ -103,7 +103,7 @@ class Supervisor:
         except (SandboxError, HungUp) as error:
             self.error = error
 
-    def _make_host(self, launch, cancel):
+    def _make_host(self, launch, cancel, ask):
         self.made += 1
         if self.tools:
             return make_host(*self.tools, cancel=cancel)

@@ -4,7 +4,7 @@ These are the names that authors of bundles, services and clients import. Everyt
 and may change. A name is loaded when you use it, so importing this package costs nothing.
 
     bundles     BaseWorkflow, HookContext, tool, Tool, ToolSpec, ToolContext, ToolOutput, search_memory, Skill,
-                Knowledge, NamespaceResolver, PathScope, and the streaming of channels
+                Knowledge, NamespaceResolver, PathScope, ProgramCalls, and the streaming of channels
     services    event_source, follow; in_memory and InProcess for tests and your own processes
     clients     Session, ClientState
     errors      SteplineError and its classes: each has a stable `code`
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from stepline.tools.context import ToolContext, ToolOutput
     from stepline.tools.memory.recall import search_memory
     from stepline.tools.registry import Tool
+    from stepline.tools.served.program_calls import ProgramCalls
     from stepline.tools.spec import ToolSpec
     from stepline.tools.typed.typed_function import tool
 
@@ -76,6 +77,7 @@ _HOMES: Final = {
         "bundle.knowledge_index": "Knowledge",
         "bundle.namespaces.namespace_resolver": "NamespaceResolver PathScope",
         "bundle.skills.skill": "Skill",
+        "tools.served.program_calls": "ProgramCalls",
         "bundle.workflow": "BaseWorkflow",
         "delivery.follow": "follow",
         "errors": _ERRORS,
@@ -119,6 +121,7 @@ __all__ = [
     "PathError",
     "PathScope",
     "PayloadLike",
+    "ProgramCalls",
     "Session",
     "Settings",
     "Skill",

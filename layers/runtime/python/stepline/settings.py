@@ -184,6 +184,11 @@ class Settings(Value):
         "",
         "The function that erases deleted content; a deletion invokes it. Empty: it is not invoked, and only runs every five minutes.",
     )
+    serve_arn: str = setting(
+        "STEPLINE_SERVE_ARN",
+        "",
+        "The function that makes calls for running programs. Empty: calls that a bundle declares for its programs are refused.",
+    )
     callback_url: str = setting("STEPLINE_CALLBACK_URL", "", "URL for posting frames to connections.")
     oidc_issuer: str = setting(
         "STEPLINE_OIDC_ISSUER", "", "Issuer of accepted tokens. Empty: no token is accepted."

@@ -24,6 +24,7 @@ MCP_SERVERS: Final = "mcp.services.mcpServers"
 
 TASK_FIELDS: Final = (
     "stage",
+    "serve_arn",
     "bundle",
     "bundles",
     "exec_mode",

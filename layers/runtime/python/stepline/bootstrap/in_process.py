@@ -22,9 +22,11 @@ from stepline.loop.close import close
 from stepline.loop.decide import decide
 from stepline.loop.hooks.run_hook import follow_turn
 from stepline.loop.programs.execute import execute
+from stepline.loop.programs.serve_call import serve_call
 from stepline.metering.ledger import Ledger
 from stepline.model.ids import DEFAULT_BUNDLE
 from stepline.model.program.execution import RuntimeProfile
+from stepline.model.program.served_call import ServedAnswer, ServedCall
 from stepline.settings import PLACEMENTS, Settings
 
 if TYPE_CHECKING:
@@ -136,10 +138,15 @@ class InProcessLoop:
 
     def execute(self, step: Step) -> Step:
         with self.programs:
-            return execute(self._ports(), partial(self.home().find, bundle=self.app.bundle), step)
+            return execute(
+                self._ports(), partial(self.home().find, bundle=self.app.bundle), step, self._serve
+            )
 
     def close(self, step: Step) -> Step:
         return close(self._ports(), step)
+
+    def _serve(self, call: ServedCall) -> ServedAnswer:
+        return serve_call(self._ports(), self.app.agent, self.app.history, call)
 
     def follow(self, step: Step) -> None:
         if step.route == "done":

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stepline.bundle.parts import LoadHook, Parts
     from stepline.loop.agent import Agent, Execution
     from stepline.model.program.execution import DescriptorScope
+    from stepline.ports.executor import Serve
     from stepline.ports.model import ModelClient
     from stepline.tools.context import ToolServices
 
@@ -194,6 +195,13 @@ class LoopApp(App):
         model = self.provider_model()
         model.warm()
         return model
+
+    @cached_property
+    def serve(self) -> Serve:
+        """Makes the calls of programs by the function that the settings name."""
+        from stepline.adapters.aws.program_call import InvokedCalls  # noqa: PLC0415 - few programs make such calls
+
+        return InvokedCalls(self.settings.serve_arn)
 
     def provider_model(self) -> ProviderClient:
         """Return a client of the provider; its transport is not loaded yet."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepline.model.ids import utc
-from stepline.programs.host import ToolHost
+from stepline.model.program.served_call import ServedAnswer, ServedCall
+from stepline.model.source import Source
+from stepline.programs.host import Ask, ToolHost
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext
 from stepline.tools.sources import SourcePool
@@ -89,4 +91,27 @@ class ProgramBackends:
             allowed=request.tools,
             context=context,
             clock=app.ports.clock,
+            served=request.served,
+            ask=ask_of(job, app.bundle),
         )
+
+
+def ask_of(job: Job, bundle: str = "") -> Ask:
+    """Return what has a function make the calls of a job's program."""
+    request = job.request
+
+    def ask(number: int, tool_id: str, params: Any, sources: tuple[Source, ...]) -> ServedAnswer:
+        call = ServedCall(
+            lane=request.lane,
+            turn=request.turn,
+            exec_id=request.exec_id,
+            ticket=request.served.ticket,
+            number=number,
+            tool_id=tool_id,
+            params=params,
+            sources=sources,
+            bundle=bundle,
+        )
+        return job.serve(call)
+
+    return ask

@@ -35,6 +35,7 @@ WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "decide": (_AWS, *_AGENT),
     "act": (_AWS, *_AGENT),
     "execute": (_AWS,),
+    "serve": (_AWS, *_AGENT),
     "output": (_AWS,),
     "preflight": (_AWS,),
     "close": (_AWS,),

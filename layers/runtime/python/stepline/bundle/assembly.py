@@ -22,7 +22,7 @@ from stepline.bundle.system_prompt import (
 from stepline.errors import InputError
 from stepline.loop.agent import Agent, Execution, Summariser
 from stepline.model.base import Value
-from stepline.model.program.execution import PREVIEW_CHARS, RunLimits, RuntimeProfile
+from stepline.model.program.execution import PREVIEW_CHARS, RunLimits, RuntimeProfile, ServedGrant
 from stepline.model.version import LAYOUTS, AgentVersion, ContextLayout, Layout
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.catalogue import agent_registry
@@ -68,8 +68,8 @@ def build_agent(
     one action whatever `fanout` says. `layout` is that of its requests. `remote` is for the bundle's MCP servers.
 
     Raises:
-        InputError: `tool_id_taken`, a tool of the bundle has the id of another one; `mcp_server_invalid`; the errors
-            of `Parts`.
+        InputError: `tool_id_taken`, a tool of the bundle has the id of another one; `mcp_server_invalid`;
+            `program_tool_invalid`; the errors of `Parts`.
     """
     rule, shown = ONE_ACTION if version == "v2" else fanout, LAYOUTS[layout]
     resolvers = parts.namespaces  # checked before their texts enter the instructions
@@ -83,8 +83,13 @@ def build_agent(
     system, registry, skills = made()
     execution = None
     if runtime is not None:
-        tools = tuple(spec.tool_id for spec in registry.specs if spec.in_exec)
-        execution = Execution(profile=runtime[0], limits=runtime[1], tools=tools, preview_chars=preview_chars)
+        execution = Execution(
+            profile=runtime[0],
+            limits=runtime[1],
+            tools=tuple(spec.tool_id for spec in registry.specs if spec.in_exec and not spec.served),
+            served=parts.program_calls.limits if parts.program_calls else ServedGrant(),
+            preview_chars=preview_chars,
+        )
     return Agent(
         system=system,
         layout=shown,
@@ -125,6 +130,11 @@ def _servers(parts: Parts, catalogue: Rebuild, remote: RemoteRules) -> Servers |
 def _registry(parts: Parts, more: Sequence[Tool], *, executes: bool) -> Registry:
     tools = (*parts.tools, *more)  # outside the try: a bundle's own ValueError is not about a duplicate id
     try:
-        return agent_registry(tools, executes=executes)
+        registry = agent_registry(tools, executes=executes)
+        return (
+            Registry(parts.program_calls.grant(registry.tools))
+            if executes and parts.program_calls
+            else registry
+        )
     except ValueError as error:
         raise InputError(str(error), code="tool_id_taken") from error

@@ -20,6 +20,7 @@ from stepline.loop.agent import NO_HOOKS, Hooks
 from stepline.tools.context import Resolve, Shelf, ToolServices
 from stepline.tools.knowledge import KnowledgeRead, KnowledgeSearch, knowledge_shelf, knowledge_tool
 from stepline.tools.registry import Tool
+from stepline.tools.served.program_calls import ProgramCalls
 
 TOOLS: Final = "TOOLS"
 TOOLS_SPECS: Final = "TOOLS_SPECS"
@@ -40,7 +41,7 @@ class Parts:
 
     `on_load` runs once in a process before the first agent is made of them. Without `search` the agent has no
     `react.search_knowledge`, without `read` there are no paths `ks:`. `requests` are questions that the search answers. The
-    functions of the `resolvers` are plain ones.
+    functions of the `resolvers` are plain ones. `program_calls` are made for programs by a function.
     """
 
     tools_module: str = ""
@@ -52,6 +53,7 @@ class Parts:
     on_load: LoadHook | None = None
     hooks: Hooks = NO_HOOKS
     resolvers: tuple[NamespaceResolver, ...] = ()
+    program_calls: ProgramCalls | None = None
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from stepline.bundle.turn_payload import FileLike, PayloadLike, TurnResult
     from stepline.ingress.admit import EventReceipt
     from stepline.loop.agent import Hooks
+    from stepline.tools.served.program_calls import ProgramCalls
 
 KnowledgeFunction: TypeAlias = Callable[..., Any]
 """As in `stepline.tools.knowledge`, or a coroutine function with the same parameters."""
@@ -42,7 +43,8 @@ class BaseWorkflow:
     """One conversation's workflow. A bundle subclasses it, and its package has `WORKFLOW = <the class>`.
 
     The class attributes are the parts of the agent, here and in deployed functions; `build_react` accepts
-    others for this process alone. `resolvers` find the content of the bundle's own paths. `knowledge` is an index that
+    others for this process alone. `resolvers` find the content of the bundle's own paths. `program_calls` are calls that its
+    programs may have made by a function. `knowledge` is an index that
     serves both functions, unless the class defines them. The functions are plain or static: a deployed function creates
     no instance.
 
@@ -57,6 +59,7 @@ class BaseWorkflow:
     knowledge_space_fn: ClassVar[KnowledgeFunction | None] = None
     knowledge_read_fn: ClassVar[KnowledgeFunction | None] = None
     resolvers: ClassVar[Sequence[NamespaceResolver]] = ()
+    program_calls: ClassVar[ProgramCalls | None] = None
     on_bundle_load: ClassVar[LoadHook | None] = None
     pre_run_hook: ClassVar[HookFunction | None] = None
     before_round: ClassVar[HookFunction | None] = None
@@ -179,6 +182,7 @@ class BaseWorkflow:
             on_load=cls.on_bundle_load,
             hooks=cls._hooks(events),
             resolvers=cls._resolvers(events),
+            program_calls=cls.program_calls,
         )
         made = await asyncio.to_thread(self.runtime.build_agent, parts)
         agent = replace(made, announced=self.ctx_browser.announced)
@@ -204,6 +208,7 @@ class BaseWorkflow:
             on_load=cls.on_bundle_load,
             hooks=cls._hooks(),
             resolvers=cls._resolvers(),
+            program_calls=cls.program_calls,
         )
 
     @classmethod

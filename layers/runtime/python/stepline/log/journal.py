@@ -194,7 +194,9 @@ class Journal:
             between = self.ports.log.since(self.lane, self._looked, upto=tail.n, consistent=True)
             self._known |= call_ids(call for batch in between for call in batch.calls)
             self._looked = tail.n
-        return tuple(call for call in calls if call.id not in self._known)
+        # A call of a program is noted, and reported by its run, too.
+        once = {call.id or at: call for at, call in reversed(list(enumerate(calls)))}
+        return tuple(call for call in calls if call.id not in self._known and once.get(call.id, call) is call)
 
     def _put(self, tail: Batch, draft: Draft) -> tuple[Put, Batch]:
         own = self.ports.ledger.take_calls()

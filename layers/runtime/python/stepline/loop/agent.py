@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from stepline.model.block import Produced
 from stepline.model.decision import ApprovalRule
 from stepline.model.entry import Closed, HookName, Inbound
-from stepline.model.program.execution import PREVIEW_CHARS, Placement, RunLimits, RuntimeProfile
+from stepline.model.program.execution import PREVIEW_CHARS, Placement, RunLimits, RuntimeProfile, ServedGrant
 from stepline.model.tenancy.charge import ROUND_OUTPUT_TOKENS
 from stepline.model.version import TIMELINE, Layout
 from stepline.ports.model import DECISION_ROLE
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 class Execution:
     """Settings of the agent's programs: placement, limits, callable tools, and how much of their texts is shown.
 
+    `served` limits the calls that a function makes for a run.
     `bundle` is the package of the bundle: a program finds its name as BUNDLE_ID, and its files at BUNDLE_ROOT.
     `places` are the placements that this deployment has. `settings` are variables that a task receives for its tools;
     `descriptors` and `secrets` return more, read when a run is handed to its task. Secret.
@@ -37,6 +38,7 @@ class Execution:
     profile: RuntimeProfile
     limits: RunLimits
     tools: tuple[str, ...]
+    served: ServedGrant = field(default_factory=ServedGrant)
     preview_chars: int = PREVIEW_CHARS
     bundle: str = ""
     places: frozenset[Placement] = frozenset({"inline"})

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from stepline.model.batch import Batch
 from stepline.model.program.execution import ExecRequest, Run
+from stepline.model.program.served_call import ServedAnswer, ServedCall
 from stepline.ports.signal import Cancel, NeverCancelled
 
 
 def forget_log(_log: bytes) -> None:
     """Store nothing: no client watches this run."""
+
+
+Serve: TypeAlias = Callable[[ServedCall], ServedAnswer]
+"""Makes a call for a running program; the same call again has the same answer. Raises DependencyError."""
+
+
+def serve_nothing(_call: ServedCall) -> ServedAnswer:
+    """Refuse a call: no function makes any here."""
+    return ServedAnswer(code="calls_unavailable", message="no function makes calls of programs here")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +33,8 @@ class Job:
     `batches` is the conversation's whole log up to `request.n`, for the tools of the supervisor. `fetch` returns
     the bytes of an artifact's key (raises NotFoundError, DependencyError). `spool` is an empty private folder of
     the caller: collected bytes go there, each file named by its sha256. `cancel` ends the program early.
-    `keep_log` stores a `RunningLog` as JSON, replacing the previous one (raises DependencyError).
+    `keep_log` stores a `RunningLog` as JSON, replacing the previous one (raises DependencyError). `serve` makes the
+    calls of `request.served`; several threads may use it.
     """
 
     request: ExecRequest
@@ -32,6 +43,7 @@ class Job:
     spool: Path
     cancel: Cancel = field(default_factory=NeverCancelled)
     keep_log: Callable[[bytes], None] = forget_log
+    serve: Serve = serve_nothing
 
 
 class Executor(Protocol):

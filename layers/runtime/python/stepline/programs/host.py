@@ -1,7 +1,8 @@
-"""The host of a run's tools: look up a call among the registered tools, run it, and record it.
+"""The host of a run's tools: look up a call among the granted tools, run it or have it made, and record it.
 
 Nothing is looked up by attribute or module name: a call must name the id of a tool that is registered, meant for
-programs, and granted to this run; otherwise it is refused.
+programs, and granted to this run; otherwise it is refused. A function makes the calls of the run's `served` tools, because
+it has the keys for them.
 Source: docs/reference/executor-protocol.md#tools.
 """
 
@@ -12,18 +13,19 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from stepline.errors import PathError, ToolError
+from stepline.errors import DependencyError, PathError, ToolError
 from stepline.model.block import Block
 from stepline.model.ids import utc
 from stepline.model.plan_steps import Plan
-from stepline.model.program.execution import ToolCallRecord, ToolEvent
+from stepline.model.program.execution import ServedGrant, ToolCallRecord, ToolEvent
+from stepline.model.program.served_call import SERVED_BYTES_MAX, ServedAnswer
 from stepline.model.source import Source
-from stepline.model.usage import join_calls, sum_usages
+from stepline.model.usage import ModelCall, Usage, join_calls, sum_usages
 from stepline.ports.clock import Clock
 from stepline.programs.frame import REPLY_BYTES_MAX, pack_bytes, unpack_bytes
 from stepline.rendering.excerpt import cap_params
@@ -31,6 +33,7 @@ from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.turn_facts import Turn
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool, check_call_params
+from stepline.tools.sources import SourcePool
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +45,15 @@ PARAMS_CHARS: Final = 16_000
 TOOL_ID_CHARS: Final = 120
 
 UNFINISHED: Final = "unfinished"
+NOT_SERVED: Final = ServedGrant()
+DECLARED_ONLY: Final = ("mcp.", "model_tools.")
+"""The beginnings of tools that programs have only if their bundle declares them."""
 TOOL_FAILURE: Final = "the tool failed; that is not the program's mistake"
+ASK_TRIES: Final = 2
+"""How often a call is asked for whose answer was lost: by its number it is made once."""
+UNREACHED: Final = "the call could not be made; that is not the program's mistake"
+RENUMBERED_MAX: Final = 3
+"""How often a call is made that numbered its sources like another one at the same time."""
 INSTEAD: Final = {
     "react.write": "write the file with open() below OUTPUT_DIR and name it in the contract",
     "react.patch": "change the file with open() below OUTPUT_DIR and name it in the contract",
@@ -60,7 +71,19 @@ def sub_call_id(exec_id: str, index: int) -> str:
     return f"tc_{hashlib.sha256(f'{exec_id}/{index}'.encode()).hexdigest()[:12]}"
 
 
-class _Unseen:
+Ask: TypeAlias = Callable[[int, str, Any, tuple[Source, ...]], ServedAnswer]
+"""Has a function make a call: its number in the run, the tool, the parameters as JSON, and the run's new sources.
+
+Raises DependencyError.
+"""
+
+
+def ask_nothing(_number: int, tool_id: str, _params: Any, _sources: tuple[Source, ...]) -> ServedAnswer:
+    """Refuse a call: no function is asked here."""
+    raise ToolError(f"no function makes calls of {tool_id} here", code="calls_unavailable")
+
+
+class Unseen:
     """The conversation as a program sees it: nothing counts as visible, so nothing is left out."""
 
     def __init__(self, timeline: Resolver) -> None:
@@ -107,9 +130,12 @@ class ToolHost:
         context: Callable[[str], ToolContext],
         clock: Clock,
         exec_id: str,
+        served: ServedGrant = NOT_SERVED,
+        ask: Ask = ask_nothing,
     ) -> None:
         """Grant the tools `allowed` of `registry`; `context` makes the context of a call from its id.
 
+        `ask` has the calls of the `served` tools made.
         All contexts share one pool of sources, so that no two calls give the same number to different sources.
         """
         self._registry = registry
@@ -117,6 +143,9 @@ class ToolHost:
         self._context = context
         self._clock = clock
         self._exec_id = exec_id
+        self._served = served
+        self._ask = ask
+        self._asked = 0
         self._lock = threading.Lock()
         # A separate lock: invalid parameters cost time and memory, so they are checked one call at a time.
         self._checking = threading.Lock()
@@ -164,6 +193,8 @@ class ToolHost:
     def _attempt(self, tool_id: Any, params: Any, index: int, events: list[ToolEvent]) -> tuple[Any, bytes]:
         """Look a tool up and run it. If that fails, the program gets only the part of the error meant for it."""
         try:
+            if isinstance(tool_id, str) and tool_id in self._served.tools:
+                return self._have_made(tool_id, params, index, events)
             return self._run(self._find(tool_id), params, index, events)
         except ToolError:
             raise
@@ -175,7 +206,13 @@ class ToolHost:
 
     def _find(self, tool_id: Any) -> Tool:
         """Return a tool that this run may call; tools are denied by default."""
-        granted = ", ".join(sorted(self._allowed)) or "no tool"
+        granted = ", ".join(sorted((*self._allowed, *self._served.tools))) or "no tool"
+        if isinstance(tool_id, str) and tool_id.startswith(DECLARED_ONLY):
+            raise ToolError(
+                f"{_shown(tool_id)} is not granted to this run, which may call {granted}; a bundle declares what else its "
+                "programs may call",
+                code="tool_not_allowed",
+            )
         if not isinstance(tool_id, str) or tool_id not in self._registry:
             raise ToolError(
                 f"there is no tool {_shown(tool_id)!r}; this program may call {granted}", code="unknown_tool"
@@ -201,11 +238,11 @@ class ToolHost:
             # Under the lock, too: the first context creates the state that all calls share, above all the pool.
             context = self._context(sub_call_id(self._exec_id, index))
         context = dataclasses.replace(
-            context, timeline=_Unseen(context.timeline), caps=context.caps.without_media()
+            context, timeline=Unseen(context.timeline), caps=context.caps.without_media()
         )
         try:
             output = tool.run(given, context)
-            value = pack_bytes(_value(output))
+            value = pack_bytes(value_of(output))
             ret = msgspec.json.encode(value)
         finally:
             events += (replace(event, tool_id=tool.spec.tool_id) for event in context.events)
@@ -215,6 +252,49 @@ class ToolHost:
         with self._lock:
             self._sources |= {row.sid: row for row in context.sources.changed(output.sources)}
         return value, ret
+
+    def _have_made(self, tool_id: str, params: Any, index: int, events: list[ToolEvent]) -> tuple[Any, bytes]:
+        """Have a function make a call; return the program's result, as a value and as JSON."""
+        if not isinstance(params, Mapping):
+            raise ToolError("params is an object", code="bad_params")
+        for _ in range(RENUMBERED_MAX):
+            answer = self._answer(tool_id, params, index)
+            events += answer.events
+            if answer.models:
+                self._add_models(index, answer.models)
+            if answer.code:
+                raise ToolError(answer.message, code=answer.code)
+            # Only reading tools have sources, and they may be called again.
+            if not answer.sources or self._pool(index).take(answer.sources):
+                with self._lock:
+                    self._sources |= {row.sid: row for row in answer.sources}
+                return answer.result, msgspec.json.encode(answer.result)
+            events.clear()
+        raise ToolError("calls at the same time numbered their sources alike", code="sources_contended")
+
+    def _answer(self, tool_id: str, params: Mapping[str, Any], index: int) -> ServedAnswer:
+        """Return a function's answer. Raises ToolError `served_calls_exceeded`, `call_too_large`, `call_failed`."""
+        with self._lock:
+            number, most, sources = self._asked, self._served.calls, tuple(self._sources.values())
+            if number >= most:
+                raise ToolError(f"functions make at most {most} calls of a run", code="served_calls_exceeded")
+            self._asked += 1
+        if len(msgspec.json.encode([params, sources])) > SERVED_BYTES_MAX:
+            raise ToolError(
+                f"a call of {tool_id} has at most {SERVED_BYTES_MAX} bytes", code="call_too_large"
+            )
+        for tries in range(ASK_TRIES, 0, -1):
+            try:
+                return self._ask(number, tool_id, params, sources)
+            except DependencyError as error:
+                logger.warning("call not made", extra={"code": error.reason, "exec_id": self._exec_id})
+                if tries == 1:
+                    raise ToolError(UNREACHED, code="call_failed") from error
+        raise AssertionError
+
+    def _pool(self, index: int) -> SourcePool:
+        with self._checking:
+            return self._context(sub_call_id(self._exec_id, index)).sources
 
     def _open(self, tool_id: Any, params: Any) -> tuple[int, ToolCallRecord]:
         """Record the beginning of a call, so that a call that never ends is recorded, too."""
@@ -235,9 +315,14 @@ class ToolHost:
     def _bill(self, index: int, context: ToolContext) -> None:
         """Record the model calls of a call, also of one that failed."""
         if context.usages:
-            used, models = sum_usages(context.usages), join_calls(context.metering.ledger.take_calls())
-            with self._lock:
-                self._records[index] = replace(self._records[index], usage=used, models=models)
+            self._add_models(
+                index, join_calls(context.metering.ledger.take_calls()), sum_usages(context.usages)
+            )
+
+    def _add_models(self, index: int, models: tuple[ModelCall, ...], used: Usage | None = None) -> None:
+        used = used or sum_usages(call.usage for call in models)
+        with self._lock:
+            self._records[index] = replace(self._records[index], usage=used, models=models)
 
     def _close(self, index: int, record: ToolCallRecord, events: list[ToolEvent]) -> None:
         with self._lock:
@@ -246,7 +331,7 @@ class ToolHost:
             self._events[index] = tuple(events)
 
 
-def _value(output: ToolOutput) -> Any:
+def value_of(output: ToolOutput) -> Any:
     """Return the JSON value of an output: the tool's own for programs, or its blocks."""
     if output.ret is not None:
         return output.ret

@@ -55,6 +55,11 @@ class Registry:
         return tool_id in self._tools
 
     @property
+    def tools(self) -> tuple[Tool, ...]:
+        """All tools."""
+        return tuple(self._tools.values())
+
+    @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The contracts of all tools."""
         return tuple(tool.spec for tool in self._tools.values())

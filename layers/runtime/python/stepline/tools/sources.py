@@ -57,6 +57,20 @@ class SourcePool:
             keys |= {source_key(row): row.sid for row in merged.rows}
             return tuple(self._rows[sid] for sid in merged.sids if sid)
 
+    def take(self, rows: Iterable[Source]) -> bool:
+        """Add rows that another pool, made of this one's rows, has numbered; False if a number is no longer free.
+
+        Nothing is added then.
+        """
+        incoming = tuple(rows)
+        with self._lock:
+            merged = merge_sources(self._rows, incoming)
+            if merged.sids != tuple(row.sid for row in incoming):
+                return False
+            self._rows |= {row.sid: row for row in merged.rows}
+            self._keys = None
+        return True
+
     def changed(self, rows: Iterable[Source]) -> tuple[Source, ...]:
         """Return the cited rows that the log has to store: new or changed ones, ascending."""
         with self._lock:

@@ -24,7 +24,7 @@ class ToolSpec:
     `schema` is a JSON schema of an object, of drafts 7 to 2020-12, closed against unknown parameters unless
     `additionalProperties` says more. The parameters of `key_order` must be written in that order and before all others, because a client shows the long one while
     it is generated and needs the short ones for that. The model itself calls a tool that is `in_react`, its
-    programs call one that is `in_exec`; a tool that `runs_code` runs the text of the code channel. A call of an
+    programs call one that is `in_exec`, in their supervisor, or through a function if it is `served`; a tool that `runs_code` runs the text of the code channel. A call of an
     `isolated` tool by the model itself runs as a separate program, on the backend for programs.
     `strategies` define which other actions it may share a round with; an `unknown` one runs alone. `reads` names
     all that a call can depend on: `parameters`, `outside` of the conversation, or the `conversation`. `outputs`
@@ -49,6 +49,7 @@ class ToolSpec:
     requests: tuple[str, ...] = ()
     in_react: bool = True
     in_exec: bool = False
+    served: bool = False
     runs_code: bool = False
     isolated: bool = False
     cancellable: bool = False

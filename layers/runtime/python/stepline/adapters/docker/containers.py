@@ -14,14 +14,23 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, Final, Literal, TypeAlias
 
-from stepline.adapters.docker.supervisor_protocol import MESSAGE_BYTES_MAX, SupervisorMessage, decode, encode
+from stepline.adapters.docker.supervisor_protocol import (
+    MESSAGE_BYTES_MAX,
+    Answered,
+    Asked,
+    SupervisorMessage,
+    decode,
+    encode,
+)
 from stepline.adapters.sandbox.cancel import LOOK_S
 from stepline.adapters.sandbox.tail import Tail
-from stepline.errors import SandboxError
+from stepline.errors import DependencyError, SandboxError
+from stepline.ports.executor import Serve, serve_nothing
 from stepline.ports.signal import Cancel
 from stepline.programs.frame import FrameReader
 
@@ -43,6 +52,42 @@ EndedSide: TypeAlias = Literal["supervisor", "executor", "late"]
 Cancelled: TypeAlias = Literal["cancelled"]
 
 
+class AnswerQueue:
+    """Hands messages of other threads to the thread of a selector, and wakes it."""
+
+    def __init__(self, send: Callable[[SupervisorMessage], None]) -> None:
+        self._send = send
+        self._messages: collections.deque[SupervisorMessage] = collections.deque()
+        self._lock = threading.Lock()
+        self._open = True
+        self._source, self._rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when a message waits."""
+        return self._source
+
+    def ring(self, message: SupervisorMessage) -> None:
+        """Leave a message, from any thread; after `close` it is dropped."""
+        with self._lock:
+            if self._open:
+                self._messages.append(message)
+                os.write(self._rope, b"!")
+
+    def take(self, _: object) -> None:
+        """Send what was left."""
+        os.read(self._source, READ_BYTES)
+        while self._messages:
+            self._send(self._messages.popleft())
+
+    def close(self) -> None:
+        """Take no more messages."""
+        with self._lock:
+            if self._open:
+                self._open = False
+                os.close(self._source)
+                os.close(self._rope)
+
+
 class ContainerSession:
     """The streams of one run. `program` is the executor's output, `runtime` the supervisor's own.
 
@@ -50,10 +95,16 @@ class ContainerSession:
     """
 
     def __init__(
-        self, docker: str, supervisor: Sequence[str], executor: Sequence[str], program: Tail
+        self,
+        docker: str,
+        supervisor: Sequence[str],
+        executor: Sequence[str],
+        program: Tail,
+        serve: Serve = serve_nothing,
     ) -> None:
         """Start both commands immediately, with the executor's output in `program`.
 
+        `serve` makes the calls that the supervisor asks for, each in a thread of its own.
         Raises SandboxError `docker_unavailable` if the command is missing.
         """
         self.program = program
@@ -62,6 +113,9 @@ class ContainerSession:
         self._selector = selectors.DefaultSelector()
         self._frames = FrameReader(MESSAGE_BYTES_MAX)
         self._heard: collections.deque[SupervisorMessage | EndedSide] = collections.deque()
+        self._serve = serve
+        self._answered = AnswerQueue(self.send)
+        self._selector.register(self._answered, selectors.EVENT_READ, self._answered.take)
         self._unsent: dict[IO[bytes], bytearray] = {}
         self._ending: set[IO[bytes]] = set()
         try:
@@ -117,6 +171,7 @@ class ContainerSession:
     def hang_up(self) -> None:
         """Close all streams. A supervisor ends when its input does."""
         self._selector.close()
+        self._answered.close()
         for child in self.children.values():
             for stream in (child.stdin, child.stdout, child.stderr):
                 if stream is not None:
@@ -168,9 +223,24 @@ class ContainerSession:
 
     def _read_stream(self, pipe: IO[bytes]) -> None:
         if chunk := self._read(pipe):
-            self._heard += map(decode, self._frames.feed(chunk))
+            for message in map(decode, self._frames.feed(chunk)):
+                if isinstance(message, Asked):
+                    threading.Thread(target=self._answer, args=(message,), daemon=True).start()
+                else:
+                    self._heard.append(message)
         else:
             self._heard.append("supervisor")
+
+    def _answer(self, asked: Asked) -> None:
+        try:
+            answer = self._serve(asked.call)
+        except DependencyError as error:
+            logger.warning("call not served", extra={"code": error.reason})
+            answer = None
+        except Exception:  # the edge of a thread; the supervisor asks again, or gives up
+            logger.exception("call not served")
+            answer = None
+        self._answered.ring(Answered(id=asked.id, answer=answer))
 
     def _read_program(self, pipe: IO[bytes]) -> None:
         if chunk := self._read(pipe):

@@ -312,7 +312,7 @@ class DockerExecutor:
             check_wanted(job.cancel)
             plan = plan_run(job.request, now_s=time.time(), salt=secrets.token_hex(8))
             printed = Tail(job.request.limits.log_bytes, log.write)
-            session = ContainerSession(self._docker, plan.supervisor, plan.executor, printed)
+            session = ContainerSession(self._docker, plan.supervisor, plan.executor, printed, job.serve)
         except SandboxError as error:
             return Run(error=error.reason, message=str(error))
         guard = self._cleaner.guard(plan)

@@ -5,6 +5,8 @@
                       ←         Fetch          one for each file it restores
     Blob … | Missing  →
                       ←         Ready          the executor may start
+                      ←         Asked          a call of the program that a function makes
+    Answered          →
                       ←         Violation      a limit is exceeded: end the executor
     Cancel            →                        combined: end the program
                       ←         Printed        combined: a piece of the program's output
@@ -32,6 +34,7 @@ from stepline.model.program.execution import (
     ToolCallRecord,
     ToolEvent,
 )
+from stepline.model.program.served_call import ServedAnswer, ServedCall
 from stepline.model.source import Source
 from stepline.programs.frame import render_frame
 
@@ -85,6 +88,20 @@ class Violation(Value, tag="violation"):
 
 class CancelProgram(Value, tag="cancel"):
     """Cancels the program."""
+
+
+class Asked(Value, tag="asked"):
+    """A call that a function makes; `id` is that of its answer."""
+
+    id: int
+    call: ServedCall
+
+
+class Answered(Value, tag="answered"):
+    """The answer of a call; without one the call may be asked again."""
+
+    id: int
+    answer: ServedAnswer | None = None
 
 
 class Collect(Value, tag="collect"):
@@ -144,6 +161,8 @@ SupervisorMessage: TypeAlias = (
     | Blob
     | Missing
     | Ready
+    | Asked
+    | Answered
     | Violation
     | CancelProgram
     | Printed

@@ -29,7 +29,7 @@ def plan_payload(
         "bundle_root": bundle,
         "socket": socket,
         "token": token,
-        "aliases": plan_aliases(request.tools),
+        "aliases": plan_aliases((*request.tools, *request.served.tools)),
         "limits": {
             "timeout_s": limits.timeout_s,
             "max_file_bytes": limits.max_file_bytes,

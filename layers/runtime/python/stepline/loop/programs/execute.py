@@ -11,6 +11,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -34,7 +35,7 @@ from stepline.model.batch import Batch, State
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.program.running_log import log_key
 from stepline.model.step import Step
-from stepline.ports.executor import Executor, Job
+from stepline.ports.executor import Executor, Job, Serve, serve_nothing
 from stepline.ports.signal import Cancel
 from stepline.programs.envelope import lost_envelope
 from stepline.programs.outcome import Envelope
@@ -45,23 +46,29 @@ Backends = Callable[[RuntimeProfile], Executor | None]
 """Returns the backend of a mode, kept warm; None if this deployment does not have it."""
 
 
+RunProgram = Callable[[Sequence[Batch], ExecRequest, Cancel], Envelope]
+
+
 @traced
 @stops_when_deleted
-def execute(ports: Ports, backends: Backends, step: Step) -> Step:
-    """Run the lane's pending program once, unless the user steers; return the step that collects it."""
+def execute(ports: Ports, backends: Backends, step: Step, serve: Serve = serve_nothing) -> Step:
+    """Run the lane's pending program once, unless the user steers; return the step that collects it.
+
+    `serve` makes the calls that a function makes for it.
+    """
     journal = Journal(ports, step.lane(), f"execute/{step.epoch}")
     state = journal.tail(consistent=True).state
     match compare_step(state, step, "act"):
         case "stop":
             return ended(step, "stop")
         case "mine" if state.running:
-            _run_once(ports, backends, journal, step, state)
+            _run_once(ports, partial(_run, ports, backends, serve=serve), journal, step, state)
             return replace(step, route="act", attempt=0, error=None)
         case _:
             return onward(step, state)
 
 
-def _run_once(ports: Ports, backends: Backends, journal: Journal, step: Step, state: State) -> None:
+def _run_once(ports: Ports, run: RunProgram, journal: Journal, step: Step, state: State) -> None:
     call = state.running
     try:
         request = load_request(ports.artifacts, step.lane(), step.turn, call)
@@ -77,12 +84,18 @@ def _run_once(ports: Ports, backends: Backends, journal: Journal, step: Step, st
         logger.info("run already taken", extra={"call_id": call})
         return
     with ports.signals.watch(request.lane, batches[-1].n) as watch:
-        envelope = _run(ports, backends, batches[: request.n], request, watch)
+        envelope = run(batches[: request.n], request, watch)
     logger.info("program run", extra={"call_id": call, "ok": envelope.ok, "seconds": envelope.seconds})
 
 
 def _run(
-    ports: Ports, backends: Backends, batches: Sequence[Batch], request: ExecRequest, cancel: Cancel
+    ports: Ports,
+    backends: Backends,
+    batches: Sequence[Batch],
+    request: ExecRequest,
+    cancel: Cancel,
+    *,
+    serve: Serve,
 ) -> Envelope:
     """Run the program until it ends or is cancelled, and put its result."""
     executor = backends(request.profile)
@@ -98,6 +111,7 @@ def _run(
             spool=spool,
             cancel=cancel,
             keep_log=lambda log: ports.artifacts.replace(key, log, mime=JSON_MIME),
+            serve=serve,
         )
         try:
             run = executor.run(job)

@@ -13,6 +13,7 @@ Source: docs/concepts/execution.md#one-run.
 from __future__ import annotations
 
 import logging
+import secrets
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
@@ -57,7 +58,7 @@ from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted
 from stepline.model.ids import utc
-from stepline.model.program.execution import ExecRequest, RuntimeProfile
+from stepline.model.program.execution import ExecRequest, RuntimeProfile, ServedGrant
 from stepline.model.program.handover import RUN_MAX_S
 from stepline.model.step import Step
 from stepline.model.usage import ModelCall, sum_usages
@@ -143,12 +144,13 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
         context = attempt.context(timeline, action, attempt.now())
         code, contract = plan_tool_program(tool, params, context)
         files = pictures_of(files, turn)
-        tools = _NO_TOOLS
+        tools, served = _NO_TOOLS, ServedGrant()
     else:
         check_call_params(tool.spec, action.params)
         code, asked_s = action.code or "", action.params.get("timeout_s")
         # A running program cannot wait days for a person, so only the agent itself may make such a call.
         tools = tuple(tool for tool in execution.tools if not needs_person(attempt.agent, timeline, tool))
+        served = _plan_served(attempt, timeline, execution.served)
         contract = normalise_contract(action.params, turn=turn).files
         check_program(code, turn=turn, present={file.path for file in files})
     most_s = most_seconds(execution.profile, limits.timeout_s)
@@ -167,7 +169,15 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
         profile=execution.profile,
         preview_chars=execution.preview_chars,
         bundle=execution.bundle,
+        served=served,
     )
+
+
+def _plan_served(attempt: Attempt, timeline: Timeline, limits: ServedGrant) -> ServedGrant:
+    """Return the calls that a function makes for a run, with its ticket; none if no tool is served."""
+    served = (spec.tool_id for spec in attempt.agent.registry.specs if spec.served)
+    tools = tuple(tool for tool in served if not needs_person(attempt.agent, timeline, tool))
+    return replace(limits, tools=tools, ticket=secrets.token_urlsafe(32)) if tools else ServedGrant()
 
 
 def most_seconds(profile: RuntimeProfile, limit_s: int) -> int:
@@ -198,6 +208,9 @@ def _go_on(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> 
     if waits and not steered and _can_launch(attempt, timeline.state, request):
         return _launch(attempt, timeline, request)
     reported = envelope is not None
+    if request.served.tools:
+        # A function notes the model's calls; a run that was lost does not report them.
+        attempt.journal.take_over(timeline.state.claim)
     if envelope is None:
         envelope, reported = _lost(attempt, request, steered=steered)
     result = _result(attempt, timeline, action, request, envelope)

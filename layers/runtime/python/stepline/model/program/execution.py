@@ -104,13 +104,29 @@ class RuntimeProfile(Value):
     task: TaskConfig = TaskConfig()
 
 
+class ServedGrant(Value):
+    """The calls that a function makes for a run: of these `tools`, at most `calls`, with the run's `ticket`. Secret.
+
+    Its model calls are at most `model_calls`, with `model_tokens` tokens and `model_usd` dollars; the one that reaches a
+    limit still ends. Without tools there are none. Source: docs/concepts/execution.md#calls-that-a-function-makes.
+    """
+
+    tools: tuple[str, ...] = ()
+    ticket: str = ""
+    calls: int = 0
+    model_calls: int = 0
+    model_tokens: int = 0
+    model_usd: float = 0.0
+
+
 class ExecRequest(Value):
     """One run of one program.
 
     `exec_id` is the call's id, `index` its position in the decision, `n` the newest batch of the log visible to its
     tools.
 
-    `preview_chars` of a text that it writes are shown to the model. `bundle` is the package of its agent.
+    `preview_chars` of a text that it writes are shown to the model. `bundle` is the package of its agent. `tools` run in
+    its supervisor, those of `served` in a function.
     """
 
     exec_id: str
@@ -128,6 +144,7 @@ class ExecRequest(Value):
     preview_chars: int = PREVIEW_CHARS
     bundle: str = ""
     index: int = 0
+    served: ServedGrant = ServedGrant()
     v: int = 1
 
 

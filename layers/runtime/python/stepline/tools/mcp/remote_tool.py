@@ -178,6 +178,7 @@ def _output(
     """Return the output of a call that the tool has answered."""
     status: dict[str, Any] = {"status": "ok", "server": known.alias}
     blocks: list[Block] = []
+    contents: list[dict[str, Any]] = []
     if reply.structured is not None:
         status |= _structured(reply.structured, secrets)
     files = [part for part in reply.parts if part.kind == "file"]
@@ -185,6 +186,7 @@ def _output(
         block = _keep(part, number, known.tool_id, context)
         blocks.append(block)
         status.setdefault("files", []).append({"path": block.path, "mime": block.mime})
+        contents.append({"mime": block.mime, "data": part.data})
     links = [part for part in reply.parts if part.kind == "link"]
     if links:
         status["links"] = [_link(part, secrets) for part in links[:LINKS_MAX]]
@@ -196,7 +198,9 @@ def _output(
     if len(text) > TEXT_CHARS:
         text, status["text_cut_from_chars"] = text[:TEXT_CHARS], len(text)
     said = [context.block(known.tool_id, context.path("result"), text=text)] if text else []
-    return ToolOutput(blocks=(context.result(known.tool_id, status), *said, *blocks))
+    # A program reads no blocks: it gets the text beside the status, and files as bytes.
+    ret = {**status, **({"text": text} if text else {}), **({"files": contents} if contents else {})}
+    return ToolOutput(blocks=(context.result(known.tool_id, status), *said, *blocks), ret=ret)
 
 
 def _structured(value: Any, secrets: Sequence[str]) -> dict[str, Any]:

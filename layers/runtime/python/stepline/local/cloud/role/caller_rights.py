@@ -19,7 +19,7 @@ from stepline.settings import KEYED, TABLE
 
 FUNCTIONS: Final = (
     *("authorizer", "socket", "api", "search"),
-    *("decide", "act", "execute", "output", "preflight", "close", "sweeper", "eraser"),
+    *("decide", "act", "execute", "serve", "output", "preflight", "close", "sweeper", "eraser"),
     *("exec-image", "page-upload", "version-sweep"),
 )
 """The functions of a stage, after `stepline-<stage>-`. A pattern of all would include those of a stage `<stage>-two`."""
