@@ -185,6 +185,8 @@ def _schema_flaws(spec: ToolSpec) -> Iterator[str]:
             yield "its schema accepts unknown parameters (`additionalProperties: true`)"
         unknown = [name for name in required if name not in properties]
         yield from (f"`required` names `{name}`, which is not a parameter" for name in unknown)
+        if unknown:
+            return
         spec.validate({})
         render_tool_card(spec)
     except fastjsonschema.JsonSchemaDefinitionException as error:
