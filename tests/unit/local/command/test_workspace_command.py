@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 
@@ -124,6 +125,17 @@ def test_binary_files_are_in_the_clone_and_their_attributes_are_those_of_git(log
         "-\t-\tart/a.png",
         "-\t-\tb.csv",
     ]
+
+
+@NO_GIT
+def test_git_finds_a_clone_unchanged_when_it_looks_at_its_files_again(log, run, tmp_path):
+    log.write({"a.png": PICTURE, "b.txt": "x\r\ny\r\n", "c.sh": "x\n", ".gitattributes": "* text=auto\n"})
+    log.end()
+    run("c1", str(tmp_path))
+    for path in tmp_path.iterdir():
+        os.utime(path, (1, 1))
+    assert git(tmp_path, "status", "--porcelain") == ""
+    assert git(tmp_path, "check-attr", "text", "a.png") == "a.png: text: auto\n"
 
 
 def test_with_json_the_result_is_one_object(log, run, tmp_path):
