@@ -13,6 +13,7 @@ from stepline.adapters.memory.upload.quarantine import MemoryScanner
 from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.model.entry import Inbound
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES, ATTACHMENTS_MAX, Attachment, attachment_key
+from stepline.model.tenancy.limits import Limits, ScopeLimits
 from tests.contract.workflow_processes import WorkflowProcesses
 from tests.support.generation import answered
 
@@ -154,6 +155,21 @@ def test_the_files_of_a_message_are_bounded_in_number_and_together(processes, tm
         with pytest.raises(InputError) as caught:
             processes.ask(runtime, attachments=given)
         assert caught.value.reason == code
+
+
+def test_the_files_of_a_message_count_towards_the_storage_of_its_user(processes):
+    limits = ScopeLimits(user=Limits(storage_bytes=len(TABLE)))
+    policy = replace(processes.app.ports.policy, limits=limits)
+    processes.app = replace(processes.app, ports=replace(processes.app.ports, policy=policy))
+    user = processes.lane.conversation  # without files of other tests
+    runtime = processes.process(MemoryModelClient(answered("Seen.")))
+    with pytest.raises(LimitError) as caught:
+        processes.ask(runtime, user=user, attachments=[{"filename": "a.csv", "data": TABLE + b"3,4\n"}])
+    assert caught.value.reason == "limit_storage"
+    assert (
+        processes.ask(runtime, user=user, attachments=[{"filename": "a.csv", "data": TABLE}]).answer
+        == "Seen."
+    )
 
 
 def test_in_the_conversation_of_another_user_no_file_is_stored(processes):
