@@ -27,6 +27,7 @@ from stepline.tools.content import load_content
 from tests.support.budget import budget
 from tests.support.conversation import LANE
 from tests.support.generation import end_tag, start_tag, tagged
+from tests.support.kept_events import lost_events
 from tests.unit.context.simulated_context import LAB, RULES, SUMMARIES, Engine, Sent, decision
 
 WARM_S = 290.0
@@ -107,9 +108,9 @@ class ContextEngine(RuleBasedStateMachine):
                 self.engine.close()
 
     @precondition(lambda self: self.phase != "idle")
-    @rule(kind=st.sampled_from(["followup", "form", "alert"]))
-    def hear(self, kind: str) -> None:
-        self.engine.say("something else", kind=kind)
+    @rule(kind=st.sampled_from(["followup", "form", "alert"]), times=st.sampled_from([1, 40]))
+    def hear(self, kind: str, times: int) -> None:
+        self.engine.say("something else " * times, kind=kind)
 
     @precondition(lambda self: self.phase == "decide")
     @rule(
@@ -223,9 +224,16 @@ class ContextEngine(RuleBasedStateMachine):
         if sent is None:
             return
         entry = self.engine.conversation.entries(Decided)[-1]
+        self.check_events(sent)
         if self.recorded is not None:
             self.compare(*self.recorded, sent, entry)
         self.recorded = (sent, entry)
+
+    def check_events(self, sent: Sent) -> None:
+        """A request has every event of the open turn, unless the provider refused one of its size in this turn."""
+        state = self.engine.conversation.state
+        squeezed = [e for e in self.compacted if e.turn == state.turn and e.trigger == "forced" and e.room]
+        assert squeezed or lost_events(self.engine.folded(state.rendered), sent.text) == []
 
     def compare(self, before: Sent, asked: Decided, after: Sent, entry: Decided) -> None:
         idle_s = (

@@ -15,7 +15,7 @@ from stepline.inspection.sent_request import read_staged, read_system, read_upto
 from stepline.local.scripted.messages_request import count_tokens
 from stepline.log.journal import Journal
 from stepline.loop.staging.materialise import MEDIA_MAX
-from stepline.model.entry import Decided
+from stepline.model.entry import Compacted, Decided
 from stepline.ports.model import Media, Part
 from stepline.rendering.quote import INDENT
 from stepline.timeline.fold import Timeline
@@ -266,6 +266,10 @@ class JournalContext(RuleBasedStateMachine):
         if EARLIER not in earlier + now:
             assert prior_turns(now) == prior_turns(earlier)
 
+    def squeezed(self) -> bool:
+        """Return True if the provider refused a request of the timeline, which a compaction then made smaller."""
+        return any(entry.trigger == "forced" for entry in self.engine.conversation.entries(Compacted))
+
     def check_again(self, n: int, sent: Sent) -> None:
         """The inspector renders the same bytes; a request of the whole budget has every event of the open turn."""
         conversation = self.engine.conversation
@@ -281,7 +285,7 @@ class JournalContext(RuleBasedStateMachine):
         )
         assert again.equal
         _, decision = self.decided()[-1]
-        if self.engine.layout == "journal" and asked_with_budget(decision):
+        if asked_with_budget(decision) and not self.squeezed():
             assert lost_events(timeline, sent.text) == []
 
     @invariant()
@@ -336,7 +340,8 @@ def session_log(text: str) -> str:
 def is_continued(earlier: str, now: str) -> bool:
     """Return True if lines were only added; the oldest lines of either may be a count if there was no room for them."""
     before, after = ([line for line in log.splitlines() if "… " not in line] for log in (earlier, now))
-    gone = range(len(before)) if "… " in now else (0,)
+    omitted = re.search(r"- … (\d+) earlier ones", now)
+    gone = range(min(len(before), int(omitted[1])) + 1) if omitted else (0,)
     back = range(len(after)) if "… " in earlier else (0,)
     return any(after[n:][: len(before[k:])] == before[k:] for k in gone for n in back)
 

@@ -25,7 +25,7 @@ from stepline.model.base import Value
 from stepline.model.batch import Batch
 from stepline.model.entry import Compacted, CompactionKind, CompactionTrigger, Pruned
 from stepline.rendering.piece import Piece, byte_length, text_bytes
-from stepline.timeline.compacted import FIXED, is_settled, share
+from stepline.timeline.compacted import FIXED, is_settled, omits_events, share
 from stepline.timeline.fold import Timeline
 
 MEMORY_BYTES: Final = 10_000
@@ -205,6 +205,7 @@ class _Draft:
             cut=turns[first_kept - 1].opened if first_kept else 0,
             split=split,
             room=room,
+            keeps_events=room > 0,
             turns=max(0, first_kept - 1),
             covered=covered,
             before_tokens=need.before_tokens,
@@ -230,18 +231,19 @@ class _Draft:
         return self._with_room(cut, self.timeline.n, least=0) or self.outline(cut, self.timeline.n)
 
     def _with_room(self, first_kept: int, split: int, least: int = READABLE_BYTES) -> Outline | None:
-        """Return an outline with pieces cut to fit; None if they would be cut below `least` bytes."""
+        """Return an outline with pieces cut to fit.
+
+        None if they would be cut below `least` bytes, or would leave no room for an event of the open turn.
+        """
         filled = self._filled(self.outline(first_kept, split).entry)
         pieces = trial(self.timeline, filled).pieces
         fixed = text_bytes(piece for piece in pieces if piece.kind in FIXED)
         whole, goal = (self.need.gauge.room(n) for n in (self.need.ceiling_tokens, self.need.goal_tokens))
         room = max(1, goal - fixed, (whole - fixed) // 2)
         sizes = [byte_length(piece.text) for piece in pieces if piece.kind not in FIXED]
-        return (
-            self.outline(first_kept, split, room)
-            if share(sizes, room) >= min(least, max(sizes, default=0))
-            else None
-        )
+        fits = share(sizes, room) >= min(least, max(sizes, default=0))
+        crowded = least > 0 and omits_events(pieces, room)
+        return self.outline(first_kept, split, room) if fits and not crowded else None
 
     def _filled(self, entry: Compacted) -> Compacted:
         return replace(

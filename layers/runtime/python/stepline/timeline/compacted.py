@@ -185,6 +185,17 @@ def fit_room(pieces: Sequence[Piece], room: int, form: TextForm, *, keeps_events
     ]
 
 
+def omits_events(pieces: Sequence[Piece], room: int) -> bool:
+    """Return True if `room` is too small for the messages and events of the newest turn."""
+    loose = [piece for piece in pieces if piece.kind not in FIXED]
+    newest = max((piece.turn for piece in loose), default=0)
+    kept = {id(piece) for piece in _affordable(loose, room)}
+    return any(
+        piece.turn == newest and piece.kind in ("prompt", "event") and id(piece) not in kept
+        for piece in loose
+    )
+
+
 def _affordable(pieces: Sequence[Piece], room: int) -> list[Piece]:
     """Return the pieces without those that have no room, each cut to `PIECE_BYTES`."""
     newest = max([1, *(piece.turn for piece in pieces)])
