@@ -56,6 +56,11 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
     return streamTurn(this.#stage, AI_SDK, { ...past, cursor: follow({ turn: past.state.turnId }), ...reader });
   }
 
+  /** Stop the open turn, also one that waits for a person. Throws ClientError with the code of a refusal. */
+  stop(): Promise<void> {
+    return this.#stage.send((session) => session.stop());
+  }
+
   /** Read the messages of the newest turns, for the first render of a page. Throws ApiError. */
   async messages(turns = 20): Promise<UIMessage[]> {
     const past = await this.#stage.readTurns(turns);

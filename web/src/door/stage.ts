@@ -3,16 +3,19 @@
 import { credentialOf, dialBrowser } from "../api/dial.ts";
 import { type FileLink, HttpApi } from "../api/index.ts";
 import {
+  ClientError,
   type ClientState,
   type Clock,
   type Credential,
   type Dial,
   type Effect,
   emptyState,
+  type Failure,
   type Frame,
   foldFrames,
   parseFrame,
   readExpiry,
+  Session,
 } from "../client/index.ts";
 import { uploadFile } from "./upload.ts";
 
@@ -85,6 +88,33 @@ export class Stage {
     const cursor = first?.frame === "events" ? first.prev : 0;
     const [state, effects] = foldFrames(emptyState(this.conversation, cursor), frames);
     return { state, effects };
+  }
+
+  /** Send one message, and resolve when it is in the log. Throws ClientError with the code of a refusal. */
+  send(message: (session: Session) => string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      let sent = "";
+      const end = (failure?: Failure) => {
+        session.close();
+        if (failure) reject(new ClientError(failure.code, failure.message));
+        else resolve();
+      };
+      const session = new Session({
+        dial: this.dial,
+        clock: this.clock,
+        state: emptyState(this.conversation),
+        onEffects(effects) {
+          for (const effect of effects) {
+            if (effect.kind !== "acknowledged" && effect.kind !== "refused") continue;
+            if (effect.frame.message_id === sent) end(effect.kind === "refused" ? effect.frame : undefined);
+          }
+        },
+        onLink: () => undefined,
+        onFailure: end,
+      });
+      session.start();
+      sent = message(session);
+    });
   }
 
   /** Upload a file and return the id that a message names. Throws ApiError, ClientError. */

@@ -50,6 +50,7 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
   #rendered: State;
   #controller: ReadableStreamDefaultController<Value> | null = null;
   #isPaused = false;
+  #isOver = false;
   #isSynced = false;
   #sent = "";
   #isAcknowledged = true;
@@ -163,6 +164,7 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
 
   /** Stop the turn. A message that is not in the log yet would outlive an earlier stop. */
   #abort(): void {
+    if (this.#isOver) return;
     this.#stop = "";
     // A new reader aborts the one before it, and asks for its own stream at once.
     queueMicrotask(() => {
@@ -188,6 +190,7 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
   }
 
   #end(): void {
+    this.#isOver = true;
     this.#session.close();
     this.#controller?.close();
     this.#controller = null;

@@ -31,12 +31,8 @@ export class StoryStage {
   constructor(frames: readonly Frame[], at = 0) {
     this.#frames = frames;
     this.#at = at;
-    const open = (address: string) => new StorySocket(this, address);
     vi.stubGlobal("fetch", (input: string | URL, init: RequestInit) => this.#answer(String(input), init));
-    vi.stubGlobal(
-      "WebSocket",
-      Object.assign((address: string) => open(address), { OPEN: 1 }),
-    );
+    vi.stubGlobal("WebSocket", socketOf(this));
   }
 
   get listeners(): number {
@@ -183,6 +179,15 @@ class StorySocket {
     this.close();
     this.onclose?.({ code: 1006, reason: "" });
   }
+}
+
+/** Return the class of websockets to a stage. */
+function socketOf(stage: StoryStage): new (address: string) => StorySocket {
+  return class extends StorySocket {
+    constructor(address: string) {
+      super(stage, address);
+    }
+  };
 }
 
 /** Return the state of a client by its request to resume. */
