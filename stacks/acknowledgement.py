@@ -34,9 +34,9 @@ def _policies(*roles: str) -> tuple[str, ...]:
 _INGRESS: Final = ("ingress/Api", "ingress/Authorizer", "ingress/Socket")
 _LOOP: Final = (
     *("loop/Act", "loop/Close", "loop/Decide", "loop/Eraser"),
-    *("loop/Output", "loop/Preflight", "loop/Sweeper"),
+    *("loop/Output", "loop/Preflight", "loop/Serve", "loop/Sweeper"),
 )
-_SOCKET, _ACT, _CLOSE, _DECIDE, _ERASER, _OUTPUT, _PREFLIGHT, _SWEEPER = (
+_SOCKET, _ACT, _CLOSE, _DECIDE, _ERASER, _OUTPUT, _PREFLIGHT, _SERVE, _SWEEPER = (
     f"{function}/Role" for function in ("ingress/Socket", *_LOOP)
 )
 _EVENTS: Final = "loop/EventSource/Role"
@@ -47,11 +47,11 @@ _SHIFTS: Final = ("ingress/IngressShift/Role", "loop/LoopShift/Role")
 _OBJECTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "att": (
         "Attachments: keys are made for each conversation",
-        (_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _PREFLIGHT, _SWEEPER),
+        (_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _PREFLIGHT, _SERVE, _SWEEPER),
     ),
     "out": (
         "Bodies of a log's entries: keys end in their content's hash",
-        (_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _SWEEPER),
+        (_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _SERVE, _SWEEPER),
     ),
     "quarantine": ("Files that clients post: keys are made for each slot", (_API, _ERASER, _PREFLIGHT)),
     "git": (
@@ -60,11 +60,11 @@ _OBJECTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "seg": (
         "Segments of folded logs: keys are made for each conversation",
-        (_API, _SEARCH, _SOCKET, _ACT, _CLOSE, _DECIDE, _ERASER, _SWEEPER),
+        (_API, _SEARCH, _SOCKET, _ACT, _CLOSE, _DECIDE, _ERASER, _SERVE, _SWEEPER),
     ),
-    "mem": ("Segments of users' memory: keys are made for each user", (_ACT, _ERASER, _SEARCH)),
+    "mem": ("Segments of users' memory: keys are made for each user", (_ACT, _ERASER, _SEARCH, _SERVE)),
     "store": ("Values that a bundle keeps: keys are made for each user", (_ACT, _CLOSE, _DECIDE, _ERASER)),
-    "exec": ("Objects of a run: keys are made for each call", (_ACT, _ERASER)),
+    "exec": ("Objects of a run: keys are made for each call", (_ACT, _ERASER, _SERVE)),
     "tomb": ("Tombstones of deleted conversations: keys end in the hash of a name", (_ERASER,)),
 }
 """The classes of objects in the bucket, by their prefix: what they are, and the roles that reach them."""
@@ -201,7 +201,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:secretsmanager:…:secret:stepline/…/secret/*]",
-        places=_policies(_ACT, _CLOSE, _DECIDE),
+        places=_policies(_ACT, _CLOSE, _DECIDE, _SERVE),
         reason="The secrets that tools read, one for the deployment and one for each of its bundles; those of one stage.",
     ),
     Acknowledgement(
@@ -216,17 +216,17 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:bedrock:*::foundation-model/anthropic.*]",
-        places=_policies(_DECIDE, _ACT, _CLOSE),
+        places=_policies(_DECIDE, _ACT, _CLOSE, _SERVE),
         reason="An inference profile calls its models in any region it spans, so each must be allowed there.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:bedrock:…:inference-profile/*anthropic.*]",
-        places=_policies(_DECIDE, _ACT, _CLOSE),
+        places=_policies(_DECIDE, _ACT, _CLOSE, _SERVE),
         reason="Roles of the agent are mapped to models by settings; one provider's profiles.",
     ),
     Acknowledgement(
         finding='IAM5[Resource::…-state"…Memory…/index/*]',
-        places=_policies(_API, _ACT, _CLOSE, _ERASER, _SEARCH, _SWEEPER),
+        places=_policies(_API, _ACT, _CLOSE, _ERASER, _SEARCH, _SERVE, _SWEEPER),
         reason="An index is made for each project when its first turn ends or moves in; those of the stage's one vector bucket.",
     ),
     Acknowledgement(
@@ -264,7 +264,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::*]",
-        places=_policies(_ACT, _CLOSE, _DECIDE),
+        places=_policies(_ACT, _CLOSE, _DECIDE, _SERVE),
         reason="`xray:PutTraceSegments` knows no resource; it adds spans, and reads none. A stage without traces does not have it.",
     ),
     Acknowledgement(
