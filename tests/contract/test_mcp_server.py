@@ -7,6 +7,7 @@ official one over standard streams, and `twin` the memory twin.
 from __future__ import annotations
 
 import base64
+import json
 import sys
 import threading
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from stepline.ports.mcp.mcp_server import (
     ServerAddress,
 )
 from stepline.ports.signal import NeverCancelled
-from tests.support.mcp_peer import McpPeer, send_json
+from tests.support.mcp_peer import McpPeer, send, send_json
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGP4z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg=="
@@ -35,7 +36,7 @@ ECHO = {"type": "object", "properties": {"text": {"type": "string"}}, "required"
 
 PROGRAM = '''
 import base64
-from mcp.server.mcpserver import Image, MCPServer
+from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp_types import ToolAnnotations
 
 server = MCPServer("contract")
@@ -49,6 +50,12 @@ def echo(text: str):
 @server.tool(annotations=ToolAnnotations(read_only_hint=False, idempotent_hint=True), structured_output=False)
 def draw():
     return Image(data=PNG, format="png")
+
+@server.tool(structured_output=False)
+async def count(ctx: Context):
+    await ctx.report_progress(1, 4, "one")
+    await ctx.report_progress(2.5)
+    return "counted"
 
 @server.tool(structured_output=False)
 def fail():
@@ -85,6 +92,17 @@ def _modern() -> Iterator[tuple[McpServers, ServerAddress]]:
     thread.join()
 
 
+def send_counted(request: Any, number: Any, token: Any) -> None:
+    """Answer with a stream of events: two progress notifications, then the result."""
+    steps = [{"progress": 1, "total": 4, "message": "one"}, {"progress": 2.5}]
+    sent: list[dict[str, Any]] = [
+        {"method": "notifications/progress", "params": {"progressToken": token, **step}} for step in steps
+    ]
+    sent.append({"id": number, "result": {"content": [{"type": "text", "text": "counted"}]}})
+    body = "".join(f"event: message\ndata: {json.dumps({'jsonrpc': '2.0', **one})}\n\n" for one in sent)
+    send(request, body.encode(), mime="text/event-stream")
+
+
 def _handshake() -> Iterator[tuple[McpServers, ServerAddress]]:
     tools = [
         {
@@ -98,6 +116,7 @@ def _handshake() -> Iterator[tuple[McpServers, ServerAddress]]:
             "inputSchema": {"type": "object"},
             "annotations": {"readOnlyHint": False, "idempotentHint": True},
         },
+        {"name": "count", "inputSchema": {"type": "object"}},
         {"name": "fail", "inputSchema": {"type": "object"}},
     ]
 
@@ -108,6 +127,9 @@ def _handshake() -> Iterator[tuple[McpServers, ServerAddress]]:
             case {"name": "draw"}:
                 data = base64.b64encode(PNG).decode()
                 return {"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}
+            case {"name": "count", "_meta": {"progressToken": token}}:
+                send_counted(request, message["id"], token)
+                return None
             case {"name": "fail"}:
                 return {"content": [{"type": "text", "text": "no such thing"}], "isError": True}
         send_json(request, {"id": message["id"], "error": {"code": -32602, "message": "Unknown tool"}})
@@ -126,6 +148,7 @@ def _twin() -> Iterator[tuple[McpServers, ServerAddress]]:
     tools = (
         RemoteTool(name="echo", description="Say it again.", schema=ECHO, read_only=True),
         RemoteTool(name="draw", schema={"type": "object"}, read_only=False, idempotent=True),
+        RemoteTool(name="count", schema={"type": "object"}),
         RemoteTool(name="fail", schema={"type": "object"}),
     )
 
@@ -134,9 +157,10 @@ def _twin() -> Iterator[tuple[McpServers, ServerAddress]]:
             return said("no such thing", failed=True)
         if name == "draw":
             return McpReply(parts=(ReplyPart(kind="file", data=PNG, mime="image/png"),))
-        return said(params["text"])
+        return said("counted" if name == "count" else params["text"])
 
-    twin = MemoryMcpServers(crm=MemoryServer(tools=tools, answer=answer))
+    progress = {"count": ((1, 4, "one"), (2.5, 0, ""))}
+    twin = MemoryMcpServers(crm=MemoryServer(tools=tools, answer=answer, progress=progress))
     yield twin, ServerAddress(url="https://crm.example/mcp")
 
 
@@ -155,7 +179,7 @@ def call(peer: tuple[McpServers, ServerAddress], name: str, **params: Any) -> Mc
 
 def test_tools_are_listed_with_their_schemas_and_hints(peer: Any) -> None:
     client, address = peer
-    echo, draw, fail = client.list_tools(address).tools
+    echo, draw, _, fail = client.list_tools(address).tools
     assert (echo.name, echo.description, echo.read_only) == ("echo", "Say it again.", True)
     assert echo.schema["properties"]["text"]["type"] == "string"
     assert (draw.name, draw.read_only, draw.idempotent) == ("draw", False, True)
@@ -171,6 +195,20 @@ def test_a_call_answers_with_a_text(peer: Any) -> None:
 def test_a_call_answers_with_a_picture(peer: Any) -> None:
     (part,) = call(peer, "draw").parts
     assert (part.kind, part.mime, part.data) == ("file", "image/png", PNG)
+
+
+def test_the_progress_of_a_call_is_reported_while_it_runs(peer: Any) -> None:
+    client, address = peer
+    heard: list[tuple[float, float, str]] = []
+    reply = client.call_tool(
+        address,
+        "count",
+        {},
+        NeverCancelled(),
+        on_progress=lambda done, total, words: heard.append((done, total, words)),
+    )
+    assert [part.text for part in reply.parts] == ["counted"]
+    assert heard == [(1, 4, "one"), (2.5, 0, "")]
 
 
 def test_a_tool_that_fails_says_so(peer: Any) -> None:

@@ -35,9 +35,9 @@ class Services:
 def call(conversation):
     """Call the tool `find` of a server that answers so; return the output."""
 
-    def run(answer, *, row=ROW, servers=None, **params):
+    def run(answer, *, row=ROW, servers=None, progress=(), reports=None, **params):
         listed = RemoteTool(name="find", schema={"type": "object", "properties": {"q": {}}})
-        server = MemoryServer(tools=(listed,), answer=lambda *_: answer)
+        server = MemoryServer(tools=(listed,), answer=lambda *_: answer, progress={"find": progress})
         (known,) = check_tools(row, [listed]).tools
         tool = remote_tool(row, known, 60)
         action = Action(call_id=call_id(TURN, 0, 0), tool_id=tool.spec.tool_id, params=params)
@@ -49,6 +49,7 @@ def call(conversation):
                 "timeline": context.timeline,
                 "caps": context.caps,
                 "services": Services(),
+                "report": (reports if reports is not None else []).append,
                 "servers": MemoryMcpServers(crm=server) if servers is None else servers,
             }
         )
@@ -212,3 +213,19 @@ def test_an_invalid_number_does_not_lose_the_answer(call):
 def test_a_tool_that_fails_with_structured_content_alone_is_quoted(call):
     output = call(McpReply(structured={"oops": "no such city"}, failed=True))
     assert (output.error["code"], "no such city" in output.error["message"]) == ("mcp_tool_failed", True)
+
+
+def test_the_progress_of_a_call_is_reported_without_the_secrets_that_were_sent(call):
+    row = McpServer(alias="crm", url="https://crm.example/mcp", headers={"X": "a ${secret:b:token}"})
+    reports = []
+    output = call(
+        said("found"),
+        row=row,
+        progress=((1, 4, "asked with s3cret-word"), (float("nan"), 4, "?"), (4, 4, "")),
+        reports=reports,
+    )
+    assert output.status == "ok"
+    assert [(report.type, report.data) for report in reports] == [
+        ("react.tool.progress", {"done": 1, "total": 4, "text": "asked with [secret]"}),
+        ("react.tool.progress", {"done": 4, "total": 4, "text": ""}),
+    ]

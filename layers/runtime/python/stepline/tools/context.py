@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
@@ -379,6 +380,8 @@ class ToolContext:
 
         Clients show the newest one, as a bar. Of many, about every hundredth is sent.
         """
+        if not (math.isfinite(done) and math.isfinite(total)):
+            return  # no amount
         shown = {"done": done, "total": total, "text": shorten_line(text, PROGRESS_CHARS)}
         self.emit(PROGRESS, shown, live=True)
 

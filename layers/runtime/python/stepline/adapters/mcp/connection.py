@@ -11,6 +11,8 @@ from mcp_types import Request
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
+from stepline.ports.mcp.mcp_server import OnProgress
+
 T = TypeVar("T")
 
 _ANYTHING: Final[TypeAdapter[Any]] = TypeAdapter(Any)
@@ -49,8 +51,15 @@ class McpConnection(Generic[T]):
         """True for a server of protocol version 2025-11-25 that accepts tool calls as tasks."""
         return self.client.server_capabilities.tasks is not None
 
-    async def send(self, request: Request[Any, Any]) -> dict[str, Any]:
+    async def send(self, request: Request[Any, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
         """Send a request and return its unprocessed result. Raises MCPError."""
-        said: dict[str, Any] = await self.client.session.send_request(request, _ANYTHING)
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            if on_progress is not None:
+                on_progress(progress, total or 0, message or "")
+
+        said: dict[str, Any] = await self.client.session.send_request(
+            request, _ANYTHING, progress_callback=progressed if on_progress else None
+        )
         kept: dict[str, Any] = self.results.pop(str(request.method), said)
         return kept

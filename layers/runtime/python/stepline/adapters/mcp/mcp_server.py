@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
-from stepline.ports.mcp.mcp_server import NOT_INSTALLED, STDIO_REFUSED, McpReply, ServerAddress, ToolListing
+from stepline.ports.mcp.mcp_server import (
+    NOT_INSTALLED,
+    STDIO_REFUSED,
+    McpReply,
+    OnProgress,
+    ServerAddress,
+    ToolListing,
+)
 from stepline.ports.signal import Cancel, NeverCancelled
 
 if TYPE_CHECKING:
@@ -45,6 +52,7 @@ class McpClient:
         cancel: Cancel,
         *,
         as_task: bool = False,
+        on_progress: OnProgress | None = None,
     ) -> McpReply | RemoteTask:
         self._check(address)
         from stepline.adapters.mcp.question import ask_server, send_tool_call  # noqa: PLC0415 - as above
@@ -53,7 +61,7 @@ class McpClient:
         wanted = as_task and not address.command
         return ask_server(
             address,
-            lambda connection: send_tool_call(connection, name, params, wanted),
+            lambda connection: send_tool_call(connection, name, params, wanted, on_progress),
             cancel,
             self._trusted,
         )

@@ -45,6 +45,7 @@ from stepline.ports.mcp.mcp_server import (
     REDIRECTED,
     TIMEOUT,
     McpReply,
+    OnProgress,
     RemoteTool,
     ServerAddress,
     ToolListing,
@@ -256,13 +257,14 @@ async def send_tool_call(
     name: str,
     params: Mapping[str, Any],
     as_task: bool,
+    on_progress: OnProgress | None = None,
 ) -> McpReply | RemoteTask:
     """Call a tool and return its answer, or the task that the server creates for it."""
     said = types.CallToolRequestParams(name=name, arguments=dict(params))
     if as_task and connection.shakes_hands:
         said = said.model_copy(update={"task": types.TaskMetadata(ttl=TASK_TTL_MS)})
     try:
-        result = await connection.send(types.CallToolRequest(params=said))
+        result = await connection.send(types.CallToolRequest(params=said), on_progress)
     except MCPError as error:
         if error.code in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND):
             words = shorten(error.message, MESSAGE_CHARS)

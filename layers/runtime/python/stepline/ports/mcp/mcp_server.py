@@ -7,9 +7,9 @@ Source: docs/how-to/connect-an-mcp-server.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.entry import RemoteTask
@@ -28,6 +28,10 @@ TASK_CANCELLED: Final = "mcp_task_cancelled"
 TASK_NEEDS_INPUT: Final = "mcp_task_needs_input"
 TASK_LOST: Final = "mcp_task_lost"
 TASK_ID_CHARS: Final = 512
+
+
+OnProgress: TypeAlias = Callable[[float, float, str], None]
+"""Takes the progress of a running call: how much is done, of how much (0 if unknown), and the server's words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +121,11 @@ class McpServers(Protocol):
         cancel: Cancel,
         *,
         as_task: bool = False,
+        on_progress: OnProgress | None = None,
     ) -> McpReply | RemoteTask:
         """Call a tool; the call ends early when `cancel` is requested.
+
+        With `on_progress` the server is asked to report its progress, which it may not do.
 
         Over HTTP the server may answer with a task; `as_task` requests one.
 

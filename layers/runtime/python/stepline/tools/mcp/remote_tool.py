@@ -81,8 +81,13 @@ def _run(
         timeout_s,
         context,
         known,
-        lambda servers, address: servers.call_tool(
-            address, known.name, params, context.cancel, as_task=known.as_task
+        lambda servers, address, secrets: servers.call_tool(
+            address,
+            known.name,
+            params,
+            context.cancel,
+            as_task=known.as_task,
+            on_progress=lambda done, total, words: context.progress(done, total, _withheld(words, secrets)),
         ),
     )
 
@@ -95,7 +100,7 @@ def _poll(
     Raises ToolError: those of the port, and those of a call.
     """
     return _ask(
-        server, timeout_s, context, known, lambda servers, address: servers.poll_task(address, task_id)
+        server, timeout_s, context, known, lambda servers, address, _: servers.poll_task(address, task_id)
     )
 
 
@@ -118,12 +123,12 @@ def _ask(
     timeout_s: float,
     context: ToolContext,
     known: KnownTool,
-    question: Callable[[McpServers, ServerAddress], McpReply | RemoteTask],
+    question: Callable[[McpServers, ServerAddress, tuple[str, ...]], McpReply | RemoteTask],
 ) -> ToolOutput:
     """Call a server, and return its answer or its task without the secrets that were sent."""
     servers, address, secrets = _reach(server, timeout_s, context)
     try:
-        reply = question(servers, address)
+        reply = question(servers, address, secrets)
     except ToolError as error:
         raise ToolError(_withheld(str(error), secrets), code=error.reason) from None
     if isinstance(reply, RemoteTask):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ from stepline.ports.mcp.mcp_server import (
     CALL_REFUSED,
     MCP_UNREACHABLE,
     McpReply,
+    OnProgress,
     RemoteTool,
     ReplyPart,
     ServerAddress,
@@ -34,7 +35,7 @@ def said(text: str, **fields: Any) -> McpReply:
 class MemoryServer:
     """One server. `asked` are the addresses of its requests, `calls` are the received calls.
 
-    `cancelled` are the tasks that clients have cancelled.
+    `cancelled` are the tasks that clients have cancelled, `progress` is that of a call, by tool.
     """
 
     tools: tuple[RemoteTool, ...] = ()
@@ -45,6 +46,7 @@ class MemoryServer:
     asked: list[ServerAddress] = field(default_factory=list)
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    progress: Mapping[str, Sequence[tuple[float, float, str]]] = field(default_factory=dict)
 
 
 class MemoryMcpServers:
@@ -66,11 +68,15 @@ class MemoryMcpServers:
         cancel: Cancel,
         *,
         as_task: bool = False,
+        on_progress: OnProgress | None = None,
     ) -> McpReply | RemoteTask:
         server = self._find(address)
         server.calls.append((name, dict(params)))
         if name not in {tool.name for tool in server.tools}:
             raise ToolError("the server does not take the call: Unknown tool", code=CALL_REFUSED)
+        if on_progress is not None:
+            for progress in server.progress.get(name, ()):
+                on_progress(*progress)
         return server.answer(name, params)
 
     def poll_task(self, address: ServerAddress, task_id: str) -> McpReply | RemoteTask:
