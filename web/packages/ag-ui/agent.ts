@@ -1,0 +1,205 @@
+/** An agent of AG-UI: one conversation of a stage, over its websocket. */
+
+import {
+  AbstractAgent,
+  type AgentCapabilities,
+  type BaseEvent,
+  type ContentPart,
+  type Event,
+  EventType,
+  type Message,
+  type RunAgentInput,
+} from "@ag-ui/client";
+import { Observable } from "rxjs";
+import { ClientError, type ClientState, type Effect, emptyState, type Session } from "../../src/client/index.ts";
+import { Stage, type StageOptions } from "../../src/door/stage.ts";
+import { foldTurn, follow, followFrom } from "../../src/door/turn_parts.ts";
+import { type Door, type Following, streamTurn } from "../../src/door/turn_stream.ts";
+import { agUi } from "./mapping.ts";
+import { type RunMessages, snapshots } from "./placing.ts";
+
+/** How an interrupt is answered: a call that may run, perhaps with other parameters, or that may not, with a reason. */
+export interface Verdict {
+  readonly approved: boolean;
+  readonly params?: Readonly<Record<string, unknown>>;
+  readonly text?: string;
+}
+
+export interface SteplineAgentOptions extends StageOptions {
+  readonly agentId?: string;
+  readonly description?: string;
+  readonly initialMessages?: Message[];
+}
+
+export class SteplineAgent extends AbstractAgent {
+  readonly #options: SteplineAgentOptions;
+  readonly #stage: Stage;
+  #abort: AbortController | null = null;
+  /** The newest batch that a run of this agent has received; -1 before the first. */
+  #n = -1;
+
+  constructor(options: SteplineAgentOptions) {
+    super({ ...options, threadId: options.conversation });
+    this.#options = options;
+    this.#stage = new Stage(options);
+  }
+
+  override async getCapabilities(): Promise<AgentCapabilities> {
+    return {
+      transport: { streaming: true, websocket: true, resumable: true },
+      humanInTheLoop: { supported: true, approvals: true, interrupts: true, approveWithEdits: true },
+      reasoning: { supported: true, streaming: true },
+    };
+  }
+
+  /** Send the last message of the user, or answer an interrupt. */
+  run(input: RunAgentInput): Observable<BaseEvent> {
+    return this.#observe(input, async (signal) => {
+      const entry = input.resume?.[0];
+      if (entry) return this.#answer(entry.interruptId, entry.status === "resolved" ? entry.payload : null, input);
+      const message = input.messages.at(-1);
+      if (message?.role !== "user") throw new ClientError("unsupported_message", "a message of the user is missing");
+      const [text, uploads] = await this.#read(message.content);
+      if (this.#n < 0) this.#n = (await this.#stage.readTurns(1, signal))?.state.cursor ?? 0;
+      const send = (session: Session) => session.say(text, { messageId: message.id, uploads });
+      const following = { state: emptyState(this.threadId, this.#n), cursor: follow({ message: message.id }), send };
+      return { following, door: agUi(input.threadId, input.runId, input.messages), first: [] };
+    });
+  }
+
+  /** Restate the messages of the conversation, and continue the open turn if there is one. */
+  protected override connect(input: RunAgentInput): Observable<BaseEvent> {
+    const known = [...this.messages];
+    return this.#observe(input, async (signal) => {
+      const past = await this.#stage.readTurns(20, signal);
+      const { effects = [], state = emptyState(this.threadId) } = past ?? {};
+      const turn = state.open ? state.turnId : "";
+      const before = readMessages(effects, turn);
+      const first = [...snapshots([], known), { type: EventType.MESSAGES_SNAPSHOT, messages: before } as Event];
+      const door = agUi(input.threadId, input.runId, before);
+      return { following: turn ? { effects, state, cursor: follow({ turn }) } : null, door, first };
+    });
+  }
+
+  /** Interrupt the open turn, and let it finish with this text. Throws ClientError with the code of a refusal. */
+  steer(text: string): Promise<void> {
+    return this.#stage.send((session) => session.steer(text));
+  }
+
+  /** Send a message to the open turn, which reads it. Throws ClientError with the code of a refusal. */
+  followup(text: string): Promise<void> {
+    return this.#stage.send((session) => session.say(text));
+  }
+
+  /** Stop the open turn, also one that waits for a person. Throws ClientError with the code of a refusal. */
+  stop(): Promise<void> {
+    return this.#stage.send((session) => session.stop());
+  }
+
+  /** Stop the turn of the active run. */
+  override abortRun(): void {
+    this.#abort?.abort();
+  }
+
+  override clone(): SteplineAgent {
+    const clone = new SteplineAgent({ ...this.#options, initialMessages: this.messages });
+    clone.pendingInterrupts = structuredClone(this.pendingInterrupts);
+    return clone;
+  }
+
+  #observe(input: RunAgentInput, begin: (signal: AbortSignal) => Promise<Begun>): Observable<BaseEvent> {
+    return new Observable<BaseEvent>((subscriber) => {
+      const abort = new AbortController();
+      this.#abort = abort;
+      let reader: ReadableStreamDefaultReader<Event> | null = null;
+      const run = async () => {
+        subscriber.next({ type: EventType.RUN_STARTED, threadId: input.threadId, runId: input.runId } as Event);
+        const { following, door, first } = await begin(abort.signal);
+        for (const event of first) subscriber.next(event);
+        if (!following) {
+          subscriber.next({ type: EventType.RUN_FINISHED, threadId: input.threadId, runId: input.runId } as Event);
+          return;
+        }
+        const onState = ({ cursor }: ClientState) => {
+          this.#n = Math.max(this.#n, cursor);
+        };
+        reader = streamTurn(this.#stage, door, { ...following, signal: abort.signal, onState }).getReader();
+        for (let next = await reader.read(); !next.done; next = await reader.read()) subscriber.next(next.value);
+      };
+      run().then(
+        () => subscriber.complete(),
+        ({ code = "failed", message = "" }: { code?: string; message?: string }) => {
+          subscriber.next({ type: EventType.RUN_ERROR, code, message } as Event);
+          subscriber.complete();
+        },
+      );
+      // A subscriber that leaves does not stop the turn.
+      return () => void reader?.cancel();
+    });
+  }
+
+  /** Answer a request for an approval; `null` denies it. The messages are restated, since they have its call. */
+  #answer(callId: string, verdict: Verdict | null, input: RunAgentInput): Begun {
+    const request = this.pendingInterrupts.find(({ id }) => id === callId);
+    const { n = this.#n, turn = "" } = (request?.metadata?.stepline ?? {}) as { n?: number; turn?: string };
+    const { approved = false, params, text = "" } = verdict ?? {};
+    const action = approved ? (params ? "edit" : "approve") : "deny";
+    const send = (session: Session) => session.answer(action, callId, { params: params ?? {}, text });
+    const state: ClientState = { ...emptyState(this.threadId, n), open: true, turnId: turn, approval: callId };
+    const door = agUi(input.threadId, input.runId, input.messages);
+    return { following: { state, cursor: followFrom(turn), send }, door, first: snapshots(input.messages, []) };
+  }
+
+  /** Read a message's text, and upload its files. */
+  async #read(content: string | ContentPart[]): Promise<[text: string, uploads: readonly string[]]> {
+    if (typeof content === "string") return [content, []];
+    const texts: string[] = [];
+    const uploads: Promise<string>[] = [];
+    for (const part of content) {
+      if (part.type === "text") texts.push(part.text);
+      else if (part.source.type === "data") uploads.push(this.#upload(part.source.value, part.metadata));
+      else throw new ClientError("unsupported_part", `a message cannot have this part: ${part.type} by its address`);
+    }
+    return [texts.join("\n\n"), await Promise.all(uploads)];
+  }
+
+  #upload(base64: string, metadata: unknown): Promise<string> {
+    const { filename = "file" } = (metadata ?? {}) as { filename?: string };
+    return this.#stage.upload(new Blob([Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))]), filename);
+  }
+}
+
+interface Begun {
+  readonly following: Following | null;
+  readonly door: Door<Event, RunMessages>;
+  readonly first: readonly Event[];
+}
+
+/** Return the messages of past turns up to the open one: each turn's prompts, then what it said. */
+function readMessages(effects: readonly Effect[], open: string): Message[] {
+  const messages: Message[] = [];
+  const accepted = new Map<number, Message>();
+  for (const effect of effects) {
+    if (effect.kind !== "eventsApplied") continue;
+    for (const { type, data, turn_id: turn } of effect.events) {
+      if (type === "chat.conversation.accepted") {
+        accepted.set(effect.n, { id: String(data.message_id), role: "user", content: String(data.text) });
+      }
+      if (type !== "chat.start") continue;
+      messages.push(...(data.prompts as readonly number[]).flatMap((n) => accepted.get(n) ?? []));
+      if (turn !== open) messages.push(...readTurn(effects, turn));
+    }
+  }
+  return messages;
+}
+
+function readTurn(effects: readonly Effect[], turn: string): readonly Message[] {
+  const door = agUi("", "", []);
+  let [cursor, state] = [follow({ turn }), door.empty];
+  for (const effect of effects) {
+    const [next, changes] = foldTurn(cursor, effect);
+    cursor = next;
+    for (const change of changes) state = door.render(state, change)[0];
+  }
+  return [...state.before, ...state.step];
+}

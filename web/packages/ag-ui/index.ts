@@ -1,0 +1,5 @@
+/** Connects clients of AG-UI to a stage. */
+
+export { ApiError } from "../../src/api/transport.ts";
+export { ClientError } from "../../src/client/failure.ts";
+export { SteplineAgent, type SteplineAgentOptions, type Verdict } from "./agent.ts";

@@ -1,0 +1,47 @@
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { FreshProject } from "./packed.ts";
+
+const PACKAGES = [
+  {
+    name: "@stepline/ai-sdk",
+    peers: ["ai"],
+    use: `
+      import type { ChatTransport, UIMessage } from "ai";
+      import { ClientError, steplineTransport } from "@stepline/ai-sdk";
+      const options = { url: "https://api.example.com", token: async () => "a.b.c", conversation: "c-1" };
+      const transport: ChatTransport<UIMessage> = steplineTransport(options);
+      console.log(typeof transport.sendMessages, transport.resumeStreamIsReplay, new ClientError("busy", "").code);
+    `,
+    prints: "function true busy\n",
+  },
+  {
+    name: "@stepline/ag-ui",
+    peers: ["@ag-ui/client", "rxjs"],
+    use: `
+      import type { AbstractAgent } from "@ag-ui/client";
+      import { SteplineAgent, type Verdict } from "@stepline/ag-ui";
+      const options = { url: "https://api.example.com", token: async () => "a.b.c", conversation: "c-1" };
+      const agent: AbstractAgent = new SteplineAgent(options);
+      const verdict: Verdict = { approved: true };
+      console.log(agent.threadId, verdict.approved, agent.clone().threadId);
+    `,
+    prints: "c-1 true c-1\n",
+  },
+];
+
+it.each(PACKAGES)("$name, packed, works in a fresh project with its peers alone", ({ name, peers, use, prints }) => {
+  const project = new FreshProject(name);
+  try {
+    expect(project.manifest.dependencies).toBeUndefined();
+    expect(Object.keys(project.manifest.peerDependencies ?? {})).toEqual(peers);
+    expect(project.use(use)).toBe(prints);
+  } finally {
+    project.remove();
+  }
+});
+
+it.each(["ai-sdk/mapping", "ag-ui/mapping", "ag-ui/placing"])("%s has at most 150 lines", (module) => {
+  const source = readFileSync(new URL(`../../packages/${module}.ts`, import.meta.url), "utf8");
+  expect(source.split("\n").length - 1).toBeLessThanOrEqual(150);
+});
