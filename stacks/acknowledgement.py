@@ -264,7 +264,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::*]",
-        places=_policies(_ACT, _CLOSE, _DECIDE, _SERVE),
+        places=_policies(_ACT, _CLOSE, _DECIDE),
         reason="`xray:PutTraceSegments` knows no resource; it adds spans, and reads none. A stage without traces does not have it.",
     ),
     Acknowledgement(
