@@ -314,8 +314,7 @@ class LogBuilder:
         return [batch for batch in self.batches if batch.n > self.state.rendered]
 
     def defer(self) -> Batch:
-        answer = self._answer()
-        entry = Deferred(turn=self.turn, iteration=self.state.cursor.iteration, answer=answer)
+        entry = Deferred(turn=self.turn, iteration=self.state.cursor.iteration, answer=self._answer())
         return self.put(next_round(self.state, self.n), entry)
 
     def close(self, *, code: str = "", answer: str | None = None) -> Batch:
@@ -326,10 +325,9 @@ class LogBuilder:
             fields: dict[str, Any] = {"outcome": "error", "reason": "error", "code": code, "message": "No."}
         else:
             text = self._answer(stopped=stop is not None) if answer is None else answer
-            decision = None if stop else self._decision()
             fields = {"outcome": "completed", "reason": "stop" if stop else "complete", "answer": text}
-            fields |= {"value": decision.value} if decision else {}
-        entries: list[Entry] = [Closed(turn=self.turn, at=self.at, **fields), *settled.dropped]
+        value = made.value if not (code or stop) and (made := self._decision()) else ""
+        entries: list[Entry] = [Closed(turn=self.turn, at=self.at, value=value, **fields), *settled.dropped]
         state = closed(self.state)
         if settled.promoted:
             entries.append(Opened(turn=f"turn_{self.n:04}", at=self.at, prompts=settled.promoted))

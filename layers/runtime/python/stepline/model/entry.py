@@ -40,11 +40,6 @@ TURN_PARTS: Final = ("model_ms", "tools_ms", "starting_ms", "collecting_ms", "pr
 """The measured parts of a turn's time; none overlaps another."""
 
 
-def join_value(answer: str, value: str) -> str:
-    """Return an answer with the JSON text of its value in a fence; without a value, the answer."""
-    return f"{answer}\n\n```json\n{value}\n```" if value else answer
-
-
 class Titled(Value, tag="titled", tag_field="kind"):
     """The conversation's title; `text` and the usage are those of the gate stage, if it ran."""
 
@@ -300,11 +295,6 @@ class Decided(Value, tag="decision", tag_field="kind"):
     value: str = ""
 
     @property
-    def whole_answer(self) -> str:
-        """The answer, and the value of the agent's result type after it."""
-        return join_value(self.answer, self.value)
-
-    @property
     def cost(self) -> Usage:
         """The tokens of all calls of the attempt."""
         return sum_usages((self.usage or Usage(), self.lost)) if self.lost else self.usage or Usage()
@@ -421,15 +411,15 @@ class Closed(Value, tag="closed", tag_field="kind"):
     value: str = ""
 
     @property
-    def whole_answer(self) -> str:
-        """The answer, and the value of the agent's result type after it."""
-        return join_value(self.answer, self.value)
-
-    @property
     def between_ms(self) -> int:
         """The rest of the time: between steps, while none of them ran."""
         parts: int = sum(getattr(self, name) for name in TURN_PARTS)
         return max(0, self.elapsed_ms - parts)
+
+
+def whole_answer(entry: Decided | Closed) -> str:
+    """Return the answer, followed by the JSON text of its value in a fence, if it has one."""
+    return f"{entry.answer}\n\n```json\n{entry.value}\n```" if entry.value else entry.answer
 
 
 class Dropped(Value, tag="dropped", tag_field="kind"):

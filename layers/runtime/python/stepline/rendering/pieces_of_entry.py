@@ -9,7 +9,7 @@ import msgspec
 
 from stepline.model.block import Produced
 from stepline.model.decision import Action
-from stepline.model.entry import ApprovalAnswered, Contributed, Decided, Inbound, Resulted
+from stepline.model.entry import ApprovalAnswered, Contributed, Decided, Inbound, Resulted, whole_answer
 from stepline.model.ids import call_id
 from stepline.rendering.piece import ALL, Attached, Kind, Piece, byte_length
 from stepline.rendering.quote import BLOB_CHARS, clip, has_blob
@@ -100,8 +100,8 @@ class Writer:
             yield self.piece("end", n, form.end(), **facts)
         if entry.accepted and entry.answer:
             path = f"ar:{turn}.assistant.completion.attempt.{attempt}"
-            text = form.answer(entry.whole_answer, path, attempt)
-            yield self.piece("answer", n, text, entry.whole_answer, path=path, **facts)
+            text = form.answer(whole_answer(entry), path, attempt)
+            yield self.piece("answer", n, text, whole_answer(entry), path=path, **facts)
         if entry.accepted and entry.summary:
             path = f"ws:{turn}.conv.working.summary.attempt.{max(1, attempt)}"
             yield self.piece("summary", n, "", path=path, hint=entry.summary, **facts)

@@ -47,6 +47,7 @@ from stepline.model.entry import (
     SteeredEntry,
     TakenOver,
     Titled,
+    whole_answer,
 )
 from stepline.model.ids import UTC_ZONE, Lane
 from stepline.model.plan_steps import Plan
@@ -384,8 +385,8 @@ def _reduce_closed(timeline: Timeline, batch: Batch, entry: Closed) -> None:
         add(write.piece("end", n, form.end()))
     if entry.answer and entry.answer != timeline.answer:
         path = f"ar:{entry.turn}.assistant.completion"
-        text = form.answer(entry.whole_answer, path, timeline.attempts + 1)
-        add(write.piece("answer", n, text, entry.whole_answer, path=path))
+        text = form.answer(whole_answer(entry), path, timeline.attempts + 1)
+        add(write.piece("answer", n, text, whole_answer(entry), path=path))
     plans = [plan for plan in timeline.plans.values() if plan.is_open() and plan.last_turn_id == entry.turn]
     path = f"ar:{entry.turn}.react.turn.finalize"
     add(write.piece("closing", n, form.closing(entry, plans), path=path))

@@ -48,6 +48,7 @@ from stepline.model.entry import (
     SteeredEntry,
     TakenOver,
     Titled,
+    whole_answer,
 )
 from stepline.model.ids import Lane, call_id
 from stepline.model.plan_steps import Plan
@@ -276,7 +277,7 @@ class _Walk:
                 "assistant",
                 entry.started_at,
                 path=path,
-                text=entry.whole_answer,
+                text=whole_answer(entry),
                 iteration=entry.iteration,
                 meta={"attempt": n, **_cited(entry.answer, entry.citations)},
             )
@@ -362,9 +363,9 @@ _NO_USAGE: Final = Usage()
 def completion_blocks(entry: Closed, attempts: Sequence[Block]) -> list[Block]:
     """Return the answers of a turn, the newest at the plain path, and the suggested followups."""
     answers = [(block.text, block.ts, block.meta) for block in attempts]
-    if entry.answer and (not answers or answers[-1][0] != entry.whole_answer):
+    if entry.answer and (not answers or answers[-1][0] != whole_answer(entry)):
         cited = _cited(entry.answer, entry.citations)
-        answers.append((entry.whole_answer, entry.started_at or entry.at, cited))
+        answers.append((whole_answer(entry), entry.started_at or entry.at, cited))
     blocks = []
     for index, (text, ts, about) in enumerate(answers, 1):
         number = "" if index == len(answers) else f".{index}"

@@ -29,6 +29,7 @@ from stepline.model.entry import (
     SteeredEntry,
     TakenOver,
     Titled,
+    whole_answer,
 )
 from stepline.model.ids import call_id
 from stepline.model.source import Source, host_of
@@ -235,7 +236,7 @@ def _decision(turn: str, entry: Decided, detail: Detail, attempts: int) -> Itera
         yield render_round_end()
     if entry.accepted and entry.answer:
         path = f"ar:{turn}.assistant.completion.attempt.{attempts}"
-        yield f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{detail.text(entry.whole_answer, 'ASSISTANT MESSAGE')}"
+        yield f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{detail.text(whole_answer(entry), 'ASSISTANT MESSAGE')}"
 
 
 def _result(turn: str, entry: Resulted, detail: Detail) -> Iterator[str]:
