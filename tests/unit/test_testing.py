@@ -178,6 +178,26 @@ def test_the_conversation_continues_after_a_failed_turn():
     assert [result.status for result in again.results] == ["ok"]
 
 
+ASKING = {"STEPLINE_APPROVALS": '{"shop.*": "always"}'}
+
+
+def test_a_call_that_waits_for_a_person_is_answered_in_the_test():
+    with Conversation(Shop, settings=ASKING) as conversation:
+        asked = conversation.run("What does the lamp cost?", decisions=[LAMP])
+        approved = conversation.answer_call("approved", decisions=[LAMP])
+        denied = conversation.answer_call("denied", text="Once is enough.", decisions=[answer("12.50.")])
+    assert [turn.ended.outcome for turn in (asked, approved, denied)] == ["parked", "parked", "completed"]
+    assert approved.result("shop.price").data["eur"] == 12.5
+    assert denied.result("shop.price").error["code"] == "denied"
+    assert "Once is enough." in denied.requests[0]
+
+
+def test_an_answer_without_a_call_that_waits_is_an_error():
+    with Conversation(Shop) as conversation, pytest.raises(InputError) as caught:
+        conversation.answer_call("approved", decisions=[])
+    assert caught.value.reason == "approval_not_pending"
+
+
 def test_a_decision_is_written_in_the_channels_of_the_protocol():
     thinking, decided = LAMP.text.splitlines()
     assert thinking == "<channel:thinking>Let me see.</channel:thinking>"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from stepline.adapters.memory.model import MemoryModelClient, MemoryModelStream
 from stepline.bootstrap.in_process import InProcess, InProcessLoop
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.parts import Parts
-from stepline.bundle.turn_payload import TurnResult
+from stepline.bundle.turn_payload import PendingCall, TurnResult
 from stepline.bundle.workflow import BaseWorkflow, load_workflow
 from stepline.errors import InputError, NotFoundError
 from stepline.events.derive import derive
@@ -191,6 +191,7 @@ class Conversation:
         self._script = _Script()
         self._runtime = _Runtime(in_memory(Settings.from_env({**named, **settings}), model=self._script))
         self._seen = 0
+        self._parked: PendingCall | None = None
         self.workflow = make(self._runtime, LANE, user=user)
 
     def __enter__(self) -> Self:
@@ -217,10 +218,34 @@ class Conversation:
             Exception: the error of a step that made the turn fail, or of a hook, regardless of the turn's outcome.
         """
         payload = {"text": message} if isinstance(message, str) else message
+        return self._play(lambda: self.workflow.process(payload), decisions)
+
+    def answer_call(
+        self,
+        verdict: Literal["approved", "denied", "edited"],
+        *,
+        text: str = "",
+        params: Mapping[str, Any] | None = None,
+        decisions: Sequence[Decision | str],
+    ) -> PlayedTurn:
+        """Answer for the owner whether the call that the turn waits for may run; return the rest of the turn.
+
+        `text` is for the model, `params` replace those of an edited call, `decisions` are those after the call. Raises
+        InputError `approval_not_pending`, and as `run` does.
+        """
+        if self._parked is None:
+            raise InputError("no call of the conversation waits for an answer", code="approval_not_pending")
+        call = self._parked.call_id
+        return self._play(lambda: self.workflow.answer(verdict, call, text=text, params=params), decisions)
+
+    def _play(
+        self, run: Callable[[], Coroutine[Any, Any, TurnResult]], decisions: Sequence[Decision | str]
+    ) -> PlayedTurn:
         model = self._script.begin(decisions)
         self._runtime.failures.clear()
         self._runtime.broken_hooks.clear()
-        ended = asyncio.run(self.workflow.process(payload))
+        ended = asyncio.run(run())
+        self._parked = ended.approval
         turn = self._turn(ended, model.requests)
         if self._runtime.broken_hooks:
             raise self._runtime.broken_hooks[0]
