@@ -391,7 +391,7 @@ PYTHON_SOURCES = (
     ),
 )
 """Sources whose change makes a landing run the unit tests on the newest Python."""
-TYPED = (LIBRARY, "bundles/", "lambdas/", "exec_task/")
+TYPED = (LIBRARY, "bundles/", "examples/", "lambdas/", "exec_task/")
 """What is typed without the CDK, which takes three quarters of the time."""
 TYPED_SOURCES = ("/stacks/", "/app.py", "/docs/build/", "/requirements.lock", "/pyproject.toml")
 IAM_SOURCES = ("/stacks/access.py", "/tests/e2e/test_iam.py", "/tests/e2e/enforced.py")

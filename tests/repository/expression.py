@@ -21,7 +21,17 @@ ALL_USES = frozenset({"scan", "match", "fullmatch"})
 
 def all_calls() -> Iterator[tuple[str, ast.Call]]:
     """Yield every call of `re` in the project that takes an expression, with its location."""
-    for folder in ("layers/runtime", "lambdas", "exec_task", "bundles", "stacks", "docs", "bench", "tests"):
+    for folder in (
+        "layers/runtime",
+        "lambdas",
+        "exec_task",
+        "bundles",
+        "examples",
+        "stacks",
+        "docs",
+        "bench",
+        "tests",
+    ):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for call in calls_of_re(ast.parse(path.read_text())):
                 yield f"{path.relative_to(ROOT)}:{call.lineno}", call

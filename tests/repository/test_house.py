@@ -13,6 +13,7 @@ RUNTIME = ROOT / "layers/runtime/python/stepline"
 LIBRARY = (
     RUNTIME,
     ROOT / "bundles",
+    ROOT / "examples",
     ROOT / "lambdas",
     ROOT / "stacks",
     ROOT / "docs/build",

@@ -8,7 +8,9 @@ from pathlib import Path
 from tests.repository.test_house import ROOT, modules, write_modules
 
 LAYER = ROOT / "layers/runtime/python"
-USERS = tuple(ROOT / folder for folder in ("lambdas", "stacks", "docs", "bench", "exec_task", "bundles"))
+USERS = tuple(
+    ROOT / folder for folder in ("lambdas", "stacks", "docs", "bench", "exec_task", "bundles", "examples")
+)
 EXEMPT = {
     "main": "the entry of a module that runs as a program",
     "logger": "the logger of a module",

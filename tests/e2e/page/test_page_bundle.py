@@ -13,7 +13,6 @@ from stepline.local.page.page_server import OWN
 from stepline.local.stage.deployed import HOME
 from tests.e2e.page.stranger import a_stranger
 from tests.e2e.stage import a_word
-from tests.support.guide import Guide
 from tests.unit.docs.source import DOCS
 
 pytestmark = pytest.mark.emulator
@@ -121,12 +120,11 @@ def test_a_bundles_page_reads_the_list_by_its_port_and_reaches_nothing_else(boar
     chat.expected("^policy: (connect-src|img-src)")
 
 
-def test_the_dashboard_of_the_guide_shows_how_many_conversations_there_are(ui, open_page, tmp_path):
-    Guide(DOCS / "how-to/bundle-dashboard.md", tmp_path, {}).write_files()
-    shutil.copytree(tmp_path / "shop/ui", ui, dirs_exist_ok=True)
+def test_the_dashboard_of_the_example_reads_the_conversations_of_its_user(ui, open_page):
+    shutil.copytree(DOCS.parent / "examples/shop/ui", ui, dirs_exist_ok=True)
     chat = open_page()
     chat.sign_in()
     chat.take_turn(f"Hello {a_word()}.")
     chat.page.goto(f"{chat.page.url.partition('/c/')[0]}/bundle/{OWN}")
     frame = chat.page.frame_locator("iframe.bundle-frame")
-    expect(frame.locator("#count")).to_have_text("1 conversations")
+    expect(frame.locator("#total")).to_have_text("0.00 euros in 1 conversations")
