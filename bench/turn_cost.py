@@ -15,6 +15,7 @@ from bench.paced import TOKENS_A_SECOND
 from bench.row import Row
 from stacks.function import SIZES, SNAPSHOTS
 from stepline.adapters.anthropic.provider import AnthropicProvider
+from stepline.delivery.stream_page import PAUSE_FIRST_S, PAUSE_GROWTH, PAUSE_MOST_S, WAIT_MOST_S
 from stepline.local.client.pace import Pace
 from stepline.local.cloud.former_versions import ROLLBACK_S
 from stepline.model.tenancy.aws_price import UNITS
@@ -192,6 +193,29 @@ def _clients(turn: OrdinaryTurn) -> Iterator[Beside]:
     )
     yield Beside("〃, its list of conversations", f"{pings:,.0f} requests", "month", pings * listing)
     yield Beside("〃, connecting anew", f"{connections:,.0f} times", "month", connections * opening)
+    looks = _count_looks()
+    waits = MONTH_S / WAIT_MOST_S
+    wait = (
+        UNITS["request"].usd
+        + _price_time("authorizer", WAIT_S)
+        + _price_time("stream", WAIT_MOST_S)
+        + (looks * 0.5 + 2) * UNITS["read unit"].usd
+    )
+    yield Beside(
+        "a reader of a stream that waits day and night",
+        f"{waits:,.0f} requests of {WAIT_MOST_S} s, each with {looks} looks",
+        "month of waiting",
+        waits * wait,
+    )
+
+
+def _count_looks() -> int:
+    """Return how often a reader looks for the next batch in one wait, after its first read."""
+    left_s, pause_s, looks = float(WAIT_MOST_S), PAUSE_FIRST_S, 0
+    while left_s > 0:
+        left_s, looks = left_s - pause_s, looks + 1
+        pause_s = min(pause_s * PAUSE_GROWTH, PAUSE_MOST_S)
+    return looks
 
 
 def _by_time(turn: OrdinaryTurn) -> Iterator[Beside]:

@@ -219,8 +219,8 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("dynamodb", "Query", "users", "USER#*", "RATED#*"),
         _right("dynamodb", "Query", "feedback", "FEEDBACK#*"),
         # What a conversation's log names, and its segments; the long texts of an import. A client posts files with a
-        # signature of this role.
-        *_objects(reads="att out seg", writes="att quarantine"),
+        # signature of this role. A stream has the log of a running program.
+        *_objects(reads=f"att out seg {_LOGS}", writes="att quarantine", finds="exec"),
         _WAKES,
         _STARTS,  # of a turn that waits for the slot of one that was deleted
         *_REMEMBERS,  # the turns of an import
@@ -233,6 +233,11 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("dynamodb", "Query", "users", "USER#*"),
         *_objects(reads="att out seg mem", writes="mem", finds="mem"),
         *_RECALLS,
+    ),
+    # A user's conversation as a stream: it reads the log, the running text, and the log of a running program.
+    "stream": (
+        *_rows(LOG="GetItem Query", CONV="GetItem", DELTA="Query", RATE="UpdateItem"),
+        *_objects(reads=f"att out {_LOGS}", finds="exec"),
     ),
     "socket": (
         *_rows(
@@ -477,7 +482,7 @@ WAKING: Final = frozenset(name for name, rights in ACCESS.items() if _WAKES in r
 """The principals that invoke the eraser."""
 SERVED: Final = frozenset(name for name, rights in ACCESS.items() if _SERVED in rights)
 """The principals whose programs have calls made by a function, besides tasks."""
-INGRESS: Final = ("authorizer", "socket", "api", "search")
+INGRESS: Final = ("authorizer", "socket", "api", "search", "stream")
 LOOP: Final = ("decide", "act", "execute", "serve", "output", "preflight", "close", "sweeper", "eraser")
 
 

@@ -42,16 +42,30 @@ _SOCKET, _ACT, _CLOSE, _DECIDE, _ERASER, _OUTPUT, _PREFLIGHT, _SERVE, _SWEEPER =
 _EVENTS: Final = "loop/EventSource/Role"
 _API: Final = "ingress/Api/Role"
 _SEARCH: Final = "ingress/Search/Role"
+_STREAM: Final = "ingress/Stream/Role"
 _SHIFTS: Final = ("ingress/IngressShift/Role", "loop/LoopShift/Role")
 
 _OBJECTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "att": (
         "Attachments: keys are made for each conversation",
-        (_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _PREFLIGHT, _SERVE, _SWEEPER),
+        (
+            _API,
+            _SEARCH,
+            _STREAM,
+            _SOCKET,
+            _EVENTS,
+            _ACT,
+            _CLOSE,
+            _DECIDE,
+            _ERASER,
+            _PREFLIGHT,
+            _SERVE,
+            _SWEEPER,
+        ),
     ),
     "out": (
         "Bodies of a log's entries: keys end in their content's hash",
-        (_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _SERVE, _SWEEPER),
+        (_API, _SEARCH, _STREAM, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _SERVE, _SWEEPER),
     ),
     "quarantine": ("Files that clients post: keys are made for each slot", (_API, _ERASER, _PREFLIGHT)),
     "git": (
@@ -174,7 +188,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding='IAM5[Resource::…-state"…/exec/*/log.json]',
-        places=_policies(_SOCKET, _OUTPUT),
+        places=_policies(_API, _SOCKET, _STREAM, _OUTPUT),
         reason="Logs of running programs: keys are made for each call, below the one prefix of their class, with one name.",
     ),
     Acknowledgement(
@@ -287,7 +301,9 @@ ACKNOWLEDGED: Final = (
 
 OLDER_PYTHON: Final = Acknowledgement(
     finding="L1",
-    places=tuple(f"{function}/Function" for function in (*_INGRESS, "ingress/Search", *_LOOP)),
+    places=tuple(
+        f"{function}/Function" for function in (*_INGRESS, "ingress/Search", "ingress/Stream", *_LOOP)
+    ),
     reason="The stage chose (`python`) an older version that Lambda supports, with snapshots.",
 )
 """Accepted of a stage whose functions do not run the newest Python."""

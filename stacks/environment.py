@@ -61,6 +61,7 @@ READS: Final[Mapping[str, tuple[str, ...]]] = {
     "socket": _PORTS,
     "api": _API,
     "search": _API,
+    "stream": _PORTS,
     "decide": (*_PORTS, *_AGENT),
     "act": (*_PORTS, *_AGENT),
     "execute": (*_PORTS, *_AGENT, "exec_python", "exec_home"),

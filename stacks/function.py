@@ -41,6 +41,7 @@ SIZES: Final[Mapping[str, Size]] = {
     "socket": Size(25, 512, is_before_first_token=True),
     "api": Size(25, 512),
     "search": Size(25, 512),
+    "stream": Size(25, 256),
     "decide": Size(STEP_TIMEOUTS_S["decide"], 512, is_before_first_token=True),
     "act": Size(STEP_TIMEOUTS_S["act"], 512, task_storage_mib=2048),
     "execute": Size(STEP_TIMEOUTS_S["execute"], 2048),

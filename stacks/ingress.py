@@ -36,6 +36,11 @@ SEARCH_ROUTES: Final = (
     (apigateway.HttpMethod.POST, "/conversations/{tenant}/{project}/search"),
 )
 """The endpoints of the function that has the packages of the memory index; a whole address counts before a greedy one."""
+STREAM_ROUTES: Final = (
+    (apigateway.HttpMethod.GET, "/v1/conversations/{conversation}/stream"),
+    (apigateway.HttpMethod.HEAD, "/v1/conversations/{conversation}/stream"),
+)
+"""The endpoints of the function whose readers may wait; `api` answers them without waiting in a stage where none may."""
 HTTP_METHODS: Final = tuple(apigateway.HttpMethod(name) for name in ("GET", "POST", "PUT", "PATCH", "DELETE"))
 """Not `ANY`: it would send a browser's preflight to the authorizer, which refuses it."""
 # The emulator takes an API's id from this tag, so that its address survives a rebuild.
@@ -43,7 +48,7 @@ _PIN_TAG: Final = "ms-custom-id"
 
 
 class IngressStack(cdk.Stack):
-    """The ingress: gateways → authorizer → socket, api or search. The machine they start is known by its name."""
+    """The ingress: gateways → authorizer → socket, api, search or stream. The machine they start is known by its name."""
 
     def __init__(
         self,
@@ -114,8 +119,12 @@ class IngressStack(cdk.Stack):
             create_default_stage=False,
             cors_preflight=apigateway.CorsPreflightOptions(
                 allow_origins=origins,
-                allow_methods=[apigateway.CorsHttpMethod(method.value) for method in HTTP_METHODS],
-                allow_headers=["authorization", "content-type", "idempotency-key"],
+                allow_methods=[
+                    apigateway.CorsHttpMethod(method.value)
+                    for method in (*HTTP_METHODS, apigateway.HttpMethod.HEAD)
+                ],
+                allow_headers=["authorization", "content-type", "idempotency-key", "if-none-match"],
+                expose_headers=["etag", "stream-cursor", "stream-next-offset", "stream-up-to-date"],
                 max_age=cdk.Duration.minutes(10),
             )
             if origins
@@ -187,6 +196,7 @@ class IngressStack(cdk.Stack):
                 resources=resources,
             )
             for name in INGRESS
+            if stage.stream_readers or name != "stream"
         }
 
     def _serve_socket(self) -> None:
@@ -208,14 +218,15 @@ class IngressStack(cdk.Stack):
             )
 
     def _serve_http(self) -> None:
-        """Route searches to `search` and all other requests to `api`, after the same authorizer.
+        """Route searches to `search`, streams to `stream` and all other requests to `api`, after the same authorizer.
 
         Its answers are not cached: a cached one would outlive its token, and skip the check of the origin.
         """
-        api, search = (
-            HttpLambdaIntegration(f"{name.title()}Integration", self.functions[name].live)
-            for name in ("api", "search")
-        )
+        found = {
+            name: HttpLambdaIntegration(f"{name.title()}Integration", self.functions[name].live)
+            for name in ("api", "search", "stream")
+            if name in self.functions
+        }
         gate = HttpLambdaAuthorizer(
             "HttpAuthorizer",
             self.functions["authorizer"].live,
@@ -224,9 +235,15 @@ class IngressStack(cdk.Stack):
             results_cache_ttl=cdk.Duration.seconds(0),
         )
         for path in HTTP_PATHS:
-            self.http_api.add_routes(path=path, methods=list(HTTP_METHODS), integration=api, authorizer=gate)
-        for method, path in SEARCH_ROUTES:
-            self.http_api.add_routes(path=path, methods=[method], integration=search, authorizer=gate)
+            self.http_api.add_routes(
+                path=path, methods=list(HTTP_METHODS), integration=found["api"], authorizer=gate
+            )
+        own = ((SEARCH_ROUTES, found["search"]), (STREAM_ROUTES, found.get("stream", found["api"])))
+        for routes, integration in own:
+            for method, path in routes:
+                self.http_api.add_routes(
+                    path=path, methods=[method], integration=integration, authorizer=gate
+                )
 
 
 def _throttle(planned: Throttle) -> apigateway.ThrottleSettings:

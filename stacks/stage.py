@@ -16,6 +16,7 @@ from stacks.choice.read import read_choices, refusal, render_refusal
 from stacks.choice.sign_in import SignInChoices
 from stepline.model.program.handover import secret_name
 from stepline.model.tenancy.concurrency import (
+    UNRESERVED,
     Division,
     Throttle,
     divide,
@@ -106,6 +107,11 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
         if self.shift != "all" and not self.alarms:
             raise ValueError(
                 f"shift and alarms: got {self.shift!r} and false, takes alarms=true with it: the shift goes back when an alarm rings"
+            )
+        if self.stream_readers and not self.is_local and self.stream_readers > self._spare_executions:
+            raise ValueError(
+                f"stream_readers: got {self.stream_readers}, takes at most {self._spare_executions} with"
+                f" concurrency={self.concurrency or 'unknown'}: AWS keeps {UNRESERVED} executions unreserved"
             )
         if not self.is_local and self.open_turns > self.division.open_turns:
             raise ValueError(
@@ -229,10 +235,25 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
 
     @property
     def division(self) -> Division:
-        """The division of the executions that the stage may count on; the emulator reserves none."""
+        """The division of the executions that the stage may count on; the emulator reserves none.
+
+        Those of readers that wait are taken from all, before turns and the other functions get theirs.
+        """
         if self.is_local:
             return Division(open_turns=LOCAL_TURNS, reserved={}, claimed_most=LOCAL_TURNS)
-        return divide(self.concurrency)
+        if not self.stream_readers:
+            return divide(self.concurrency)
+        rest = divide(self.concurrency - self.stream_readers)
+        return Division(
+            open_turns=rest.open_turns,
+            reserved={**rest.reserved, "stream": self.stream_readers},
+            claimed_most=rest.claimed_most,
+        )
+
+    @property
+    def _spare_executions(self) -> int:
+        """The executions beyond those that AWS keeps unreserved."""
+        return max(0, self.concurrency - UNRESERVED)
 
     @property
     def most_turns(self) -> int:

@@ -215,7 +215,7 @@ def _functions(stage: Stage) -> Iterable[Watch]:
         Watch(
             name="function-errors",
             says="The authorizer fails, so no client can connect.",
-            # The gateway counts no failure of a websocket's authorizer. Those of `socket`, `api` and `search` are its
+            # The gateway counts no failure of a websocket's authorizer. Those of `socket`, `api`, `search` and `stream` are its
             # integrations' (`gateway-errors`); the events that `sweeper`, `eraser` and `preflight` failed three times are in
             # their queues (`events-undelivered`); those of the machine's functions end executions or turns.
             series=(_lambda("Errors", function=function_name(stage, "authorizer")),),
@@ -283,7 +283,7 @@ def _services(stage: Stage, watched: Watched) -> Iterable[Watch]:
         ),
         Watch(
             name="gateway-errors",
-            says="API Gateway cannot reach `socket`, `api` or `search`, or they fail.",
+            says="API Gateway cannot reach `socket`, `api`, `search` or `stream`, or they fail.",
             series=(
                 Series(namespace="AWS/ApiGateway", name="IntegrationError", dimensions=websocket),
                 Series(namespace="AWS/ApiGateway", name="ExecutionError", dimensions=websocket),

@@ -28,7 +28,7 @@ CLIENT = {
     "bad_path": "over HTTP: the path is malformed, or names no file of the conversation",
     "bad_rn": "over HTTP: this is not a [resource name](../concepts/http-api.md#files)",
     "bad_offset": "`offset` is not one of this stream: begin again without one",
-    "no_waiting": "the stage has no executions for [readers that wait](../concepts/streaming.md#durable-streams): read without `live`",
+    "no_waiting": "the stage has no executions for [readers that wait](../how-to/durable-streams.md#in-aws): read without `live`",
     "answer_too_large": "a function's answer has at most 4 MiB: ask for less at a time",
     "idempotency_key_reused": "the `Idempotency-Key` was used for another request: use a new one",
     "bad_event": "the event is invalid: its kind, whether that is reactive, its text, or a payload that JSON cannot represent",

@@ -52,6 +52,12 @@ class OperationChoices(Choices):
     open_turns: Count = choice(
         0, "Turns that run at once; further ones are queued", said="from `concurrency`; in `local` `10`"
     )
+    stream_readers: Count = choice(
+        0,
+        "Readers of [streams](../how-to/durable-streams.md) that wait at once, each in an execution of `concurrency` that is"
+        " reserved for it; `0`: streams are read without waiting",
+        local=4,
+    )
     requests_per_s: Count = choice(
         0,
         "Throttle of the websocket API, and of the HTTP API",

@@ -87,6 +87,7 @@ NOT_SHOWN = {
         *("eraser s3:DeleteObjectVersion seg/[*]", "eraser s3:PutObject mem/[*]"),
     ),
     "for searches over HTTP, of which the scene has none": ("search *",),
+    "for readers of streams, of which the scene has none": ("stream *", "api s3:* exec/[*]*"),
     "for an import, of which the scene has none": ("api s3:PutObject att/[*]",),
     "for a batch of this function, or one that it reads, which is too long for its row": (
         *("close s3:*", "sweeper s3:*", "decide s3:* out/[*]", "socket s3:* out/[*]"),

@@ -125,6 +125,7 @@ def prod(tmp_path_factory):
         event_source_principals=(BILLING,),
         av="none",
         concurrency=1000,
+        stream_readers=20,
     )
 
 

@@ -49,8 +49,8 @@ LIMITS = ScopeLimits(
     tenant=AccountLimits(storage_bytes=10**12),
 )
 """Of every kind one, and none that is reached."""
-REPORTING = (*INGRESS[1:], *LOOP[:-1])
-"""The functions that report what their calls cost: neither the authorizer nor the eraser, which work for no conversation."""
+REPORTING = {*INGRESS, *LOOP} - {"authorizer", "eraser", "stream"}
+"""The functions that report what their calls cost: neither the authorizer nor the eraser, which work for no conversation, nor the readers of streams."""
 TASK = TaskConfig(
     cluster="cluster", task_definition="exec", container_name="supervisor", subnets=("subnet-1", "subnet-2")
 )

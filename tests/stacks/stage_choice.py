@@ -132,6 +132,7 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "bundles": '{"docs": "bundles.docs"}',
     "bundle_props": '{"greeting": "hello"}',
     "assembly": '{"ai": {"react": {"max_iterations": 9}}}',
+    "stream_readers": {"concurrency": "1000", "stream_readers": "20"},
     "exec_mode": "none",
     "exec_image": "none",
     "exec_python": "/usr/bin/python3",

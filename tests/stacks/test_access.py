@@ -114,7 +114,7 @@ def test_only_functions_of_programs_touch_objects_of_runs(local):
         }
 
     assert touchers("exec/*") == {"act", "execute", "serve"}
-    assert touchers("exec/*/log.json") == {"socket", "output"}
+    assert touchers("exec/*/log.json") == {"api", "socket", "stream", "output"}
 
 
 def of_rows(synthesis, *actions):

@@ -399,6 +399,7 @@ def run_a_program_here(conversation):
     conversation.programs(run)
     declare_calls(conversation)
     conversation.say("once more")
+    read_as_a_stream(conversation)
     with conversation.acting("decide") as step:
         conversation.decide(step)
     with conversation.acting("act") as step:
@@ -422,12 +423,30 @@ def hear_of_its_output(conversation):
         lose_a_listener(conversation)
         post_log(conversation.ports, *read_log_key(key))  # there is none
     conversation.say(action="resume")
+    read_as_a_stream(conversation)
     with conversation.calls.by(""):
         copy = msgspec.json.encode(RunningLog(lane="exec.0.log", text="so far"))
         conversation.ports.artifacts.replace(key, copy, mime="application/json")
     with conversation.acting("output"):
         post_log(conversation.ports, *read_log_key(key))
     conversation.say(action="resume")
+    read_as_a_stream(conversation)
+
+
+def read_as_a_stream(conversation):
+    """A client reads the whole conversation by the protocol of Durable Streams, and waits; another one is not found."""
+    with conversation.acting("api"):  # of a stage whose readers do not wait
+        assert Caller(conversation.ports).get(f"/v1/conversations/{LANE.conversation}/stream")
+    with conversation.acting("stream"):
+        caller = Caller(conversation.ports)
+        caller.services = dataclasses.replace(caller.services, wait_s=1)
+        url = "/v1/conversations/{}/stream"
+        here = url.format(LANE.conversation)
+        assert caller.get(here)
+        caller.ask("GET", here, offset="now", live="long-poll")
+        assert caller.ask("GET", url.format("another")).status == HTTPStatus.NOT_FOUND
+        for _ in range(STEP):  # a process writes this many requests at once
+            caller.ask("HEAD", here)
 
 
 def wait_in_line(conversation):

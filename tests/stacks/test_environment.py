@@ -127,6 +127,7 @@ WIRING = {
     "socket": ports,
     "api": api,
     "search": api,
+    "stream": ports,
     "decide": agent,
     "act": agent,
     "execute": execute,

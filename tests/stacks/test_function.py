@@ -62,8 +62,8 @@ def test_decide_is_capped_and_ingress_has_reservations_if_the_quota_allows(prod)
         for name, properties in functions(prod).items()
         if "ReservedConcurrentExecutions" in properties
     }
-    assert reserved == {"decide": 700, "authorizer": 20, "socket": 40, "api": 40}
-    assert variables(prod, "socket")["STEPLINE_OPEN_TURNS"] == "700"
+    assert reserved == {"decide": 686, "authorizer": 19, "socket": 38, "api": 38, "stream": 20}
+    assert variables(prod, "socket")["STEPLINE_OPEN_TURNS"] == "686"
 
 
 @pytest.mark.parametrize(("name", "turns"), [("dev", "6"), ("local", "10")])

@@ -1,11 +1,15 @@
 import pytest
 
-from stacks.ingress import HTTP_METHODS, HTTP_PATHS, SEARCH_ROUTES
+from stacks.ingress import HTTP_METHODS, HTTP_PATHS, SEARCH_ROUTES, STREAM_ROUTES
+from stepline.api.doors import durable_stream
 from stepline.api.memory_search import ENDPOINTS
 
 SEARCHES = {f"{method.value} {path}" for method, path in SEARCH_ROUTES}
 PAGE_ORIGIN = "https://<Distribution.DomainName>"
-HTTP_ROUTES = {f"{method.value} {path}" for method in HTTP_METHODS for path in HTTP_PATHS} | SEARCHES
+STREAMS = {f"{method.value} {path}" for method, path in STREAM_ROUTES}
+HTTP_ROUTES = (
+    {f"{method.value} {path}" for method in HTTP_METHODS for path in HTTP_PATHS} | SEARCHES | STREAMS
+)
 
 
 def apis(synthesis):
@@ -35,6 +39,13 @@ def test_searches_go_to_the_function_that_has_the_packages_of_the_index(any_stag
     for key in HTTP_ROUTES:
         (name,) = [name for name in uris if name in str(routes(any_stage)[key]["Target"])]
         assert ("SearchLive" in uris[name]) is (key in SEARCHES), key
+        waits = key in STREAMS and any_stage.stage.stream_readers > 0
+        assert ("StreamLive" in uris[name]) is waits, key
+
+
+def test_streams_have_routes_of_their_own(prod, dev):
+    assert {f"{one.method} {one.path}" for one in durable_stream.ENDPOINTS} == STREAMS
+    assert ("stream" in prod.functions, "stream" in dev.functions) == (True, False)
 
 
 def test_a_browser_is_let_in_by_the_authorizer_and_not_refused_before(any_stage):
@@ -66,7 +77,7 @@ def throttles(synthesis):
 
 @pytest.mark.parametrize(
     ("name", "socket", "http"),
-    [("prod", (1313, 2626), (850, 1700)), ("dev", (50, 100), (50, 100)), ("local", (50, 100), (50, 100))],
+    [("prod", (1307, 2614), (843, 1686)), ("dev", (50, 100), (50, 100)), ("local", (50, 100), (50, 100))],
 )
 def test_both_throttles_allow_the_requests_of_the_stages_turns(request, name, socket, http):
     assert throttles(request.getfixturevalue(name)) == {"live": socket, "$default": http}
@@ -81,8 +92,9 @@ def test_browsers_may_ask_from_the_page_and_allowed_origins_and_from_no_other(re
     origins = [synthesis.roles.text("ingress", origin) for origin in rules.pop("AllowOrigins")]
     assert origins == [PAGE_ORIGIN, *others]
     assert rules == {
-        "AllowHeaders": ["authorization", "content-type", "idempotency-key"],
-        "AllowMethods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
+        "AllowHeaders": ["authorization", "content-type", "idempotency-key", "if-none-match"],
+        "AllowMethods": ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"],
+        "ExposeHeaders": ["etag", "stream-cursor", "stream-next-offset", "stream-up-to-date"],
         "MaxAge": 600,
     }
 

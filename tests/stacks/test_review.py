@@ -13,7 +13,12 @@ from .reviewed_stage import reviewed
 
 STAGES = {
     "an issuer elsewhere, no programs": Stage(
-        name="prod", dashboard=True, oidc_issuer="https://login.example", exec_image="none"
+        name="prod",
+        dashboard=True,
+        oidc_issuer="https://login.example",
+        exec_image="none",
+        concurrency=1000,
+        stream_readers=20,
     ),
     "users of its own, Bedrock, memory in S3 Vectors, a built image": Stage(
         name="dev",

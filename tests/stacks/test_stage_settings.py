@@ -335,12 +335,21 @@ def test_wildcard_principals_may_not_act_for_users(arn):
         ({}, 6),
         ({"concurrency": "1000"}, 700),
         ({"concurrency": "1000", "open_turns": "50"}, 50),
+        ({"concurrency": "1000", "stream_readers": "20"}, 686),
         ({"stage": "local", "endpoint": "http://localhost"}, LOCAL_TURNS),
         ({"stage": "local", "endpoint": "http://localhost", "open_turns": "99"}, 99),
     ],
 )
 def test_the_turns_at_once_follow_from_the_account_unless_fewer_are_chosen(given, turns):
     assert read(**given).most_turns == turns
+
+
+def test_more_waiting_readers_than_can_be_reserved_are_refused():
+    assert read(concurrency="120", stream_readers="20").division.reserved == {"stream": 20}
+    with pytest.raises(ValueError, match=r"stream_readers: got 21, takes at most 20 with concurrency=120"):
+        read(concurrency="120", stream_readers="21")
+    with pytest.raises(ValueError, match=r"takes at most 0 with concurrency=unknown"):
+        read(stream_readers="1")
 
 
 def test_more_turns_than_the_account_has_room_for_are_refused():

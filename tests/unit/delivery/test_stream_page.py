@@ -107,11 +107,13 @@ def test_reading_in_any_cuts_gives_the_state_of_one_read(
         client.read()
         fresh = Client(conversation)
         fresh.catch_up()
-        behind = client.texts() if client.state.claim == fresh.state.claim else {}
+        shown_now = client.texts() if client.state.claim == fresh.state.claim else {}
         known = {
-            name: text[: len(behind.get(name, ""))] for name, text in fresh.texts().items() if name in behind
+            name: text[: len(shown_now.get(name, ""))]
+            for name, text in fresh.texts().items()
+            if name in shown_now
         }
-        if client.offset > fresh.offset or known != behind:
+        if client.offset > fresh.offset or known != shown_now:
             wrong.append((client.offset, known))
 
     with pages_of(size):

@@ -7,7 +7,13 @@ import pytest
 from botocore.stub import Stubber
 
 from stepline.adapters.aws.table import QUEUE
-from stepline.local.cloud.capacity import RESERVING, check_concurrency, check_turns, read_capacity
+from stepline.local.cloud.capacity import (
+    RESERVING,
+    check_concurrency,
+    check_readers,
+    check_turns,
+    read_capacity,
+)
 from stepline.local.cloud.deploy import deploy_stage
 from stepline.local.cloud.stage_choices import choices_file
 from tests.unit.local.cloud.recorded_programs import order, refused
@@ -111,6 +117,27 @@ def test_a_stage_is_compared_with_what_the_account_has_now(account, bound, has, 
     assert check.mark == mark
     assert says in check.detail
     assert bool(check.remedy) is (mark == "warn")
+
+
+@pytest.mark.parametrize(
+    ("has", "says"),
+    [
+        ((1000, 180, {**OWN, "stream": 20}), "20 readers of streams wait at once"),
+        ((1000, 200, OWN), "up to 900 executions could be reserved for readers that wait"),
+        ((10, 10, {}), "AWS keeps 100 executions unreserved: 10 concurrent executions"),
+    ],
+)
+def test_the_readers_that_may_wait_are_reported(account, has, says):
+    executions, unreserved, own = has
+    with having(account, executions, unreserved, own=own):
+        check = check_readers(account, "dev")
+    assert check.mark == "ok"
+    assert says in check.detail
+
+
+def test_the_executions_of_waiting_readers_are_none_of_the_turns(account):
+    with having(account, 1000, 180, own={**OWN, "stream": 20}):
+        assert read_capacity(account, "dev").turns == 686
 
 
 def test_the_check_counts_the_queued_turns(account):

@@ -32,6 +32,7 @@ WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "socket": (_AWS, "stepline.ingress.message"),
     "api": (_AWS,),
     "search": (_AWS, "stepline.adapters.embedded.ranking", "stepline.log.memory_source"),
+    "stream": (_AWS,),
     "decide": (_AWS, *_AGENT),
     "act": (_AWS, *_AGENT),
     "execute": (_AWS,),

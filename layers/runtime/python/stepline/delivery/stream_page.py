@@ -24,6 +24,8 @@ PAGE_MAX_BYTES: Final = 1024 * 1024
 """The JSON of a page's frames. A page ends before the frame that exceeds it, between two batches."""
 AHEAD: Final = 64
 """The batches that one query reads."""
+WAIT_MOST_S: Final = 20
+"""The longest wait for a frame: the gateway of HTTP APIs ends a request after 30 s."""
 PAUSE_FIRST_S: Final = 0.25
 PAUSE_GROWTH: Final = 1.5
 PAUSE_MOST_S: Final = 1.0

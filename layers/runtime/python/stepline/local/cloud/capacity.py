@@ -16,8 +16,10 @@ from stepline.model.base import Value
 from stepline.model.tenancy.concurrency import DOORS, UNRESERVED, divide
 
 CHOICE: Final = "concurrency"
+STREAM: Final = "stream"
+"""The function whose executions are readers of streams that wait."""
 BOUND: Final = "STEPLINE_OPEN_TURNS"
-RESERVING: Final = ("decide", *DOORS)
+RESERVING: Final = ("decide", *DOORS, STREAM)
 PERMISSIONS: Final = "lambda:GetAccountSettings and lambda:GetFunctionConcurrency"
 USUAL: Final = 1000
 """The quota of an account that is not new."""
@@ -28,11 +30,15 @@ _ASK: Final = (
 
 
 class Capacity(Value):
-    """The concurrent executions of an account and region: all, the unreserved ones, and those reserved by the stage."""
+    """The concurrent executions of an account and region: all, the unreserved ones, and those reserved by the stage.
+
+    Of those, `waiting` are for readers of streams that wait.
+    """
 
     executions: int
     unreserved: int
     own: int
+    waiting: int = 0
 
     @property
     def concurrency(self) -> int:
@@ -42,7 +48,7 @@ class Capacity(Value):
     @property
     def turns(self) -> int:
         """The number of turns that run at once."""
-        return divide(self.concurrency).open_turns
+        return divide(self.concurrency - self.waiting).open_turns
 
     def render(self) -> str:
         """Return the account's numbers as a sentence."""
@@ -57,10 +63,12 @@ class Capacity(Value):
 def read_capacity(account: AwsAccount, stage: str) -> Capacity:
     """Read the account's capacity; `stage` may be empty, or not deployed yet. Raises botocore's errors."""
     limit = account.client("lambda").get_account_settings()["AccountLimit"]
+    own = {name: _reserved(account, f"stepline-{stage}-{name}") for name in RESERVING if stage}
     return Capacity(
         executions=limit["ConcurrentExecutions"],
         unreserved=limit["UnreservedConcurrentExecutions"],
-        own=sum(_reserved(account, f"stepline-{stage}-{name}") for name in RESERVING) if stage else 0,
+        own=sum(own.values()),
+        waiting=own.get(STREAM, 0),
     )
 
 
@@ -132,6 +140,29 @@ def check_turns(account: AwsAccount, stage: str, table: str) -> Check:
     return look(
         "turns", f"lambda:GetFunctionConfiguration, dynamodb:Query, {PERMISSIONS}", question, vital=False
     )
+
+
+def check_readers(account: AwsAccount, stage: str) -> Check:
+    """Report how many readers of streams a deployed stage lets wait at once, or why none."""
+
+    def question() -> Check:
+        found = read_capacity(account, stage)
+        if found.waiting:
+            return passed("readers", f"{counted(found.waiting, 'reader')} of streams wait at once")
+        spare = found.concurrency - UNRESERVED
+        if spare > 0:
+            return passed(
+                "readers",
+                f"streams are read without waiting; up to {counted(spare, 'execution')} could be reserved for readers"
+                f" that wait: stepline deploy --stage {stage} -c stream_readers=N",
+            )
+        return passed(
+            "readers",
+            f"streams are read without waiting, because AWS keeps {UNRESERVED} executions unreserved: {found.render()};"
+            f" for more: {found.render_request()}",
+        )
+
+    return look("readers", PERMISSIONS, question, vital=False)
 
 
 def _count_queued(account: AwsAccount, table: str) -> int:

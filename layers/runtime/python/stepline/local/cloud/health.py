@@ -11,7 +11,7 @@ from msgspec import field
 from stepline.adapters.system import SystemClock
 from stepline.local.check import Check, failed, judged, passed, warned
 from stepline.local.cloud.account import AwsAccount, aws_error_code, look
-from stepline.local.cloud.capacity import check_turns
+from stepline.local.cloud.capacity import check_readers, check_turns
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.probe import check_isolation
 from stepline.local.counted import counted
@@ -127,6 +127,7 @@ def health(account: AwsAccount, stage: str) -> list[Check]:
         checks += [
             lambda: check_functions(account, _ids(resources, "AWS::Lambda::Alias")),
             lambda: check_turns(account, stage, outputs.get("TableName", "")),
+            lambda: check_readers(account, stage),
             lambda: check_scan(
                 account, stage, outputs.get("TableName", ""), _ids(resources, PROTECTION_PLAN)
             ),

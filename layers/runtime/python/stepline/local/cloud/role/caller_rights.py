@@ -18,7 +18,7 @@ from stepline.model.base import Value
 from stepline.settings import KEYED, TABLE
 
 FUNCTIONS: Final = (
-    *("authorizer", "socket", "api", "search"),
+    *("authorizer", "socket", "api", "search", "stream"),
     *("decide", "act", "execute", "serve", "output", "preflight", "close", "sweeper", "eraser"),
     *("exec-image", "page-upload", "version-sweep"),
 )
