@@ -313,7 +313,11 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "stacks/test_traced_stage.py": APP,
     "stacks/test_way_back.py": APP,
     # The protocol's own suite, from npm.
-    "contract/test_durable_streams.py": ("api/doors/", "delivery/stream_page.py", "delivery/stream_offset.py"),
+    "contract/test_durable_streams.py": (
+        "api/doors/",
+        "delivery/stream_page.py",
+        "delivery/stream_offset.py",
+    ),
     # Moto beside memory: the same cases, at a hundred times the cost.
     "contract/test_erased_user.py[moto]": ERASURE,
     "contract/test_erasure.py[moto]": ERASURE,

@@ -21,12 +21,11 @@ class Shop(BaseWorkflow):
     @staticmethod
     def pre_run_hook(hook: HookContext) -> None:  # type: ignore[override]  # mypy binds the base's attribute
         """Say what the shop knows of its customer, once a turn, before the model is asked."""
-        visits = hook.store.get(VISITS) if hook.store else 0
-        known = f"{len(orders_of(hook.user))} orders, {len(refunds_of(hook.store))} refunded, {visits or 0} earlier questions"
+        visits = hook.store.get(VISITS) or 0
+        known = f"{len(orders_of(hook.user))} orders, {len(refunds_of(hook.store))} refunded, {visits} earlier questions"
         hook.contribute([{"type": "shop.customer", "text": f"The customer has {known}."}])
 
     @staticmethod
     def post_run_hook(hook: HookContext) -> None:  # type: ignore[override]  # as above
         """Count the question, for the next turn."""
-        if hook.store:
-            hook.store.put(VISITS, (hook.store.get(VISITS) or 0) + 1)
+        hook.store.put(VISITS, (hook.store.get(VISITS) or 0) + 1)
