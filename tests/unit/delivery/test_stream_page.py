@@ -113,7 +113,8 @@ def test_reading_in_any_cuts_gives_the_state_of_one_read(
             for name, text in fresh.texts().items()
             if name in shown_now
         }
-        if client.offset > fresh.offset or known != shown_now:
+        # One that read the text of a stream which has settled since keeps its place there until the next text.
+        if client.offset.split("_")[0] > fresh.offset or known != shown_now:
             wrong.append((client.offset, known))
 
     with pages_of(size):
