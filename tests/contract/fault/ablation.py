@@ -20,6 +20,7 @@ from stepline.log.journal import Draft
 from stepline.loop import close, decide, sweep
 from stepline.loop import stream_generation as sample
 from stepline.loop.hooks import run_hook
+from stepline.loop.tracing import traced_call
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.ports.log import Put
@@ -172,6 +173,13 @@ ABLATIONS: Final = (
         at="tool.strike",
         scenario=scenario.WORK,
         simulation=_once_as_pure,
+    ),
+    Ablation(
+        rule="each attempt at a call has a lane of its own for its reports",
+        breaks="desk missed, repeated or mixed reports",
+        at="tool.report",
+        scenario=scenario.REPORTING,
+        patch=lambda monkeypatch: monkeypatch.setattr(traced_call, "report_lane", lambda *_: "report.0.0"),
     ),
     Ablation(
         rule="a hook that has begun is not run again",

@@ -12,6 +12,7 @@ from stepline.local.client.change import (
     Effect,
     EventsApplied,
     Refused,
+    Reported,
     StreamReset,
     Synced,
     TextAppended,
@@ -37,7 +38,8 @@ class Client:
     """`applied` are the batches whose events it showed, `ended` the turns it saw end.
 
     `said` is all it ever said, with the time, and `outbox` what no answer settled; what became too old to be said again,
-    or came too fast, is `given_up`. `shown` has the text of each lane of the streams it followed, by claim.
+    or came too fast, is `given_up`. `shown` has the text of each lane of the streams it followed, by claim, and
+    `reported` the reports of each attempt at a call: the run that made it, and its step.
     """
 
     def __init__(self, name: str, simulation: Simulation, start: Start) -> None:
@@ -48,6 +50,7 @@ class Client:
         self.applied: list[tuple[int, tuple[ClientEvent, ...]]] = []
         self.ended: list[TurnEnded] = []
         self.shown: dict[tuple[int, str], str] = {}
+        self.reported: dict[tuple[int, str], list[tuple[str, float]]] = {}
         self.said: dict[str, tuple[dict[str, Any], float]] = {}
         self.outbox: set[str] = set()
         self.given_up: set[str] = set()
@@ -135,6 +138,9 @@ class Client:
                 before = self.shown.get((claim, lane), "")
                 assert off == len(before), f"{self.name} has a hole in its text"
                 self.shown[claim, lane] = before + text
+            case Reported(claim=claim, lane=lane, events=events):
+                steps = self.reported.setdefault((claim, lane), [])
+                steps += [(event.data["text"], event.data["done"]) for event in events]
             case StreamReset(claim=claim):
                 self.shown = {key: text for key, text in self.shown.items() if key[0] != claim}
             case TurnEnded():

@@ -61,6 +61,7 @@ def broken(simulation: Simulation, sent: Iterable[str], clients: Sequence[Client
         *charged(simulation),
         *_versions(simulation, batches),
         *[problem for client in clients for problem in _screen(simulation, batches, client)],
+        *[problem for client in clients for problem in _reports(client)],
     ]
     return sorted(set(found))
 
@@ -263,3 +264,14 @@ def _screen(simulation: Simulation, batches: Sequence[Batch], client: Client) ->
         shown = client.shown.get((decided.claim, "answer.0"), "")
         if decided.claim not in simulation.shared and not decided.answer.startswith(shown):
             yield f"{client.name} shows a text that was not decided"
+
+
+def _reports(client: Client) -> Iterator[str]:
+    """A client shows the reports of an attempt once, in order, from the first on, and of no other attempt among them."""
+    for steps in client.reported.values():
+        run = steps[0][0]
+        if steps != [(run, done) for done in range(1, len(steps) + 1)]:
+            yield f"{client.name} missed, repeated or mixed reports"
+    runs = Counter(steps[0][0] for steps in client.reported.values())
+    if any(count > 1 for count in runs.values()):
+        yield f"{client.name} shows the reports of a run twice"

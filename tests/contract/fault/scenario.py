@@ -12,7 +12,7 @@ from stepline.loop.agent import Summariser
 from stepline.model.entry import Opened
 from stepline.ports.model import ModelRequest
 from tests.contract.fault.account_promise import LIMITED as LIMITED_ACCOUNT
-from tests.contract.fault.simulation import ADD, STRIKE, Simulation, sampled, written
+from tests.contract.fault.simulation import ADD, REPORT, STRIKE, Simulation, sampled, written
 from tests.support.generation import called, coded, tagged
 
 from .driver import AGAIN, Scenario
@@ -208,6 +208,14 @@ LONG_CALL: Final = Scenario(
     later={"m2": text("One more.")},
 )
 
+REPORTING: Final = Scenario(
+    name="reporting",
+    simulation=simulation_of({"1.0": called(REPORT), "2.0": called(REPORT)}, reports=True),
+    first=text("Work, and report."),
+    cues={"tool 1.0": {"f1": text("And be quick!")}},
+    later={"m2": text("Once more.")},
+)
+
 APPROVE: Final = {"action": "approve"}
 DENY: Final = {"action": "deny", "text": "Not today."}
 EDIT: Final = {"action": "edit", "params": {}}
@@ -270,6 +278,7 @@ SCENARIOS: Final = (
     *(WORK, STOPPED, PROJECT),
     *(BUDGET, UNHEARD, STEER),
     *(TASK, LONG_CALL, REMOTE),
+    REPORTING,
 )
 """Ordered so that each of the three columns, one of which a landing plays, takes about as long as the others."""
 SHARES: Final = 3

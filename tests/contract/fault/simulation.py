@@ -66,6 +66,9 @@ from tests.support.generation import answered, called
 LANE: Final = Lane(tenant="acme", project="support", conversation="c-1")
 USER: Final = "ada"
 STRIKE: Final = "test.strike"
+REPORT: Final = "test.report"
+REPORTS: Final = 3
+"""The reports of a call of REPORT, each with the number of the run that makes it."""
 CRM: Final = McpServer(alias="crm", url="https://crm.example/mcp")
 ADD: Final = "mcp.crm.add"
 TASK: Final = TaskConfig(cluster="c", task_definition="d", container_name="s", subnets=("n",))
@@ -87,7 +90,7 @@ class Simulation:
     counts, and `unnoted` how often a process died before it could note one. `outlived`: workers may work on without a
     caller. `shared` are the claims under which two
     invocations of one attempt may speak at once: the text of such a stream is undefined before it is settled.
-    `tasks_last` is how often a task of the server is asked for until it is done; 0 if it makes none. `hearing` says how the functions hear of a steer: at once, never before they have read the log, or by then only.
+    With `reports` the agent has a tool that reports, and `reporting` counts its runs. `tasks_last` is how often a task of the server is asked for until it is done; 0 if it makes none. `hearing` says how the functions hear of a steer: at once, never before they have read the log, or by then only.
     """
 
     speech: Speech
@@ -98,12 +101,14 @@ class Simulation:
     once: ToolEffect = "once"
     hooks: bool = False
     remote: bool = False
+    reports: bool = False
     tasks_last: int = 0
     asks: Mapping[str, ApprovalRule] = dataclasses.field(default_factory=dict)
     log: Any = dataclasses.field(default_factory=MemoryLog)
     moment: Callable[[str], None] = lambda _: None
     effects: Counter[str] = dataclasses.field(default_factory=Counter)
     samples: int = 0
+    reporting: int = 0
     streams: list[MemoryModelStream] = dataclasses.field(default_factory=list)
     unnoted: int = 0
     outlived: bool = False
@@ -209,7 +214,7 @@ class Simulation:
             places=frozenset({self.placement}),
         )
         own = (self._strike(reach), WRITE_TOOL, PATCH_TOOL, CHECKOUT_TOOL, exec_tool())
-        registry = Registry(own)
+        registry = Registry((*own, self._report(reach)) if self.reports else own)
         fields = {"system": "You are tested.", "caps": ReadCaps(), "execution": execution}
         hook = self._hook(reach) if self.hooks else None
         hooks = Hooks(pre_run_hook=hook, before_round=hook, post_run_hook=hook)
@@ -266,6 +271,23 @@ class Simulation:
             return ToolOutput(blocks=(context.result(STRIKE, "struck"),))
 
         return Tool(spec=spec, run=strike)
+
+    def _report(self, reach: Reach) -> Tool:
+        schema = {"type": "object", "properties": {}, "additionalProperties": False}
+        spec = ToolSpec(
+            tool_id=REPORT, purpose="p", schema=schema, returns="r", effect="pure", read_only=True
+        )
+
+        def report(_: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+            self.moment(f"tool {self.round}")
+            self.reporting += 1
+            run = str(self.reporting)
+            for done in range(1, REPORTS + 1):
+                context.progress(done, REPORTS, run)
+                reach("tool.report", lambda: None)
+            return ToolOutput(blocks=(context.result(REPORT, "reported"),))
+
+        return Tool(spec=spec, run=report)
 
     def _add(self, name: str, params: Mapping[str, Any]) -> McpReply | RemoteTask:
         self.moment(f"tool {self.round}")
