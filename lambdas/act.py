@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lambdas._runtime import Event, edge, follow, wired
+from lambdas.edge.runtime import Event, edge, follow, wired
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.loop.act import act
 from stepline.loop.programs.remote import start_task

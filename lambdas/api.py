@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lambdas._http import answer_event
-from lambdas._runtime import Event, edge, once, wired
+from lambdas.edge.http import answer_event
+from lambdas.edge.runtime import Event, edge, once, wired
 from stepline.api.endpoint import Services
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Router

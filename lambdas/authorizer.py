@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lambdas._handshake import is_http, read_handshake, render_context
-from lambdas._runtime import Event, edge, logger, once, read_settings
+from lambdas.edge.handshake import is_http, read_handshake, render_context
+from lambdas.edge.runtime import Event, edge, logger, once, read_settings
 from stepline.bootstrap.authentication import Authentication, authentication_on_aws
 from stepline.errors import AuthError
 from stepline.ingress.access import Handshake, authenticate

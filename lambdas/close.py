@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lambdas._runtime import once, state, wired
+from lambdas.edge.runtime import once, state, wired
 from stepline.bootstrap.app import App
 from stepline.loop.close import close
 from stepline.model.step import Step

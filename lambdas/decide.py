@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lambdas._runtime import state, wired
+from lambdas.edge.runtime import state, wired
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.loop.decide import decide
 from stepline.model.step import Step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lambdas._runtime import Event, edge, logger, once, wired
+from lambdas.edge.runtime import Event, edge, logger, once, wired
 from stepline.bootstrap.app import App
 from stepline.bootstrap.erasure_wiring import erasure_on_aws
 from stepline.ingress.erase_user import erase_all

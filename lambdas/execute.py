@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from lambdas._runtime import once, state, wired
+from lambdas.edge.runtime import once, state, wired
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.bootstrap.program_backend import ProgramBackends
 from stepline.loop.programs.execute import execute

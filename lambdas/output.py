@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lambdas._runtime import Event, edge, logger, wired
+from lambdas.edge.runtime import Event, edge, logger, wired
 from stepline.bootstrap.app import App
 from stepline.delivery.program_log import post_log
 from stepline.errors import DependencyError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lambdas._runtime import Event, edge, logger, once, wired
+from lambdas.edge.runtime import Event, edge, logger, once, wired
 from stepline.bootstrap.app import App
 from stepline.bootstrap.upload_wiring import uploads_on_aws
 from stepline.ingress.upload import judge_upload

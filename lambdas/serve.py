@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lambdas._runtime import Event, edge, logger, wired
+from lambdas.edge.runtime import Event, edge, logger, wired
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.loop.programs.serve_call import serve_call
 from stepline.model.program.served_call import ServedCall

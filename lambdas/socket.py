@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lambdas._handshake import read_principal
-from lambdas._runtime import Event, edge, logger, wired
+from lambdas.edge.handshake import read_principal
+from lambdas.edge.runtime import Event, edge, logger, wired
 from stepline.bootstrap.app import App
 from stepline.ingress.message import receive, report_internal
 from stepline.metrics import EDGE_ERRORS

@@ -5,8 +5,8 @@ A waiting reader occupies an execution, so this function has its own; the gatewa
 
 from __future__ import annotations
 
-from lambdas._http import answer_event
-from lambdas._runtime import Event, edge, once, wired
+from lambdas.edge.http import answer_event
+from lambdas.edge.runtime import Event, edge, once, wired
 from stepline.api.doors.durable_stream import ENDPOINTS
 from stepline.api.endpoint import Services
 from stepline.api.router import Router

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lambdas._runtime import Event, edge, logger, wired
+from lambdas.edge.runtime import Event, edge, logger, wired
 from stepline.adapters.parallel import at_once
 from stepline.bootstrap.app import App
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lambdas import _runtime, authorizer
+from lambdas import authorizer
+from lambdas.edge import runtime as edge_runtime
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bootstrap import aws_wiring
@@ -55,7 +56,7 @@ class LambdaRuntime:
             return in_memory(settings, log=log, model=self.model, meter=meter)
 
         self._monkeypatch.setattr(aws_wiring, "on_aws", wired)
-        self.use(_runtime.wired(LoopApp)())
+        self.use(edge_runtime.wired(LoopApp)())
 
     def use(self, app: LoopApp) -> None:
         """Make every handler use this app."""
@@ -64,7 +65,7 @@ class LambdaRuntime:
         self._monkeypatch.setattr(
             authorizer, "authentication_on_aws", lambda settings: Authentication(settings, app.ports.tickets)
         )
-        _runtime.drop()
+        edge_runtime.drop()
 
     def call(self, handler: Any, event: dict[str, Any]) -> dict[str, Any]:
         """Invoke a handler as Lambda does: everything passes through JSON."""
@@ -96,4 +97,4 @@ class LambdaRuntime:
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[LambdaRuntime]:
     yield LambdaRuntime(monkeypatch, capsys)
-    _runtime.drop()
+    edge_runtime.drop()

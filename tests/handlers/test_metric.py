@@ -1,7 +1,7 @@
 import json
 
 from lambdas import decide, socket
-from lambdas._runtime import PowertoolsMeter
+from lambdas.edge.runtime import PowertoolsMeter
 from stepline import metrics
 from tests.support.generation import answered
 

@@ -15,7 +15,8 @@ import pytest
 from moto import mock_aws
 
 import lambdas
-from lambdas import _runtime, authorizer, decide
+from lambdas import authorizer, decide
+from lambdas.edge import runtime as edge_runtime
 from stacks.function import SIZES
 from stepline import adapters, bootstrap
 from stepline.adapters.aws.client import session
@@ -35,7 +36,7 @@ class Registry:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.after: list[functools.partial[Any]] = []
-        monkeypatch.setattr(_runtime, "register_after_restore", self._into(self.after))
+        monkeypatch.setattr(edge_runtime, "register_after_restore", self._into(self.after))
 
     @staticmethod
     def _into(hooks: list[functools.partial[Any]]) -> Any:
@@ -59,7 +60,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     session.cache_clear()
-    _runtime.drop()
+    edge_runtime.drop()
     with mock_aws():
         secrets = boto3.client("secretsmanager")
         arn = secrets.create_secret(Name="model", SecretString="first key")["ARN"]
@@ -76,10 +77,10 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
             return event
 
         handler.__module__ = "lambdas.decide"
-        _runtime.edge(handler)
+        edge_runtime.edge(handler)
         yield SimpleNamespace(registry=registry, secrets=secrets, arn=arn)
     session.cache_clear()
-    _runtime.drop()
+    edge_runtime.drop()
 
 
 def held() -> dict[str, Any]:

@@ -10,7 +10,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from lambdas import _runtime, api
+from lambdas import api
+from lambdas.edge import runtime as edge_runtime
 from stepline.adapters.oidc import LEEWAY_S
 from stepline.local.stage.issuer import signing as local_issuer
 from stepline.model.wire.client_message import Auth
@@ -46,7 +47,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     found = LambdaRuntime(monkeypatch, capsys)
     found.wire(STEPLINE_OIDC_ISSUER=issuer.url, STEPLINE_ALLOWED_ORIGINS=SITE)
     yield found
-    _runtime.drop()
+    edge_runtime.drop()
 
 
 # --- tokens that are forged, foreign, or not for us

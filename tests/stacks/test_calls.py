@@ -440,8 +440,7 @@ def read_as_a_stream(conversation):
     with conversation.acting("stream"):
         caller = Caller(conversation.ports)
         caller.services = dataclasses.replace(caller.services, wait_s=1)
-        url = "/v1/conversations/{}/stream"
-        here = url.format(LANE.conversation)
+        here = (url := "/v1/conversations/{}/stream").format(LANE.conversation)
         assert caller.get(here)
         caller.ask("GET", here, offset="now", live="long-poll")
         assert caller.ask("GET", url.format("another")).status == HTTPStatus.NOT_FOUND

@@ -7,7 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from lambdas import _runtime, act, close, decide, socket
+from lambdas import act, close, decide, socket
+from lambdas.edge import runtime as edge_runtime
 from stacks.descriptor import read_descriptors
 from stepline import BaseWorkflow, Settings, in_memory
 from stepline.adapters.aws.client import connect
@@ -164,11 +165,11 @@ def test_a_task_gets_the_settings_and_secrets_of_its_bundle_alone(stage, bundle,
 @pytest.fixture
 def runtime(stage, monkeypatch, capsys):
     """The functions with the environment of Act, whose package is the synthesised one."""
-    monkeypatch.setattr(_runtime, "PACKAGE", package_of(stage, "act"))
+    monkeypatch.setattr(edge_runtime, "PACKAGE", package_of(stage, "act"))
     for name, text in deployed_variables(stage, "act").items():
         monkeypatch.setenv(name, text)
     yield LambdaRuntime(monkeypatch, capsys)
-    _runtime.drop()
+    edge_runtime.drop()
 
 
 @pytest.mark.usefixtures("bundle", "account")
@@ -226,4 +227,4 @@ def test_a_descriptor_that_no_function_could_read_is_refused_before_it_is_deploy
 def test_only_functions_with_the_bundles_code_get_the_descriptors(stage):
     variable = TABLE["descriptors_dir"].variable
     given = {name: deployed_variables(stage, name).get(variable) for name in stage.functions}
-    assert {name for name, text in given.items() if text} == {"decide", "act", "close"}
+    assert {name for name, text in given.items() if text} == {"decide", "act", "serve", "close"}

@@ -9,7 +9,7 @@ import pytest
 
 import lambdas.api
 import lambdas.authorizer
-from lambdas import _runtime
+from lambdas.edge import runtime as edge_runtime
 from stacks.environment import (
     ALLOWED,
     EVENTS,
@@ -107,7 +107,9 @@ def agent():
     app = ports(LoopApp)
     assert app.of("") is app
     assert app.agent.execution
-    later(choice.search_of, choice.search_key, choice.provider_of, choice._anthropic, model_choice, _runtime)
+    later(
+        choice.search_of, choice.search_key, choice.provider_of, choice._anthropic, model_choice, edge_runtime
+    )
 
 
 def execute():
@@ -118,7 +120,7 @@ def execute():
 def door():
     """It needs the tickets alone of the ports that it wires."""
     identity_of(_Watched.from_env({}))
-    later(lambdas.authorizer, _runtime.edge, _runtime.read_settings)
+    later(lambdas.authorizer, edge_runtime.edge, edge_runtime.read_settings)
     READ.add("table")
 
 

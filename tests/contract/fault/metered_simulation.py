@@ -12,7 +12,7 @@ import greenlet
 import msgspec
 import pytest
 
-from lambdas._runtime import Invocation as Edge
+from lambdas.edge.runtime import Invocation as Edge
 from stacks.definition import render_definition
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.delta import DynamoDeltas
@@ -166,7 +166,7 @@ class MeteredDriver(Driver):
     def _edge(
         self, function: str, name: str, body: Callable[[Reach], Any], visit: StateVisit | None = None
     ) -> Callable[[Reach], Any]:
-        """Do around a function's work what `lambdas._runtime` does."""
+        """Do around a function's work what `lambdas.edge.runtime` does."""
         self._count += 1
         unique = f"{self._count} {name}"
         if visit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lambdas._runtime import Event
+from lambdas.edge.runtime import Event
 from stepline.errors import AuthError
 from stepline.ingress.access import Handshake
 from stepline.ports.channel import ROLES, Principal

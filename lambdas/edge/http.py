@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 
-from lambdas._handshake import read_principal
-from lambdas._runtime import Event, logger
+from lambdas.edge.handshake import read_principal
+from lambdas.edge.runtime import Event, logger
 from stepline.api.endpoint import Services
 from stepline.api.router import Request, Router, make_error_response
 from stepline.bootstrap.app import App

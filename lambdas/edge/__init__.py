@@ -1,0 +1,1 @@
+"""The edge of every function: its wiring, and the events of the gateway."""
