@@ -363,6 +363,7 @@ BUNDLE = {
     "bundle_failed": "code of the bundle raises while it is loaded and checked; file and line follow",
     "tools_module_not_found": "there is no module of this name",
     "tools_module_invalid": "the module has no `TOOLS`, or one of them is not a tool; or it has `TOOLS_SPECS`, or a `TOOL_RUNTIME` that would not be followed",
+    "result_type_invalid": "the `result` of a bundle is no valid JSON schema, and no type that has one",
     "skills_module_not_found": "there is no module of this name",
     "skills_module_invalid": "the module has no `SKILLS`, or one of them is not a skill; `CUSTOM_SKILLS_ROOT` is not a folder; `AGENTS_CONFIG` has another shape",
     "skill_invalid": "no path can name the skill, two skills have one path, or an import or a folder is not a skill: the message has the location and the reason",

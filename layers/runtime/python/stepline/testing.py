@@ -111,9 +111,13 @@ def call_tool(
     return Decision(({"action": "call_tool", "notes": notes, "tool_call": call, **shown},))
 
 
-def answer(text: str, *, followups: Sequence[str] = ()) -> Decision:
-    """Return the decision that answers and ends the turn. `followups` are suggestions for the user."""
-    offered = {"suggested_followups": list(followups)} if followups else {}
+def answer(text: str, *, followups: Sequence[str] = (), value: Any = msgspec.UNSET) -> Decision:
+    """Return the decision that answers and ends the turn. `followups` are suggestions for the user.
+
+    `value` is the JSON value of an agent with a result type.
+    """
+    offered: dict[str, Any] = {"suggested_followups": list(followups)} if followups else {}
+    offered |= {} if value is msgspec.UNSET else {"value": value}
     return Decision(({"action": "complete", "final_answer": text, **offered},))
 
 

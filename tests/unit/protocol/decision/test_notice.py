@@ -29,6 +29,8 @@ ELSEWHERE = {
     "staging_invalid",
     "staging_too_many",
     "staging_with_answer",
+    "value_dropped",
+    "value_invalid",
     "workspace_publish_failed",
     "answer_kept_from_stream",
     "params_out_of_order",

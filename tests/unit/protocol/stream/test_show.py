@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.errors import ToolError
 from stepline.protocol.citation.citation_stream import render_citations
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.stream.lane import LaneFacts
@@ -57,6 +58,25 @@ def test_a_decision_is_held_back_until_its_action_is_known():
     for upto in range(text.index("A long") + 1, text.index("answer.") + 7):
         shown = show(text[:upto], 1, reason="cancelled")
         assert shown.texts["answer.0"] == text[text.index("A long") : upto]
+
+
+def number_only(value):
+    if not isinstance(value, int):
+        raise ToolError("value: it must be a number", code="value_invalid")
+    return value
+
+
+def test_an_answer_with_a_value_is_shown_when_the_value_is_checked():
+    whole = thinking("Hm.") + answer("It is seven.", value=7)
+    before = whole.index('"value"') + len('"value": ')
+    assert "answer.0" not in show_so_far(whole[:before], accept=number_only).texts
+    assert show_alike(whole, accept=number_only).texts["answer.0"] == "It is seven."
+    for refused in (answer("It is.", value="7"), answer("It is.")):
+        shown = show_alike(thinking("Hm.") + refused, accept=number_only)
+        assert "answer.0" not in shown.texts
+        assert shown.answer == ""
+    question = decision(action="exit", final_answer="Which one?")
+    assert show_alike(thinking("Hm.") + question, accept=number_only).texts["answer.0"] == "Which one?"
 
 
 PLAIN = "Every word, é and 🙂 too; (1) {2} 3 > 2 & so on."

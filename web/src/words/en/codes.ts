@@ -179,6 +179,8 @@ const decisions: Sentences = {
   citation_unreadable: "A citation that couldn't be read was left out.",
   workspace_publish_failed: "The project of an earlier turn isn't saved yet.",
   identity_not_first: "Its parts were in another order.",
+  value_invalid: "Its result didn't have the expected form.",
+  value_dropped: "Its result didn't have the expected form and was left out.",
   last_round_requires_answer: "The last round must answer, not call a tool.",
   answer_kept_from_stream: "Its format was wrong. The answer that was shown is kept.",
   missing_tool_id: "It named no tool.",

@@ -72,12 +72,15 @@ def build_agent(
             `program_tool_invalid`; the errors of `Parts`.
     """
     rule, shown = ONE_ACTION if version == "v2" else fanout, LAYOUTS[layout]
+    result = parts.result_type
     resolvers = parts.namespaces  # checked before their texts enter the instructions
 
     def made(tools: Sequence[Tool] = ()) -> tuple[str, Registry, Sequence[Skill]]:
         registry = _registry(parts, tools, executes=runtime is not None)
         skills = parts.skills({spec.tool_id for spec in registry.specs})
-        facts = PromptFacts(registry.specs, caps, packages if runtime is not None else None, rule, version)
+        lines = result.describe() if result else ""
+        shared = packages if runtime is not None else None
+        facts = PromptFacts(registry.specs, caps, shared, rule, version, lines)
         return _system(facts, render_namespaces(parts.resolvers), skills, shown), registry, skills
 
     system, registry, skills = made()
@@ -103,6 +106,7 @@ def build_agent(
         resolvers=resolvers,
         hooks=parts.hooks,
         summariser=Summariser(summary=load_template(COMPACTION_SUMMARY), prefix=load_template(PREFIX)),
+        result=result,
         servers=_servers(parts, lambda tools: made(tools)[:2], remote),
     )
 

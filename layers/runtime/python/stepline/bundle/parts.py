@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from stepline.bundle.namespaces.namespace_resolver import NamespaceResolver, check_resolvers, resolve_with
 from stepline.bundle.property import load_module
@@ -21,6 +21,9 @@ from stepline.tools.context import Resolve, Shelf, ToolServices
 from stepline.tools.knowledge import KnowledgeRead, KnowledgeSearch, knowledge_shelf, knowledge_tool
 from stepline.tools.registry import Tool
 from stepline.tools.served.program_calls import ProgramCalls
+
+if TYPE_CHECKING:
+    from stepline.tools.typed.result_type import ResultType
 
 TOOLS: Final = "TOOLS"
 TOOLS_SPECS: Final = "TOOLS_SPECS"
@@ -41,7 +44,8 @@ class Parts:
 
     `on_load` runs once in a process before the first agent is made of them. Without `search` the agent has no
     `react.search_knowledge`, without `read` there are no paths `ks:`. `requests` are questions that the search answers. The
-    functions of the `resolvers` are plain ones. `program_calls` are made for programs by a function.
+    functions of the `resolvers` are plain ones. `program_calls` are made for programs by a function. `result` is a JSON
+    schema or a type, None for an agent that answers in words.
     """
 
     tools_module: str = ""
@@ -54,6 +58,16 @@ class Parts:
     hooks: Hooks = NO_HOOKS
     resolvers: tuple[NamespaceResolver, ...] = ()
     program_calls: ProgramCalls | None = None
+    result: Any = None
+
+    @property
+    def result_type(self) -> ResultType | None:
+        """The type of the value that `complete` carries. Raises InputError `result_type_invalid`."""
+        if self.result is None:
+            return None
+        from stepline.tools.typed.result_type import read_result_type  # noqa: PLC0415 - most agents have none
+
+        return read_result_type(self.result)
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -12,10 +12,13 @@ Source: docs/how-to/write-a-bundle.md.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+from msgspec.structs import replace
 
 from stepline.bundle.runtime import P, T, in_thread, submit
 from stepline.bundle.turn_payload import (
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
     from stepline.bundle.runtime import Loop, Runtime
     from stepline.loop.agent import Agent
 
+
+logger = logging.getLogger(__name__)
 
 CLOSE: Final = "Close"
 
@@ -144,9 +149,19 @@ class React:
             elif not await self._in_thread(self._runs_here):
                 raise Fenced("the turn continues in another process; its answer will be in the conversation")
             state, closed = await self._in_thread(self._look, n)
-        result = closed
+        result = self._typed(closed)
         scratchpad.update(turn_id=result.turn_id, result=result)
         return result
+
+    def _typed(self, result: TurnResult) -> TurnResult:
+        """Return a result with its value as the agent's result type; one of an earlier type stays JSON."""
+        if self.agent.result is None or result.value is None:
+            return result
+        try:
+            return replace(result, value=self.agent.result.decode(result.value))
+        except ValueError:
+            logger.warning("value does not fit the result type", extra={"turn_id": result.turn_id})
+            return result
 
     # --- one execution
 

@@ -24,8 +24,9 @@ from stepline.tools.spec import ToolSpec, render_tool_catalogue, split_catalogue
 
 EXECUTION: Final = "execution"
 CITATIONS: Final = "citations"
+RESULT: Final = "result"
 TEMPLATES: Final = (
-    *("protocol", "decision", "single", "staged", "several", "notes", "timeline", "paths"),
+    *("protocol", "decision", RESULT, "single", "staged", "several", "notes", "timeline", "paths"),
     *(EXECUTION, CITATIONS, "finishing"),
 )
 """The files of `templates/`, in order; an agent gets those that apply to it."""
@@ -68,7 +69,8 @@ class PromptFacts(NamedTuple):
     """The facts from which an agent's instructions are made.
 
     `packages` are those that programs may import, in a fixed order; None for an agent that runs no programs.
-    `fanout` limits a round; without it, and always in version `v2`, a round takes one action.
+    `fanout` limits a round; without it, and always in version `v2`, a round takes one action. `result` are the lines about
+    the value of an agent with a result type, "" for any other.
     """
 
     tools: Sequence[ToolSpec]
@@ -76,6 +78,7 @@ class PromptFacts(NamedTuple):
     packages: Sequence[str] | None = None
     fanout: FanoutRule | None = None
     version: AgentVersion = "v3"
+    result: str = ""
 
 
 def system_prompt(facts: PromptFacts) -> str:
@@ -97,13 +100,14 @@ def journal_text(facts: PromptFacts, lists: Sequence[str] = ()) -> JournalText:
 
 def instructions(facts: PromptFacts, layout: Layout = TIMELINE) -> str:
     """Return the instructions without catalogues."""
-    tools, caps, packages, fanout, version = facts
+    tools, caps, packages, fanout, version, result = facts
     staged = version == "v2"
     several = fanout is not None and fanout.limit > 1 and not staged
     rounds = "several" if several else "staged" if staged else "single"
     unused = {
         *({"single", "staged", "several"} - {rounds}),
         *([] if packages is not None else [EXECUTION]),
+        *([] if result else [RESULT]),
         *([] if any(spec.tool_id.startswith(SEARCH) for spec in tools) else [CITATIONS]),
     }
     names = [name for name in TEMPLATES if name not in unused]
@@ -125,6 +129,7 @@ def instructions(facts: PromptFacts, layout: Layout = TIMELINE) -> str:
         *_previews(layout),
         ("{packages}", ", ".join(packages or ()) or "none"),
         ("{record}", layout.name),
+        ("{result}", result),  # the last one: it is not ours
     ):
         body = body.replace(field, str(value))
     return body

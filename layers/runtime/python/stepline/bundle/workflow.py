@@ -44,7 +44,8 @@ class BaseWorkflow:
 
     The class attributes are the parts of the agent, here and in deployed functions; `build_react` accepts
     others for this process alone. `resolvers` find the content of the bundle's own paths. `program_calls` are calls that its
-    programs may have made by a function. `knowledge` is an index that
+    programs may have made by a function. `result` is the type of the value that an answer carries: a JSON schema, or a
+    type that pydantic reads. `knowledge` is an index that
     serves both functions, unless the class defines them. The functions are plain or static: a deployed function creates
     no instance.
 
@@ -60,6 +61,7 @@ class BaseWorkflow:
     knowledge_read_fn: ClassVar[KnowledgeFunction | None] = None
     resolvers: ClassVar[Sequence[NamespaceResolver]] = ()
     program_calls: ClassVar[ProgramCalls | None] = None
+    result: ClassVar[Any] = None
     on_bundle_load: ClassVar[LoadHook | None] = None
     pre_run_hook: ClassVar[HookFunction | None] = None
     before_round: ClassVar[HookFunction | None] = None
@@ -183,6 +185,7 @@ class BaseWorkflow:
             hooks=cls._hooks(events),
             resolvers=cls._resolvers(events),
             program_calls=cls.program_calls,
+            result=cls.result,
         )
         made = await asyncio.to_thread(self.runtime.build_agent, parts)
         agent = replace(made, announced=self.ctx_browser.announced)
@@ -209,6 +212,7 @@ class BaseWorkflow:
             hooks=cls._hooks(),
             resolvers=cls._resolvers(),
             program_calls=cls.program_calls,
+            result=cls.result,
         )
 
     @classmethod

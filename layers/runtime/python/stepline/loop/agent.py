@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stepline.log.bindings import Ports
     from stepline.log.timeline_cache import History
     from stepline.tools.mcp.servers import Servers
+    from stepline.tools.typed.result_type import ResultType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +115,7 @@ class Agent:
     deployment's, for its tools. `announced` returns the lines that a bundle's code adds to the announce of one
     request. The turn runs `hooks` at fixed points. `servers` are its MCP servers, whose tools `loop.mcp` adds for each
     turn; None without any. `approvals` returns the rule that decides whether a tool's calls need a person. In the
-    `layout` `journal` the system part is the text that `JournalText` packs.
+    `layout` `journal` the system part is the text that `JournalText` packs. With a `result` type `complete` carries a value.
     """
 
     system: str
@@ -135,6 +136,7 @@ class Agent:
     hooks: Hooks = NO_HOOKS
     servers: Servers | None = None
     approvals: Callable[[ToolSpec], ApprovalRule] = own_rule
+    result: ResultType | None = None
     layout: Layout = TIMELINE
 
     @cached_property

@@ -255,6 +255,7 @@ def _closed(
         message=CUT_SHORT if reason == "token_limit" else "",
         started_at=decision.started_at,
         answer=decision.answer,
+        value=decision.value,
         followups=decision.followups,
         **_cited(decision),
         model=decision.model,

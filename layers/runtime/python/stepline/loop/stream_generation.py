@@ -50,7 +50,7 @@ from stepline.loop.attempt import Attempt
 from stepline.loop.referred_content import References
 from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
 from stepline.metrics import FIRST_DELTA_MS
-from stepline.model.decision import Action, Notice, RoundFacts, Sent, shorten_digest
+from stepline.model.decision import Action, Notice, ParsedDecision, RoundFacts, Sent, shorten_digest
 from stepline.model.entry import Decided
 from stepline.model.ids import Lane, call_id, utc
 from stepline.model.plan_steps import Plan
@@ -265,6 +265,7 @@ def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: boo
         stage=None
         if agent.layout.shows_timeline
         else partial(name_artifact, namespaces=tuple(agent.resolvers)),
+        accept=agent.result.accept if agent.result else None,
     )
 
 
@@ -410,7 +411,15 @@ def _record(
         declined=completion.declined,
         show_artifacts=verdict.show_artifacts,
         show_skills=verdict.show_skills,
+        value=_value_text(decision),
     )
+
+
+def _value_text(decision: ParsedDecision | None) -> str:
+    """Return the JSON text of a decision's value, "" without one."""
+    if decision is None or decision.value is msgspec.UNSET:
+        return ""
+    return msgspec.json.encode(decision.value).decode()
 
 
 def _citation_notices(cited: Cited) -> tuple[Notice, ...]:

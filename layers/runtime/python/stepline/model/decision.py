@@ -72,7 +72,7 @@ class Declined(Value):
 class ParsedDecision(Value):
     """One valid decision. `final_answer` is set exactly for `complete` and `exit`.
 
-    A call may stage content to show in full.
+    A call may stage content to show in full. `value` is the JSON value of the result, UNSET without one.
     """
 
     action: ActionName
@@ -82,6 +82,7 @@ class ParsedDecision(Value):
     suggested_followups: tuple[str, ...] = ()
     show_artifacts: tuple[str, ...] = ()
     show_skills: tuple[str, ...] = ()
+    value: Any = msgspec.UNSET
 
 
 FanoutMode: TypeAlias = Literal["off", "safe_fanout", "read_write_search"]

@@ -279,18 +279,14 @@ _OPEN: Final = (
 _DEPTH_MAX: Final = 40
 
 
+def close_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of a call: one that lists its parameters, and does not say which others it accepts, accepts none."""
+    is_open = "properties" not in schema or any(name in schema for name in _OPEN)
+    return schema if is_open else {**schema, "additionalProperties": False}
+
 def to_draft_7(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a call's parameters in draft 7.
-
-    One that lists its parameters and does not say which others it accepts, accepts none.
-    """
-    closed = {"additionalProperties": False} if _is_closed(schema) else {}
-    root: dict[str, Any] = _convert(schema) | closed
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **root}
-
-
-def _is_closed(schema: Mapping[str, Any]) -> bool:
-    return "properties" in schema and not any(name in schema for name in _OPEN)
+    """Return a schema in draft 7."""
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **_convert(schema)}
 
 
 def _convert(rule: Any) -> Any:

@@ -54,6 +54,7 @@ _REMEDIES: Final = {
     "skills_module_not_found": "Name the module in `skills_module` as Python imports it, with the package before it.",
     "skills_module_invalid": "Put `SKILLS = (Skill(…),)` into the module.",
     "knowledge_not_built": "Run `stepline knowledge build` with the bundle's folder.",
+    "result_type_invalid": "`result` is a JSON schema or a type: docs/how-to/write-a-bundle.md#a-result-type.",
     "resolver_invalid": "A namespace has 3 to 32 small letters, digits, _ and -: docs/how-to/write-a-bundle.md#paths-of-its-own.",
     "requirements_invalid": "Name packages of an index, one per line: docs/how-to/write-a-bundle.md#packages.",
     "skill_invalid": "An id is `<namespace>.<name>` or `<name>`: small letters, digits, _ and -.",
@@ -109,6 +110,10 @@ def _parts(workflow: type[BaseWorkflow], folder: Path) -> Iterator[BundleProblem
     yield from check_contracts(specs)
     try:
         parts.skills({spec.tool_id for spec in (*specs, *agent_registry(()).specs)})
+    except BaseException as error:  # noqa: BLE001 - as in `_examine`
+        yield _problem_of(error, folder)
+    try:
+        _ = parts.result_type
     except BaseException as error:  # noqa: BLE001 - as in `_examine`
         yield _problem_of(error, folder)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from stepline.errors import DecisionError
@@ -40,6 +41,11 @@ DECISION_FIELDS = (
         "beside a call, in the [journal](../concepts/journal.md) only: paths that the next round shows in full",
     ),
     ("show_skills", "list of strings or null", "the same for skills, by id or path"),
+    (
+        "value",
+        "JSON value or null",
+        "for `complete` of an agent with a [result type](../how-to/write-a-bundle.md#a-result-type) only",
+    ),
 )
 
 
@@ -78,6 +84,7 @@ def read_body(
         suggested_followups=_followups(fields, notices),
         show_artifacts=read_staging(fields, SHOW_ARTIFACTS, stage, notices) if stage else (),
         show_skills=read_staging(fields, SKILLS, name_skill, notices) if stage else (),
+        value=fields.get("value", UNSET),
     )
 
 
@@ -186,7 +193,7 @@ def check_action(decision: ParsedDecision, notices: list[Notice], *, last_round:
                     "final_answer_with_tool_call", message, tool_id=call.tool_id, dropped_chars=len(answer)
                 )
             )
-        return replace(decision, final_answer=None, suggested_followups=())
+        return replace(decision, final_answer=None, suggested_followups=(), value=UNSET)
     if call:
         raise DecisionError(
             f"action was {decision.action} with a tool_call. {NOTHING_RAN} The answer does not stand. "
@@ -207,6 +214,7 @@ def check_action(decision: ParsedDecision, notices: list[Notice], *, last_round:
         notes=_plan_marks(decision.notes, notices),
         final_answer=answer,
         suggested_followups=decision.suggested_followups,
+        value=decision.value,
     )
 
 

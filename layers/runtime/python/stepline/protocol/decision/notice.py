@@ -34,6 +34,8 @@ NOTICES: dict[str, str] = {
     "staging_invalid": "tolerated: show_artifacts or show_skills names what is none; it is left out",
     "staging_too_many": "tolerated: more than a round stages; the first ones count",
     "staging_with_answer": "tolerated: show_artifacts or show_skills beside an answer; they are dropped",
+    "value_invalid": "refused: complete without a value that fits the agent's result type",
+    "value_dropped": "tolerated: in the last round a value that does not fit; the answer counts as exit",
     "last_round_requires_answer": "refused: call_tool in the last round",
     "answer_kept_from_stream": "the decision was refused, but its answer had reached the user and stands",
     # the workspace

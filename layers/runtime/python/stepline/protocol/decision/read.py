@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from stepline.errors import DecisionError
 from stepline.model.base import Value
-from stepline.model.decision import Action, Notice, ParsedDecision, ToolCall
+from stepline.model.decision import Action, ActionName, Notice, ParsedDecision, ToolCall
 from stepline.protocol.decision.body import ActionIdentity, check_action, identify, read_body
 from stepline.protocol.decision.call_check import (
     Collisions,
@@ -121,7 +122,8 @@ def read_decision(
     elif kept:
         # For a refused generation, tolerated errors do not matter, and "the rest counts" would be false.
         notices = [*tolerated, *ruling.notices, *notices]
-    salvaged = [ParsedDecision(action="complete", final_answer=streamed_answer)] if salvages else []
+    ends: ActionName = "complete" if rules.accept is None else "exit"  # complete has a value there
+    salvaged = [ParsedDecision(action=ends, final_answer=streamed_answer)] if salvages else []
     decisions = (*(one.decision for one in kept), *salvaged)
     return RoundVerdict(
         accepted=bool(decisions),
@@ -330,6 +332,12 @@ class _Judge:
         if not identity.same(ActionIdentity(decision.action, named)):
             raise _two_readings(identity)
         decision = check_action(decision, notices, last_round=rules.last_round)
+        if rules.accept is not None:
+            from stepline.protocol.decision.result_value import check_value  # noqa: PLC0415 - few agents have a result type
+
+            decision = check_value(decision, rules.accept, notices, last_round=rules.last_round)
+        elif decision.value is not UNSET:
+            decision = replace(decision, value=UNSET)
         call = decision.tool_call
         if call:
             check_call(call, rules.tools, rules.allowed)

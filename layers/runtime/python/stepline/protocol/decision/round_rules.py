@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from stepline.model.source import Citation
 from stepline.protocol.decision.call_check import Refer, ToolSpecLike, refers_to_nothing
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.decision.staging import NamePath
+
+AcceptValue: TypeAlias = Callable[[Any], Any]
+"""Returns a value in its recorded form. Raises ToolError with the problems, each with the path of its field."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +22,8 @@ class RoundRules:
     `tools` are the contracts by id, `allowed` the ids that the model itself may call. `sources` are those its
     texts may cite, `refer` finds the targets of their references, `call_id` names the call of a decision's instance.
     `strict` ends a generation that does not begin with its thinking, and runs no call whose JSON was repaired by a guess.
-    `stage` names artifacts that a decision stages for the next round; None where that is unknown.
+    `stage` names artifacts that a decision stages for the next round; None where that is unknown. `accept` checks the value
+    of an agent with a result type; None for any other.
     """
 
     tools: Mapping[str, ToolSpecLike]
@@ -32,3 +37,4 @@ class RoundRules:
     last_round: bool = False
     strict: bool = True
     stage: NamePath | None = None
+    accept: AcceptValue | None = None

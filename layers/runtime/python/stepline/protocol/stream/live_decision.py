@@ -18,7 +18,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from stepline.errors import DecisionError
+from msgspec import UNSET
+
+from stepline.errors import DecisionError, ToolError
 from stepline.model.decision import ToolCall
 from stepline.model.program.promise import read_promises
 from stepline.protocol.decision.body import ACTION, TOOL_ID, ActionIdentity, identify_fields, plan_marks
@@ -177,7 +179,7 @@ class LiveDecision:
             taker = _Fact(self._read_action if path == ACTION else self._read_tool)
         elif path == _NOTES and action in ("", "call_tool"):
             taker = self._gate.guard(self._notes if action else _Early(lambda: self._noting))
-        elif path == _ANSWER and action != "call_tool":
+        elif path == _ANSWER and action != "call_tool" and self._rules.accept is None:
             taker = self._gate.guard(self._answer if action else _Early(lambda: self._answering))
         elif path[:-1] == _PARAMS and action in ("", "call_tool"):
             taker = self._choose_param(path[-1])
@@ -253,7 +255,8 @@ class LiveDecision:
         notes = notes if isinstance(notes, str) else ""
         self._notes = self._put_right(self._notes, notes if self._calls else plan_marks(notes))
         if not self._calls:
-            self._answer = self._put_right(self._answer, fields.get("final_answer"))
+            if self._fits(fields):
+                self._answer = self._put_right(self._answer, fields.get("final_answer"))
             return
         if self._record.writes:
             self._finish_record(params)
@@ -267,6 +270,19 @@ class LiveDecision:
             card = self._lane("plan", facts)
             card.take(render_plan_card(params))
             card.end()
+
+    def _fits(self, fields: Mapping[str, Any]) -> bool:
+        """Return True if an answer may be shown: that of a refused value would have to be taken back."""
+        accept = self._rules.accept
+        if accept is None or self._identity.action != "complete":
+            return True
+        from stepline.protocol.decision.result_value import accepted_value  # noqa: PLC0415 - few agents have a result type
+
+        try:
+            accepted_value(fields.get("value", UNSET), accept)
+        except ToolError:
+            return False
+        return True
 
     def _describe(self, widget: ExecWidget, notes: str, params: Mapping[str, Any]) -> None:
         """Show the program's description; show that there will be none if the call violates its contract."""

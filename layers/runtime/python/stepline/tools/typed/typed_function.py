@@ -91,7 +91,7 @@ class _Typed:
             self._names[own] = name
             needed = parameter.default is parameter.empty
             fields[own] = (
-                typing.Annotated[_described(hints[name]), Field(alias=name)],
+                typing.Annotated[described(hints[name]), Field(alias=name)],
                 ... if needed else parameter.default,
             )
         self._model: type[BaseModel] = create_model(
@@ -120,7 +120,7 @@ class _Typed:
         try:
             self._model.model_validate(dict(params))
         except ValidationError as error:
-            return _sentences(error, unbound)
+            return describe_error(error, unbound)
         return []
 
     def run(self, tool_id: str, params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
@@ -147,7 +147,7 @@ class _Typed:
         return ToolOutput(blocks=(context.result(tool_id, {"status": "ok", "result": value}),), ret=value)
 
 
-def _described(hint: Any) -> Any:
+def described(hint: Any) -> Any:
     """Return an annotation in which a text of `Annotated` is a description, as pydantic reads it."""
     from pydantic import Field  # noqa: PLC0415 - as above
 
@@ -159,13 +159,16 @@ def _described(hint: Any) -> Any:
     ]
 
 
-def _sentences(error: ValidationError, unbound: Collection[str]) -> list[str]:
+def describe_error(
+    error: ValidationError, unbound: Collection[str] = (), *, whole: str = "params"
+) -> list[str]:
+    """Return the problems of a value named `whole`, one sentence each, without those of the fields in `unbound`."""
     found = (one for one in error.errors(include_url=False) if not one["loc"] or one["loc"][0] not in unbound)
-    sentences = (f"{_place(one['loc'])}: {one['msg']}"[:PROBLEM_CHARS] for one in found)
+    sentences = (f"{_place(one['loc']) or whole}: {one['msg']}"[:PROBLEM_CHARS] for one in found)
     return list(dict.fromkeys(sentences))[:PROBLEMS_MAX]
 
 
 def _place(location: Sequence[str | int]) -> str:
-    """Return the position of an error as a path: `rows[0].name`; `params` for all parameters."""
+    """Return the position of an error as a path: `rows[0].name`; "" for the whole value."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return "".join(parts).removeprefix(".") or "params"
+    return "".join(parts).removeprefix(".")
