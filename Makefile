@@ -41,7 +41,8 @@ test-suites: exec-env $(TOOLS)  ## of `make test` the suites that need neither t
 test-page: $(PAGE_PACKAGES)  ## of `make test` the page
 	cd web && vitest run
 
-faults: exec-env $(TOOLS)  ## every fault scenario, and all that needs no stage, as `make nightly` tries it
+faults: exec-env $(TOOLS) $(PAGE_PACKAGES)  ## every fault scenario, and all that needs no stage, as `make nightly` tries it
+	cd web && STEPLINE_TIER=nightly vitest run tests/door
 	STEPLINE_TIER=nightly python -m tests.run_parallel $(WORKERS) $(SUITES) tests/repository -- -m "not emulator"
 
 nightly: $(TOOLS)  ## all that landings sample, in parts: `make nightly PART=stage-1`

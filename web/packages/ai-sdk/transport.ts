@@ -27,7 +27,7 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
   readonly #stage: Stage;
   /** The newest batch that a stream of this transport has received; -1 before the first. */
   #n = -1;
-  /** Counts the readers, to tell a stop from a reader that is replaced. */
+  /** Counts the readers: an abort by the next one is no stop. */
   #readers = 0;
 
   constructor(stage: Stage) {

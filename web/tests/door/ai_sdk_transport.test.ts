@@ -39,12 +39,12 @@ class Chat extends AbstractChat<UIMessage> {
     super({ ...init, state });
   }
 
-  get told(): UIMessage | undefined {
+  get answer(): UIMessage | undefined {
     return this.messages.findLast(({ role }) => role === "assistant");
   }
 
   parts(type: string): UIMessage["parts"] {
-    return this.told?.parts.filter((part) => part.type === type) ?? [];
+    return this.answer?.parts.filter((part) => part.type === type) ?? [];
   }
 
   get texts(): string[] {
@@ -75,7 +75,7 @@ it("a message is answered, under its own id", async () => {
   expect(stage.asked("send")).toMatchObject([{ message_id: "m1", text: "go" }]);
   expect(chat.texts).toEqual(["Hello."]);
   expect(chat.status).toBe("ready");
-  expect(chat.told?.metadata).toMatchObject({ reason: "complete", followups: ["More?"] });
+  expect(chat.answer?.metadata).toMatchObject({ reason: "complete", followups: ["More?"] });
   expect(stage.listeners).toBe(0);
 });
 
@@ -101,7 +101,7 @@ it("a new page resumes a running turn from its beginning, and has the same messa
   await eventually(() => expect(stage.listeners).toBe(2));
   await stage.play();
   await Promise.all([done, resumed]);
-  expect(page.told).toEqual(chat.told);
+  expect(page.answer).toEqual(chat.answer);
 });
 
 it("an idle conversation has nothing to resume", async () => {
@@ -158,7 +158,7 @@ it("another reader sees that the turn was stopped", async () => {
   await stage.play();
   await done;
   expect(chat.texts).toEqual(["One, two, three. One, two, "]);
-  expect(chat.told?.metadata).toMatchObject({ reason: "stop" });
+  expect(chat.answer?.metadata).toMatchObject({ reason: "stop" });
 });
 
 it("a steer interrupts the turn, and the message shows where it was read", async () => {
@@ -273,7 +273,7 @@ it("a turn that fails is an error with its code", async () => {
   await done;
   expect(chat.status).toBe("error");
   expect(chat.error?.message).toBe("model_refused: The model's provider refused the request.");
-  expect(chat.told?.metadata).toMatchObject({ code: "model_refused", retryable: false });
+  expect(chat.answer?.metadata).toMatchObject({ code: "model_refused", retryable: false });
 });
 
 it("a refused message is an error with its code: a foreign conversation, an id used for another text", async () => {

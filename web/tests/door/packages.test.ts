@@ -30,16 +30,28 @@ const PACKAGES = [
   },
 ];
 
-it.each(PACKAGES)("$name, packed, works in a fresh project with its peers alone", ({ name, peers, use, prints }) => {
-  const project = new FreshProject(name);
-  try {
-    expect(project.manifest.dependencies).toBeUndefined();
-    expect(Object.keys(project.manifest.peerDependencies ?? {})).toEqual(peers);
-    expect(project.use(use)).toBe(prints);
-  } finally {
-    project.remove();
-  }
-});
+/** Return the code of a package's page in docs/how-to. */
+function guide(name: string): string {
+  const page = name.replace("@stepline/", "");
+  const text = readFileSync(new URL(`../../../docs/how-to/${page}.md`, import.meta.url), "utf8");
+  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code).join("\n");
+}
+
+it.each(PACKAGES)(
+  "$name, packed, works in a fresh project with its peers alone",
+  ({ name, peers, use, prints }) => {
+    const project = new FreshProject(name);
+    try {
+      expect(project.manifest.dependencies).toBeUndefined();
+      expect(Object.keys(project.manifest.peerDependencies ?? {})).toEqual(peers);
+      expect(project.use(use)).toBe(prints);
+      project.check(guide(name));
+    } finally {
+      project.remove();
+    }
+  },
+  600_000,
+);
 
 it.each(["ai-sdk/mapping", "ag-ui/mapping", "ag-ui/placing"])("%s has at most 150 lines", (module) => {
   const source = readFileSync(new URL(`../../packages/${module}.ts`, import.meta.url), "utf8");

@@ -22,10 +22,15 @@ export class FreshProject {
 
   /** Check the types of a module of the project, and return what it prints. */
   use(source: string): string {
+    this.check(source);
+    return this.#run(this.folder, "node", "use.ts");
+  }
+
+  /** Check the types of a module of the project. */
+  check(source: string): void {
     writeFileSync(join(this.folder, "use.ts"), source);
     const strict = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2023", "--module", "nodenext"];
     this.#run(this.folder, join(WEB, "node_modules/.bin/tsc"), ...strict, "use.ts");
-    return this.#run(this.folder, "node", "use.ts");
   }
 
   remove(): void {

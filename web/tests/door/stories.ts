@@ -55,7 +55,7 @@ export function resumed(frames: readonly Frame[], at: number, state: ClientState
 }
 
 /** Return the effects of a client that is cut off after `cut` frames, and resumes when `at` of them were sent. */
-export function effectsAcross(frames: readonly Frame[], cut: number, at: number): readonly Effect[] {
+function effectsAcross(frames: readonly Frame[], cut: number, at: number): readonly Effect[] {
   const [state, effects] = foldFrames(emptyState("c-1"), frames.slice(0, cut));
   return [...effects, ...foldFrames(state, resumed(frames, at, state))[1]];
 }
@@ -81,12 +81,30 @@ export function render<Value, State>(door: Door<Value, State>, effects: readonly
   return values;
 }
 
-/** The cuts of a story to try: each of them at night, else about `count`. */
-export function cutsOf(frames: readonly Frame[], count: number): readonly [cut: number, at: number][] {
+/**
+ * Return what a door sends to each client that is cut off or connects later, without repetition, and its cut: every
+ * one at night, else about six of a story.
+ */
+export function distinct<Value>(
+  frames: readonly Frame[],
+  renderAll: (effects: readonly Effect[]) => readonly Value[],
+): readonly (readonly [values: readonly Value[], cut: string])[] {
+  const found = new Map<string, readonly [readonly Value[], string]>();
   const length = frames.length;
   const all = frames.flatMap((_, cut) => [cut, Math.ceil((cut + length) / 2), length].map((at) => [cut, at] as const));
-  const step = isNightly() ? 1 : Math.max(1, Math.floor(all.length / count));
-  return all.filter((_, i) => i % step === 0).map(([cut, at]) => [cut, at]);
+  const step = isNightly() ? 1 : Math.max(1, Math.floor(all.length / 6));
+  for (const [cut, at] of all.filter((_, i) => i % step === 0)) {
+    const late = foldFrames(emptyState("c-1"), resumed(frames, cut, emptyState("c-1")))[1];
+    for (const [effects, name] of [
+      [effectsAcross(frames, cut, at), `reconnected: ${cut}, ${at}`],
+      [late, `second client: ${cut}`],
+    ] as const) {
+      const values = renderAll(effects);
+      const key = JSON.stringify(values);
+      if (!found.has(key)) found.set(key, [values, name]);
+    }
+  }
+  return [...found.values()];
 }
 
 function isNightly(): boolean {

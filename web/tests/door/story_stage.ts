@@ -47,10 +47,10 @@ export class StoryStage {
     return this.sent.filter((request) => request.action === action);
   }
 
-  /** Send frames up to number `upTo`, as soon as somebody listens. */
+  /** Send frames up to number `upTo`, as soon as a client listens. */
   async play(upTo = this.#frames.length): Promise<void> {
     await eventually(() => {
-      if (![...this.#sockets].some((socket) => socket.listens)) throw new Error("nobody listens");
+      if (![...this.#sockets].some((socket) => socket.listens)) throw new Error("no client listens");
     });
     for (; this.#at < upTo; this.#at += 1) {
       for (const socket of this.#sockets) if (socket.listens) socket.receive(this.#frames[this.#at] as Frame);

@@ -284,6 +284,7 @@ def close_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     is_open = "properties" not in schema or any(name in schema for name in _OPEN)
     return schema if is_open else {**schema, "additionalProperties": False}
 
+
 def to_draft_7(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema in draft 7."""
     return {"$schema": "http://json-schema.org/draft-07/schema#", **_convert(schema)}
