@@ -20,6 +20,7 @@ from stepline.log.journal import Draft
 from stepline.loop import close, decide, sweep
 from stepline.loop import stream_generation as sample
 from stepline.loop.hooks import run_hook
+from stepline.loop.programs import serve_call
 from stepline.loop.tracing import traced_call
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
@@ -137,6 +138,10 @@ def _forget_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal.Journal, "_without_recorded", lambda _, calls, __: calls)
 
 
+def _never_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve_call, "_claim", lambda *_: None)
+
+
 def _once_as_pure(simulation: Simulation) -> None:
     simulation.once = "pure"
 
@@ -180,6 +185,13 @@ ABLATIONS: Final = (
         at="tool.report",
         scenario=scenario.REPORTING,
         patch=lambda monkeypatch: monkeypatch.setattr(traced_call, "report_lane", lambda *_: "report.0.0"),
+    ),
+    Ablation(
+        rule="a program's call that may happen once is claimed",
+        breaks="a program's model call made twice",
+        at="artifacts.put in Execute",
+        scenario=scenario.PROGRAM_ASKS,
+        patch=_never_claim,
     ),
     Ablation(
         rule="a hook that has begun is not run again",

@@ -161,6 +161,8 @@ def _spending(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]
     made = [usage for usage in made if usage.prompt_tokens]  # what was refused has used nothing
     if beside and not simulation.outlived:
         yield "a noted call that no batch has"
+    if max(simulation.program_streams.values(), default=1) > 1:
+        yield "a program's model call made twice"
     if max(Counter(call.id for call in logged).values(), default=1) > 1:
         yield "a model call recorded twice"
     if len(made) - len(calls) not in range(simulation.unnoted + 1):

@@ -216,6 +216,22 @@ REPORTING: Final = Scenario(
     later={"m2": text("Once more.")},
 )
 
+PROGRAM_ASKS: Final = Scenario(
+    name="program asks",
+    simulation=simulation_of({"1.0": coded("print('hello')", "totals.csv")}, program_asks=True),
+    first=text("Count, and ask which are late."),
+    later={"m2": text("Thank you.")},
+)
+
+TASK_ASKS: Final = Scenario(
+    name="task asks",
+    simulation=simulation_of(
+        {"1.0": coded("print('hello')", "totals.csv")}, program_asks=True, placement="remote"
+    ),
+    first=text("Count in a task, and ask which are late."),
+    later={"m2": text("Thank you.")},
+)
+
 APPROVE: Final = {"action": "approve"}
 DENY: Final = {"action": "deny", "text": "Not today."}
 EDIT: Final = {"action": "edit", "params": {}}
@@ -278,7 +294,7 @@ SCENARIOS: Final = (
     *(WORK, STOPPED, PROJECT),
     *(BUDGET, UNHEARD, STEER),
     *(TASK, LONG_CALL, REMOTE),
-    REPORTING,
+    *(REPORTING, PROGRAM_ASKS, TASK_ASKS),
 )
 """Ordered so that each of the three columns, one of which a landing plays, takes about as long as the others."""
 SHARES: Final = 3

@@ -19,6 +19,7 @@ from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.delivery.posting import GatewayBroadcast
+from stepline.errors import DependencyError
 from stepline.events.derive import newest_event
 from stepline.log.bindings import BundleRules, Ports
 from stepline.log.timeline_cache import History
@@ -29,6 +30,7 @@ from stepline.loop.close import close
 from stepline.loop.decide import decide
 from stepline.loop.hooks.run_hook import follow_turn
 from stepline.loop.programs.execute import execute
+from stepline.loop.programs.serve_call import serve_call
 from stepline.metering.ledger import Ledger
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Produced
@@ -37,24 +39,29 @@ from stepline.model.entry import ApprovalRequested, Entry, Opened, RemoteTask
 from stepline.model.ids import Lane
 from stepline.model.program.execution import (
     CollectedFile,
+    ExecRequest,
     Placement,
     Run,
     RunLimits,
     RuntimeProfile,
     TaskConfig,
 )
+from stepline.model.program.served_call import ServedCall
 from stepline.model.step import Step
 from stepline.model.tenancy.price import read_prices
 from stepline.ports.executor import Job
 from stepline.ports.mcp.mcp_server import McpReply, RemoteTool
 from stepline.ports.model import ModelRequest
 from stepline.ports.signal import NeverSteered, Signals, SteerWatch
+from stepline.programs.host import ASK_TRIES
 from stepline.settings import Settings
-from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
+from stepline.tools.context import NoServices, ReadCaps, ToolContext, ToolOutput
 from stepline.tools.execute_code import exec_tool
 from stepline.tools.mcp.server_row import McpServer
 from stepline.tools.mcp.servers import Servers
 from stepline.tools.registry import Registry, Tool
+from stepline.tools.served.ask_model import ASK_MODEL
+from stepline.tools.served.program_calls import ProgramCalls
 from stepline.tools.spec import ToolEffect, ToolSpec
 from stepline.tools.workfiles.checkout import CHECKOUT_TOOL
 from stepline.tools.workfiles.patch import PATCH_TOOL
@@ -69,6 +76,7 @@ STRIKE: Final = "test.strike"
 REPORT: Final = "test.report"
 REPORTS: Final = 3
 """The reports of a call of REPORT, each with the number of the run that makes it."""
+PROGRAM_ROLE: Final = "shop.classify"
 CRM: Final = McpServer(alias="crm", url="https://crm.example/mcp")
 ADD: Final = "mcp.crm.add"
 TASK: Final = TaskConfig(cluster="c", task_definition="d", container_name="s", subnets=("n",))
@@ -90,7 +98,10 @@ class Simulation:
     counts, and `unnoted` how often a process died before it could note one. `outlived`: workers may work on without a
     caller. `shared` are the claims under which two
     invocations of one attempt may speak at once: the text of such a stream is undefined before it is settled.
-    With `reports` the agent has a tool that reports, and `reporting` counts its runs. `tasks_last` is how often a task of the server is asked for until it is done; 0 if it makes none. `hearing` says how the functions hear of a steer: at once, never before they have read the log, or by then only.
+    With `reports` the agent has a tool that reports, and `reporting` counts its runs. `program_asks`: programs ask the
+    model, and `program_streams` counts how often each run did. `tasks_last` is how often a task of the server is asked
+    for until it is done; 0 if it makes none. `hearing` says how the functions hear of a steer: at once, never before
+    they have read the log, or by then only.
     """
 
     speech: Speech
@@ -103,6 +114,8 @@ class Simulation:
     remote: bool = False
     reports: bool = False
     tasks_last: int = 0
+    program_asks: bool = False
+    program_streams: Counter[str] = dataclasses.field(default_factory=Counter)
     asks: Mapping[str, ApprovalRule] = dataclasses.field(default_factory=dict)
     log: Any = dataclasses.field(default_factory=MemoryLog)
     moment: Callable[[str], None] = lambda _: None
@@ -214,8 +227,14 @@ class Simulation:
             places=frozenset({self.placement}),
         )
         own = (self._strike(reach), WRITE_TOOL, PATCH_TOOL, CHECKOUT_TOOL, exec_tool())
-        registry = Registry((*own, self._report(reach)) if self.reports else own)
+        if self.reports:
+            own = (*own, self._report(reach))
         fields = {"system": "You are tested.", "caps": ReadCaps(), "execution": execution}
+        if self.program_asks:
+            calls = ProgramCalls(roles=(PROGRAM_ROLE,))
+            own = calls.grant(own)
+            fields["execution"] = dataclasses.replace(execution, served=calls.limits)
+            fields["services"] = _Services(ScriptedModel(self, reach, PROGRAM_ROLE))
         hook = self._hook(reach) if self.hooks else None
         hooks = Hooks(pre_run_hook=hook, before_round=hook, post_run_hook=hook)
         # Each turn lists the tools anew.
@@ -223,7 +242,7 @@ class Simulation:
         servers = servers if self.remote else None
         approvals = ApprovalPolicy(places=(self.asks,)).rule_of
         return Agent(
-            registry=registry,
+            registry=Registry(own),
             hooks=hooks,
             servers=servers,
             approvals=approvals,
@@ -319,7 +338,33 @@ class Simulation:
         if job.cancel.requested:
             return Run(returncode=None, error="cancelled")
         reach("executor.run", lambda: self.effects.update([job.request.exec_id]))
+        self.ask_model(reach, job.request)
         return program_run(job)
+
+    def ask_model(self, reach: Reach, request: ExecRequest) -> None:
+        """Be the supervisor and the function that it asks: a call whose answer is lost is asked for again."""
+        if not self.program_asks:
+            return
+        call = ServedCall(
+            lane=LANE,
+            turn=request.turn,
+            exec_id=request.exec_id,
+            ticket=request.served.ticket,
+            number=0,
+            tool_id=ASK_MODEL,
+            params={"prompt": "Is it late?"},
+            bundle=self.state.bundle,
+        )
+        for _ in range(ASK_TRIES):
+            before = len(self.streams)
+            try:
+                serve_call(self.seen(reach), self.agent(reach), self.history, call)
+            except DependencyError:
+                continue
+            else:
+                return
+            finally:
+                self.program_streams[request.exec_id] += len(self.streams) - before
 
 
 def hook_effect(hook: str, turn: str, iteration: int) -> str:
@@ -362,6 +407,13 @@ class _LateWatch(NeverSteered):
 
     def steer(self) -> int:
         return self._watch.steer()
+
+
+class _Services(NoServices):
+    """The services of a tool that asks the model."""
+
+    def __init__(self, model: ScriptedModel) -> None:
+        self.model = model  # type: ignore[misc] # the base has none
 
 
 class ScriptedModel:

@@ -90,6 +90,7 @@ class Waiting:
     def _run(self, reach: Reach, objects: InterruptiblePort, parcel: Parcel) -> None:
         call = parcel.request.exec_id
         reach("tool.program", lambda: self.simulation.effects.update([call]))
+        self.simulation.ask_model(reach, parcel.request)
         self.simulation.moment(f"program {self.simulation.round}")
         if self.task is not None and self.task.reason:
             return  # it was stopped, and reports nothing
