@@ -58,7 +58,7 @@ is a list of types, `events.withhold` in the bundle's properties and in the depl
 ([settings](settings.md)). It may contain none of those by which clients follow a turn:
 {followed}. The list may also contain `thinking`: its lane is then neither streamed nor stored, and
 `solver.react.decision` lacks it. The log keeps it for the model, and the inspector and exports, which the conversation's
-owner asks for, show it. Rules apply to events, not to text on other lanes.
+owner asks for, show it. Rules apply to events and to reports, not to other text on lanes.
 
 A batch whose events are withheld is still sent, as a frame with fewer or none, so that there is no gap.
 
