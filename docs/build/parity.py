@@ -211,7 +211,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         absent("`ctx_tools.merge_sources`", "the sources of all calls of a program are merged without being asked"),
         done("tools of bundles (`tools_descriptor`: `TOOLS`)", "unit/docs/test_write_a_bundle.py::test_the_model_reads_the_tools_the_skills_and_contributions_of_hooks"),
         done("MCP tools (`MCP_TOOL_SPECS`, `mcp.<alias>.<tool>`)", "unit/loop/test_registry_server.py::test_a_third_party_server_is_listed_and_called_in_a_turn"),
-        done("MCP tools, `react.memsearch`, `react.search_knowledge` and the model for programs", "contract/test_executor.py::test_a_function_makes_the_declared_calls_of_a_program", "if the bundle declares them (`program_calls`); a function makes the calls, so no key is in a supervisor"),
+        done("MCP tools, `react.memsearch`, `react.search_knowledge` and the model for programs", "contract/test_served_calls.py::test_a_function_makes_the_declared_calls_of_a_program", "if the bundle declares them (`program_calls`); a function makes the calls, so no key is in a supervisor"),
         done("a program asks the model by a role, and its turn pays for it", "unit/loop/programs/test_serve_call.py::test_a_program_asks_the_model_and_its_turn_pays"),
         done("long work of an MCP server (tasks) waits without a function, and is called once", "unit/loop/test_remote_task.py::test_a_take_over_polls_the_task_of_a_lost_execution", "tasks of 2025-11-25 and of the extension of 2026-07-28; a command's calls are never tasks"),
         done("a list of MCP tools is the same for a turn, and pinned in its log", "unit/loop/test_turn_tools.py::test_a_turn_keeps_its_list_despite_changes_of_the_server"),

@@ -17,6 +17,7 @@ from stepline.model.ids import Lane
 from stepline.settings import Settings
 from stepline.tools.context import ToolOutput
 from stepline.tools.registry import Tool
+from stepline.tools.served.program_calls import ProgramCalls
 from stepline.tools.spec import ToolSpec
 from tests.contract.executor_jobs import HOME, sound_process_bench
 from tests.support.bundle_on_disk import BUNDLE, bundle_on_disk
@@ -58,15 +59,22 @@ def shop(monkeypatch):
     load_tools.cache_clear()
 
 
+class AskingShop(Shop):
+    program_calls = ProgramCalls(tools=("react.memsearch",), roles=("shop.classify",))
+
+
 def runtime_of(model, **variables):
     return InProcess(in_memory(Settings.from_env(variables), model=model))
 
 
-def run_program(workflow, code, filename):
-    """Run a program in a turn of a workflow; return the runtime, the workflow and the turn's result."""
+def run_program(workflow, code, filename, *answers):
+    """Run a program in a turn of a workflow; return the runtime, the workflow and the turn's result.
+
+    `answers` are the model's to the program.
+    """
     with sound_process_bench():
         pass
-    model = MemoryModelClient(coded(code, filename), answered("It is in the file."))
+    model = MemoryModelClient(coded(code, filename), *answers, answered("It is in the file."))
     variables = {"STEPLINE_EXEC_PYTHON": sys.executable, "STEPLINE_EXEC_HOME": str(HOME)}
     runtime = runtime_of(model, EXEC_RUNTIME_MODE="process", **variables)
     made = workflow(runtime, LANE, user="ada")
@@ -86,6 +94,19 @@ def test_a_program_calls_the_bundles_tool_and_leaves_its_file(shop):
     assert (ran.status, ran.program) == ("ok", True)
     fetched = asyncio.run(workflow.ctx_client.fetch_ctx(f"fi:{result.turn_id}.outputs/price.txt"))
     assert fetched["ret"]["text"] == "12.5 euros"
+
+
+def test_a_program_searches_memory_and_asks_the_model_if_its_bundle_declares_it(shop):
+    code = """
+found = react.memsearch(mode="timeline")
+said = model_tools.ask(prompt="Is it late?")
+open("outputs/said.txt", "w").write(found["status"] + " " + said["text"])
+"""
+    runtime, workflow, result = run_program(AskingShop, code, "said.txt", "no")
+    fetched = asyncio.run(workflow.ctx_client.fetch_ctx(f"fi:{result.turn_id}.outputs/said.txt"))
+    assert fetched["ret"]["text"] == "ok no"
+    roles = [call.role for batch in runtime.ports.log.since(LANE, 0) for call in batch.calls]
+    assert roles.count("shop.classify") == 1
 
 
 def test_with_programs_only_in_tasks_the_local_agent_has_none(shop):

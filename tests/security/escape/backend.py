@@ -26,7 +26,9 @@ from stepline.model.program.execution import (
     Run,
     RunLimits,
     RuntimeProfile,
+    ServedGrant,
 )
+from stepline.model.program.served_call import ServedAnswer, ServedCall
 from stepline.ports.executor import Executor, Job
 from tests.contract.executor_jobs import DOCKER_ENVIRONMENT, HOME, IMAGE, docker_missing, tool_host
 from tests.contract.task_containers import TaskExecutor, docker
@@ -40,6 +42,9 @@ from .task_definition import task_definition
 TURN = "turn_20261122T100000_e5ca9e"
 SECRET = f"secret-{secrets.token_hex(16)}"
 """Lies everywhere around the program: in descriptors, in the environment, in files. No program ever shows it."""
+
+SERVED = ServedGrant(tools=("mcp.crm.add",), ticket=SECRET, calls=60)
+"""The ticket of the run is a secret of its supervisor, too."""
 
 LIMITS = RunLimits(
     timeout_s=180,
@@ -77,7 +82,7 @@ class Backend:
         self._runs = 0
 
     def run(self, program: str, limits: RunLimits = LIMITS) -> Outcome:
-        """Run one program to its end. It may call `react.read`, and no other tool."""
+        """Run one program to its end. It may call `react.read`, and have the tool of a server called."""
         self._runs += 1
         request = ExecRequest(
             exec_id=f"tc_{self._runs:012x}",
@@ -89,12 +94,15 @@ class Backend:
             code=program,
             contract=(),
             tools=("react.read",),
+            served=SERVED,
             limits=limits,
             profile=self.profile,
             bundle=BUNDLE,
         )
         with tempfile.TemporaryDirectory(prefix="escape-") as spool:
-            job = Job(request=request, batches=self._log.batches, fetch=_nothing, spool=Path(spool))
+            job = Job(
+                request=request, batches=self._log.batches, fetch=_nothing, spool=Path(spool), serve=_serve
+            )
             run = self.executor.run(job)
             files = {file.path: Path(spool, file.sha256).read_bytes() for file in run.files}
         return Outcome(run, files)
@@ -106,6 +114,12 @@ class Backend:
             return []
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         return [process.pid, *map(int, children)]
+
+
+def _serve(call: ServedCall) -> ServedAnswer:
+    """Be the function that has the model's key and the secrets of servers."""
+    assert call.ticket == SECRET
+    return ServedAnswer(result="served")
 
 
 def _nothing(key: str) -> bytes:

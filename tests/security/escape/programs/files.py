@@ -57,6 +57,27 @@ def secrets_of_tools():
     return shown_secrets()
 
 
+def keys_of_the_function():
+    """Have a function call a server, then look for its secret, the model's key and the ticket of the run."""
+    from agent_io_tools import tool_call
+
+    assert tool_call("mcp.crm.add", {}) == "served"
+    return shown_secrets()
+
+
+def undeclared_calls():
+    """Ask the model, and servers that were not granted; return the codes."""
+    from agent_io_tools import ToolCallError, tool_call
+
+    codes = []
+    for tool_id in ("model_tools.ask", "mcp.crm.delete", "mcp.other.add", "react.memsearch"):
+        try:
+            codes.append(tool_call(tool_id, {"prompt": "x", "query": "x"}))
+        except ToolCallError as refused:
+            codes.append(refused.code)
+    return sorted(set(codes))
+
+
 def environment():
     """Return the undocumented variables."""
     known = """
@@ -272,6 +293,11 @@ FILES = {
     "the environment of the first process": (read("/proc/1/environ"), NOT_THERE),
     "the secret, anywhere": (shown_secrets, ([],)),
     "the secrets of a tool, once it has been called": (secrets_of_tools, ([],)),
+    "the key of the model, the secrets of servers and the ticket, once a call was made": (
+        keys_of_the_function,
+        ([],),
+    ),
+    "the model, servers and memory that were not granted": (undeclared_calls, (["tool_not_allowed"],)),
     "undocumented variables": (environment, ([],)),
     "descriptors that were left open": (inherited_descriptors, ([],)),
     "memory, descriptors and root of the supervisor, the zygote and every process": (look_into_others, ([],)),

@@ -20,7 +20,9 @@ from stepline.loop.agent import NO_HOOKS, Hooks
 from stepline.tools.context import Resolve, Shelf, ToolServices
 from stepline.tools.knowledge import KnowledgeRead, KnowledgeSearch, knowledge_shelf, knowledge_tool
 from stepline.tools.registry import Tool
-from stepline.tools.served.program_calls import ProgramCalls
+
+if TYPE_CHECKING:
+    from stepline.tools.served.program_calls import ProgramCalls  # most bundles declare none
 
 if TYPE_CHECKING:
     from stepline.tools.typed.result_type import ResultType

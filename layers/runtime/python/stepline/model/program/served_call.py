@@ -41,9 +41,9 @@ class ServedCall(Value):
 
 
 class ServedAnswer(Value):
-    """The result of a call as JSON, or its error's code and message, and what the call left behind.
+    """The result of a call as JSON, or its error's code and message, and its other effects.
 
-    `models` are the model calls that it made, which are already noted in the log's keeping.
+    `models` are the model calls that it made, which are noted beside the log already.
     """
 
     result: Any = None
