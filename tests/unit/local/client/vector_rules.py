@@ -40,6 +40,14 @@ LATER: Final = (
 )
 
 
+def report(text: str) -> str:
+    return f'{{"type":"react.tool.event","route":"chat_service","ts":"","data":{{"data":"{text}"}}}}\n'
+
+
+ONE: Final = report("é🙂 one")
+BAD: Final = 'no json\n[]\n{"type":"later"}\n\n'
+
+
 def log(off: int, text: str, start: int = 0) -> DeltaFrame:
     return DeltaFrame(conversation=C, claim=2, lane="exec.1.log", off=off, text=text, start=start)
 
@@ -61,6 +69,24 @@ TEXTS: Final[dict[str, list[Frame]]] = {
         delta(1, 4, "e🙂"),
         delta(1, 4, "e🙂"),
         delta(1, 2, "cd"),
+    ],
+    "a report is an event when its line is whole, and an unreadable line is skipped": [
+        delta(1, 0, ONE[:70], "report.0.0"),
+        delta(1, 60, ONE[60:] + BAD[:3], "report.0.0"),
+        delta(1, len(ONE), BAD + report("two") + report("three"), "report.0.0"),
+        delta(1, len(ONE + BAD), report("two"), "report.0.0"),
+    ],
+    "reports of a later attempt count, and those of an earlier one change nothing": [
+        delta(1, 0, ONE, "report.9.1"),
+        delta(1, 0, ONE, "report.10.0"),
+        delta(1, len(ONE), report("late"), "report.9.1"),
+        delta(1, len(ONE), report("two"), "report.10.0"),
+    ],
+    "the result of a call settles the stream of its reports": [
+        START,
+        delta(2, 0, ONE, "report.0.0"),
+        batch(3, 1, event("react.tool.result", call_id="tc_1"), claim=3),
+        delta(2, len(ONE), report("late"), "report.0.0"),
     ],
     "the end of a lane is told when its text is here": [
         delta(1, 0, OPEN, CONTROL_LANE),
