@@ -88,6 +88,8 @@ def test_an_answer_cites_a_search_result_and_the_terminal_shows_the_link(scripte
     (found,) = [e for e in scripted.entries(conversation, "result") if e["tool_id"] == "web_tools.web_search"]
     (citations,) = events(lines, "chat.citations")
     rows = {row["sid"]: row["url"] for row in found["sources"]}
+    (changed,) = events(lines, "chat.sources")
+    assert {item["sid"]: item["url"] for item in changed["data"]["items"]} == rows
     assert citations["data"]["items"]
     assert {item["sid"]: item["url"] for item in citations["data"]["items"]}.items() <= rows.items()
     ended = terminals(lines)[0]["data"]
