@@ -172,6 +172,12 @@ it("a steer interrupts the turn, and the message shows where it was read", async
   await stage.play();
   await Promise.all([done, steered]);
   expect(chat.parts("steering-message")).toMatchObject([{ parts: [{ text: "be brief" }] }]);
+  expect(chat.answer?.parts.slice(-4).map(({ type }) => type)).toEqual([
+    "step-start",
+    "steering-message",
+    "reasoning",
+    "text",
+  ]);
   expect(chat.texts.at(-1)).toBe("Brief.");
 });
 
