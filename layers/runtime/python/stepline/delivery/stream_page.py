@@ -107,6 +107,7 @@ class StreamReader:
                 if made:
                     frames += made
                     offset = replace(offset, n=batch.n)
+            self._seen = upto  # also if its batches are being erased: the next look at the tail is refused
         return StreamPage(frames, offset, ends=True)
 
     def _add_text(self, page: StreamPage) -> StreamPage:
@@ -118,9 +119,10 @@ class StreamReader:
         ]
         lines = "".join(frame.text for frame in found if frame.lane == CONTROL_LANE)
         place = page.offset.place if page.offset.claim == claim else ()
-        if not found or (
-            place and place[0] > len(lines)
-        ):  # text has expired; the batch that settles it has all of it
+        if not found and page.frames:  # the events end the text before them
+            return page._replace(offset=StreamOffset(n=page.offset.n))
+        has_expired = bool(place) and place[0] > len(lines)
+        if not found or has_expired:  # the batch that settles the stream has all of its text
             return page
         sent = find_sent(place, lines) if place else {}
         rank = {name: at for at, name in enumerate((CONTROL_LANE, *list_lanes(lines)))}
