@@ -57,7 +57,7 @@ def test_without_a_result_type_a_value_is_ignored():
     assert judge(generation(value=[7])) == judge(generation())
 
 
-def test_an_answer_that_was_shown_stands_without_a_value_as_exit():
+def test_an_answer_that_was_shown_remains_as_exit_without_a_value():
     broken = generation(value=7, tool_call=READ)
     verdict = judge(broken, accept=number_only, streamed_answer="Seven.")
     assert (verdict.decision.action, verdict.decision.value) == ("exit", UNSET)
