@@ -125,8 +125,9 @@ def test_every_function_fails_into_an_alarm(watched, alarms):
     integrated = {name for name in watched.functions if f"{name.title()}Live" in called}
     assert integrated == {"socket", "api", "search", *(["stream"] if watched.stage.stream_readers else [])}
     steps = {task.function for task in TASKS}
-    # Late output of a running program is of no use, so nothing waits for it.
-    assert set(watched.functions) - steps - integrated - stored == {"authorizer", "output"}
+    # Late output of a running program is of no use, so nothing waits for it; a call that is not served is an error of
+    # its program.
+    assert set(watched.functions) - steps - integrated - stored == {"authorizer", "output", "serve"}
 
 
 @pytest.mark.parametrize("name", ["gateway-errors", "events-undelivered", "function-errors"])

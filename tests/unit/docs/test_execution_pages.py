@@ -34,3 +34,13 @@ def test_the_profile_of_the_guide_is_read():
     profile, limits = resolve_runtime(yaml.safe_load(said), {}, RuntimeProfile(backend="process"))
     assert (profile.backend, profile.name) == ("docker", "careful")
     assert limits.timeout_s == 120
+
+
+def test_the_declaration_of_the_guide_is_a_bundles():
+    blocks = blocks_of(DOCS / "how-to/run-programs.md")
+    (said,) = [block.text for block in blocks if "ProgramCalls" in block.text]
+    made = {"__name__": "shop"}
+    exec(said, made)
+    calls = made["Shop"].program_calls
+    assert (calls.roles, calls.limits.model_calls) == (("shop.classify",), 20)
+    assert "mcp.crm.*" in calls.tools
