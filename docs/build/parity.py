@@ -29,7 +29,6 @@ def done(term: str, test: str, note: str = "") -> Term:
     return Term(term, "done", test, note)
 
 
-
 def differs(term: str, test: str, reason: str) -> Term:
     return Term(term, "differs", test, reason)
 
