@@ -200,6 +200,9 @@ STAGE: Mapping[str, Capability] = {
     ),
     "test_turn.py": Capability(ALL, ()),
     "test_turn_receipt.py": Capability(ALL, ("ports/tracing/", "inspection/")),
+    "test_typed_bundle.py": Capability(
+        ALL, ("tools/typed/", "loop/programs/serve_call.py", "protocol/decision/result_value.py")
+    ),
     "test_up.py": Capability((), ("local/stage/",)),
     "page/test_page_access.py": Capability(
         (
