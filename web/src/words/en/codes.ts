@@ -66,6 +66,8 @@ const refusals: Sentences = {
   approval_not_pending: "This approval was already answered, or is no longer needed.",
   approval_not_editable: "A program can be approved or denied, but not edited.",
   resume_beyond_end: "The conversation was replaced and reloads.",
+  bad_offset: "This position isn't one of the conversation.",
+  no_waiting: "Reading can't wait here.",
   turn_open: "The turn hasn't ended yet.",
   turn_not_found: "This turn doesn't exist.",
   round_not_found: "This round doesn't exist.",
@@ -367,6 +369,17 @@ const outside: Sentences = {
 
 /** Programs: before they run, while they run, and their output files. */
 const programs: Sentences = {
+  served_calls_exceeded: "The program has made too many calls.",
+  model_calls_exceeded: "The program has asked the model too often.",
+  model_tokens_exceeded: "The program has used its tokens of the model.",
+  model_usd_exceeded: "The program has used its budget for the model.",
+  call_unverified: "A call of the program was interrupted. It may have happened.",
+  call_failed: "A call of the program could not be made.",
+  calls_unavailable: "Programs can't make this call here.",
+  call_too_large: "A call of the program is too large.",
+  sources_contended: "Calls of the program numbered their sources alike. It can call again.",
+  task_too_long: "The tool takes too long for a program.",
+  run_over: "The program had already ended.",
   cancelled: "Ended because you redirected or stopped the turn. What it wrote is kept.",
   nonzero_exit: "The program ended with an error.",
   memory_limit: "The program used too much memory.",
