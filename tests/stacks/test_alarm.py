@@ -283,7 +283,7 @@ def test_only_a_stage_with_that_choice_has_a_dashboard(plain, dev):
 
 
 def test_every_log_line_of_the_runbook_is_written_by_the_code():
-    sources = [*(ROOT / "layers/runtime/python/stepline").rglob("*.py"), *(ROOT / "lambdas").glob("*.py")]
+    sources = [*(ROOT / "layers/runtime/python/stepline").rglob("*.py"), *(ROOT / "lambdas").rglob("*.py")]
     text = "\n".join(path.read_text() for path in sources)
     wanted = re.findall(r'\$\.message = "([^"]+)"', PAGE)
     assert wanted

@@ -15,6 +15,9 @@ const WITHHELD = new Set([
   "GET /v1/conversations/{conversation}/uploads/{upload}",
   "POST /v1/conversations/{conversation}/file-links",
   "POST /v1/conversations/{conversation}/import",
+  // Its frames are those of the page's own connection.
+  "GET /v1/conversations/{conversation}/stream",
+  "HEAD /v1/conversations/{conversation}/stream",
   // Limits are for admins; deleting and exporting everything are for people.
   "DELETE /v1/conversations/{conversation}",
   "GET /v1/conversations/{conversation}/erasure",

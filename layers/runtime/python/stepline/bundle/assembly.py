@@ -84,21 +84,12 @@ def build_agent(
         return _system(facts, render_namespaces(parts.resolvers), skills, shown), registry, skills
 
     system, registry, skills = made()
-    execution = None
-    if runtime is not None:
-        execution = Execution(
-            profile=runtime[0],
-            limits=runtime[1],
-            tools=tuple(spec.tool_id for spec in registry.specs if spec.in_exec and not spec.served),
-            served=parts.program_calls.limits if parts.program_calls else ServedGrant(),
-            preview_chars=preview_chars,
-        )
     return Agent(
         system=system,
         layout=shown,
         registry=registry,
         caps=caps,
-        execution=execution,
+        execution=_execution(parts, registry, *runtime, preview_chars) if runtime is not None else None,
         fanout=rule,
         strict=strict,
         gate=load_template(GATE) if version == "v2" else "",
@@ -108,6 +99,18 @@ def build_agent(
         summariser=Summariser(summary=load_template(COMPACTION_SUMMARY), prefix=load_template(PREFIX)),
         result=result,
         servers=_servers(parts, lambda tools: made(tools)[:2], remote),
+    )
+
+
+def _execution(
+    parts: Parts, registry: Registry, profile: RuntimeProfile, limits: RunLimits, preview_chars: int
+) -> Execution:
+    return Execution(
+        profile=profile,
+        limits=limits,
+        tools=tuple(spec.tool_id for spec in registry.specs if spec.in_exec and not spec.served),
+        served=parts.program_calls.limits if parts.program_calls else ServedGrant(),
+        preview_chars=preview_chars,
     )
 
 
