@@ -49,7 +49,7 @@ Event: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 A = TypeVar("A", bound="App")
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 """The folder of the function's own code."""
 
 

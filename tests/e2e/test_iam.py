@@ -88,6 +88,9 @@ NOT_SHOWN = {
     ),
     "for searches over HTTP, of which the scene has none": ("search *",),
     "for readers of streams, of which the scene has none": ("stream *", "api s3:* exec/[*]*"),
+    "for calls of programs, of which the bundle of the scene declares none": (
+        *("serve *", "execute lambda:InvokeFunction *"),
+    ),
     "for an import, of which the scene has none": ("api s3:PutObject att/[*]",),
     "for a batch of this function, or one that it reads, which is too long for its row": (
         *("close s3:*", "sweeper s3:*", "decide s3:* out/[*]", "socket s3:* out/[*]"),

@@ -224,6 +224,11 @@ def test_a_descriptor_that_no_function_could_read_is_refused_before_it_is_deploy
         assert refused.value.reason == "bad_descriptor"
 
 
+def test_a_function_looks_for_its_files_next_to_its_handlers(stage):
+    assert (package_of(stage, "act") / "lambdas/act.py").is_file()
+    assert (edge_runtime.PACKAGE / "lambdas/act.py").samefile(act.__file__)
+
+
 def test_only_functions_with_the_bundles_code_get_the_descriptors(stage):
     variable = TABLE["descriptors_dir"].variable
     given = {name: deployed_variables(stage, name).get(variable) for name in stage.functions}
