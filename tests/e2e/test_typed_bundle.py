@@ -52,7 +52,7 @@ for tool, params in (("model_tools.ask", {{"prompt": "Again?"}}), ("mcp.crm.add"
         agent_io_tools.tool_call(tool, params)
     except agent_io_tools.ToolCallError as error:
         refused.append(error.code)
-Path(OUTPUT_DIR, "outputs/late.txt").write_text(f"{{answer['text']}} {{refused}}")
+Path("outputs/late.txt").write_text(f"{{answer['text']}} {{refused}}")
 """
 
 
