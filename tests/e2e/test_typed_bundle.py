@@ -56,7 +56,7 @@ Path("outputs/late.txt").write_text(f"{{answer['text']}} {{refused}}")
 """
 
 
-@pytest.fixture(params=["process", "docker"])
+@pytest.fixture(params=["process", "docker", "fargate"])
 def shop(request, scripted, tmp_path):
     """The stage with the bundle, and programs in one mode."""
     if why := obstacle(scripted, request.param):
