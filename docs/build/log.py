@@ -7,6 +7,7 @@ from typing import Final
 
 from docs.build import DOCS
 from tests.contract.explorer.ablation import ABLATIONS, MASKED
+from tests.contract.explorer.call_ablation import CALLS
 from tests.contract.explorer.limited_ablation import LIMITED
 
 PATH: Final = DOCS / "concepts/log.md"
@@ -23,6 +24,6 @@ def _rows(head: str) -> str:
     pairs = (
         [(one.rule, one.why_masked) for one in MASKED]
         if "masked" in head
-        else [(one.rule, "; ".join(sorted(one.breaks))) for one in (*ABLATIONS, *LIMITED)]
+        else [(one.rule, "; ".join(sorted(one.breaks))) for one in (*ABLATIONS, *LIMITED, *CALLS)]
     )
     return "".join(f"| {rule} | {text} |\n" for rule, text in pairs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from .explorer.bounded_ablation import (
     scenario_of,
     stage,
 )
+from .explorer.call_ablation import CALM, reporting, undisturbed
 from .explorer.invariant import violations
 from .explorer.limited import LIMITS
 from .explorer.recorded import ROWS, recorded, seen_at, seen_in
@@ -84,6 +86,21 @@ def test_without_failures_no_turn_is_queued_beside_a_free_slot() -> None:
         simulation = calm_stage()
         client = play(simulation, calm_of(seed), Rand(seed, fault=0.0, budget=0))
         if found := violations(simulation, client):
+            broken[seed] = found
+    assert broken == {}
+
+
+@pytest.mark.parametrize(
+    ("faultless", "faults"), [(False, {"fault": 0.08, "budget": 8}), (True, CALM)], ids=["faults", "calm"]
+)
+def test_no_schedule_loses_repeats_or_mixes_the_reports_of_a_running_call(
+    faultless: bool, faults: dict[str, Any]
+) -> None:
+    broken = {}
+    for seed in SEEDS[::3]:
+        simulation = reporting(faultless=faultless)
+        scenario = undisturbed(seed) if faultless else drawn(seed)
+        if found := violations(simulation, play(simulation, scenario, Rand(seed, **faults))):
             broken[seed] = found
     assert broken == {}
 

@@ -23,10 +23,11 @@ from stepline.rendering.text_form import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment
 from tests.contract.explorer.bounded import unfair
-from tests.contract.explorer.client import Client
+from tests.contract.explorer.client import Client, misreported
+from tests.contract.explorer.decision import PROGRAM
 from tests.contract.explorer.deletion import find_leftovers
 from tests.contract.explorer.limited import unsettled
-from tests.contract.explorer.simulation import LANE, PROGRAM, Simulation
+from tests.contract.explorer.simulation import LANE, Simulation
 from tests.support.log_invariant import approvals, effects, homes, lines, steers, turns
 
 
@@ -53,6 +54,7 @@ def violations(simulation: Simulation, client: Client) -> list[str]:
         *_segments(simulation, batches),
         *_streams(simulation, batches),
         *_screen(batches, client),
+        *misreported(client),
     ]
     return sorted(set(found))
 

@@ -22,12 +22,13 @@ import pytest
 
 from .ablation import ABLATIONS, Ablation
 from .bounded_ablation import BOUNDED
+from .call_ablation import CALLS
 from .invariant import violations
 from .limited_ablation import LIMITED
 from .schedule import Chooser, play
 
 FILE: Final = Path(__file__).resolve().parents[2] / "data/found/schedules.json"
-ROWS: Final = (*ABLATIONS, *LIMITED, *BOUNDED)
+ROWS: Final = (*ABLATIONS, *LIMITED, *BOUNDED, *CALLS)
 KEPT: Final = 2
 """Schedules kept for a rule: a change of the code that spares one still meets the other."""
 CALMS: Final = 12

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from tests.contract.explorer import bounded, deletion
-from tests.contract.explorer.client import Client
+from tests.contract.explorer.client import Client, Watcher
 from tests.contract.explorer.simulation import Simulation
 
 from .process import Process
@@ -196,7 +196,7 @@ def deleted(seed: int) -> Scenario:
 
 def play(simulation: Simulation, scenario: Scenario, chooser: Chooser, *, syncs: bool = True) -> Client:
     """Run a scenario to its end: faults first, then everything wakes, settles and is swept."""
-    client = Client(simulation, syncs=syncs)
+    client = (Watcher if simulation.reports else Client)(simulation, syncs=syncs)
     _cast(simulation, scenario)
     simulation.spawn("client", client.run, safe=True)
     _turbulence(simulation, scenario, chooser)

@@ -39,7 +39,7 @@ from stepline.loop.programs import remote as orphan_step
 from stepline.loop.steer import finalize_left
 from stepline.loop.stream_generation import Sample
 from stepline.model.batch import EMPTY, Batch
-from stepline.model.decision import Action, ApprovalRule
+from stepline.model.decision import ApprovalRule
 from stepline.model.entry import ApprovalRequested, Decided, Deferred
 from stepline.model.ids import Lane, call_id, execution_name, utc
 from stepline.model.program.execution import Placement, RunLimits, RuntimeProfile, TaskConfig
@@ -49,14 +49,14 @@ from stepline.ports.log import Written
 from stepline.ports.model import NO_MODEL
 from stepline.tools.context import ReadCaps
 from tests.contract.explorer import bounded, limited
+from tests.contract.explorer.decision import PROGRAM, at_once, cut_off, new_action
 from tests.contract.explorer.deletion import DELETED, SteppedErasure, erasure_of
 from tests.contract.explorer.process import Process, Proxy
 from tests.contract.explorer.task import Cloud, SteppedTasks
-from tests.contract.explorer.tool import program, registry
+from tests.contract.explorer.tool import REPORT, program, registry
 
 LANE = Lane(tenant="t", project="p", conversation="c")
 USER = "u"
-PROGRAM = "exec_tools.execute_code_python"
 MAX_ITERATIONS = 4
 REFUSED = -1
 """The position of a message that was not admitted, because the conversation was deleted."""
@@ -98,6 +98,10 @@ class Simulation:
     samples: int = 0
     settling: bool = False
     quiet: bool = False
+    reports: bool = False
+    """Each round calls a tool that reports, and the client shows the reports."""
+    reported: Counter[str] = field(default_factory=Counter)
+    """How much each call has reported to be done."""
     broke: list[str] = field(default_factory=list)
     asks: dict[str, ApprovalRule] = field(default_factory=dict)
     """The tools whose calls need a person."""
@@ -123,7 +127,7 @@ class Simulation:
         task = TaskConfig(cluster="c", task_definition="d", container_name="s", subnets=("n",))
         self.agent = Agent(
             system="",
-            registry=registry(self.effects, once=self.once, mutable=self.mutable),
+            registry=registry(self.effects, self.reported, once=self.once, mutable=self.mutable),
             caps=ReadCaps(),
             execution=Execution(
                 profile=RuntimeProfile(placement=self.placement, task=task),
@@ -236,12 +240,10 @@ class Simulation:
             limited.spend(self, ports)
             bounded.look_at_stage(self, step)
             if watch.requested:
-                return Sample(decision=_cut_off(step, at, shown))
-            tools = {0: ("test.once", "test.write"), 1: (PROGRAM, "test.write")}.get(step.iteration, ())
-            if self._was_deferred(claim):
-                tools = ("test.write",)
+                return Sample(decision=cut_off(step, at, shown))
+            tools = self._tools(step, claim)
             if step.lane() != LANE:
-                return Sample(decision=_at_once(step, claim, at, name))
+                return Sample(decision=at_once(step, claim, at, name))
             answers = not tools
             if answers:
                 tools = ("test.write",)
@@ -251,7 +253,7 @@ class Simulation:
             if left == 1 or step.iteration + 1 >= MAX_ITERATIONS + timeline.state.credits:
                 tools, answers = (), True
             actions = tuple(
-                _action(call_id(step.turn, step.iteration, i), tool) for i, tool in enumerate(tools)
+                new_action(call_id(step.turn, step.iteration, i), tool) for i, tool in enumerate(tools)
             )
             return Sample(
                 decision=Decided(
@@ -265,6 +267,13 @@ class Simulation:
             )
 
         return take
+
+    def _tools(self, step: Step, claim: int) -> tuple[str, ...]:
+        """Return the tools that a round calls; none if it answers."""
+        tools = {0: ("test.once", "test.write"), 1: (PROGRAM, "test.write")}.get(step.iteration, ())
+        if self._was_deferred(claim):
+            tools = ("test.write",)
+        return (REPORT, REPORT, *tools) if self.reports and tools else tools
 
     def _was_deferred(self, claim: int) -> bool:
         """Return True if this round follows an answer that came too early: then an action is due first."""
@@ -280,7 +289,8 @@ class Simulation:
 
     def _execution(self, me: Process, name: str, step: Step) -> None:
         state = "decide"
-        for _ in range(60):
+        for visit in range(60):
+            step = Step(**{**_fields(step), "visit": visit})
             if state == "execute_task":
                 step, state = self.cloud.await_task(me, self.spawn, step, name), "act"
                 if self.machine.status(name) != "running":
@@ -470,27 +480,3 @@ def _next(state: str, route: str) -> str:
             return "act"
         case _:
             return route
-
-
-def _cut_off(step: Step, at: str, shown: str) -> Decided:
-    return Decided(
-        iteration=step.iteration,
-        claim=0,
-        action="exit",
-        started_at=at,
-        accepted=False,
-        raw=shown,
-        answer=shown,
-        interrupted=True,
-    )
-
-
-def _at_once(step: Step, claim: int, at: str, answer: str) -> Decided:
-    return Decided(iteration=step.iteration, claim=claim, action="complete", started_at=at, answer=answer)
-
-
-def _action(call: str, tool: str) -> Action:
-    if tool != PROGRAM:
-        return Action(call_id=call, tool_id=tool, params={})
-    params = {"contract": [{"filename": f"{call}.txt", "description": "what it wrote"}]}
-    return Action(call_id=call, tool_id=tool, params=params, code="print('hello')")

@@ -1,11 +1,12 @@
-"""Two tools: one whose effect must happen at most once, one whose effect is named by its call."""
+"""Tools: one whose effect must happen at most once, one whose effect is named by its call, one that only reports."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from itertools import count
+from typing import Any, Final
 
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.model.block import Block, Body
@@ -17,10 +18,13 @@ from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec
 
 PATH = "fi:turn_x.outputs/f.md"
+REPORT: Final = "test.report"
+REPORTS: Final = 3
+"""The reports of a run of REPORT, each with the run's number."""
 
 
-def registry(effects: Counter[str], *, once: str, mutable: bool) -> Registry:
-    """Return both tools; `once` is the effect class of the first, `mutable` names files by path, as an ablation asks."""
+def registry(effects: Counter[str], reported: Counter[str], *, once: str, mutable: bool) -> Registry:
+    """Return the tools; `once` is the effect class of the first, `mutable` names files by path, as an ablation asks."""
 
     def strike(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         context.artifacts.put(f"effect/{context.call_id}", b"", mime="x")  # a point where the process may die
@@ -40,7 +44,21 @@ def registry(effects: Counter[str], *, once: str, mutable: bool) -> Registry:
         )
         return ToolOutput(blocks=(block,))
 
-    return Registry([_tool("test.once", once, strike), _tool("test.write", "keyed", write), exec_tool()])
+    runs = count(1)
+
+    def report(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        run = str(next(runs))
+        for done in range(1, REPORTS + 1):
+            context.progress(done, REPORTS, run)
+            reported[context.call_id] = done
+        return ToolOutput(blocks=(context.result(REPORT, "reported"),))
+
+    own = [
+        _tool("test.once", once, strike),
+        _tool("test.write", "keyed", write),
+        _tool(REPORT, "pure", report),
+    ]
+    return Registry([*own, exec_tool()])
 
 
 def program(process: Any, effects: Counter[str]) -> MemoryExecutor:
