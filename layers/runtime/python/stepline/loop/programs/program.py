@@ -209,6 +209,8 @@ def _go_on(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> 
         return _launch(attempt, timeline, request)
     reported = envelope is not None
     if request.served.tools:
+        # What the run reports may be in the log already: a take-over records what was noted until then.
+        attempt.journal.adopt((), since=request.n)
         # A function notes the model's calls; a run that was lost does not report them.
         attempt.journal.take_over(timeline.state.claim)
     if envelope is None:
