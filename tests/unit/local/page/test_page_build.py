@@ -155,7 +155,7 @@ def test_packages_come_once_by_the_lock_file_and_run_no_script(sources, npm):
     install_page_packages(said.append, sources.web)
     install_page_packages(said.append, sources.web)
     assert npm.read_text() == "ci --ignore-scripts --no-audit --no-fund\n"
-    assert said == ["installing the packages of the chat page (130 MB, some seconds)"]
+    assert said == ["installing the packages of the chat page (250 MB, some seconds)"]
 
 
 def test_packages_come_again_when_the_lock_file_is_newer(sources, npm):

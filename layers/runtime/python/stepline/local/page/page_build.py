@@ -68,7 +68,7 @@ def install_page_packages(progress: Callable[[str], None], web: Path = WEB) -> N
     lock, there = web / "package-lock.json", web / "node_modules/.package-lock.json"
     if there.exists() and there.stat().st_mtime >= lock.stat().st_mtime:
         return
-    progress("installing the packages of the chat page (130 MB, some seconds)")
+    progress("installing the packages of the chat page (250 MB, some seconds)")
     _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", web=web)
     there.touch()
 
