@@ -26,7 +26,7 @@ from .explorer.bounded_ablation import (
     scenario_of,
     stage,
 )
-from .explorer.call_ablation import CALM, reporting, undisturbed
+from .explorer.call_ablation import CALM, asking, reporting, undisturbed
 from .explorer.invariant import violations
 from .explorer.limited import LIMITS
 from .explorer.recorded import ROWS, recorded, seen_at, seen_in
@@ -101,6 +101,20 @@ def test_no_schedule_loses_repeats_or_mixes_the_reports_of_a_running_call(
         simulation = reporting(faultless=faultless)
         scenario = undisturbed(seed) if faultless else drawn(seed)
         if found := violations(simulation, play(simulation, scenario, Rand(seed, **faults))):
+            broken[seed] = found
+    assert broken == {}
+
+
+@pytest.mark.parametrize("schedule", [drawn, waiting])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_no_schedule_makes_or_records_a_model_call_of_a_program_twice_or_loses_one(
+    placement: Placement, schedule: Callable[[int], Scenario]
+) -> None:
+    broken = {}
+    for seed in SEEDS[::3]:
+        simulation = asking(placement=placement)
+        client = play(simulation, schedule(seed), Rand(seed, fault=0.08, budget=8))
+        if found := violations(simulation, client):
             broken[seed] = found
     assert broken == {}
 

@@ -22,6 +22,7 @@ from stepline.model.wire.live_event import RULES
 from stepline.rendering.text_form import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment
+from tests.contract.explorer.asking import unmetered
 from tests.contract.explorer.bounded import unfair
 from tests.contract.explorer.client import Client, misreported
 from tests.contract.explorer.decision import PROGRAM
@@ -55,6 +56,7 @@ def violations(simulation: Simulation, client: Client) -> list[str]:
         *_streams(simulation, batches),
         *_screen(batches, client),
         *misreported(client),
+        *unmetered(simulation, batches),
     ]
     return sorted(set(found))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
@@ -48,7 +49,7 @@ from stepline.model.tenancy.limits import Limits as AccountLimits
 from stepline.ports.log import Written
 from stepline.ports.model import NO_MODEL
 from stepline.tools.context import ReadCaps
-from tests.contract.explorer import bounded, limited
+from tests.contract.explorer import asking, bounded, limited
 from tests.contract.explorer.decision import PROGRAM, at_once, cut_off, new_action
 from tests.contract.explorer.deletion import DELETED, SteppedErasure, erasure_of
 from tests.contract.explorer.process import Process, Proxy
@@ -102,6 +103,12 @@ class Simulation:
     """Each round calls a tool that reports, and the client shows the reports."""
     reported: Counter[str] = field(default_factory=Counter)
     """How much each call has reported to be done."""
+    program_asks: bool = False
+    """Each program asks the model, by the function `serve`."""
+    sampled: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """How often the model was asked for each call of a run."""
+    answered: set[str] = field(default_factory=set)
+    """The runs whose calls were all answered."""
     broke: list[str] = field(default_factory=list)
     asks: dict[str, ApprovalRule] = field(default_factory=dict)
     """The tools whose calls need a person."""
@@ -120,10 +127,14 @@ class Simulation:
             self.accounts.set_limits(limited.SCOPE, self.limits, version=0, by="", at="")
         self.subscriptions = MemorySubscriptions(self.clock)
         self.publisher = MemoryPublisher()
-        self.deltas = MemoryDeltas(self.clock)
+        self.deltas: MemoryDeltas = MemoryDeltas(self.clock)
+        if self.program_asks:
+            self.deltas = asking.Noted(self.clock, lambda: self.tail().state)
         self.tasks = MemoryTasks(self.clock)
         self.grants = MemoryGrants(self.artifacts, self.clock)
-        self.cloud = Cloud(self.tasks, self.grants, self.effects, marker=self.marker)
+        self.cloud = Cloud(
+            self.tasks, self.grants, self.effects, marker=self.marker, ask=partial(asking.ask, self)
+        )
         task = TaskConfig(cluster="c", task_definition="d", container_name="s", subnets=("n",))
         self.agent = Agent(
             system="",
@@ -138,6 +149,8 @@ class Simulation:
             approvals=lambda spec: self.asks.get(spec.tool_id, "never"),
         )
 
+        if self.program_asks:
+            self.agent = asking.with_calls(self.agent)
         self._put, self.log.put = self.log.put, self._note
 
     def _note(self, lane: Lane, batch: Batch, **fields: Any) -> Any:
@@ -214,7 +227,7 @@ class Simulation:
             if state in ("act", "prepare"):
                 return act_step.act(ports, self.agent, History(), step)
             if state == "execute":
-                backend = program(ports, self.effects)
+                backend = program(ports, self.effects, partial(asking.ask, self, me))
                 return execute_step.execute(ports, lambda _: backend, step)
             return close_step.close(ports, step)
         except (IndexError, KeyError, AttributeError, StopIteration) as error:

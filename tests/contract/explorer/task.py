@@ -18,7 +18,7 @@ from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.task import STAGE, MemoryTask, MemoryTasks, check_secret
 from stepline.errors import NotFoundError
 from stepline.loop.programs.remote import StoppedTask, end_wait
-from stepline.model.program.execution import CollectedFile, Run
+from stepline.model.program.execution import CollectedFile, ExecRequest, Run, ToolCallRecord
 from stepline.model.program.handover import (
     SECRET_VARIABLE,
     TOKEN_VARIABLE,
@@ -30,6 +30,8 @@ from stepline.model.program.handover import (
 from stepline.model.step import Step
 
 from .process import Process, Proxy
+
+Ask = Callable[[Process, ExecRequest], tuple[ToolCallRecord, ...]]
 
 
 class SteppedTasks:
@@ -69,12 +71,13 @@ class Cloud:
     """Where tasks run. `marker` false is an ablation: a task runs whatever the marker says."""
 
     def __init__(
-        self, tasks: MemoryTasks, grants: MemoryGrants, effects: Counter[str], *, marker: bool
+        self, tasks: MemoryTasks, grants: MemoryGrants, effects: Counter[str], *, marker: bool, ask: Ask
     ) -> None:
         self.tasks = tasks
         self.grants = grants
         self.effects = effects
         self.marker = marker
+        self.ask = ask
         self.processes: dict[str, Process] = {}
         self.reported: set[str] = set()
 
@@ -109,9 +112,10 @@ class Cloud:
             file = CollectedFile(
                 path=parcel.request.contract[0].filename, sha256=sha256, size_bytes=len(body)
             )
+            calls = self.ask(me, parcel.request)
             task_token.beat(token)
             objects.put(parcel.files, body)
-            objects.put(parcel.run, msgspec.json.encode(Run(returncode=0, files=(file,))))
+            objects.put(parcel.run, msgspec.json.encode(Run(returncode=0, files=(file,), calls=calls)))
         task_token.end(token)
 
     def settle(self, spawn: Callable[..., Process], ports: Callable[[Process], Any]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Final
 
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.model.block import Block, Body
-from stepline.model.program.execution import CollectedFile, Run
+from stepline.model.program.execution import CollectedFile, ExecRequest, Run, ToolCallRecord
 from stepline.ports.executor import Job
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.execute_code import exec_tool
@@ -61,20 +61,24 @@ def registry(effects: Counter[str], reported: Counter[str], *, once: str, mutabl
     return Registry([*own, exec_tool()])
 
 
-def program(process: Any, effects: Counter[str]) -> MemoryExecutor:
-    """Return a place where a program runs: its one effect, between two points where the process may die."""
+Ask = Callable[[ExecRequest], tuple[ToolCallRecord, ...]]
+
+
+def program(process: Any, effects: Counter[str], ask: Ask) -> MemoryExecutor:
+    """Return a place where a program runs: one effect between two points where the process may die, and its calls."""
 
     def run(job: Job) -> Run:
         call = job.request.exec_id
         process.artifacts.put(f"effect/{call}/before", b"", mime="x")
         effects[call] += 1
         process.artifacts.put(f"effect/{call}/after", b"", mime="x")
+        calls = ask(job.request)
         (job.spool / "bytes").write_bytes(call.encode())
         sha256 = hashlib.sha256(call.encode()).hexdigest()
         (job.spool / "bytes").rename(job.spool / sha256)
         (promised,) = job.request.contract
         file = CollectedFile(path=promised.filename, sha256=sha256, size_bytes=len(call))
-        return Run(returncode=0, files=(file,))
+        return Run(returncode=0, files=(file,), calls=calls)
 
     return MemoryExecutor(run)
 
