@@ -91,16 +91,17 @@ def test_without_failures_no_turn_is_queued_beside_a_free_slot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("faultless", "faults"), [(False, {"fault": 0.08, "budget": 8}), (True, CALM)], ids=["faults", "calm"]
+    ("schedule", "faults"),
+    [(drawn, {"fault": 0.08, "budget": 8}), (waiting, {"fault": 0.08, "budget": 8}), (undisturbed, CALM)],
+    ids=["faults", "approvals", "calm"],
 )
 def test_no_schedule_loses_repeats_or_mixes_the_reports_of_a_running_call(
-    faultless: bool, faults: dict[str, Any]
+    schedule: Callable[[int], Scenario], faults: dict[str, Any]
 ) -> None:
     broken = {}
     for seed in SEEDS[::3]:
-        simulation = reporting(faultless=faultless)
-        scenario = undisturbed(seed) if faultless else drawn(seed)
-        if found := violations(simulation, play(simulation, scenario, Rand(seed, **faults))):
+        simulation = reporting(faultless=schedule is undisturbed)
+        if found := violations(simulation, play(simulation, schedule(seed), Rand(seed, **faults))):
             broken[seed] = found
     assert broken == {}
 

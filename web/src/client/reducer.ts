@@ -165,7 +165,8 @@ function joined(pieces: ReadonlyMap<number, string>, parts: number): readonly Cl
 }
 
 function applyBatch(state: ClientState, frame: EventFrame, events: readonly ClientEvent[]): Folded {
-  let next: ClientState = { ...state, cursor: frame.n, parts: new Map() };
+  const began = state.began < 0 ? state.cursor : state.began;
+  let next: ClientState = { ...state, cursor: frame.n, began, parts: new Map() };
   const effects: Effect[] = [{ kind: "eventsApplied", n: frame.n, prev: frame.prev, events }];
   for (const event of events) {
     const [folded, more] = applyEvent(next, frame.n, event);
@@ -397,9 +398,10 @@ function foldSync(state: ClientState, frame: SyncFrame): Folded {
     // Otherwise events are missing, or have arrived since; those say whether the turn is open and queued.
     next = { ...next, open: frame.open, turnId: frame.open ? frame.turn_id : "", place: frame.open ? frame.place : 0 };
   }
-  if (frame.approval && !next.approval && next.cursor >= frame.approval) {
+  const hasRequest = next.began >= 0 && next.began < frame.approval; // an older frame, if it has been answered since
+  if (frame.approval && !next.approval && next.cursor >= frame.approval && !hasRequest) {
     // This client started after the request, so it requests the events from there on.
-    next = { ...next, cursor: frame.approval - 1 };
+    next = { ...next, cursor: frame.approval - 1, began: -1 };
   }
   return [next, [...effects, { kind: "synced", frame }]];
 }

@@ -26,6 +26,8 @@ export interface ClientState {
   readonly cursor: number;
   /** The newest batch that the client knows of. */
   readonly newest: number;
+  /** The cursor before the first batch that was applied, -1 if none was. */
+  readonly began: number;
   /** The running stream, 0 if none is known. */
   readonly claim: number;
   /** The newest stream that no longer grows. */
@@ -57,6 +59,7 @@ export function emptyState(conversation: string, cursor = 0): ClientState {
     conversation,
     cursor,
     newest: 0,
+    began: -1,
     claim: 0,
     settled: 0,
     lanes: new Map(),

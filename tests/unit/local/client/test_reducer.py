@@ -429,6 +429,16 @@ def test_a_client_that_started_after_an_approval_request_asks_for_it():
     assert (state.cursor, state.approval, state.behind()) == (9, "tc_0123456789ab", False)
 
 
+def test_a_client_that_knows_an_answered_request_applies_nothing_twice_after_an_older_frame():
+    answered = event("approval.answered", call_id="tc_0123456789ab")
+    sync = SyncFrame(conversation=C, n=2, open=True, turn_id="turn_1", approval=2)
+    known = (batch(1, 0, event("chat.start")), batch(2, 1, REQUEST), batch(3, 2, answered))
+    for began, frames in ((0, known), (1, known[1:])):
+        state, _ = fold_frames(replace(EMPTY, cursor=began), frames)
+        state, _ = fold_frame(state, sync)
+        assert (state.cursor, state.approval) == (3, "")
+
+
 def test_a_queue_position_is_reported_when_it_changes_and_never_from_older_frames():
     queued = batch(1, 0, event("chat.start"), event("turn.queued", place=3))
     moves = (*(PongFrame(conversation=C, n=n, place=place) for n, place in ((1, 3), (1, 2), (0, 9), (2, 1))),)

@@ -172,6 +172,11 @@ TURNS: Final[dict[str, list[Frame]]] = {
         batch(1, 0, event("chat.start"), REQUEST),
         batch(2, 1, event("approval.answered", call_id="tc_0123456789ab")),
     ],
+    "an older frame about an answered approval changes nothing": [
+        batch(1, 0, event("chat.start"), REQUEST),
+        batch(2, 1, event("approval.answered", call_id="tc_0123456789ab")),
+        SyncFrame(conversation=C, n=1, open=True, turn_id="turn_1", approval=1),
+    ],
     "a turn in line moves up until it begins": [
         batch(1, 0, event("chat.start"), event("turn.queued", place=3)),
         PongFrame(conversation=C, n=1, place=2),

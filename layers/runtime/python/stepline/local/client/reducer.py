@@ -165,7 +165,8 @@ def _fold_events(state: ClientState, frame: EventFrame) -> Folded:
 
 
 def _apply_batch(state: ClientState, frame: EventFrame, events: tuple[ClientEvent, ...]) -> Folded:
-    state = replace(state, cursor=frame.n, parts={})
+    began = state.cursor if state.began < 0 else state.began
+    state = replace(state, cursor=frame.n, began=began, parts={})
     effects: list[Effect] = [EventsApplied(n=frame.n, prev=frame.prev, events=events)]
     for event in events:
         state, more = _apply_event(state, frame.n, event)
@@ -380,7 +381,8 @@ def _fold_sync(state: ClientState, frame: SyncFrame) -> Folded:
         # Otherwise events are missing, or have arrived since; those events say whether the turn is open and queued.
         turn_id, place = (frame.turn_id, frame.place) if frame.open else ("", 0)
         state = replace(state, open=frame.open, turn_id=turn_id, place=place)
-    if frame.approval and not state.approval and state.cursor >= frame.approval:
+    has_request = 0 <= state.began < frame.approval  # an older frame, if the request has been answered since
+    if frame.approval and not state.approval and state.cursor >= frame.approval and not has_request:
         # This client started after the request: it asks for the events from there on.
-        state = replace(state, cursor=frame.approval - 1)
+        state = replace(state, cursor=frame.approval - 1, began=-1)
     return state, (*effects, Synced(frame=frame))

@@ -36,7 +36,8 @@ class LaneText(Value):
 class ClientState(Value):
     """The client's state of one conversation.
 
-    `cursor` is the newest batch applied, `newest` the newest one known. `claim` names the running stream, 0 if none is
+    `cursor` is the newest batch applied, `newest` the newest one known; `began` is the cursor before the first batch that was
+    applied, -1 if none was. `claim` names the running stream, 0 if none is
     known; `settled` is the newest stream that can no longer grow. `parts` collects the pieces of a batch that came in
     several frames, by batch and part. `control` holds the facts about the running stream's lanes. `unacked` maps ids of
     our unanswered messages to their content; `queued` maps ids of all messages besides the open turn to their texts.
@@ -48,6 +49,7 @@ class ClientState(Value):
     conversation: str
     cursor: int = 0
     newest: int = 0
+    began: int = -1
     claim: int = 0
     settled: int = 0
     lanes: Mapping[str, LaneText] = {}
