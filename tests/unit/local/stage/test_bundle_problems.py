@@ -198,7 +198,7 @@ def test_relative_imports_are_followed_from_their_package(tmp_path):
 
 def test_the_forbidden_imports_equal_the_import_rules():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (rule,) = [one for one in contracts if one.get("source_modules") == ["bundles"]]
+    (rule,) = [one for one in contracts if one.get("source_modules") == ["bundles", "examples"]]
     assert sorted(rule["forbidden_modules"]) == sorted(bundle_check.FORBIDDEN)
 
 
