@@ -20,7 +20,7 @@ class Shop(BaseWorkflow):
 
     @staticmethod
     def pre_run_hook(hook: HookContext) -> None:  # type: ignore[override]  # mypy binds the base's attribute
-        """Say what the shop knows of its customer, once a turn, before the model is asked."""
+        """Contribute the number of the customer's orders, refunds and earlier questions, once a turn."""
         visits = hook.store.get(VISITS) or 0
         known = f"{len(orders_of(hook.user))} orders, {len(refunds_of(hook.store))} refunded, {visits} earlier questions"
         hook.contribute([{"type": "shop.customer", "text": f"The customer has {known}."}])

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from stepline.adapters.relay import ThreadedRelay
-from stepline.delivery.resume import resume
 from stepline.errors import DependencyError
 from stepline.local.client.change import Reported
-from stepline.local.client.reducer import resume_request
 from stepline.local.client.state import ClientState
 from stepline.model.wire.event import DeltaFrame, is_report_lane
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.support.conversation import FAR, LANE, USER, Conversation, frames, of, tool
+from tests.support.conversation import LANE, Conversation, frames, of, tool
 from tests.support.fold import fold_frames
 from tests.support.generation import answered, called
 
@@ -41,20 +39,7 @@ class Relayed(Conversation):
 
     def resumed(self, state: ClientState) -> tuple[ClientState, list[float]]:
         """Let a client request everything that it lacks; return its state, and how much each new report says is done."""
-        asked = resume_request(state)
-        stream = asked.get("stream", {"claim": 0, "off": {}})
-        connection = f"late-{next(self.numbers)}"
-        inbox = self.connect(connection)
-        resume(
-            self.ports,
-            LANE,
-            user=USER,
-            connection=connection,
-            until_s=FAR,
-            after=state.cursor,
-            have=stream["off"],
-            claim=stream["claim"],
-        )
+        inbox = self.resume_as(f"late-{next(self.numbers)}", state)
         after, effects = fold_frames(state, frames(inbox))
         return after, [one.data["done"] for it in effects if isinstance(it, Reported) for one in it.events]
 

@@ -13,8 +13,11 @@ from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
+from stepline.delivery.resume import resume
 from stepline.errors import SteplineError
 from stepline.ingress.admit import Admitted, Arrival, admit
+from stepline.local.client.reducer import resume_request
+from stepline.local.client.state import ClientState
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.loop.act import act
@@ -181,6 +184,23 @@ class Conversation:
         principal = Principal(tenant=LANE.tenant, project=LANE.project, user=user, expires_at=expires_at)
         self.ports.subscriptions.connect(connection, principal)
         inbox: list[bytes] = self.app.ports.publisher.open(connection)  # type: ignore[attr-defined]  # the memory twin's own
+        return inbox
+
+    def resume_as(self, connection: str, state: ClientState) -> list[bytes]:
+        """Let a client request everything that it lacks; return the frames."""
+        asked = resume_request(state)
+        stream = asked.get("stream", {"claim": 0, "off": {}})
+        inbox = self.connect(connection)
+        resume(
+            self.ports,
+            LANE,
+            user=USER,
+            connection=connection,
+            until_s=FAR,
+            after=state.cursor,
+            have=stream["off"],
+            claim=stream["claim"],
+        )
         return inbox
 
     def listen(self, connection: str = "k1", **fields: Any) -> list[bytes]:

@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.delivery.resume import resume
 from stepline.errors import DependencyError
 from stepline.events.filter import EventFilter, EventRule
 from stepline.events.types import EVENT_TABLE
 from stepline.local.client.change import Reported, StreamReset, StreamSettled
-from stepline.local.client.reducer import resume_request
 from stepline.local.client.state import ClientState
 from stepline.model.entry import Resulted
 from stepline.model.program.execution import Run
@@ -24,7 +22,7 @@ from stepline.model.wire.event import DeltaFrame, is_report_lane
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import NOT_JSON, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
-from tests.support.conversation import FAR, LANE, USER, Conversation, event_types, frames, of, tool
+from tests.support.conversation import LANE, Conversation, event_types, frames, of, tool
 from tests.support.fold import fold_frames
 from tests.support.generation import PROGRAM, answered, call_of, called, decided, said, tagged
 
@@ -49,23 +47,6 @@ class Reporting(Conversation):
         super().__init__(*(said or (called("acme.run"), answered("Done."))))
 
         self.use(reporting("acme.run", work, effect))
-
-    def resume_as(self, connection: str, state: ClientState) -> list[bytes]:
-        """Let a client request everything that it lacks; return the frames."""
-        asked = resume_request(state)
-        stream = asked.get("stream", {"claim": 0, "off": {}})
-        inbox = self.connect(connection)
-        resume(
-            self.ports,
-            LANE,
-            user=USER,
-            connection=connection,
-            until_s=FAR,
-            after=state.cursor,
-            have=stream["off"],
-            claim=stream["claim"],
-        )
-        return inbox
 
     def turn(self) -> None:
         self.send()

@@ -13,18 +13,16 @@ from hypothesis import strategies as st
 from stepline.adapters.sandbox.live_log import LiveLog
 from stepline.delivery.follow import Follower
 from stepline.delivery.program_log import post_log
-from stepline.delivery.resume import resume
 from stepline.errors import DependencyError
 from stepline.events.filter import EventFilter, EventRule
 from stepline.events.types import EVENT_TABLE
 from stepline.local.client.change import LaneEnded, LaneKnown, StreamSettled
-from stepline.local.client.reducer import resume_request
 from stepline.local.client.state import ClientState
 from stepline.model.program.execution import Run
 from stepline.model.program.running_log import LOG_CHARS, RunningLog, log_key
 from stepline.model.wire.event import FRAME_MAX_BYTES, DeltaFrame
 from stepline.ports.executor import Job
-from tests.support.conversation import FAR, LANE, USER, Conversation, frames, of
+from tests.support.conversation import LANE, Conversation, frames, of
 from tests.support.fold import fold_frames
 from tests.support.generation import answered, coded
 
@@ -42,23 +40,6 @@ class Printing(Conversation):
             return Run(returncode=0, program_log="the end\n", log_bytes=8)
 
         self.programs(run)
-
-    def resume_as(self, connection: str, state: ClientState) -> list[bytes]:
-        """Let a client request everything that it lacks; return the frames."""
-        asked = resume_request(state)
-        stream = asked.get("stream", {"claim": 0, "off": {}})
-        inbox = self.connect(connection)
-        resume(
-            self.ports,
-            LANE,
-            user=USER,
-            connection=connection,
-            until_s=FAR,
-            after=state.cursor,
-            have=stream["off"],
-            claim=stream["claim"],
-        )
-        return inbox
 
 
 def keep(job: Job, text: str, *, since: int = 0, start: int = 0, ended: bool = False) -> None:

@@ -63,10 +63,11 @@ def test_the_page_is_built_once_on_the_first_request_and_shows_its_progress(sour
 
 
 def test_a_build_that_ends_during_a_request_is_not_repeated(sources, monkeypatch):
-    may, made = threading.Event(), []
+    begun, may, made = threading.Event(), threading.Event(), []
 
     def make(_progress, _web):
         made.append(threading.current_thread())
+        begun.set()
         may.wait(PATIENCE_S)
         finish(sources)
 
@@ -80,8 +81,7 @@ def test_a_build_that_ends_during_a_request_is_not_repeated(sources, monkeypatch
     monkeypatch.setattr(page_server, "is_built", read_then_finish)
     page = page_server.PageBuild(sources.web, make)
     assert page.site() is None
-    while not made:
-        pass
+    assert begun.wait(PATIENCE_S)
     assert page.site() is None
     assert page.site().find("/").body.decode() == INDEX
     assert len(made) == 1

@@ -97,7 +97,7 @@ class ProgramBackends:
 
 
 def ask_of(job: Job, bundle: str = "") -> Ask:
-    """Return what has a function make the calls of a job's program."""
+    """Return the callable by which a job's program has a function make its calls."""
     request = job.request
 
     def ask(number: int, tool_id: str, params: Any, sources: tuple[Source, ...]) -> ServedAnswer:

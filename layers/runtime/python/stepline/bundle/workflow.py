@@ -45,9 +45,8 @@ class BaseWorkflow:
     The class attributes are the parts of the agent, here and in deployed functions; `build_react` accepts
     others for this process alone. `resolvers` find the content of the bundle's own paths. `program_calls` are calls that its
     programs may have made by a function. `result` is the type of the value that an answer carries: a JSON schema, or a
-    type that pydantic reads. `knowledge` is an index that
-    serves both functions, unless the class defines them. The functions are plain or static: a deployed function creates
-    no instance.
+    type that pydantic reads. `knowledge` is an index that serves both functions, unless the class defines them. The
+    functions are plain or static: a deployed function creates no instance.
 
     `on_bundle_load` runs once in a process, before the bundle is used. `pre_run_hook` runs before the first round of
     a turn, `before_round` before each, `post_run_hook` after the close, each at most once. A turn whose

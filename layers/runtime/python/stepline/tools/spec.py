@@ -21,10 +21,11 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 class ToolSpec:
     """A tool's contract.
 
-    `schema` is a JSON schema of an object, of drafts 7 to 2020-12, closed against unknown parameters unless
-    `additionalProperties` says more. The parameters of `key_order` must be written in that order and before all others, because a client shows the long one while
-    it is generated and needs the short ones for that. The model itself calls a tool that is `in_react`, its
-    programs call one that is `in_exec`, in their supervisor, or through a function if it is `served`; a tool that `runs_code` runs the text of the code channel. A call of an
+    `schema` is a JSON schema of an object, of drafts 7 to 2020-12. One that lists parameters accepts no others, unless
+    `additionalProperties` says more. The parameters of `key_order` must be written in that order and before all others,
+    because a client shows the long one while it is generated and needs the short ones for that. The model itself calls a
+    tool that is `in_react`, its programs call one that is `in_exec`, in their supervisor, or through a function if it is
+    `served`; a tool that `runs_code` runs the text of the code channel. A call of an
     `isolated` tool by the model itself runs as a separate program, on the backend for programs.
     `strategies` define which other actions it may share a round with; an `unknown` one runs alone. `reads` names
     all that a call can depend on: `parameters`, `outside` of the conversation, or the `conversation`. `outputs`
