@@ -4,6 +4,17 @@ import { FreshProject } from "./packed.ts";
 
 const PACKAGES = [
   {
+    name: "@stepline/client",
+    peers: [],
+    use: `
+      import { type ClientState, emptyState, foldFrame, readFrame, Session } from "@stepline/client";
+      const frame = readFrame('{"frame":"delta","conversation":"c-1","claim":1,"lane":"answer.0","off":0,"text":"Hi"}');
+      const state: ClientState = frame ? foldFrame(emptyState("c-1"), frame)[0] : emptyState("");
+      console.log(typeof Session, state.conversation, state.claim);
+    `,
+    prints: "function c-1 1\n",
+  },
+  {
     name: "@stepline/ai-sdk",
     peers: ["ai"],
     use: `

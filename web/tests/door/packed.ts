@@ -30,7 +30,7 @@ export class FreshProject {
   check(source: string): void {
     writeFileSync(join(this.folder, "use.ts"), source);
     const strict = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2023", "--module", "nodenext"];
-    this.#run(this.folder, join(WEB, "node_modules/.bin/tsc"), ...strict, "use.ts");
+    this.#run(this.folder, join(WEB, "node_modules/.bin/tsc"), ...strict, "--types", "node", "use.ts");
   }
 
   remove(): void {

@@ -15,7 +15,7 @@ from tests.unit.local.client.test_fold_in_typescript import NODE
 
 ROOT: Final = Path(__file__).parents[4]
 PAGE: Final = ROOT / "docs/how-to/client.md"
-CORE: Final = ROOT / "web/src/client/index.ts"
+CORE: Final = ROOT / "web/packages/client/index.ts"
 ANSWER: Final = "Hé🙂, three steps →\u2028 one, two, 👩‍🚀 three."
 CUT: Final = 4
 
