@@ -68,7 +68,7 @@ function then([state, events]: Drawn, change: Change): Drawn {
 function grow(state: RunMessages, part: TextPart, added: string, isNew: boolean): Drawn {
   const { id } = part;
   const [role, text] = part.is === "text" ? (["assistant", true] as const) : (["reasoning", false] as const);
-  const open = new Map(state.open).set(id, part);
+  const open = isNew ? new Map(state.open).set(id, part) : state.open;
   const step = isNew
     ? [...state.step, { id, role, content: added, metadata: seqOf(part) } as Message]
     : state.step.map((one) => (one.id === id ? ({ ...one, content: part.text } as Message) : one));

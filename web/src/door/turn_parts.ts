@@ -90,14 +90,8 @@ export function foldTurn(cursor: TurnCursor, effect: Effect): Moved {
     case "textAppended": {
       const is = kindOf(effect.lane);
       if (!is) return [cursor, [{ do: "show", effect }]];
-      const id = `${effect.claim}.${effect.lane}`;
       const [begun, changes] = beginStep(cursor, effect.claim);
-      const known = begun.parts.some((part) => part.is !== "event" && part.id === id);
-      const parts = known ? begun.parts : [...begun.parts, { is, id, text: "", whole: false }];
-      const grown = parts.map((part) =>
-        part.is !== "event" && part.id === id ? { ...part, text: part.text + effect.text } : part,
-      );
-      return after(changes, draw(begun, grown));
+      return after(changes, append(begun, is, `${effect.claim}.${effect.lane}`, effect.text));
     }
     case "laneKnown": {
       const shown: readonly Change[] = kindOf(effect.lane) ? [] : [{ do: "show", effect }];
@@ -117,6 +111,16 @@ export function foldTurn(cursor: TurnCursor, effect: Effect): Moved {
     default:
       return [cursor, []];
   }
+}
+
+/** Continue a text, or begin one. No other part has changed, and to compare this one would read all of it each time. */
+function append(cursor: TurnCursor, is: TextPart["is"], id: string, added: string): Moved {
+  const at = cursor.parts.findIndex((part) => part.is !== "event" && part.id === id);
+  const known = cursor.parts[at] as TextPart | undefined;
+  const part: TextPart = { is, id, text: (known?.text ?? "") + added, whole: known?.whole ?? false };
+  const parts = known ? cursor.parts.with(at, part) : [...cursor.parts, part];
+  if (part.whole) return draw(cursor, parts);
+  return [{ ...cursor, parts }, [{ do: "grow", part, added, isNew: !known }]];
 }
 
 /** Return the change for a turn that waits for a person: nothing follows until there is an answer. */
