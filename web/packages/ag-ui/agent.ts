@@ -17,6 +17,7 @@ import { foldTurn, follow, followFrom } from "../../src/door/turn_parts.ts";
 import { type Door, type Following, streamTurn } from "../../src/door/turn_stream.ts";
 import { agUi } from "./mapping.ts";
 import { type RunMessages, snapshots } from "./placing.ts";
+import { NO_TURN, stateSnapshot, type TurnState, waitingState } from "./state.ts";
 
 /** How an interrupt is answered: a call that may run, perhaps with other parameters, or that may not, with a reason. */
 export interface Verdict {
@@ -33,7 +34,7 @@ export interface SteplineAgentOptions extends StageOptions {
 
 export class SteplineAgent extends AbstractAgent {
   readonly #options: SteplineAgentOptions;
-  readonly #stage: Stage;
+  #of: Stage | null = null;
   #abort: AbortController | null = null;
   /** The newest batch that a run of this agent has received; -1 before the first. */
   #n = -1;
@@ -41,7 +42,15 @@ export class SteplineAgent extends AbstractAgent {
   constructor(options: SteplineAgentOptions) {
     super({ ...options, threadId: options.conversation });
     this.#options = options;
-    this.#stage = new Stage(options);
+  }
+
+  /** The stage of the thread, which is the conversation; clients may change it between runs. */
+  get #stage(): Stage {
+    if (this.#of?.conversation !== this.threadId) {
+      this.#n = -1;
+      this.#of = new Stage({ ...this.#options, conversation: this.threadId });
+    }
+    return this.#of as Stage;
   }
 
   override async getCapabilities(): Promise<AgentCapabilities> {
@@ -49,6 +58,7 @@ export class SteplineAgent extends AbstractAgent {
       transport: { streaming: true, websocket: true, resumable: true },
       humanInTheLoop: { supported: true, approvals: true, interrupts: true, approveWithEdits: true },
       reasoning: { supported: true, streaming: true },
+      state: { snapshots: true, deltas: false, persistentState: true },
     };
   }
 
@@ -74,8 +84,9 @@ export class SteplineAgent extends AbstractAgent {
       const past = await this.#stage.readTurns(20, signal);
       const { effects = [], state = emptyState(this.threadId) } = past ?? {};
       const turn = state.open ? state.turnId : "";
-      const before = readMessages(effects, turn);
-      const first = [...snapshots([], known), { type: EventType.MESSAGES_SNAPSHOT, messages: before } as Event];
+      const [before, latest] = readTurns(effects, turn);
+      const messages: Event = { type: EventType.MESSAGES_SNAPSHOT, messages: before };
+      const first = [...snapshots([], known), messages, ...(turn ? [] : [stateSnapshot(latest)])];
       const door = agUi(input.threadId, input.runId, before);
       return { following: turn ? { effects, state, cursor: follow({ turn }) } : null, door, first };
     });
@@ -102,9 +113,7 @@ export class SteplineAgent extends AbstractAgent {
   }
 
   override clone(): SteplineAgent {
-    const clone = new SteplineAgent({ ...this.#options, initialMessages: this.messages });
-    clone.pendingInterrupts = structuredClone(this.pendingInterrupts);
-    return clone;
+    return Object.assign(new SteplineAgent(this.#options), super.clone());
   }
 
   #observe(input: RunAgentInput, begin: (signal: AbortSignal) => Promise<Begun>): Observable<BaseEvent> {
@@ -120,10 +129,11 @@ export class SteplineAgent extends AbstractAgent {
           subscriber.next({ type: EventType.RUN_FINISHED, threadId: input.threadId, runId: input.runId } as Event);
           return;
         }
+        const stage = this.#stage;
         const onState = ({ cursor }: ClientState) => {
-          this.#n = Math.max(this.#n, cursor);
+          if (stage === this.#of) this.#n = Math.max(this.#n, cursor);
         };
-        reader = streamTurn(this.#stage, door, { ...following, signal: abort.signal, onState }).getReader();
+        reader = streamTurn(stage, door, { ...following, signal: abort.signal, onState }).getReader();
         for (let next = await reader.read(); !next.done; next = await reader.read()) subscriber.next(next.value);
       };
       run().then(
@@ -146,7 +156,7 @@ export class SteplineAgent extends AbstractAgent {
     const action = approved ? (params ? "edit" : "approve") : "deny";
     const send = (session: Session) => session.answer(action, callId, { params: params ?? {}, text });
     const state: ClientState = { ...emptyState(this.threadId, n), open: true, turnId: turn, approval: callId };
-    const door = agUi(input.threadId, input.runId, input.messages);
+    const door = agUi(input.threadId, input.runId, input.messages, waitingState(turn, this.state));
     return { following: { state, cursor: followFrom(turn), send }, door, first: snapshots(input.messages, []) };
   }
 
@@ -175,9 +185,10 @@ interface Begun {
   readonly first: readonly Event[];
 }
 
-/** Return the messages of past turns up to the open one: each turn's prompts, then what it said. */
-function readMessages(effects: readonly Effect[], open: string): Message[] {
+/** Return the messages of past turns up to the open one, each turn's prompts before what it said, and the last state. */
+function readTurns(effects: readonly Effect[], open: string): [messages: Message[], turn: TurnState] {
   const messages: Message[] = [];
+  let latest = NO_TURN;
   const accepted = new Map<number, Message>();
   for (const effect of effects) {
     if (effect.kind !== "eventsApplied") continue;
@@ -187,13 +198,16 @@ function readMessages(effects: readonly Effect[], open: string): Message[] {
       }
       if (type !== "chat.start") continue;
       messages.push(...(data.prompts as readonly number[]).flatMap((n) => accepted.get(n) ?? []));
-      if (turn !== open) messages.push(...readTurn(effects, turn));
+      if (turn === open) continue;
+      const read = readTurn(effects, turn);
+      messages.push(...read.before, ...read.step);
+      latest = read.turn;
     }
   }
-  return messages;
+  return [messages, latest];
 }
 
-function readTurn(effects: readonly Effect[], turn: string): readonly Message[] {
+function readTurn(effects: readonly Effect[], turn: string): RunMessages {
   const door = agUi("", "", []);
   let [cursor, state] = [follow({ turn }), door.empty];
   for (const effect of effects) {
@@ -201,5 +215,5 @@ function readTurn(effects: readonly Effect[], turn: string): readonly Message[] 
     cursor = next;
     for (const change of changes) state = door.render(state, change)[0];
   }
-  return [...state.before, ...state.step];
+  return state;
 }

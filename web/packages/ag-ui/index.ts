@@ -3,3 +3,4 @@
 export { ApiError } from "../../src/api/transport.ts";
 export { ClientError } from "../../src/client/failure.ts";
 export { SteplineAgent, type SteplineAgentOptions, type Verdict } from "./agent.ts";
+export type { TurnState, TurnStatus } from "./state.ts";

@@ -9,20 +9,38 @@ import { type Event, EventType, type Message } from "@ag-ui/client";
 import { type Change, growth, type TextPart } from "../../src/door/turn_parts.ts";
 import type { Door } from "../../src/door/turn_stream.ts";
 import { type Drawn, ended, interruptOf, place, type RunMessages, seq, seqOf, snapshots } from "./placing.ts";
+import { NO_TURN, nextState, stateSnapshot, stoppedState, type TurnState } from "./state.ts";
 
-/** Return the door of a run that begins after these messages. */
-export function agUi(threadId: string, runId: string, before: readonly Message[]): Door<Event, RunMessages> {
+/** Return the door of a run that begins after these messages, and in this state. */
+export function agUi(
+  threadId: string,
+  runId: string,
+  before: readonly Message[],
+  turn: TurnState = NO_TURN,
+): Door<Event, RunMessages> {
   const run = { threadId, runId };
   return {
-    empty: { before, step: [], name: "", steps: 0, open: new Map() },
+    empty: { before, step: [], name: "", steps: 0, open: new Map(), turn },
     render(state, change) {
       if (change.do === "pause")
         return close(state, { type: EventType.RUN_FINISHED, ...run, ...interruptOf(change.event, change.n) });
-      if (change.do === "end") return close(state, ended(change.event, run, seq(change.n)));
-      return drawn(state, change);
+      if (change.do !== "end") return drawn(state, change);
+      const [next, events] = note(state, change);
+      const [closed, ends] = close(next, ended(change.event, run, seq(change.n)));
+      return [closed, [...events, ...ends]];
     },
     fail: (_, { code, message }) => [{ type: EventType.RUN_ERROR, code, message }],
+    cancel(state) {
+      const snapshot = stateSnapshot(stoppedState(state.turn));
+      return [snapshot, ...close(state, { type: EventType.RUN_FINISHED, ...run, outcome: { type: "cancelled" } })[1]];
+    },
   };
+}
+
+/** Show the state of the turn, if it changes. */
+function note(state: RunMessages, change: Change): Drawn {
+  const turn = nextState(state.turn, change);
+  return turn === state.turn ? [state, []] : [{ ...state, turn }, [stateSnapshot(turn)]];
 }
 
 function drawn(state: RunMessages, change: Change): Drawn {
@@ -45,8 +63,13 @@ function drawn(state: RunMessages, change: Change): Drawn {
       const again = change.parts.flatMap((part) => growth(undefined, part));
       return again.reduce(then, [{ ...state, step: [], open: new Map() }, events]);
     }
-    case "place":
-      return place(state, change.part.event, seq(change.part.n));
+    case "begin":
+      return note(state, change);
+    case "place": {
+      const [noted, events] = note(state, change);
+      const [next, more] = place(noted, change.part.event, seq(change.part.n));
+      return [next, [...events, ...more]];
+    }
     case "show": {
       const { effect } = change;
       const name = "event" in effect ? "stepline.event" : "stepline.lane";

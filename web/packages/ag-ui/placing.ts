@@ -3,6 +3,7 @@
 import { type AssistantMessage, type Event, EventType, type Message, type Metadata } from "@ag-ui/client";
 import type { ClientEvent } from "../../src/client/index.ts";
 import type { TextPart } from "../../src/door/turn_parts.ts";
+import type { TurnState } from "./state.ts";
 
 export interface RunMessages {
   /** The messages before the current step, and those of the step. */
@@ -13,6 +14,7 @@ export interface RunMessages {
   readonly steps: number;
   /** The texts that are being written. */
   readonly open: ReadonlyMap<string, TextPart>;
+  readonly turn: TurnState;
 }
 
 export type Drawn = readonly [RunMessages, readonly Event[]];

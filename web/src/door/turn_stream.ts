@@ -14,6 +14,8 @@ export interface Door<Value, State> {
   readonly empty: State;
   render(state: State, change: Change): readonly [State, readonly Value[]];
   fail(state: State, failure: { readonly code: string; readonly message: string }): readonly Value[];
+  /** Render the end of a stream whose client stops the turn. */
+  cancel?(state: State): readonly Value[];
 }
 
 export interface Following {
@@ -172,6 +174,7 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
         this.#end();
         return;
       }
+      for (const value of this.#door.cancel?.(this.#rendered) ?? []) this.#controller?.enqueue(value);
       this.#controller?.close();
       this.#controller = null;
       this.#sendStop();

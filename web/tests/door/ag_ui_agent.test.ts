@@ -59,26 +59,30 @@ it("a new page has the same messages, before and after the turn has ended", asyn
   await stage.play();
   await Promise.all([done, resumed]);
   expect(page.messages).toEqual(agent.messages);
+  expect(page.state).toEqual(agent.state);
   const late = connect(stage);
   await late.connectAgent();
   expect(late.messages).toEqual(agent.messages);
+  expect(late.state).toEqual(agent.state);
   await page.connectAgent();
   expect(page.messages).toEqual(agent.messages);
 });
 
 it("an aborted run stops the turn, and a subscriber that leaves does not", async () => {
-  const [stage, agent] = begin("a stop", 0, "what is new?");
+  const [stage, agent, events] = begin("a stop", 0, "what is new?");
   const left = agent.runAgent();
   await stage.play(6);
   await eventually(() => expect(texts(agent.messages)).toEqual([]));
   await agent.detachActiveRun();
-  await left.catch(() => undefined);
+  await left;
   expect(stage.asked("event")).toEqual([]);
   const done = agent.connectAgent();
   await eventually(() => expect(stage.listeners).toBe(1));
   await stage.play(8);
   agent.abortRun();
-  await done.catch(() => undefined);
+  await done;
+  expect(events.at(-1)).toMatchObject({ type: EventType.RUN_FINISHED, outcome: { type: "cancelled" } });
+  expect(agent.state).toMatchObject({ turn: { status: "stopped" } });
   await eventually(() => expect(stage.asked("event")).toMatchObject([{ kind: "stop" }]));
 });
 
@@ -124,6 +128,7 @@ it.each([
   const asked = agent.runAgent();
   await stage.playPast("approval.requested");
   await asked;
+  expect(agent.state).toMatchObject({ turn: { status: "waiting" }, approvals: [{ params: { sum: 100 } }] });
   const [interrupt] = agent.pendingInterrupts;
   expect(interrupt).toMatchObject({ reason: "tool_approval", metadata: { stepline: { params: { sum: 100 } } } });
   expect(Object.keys(interrupt ?? {})).toContain("expiresAt");
@@ -137,6 +142,7 @@ it.each([
   expect(agent.messages.filter(({ role }) => role === "tool").map(({ content }) => content)).toEqual(results);
   expect(texts(agent.messages)).toEqual(["I pay.", "Done."]);
   expect(events.at(-1)).toMatchObject({ type: EventType.RUN_FINISHED, outcome: { type: "success" } });
+  expect(agent.state).toMatchObject({ turn: { status: "complete" }, approvals: [] });
 });
 
 it("files go both ways, a plan is an activity, sources are custom events", async () => {
@@ -156,7 +162,9 @@ it("files go both ways, a plan is an activity, sources are custom events", async
   await eventually(() => expect(stage.asked("send")).toMatchObject([{ text: "go", uploads: ["up_a.txt"] }]));
   await stage.play();
   await done;
-  expect(agent.messages.filter(({ role }) => role === "activity")).toMatchObject([{ activityType: "PLAN" }]);
+  const [plan] = agent.messages.filter(({ role }) => role === "activity");
+  expect(plan).toMatchObject({ activityType: "PLAN" });
+  expect(agent.state).toMatchObject({ turn: { status: "complete" }, plan: plan?.content });
   const files = events.filter((event) => event.type === EventType.CUSTOM && event.name === "chat.files");
   expect(files).toHaveLength(2);
 });
@@ -167,6 +175,7 @@ it("a failed turn, a refusal and bad input are errors of the run with their code
   await stage.play();
   await done;
   expect(events.at(-1)).toMatchObject({ type: EventType.RUN_ERROR, code: "model_refused" });
+  expect(agent.state).toMatchObject({ turn: { status: "failed" } });
   const [other, refused, heard] = begin("an answer");
   other.refuse("send", "message_id_taken");
   await refused.runAgent();
@@ -178,6 +187,26 @@ it("a failed turn, a refusal and bad input are errors of the run with their code
   refused.setMessages([{ id: "m2", role: "user", content: [audio] }]);
   await refused.runAgent();
   expect(heard.at(-1)).toMatchObject({ type: EventType.RUN_ERROR, code: "unsupported_part" });
+});
+
+it("a clone is an agent of its own, with the same subscribers and state", async () => {
+  const [stage, agent, events] = begin("an answer");
+  const clone = agent.clone();
+  expect(clone).toMatchObject({ threadId: agent.threadId, messages: agent.messages, state: agent.state });
+  const done = clone.runAgent();
+  await stage.play();
+  await done;
+  expect(events.at(-1)).toMatchObject({ type: EventType.RUN_FINISHED });
+  expect(texts(agent.messages)).toEqual([]);
+});
+
+it("another thread is another conversation", async () => {
+  const [stage, agent, events] = begin("an answer");
+  agent.threadId = "c-2";
+  void agent.runAgent();
+  await eventually(() => expect(stage.asked("send")).toMatchObject([{ conversation: "c-2" }]));
+  expect(events).toMatchObject([{ type: EventType.RUN_STARTED, threadId: "c-2" }]);
+  await agent.detachActiveRun();
 });
 
 it("its capabilities name what the stage has", async () => {

@@ -39,7 +39,8 @@ function eventsOf(effects: readonly Effect[], turn: string): readonly Event[] {
 async function read(events: readonly Event[]): Promise<unknown> {
   const agent = new Recorded(events);
   const { result } = await agent.runAgent();
-  return { messages: agent.messages, interrupts: agent.pendingInterrupts, result, end: events.at(-1)?.type };
+  const { messages, state, pendingInterrupts } = agent;
+  return { messages, state, interrupts: pendingInterrupts, result, end: events.at(-1)?.type };
 }
 
 describe.each(STORIES)("$name", ({ frames }) => {
@@ -65,13 +66,14 @@ describe.each(STORIES)("$name", ({ frames }) => {
     }
   }, 600_000);
 
-  it("keeps the messages as a client has them", async () => {
+  it("keeps the messages and the state as a client has them", async () => {
     for (const turn of turns) {
       const door = agUi("c-1", "r-1", BEFORE);
       const agent = new Recorded(eventsOf(effectsOf(frames), turn));
       await agent.runAgent();
-      const { before, step } = stateOf(door, effectsOf(frames), turn);
+      const { before, step, turn: shown } = stateOf(door, effectsOf(frames), turn);
       expect(agent.messages).toEqual([...before, ...step]);
+      expect(agent.state).toEqual(shown);
     }
   });
 });
