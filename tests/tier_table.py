@@ -190,6 +190,10 @@ STAGE: Mapping[str, Capability] = {
         ("test_two_messages_at_once_from_two_devices_are_both_answered",),
         ("loop/sweep.py", "ingress/admit.py"),
     ),
+    "test_stream_service.py": Capability(
+        ("test_a_reader_catches_up_and_waits_while_a_turn_streams_and_loses_nothing",),
+        ("api/doors/", "delivery/stream_page.py", "delivery/stream_offset.py"),
+    ),
     "test_task.py": Capability(
         ("test_a_failed_program_in_a_task_is_reported_in_the_same_words",),
         ("loop/programs/", "/exec_task/"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -12,6 +13,10 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.api_caller import Caller
+from tests.support.api_server import TOKEN, CrowdedServer, served
+from tests.support.conversation import LANE, Conversation
+from tests.support.generation import answered
 from tests.support.stream_suite import WAIT_S, stream_server
 
 SUITE: Final = "@durable-streams/server-conformance-tests@0.3.6"
@@ -52,9 +57,24 @@ TEST: Final = """
 import {{ runConformanceTests }} from "@durable-streams/server-conformance-tests"
 runConformanceTests({{ baseUrl: "{url}", longPollTimeoutMs: {wait_ms} }})
 """
+CLIENT: Final = "@durable-streams/client@0.2.7"
+READ: Final = """
+import {{ stream }} from "@durable-streams/client"
+const [from, headers] = ["{url}/v1/conversations/{conversation}/stream", {{ Authorization: "Bearer {token}" }}]
+const backoffOptions = {{ initialDelay: 1, maxDelay: 10, multiplier: 2 }}
+const found = await stream({{ url: from, headers, offset: "-1", live: "long-poll", backoffOptions }})
+const read = []
+found.subscribeJson((batch) => {{
+  read.push(...batch.items.map(({{ n }}) => n))
+  if (read.length < 3) return
+  console.log(JSON.stringify([read, batch.offset]))
+  process.exit()
+}})
+"""
+
+pytestmark = pytest.mark.skipif(NPM is None, reason="there is no npm here")
 
 
-@pytest.mark.skipif(NPM is None, reason="there is no npm here")
 def test_the_suite_has_no_finding_about_reading_beside_the_accepted_ones(tmp_path: Path) -> None:
     _run(tmp_path, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", SUITE)
     with stream_server() as url:
@@ -81,8 +101,24 @@ def test_the_suite_has_no_finding_about_reading_beside_the_accepted_ones(tmp_pat
     assert sum(one["status"] == "passed" for one in tests) >= 80
 
 
-def _run(folder: Path, *command: str, fails: bool = False) -> None:
-    """Run a command of npm in a project of its own."""
+def test_the_protocols_own_client_repeats_a_refused_read_and_reads_everything(tmp_path: Path) -> None:
+    _run(tmp_path, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", CLIENT)
+    conversation = Conversation(answered("One."))
+    conversation.send()
+    conversation.run()
+    caller = Caller(conversation.ports)
+    caller.services = dataclasses.replace(caller.services, wait_s=20)
+    server = CrowdedServer(caller, refusals=2)
+    with served(server) as url:
+        script = READ.format(url=url, conversation=LANE.conversation, token=TOKEN)
+        (tmp_path / "read.mjs").write_text(script)
+        said = _run(tmp_path, "node", "read.mjs")
+    assert (server.refusals, server.failures) == (0, [])
+    assert json.loads(said) == [[1, 2, 3], "000000000003"]
+
+
+def _run(folder: Path, *command: str, fails: bool = False) -> str:
+    """Run a command of npm in a project of its own, and return its output."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
     ran: Any = subprocess.run(
         command,
@@ -94,3 +130,4 @@ def _run(folder: Path, *command: str, fails: bool = False) -> None:
         check=False,
     )
     assert fails or ran.returncode == 0, ran.stderr
+    return str(ran.stdout)

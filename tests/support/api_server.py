@@ -39,6 +39,21 @@ class ApiServer:
         return [answer.body]
 
 
+class CrowdedServer(ApiServer):
+    """Refuses the first `refusals` requests, as the gateway does while its function has no free execution."""
+
+    def __init__(self, caller: Caller, refusals: int) -> None:
+        super().__init__(caller)
+        self.refusals = refusals
+
+    def __call__(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        if not self.refusals:
+            return super().__call__(environ, start)
+        self.refusals -= 1
+        start("503 Service Unavailable", [("Content-Type", "application/json")])
+        return [b'{"message":"Service Unavailable"}']
+
+
 class Handler(WSGIRequestHandler):
     """Passes the path unchanged, and writes no log."""
 

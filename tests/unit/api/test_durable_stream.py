@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from stepline.adapters.memory.model import Say
 from stepline.api.router import ApiResponse, Request
 from stepline.metering.ledger import Ledger
 from tests.support.api_caller import ROUTER, Caller
-from tests.support.conversation import LANE, Conversation
+from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered
 from tests.support.steered_conversation import SteeredConversation
 
@@ -107,9 +111,9 @@ def test_a_wait_with_news_answers_at_once() -> None:
 def test_a_cursor_is_always_ahead_of_the_clients() -> None:
     caller = talked()
     first = caller.ask("GET", URL, offset="-1", live="long-poll").headers[CURSOR]
-    for given in (first, "9999999", "-1", "x", "0"):
-        found = caller.ask("GET", URL, offset="-1", live="long-poll", cursor=given).headers[CURSOR]
-        assert int(found) > (int(given) if given.isdecimal() else 0)
+    for own in (first, "9999999", "-1", "x", "0"):
+        found = caller.ask("GET", URL, offset="-1", live="long-poll", cursor=own).headers[CURSOR]
+        assert int(found) > (int(own) if own.isdecimal() else 0)
 
 
 def test_running_text_moves_the_offset_of_the_end() -> None:
@@ -124,19 +128,78 @@ def test_running_text_moves_the_offset_of_the_end() -> None:
     assert all(len(end) < 100 for end in ends)
 
 
-@pytest.mark.parametrize(
-    ("query", "refused"),
-    [
-        ({"offset": ""}, "bad_message"),
-        ({"offset": "0,1"}, "bad_offset"),
-        ({"offset": "no offset"}, "bad_offset"),
-        ({"offset": "000000000009"}, "resume_beyond_end"),
-        ({"live": "long-poll"}, "bad_message"),
-        ({"offset": "-1", "live": "sse"}, "bad_message"),
-    ],
+class Bad(NamedTuple):
+    """A request that is refused; `path` and `user` are another conversation's and another user's."""
+
+    status: int
+    code: str
+    query: Mapping[str, str] = {}
+    path: str = URL
+    user: str = USER
+    method: str = "GET"
+
+
+REFUSED = {
+    "an unknown conversation": Bad(404, "not_found", path="/v1/conversations/none/stream"),
+    "a foreign conversation": Bad(404, "not_found", user="eve"),
+    "the end of a foreign conversation": Bad(404, "not_found", user="eve", method="HEAD"),
+    "a name that no conversation has": Bad(400, "bad_conversation", path="/v1/conversations/a%20b/stream"),
+    "an empty offset": Bad(400, "bad_message", {"offset": ""}),
+    "an offset of more than 512 characters": Bad(400, "bad_message", {"offset": "0" * 513}),
+    "two offsets": Bad(400, "bad_offset", {"offset": "0,1"}),
+    "a text as an offset": Bad(400, "bad_offset", {"offset": "no offset"}),
+    "a number before the beginning": Bad(400, "bad_offset", {"offset": "-2"}),
+    "a number without its zeros": Bad(400, "bad_offset", {"offset": "3"}),
+    "an offset with a character after it": Bad(400, "bad_offset", {"offset": "000000000003\n"}),
+    "digits that are not ASCII": Bad(400, "bad_offset", {"offset": "00000000000\N{ARABIC-INDIC DIGIT ONE}"}),
+    "a place without its lanes": Bad(400, "bad_offset", {"offset": "000000000003_000000000003_0000000001"}),
+    "an event after the end": Bad(400, "resume_beyond_end", {"offset": "000000000009"}),
+    "a stream after the end": Bad(
+        400, "resume_beyond_end", {"offset": "000000000001_000000000009_0000000001-1-0"}
+    ),
+    "a wait without an offset": Bad(400, "bad_message", {"live": "long-poll"}),
+    "events of a server": Bad(400, "bad_message", {"offset": "-1", "live": "sse"}),
+    "an unknown way of waiting": Bad(400, "bad_message", {"offset": "-1", "live": "yes"}),
+    "a cursor of more than 20 characters": Bad(400, "bad_message", {"offset": "-1", "cursor": "1" * 21}),
+    **{
+        f"{method}, which would write": Bad(405, "method_not_allowed", method=method)
+        for method in ("PUT", "POST", "DELETE")
+    },
+}
+"""What the protocol allows and we do not, and what it does not allow."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_bad_request_is_a_problem_with_a_code(name: str) -> None:
+    bad, caller = REFUSED[name], talked()
+    caller.principal = replace(caller.principal, user=bad.user)
+    answer = caller.ask(bad.method, bad.path, **bad.query)
+    assert code(answer) == (bad.status, bad.code)
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert (NEXT in answer.headers, answer.headers.get("Allow", "GET, HEAD")) == (False, "GET, HEAD")
+    assert {"status": bad.status, "code": bad.code}.items() <= json.loads(answer.body).items()
+
+
+@given(
+    n=st.integers(0, 3),
+    claim=st.integers(1, 3),
+    chars=st.integers(0, 200),
+    place=st.lists(st.integers(0, 200) | st.just(10**9 - 1), min_size=2, max_size=6),
 )
-def test_a_bad_request_is_refused(query: dict[str, str], refused: str) -> None:
-    assert code(talked().ask("GET", URL, **query)) == (400, refused)
+def test_any_place_in_running_text_is_answered_or_refused_with_a_code(
+    n: int, claim: int, chars: int, place: list[int]
+) -> None:
+    offset = f"{n:012d}_{claim:012d}_{chars:010d}{''.join(f'-{one}' for one in place)}"
+    conversation = SteeredConversation(Say(text=answered("Here it is. " * 8), piece_chars=7))
+    caller, seen = waiting(conversation), list[ApiResponse]()
+    conversation.at(12, lambda: seen.append(caller.ask("GET", URL, offset=offset)))
+    conversation.run()
+    (answer,) = seen
+    assert code(answer) in ((200, ""), (400, "bad_offset"), (400, "resume_beyond_end"))
+    if answer.status == 200:  # the text that it skips is in the event that settles it
+        rest = read(caller, offset=answer.headers[NEXT])[1]
+        assert [event["type"] for frame in rest for event in frame["events"]][-1] == "conv.status"
 
 
 def test_parameters_of_later_versions_are_ignored() -> None:
