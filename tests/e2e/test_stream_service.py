@@ -15,7 +15,7 @@ from tests.support.fold import fold_frames
 
 pytestmark = pytest.mark.emulator
 
-ASKED = "Tell me about the word {word}."
+ASKED = "Describe the word {word}."
 SLOW_MS = 30
 PAGE = msgspec.json.Decoder(list[EventFrame | DeltaFrame])
 NEXT, UP_TO_DATE = "Stream-Next-Offset", "Stream-Up-To-Date"

@@ -12,9 +12,10 @@ import {
 } from "@ag-ui/client";
 import { Observable } from "rxjs";
 import { ClientError, type ClientState, type Effect, emptyState, type Session } from "../../src/client/index.ts";
-import { Stage, type StageOptions } from "../../src/door/stage.ts";
+import { checkPosition, movePosition, Stage, type StageOptions } from "../../src/door/stage.ts";
 import { foldTurn, follow, followFrom } from "../../src/door/turn_parts.ts";
 import { type Door, type Following, streamTurn } from "../../src/door/turn_stream.ts";
+import { decodeBase64 } from "../../src/door/upload.ts";
 import { agUi } from "./mapping.ts";
 import { type RunMessages, snapshots } from "./placing.ts";
 import { NO_TURN, stateSnapshot, type TurnState, waitingState } from "./state.ts";
@@ -65,7 +66,8 @@ export class SteplineAgent extends AbstractAgent {
   /** Send the last message of the user, or answer an interrupt. */
   run(input: RunAgentInput): Observable<BaseEvent> {
     return this.#observe(input, async (signal) => {
-      const entry = input.resume?.[0];
+      const [entry, further] = input.resume ?? [];
+      if (further) throw new ClientError("bad_message", "a turn waits for one answer at a time");
       if (entry) return this.#answer(entry.interruptId, entry.status === "resolved" ? entry.payload : null, input);
       const message = input.messages.at(-1);
       if (message?.role !== "user") throw new ClientError("unsupported_message", "a message of the user is missing");
@@ -131,7 +133,7 @@ export class SteplineAgent extends AbstractAgent {
         }
         const stage = this.#stage;
         const onState = ({ cursor }: ClientState) => {
-          if (stage === this.#of) this.#n = Math.max(this.#n, cursor);
+          if (stage === this.#of) this.#n = movePosition(this.#n, cursor);
         };
         reader = streamTurn(stage, door, { ...following, signal: abort.signal, onState }).getReader();
         for (let next = await reader.read(); !next.done; next = await reader.read()) subscriber.next(next.value);
@@ -151,11 +153,17 @@ export class SteplineAgent extends AbstractAgent {
   /** Answer a request for an approval; `null` denies it. The messages are restated, since they have its call. */
   #answer(callId: string, verdict: Verdict | null, input: RunAgentInput): Begun {
     const request = this.pendingInterrupts.find(({ id }) => id === callId);
-    const { n = this.#n, turn = "" } = (request?.metadata?.stepline ?? {}) as { n?: number; turn?: string };
-    const { approved = false, params, text = "" } = verdict ?? {};
+    const { n = Math.max(this.#n, 0), turn = "" } = (request?.metadata?.stepline ?? {}) as {
+      n?: number;
+      turn?: string;
+    };
+    const { approved, params, text = "" } = verdict ?? { approved: false };
+    if (typeof approved !== "boolean")
+      throw new ClientError("bad_message", "the answer to an interrupt has no `approved`");
     const action = approved ? (params ? "edit" : "approve") : "deny";
     const send = (session: Session) => session.answer(action, callId, { params: params ?? {}, text });
-    const state: ClientState = { ...emptyState(this.threadId, n), open: true, turnId: turn, approval: callId };
+    const past = emptyState(this.threadId, checkPosition(n));
+    const state: ClientState = { ...past, open: true, turnId: turn, approval: callId };
     const door = agUi(input.threadId, input.runId, input.messages, waitingState(turn, this.state));
     return { following: { state, cursor: followFrom(turn), send }, door, first: snapshots(input.messages, []) };
   }
@@ -175,7 +183,7 @@ export class SteplineAgent extends AbstractAgent {
 
   #upload(base64: string, metadata: unknown): Promise<string> {
     const { filename = "file" } = (metadata ?? {}) as { filename?: string };
-    return this.#stage.upload(new Blob([Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))]), filename);
+    return this.#stage.upload(new Blob([decodeBase64(base64)]), filename);
   }
 }
 

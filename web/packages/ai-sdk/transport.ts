@@ -2,9 +2,10 @@
 
 import { type ChatTransport, isToolUIPart, readUIMessageStream, type UIMessage, type UIMessageChunk } from "ai";
 import { ClientError, type ClientState, emptyState, type Session } from "../../src/client/index.ts";
-import { type Past, Stage, type StageOptions } from "../../src/door/stage.ts";
+import { checkPosition, movePosition, type Past, Stage, type StageOptions } from "../../src/door/stage.ts";
 import { type EventPart, foldTurn, follow, followFrom, pauseOf } from "../../src/door/turn_parts.ts";
 import { type Following, streamTurn } from "../../src/door/turn_stream.ts";
+import { decodeBase64 } from "../../src/door/upload.ts";
 import { AI_SDK, FILE, type TurnMetadata } from "./mapping.ts";
 
 type Sent = Parameters<ChatTransport<UIMessage>["sendMessages"]>[0];
@@ -83,7 +84,8 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
     }
     const { n = 0, turn = message.id } = (message.metadata ?? {}) as TurnMetadata;
     const { id, approved, reason = "" } = part.approval;
-    const state: ClientState = { ...emptyState(this.#stage.conversation, n), open: true, turnId: turn, approval: id };
+    const past = emptyState(this.#stage.conversation, checkPosition(n));
+    const state: ClientState = { ...past, open: true, turnId: turn, approval: id };
     const verdict = approved ? (params ? "edit" : "approve") : "deny";
     const send = (session: Session) => session.answer(verdict, id, { params: params ?? {}, text: reason });
     return streamTurn(this.#stage, AI_SDK, { state, cursor: followFrom(turn), send, ...reader });
@@ -103,10 +105,9 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
   }
 
   async #upload(url: string, filename = "file"): Promise<string> {
-    const [head = "", body = ""] = [url.slice(0, url.indexOf(",")), url.slice(url.indexOf(",") + 1)];
-    const bytes = head.endsWith(";base64")
-      ? Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0))
-      : new TextEncoder().encode(decodeURIComponent(body));
+    const [head = "", body] = url.split(/,(.*)/s);
+    if (body === undefined) throw new ClientError("unsupported_part", "the address of a file has no data");
+    const bytes = head.endsWith(";base64") ? decodeBase64(body) : decodePercent(body);
     return this.#stage.upload(new Blob([bytes]), filename);
   }
 
@@ -124,9 +125,17 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
       signal,
       isStop: () => reader === this.#readers,
       onState: ({ cursor }) => {
-        this.#n = Math.max(this.#n, cursor);
+        this.#n = movePosition(this.#n, cursor);
       },
     };
+  }
+}
+
+function decodePercent(text: string): Uint8Array<ArrayBuffer> {
+  try {
+    return new TextEncoder().encode(decodeURIComponent(text));
+  } catch {
+    throw new ClientError("unsupported_part", "the data of a file is escaped wrongly");
   }
 }
 

@@ -128,6 +128,17 @@ export class Stage {
   }
 }
 
+/** Return the batch that a client's metadata names. Throws ClientError `bad_offset`. */
+export function checkPosition(n: unknown): number {
+  if (typeof n === "number" && Number.isSafeInteger(n) && n >= 0) return n;
+  throw new ClientError("bad_offset", "the metadata has no position in the conversation");
+}
+
+/** Return the newest known batch after a session has read up to `cursor`; it is 0 if the conversation was replaced. */
+export function movePosition(n: number, cursor: number): number {
+  return cursor > 0 ? Math.max(n, cursor) : 0;
+}
+
 function opensTurn(frame: Frame): boolean {
   return frame.frame === "events" && (frame.parts > 1 || frame.events.some((event) => event.type === "chat.start"));
 }

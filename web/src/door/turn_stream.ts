@@ -5,7 +5,7 @@
  * disconnects, and resumes from its position when the reader is back.
  */
 
-import { ClientError, type ClientState, type Effect, isBehind, Session } from "../client/index.ts";
+import { BEYOND_END, ClientError, type ClientState, type Effect, isBehind, Session } from "../client/index.ts";
 import type { Stage } from "./stage.ts";
 import { type Change, foldTurn, pauseOf, type TurnCursor } from "./turn_parts.ts";
 
@@ -132,7 +132,13 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
     }
     const settled = effect.kind === "acknowledged" || effect.kind === "refused" ? effect.frame.message_id : null;
     if (settled !== null && settled === this.#stop) this.#session.close();
+    else if (this.#isReplaced(effect)) this.#isSynced = false;
     else if (effect.kind === "refused" && [this.#sent, ""].includes(effect.frame.message_id)) this.#fail(effect.frame);
+  }
+
+  /** The conversation was replaced before this turn began: the session reads the new one from its beginning. */
+  #isReplaced(effect: Effect): boolean {
+    return effect.kind === "refused" && effect.frame.code === BEYOND_END && this.#cursor.is === "before";
   }
 
   /** The turn waits for an answer that this client has not sent. */

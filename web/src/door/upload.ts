@@ -1,7 +1,7 @@
 /** Uploads one file: requests a slot, posts the form, and waits for the verdict. It runs in Node as well. */
 
 import { ApiError, type UploadGrant, type UploadRequest, type UploadStatus } from "../api/index.ts";
-import type { Clock } from "../client/index.ts";
+import { ClientError, type Clock } from "../client/index.ts";
 
 /** Pauses between two checks of a verdict; the last one repeats. */
 const POLLS_MS = [200, 300, 500, 1000, 2000] as const;
@@ -10,6 +10,15 @@ const VERDICT_MS = 180_000;
 export interface UploadApi {
   beginUpload(conversation: string, request: UploadRequest): Promise<UploadGrant>;
   getUpload(conversation: string, upload: string): Promise<UploadStatus>;
+}
+
+/** Return the bytes of base64. Throws ClientError `unsupported_part`. */
+export function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
+  try {
+    return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  } catch {
+    throw new ClientError("unsupported_part", "the data of a file must be base64");
+  }
 }
 
 /** Return the id of a ready upload. Throws ApiError with the reason of a refusal, or `upload_pending`. */

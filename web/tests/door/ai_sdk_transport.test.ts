@@ -282,44 +282,6 @@ it("a turn that fails is an error with its code", async () => {
   expect(chat.answer?.metadata).toMatchObject({ code: "model_refused", retryable: false });
 });
 
-it("a refused message is an error with its code: a foreign conversation, an id used for another text", async () => {
-  for (const code of ["not_found", "message_id_taken", "input_too_long"]) {
-    const [stage, chat] = begin("an answer");
-    stage.refuse("send", code);
-    await chat.sendMessage(asked());
-    expect(chat.error?.message).toContain(`${code}: `);
-    expect(stage.listeners).toBe(0);
-  }
-});
-
-it("an approval that is not pending, and a tool's result, are errors with a code", async () => {
-  const [stage, chat] = begin("a call that is approved");
-  const done = chat.sendMessage(asked());
-  await stage.playPast("approval.requested");
-  await done;
-  const [call] = chat.parts("dynamic-tool") as { toolCallId: string }[];
-  stage.refuse("approve", "approval_not_pending");
-  await chat.addToolApprovalResponse({ id: call?.toolCallId ?? "", approved: true });
-  await eventually(() => expect(chat.error?.message).toContain("approval_not_pending: "));
-  const transport = connect(stage);
-  const message: UIMessage = { id: "x", role: "assistant", parts: [] };
-  const sent = { trigger: "submit-message" as const, chatId: "c", messageId: "x", messages: [message] };
-  await expect(transport.sendMessages({ ...sent, abortSignal: undefined })).rejects.toMatchObject({
-    code: "approval_not_pending",
-  });
-});
-
-it("a part that the log does not take is refused before anything is sent", async () => {
-  const [stage, chat] = begin("an answer");
-  const audio = { type: "file" as const, mediaType: "audio/mp3", filename: "a.mp3", url: "data:audio/mp3;base64,aGk=" };
-  await chat.sendMessage({ ...asked(), parts: [audio] });
-  expect(chat.error).toMatchObject({ code: "type_not_allowed" });
-  const linked = { ...audio, url: "https://example.com/a.png" };
-  await chat.sendMessage({ ...asked(), id: "m2", parts: [linked] });
-  expect(chat.error).toMatchObject({ code: "unsupported_part" });
-  expect(stage.sent).toEqual([]);
-});
-
 it("an answer that is asked again is another message of the log", async () => {
   const [stage, chat] = begin("an answer");
   const done = chat.sendMessage(asked());

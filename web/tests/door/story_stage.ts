@@ -2,6 +2,7 @@
 
 import { vi } from "vitest";
 import {
+  BEYOND_END,
   type ClientState,
   type EventFrame,
   emptyState,
@@ -85,6 +86,8 @@ export class StoryStage {
     const refusal = this.#refusals.get(String(action));
     if (refusal) {
       socket.receive({ frame: "error", conversation, message_id: messageId, retryable: false, ...refusal });
+    } else if (action === "resume" && Number(request.after) > this.#state.cursor) {
+      socket.receive({ frame: "error", conversation, message_id: "", code: BEYOND_END, message: "", retryable: false });
     } else if (action === "resume") {
       const state = stateOf(request);
       socket.listens = true;
