@@ -289,6 +289,8 @@ class Prepared:
                 return _state(self._opened(TALK))
             case "act":
                 return _state(self._decided(PLAN, "act"))
+            case "stream":
+                return _read(self._decided(TALK, "close").conversation)
             case _:
                 return _state(self._decided(TALK, "close"))
 
@@ -315,6 +317,19 @@ def _state(step: Step) -> dict[str, Any]:
     return {"step": msgspec.to_builtins(step), "attempt": 0}
 
 
+def _read(conversation: str) -> dict[str, Any]:
+    """Return the event of a read of a conversation as a stream."""
+    return {
+        "rawPath": f"/v1/conversations/{conversation}/stream",
+        "queryStringParameters": {"offset": "-1"},
+        "headers": {},
+        "requestContext": {
+            "http": {"method": "GET"},
+            "authorizer": {"lambda": {name: str(value) for name, value in msgspec.to_builtins(USER).items()}},
+        },
+    }
+
+
 def _word() -> str:
     return f"bench-{secrets.token_hex(6)}"
 
@@ -327,7 +342,7 @@ def _environment(stage: LocalStage, proxy: Proxy) -> Iterator[Prepared]:
         name: functions.get_function_configuration(FunctionName=f"stepline-local-{name}")["Environment"][
             "Variables"
         ]
-        for name in GOALS
+        for name in (*GOALS, "stream")
     }
     own = {
         **credentials(Path(stage.home)),

@@ -86,7 +86,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
         *(f"modules_{handler}" for handler in HANDLERS),
     ),
     "cold": tuple(f"cold_cpu_{handler}" for handler in COLD),
-    "sizes": tuple(f"size_{handler}" for handler in COLD),
+    "sizes": tuple(f"size_{handler}" for handler in (*COLD, "stream")),
     "layers": tuple(f"{layer}_layer_mb" for layer in ("deps", "authorizer", "memory", "mcp", "tracing")),
     "first_token": ("cold_first_token",),
     "execution": EXEC_METRICS,

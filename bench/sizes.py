@@ -9,13 +9,15 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from bench.cold import NO_INTERPRETER, Runs, find_interpreter, new_processes
 from bench.row import Row
 from stacks.function import SIZES
+from stepline.delivery.stream_page import WAIT_MOST_S
 
-FUNCTIONS: Final = ("authorizer", "socket", "decide", "act", "close")
+FUNCTIONS: Final = ("authorizer", "socket", "stream", "decide", "act", "close")
 TO_CHOOSE: Final = (256, 512, 1024, 1769)
 GOAL: Final = 1.15
 CALLS: Final = 8
@@ -24,10 +26,10 @@ CORE_MIB: Final = 1769
 COLD: Final = 0.1
 """The part of the calls that find no process: one in ten, for an agent that few people use at a time."""
 CALL_S: Final = 0.005
-MODEL_S: Final = 5.0
-"""Waits for AWS, by the call, and for the model's whole answer."""
+WAITS_S: Final[Mapping[str, float]] = {"decide": 5.0, "stream": WAIT_MOST_S}
+"""Waits for AWS, by the call; for the model's whole answer, and of a reader of a stream."""
 LEAST_MIB: Final = {"decide": 512, "act": 512, "close": 512}
-"""Least sizes of the functions that read a conversation: a long one takes several times what one of a turn does."""
+"""Least sizes of the functions that read a whole conversation: a long one takes several times what one of a turn does."""
 PROGRAM: Final = """\
 import json, sys, time
 from types import SimpleNamespace
@@ -89,7 +91,7 @@ def _measure(name: str, runs: Runs) -> Needs:
             after - before for each in marks for before, after in itertools.pairwise(each)
         ),
         resident_mib=max(resident for _, resident in spent),
-        waits_s=waits_s + (MODEL_S if name == "decide" else 0),
+        waits_s=waits_s + WAITS_S.get(name, 0),
     )
 
 

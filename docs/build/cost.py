@@ -79,6 +79,8 @@ _NOTES: Final = f"""
 - The functions that a turn waits for have the memory with which cost times time of a mean call is least: 256 MB (authorizer) or
   512 (socket, decide, act, close; a function that reads a conversation has at least that), [measured](bench.md) as `size_<function>`. Decide waits for the model: a round of five seconds costs
   0.000035 USD with 512 MB and twice that with 1,024, which would bring its first word 0.1 s earlier.
+- A reader of a stream waits as long with any memory, so it costs by the memory alone: `stream` has 256 MB, and reads a page of
+  1 MB with 59.
 - Logs are kept for {LOG_RETENTION_DAYS} days, unless the stage [chooses otherwise](../how-to/deploy.md#logs).
 - The chat page is files in S3 and a distribution of CloudFront: nothing while unused, and about 0.1 MB per visit.
 - There is no NAT gateway, no interface endpoint, no cache and no customer-managed key: each costs more than all of this.
