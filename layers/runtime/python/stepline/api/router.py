@@ -75,7 +75,9 @@ class Router:
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         """Compile the table; if two templates match, the first one wins."""
-        self._table = [(endpoint.path.split("/"), endpoint) for endpoint in endpoints]
+        templates = [endpoint.path.split("/") for endpoint in endpoints]
+        wide = [next((i for i, part in enumerate(one) if part.endswith("+}")), None) for one in templates]
+        self._table = list(zip(templates, wide, endpoints, strict=True))
 
     def answer(self, services: Services, principal: Principal, request: Request) -> ApiResponse:
         """Answer a request of an authenticated caller. Raises errors that are internal failures and not refusals."""
@@ -100,8 +102,8 @@ class Router:
 
     def _find(self, request: Request) -> tuple[Endpoint, dict[str, str]]:
         allowed, parts = [], request.path.split("/")
-        for template, endpoint in self._table:
-            names = _match(template, parts)
+        for template, wide, endpoint in self._table:
+            names = _match(template, wide, parts)
             if names is not None:
                 if endpoint.method == request.method:
                     return endpoint, names
@@ -137,9 +139,11 @@ def make_error_response(error: SteplineError) -> ApiResponse:
     return ApiResponse(status=HTTPStatus(problem.status), headers=headers, body=body, code=problem.code)
 
 
-def _match(template: Sequence[str], parts: Sequence[str]) -> dict[str, str] | None:
-    """Return the values of a template's names in a path, decoded once; None if it is another path."""
-    wide = next((i for i, part in enumerate(template) if part.endswith("+}")), None)
+def _match(template: Sequence[str], wide: int | None, parts: Sequence[str]) -> dict[str, str] | None:
+    """Return the values of a template's names in a path, decoded once; None if it is another path.
+
+    `wide` is the part of the template that takes several of the path, if there is one.
+    """
     if wide is not None:
         end = max(wide, len(parts) - (len(template) - wide - 1))
         parts = [*parts[:wide], "/".join(parts[wide:end]), *parts[end:]]
