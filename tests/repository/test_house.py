@@ -154,6 +154,12 @@ def test_a_longer_function_is_found_in_a_class_and_in_a_function_too(tmp_path):
     assert [one.split()[-1] for one in long_functions(found)] == ["outer", "long", "inner"]
 
 
+def test_the_mapping_of_a_door_has_at_most_150_lines():
+    mappings = [*ROOT.glob("web/packages/*/[mp]*ing.ts"), *RUNTIME.glob("api/doors/*.py")]
+    assert {path.name for path in mappings if len(path.read_text().splitlines()) > 150} == set()
+    assert len(mappings) >= 5
+
+
 def test_a_folder_of_the_library_has_at_most_15_modules():
     assert not crowded_folders(RUNTIME)
     assert not crowded_folders(ROOT / "lambdas")

@@ -63,8 +63,3 @@ it.each(PACKAGES)(
   },
   600_000,
 );
-
-it.each(["ai-sdk/mapping", "ag-ui/mapping", "ag-ui/placing"])("%s has at most 150 lines", (module) => {
-  const source = readFileSync(new URL(`../../packages/${module}.ts`, import.meta.url), "utf8");
-  expect(source.split("\n").length - 1).toBeLessThanOrEqual(150);
-});
