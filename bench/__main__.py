@@ -17,6 +17,8 @@ from bench import (
     chat_page,
     cold,
     cost,
+    door_stop,
+    doors,
     execution,
     fanout,
     field,
@@ -89,6 +91,8 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "pages": pages.rows,
     "web": web.rows,
     "chat_page": chat_page.rows,
+    "doors": doors.rows,
+    "door_stop": door_stop.rows,
     "verdict": verdict.rows,
     "remote": remote.rows,
 }

@@ -54,7 +54,7 @@ def rows() -> list[Row]:
 def _recover(stage: LocalStage) -> float:
     """Kill the worker that decides a new turn; return the seconds until the round is taken again."""
     conversation, word = f"bench-{secrets.token_hex(6)}", f"w{secrets.token_hex(5)}"
-    _write_slowly(stage, word)
+    write_slowly(stage, word)
     command = [STEPLINE, "send", f"Tell me about the word {word}.", "--conversation", conversation, "--new"]
     with subprocess.Popen(
         [*command, "--user", "bench", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -98,9 +98,9 @@ def _decides(process: Path, endpoint: str) -> bool:
     return HANDLER in command and f"AWS_ENDPOINT_URL={endpoint}".encode() in environment
 
 
-def _write_slowly(stage: LocalStage, word: str) -> None:
+def write_slowly(stage: LocalStage, word: str, delay_ms: int = TOKEN_DELAY_MS) -> None:
     """Make the scripted model slow for the first request that contains `word`."""
-    fault: dict[str, Any] = {"kind": "slow_tokens", "token_delay_ms": TOKEN_DELAY_MS, "match": word}
+    fault: dict[str, Any] = {"kind": "slow_tokens", "token_delay_ms": delay_ms, "match": word}
     request = urllib.request.Request(
         f"{stage.model_url}/control/faults", data=json.dumps(fault).encode(), method="POST"
     )

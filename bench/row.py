@@ -37,6 +37,8 @@ CHAT_PAGE = (
 )
 """What is measured of the chat page in a browser, and of its build."""
 
+DOORS = ("ai_sdk", "ag_ui", "durable_streams")
+
 METRICS: Mapping[str, tuple[str, ...]] = {
     "parser": (
         *(f"splitter_{what}_{chars}" for what in ("mb_s", "ratio_find") for chars in (8, 40)),
@@ -105,6 +107,8 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     ),
     "web": ("web_fetch_ms",),
     "chat_page": tuple(f"chat_page_{what}" for what in CHAT_PAGE),
+    "doors": tuple(f"door_{what}_x_client_{door}" for door in DOORS for what in ("cpu", "bytes")),
+    "door_stop": tuple(f"door_stop_ms_{door}" for door in DOORS),
     "verdict": tuple(f"upload_verdict_ms_{file}" for file in ("picture", "office", "pdf")),
     "remote": ("mcp_call_ms", "mcp_import_cpu_ms"),
 }

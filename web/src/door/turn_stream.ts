@@ -32,11 +32,14 @@ export interface Following {
   readonly onState?: (state: ClientState) => void;
 }
 
+/** The part of a stage that a turn is read by. */
+export type Line = Pick<Stage, "dial" | "clock" | "credential" | "bundle">;
+
 /** The values that wait for the reader before the session pauses. */
 const WAITING_MAX = 1024;
 
 export function streamTurn<Value, State>(
-  stage: Stage,
+  stage: Line,
   door: Door<Value, State>,
   following: Following,
 ): ReadableStream<Value> {
@@ -59,7 +62,7 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
   /** The id of the stop, once it is sent; null if none is requested. */
   #stop: string | null = null;
 
-  constructor(stage: Stage, door: Door<Value, State>, following: Following) {
+  constructor(stage: Line, door: Door<Value, State>, following: Following) {
     this.#door = door;
     this.#following = following;
     this.#cursor = following.cursor;

@@ -1,0 +1,117 @@
+/**
+ * Stops turns of a stage, by our own client or at a door, and watches by our own client how long text still arrives.
+ *
+ * `bench/door_stop.py` writes a sample on a line: the door, a new conversation, and a prompt that is answered slowly.
+ */
+
+import process from "node:process";
+import { createInterface } from "node:readline";
+import { SteplineAgent } from "../../packages/ag-ui/index.ts";
+import { steplineTransport } from "../../packages/ai-sdk/index.ts";
+import { emptyState, Session } from "../../src/client/index.ts";
+import { Stage, type StageOptions } from "../../src/door/stage.ts";
+
+interface Asked extends StageOptions {
+  readonly door: "client" | "ai_sdk" | "ag_ui" | "durable_streams";
+  readonly token: string;
+  readonly prompt: string;
+}
+
+/** Milliseconds from the stop to the last text, and to the end of the turn. */
+interface Found {
+  readonly text: number;
+  readonly end: number;
+}
+
+/** The pieces of text before a stop, and the time in which it comes after them: that between two looks of the worker. */
+const PIECES = 3;
+const SPREAD_MS = 300;
+
+async function measure(asked: Asked): Promise<Found> {
+  const { door, conversation, prompt } = asked;
+  const stage = new Stage(asked);
+  let [pieces, textMs, endMs] = [0, 0, 0];
+  let stream: Promise<Found> | null = null;
+  let [written, ended, failed] = [() => {}, () => {}, (_: Error) => {}];
+  const hasText = new Promise<void>((resolve) => {
+    written = resolve;
+  });
+  const hasEnded = new Promise<void>((resolve, reject) => {
+    [ended, failed] = [resolve, reject];
+  });
+  const session = new Session({
+    dial: stage.dial,
+    clock: stage.clock,
+    state: emptyState(conversation),
+    onEffects(effects) {
+      for (const { kind } of effects) {
+        if (kind === "textAppended") {
+          textMs = performance.now();
+          pieces += 1;
+          if (pieces === PIECES) written();
+        }
+        if (kind === "turnEnded") {
+          endMs = performance.now();
+          ended();
+        }
+      }
+    },
+    onLink: () => undefined,
+    onFailure: ({ code }) => failed(new Error(code)),
+  });
+  session.start();
+  session.say(prompt);
+  await Promise.race([hasText, hasEnded]);
+  let stop: () => unknown = () => session.stop();
+  if (door === "ai_sdk") stop = await readChunks(asked);
+  else if (door === "ag_ui") stop = await readEvents(asked);
+  else if (door === "durable_streams") stream = poll(asked);
+  await new Promise((resolve) => setTimeout(resolve, SPREAD_MS * Math.random()));
+  const stoppedMs = performance.now();
+  stop();
+  await hasEnded;
+  session.close();
+  const read = await stream;
+  return { text: (read?.text ?? textMs) - stoppedMs, end: (read?.end ?? endMs) - stoppedMs };
+}
+
+/** Continue the open turn in the AI SDK; return its stop once there is text. */
+async function readChunks(asked: Asked): Promise<() => void> {
+  const abort = new AbortController();
+  const given = { chatId: asked.conversation, abortSignal: abort.signal };
+  const chunks = await steplineTransport(asked).reconnectToStream(given);
+  await new Promise<void>((resolve) => {
+    const write = ({ type }: { type: string }) => (type === "text-delta" ? resolve() : undefined);
+    void chunks?.pipeTo(new WritableStream({ write }));
+  });
+  return () => abort.abort();
+}
+
+/** Continue the open turn in AG-UI; return its stop once there is text. */
+async function readEvents(asked: Asked): Promise<() => void> {
+  const agent = new SteplineAgent(asked);
+  await new Promise<void>((resolve) => {
+    agent.subscribe({ onTextMessageContentEvent: () => resolve() });
+    void agent.connectAgent();
+  });
+  return () => agent.abortRun();
+}
+
+/** Read the stream of a conversation; return when its last text and the end of its turn arrived. */
+async function poll({ url, token, conversation }: Asked): Promise<Found> {
+  let [offset, cursor, textMs] = ["-1", "", 0];
+  for (;;) {
+    const address = `${url}/v1/conversations/${conversation}/stream?offset=${offset}&live=long-poll&cursor=${cursor}`;
+    const answer = await fetch(address, { headers: { Authorization: `Bearer ${token}` } });
+    const body = await answer.text();
+    if (!answer.ok) throw new Error(body);
+    offset = answer.headers.get("Stream-Next-Offset") ?? "";
+    cursor = answer.headers.get("Stream-Cursor") ?? "";
+    if (/"frame":"delta"|"solver\.react\.decision"/.test(body)) textMs = performance.now();
+    if (body.includes('"chat.complete"')) return { text: textMs, end: performance.now() };
+  }
+}
+
+for await (const asked of createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(await measure(JSON.parse(asked))));
+}
