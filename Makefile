@@ -42,7 +42,8 @@ test-page: $(PAGE_PACKAGES)  ## of `make test` the page
 	cd web && vitest run
 
 faults: exec-env $(TOOLS) $(PAGE_PACKAGES)  ## every fault scenario, and all that needs no stage, as `make nightly` tries it
-	cd web && STEPLINE_TIER=nightly vitest run tests/door
+	python -m tests.contract.fault.killed_thread >web/node_modules/.killed.json
+	cd web && STEPLINE_TIER=nightly STEPLINE_KILLED=node_modules/.killed.json vitest run tests/door
 	STEPLINE_TIER=nightly python -m tests.run_parallel $(WORKERS) $(SUITES) tests/repository -- -m "not emulator"
 
 nightly: $(TOOLS)  ## all that landings sample, in parts: `make nightly PART=stage-1`

@@ -331,13 +331,13 @@ def any_logs() -> list[Frames]:
 def write() -> None:
     """Write the recordings."""
     recordings = [{"name": name, "frames": record(make())} for name, make in RECIPES.items()]
-    _store("conversations.json", recordings)
-    _store("told.json", frames_of(told().batches))
-    _store("logs.json", any_logs())
+    store_thread("conversations.json", recordings)
+    store_thread("told.json", frames_of(told().batches))
+    store_thread("logs.json", any_logs())
 
 
-def _store(name: str, value: list[Any]) -> None:
-    """Write a list, a line an item."""
+def store_thread(name: str, value: list[Any]) -> None:
+    """Write a list to a file of the recordings, a line an item."""
     lines = ",\n".join(json.dumps(item, ensure_ascii=True, separators=(",", ":")) for item in value)
     (FOLDER / name).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 

@@ -13,20 +13,19 @@ from hypothesis import strategies as st
 from stepline.adapters.memory.model import Say
 from stepline.delivery import stream_page
 from stepline.delivery.stream_offset import StreamOffset, parse_offset
-from stepline.delivery.stream_page import StreamPage, StreamReader
+from stepline.delivery.stream_page import StreamReader
 from stepline.errors import InputError, NotFoundError
-from stepline.local.client.state import ClientState
 from stepline.log.journal import Journal
 from stepline.model.program.execution import Run
 from stepline.model.wire.event import DeltaFrame, EventFrame, decode_frame
 from stepline.ports.executor import Job
 from stepline.ports.relay import DELTA_TTL_S
 from tests.support.budget import budget
-from tests.support.conversation import LANE, USER, Conversation, frames
-from tests.support.fold import fold_frames
+from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered, called, coded
 from tests.support.recorded_thread import printing
 from tests.support.steered_conversation import SteeredConversation
+from tests.support.stream_client import StreamClient
 
 TURN = (
     called(
@@ -37,40 +36,6 @@ TURN = (
     coded("print(1)", "a.csv", notes="I count."),
     answered("Here it is. " * 8, notes="Done."),
 )
-
-
-class Client:
-    """A client that reads by offsets and folds what it gets; each read is that of a new process."""
-
-    def __init__(self, conversation: Conversation) -> None:
-        self.conversation = conversation
-        self.offset = StreamOffset().render()
-        self.state = ClientState(conversation=LANE.conversation)
-        self.sizes: list[int] = []
-
-    def reader(self) -> StreamReader:
-        journal = Journal(self.conversation.own_ports, LANE, "api")
-        return StreamReader(journal, USER, parse_offset(self.offset))
-
-    def take(self, page: StreamPage) -> StreamPage:
-        after = page.offset.render()
-        assert after > self.offset if page.frames else after == self.offset
-        self.offset = after
-        self.state, _ = fold_frames(self.state, frames(page.frames))
-        self.sizes.append(sum(map(len, page.frames)))
-        return page
-
-    def read(self) -> StreamPage:
-        return self.take(self.reader().read())
-
-    def catch_up(self) -> ClientState:
-        while not self.read().ends:
-            pass
-        return self.state
-
-    def texts(self) -> dict[str, str]:
-        """Return the running text that the client shows."""
-        return {name: lane.text for name, lane in self.state.lanes.items()} if self.state.streaming() else {}
 
 
 @contextmanager
@@ -100,12 +65,12 @@ def test_reading_in_any_cuts_gives_the_state_of_one_read(
     reads: list[list[tuple[int, int]]], steer: tuple[int, int] | None, size: int
 ) -> None:
     conversation = talking()
-    clients = [Client(conversation) for _ in reads]
+    clients = [StreamClient(conversation) for _ in reads]
     wrong: list[tuple[Any, Any]] = []
 
-    def look(client: Client) -> None:
+    def look(client: StreamClient) -> None:
         client.read()
-        fresh = Client(conversation)
+        fresh = StreamClient(conversation)
         fresh.catch_up()
         texts = fresh.texts() if client.state.claim == fresh.state.claim else {}
         shown = (
@@ -122,14 +87,14 @@ def test_reading_in_any_cuts_gives_the_state_of_one_read(
         if steer:
             conversation.at(steer[1], lambda: conversation.steer("Shorter."), call=steer[0])
         conversation.run()
-        whole = Client(conversation).catch_up()
+        whole = StreamClient(conversation).catch_up()
         assert [client.catch_up() for client in clients] == [whole] * len(clients)
     assert wrong == []
 
 
 def test_a_page_is_bounded_and_ends_between_two_frames() -> None:
     conversation = talking()
-    client = Client(conversation)
+    client = StreamClient(conversation)
     with pages_of(900):
         conversation.at(50, client.catch_up, call=0)
         conversation.run()
@@ -142,7 +107,7 @@ def test_a_page_is_bounded_and_ends_between_two_frames() -> None:
 
 def test_running_text_arrives_by_its_own_offsets_and_once() -> None:
     conversation, texts = talking(), list[str]()
-    client = Client(conversation)
+    client = StreamClient(conversation)
 
     def note() -> None:
         page = client.read()
@@ -172,7 +137,7 @@ def test_a_reader_that_comes_later_gets_the_events_without_the_running_text() ->
 
 def test_text_that_has_expired_is_left_to_the_events() -> None:
     conversation = talking()
-    early, late = Client(conversation), Client(conversation)
+    early, late = StreamClient(conversation), StreamClient(conversation)
 
     def expire() -> None:
         early.catch_up()
@@ -183,13 +148,13 @@ def test_text_that_has_expired_is_left_to_the_events() -> None:
     conversation.at(60, expire, call=0)
     conversation.run()
     assert early.texts() == late.texts() == {}
-    assert early.catch_up() == late.catch_up() == Client(conversation).catch_up()
+    assert early.catch_up() == late.catch_up() == StreamClient(conversation).catch_up()
 
 
 def test_the_output_of_a_program_is_running_text() -> None:
     conversation = Conversation(coded("print(1)", "a.csv"), answered("Done."))
     conversation.send()
-    client, shown = Client(conversation), list[str]()
+    client, shown = StreamClient(conversation), list[str]()
 
     def run(job: Job) -> Run:
         given = printing(job)
@@ -201,13 +166,13 @@ def test_the_output_of_a_program_is_running_text() -> None:
     conversation.programs(run)
     conversation.run()
     assert shown == ["one\ntwo\n"]
-    assert client.catch_up() == Client(conversation).catch_up()
+    assert client.catch_up() == StreamClient(conversation).catch_up()
 
 
 def test_a_read_at_the_end_waits_for_the_next_frame() -> None:
     conversation = Conversation(answered("One."))
     conversation.send()
-    client = Client(conversation)
+    client = StreamClient(conversation)
     client.catch_up()
     paused = conversation.clock.pause
 
@@ -220,14 +185,14 @@ def test_a_read_at_the_end_waits_for_the_next_frame() -> None:
     page = client.take(client.reader().wait(20))
     assert page.frames
     assert 5 < conversation.clock.monotonic_s() < 7
-    assert client.catch_up() == Client(conversation).catch_up()
+    assert client.catch_up() == StreamClient(conversation).catch_up()
 
 
 def test_a_wait_ends_after_its_time_with_few_reads() -> None:
     conversation = Conversation(answered("One."))
     conversation.send()
     conversation.run()
-    client, looks = Client(conversation), list[int]()
+    client, looks = StreamClient(conversation), list[int]()
     client.catch_up()
     get = conversation.ports.log.get
     conversation.ports.log.get = lambda lane, n, **fields: (looks.append(n), get(lane, n, **fields))[1]  # type: ignore[method-assign]

@@ -79,6 +79,14 @@ export class SteplineAgent extends AbstractAgent {
     });
   }
 
+  /** Restate the conversation, open interrupts included: another client may have answered those that this agent has. */
+  override connectAgent(
+    ...given: Parameters<AbstractAgent["connectAgent"]>
+  ): ReturnType<AbstractAgent["connectAgent"]> {
+    this.pendingInterrupts = [];
+    return super.connectAgent(...given);
+  }
+
   /** Restate the messages of the conversation, and continue the open turn if there is one. */
   protected override connect(input: RunAgentInput): Observable<BaseEvent> {
     const known = [...this.messages];
@@ -86,9 +94,9 @@ export class SteplineAgent extends AbstractAgent {
       const past = await this.#stage.readTurns(20, signal);
       const { effects = [], state = emptyState(this.threadId) } = past ?? {};
       const turn = state.open ? state.turnId : "";
-      const [before, latest] = readTurns(effects, turn);
+      const [before, latest, shown] = readTurns(effects, turn);
       const messages: Event = { type: EventType.MESSAGES_SNAPSHOT, messages: before };
-      const first = [...snapshots([], known), messages, ...(turn ? [] : [stateSnapshot(latest)])];
+      const first = [...snapshots([], known), messages, ...shown, ...(turn ? [] : [stateSnapshot(latest)])];
       const door = agUi(input.threadId, input.runId, before);
       return { following: turn ? { effects, state, cursor: follow({ turn }) } : null, door, first };
     });
@@ -107,6 +115,11 @@ export class SteplineAgent extends AbstractAgent {
   /** Stop the open turn, also one that waits for a person. Throws ClientError with the code of a refusal. */
   stop(): Promise<void> {
     return this.#stage.send((session) => session.stop());
+  }
+
+  /** Return a short-lived address of a file, by the `logical_path` of an item of `chat.files`. Throws ApiError. */
+  async link(path: string): Promise<string> {
+    return (await this.#stage.link(path)).url;
   }
 
   /** Stop the turn of the active run. */
@@ -193,9 +206,16 @@ interface Begun {
   readonly first: readonly Event[];
 }
 
-/** Return the messages of past turns up to the open one, each turn's prompts before what it said, and the last state. */
-function readTurns(effects: readonly Effect[], open: string): [messages: Message[], turn: TurnState] {
+/**
+ * Return the messages of past turns up to the open one, each turn's prompts before what it said, the last state, and the
+ * files and sources of these turns, which are no messages.
+ */
+function readTurns(
+  effects: readonly Effect[],
+  open: string,
+): [messages: Message[], turn: TurnState, shown: readonly Event[]] {
   const messages: Message[] = [];
+  const shown: Event[] = [];
   let latest = NO_TURN;
   const accepted = new Map<number, Message>();
   for (const effect of effects) {
@@ -207,21 +227,29 @@ function readTurns(effects: readonly Effect[], open: string): [messages: Message
       if (type !== "chat.start") continue;
       messages.push(...(data.prompts as readonly number[]).flatMap((n) => accepted.get(n) ?? []));
       if (turn === open) continue;
-      const read = readTurn(effects, turn);
+      const [read, events] = readTurn(effects, turn);
       messages.push(...read.before, ...read.step);
+      shown.push(...events.filter((event) => event.type === EventType.CUSTOM && FOUND.has(event.name)));
       latest = read.turn;
     }
   }
-  return [messages, latest];
+  return [messages, latest, shown];
 }
 
-function readTurn(effects: readonly Effect[], turn: string): RunMessages {
+const FOUND = new Set(["chat.files", "chat.citations"]);
+
+function readTurn(effects: readonly Effect[], turn: string): [RunMessages, Event[]] {
   const door = agUi("", "", []);
   let [cursor, state] = [follow({ turn }), door.empty];
+  const events: Event[] = [];
   for (const effect of effects) {
     const [next, changes] = foldTurn(cursor, effect);
     cursor = next;
-    for (const change of changes) state = door.render(state, change)[0];
+    for (const change of changes) {
+      const [rendered, more] = door.render(state, change);
+      state = rendered;
+      events.push(...more);
+    }
   }
-  return state;
+  return [state, events];
 }

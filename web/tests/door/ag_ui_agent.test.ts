@@ -145,6 +145,26 @@ it.each([
   expect(agent.state).toMatchObject({ turn: { status: "complete" }, approvals: [] });
 });
 
+it("an interrupt that another client has answered is gone after a new connection", async () => {
+  const [stage, agent] = begin("a call that is approved");
+  const asked = agent.runAgent();
+  await stage.playPast("approval.requested");
+  await asked;
+  expect(agent.pendingInterrupts).toHaveLength(1);
+  await agent.connectAgent();
+  expect(agent.pendingInterrupts).toHaveLength(1);
+  const other = connect(stage);
+  await other.connectAgent();
+  other.pendingInterrupts = other.pendingInterrupts.map((one) => ({ ...one, expiresAt: "2100-01-01T00:00:00Z" }));
+  const interruptId = other.pendingInterrupts[0]?.id ?? "";
+  const answered = other.runAgent({ resume: [{ interruptId, status: "resolved", payload: { approved: true } }] });
+  await stage.play();
+  await answered;
+  await agent.connectAgent();
+  expect(agent.pendingInterrupts).toEqual([]);
+  expect(texts(agent.messages)).toEqual(["I pay.", "Done."]);
+});
+
 it("files go both ways, a plan is an activity, sources are custom events", async () => {
   const [stage, agent, events] = begin("a plan and two files");
   const source = { type: "data" as const, value: "aGk=", mimeType: "text/plain" };
@@ -167,6 +187,13 @@ it("files go both ways, a plan is an activity, sources are custom events", async
   expect(agent.state).toMatchObject({ turn: { status: "complete" }, plan: plan?.content });
   const files = events.filter((event) => event.type === EventType.CUSTOM && event.name === "chat.files");
   expect(files).toHaveLength(2);
+  const [page, seen] = [connect(stage), [] as Event[]];
+  page.subscribe({ onCustomEvent: ({ event }) => void seen.push(event) });
+  await page.connectAgent();
+  expect(seen).toEqual(files);
+  expect(page.state).toEqual(agent.state);
+  const path = (files[0] as { value: { items: { logical_path: string }[] } }).value.items[0]?.logical_path ?? "";
+  expect(await page.link(path)).toContain(path);
 });
 
 it("a failed turn is an error of the run with its code", async () => {

@@ -1,23 +1,9 @@
-import { readUIMessageStream, type UIMessage, type UIMessageChunk, uiMessageChunkSchema } from "ai";
+import { type UIMessage, uiMessageChunkSchema } from "ai";
 import { describe, expect, it } from "vitest";
 import { AI_SDK } from "../../packages/ai-sdk/mapping.ts";
 import { effectsOf } from "../thread/recordings.ts";
+import { readMessage } from "./readers.ts";
 import { distinct, render, STORIES, turnsOf } from "./stories.ts";
-
-/** Return the message that a page has after these chunks, and the errors that it reports. */
-async function read(chunks: readonly UIMessageChunk[]): Promise<[message: UIMessage | null, errors: string[]]> {
-  const errors: string[] = [];
-  const stream = new ReadableStream<UIMessageChunk>({
-    start(controller) {
-      for (const chunk of chunks) controller.enqueue(chunk);
-      controller.close();
-    },
-  });
-  let message: UIMessage | null = null;
-  const onError = (error: unknown) => errors.push(String((error as Error).message));
-  for await (const next of readUIMessageStream({ stream, onError })) message = next;
-  return [message, errors];
-}
 
 function parts(message: UIMessage | null, type: string): unknown[] {
   return message?.parts.filter((part) => part.type === type) ?? [];
@@ -38,9 +24,9 @@ describe.each(STORIES)("$name", ({ frames }) => {
 
   it("ends in the same message for each cut", async () => {
     for (const turn of turns) {
-      const whole = await read(render(AI_SDK, effectsOf(frames), turn));
+      const whole = await readMessage(render(AI_SDK, effectsOf(frames), turn));
       for (const [values, cut] of distinct(frames, (effects) => render(AI_SDK, effects, turn))) {
-        expect(await read(values), cut).toEqual(whole);
+        expect(await readMessage(values), cut).toEqual(whole);
       }
     }
   }, 600_000);
@@ -50,7 +36,7 @@ describe.each(STORIES)("$name", ({ frames }) => {
     for (const turn of turns) {
       const end = ends.find((event) => event.type === "chat.complete" && event.turn_id === turn);
       if (!end?.data.answer) continue;
-      const [message] = await read(render(AI_SDK, effectsOf(frames), turn));
+      const [message] = await readMessage(render(AI_SDK, effectsOf(frames), turn));
       const texts = parts(message, "text") as { text: string }[];
       expect(texts.at(-1)?.text).toBe(end.data.answer);
     }

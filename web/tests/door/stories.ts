@@ -1,5 +1,7 @@
 /** Recorded stories as a stage sends them to a client that was cut off, or that connects later. */
 
+import { readFileSync } from "node:fs";
+import killedText from "../../../tests/data/thread/killed.json?raw";
 import {
   type ClientState,
   type DeltaFrame,
@@ -9,6 +11,7 @@ import {
   type Frame,
   foldFrames,
   isStreaming,
+  parseFrame,
 } from "../../src/client/index.ts";
 import { type Change, foldTurn, follow, pauseOf } from "../../src/door/turn_parts.ts";
 import type { Door } from "../../src/door/turn_stream.ts";
@@ -19,6 +22,15 @@ export const STORIES: readonly Recording[] = [
   { name: "every other event", frames: synthetic },
   ...logs.map((frames, place) => ({ name: `log ${place + 1}`, frames })),
 ];
+
+/** Conversations whose worker was killed: all of them at night, in the file that Python wrote, else a sample. */
+export const KILLED: readonly Recording[] = JSON.parse(readKilled()).map(
+  ({ name, frames }: { name: string; frames: unknown[] }) => ({ name, frames: frames.map((one) => parseFrame(one)) }),
+);
+
+function readKilled(): string {
+  return process.env.STEPLINE_KILLED ? readFileSync(process.env.STEPLINE_KILLED, "utf8") : killedText;
+}
 
 /** The frames that a client receives, and the turns in them. */
 export function turnsOf(frames: readonly Frame[]): readonly string[] {
@@ -32,7 +44,7 @@ export function turnsOf(frames: readonly Frame[]): readonly string[] {
  */
 export function resumed(frames: readonly Frame[], at: number, state: ClientState): readonly Frame[] {
   const before = frames.slice(0, at);
-  const missed = events(before).filter(({ n }) => n > state.cursor);
+  const missed = inOrder(events(before)).filter(({ n }) => n > state.cursor);
   const [now] = foldFrames(emptyState(state.conversation), before);
   const have = state.claim === now.claim ? state.lanes : new Map();
   const stored = [...now.lanes].map(([lane, { text }]): DeltaFrame => {
@@ -83,16 +95,18 @@ export function render<Value, State>(door: Door<Value, State>, effects: readonly
 
 /**
  * Return what a door sends to each client that is cut off or connects later, without repetition, and its cut: every
- * one at night, else about eight of a story.
+ * one at night, else about eight of a story. `isOne`: one kind of reconnection for each cut, in turn.
  */
 export function distinct<Value>(
   frames: readonly Frame[],
   renderAll: (effects: readonly Effect[]) => readonly Value[],
+  isOne = false,
 ): readonly (readonly [values: readonly Value[], cut: string])[] {
   const found = new Map<string, readonly [readonly Value[], string]>();
   const length = frames.length;
   const all = frames.flatMap((_, cut) => [cut, Math.ceil((cut + length) / 2), length].map((at) => [cut, at] as const));
-  const step = isNightly() ? 1 : 3 * Math.floor(all.length / 24) + 1; // no multiple of three: it tries each kind of cut
+  // 4 is no multiple of three, so it tries each kind of reconnection.
+  const step = isNightly() ? (isOne ? 4 : 1) : 3 * Math.floor(all.length / 24) + 1; // no multiple of three: it tries each kind of cut
   for (const [cut, at] of all.filter((_, i) => i % step === 0)) {
     const late = foldFrames(emptyState("c-1"), resumed(frames, cut, emptyState("c-1")))[1];
     for (const [effects, name] of [
@@ -107,8 +121,14 @@ export function distinct<Value>(
   return [...found.values()];
 }
 
+/** Return each event frame once, in the order of the log: a client whose worker was killed may have received it twice. */
+function inOrder(frames: readonly EventFrame[]): readonly EventFrame[] {
+  const known = new Map(frames.map((frame) => [`${frame.n}.${frame.part}`, frame]));
+  return [...known.values()].sort((one, other) => one.n - other.n || one.part - other.part);
+}
+
 function isNightly(): boolean {
-  return (globalThis as { process?: { env: Record<string, string> } }).process?.env.STEPLINE_TIER === "nightly";
+  return process.env.STEPLINE_TIER === "nightly";
 }
 
 function events(frames: readonly Frame[]): readonly EventFrame[] {
