@@ -6,10 +6,21 @@
  */
 
 import { type Event, EventType, type Message } from "@ag-ui/client";
-import { type Change, growth, type TextPart } from "../../src/door/turn_parts.ts";
+import { type Change, growth, type Part, type TextPart } from "../../src/door/turn_parts.ts";
 import type { Door } from "../../src/door/turn_stream.ts";
-import { type Drawn, ended, interruptOf, place, type RunMessages, seq, seqOf, snapshots } from "./placing.ts";
+import {
+  type Drawn,
+  ended,
+  interruptOf,
+  place,
+  type RunMessages,
+  seq,
+  seqOf,
+  snapshots,
+  wholeSnapshot,
+} from "./placing.ts";
 import { NO_TURN, nextState, stateSnapshot, stoppedState, type TurnState } from "./state.ts";
+import { ends, starts } from "./text_events.ts";
 
 /** Return the door of a run that begins after these messages, and in this state. */
 export function agUi(
@@ -58,11 +69,8 @@ function drawn(state: RunMessages, change: Change): Drawn {
       open.delete(change.part.id);
       return [{ ...state, open }, ends(change.part)];
     }
-    case "redraw": {
-      const events = [...[...state.open.values()].flatMap(ends), ...snapshots(state.before, state.step)];
-      const again = change.parts.flatMap((part) => growth(undefined, part));
-      return again.reduce(then, [{ ...state, step: [], open: new Map() }, events]);
-    }
+    case "redraw":
+      return redraw(state, change.parts);
     case "begin":
       return note(state, change);
     case "place": {
@@ -83,6 +91,26 @@ function drawn(state: RunMessages, change: Change): Drawn {
   }
 }
 
+/** Replace the step by snapshots: one without its messages, so that the next one defines their order. */
+function redraw(state: RunMessages, parts: readonly Part[]): Drawn {
+  const before: Drawn = [{ ...state, step: [], open: new Map() }, []];
+  const [next, events] = parts.flatMap((part) => growth(undefined, part)).reduce(then, before);
+  // Its calls are in the snapshot; what is no message was shown when it arrived.
+  const states = events.filter(({ type }) => type === EventType.STATE_SNAPSHOT).slice(-1);
+  const gone = [...state.open.values()].filter(({ id }) => !next.open.has(id));
+  const begun = [...next.open.values()].filter(({ id }) => !state.open.has(id));
+  return [
+    next,
+    [
+      ...gone.flatMap(ends),
+      ...snapshots(state.before, state.step),
+      wholeSnapshot([...next.before, ...next.step]),
+      ...begun.flatMap(starts),
+      ...states,
+    ],
+  ];
+}
+
 function then([state, events]: Drawn, change: Change): Drawn {
   const [next, more] = drawn(state, change);
   return [next, [...events, ...more]];
@@ -96,23 +124,9 @@ function grow(state: RunMessages, part: TextPart, added: string, isNew: boolean)
     ? [...state.step, { id, role, content: added, metadata: seqOf(part) } as Message]
     : state.step.map((one) => (one.id === id ? ({ ...one, content: part.text } as Message) : one));
   const metadata = seqOf(part);
-  const start: readonly Event[] = text
-    ? [{ type: EventType.TEXT_MESSAGE_START, messageId: id, role: "assistant", metadata }]
-    : [
-        { type: EventType.REASONING_START, messageId: id, metadata },
-        { type: EventType.REASONING_MESSAGE_START, messageId: id, role: "reasoning", metadata },
-      ];
   const type = text ? EventType.TEXT_MESSAGE_CONTENT : EventType.REASONING_MESSAGE_CONTENT;
   const content: readonly Event[] = added ? [{ type, messageId: id, delta: added, metadata } as Event] : [];
-  return [{ ...state, step, open }, [...(isNew ? start : []), ...content]];
-}
-
-function ends({ is, id: messageId }: TextPart): readonly Event[] {
-  if (is === "text") return [{ type: EventType.TEXT_MESSAGE_END, messageId }];
-  return [
-    { type: EventType.REASONING_MESSAGE_END, messageId },
-    { type: EventType.REASONING_END, messageId },
-  ];
+  return [{ ...state, step, open }, [...(isNew ? starts(part) : []), ...content]];
 }
 
 /** Close the texts and the step. */

@@ -30,6 +30,12 @@ export function snapshots(messages: readonly Message[], gone: readonly Message[]
   return named.length ? [snapshot([...kept, ...named]), snapshot(kept)] : [snapshot(kept)];
 }
 
+/** Return the snapshot that adds all of these messages, reasoning and activities included, and removes no activity. */
+export function wholeSnapshot(messages: readonly Message[]): Event {
+  const metadata = { "@ag-ui/client": { authoritativeActivityTypes: [] } };
+  return { type: EventType.MESSAGES_SNAPSHOT, messages: [...messages], metadata };
+}
+
 function isShared({ role }: Message): boolean {
   return role !== "reasoning" && role !== "activity";
 }
