@@ -214,6 +214,10 @@ STAGE: Mapping[str, Capability] = {
             "test_a_page_at_320_pixels_and_at_twice_the_size_is_read_without_scrolling_sideways",
         ),
     ),
+    "page/test_page_ag_ui.py": Capability(
+        ("test_a_reload_and_a_second_tab_in_mid_answer_lose_and_repeat_nothing",),
+        ("/web/packages/ag-ui/", "/web/src/door/"),
+    ),
     "page/test_page_approval.py": Capability(("test_an_edited_call_runs_with_other_parameters",)),
     "page/test_page_bundle.py": Capability(
         ("test_a_bundles_page_reads_the_list_by_its_port_and_reaches_nothing_else",)
