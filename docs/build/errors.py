@@ -88,6 +88,14 @@ ABOUT = (
     "class's name; clients and the model read the `code`. Both are stable, messages are not. A class has its",
     "own code, and an error may have a more precise one.",
 )
+OF_DOORS = (
+    "In the error of the other protocol, from the package of [a door](../concepts/doors.md), besides the codes of "
+    "clients, of uploads, of messages [handed back](live-events.md#handed-back), and of a turn that fails. Nothing was sent."
+)
+DOORS = {
+    "unsupported_part": "a message has a part that the stage does not take: a file by its address, or of another kind than text and files",
+    "unsupported_message": "there is no message of the user to send, or a tool's result that the stage did not ask for",
+}
 OF_UPLOADS = (
     "As `reason` and `reasons` of [an upload](../how-to/uploads.md), besides `not_found` and the codes of "
     "[archives](execution.md#archives), `content_type_mismatch`, and those of pictures and PDFs "
@@ -355,6 +363,7 @@ PROGRAM = {
     "connection_lost": "the supervisor disconnected; the call may have been made",
     "reply_timeout": "no reply in time; the call may have been made",
 }
+OF_BUNDLES = "While its agent is built, and by the functions that it calls; [how to write one](../how-to/write-a-bundle.md)."
 BUNDLE = {
     "bundle_not_found": "there is no package of this name (`STEPLINE_BUNDLE`, `up --bundle`, `bundle check`)",
     "bundle_invalid": "the package's `WORKFLOW` is missing or not a subclass of `BaseWorkflow`",
@@ -499,6 +508,7 @@ def render() -> str:
                 "As the `code` of an error that [submitting an event](../how-to/send-events.md) raises, besides the codes above.",
                 EVENT_SOURCE,
             ),
+            *_group("Doors", OF_DOORS, DOORS),
             *_group("Uploads", OF_UPLOADS, UPLOADS),
             *_group("Imports", OF_IMPORTS, IMPORTS),
             *_group(
@@ -529,11 +539,7 @@ def render() -> str:
                 "As a `ToolCallError` of its call; the rest is in [the executor's protocol](executor-protocol.md#order-of-checks).",
                 PROGRAM,
             ),
-            *_group(
-                "Bundle errors",
-                "While its agent is built, and by the functions that it calls; [how to write one](../how-to/write-a-bundle.md).",
-                BUNDLE,
-            ),
+            *_group("Bundle errors", OF_BUNDLES, BUNDLE),
             *_group("Command line errors", "On a developer's machine.", LOCAL),
             *_group("Internal errors", "", INTERNAL_CODES),
         ]

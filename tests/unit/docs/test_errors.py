@@ -1,4 +1,7 @@
+import re
+
 from docs.build import errors
+from stepline.local.page.page_build import WEB
 from stepline.protocol.decision.notice import NOTICES
 from tests.unit.docs import error_code
 
@@ -15,3 +18,9 @@ def test_every_code_of_the_source_is_listed():
 def test_every_listed_code_has_a_source():
     sources = error_code.source_codes().keys() | error_code.constants() | set(NOTICES)
     assert error_code.listed_codes() - sources == set()
+
+
+def test_every_code_of_a_door_is_listed_and_uttered():
+    modules = sorted((WEB / "packages").glob("*/*.ts"))
+    uttered = {code for path in modules for code in re.findall(r'ClientError\(\s*"(\w+)"', path.read_text())}
+    assert errors.DOORS.keys() == uttered - error_code.listed_codes()

@@ -8,7 +8,7 @@ import { callCodes, codes } from "../../src/words/en/codes.ts";
 import { wordsOf, wordsOfCall } from "../../src/words/index.ts";
 
 /** Sections about codes that no user of the chat sees, only engineers who deploy or write a bundle. */
-const UNSEEN = ["Imports", "Bundle errors", "Command line errors", "Internal errors"];
+const UNSEEN = ["Doors", "Imports", "Bundle errors", "Command line errors", "Internal errors"];
 
 /** Codes of the page itself, which are in no table of the server's. */
 const OWN = ["api_unreachable", "closed", "form_refused", "format_newer", "gateway", "no_answer"];
