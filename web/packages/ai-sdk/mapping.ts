@@ -8,6 +8,7 @@ import type { FinishReason, UIMessageChunk } from "ai";
 import type { ClientEvent } from "../../src/client/index.ts";
 import { type Change, growth, type Part } from "../../src/door/turn_parts.ts";
 import type { Door } from "../../src/door/turn_stream.ts";
+import { FILE, userParts } from "./user_message.ts";
 
 /** What a message knows about its turn: `n` is the position of a client that has the message. */
 export interface TurnMetadata {
@@ -20,9 +21,6 @@ export interface TurnMetadata {
 }
 
 type Chunks = readonly UIMessageChunk[];
-
-/** The prefix of addresses that `link` of the transport resolves. */
-export const FILE = "stepline:";
 
 const FINISHED: Readonly<Record<string, FinishReason>> = { complete: "stop", steer: "stop", token_limit: "length" };
 
@@ -74,9 +72,7 @@ function placed({ type, data }: ClientEvent): Chunks {
   const items = (data.items ?? []) as readonly Readonly<Record<string, unknown>>[];
   switch (type) {
     case "chat.conversation.accepted":
-      return [
-        { type: "steering-message", id: String(data.message_id), parts: [{ type: "text", text: String(data.text) }] },
-      ];
+      return [{ type: "steering-message", id: String(data.message_id), parts: userParts(data) }];
     case "react.tool.call":
       return [called(toolCallId, String(data.tool_id), data.params)];
     case "react.tool.result":

@@ -6,7 +6,8 @@ import { checkPosition, movePosition, type Past, Stage, type StageOptions } from
 import { type EventPart, foldTurn, follow, followFrom, pauseOf } from "../../src/door/turn_parts.ts";
 import { type Following, streamTurn } from "../../src/door/turn_stream.ts";
 import { decodeBase64 } from "../../src/door/upload.ts";
-import { AI_SDK, FILE, type TurnMetadata } from "./mapping.ts";
+import { AI_SDK, type TurnMetadata } from "./mapping.ts";
+import { FILE, userParts } from "./user_message.ts";
 
 type Sent = Parameters<ChatTransport<UIMessage>["sendMessages"]>[0];
 type Resumed = Parameters<ChatTransport<UIMessage>["reconnectToStream"]>[0];
@@ -30,6 +31,10 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
   #n = -1;
   /** Counts the readers: an abort by the next one is no stop. */
   #readers = 0;
+  /** The turns that the page has, the last one perhaps in part. */
+  readonly #shown = new Set<string>();
+  /** The turn that the page has in part, "" for none. */
+  #partial = "";
 
   constructor(stage: Stage) {
     this.#stage = stage;
@@ -41,10 +46,12 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
     const message = sent.messages.find(({ id }) => id === sent.messageId) ?? sent.messages.at(-1);
     if (message?.role === "assistant") return this.#answer(message, body, reader);
     if (message?.role !== "user") throw new ClientError("unsupported_message", "a message of the user is missing");
-    const [text, uploads] = await this.#read(message);
+    // A message that is asked again or edited is another message of the log, which keeps the first.
+    const isAnother = sent.trigger === "regenerate-message" || message.id === sent.messageId;
+    const [text, uploads] = await this.#read(message, isAnother);
     const past = await this.#position(sent.abortSignal);
-    // A message that is asked again is another message of the log.
-    const messageId = sent.trigger === "regenerate-message" ? crypto.randomUUID() : message.id;
+    sent.abortSignal?.throwIfAborted();
+    const messageId = isAnother ? crypto.randomUUID() : message.id;
     const send = (session: Session) =>
       body.kind === "steer" ? session.tell("steer", {}, { text, uploads }) : session.say(text, { messageId, uploads });
     return streamTurn(this.#stage, AI_SDK, { state: past, cursor: follow({ message: messageId }), send, ...reader });
@@ -53,8 +60,11 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
   async reconnectToStream({ abortSignal }: Resumed): Promise<ReadableStream<UIMessageChunk> | null> {
     const reader = this.#reader(abortSignal);
     const past = await this.#stage.readTurns(1, abortSignal);
-    if (!past?.state.open) return null;
-    return streamTurn(this.#stage, AI_SDK, { ...past, cursor: follow({ turn: past.state.turnId }), ...reader });
+    if (!past) return null;
+    const { open, turnId, ended } = past.state;
+    // The page may have read a turn that has ended since.
+    if (!open && (ended === "" || ended !== this.#partial)) return null;
+    return streamTurn(this.#stage, AI_SDK, { ...past, cursor: follow({ turn: open ? turnId : ended }), ...reader });
   }
 
   /** Stop the open turn, also one that waits for a person. Throws ClientError with the code of a refusal. */
@@ -67,7 +77,10 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
     const past = await this.#stage.readTurns(turns);
     if (!past) return [];
     this.#n = Math.max(this.#n, past.state.cursor);
-    return readMessages(past);
+    this.#partial = past.state.turnId;
+    const messages = await readMessages(past);
+    for (const { id, role } of messages) if (role === "assistant") this.#shown.add(id);
+    return messages;
   }
 
   /** Return a short-lived address of a file part. Throws ApiError. */
@@ -91,15 +104,16 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
     return streamTurn(this.#stage, AI_SDK, { state, cursor: followFrom(turn), send, ...reader });
   }
 
-  /** Read a message's text, and upload its files. */
-  async #read(message: UIMessage): Promise<[text: string, uploads: readonly string[]]> {
+  /** Read a message's text, and upload its files; the conversation already has those of a message that is `known`. */
+  async #read(message: UIMessage, known: boolean): Promise<[text: string, uploads: readonly string[]]> {
     const texts: string[] = [];
     const uploads: Promise<string>[] = [];
     for (const part of message.parts) {
+      const url = part.type === "file" ? part.url : "";
       if (part.type === "text") texts.push(part.text);
-      else if (part.type === "file" && part.url.startsWith("data:"))
-        uploads.push(this.#upload(part.url, part.filename));
-      else throw new ClientError("unsupported_part", `a message cannot have this part: ${part.type}`);
+      else if (part.type === "file" && url.startsWith("data:")) uploads.push(this.#upload(url, part.filename));
+      else if (!(known && url.startsWith(FILE)))
+        throw new ClientError("unsupported_part", `a message cannot have this part: ${part.type}`);
     }
     return [texts.join("\n\n"), await Promise.all(uploads)];
   }
@@ -118,7 +132,7 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
   }
 
   /** An abort stops the turn, unless the next reader has already replaced this one. */
-  #reader(signal: AbortSignal | undefined): Pick<Following, "signal" | "isStop" | "onState"> {
+  #reader(signal: AbortSignal | undefined): Omit<Following, "state" | "cursor"> {
     this.#readers += 1;
     const reader = this.#readers;
     return {
@@ -127,6 +141,11 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
       onState: ({ cursor }) => {
         this.#n = movePosition(this.#n, cursor);
       },
+      onTurn: (turn, isEnded) => {
+        this.#shown.add(turn);
+        this.#partial = isEnded ? "" : turn;
+      },
+      joined: async (turn) => (this.#shown.has(turn) ? [] : ((await this.#stage.readTurns(2))?.effects ?? [])),
     };
   }
 }
@@ -149,8 +168,8 @@ async function readMessages({ effects }: Past): Promise<UIMessage[]> {
       if (event.type === "chat.conversation.accepted") accepted.set(effect.n, { is: "event", n: effect.n, event });
       if (event.type !== "chat.start") continue;
       for (const n of event.data.prompts as readonly number[]) {
-        const { message_id: id, text } = accepted.get(n)?.event.data ?? {};
-        if (id) messages.push({ id: String(id), role: "user", parts: [{ type: "text", text: String(text) }] });
+        const data = accepted.get(n)?.event.data;
+        if (data) messages.push({ id: String(data.message_id), role: "user", parts: userParts(data) });
       }
       messages.push(await readTurn(effects, event.turn_id));
     }

@@ -7,7 +7,7 @@
 
 import { BEYOND_END, ClientError, type ClientState, type Effect, isBehind, Session } from "../client/index.ts";
 import type { Stage } from "./stage.ts";
-import { type Change, foldTurn, pauseOf, type TurnCursor } from "./turn_parts.ts";
+import { type Change, foldTurn, follow, pauseOf, type TurnCursor } from "./turn_parts.ts";
 
 /** A protocol: renders a change, with the state that it needs for that, and a failure of the connection. */
 export interface Door<Value, State> {
@@ -30,6 +30,10 @@ export interface Following {
   readonly isStop?: () => boolean;
   /** Receives the position after each frame. */
   readonly onState?: (state: ClientState) => void;
+  /** Receives the turn when the reader has its beginning, and when it has its end. */
+  readonly onTurn?: (turn: string, isEnded: boolean) => void;
+  /** Return the events of a turn that the message joined; none if the reader has the turn already. */
+  readonly joined?: (turn: string) => Promise<readonly Effect[]>;
 }
 
 /** The part of a stage that a turn is read by. */
@@ -59,6 +63,9 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
   #isSynced = false;
   #sent = "";
   #isAcknowledged = true;
+  /** The batch of the message, and the turn that ended first after it. */
+  #sentN = 0;
+  #joined = "";
   /** The id of the stop, once it is sent; null if none is requested. */
   #stop: string | null = null;
 
@@ -85,6 +92,10 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
     const { signal, send, effects = [], state } = this.#following;
     this.#controller = controller;
     this.#render(effects);
+    if (this.#cursor.is === "ended") {
+      this.#end();
+      return;
+    }
     signal?.addEventListener("abort", () => this.#abort(), { once: true });
     this.#session.start();
     // A new conversation has no events to request: its first message begins it.
@@ -116,11 +127,12 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
     this.#following.onState?.(this.#session.state);
     this.#render(effects);
     for (const effect of effects) this.#note(effect);
+    if (this.#isOver) return;
     if (this.#cursor.is === "ended") this.#end();
     else if (this.#waitsForPerson) {
       this.#renderAll(pauseOf(this.#cursor));
       this.#end();
-    } else if (this.#isLeftOut(effects)) this.#end();
+    } else if (this.#isLeftOut(effects)) this.#showJoined();
     else if ((this.#controller?.desiredSize ?? 1) <= 0) {
       this.#isPaused = true;
       this.#session.close();
@@ -131,7 +143,12 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
     if (effect.kind === "synced") this.#isSynced = true;
     if (effect.kind === "acknowledged" && effect.frame.message_id === this.#sent) {
       this.#isAcknowledged = true;
+      this.#sentN = effect.frame.n;
       this.#sendStop();
+    }
+    if (effect.kind === "turnEnded" && this.#isAcknowledged && effect.n > this.#sentN) this.#joined ||= effect.turnId;
+    if (effect.kind === "handedBack" && effect.messageId === this.#sent) {
+      this.#fail({ code: effect.reason, message: "no turn reads the message" });
     }
     const settled = effect.kind === "acknowledged" || effect.kind === "refused" ? effect.frame.message_id : null;
     if (settled !== null && settled === this.#stop) this.#session.close();
@@ -157,6 +174,19 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
     return ended && this.#cursor.is === "before" && this.#isAcknowledged && !state.open && !isBehind(state);
   }
 
+  /** Show the turn that has read the message. */
+  #showJoined(): void {
+    const turn = this.#joined;
+    this.#isOver = true;
+    this.#session.close();
+    const show = (effects: readonly Effect[]) => {
+      this.#cursor = follow({ turn });
+      this.#render(effects);
+      this.#end();
+    };
+    (this.#following.joined?.(turn) ?? Promise.resolve([])).then(show, (error) => this.#fail(error));
+  }
+
   #render(effects: readonly Effect[]): void {
     for (const effect of effects) {
       const [cursor, changes] = foldTurn(this.#cursor, effect);
@@ -170,6 +200,9 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
       const [rendered, values] = this.#door.render(this.#rendered, change);
       this.#rendered = rendered;
       for (const value of values) this.#controller?.enqueue(value);
+      if (this.#controller && (change.do === "begin" || change.do === "end")) {
+        this.#following.onTurn?.(this.#cursor.turn, change.do === "end");
+      }
     }
   }
 

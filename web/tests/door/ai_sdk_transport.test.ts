@@ -7,6 +7,8 @@ import {
 } from "ai";
 import { afterEach, expect, it, vi } from "vitest";
 import { type SteplineTransport, steplineTransport } from "../../packages/ai-sdk/index.ts";
+import { userParts } from "../../packages/ai-sdk/user_message.ts";
+import type { ClientEvent, EventFrame } from "../../src/client/index.ts";
 import { eventually } from "../eventually.ts";
 import { named } from "../thread/recordings.ts";
 import { StoryStage } from "./story_stage.ts";
@@ -104,6 +106,19 @@ it("a new page resumes a running turn from its beginning, and has the same messa
   expect(page.answer).toEqual(chat.answer);
 });
 
+it("a page that read a turn in the middle has all of it, also if it ended before the page resumed", async () => {
+  const [stage, chat] = begin("a program");
+  const done = chat.sendMessage(asked());
+  await stage.play(20);
+  const transport = connect(stage);
+  const page = new Chat({ transport }, await transport.messages());
+  await stage.play();
+  await done;
+  await page.resumeStream();
+  expect(page.answer).toEqual(chat.answer);
+  expect(await transport.reconnectToStream({ chatId: "c" })).toBeNull();
+});
+
 it("an idle conversation has nothing to resume", async () => {
   const [, chat] = begin("an answer", named("an answer").length);
   await chat.resumeStream();
@@ -199,6 +214,40 @@ it("a followup is answered by the turn that read it, or by its own turn", async 
   expect(chat.status).toBe("ready");
 });
 
+it("a message that joined the turn of another client shows that turn", async () => {
+  const [stage, other] = begin("a message that opens the next turn");
+  const page = new Chat({ transport: connect(stage) });
+  const done = other.sendMessage(asked("what is new?"));
+  await stage.play(9);
+  const read = page.sendMessage({ ...asked("more"), id: "f0" });
+  await eventually(() => expect(stage.asked("send")).toHaveLength(2));
+  await stage.play();
+  await Promise.all([done, read]);
+  expect(page.messages.map(({ role }) => role)).toEqual(["user", "assistant"]);
+  expect(page.answer?.parts).toEqual(other.answer?.parts);
+});
+
+it("a message that is handed back is an error with the reason", async () => {
+  const frames = [...named("an answer")];
+  const stage = new StoryStage(frames, frames.length);
+  const page = new Chat({ transport: connect(stage) });
+  const sent = page.sendMessage(asked("be brief"), { body: { kind: "steer" } });
+  await eventually(() => expect(stage.asked("event")).toHaveLength(1));
+  const { message_id } = stage.asked("event")[0] ?? {};
+  const last = frames.findLast((frame) => frame.frame === "events") as EventFrame;
+  const [event] = last.events as [ClientEvent];
+  const data = { message_id, kind: "steer", reason: "nothing_to_steer", n: last.n + 1, text: "be brief", chars: 8 };
+  const events = [
+    { ...event, turn_id: "", type: "chat.conversation.accepted", data },
+    { ...event, turn_id: "", type: "chat.step", step: "dropped", data },
+  ];
+  frames.push({ ...last, n: last.n + 1, prev: last.n, events });
+  await stage.play();
+  await sent;
+  expect(page.error?.message).toContain("nothing_to_steer: ");
+  expect(stage.listeners).toBe(0);
+});
+
 it.each([
   { name: "a call that is approved", approved: true, action: "approve", state: "output-available" },
   { name: "a call that is denied", approved: false, action: "deny", state: "output-denied" },
@@ -292,6 +341,42 @@ it("an answer that is asked again is another message of the log", async () => {
   const [first, again] = stage.asked("send");
   expect(again?.text).toBe(first?.text);
   expect(again?.message_id).not.toBe(first?.message_id);
+});
+
+it("a message that is edited is another message of the log, with the files that the conversation has", async () => {
+  const [stage, chat] = begin("an answer");
+  const done = chat.sendMessage(asked());
+  await stage.play();
+  await done;
+  const file = { type: "file" as const, mediaType: "text/plain", url: "stepline:fi:turn_1.user.attachments/a.txt" };
+  void chat.sendMessage({ parts: [file, { type: "text", text: "shorter" }], messageId: "m1" });
+  await eventually(() => expect(stage.asked("send")).toHaveLength(2));
+  const [, edited] = stage.asked("send");
+  expect(edited).toMatchObject({ text: "shorter" });
+  expect(edited?.message_id).not.toBe("m1");
+  await chat.stop();
+});
+
+it("a message that is stopped before it is sent is not sent", async () => {
+  const [stage, chat] = begin("an answer");
+  const done = chat.sendMessage(asked());
+  await stage.play();
+  await done;
+  void chat.sendMessage({ text: "too late" });
+  await chat.stop();
+  expect([chat.status, stage.asked("send").length, stage.asked("event")]).toEqual(["ready", 1, []]);
+});
+
+it("a file of a past message has its address", () => {
+  const attachments = [
+    { filename: "a.csv", mime: "text/csv", size_bytes: 3, path: "fi:turn_1.user.attachments/a.csv" },
+    { filename: "b.csv", mime: "text/csv", size_bytes: 3 },
+  ];
+  expect(userParts({ text: "Read them.", attachments })).toEqual([
+    { type: "file", mediaType: "text/csv", filename: "a.csv", url: "stepline:fi:turn_1.user.attachments/a.csv" },
+    { type: "file", mediaType: "text/csv", filename: "b.csv", url: "stepline:" },
+    { type: "text", text: "Read them." },
+  ]);
 });
 
 it("a slow reader is bounded in memory, and loses nothing", async () => {
