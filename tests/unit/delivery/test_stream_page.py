@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -242,3 +243,27 @@ def test_an_offset_that_the_stream_does_not_have_is_refused(offset: str, code: s
 )
 def test_an_offset_is_read_as_it_was_written(offset: Any) -> None:
     assert parse_offset(offset.render()) == offset
+
+
+@pytest.mark.parametrize("piece", [10, 20, 30])
+def test_at_most_one_delta_of_each_lane_follows_a_stop(piece: int) -> None:
+    conversation, lanes, stops = talking(), Counter[str](), list[int]()
+    client = StreamClient(conversation)
+
+    def note() -> None:
+        deltas = [frame for one in client.read().frames if (frame := as_delta(one))]
+        if stops:
+            lanes.update(frame.lane for frame in deltas)
+
+    def stop() -> None:
+        conversation.stop()
+        stops.append(piece)
+
+    for at in range(60):
+        conversation.at(at, note, call=2)
+    conversation.at(piece, stop, call=2)
+    conversation.run()
+    note()
+    assert conversation.decided[-1].interrupted
+    assert conversation.closed.reason == "stop"
+    assert all(count <= 1 for count in lanes.values())
