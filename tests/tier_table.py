@@ -277,6 +277,8 @@ STAGE: Mapping[str, Capability] = {
     "page/test_page_upload.py": Capability(
         ("test_a_file_goes_up_is_judged_and_the_message_that_waited_for_it_is_read_with_it",)
     ),
+    # Its page is installed from npm and built, half a minute before the first test.
+    "page/test_page_use_chat.py": Capability((), ("/web/packages/ai-sdk/", "/web/src/door/")),
 }
 
 
