@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from stepline.protocol.decision.spell import end_tag, start_tag, tagged
 from stepline.protocol.parser.grammar import DECISION as DECISION_CHANNEL
-from stepline.testing import Decision, call_tool, end_tag, start_tag, tagged
+from stepline.testing import Decision, call_tool
 
 __all__ = [
     "BROKEN", "DECISION", "PROGRAM", "answer_of", "answered", "call_of", "called", "coded", "decided", "end_tag", "said",

@@ -41,6 +41,7 @@ from stepline.model.source import Source
 from stepline.model.step import Step
 from stepline.model.wire.event import ClientEvent
 from stepline.ports.model import ModelRequest, Part
+from stepline.protocol.decision.spell import tagged
 from stepline.protocol.parser.grammar import DECISION, THINKING
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
@@ -61,21 +62,6 @@ LANE: Final = Lane(tenant="test", project="test", conversation="c-1")
 
 
 # --- decisions
-
-
-def start_tag(channel: str) -> str:
-    """Return the tag that opens a channel."""
-    return f"<channel:{channel}>"
-
-
-def end_tag(channel: str) -> str:
-    """Return the tag that closes a channel."""
-    return f"</channel:{channel}>"
-
-
-def tagged(channel: str, body: str) -> str:
-    """Return a channel with its body."""
-    return f"{start_tag(channel)}{body}{end_tag(channel)}"
 
 
 @dataclass(frozen=True)

@@ -401,6 +401,7 @@ def _record(
         followups=decision.suggested_followups if decision else (),
         summary=verdict.summary,
         raw="" if verdict.accepted or completion.declined else completion.text,
+        generation=completion.text if verdict.accepted and verdict.notices else "",
         notices=(*verdict.notices, *_citation_notices(cited)),
         plan=_acknowledged(timeline, step, verdict, now),
         stop_reason=completion.stop_reason if completion.stop_reason != "end_turn" else "",
@@ -417,9 +418,8 @@ def _record(
 
 def _value_text(decision: ParsedDecision | None) -> str:
     """Return the JSON text of a decision's value, "" without one."""
-    if decision is None or decision.value is msgspec.UNSET:
-        return ""
-    return msgspec.json.encode(decision.value).decode()
+    has_value = decision is not None and decision.value is not msgspec.UNSET
+    return msgspec.json.encode(decision.value).decode() if decision and has_value else ""
 
 
 def _citation_notices(cited: Cited) -> tuple[Notice, ...]:

@@ -257,7 +257,9 @@ class Decided(Value, tag="decision", tag_field="kind"):
     of calls of the same attempt which failed before it. `thinking_ms` is when each of `thinking` began and ended, after
     `started_at`; `code_ms` is the time that the model took to write the program. `rounds_left` are those that the turn
     then had. `show_artifacts` are paths and `show_skills` ids that the next request of the turn shows in full, and no
-    other. `value` is the JSON text of the result of an agent with a result type, with `complete` only.
+    other. `value` is the JSON text of the result of an agent with a result type, with `complete` only. `generation` is
+    the model's whole text if it was accepted with corrections; of any other accepted one it is spelled by
+    `protocol.decision.spell`.
     """
 
     iteration: int
@@ -293,6 +295,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     show_artifacts: tuple[str, ...] = ()
     show_skills: tuple[str, ...] = ()
     value: str = ""
+    generation: str = ""
 
     @property
     def cost(self) -> Usage:
