@@ -58,6 +58,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "render": tuple(
         f"render_ms_{state}_{blocks}" for state in ("warm", "cold") for blocks in (10, 1000, 5000)
     ),
+    "replay": ("replay_cpu_s_500",),
     "pictures": ("request_ms_two_pictures",),
     "reads": tuple(
         f"{what}_per_round_cold{size}" for size in ("", "_1000") for what in ("reads", "read_bytes")

@@ -25,7 +25,7 @@ CROSSINGS = [
 ]
 """Pairs of packages of which the first may not import the second: it is one floor below, or beside."""
 SESSION = {"root_packages": ["stepline"], "include_external_packages": "True"}
-ABOVE_THE_CORE = {"__main__", "local", "testing", "bootstrap", "adapters"}
+ABOVE_THE_CORE = {"__main__", "local", "testing", "replay", "bootstrap", "adapters"}
 
 
 @pytest.fixture(scope="module")

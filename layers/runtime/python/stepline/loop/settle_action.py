@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.delivery.effect import publish
 from stepline.log.fence import compare_step
@@ -121,6 +122,8 @@ def result_of(
     action: Action, context: ToolContext, output: ToolOutput, *, duration_ms: int = 0, program: bool = False
 ) -> Resulted:
     """Return the result entry for an action's output."""
+    if output.recorded is not None:
+        return replace(output.recorded, call_id=action.call_id, iteration=context.iteration)
     return Resulted(
         call_id=action.call_id,
         tool_id=action.tool_id,

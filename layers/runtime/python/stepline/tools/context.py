@@ -27,7 +27,7 @@ from stepline.errors import LimitError, NotFoundError, ToolError
 from stepline.metering.metered_model import MeteredModel, Metering
 from stepline.model.base import Value
 from stepline.model.block import Block, Body
-from stepline.model.entry import Hide, RemoteTask
+from stepline.model.entry import Hide, RemoteTask, Resulted
 from stepline.model.ids import Lane
 from stepline.model.path import (
     AttachmentPath,
@@ -426,7 +426,8 @@ class ToolOutput(Value):
 
     `ret` is the JSON value returned to a program; if None, it gets the blocks. `sources` are the rows
     from `ToolContext.cite`, `hides` the paths that the model reads shorter from here on. With a `task` the call continues
-    elsewhere, and there is no result yet.
+    elsewhere, and there is no result yet. `recorded` is the whole result of an earlier run of the call, which a replay
+    gives instead of running it.
     """
 
     status: Literal["ok", "error"] = "ok"
@@ -437,6 +438,7 @@ class ToolOutput(Value):
     sources: tuple[Source, ...] = ()
     hides: tuple[Hide, ...] = ()
     task: RemoteTask | None = None
+    recorded: Resulted | None = None
 
 
 def render_json(content: Mapping[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""Replay: recorded turns run again in this process, with their recorded answers, results and times."""

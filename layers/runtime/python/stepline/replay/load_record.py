@@ -1,0 +1,53 @@
+"""The record of a conversation, read from a log and its artifacts, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from stepline.errors import InputError, NotFoundError, SteplineError
+from stepline.log.spill import hydrate
+from stepline.model.batch import Batch
+from stepline.model.ids import Lane
+from stepline.ports.artifacts import Artifacts
+from stepline.ports.log import Log
+
+INCOMPLETE: Final = "record_incomplete"
+"""The code of a record whose batches or texts are gone."""
+GONE: Final = "body_missing"
+"""The code of a stored text that does not exist: in a turn a later try may find it, in a record none will."""
+
+
+def load_record(log: Log, artifacts: Artifacts, lane: Lane) -> list[Batch]:
+    """Return the whole log of a conversation, with its stored texts.
+
+    Raises NotFoundError: `not_found`; `conversation_deleted`. InputError `record_incomplete`, with the batch whose text
+    is gone. DependencyError `format_newer`: a later release wrote it.
+    """
+    found = log.since(lane, 0, consistent=True)
+    if not found:
+        raise NotFoundError(f"there is no conversation {lane.conversation}")
+    if found[0].n > 1:
+        raise InputError(
+            f"the log of {lane.conversation} begins with batch {found[0].n}: the batches before it are erased",
+            code=INCOMPLETE,
+        )
+    whole = []
+    for batch in found:
+        with readable(f"batch {batch.n} of {lane.conversation}"):
+            whole.append(hydrate(artifacts, batch))
+    return whole
+
+
+@contextmanager
+def readable(place: str) -> Iterator[None]:
+    """Convert the error of a missing text into InputError `record_incomplete`, with its place."""
+    try:
+        yield
+    except SteplineError as error:
+        if error.retryable and error.reason != GONE:
+            raise
+        raise InputError(
+            f"{place}: a text of the record is gone from the store ({error.reason})", code=INCOMPLETE
+        ) from error
