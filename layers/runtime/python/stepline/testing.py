@@ -17,6 +17,7 @@ import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
 
@@ -25,6 +26,7 @@ import msgspec
 from stepline.adapters.memory.model import MemoryModelClient, MemoryModelStream
 from stepline.bootstrap.in_process import InProcess, InProcessLoop
 from stepline.bootstrap.memory_wiring import in_memory
+from stepline.bootstrap.model_choice import model_of
 from stepline.bundle.parts import Parts
 from stepline.bundle.turn_payload import PendingCall, TurnResult
 from stepline.bundle.workflow import BaseWorkflow, load_workflow
@@ -43,6 +45,7 @@ from stepline.model.wire.event import ClientEvent
 from stepline.ports.model import ModelRequest, Part
 from stepline.protocol.decision.spell import tagged
 from stepline.protocol.parser.grammar import DECISION, THINKING
+from stepline.replay.model_recording import PlayedModel, RecordingModel, read_recording, write_recording
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 
@@ -165,7 +168,11 @@ class Conversation:
     `bundle` is the package's name, or its workflow's class. `settings` are variables of
     docs/reference/settings.md. Use it in a `with` statement to release its resources.
 
-    Raises InputError for a bundle or a setting that cannot be used, by its code.
+    With a `recording` the model's answers are those of this file, and `run` takes no decisions. Without the file they
+    come from the model that the variables `asks` name, and leaving the `with` statement writes it.
+
+    Raises InputError for a bundle or a setting that cannot be used, by its code; `recording_missing`,
+    `recording_invalid`, `format_newer` for a recording.
     """
 
     def __init__(
@@ -174,11 +181,16 @@ class Conversation:
         *,
         user: str = USER,
         settings: Mapping[str, str] = MappingProxyType({}),
+        recording: Path | None = None,
+        asks: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Start a conversation of `user`."""
         named = {"STEPLINE_BUNDLE": bundle} if isinstance(bundle, str) else {}
         make = load_workflow(bundle) if isinstance(bundle, str) else bundle
-        self._script = _Script()
+        self._file = recording
+        self._script: _Script | PlayedModel | RecordingModel = (
+            _recorded(recording, asks) if recording else _Script()
+        )
         self._runtime = _Runtime(in_memory(Settings.from_env({**named, **settings}), model=self._script))
         self._seen = 0
         self._parked: PendingCall | None = None
@@ -188,26 +200,33 @@ class Conversation:
         """Return self."""
         return self
 
-    def __exit__(self, *_exc: object) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
+        if self._file and isinstance(self._script, RecordingModel) and exc[0] is None:
+            write_recording(self._file, self._script.recording())
 
     def close(self) -> None:
         """End the backends that are kept warm for programs."""
         self._runtime.close()
         self._runtime.threads.shutdown()
 
-    def run(self, message: str | Mapping[str, Any], *, decisions: Sequence[Decision | str]) -> PlayedTurn:
+    def run(
+        self, message: str | Mapping[str, Any], *, decisions: Sequence[Decision | str] = ()
+    ) -> PlayedTurn:
         """Send a message, or another payload of a turn, and return its turn.
 
         Each model request takes the next of `decisions`, including requests from a tool of the bundle; a text is used
-        verbatim as the generation.
+        verbatim as the generation. A conversation with a recording takes none.
 
         Raises:
             InputError: `decisions_exhausted` or `decisions_left`, the agent needed more or fewer decisions than the
-                list has; `unknown_tool_id`, the agent has no such tool; the errors of the workflow.
+                list has; `replay_diverged`, a request differs from the recorded one of its round, whose first different
+                part is named; `unknown_tool_id`, the agent has no such tool; the errors of the workflow.
             Exception: the error of a step that made the turn fail, or of a hook, regardless of the turn's outcome.
         """
         payload = {"text": message} if isinstance(message, str) else message
+        if self._file:  # the same in every run: the ids of turns follow from it
+            payload = {"message_id": f"m{self._seen}", **payload}
         return self._play(lambda: self.workflow.process(payload), decisions)
 
     def answer_call(
@@ -216,7 +235,7 @@ class Conversation:
         *,
         text: str = "",
         params: Mapping[str, Any] | None = None,
-        decisions: Sequence[Decision | str],
+        decisions: Sequence[Decision | str] = (),
     ) -> PlayedTurn:
         """Answer for the owner whether the call that the turn waits for may run; return the rest of the turn.
 
@@ -231,15 +250,22 @@ class Conversation:
     def _play(
         self, run: Callable[[], Coroutine[Any, Any, TurnResult]], decisions: Sequence[Decision | str]
     ) -> PlayedTurn:
-        model = self._script.begin(decisions)
+        script = self._script
+        if isinstance(script, _Script):
+            script.begin(decisions)
+        else:
+            script.begin_turn()
         self._runtime.failures.clear()
         self._runtime.broken_hooks.clear()
         ended = asyncio.run(run())
         self._parked = ended.approval
-        turn = self._turn(ended, model.requests)
+        turn = self._turn(ended, script.requests)
         if self._runtime.broken_hooks:
             raise self._runtime.broken_hooks[0]
-        _check_script(turn, len(decisions))
+        if isinstance(script, _Script):
+            _check_script(turn, len(decisions))
+        else:
+            script.check_turn()
         if ended.outcome == "error" and self._runtime.failures:
             raise self._runtime.failures[-1]
         return turn
@@ -285,13 +311,29 @@ class _Script:
     def __init__(self) -> None:
         self._turn = MemoryModelClient()
 
-    def begin(self, decisions: Sequence[Decision | str]) -> MemoryModelClient:
-        """Return the model of the next turn."""
+    def begin(self, decisions: Sequence[Decision | str]) -> None:
+        """Begin the next turn."""
         self._turn = MemoryModelClient(*[one if isinstance(one, str) else one.text for one in decisions])
-        return self._turn
+
+    @property
+    def requests(self) -> Sequence[ModelRequest]:
+        """The requests of the turn."""
+        return self._turn.requests
 
     def stream(self, request: ModelRequest) -> MemoryModelStream:
         return self._turn.stream(request)
+
+
+def _recorded(path: Path, asks: Mapping[str, str]) -> PlayedModel | RecordingModel:
+    """Return the model of a recording, or the one that records it, if there is no file yet."""
+    if path.exists():
+        return PlayedModel(read_recording(path), path)
+    if not asks:
+        raise InputError(
+            f"there is no recording {path}: name a model once, as in asks=os.environ, and run the test again",
+            code="recording_missing",
+        )
+    return RecordingModel(model_of(Settings.from_env(asks)))
 
 
 class _Runtime(InProcess):
