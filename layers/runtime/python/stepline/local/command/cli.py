@@ -43,6 +43,7 @@ from stepline.local.command.function_log import logs
 from stepline.local.command.knowledge_space import knowledge
 from stepline.local.command.memory import memory
 from stepline.local.command.new import new
+from stepline.local.command.replay import replay
 from stepline.local.command.secrets import secrets
 from stepline.local.command.tenancy.cost import cost
 from stepline.local.command.tenancy.erasing import delete, erasures, export_user
@@ -228,6 +229,6 @@ def chat(*, conversation: str, new: bool, bundle: str, login: Login, opens: bool
 for command in (
     *(new, bundle, send, event, approve, deny, edit, feedback, watch, log, conversations, logs, token),
     *(event_source, export, files, cost, limits, export_user, move_in, delete, erasures, workspace),
-    *(knowledge, memory, secrets, cloud.deploy, cloud.restore, cloud.rollback, cloud.destroy),
+    *(replay, knowledge, memory, secrets, cloud.deploy, cloud.restore, cloud.rollback, cloud.destroy),
 ):
     main.add_command(command)
