@@ -24,7 +24,7 @@ export PATH := $(BIN):$(CURDIR)/node_modules/.bin:$(CURDIR)/web/node_modules/.bi
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
-chat: up  ## start what is needed and talk to the agent; `make chat OPEN=` leaves the browser alone
+chat: up  ## start what is needed and talk to the agent; `make chat OPEN=` leaves the browser alone, `MODEL=` names a model or its server
 	@stepline chat $(OPEN)
 
 page: up  ## print the address of the chat page, and open it where there is a desktop
@@ -117,7 +117,7 @@ image: $(READY)  ## build the image of the agent's programs
 	@python -m stepline.local.stage.program_environment image
 
 up: $(READY)  ## start the emulator and deploy the app on it
-	@stepline up </dev/null
+	@stepline up $(if $(MODEL),--model $(MODEL)) </dev/null
 
 down: $(READY)  ## stop the emulator; conversations are kept
 	@stepline down </dev/null
@@ -154,7 +154,7 @@ $(READY): requirements-local.lock pyproject.toml
 		numpy/tests numpy/*/tests setuptools setuptools-* pkg_resources _distutils_hack distutils-precedence.pth
 	$(INSTALL) --checkout .
 	@# What every turn loads is compiled now, and nothing else: all of it would take longer than the whole set-up.
-	@$(BIN)/python -c 'import boto3, lambdas.act, lambdas.decide, stepline.adapters.anthropic.http_transport, stepline.local.terminal.chat'
+	@$(BIN)/python -c 'import boto3, lambdas.act, lambdas.decide, stepline.adapters.provider.http_transport, stepline.local.terminal.chat'
 	@touch $(READY)
 
 $(TOOLS): $(READY) requirements.lock

@@ -128,7 +128,7 @@ PROGRAM: Final = {
 }
 FRAME: Final = ("ingress/message", "receive")
 PIECE: Final = ("adapters/anthropic/message_fold", "take")
-REQUEST: Final = ("adapters/anthropic/http_transport", "_encode")
+REQUEST: Final = ("adapters/provider/http_transport", "_encode")
 LOG: Final = ("adapters/memory/log", "put")
 SOCKET: Final = ("adapters/memory/channel", "post")
 

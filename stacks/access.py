@@ -33,7 +33,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "executions": "its executions",
     "connections": "connections of the websocket API's stage, to post to them",
     "endings": "the same, to close them",
-    "model key": "the secret that `model_secret_arn` names",
+    "model key": "the secrets that `model_secret_arn` and the rows of `model_providers` name",
     "search key": "the secret that `search_secret_arn` names",
     "traces' headers": "the secret that `tracing_secret_arn` names",
     "traces": "everything, where `tracing` is on and no server is named",
@@ -496,7 +496,7 @@ class Resources:
     executions_arn: str
     connections_arn: str
     endings_arn: str = ""
-    model_secret_arn: str = ""
+    model_secrets: tuple[str, ...] = ()
     search_secret_arn: str = ""
     redis_secret_arn: str = ""
     traces_secret_arn: str = ""
@@ -537,8 +537,8 @@ def _arns(right: Right, resources: Resources) -> list[str]:
         case "aliases" | "undelivered":
             there = resources.aliases if right.on == "aliases" else resources.undelivered
             return [there[name] for name in right.of if name in there]
-        case "models":
-            return list(resources.model_arns)
+        case "models" | "model key":
+            return list(resources.model_arns if right.on == "models" else resources.model_secrets)
         case "task roles":
             return list(resources.task_role_arns)
         case on:
@@ -554,7 +554,6 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "executions": resources.executions_arn,
                 "connections": resources.connections_arn,
                 "endings": resources.endings_arn,
-                "model key": resources.model_secret_arn,
                 "search key": resources.search_secret_arn,
                 "traces' headers": resources.traces_secret_arn,
                 "traces": resources.traces,

@@ -37,6 +37,7 @@ _PORTS: Final = (
     *("mcp_task_s", "workspace", "limits", "rates", "user_messages_per_minute", "prices", "steer_poll_ms"),
     *("context_max_tokens", "context_window_tokens", "cache_ttl_s", "cache_minimum_tokens"),
     *("keep_recent_turns", "keep_intact_turns", "model_provider", "model_roles", "memory_bucket_arn"),
+    "model_providers",
     *("bundles", "bundle_props", "assembly", "tracing", "otlp_endpoint", "otlp_secret_arn"),
 )
 """The settings of the ports that every function but the authorizer wires."""

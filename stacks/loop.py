@@ -34,7 +34,6 @@ from stacks.watch import Watched
 from stepline.loop.graph import SWEEP_EVERY_S, TASKS
 from stepline.model.file.upload_slot import QUARANTINE
 from stepline.model.program.running_log import LOG
-from stepline.settings import KEYED
 
 RECEIVERS: Final = ("preflight", "sweeper", "eraser")
 """The functions that rules call and whose events are kept. What a program prints is of no use later, so `output` is not
@@ -93,7 +92,7 @@ class LoopStack(cdk.Stack):
         add_retirement(self, stage, (one.function_name for one in every))
         add_scan(self, stage, state.bucket)
         cdk.CfnOutput(self, "MachineArn", value=resources.machine_arn)
-        if stage.model_provider in KEYED and not stage.model_secret_arn and not stage.is_local:
+        if stage.lacks_key and not stage.is_local:
             cdk.Annotations.of(self).add_warning_v2(
                 "stepline:model", "no model_secret_arn given (-c model_secret_arn=…): turns will fail"
             )
@@ -140,12 +139,12 @@ class LoopStack(cdk.Stack):
             executions_arn=stage.executions_arn(self),
             connections_arn=ingress.connections_arn,
             endings_arn=ingress.endings_arn,
-            model_secret_arn=stage.model_secret_arn,
+            model_secrets=stage.model_secrets,
             search_secret_arn=stage.search_secret_arn,
             redis_secret_arn=stage.redis_secret_arn,
             traces_secret_arn=stage.tracing_secret_arn if stage.is_traced else "",
             traces="*" if stage.is_traced and not stage.tracing_endpoint else "",
-            model_arns=() if stage.model_provider in KEYED else bedrock_arns(self, stage.models),
+            model_arns=bedrock_arns(self, stage.models) if stage.asks_bedrock else (),
             serve_arn=stage.serve_arn(self),
             handovers_arn=stage.handovers_arn(self),
             tools_secrets_arn=stage.tools_secrets_arn(self),

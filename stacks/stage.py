@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 from pydantic import ValidationError, model_validator
 
@@ -24,6 +24,8 @@ from stepline.model.tenancy.concurrency import (
     plan_socket_throttle,
 )
 from stepline.ports.descriptor import stage_secret_prefix
+from stepline.ports.model import DEFAULT_ROLE, RoleChoice, named_providers, split_model
+from stepline.settings import KEYED, ProviderName
 
 if TYPE_CHECKING:
     import aws_cdk as cdk
@@ -34,6 +36,7 @@ GROUPS: Final = (SignInChoices, AgentChoices, ToolChoices, ProgramChoices, Opera
 """The groups of choices, in the order in which pages list them."""
 _SIGN_IN: Final = re.compile(r"https://.+|http://localhost(:\d+)?")
 """The redirect URLs that Cognito accepts for a sign-in page."""
+BEDROCK: Final = "bedrock"
 _COGNITO_OWN: Final = ("aws", "amazon", "cognito")
 
 
@@ -135,6 +138,7 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
             raise ValueError(
                 "av: got 'guardduty' on stage local, takes none or clamd there: the emulator has no GuardDuty"
             )
+        self._check_providers()
         for model in self.models:
             if not MODEL.fullmatch(model):
                 raise refusal(
@@ -142,6 +146,18 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
                     model,
                     "the id or ARN of a model of Anthropic, of an inference profile or of a provisioned throughput",
                 )
+
+    def _check_providers(self) -> None:
+        """Refuse roles whose provider is not known, and providers that could not be called."""
+        for name in sorted(named_providers(self.model_roles) - {"", *get_args(ProviderName)}):
+            if name not in self.model_providers:
+                known = ", ".join([*get_args(ProviderName), *sorted(self.model_providers)])
+                raise refusal("model_roles", f"{name}:…", f"the name of a provider before a colon: {known}")
+        for name, row in self.model_providers.items():
+            if not (row.base_url or row.secret_arn):
+                raise refusal("model_providers", name, "a base_url, or the secret_arn of the usual one's key")
+            if row.secret_arn and not row.secret_arn.startswith("arn:"):
+                raise refusal("model_providers", f"{name}.secret_arn", "the ARN of a secret")
 
     def _check_traces(self) -> None:
         """Refuse traces that could not be sent."""
@@ -223,8 +239,26 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models and fallbacks that its roles name."""
+        """The models and fallbacks that its roles name, without those of providers that are not AWS's or the stage's."""
         named = (model for role in self.model_roles.values() for model in (role.model, role.fallback))
+        split = (split_model(model) for model in named if model)
+        return tuple(dict.fromkeys(model for provider, model in split if provider in ("", BEDROCK)))
+
+    @property
+    def asks_bedrock(self) -> bool:
+        """True if a role's model is served by Bedrock."""
+        return self.model_provider not in KEYED or BEDROCK in named_providers(self.model_roles)
+
+    @property
+    def lacks_key(self) -> bool:
+        """True if a role's model needs the key of the stage's provider, and there is none."""
+        uses = "" in named_providers({DEFAULT_ROLE: RoleChoice(model="*"), **self.model_roles})
+        return uses and self.model_provider in KEYED and not self.model_secret_arn
+
+    @property
+    def model_secrets(self) -> tuple[str, ...]:
+        """The secrets with the keys of its models' providers."""
+        named = (self.model_secret_arn, *(row.secret_arn for row in self.model_providers.values()))
         return tuple(dict.fromkeys(filter(None, named)))
 
     @property

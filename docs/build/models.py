@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from docs.build import DOCS
-from stepline.adapters.anthropic.call import ROOM_TOKENS, SMALL_TOKENS
+from stepline.adapters.anthropic.call import SMALL_TOKENS
 from stepline.adapters.anthropic.family import MODEL_FAMILIES, ModelFamily
 from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
+from stepline.adapters.chat.family import CHAT_FAMILIES, ChatFamily
+from stepline.adapters.provider.wire import ROOM_TOKENS
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as GATE_ROLE
 from stepline.ports.model import DECISION_ROLE
@@ -15,6 +17,39 @@ from stepline.ports.model import DECISION_ROLE
 PATH: Final = DOCS / "reference/models.md"
 
 
+WIRES: Final = """\
+## Wires
+
+| wire | spoken by | cache marks | files | thinking | tokens |
+|---|---|---|---|---|---|
+| `messages` | Anthropic, Bedrock for Claude, other servers of the Messages API | up to four, for 5 minutes or an hour | pictures, PDFs | by the [family](#families) | counted as the answer begins, and at its end |
+| `chat` | OpenAI, vLLM, Ollama, llama.cpp, LiteLLM, OpenRouter, compatible addresses of others | none: servers cache by themselves | by the model's name or the provider's row; others are replaced by a notice | an effort, or a number of tokens that is added to the answer's limit | counted at the end, with those read from a cache; else estimated |
+
+[Use a model of your own](../how-to/own-model.md) shows how to choose one.
+
+### Providers
+
+`anthropic` and `bedrock` (wire `messages`) and `openai` (wire `chat`) are known by name; every other one is a row of
+`STEPLINE_MODEL_PROVIDERS` with its wire and its address. A role names a model of another provider than the stage's as `name:model`;
+the name ends at the first colon, has no dot, and is never `arn`. Receipts have the name of a row before that of the model.
+
+### Chat completions
+
+A request has a system message, a user message in parts, `stream_options.include_usage`, and the limit of the answer:
+`max_completion_tokens` for models that think, else `max_tokens`. Of these families more is known, by the beginning of the model's
+name after the last `/`; any other model gets `reasoning_effort` only if its role chose an effort, and takes pictures:
+
+| name begins with | thinks | effort | files |
+|---|---|---|---|
+{chat_rows}
+
+- Text is `delta.content`, or `message.content` of a server that does not stream, as a text or in parts. `reasoning_content`,
+  `reasoning` and tool calls are skipped; of the latter, the metric `FactsUnread` counts one for an answer.
+- An answer is complete with its `finish_reason`, or with `[DONE]` after a text. `content_filter` and a `refusal` are
+  [refusals](#declining), and so is a prompt that Azure refuses for its content.
+- An error within a stream has the meaning of its `code`, if that is a status, or of its `type`. A limit of the account's money
+  (`insufficient_quota`) is never requested again. `retry-after-ms` comes before `retry-after`.
+"""
 DECLINING: Final = """\
 ## Declining
 
@@ -80,14 +115,17 @@ An effort above `high` with thinking switched off is refused by those marked \\*
 def render() -> str:
     """Return the page."""
     rows = "\n".join(_row(prefix, family) for prefix, family in MODEL_FAMILIES.items())
-    return "\n".join([_roles(), _thinking(), DECLINING, READING, NAMES, FAMILY_HEAD + rows, FAMILY_TAIL])
+    wires = WIRES.format(chat_rows="\n".join(map(_chat_row, CHAT_FAMILIES.items())))
+    return "\n".join(
+        [_roles(), wires, _thinking(), DECLINING, READING, NAMES, FAMILY_HEAD + rows, FAMILY_TAIL]
+    )
 
 
 def _roles() -> str:
     return f"""\
 # Models
 
-Generated from `stepline/adapters/anthropic/family.py`; a test compares them.
+Generated from `stepline/adapters/anthropic/family.py` and `stepline/adapters/chat/family.py`; a test compares them.
 
 A call names its purpose, a *role*, and a deployment maps roles to models:
 
@@ -108,11 +146,11 @@ model's id, or an object:
 
 | field | default | meaning |
 |---|---|---|
-| `model` | that of `*` | the model's id; in Bedrock that of an inference profile (`global.anthropic.…`, `us.anthropic.…`) or its ARN |
+| `model` | that of `*` | the model's id, after the name of its [provider](#providers) and a colon if that is not the stage's; in Bedrock that of an inference profile (`global.anthropic.…`, `us.anthropic.…`) or its ARN |
 | `thinking` | off if the family allows | `adaptive`, `disabled`, `between_tools`, or a budget in tokens, of 1,024 or more |
 | `effort` | the family's; `low` for small answers with thinking | `low`, `medium`, `high`, `xhigh` or `max` |
 | `max_tokens` | the model's limit | caps the tokens of one call, thinking included |
-| `fallback` | none | the model that is called if the first one declines, once |
+| `fallback` | none | the model that is called if the first one declines, once; perhaps of another provider |
 | `family`, `fallback_family` | from the id | the name of the model, such as `claude-haiku-4-5`, where `model` or `fallback` is the ARN of an application inference profile or of a provisioned throughput ([below](#names-in-bedrock)) |
 | `cache_ttl` | `5m` | how long the provider keeps a prompt: `5m` or `1h` ([where an hour pays](../concepts/context.md#an-hour)) |
 
@@ -129,6 +167,13 @@ own thinking, which is shown while it is written; a user would wait twice. If a 
 it is off, for every role, until the role chooses `adaptive` or an effort above `high`. If it cannot be switched off, a
 call requests the tokens of its text, plus room for thinking: {rooms}. A small answer (up to
 {SMALL_TOKENS:,} tokens: titles, summaries, the last rounds of a steered turn) then has effort `low`.\n"""
+
+
+def _chat_row(row: tuple[str, ChatFamily]) -> str:
+    prefix, family = row
+    efforts = ", ".join(f"`{one}`" for one in family.efforts) or "none"
+    cells = (f"`{prefix}`", "yes" if family.thinks else "no", efforts, ", ".join(family.takes) or "none")
+    return f"| {' | '.join(cells)} |"
 
 
 def _row(prefix: str, family: ModelFamily) -> str:

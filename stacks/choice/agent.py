@@ -11,7 +11,7 @@ from stepline.model.decision import FANOUT_MODES
 from stepline.model.program.execution import WorkspaceMode
 from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS
 from stepline.ports.channel import Inspect
-from stepline.ports.model import RoleChoice
+from stepline.ports.model import ModelServer, RoleChoice
 from stepline.settings import AvScan, BundleChoice, Protocol, ProviderName, SearchProvider, Tracing
 
 _OR_BUNDLE: Final = "unless `bundle_props` or `assembly` sets it"
@@ -57,15 +57,20 @@ class AgentChoices(Choices):
     )
     model_provider: Annotated[str, one_of(get_args(ProviderName))] = choice(
         "anthropic",
-        "Provider of the models: `anthropic`, or `bedrock`, which needs no key but access to the models in the account",
+        "Provider of the models: `anthropic` or `openai`, or `bedrock`, which needs no key but access to the models in the account",
         guarded=True,
     )
     model_secret_arn: SecretArn = choice(
         "",
-        "Secret whose text is the key of provider `anthropic`",
+        "Secret whose text is the key of provider `anthropic` or `openai`",
         cost="0.40 USD a month",
         guarded=True,
         private=True,
+    )
+    model_providers: Mapping[str, ModelServer] = choice(
+        {},
+        "Map from the name of a [further provider](models.md#providers) to its address, or to its row; roles name its models as `name:model`",
+        guarded=True,
     )
     model_roles: Mapping[str, RoleChoice] = choice(
         {}, "Map from role to model id, or to the role's choices ([models](models.md))"

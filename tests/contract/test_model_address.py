@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from stepline.adapters.provider.client import ProviderClient
-from stepline.adapters.provider.roles import Timeouts
+from stepline.adapters.provider.wire import Timeouts
 from stepline.local.scripted.server import ScriptedServer
 from stepline.loop.close import MESSAGES
 from tests.support.asked_provider import ask_anthropic

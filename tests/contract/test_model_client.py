@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
-from stepline.adapters.provider.roles import Retry
+from stepline.adapters.provider.wire import Retry
 from stepline.errors import (
     ContextLimit,
     ModelOverloaded,
@@ -25,7 +25,7 @@ from stepline.local.scripted.server import ScriptedServer
 from stepline.model.decision import Declined
 from stepline.model.usage import Usage
 from stepline.ports.model import Media, ModelClient, ModelRequest, Part, RoleChoice
-from tests.support.asked_provider import ask_anthropic, ask_bedrock
+from tests.support.asked_provider import ask_anthropic, ask_bedrock, ask_chat
 from tests.support.files import GIF, PDF, PNG, media, pdf, picture
 
 FALLBACK = "claude-haiku-4-5"
@@ -51,6 +51,10 @@ class Harness(Protocol):
         """Return type and hash of the files of the newest request."""
         ...
 
+    def declined(self, category: str = "", explanation: str = "") -> Declined:
+        """Return a refusal as the wire can say it."""
+        ...
+
 
 class MemoryHarness:
     def __init__(self) -> None:
@@ -68,6 +72,9 @@ class MemoryHarness:
         parts = [part for part in self.memory.requests[-1].content if isinstance(part, Media)]
         return [(part.body.mime, hashlib.sha256(part.data).hexdigest()) for part in parts]
 
+    def declined(self, category: str = "", explanation: str = "") -> Declined:
+        return Declined(category=category, explanation=explanation)
+
 
 class ServerHarness:
     def __init__(self, server: ScriptedServer, transport: str) -> None:
@@ -76,11 +83,14 @@ class ServerHarness:
             {"*": RoleChoice(fallback=FALLBACK)},
             Retry(base_s=0.001, cap_s=0.001, retry_after_max_s=1),
         )
-        self.asking = (
-            ask_bedrock(server.url, chosen, retry=retry)
-            if transport == "bedrock"
-            else ask_anthropic(server.url, chosen, retry=retry, by_sdk=transport == "sdk")
-        )
+        match transport:
+            case "bedrock":
+                self.asking = ask_bedrock(server.url, chosen, retry=retry)
+            case "chat":
+                plain = {"*": RoleChoice(model="qwen3:8b", fallback=FALLBACK)}
+                self.asking = ask_chat(server.url, plain, retry=retry)
+            case _:
+                self.asking = ask_anthropic(server.url, chosen, retry=retry, by_sdk=transport == "sdk")
         self.client: ModelClient = self.asking
         self.overload = "serviceUnavailableException" if transport == "bedrock" else "overloaded_error"
 
@@ -96,6 +106,15 @@ class ServerHarness:
         found = [(block["type"], block["source"]) for block in blocks if block["type"] != "text"]
         assert [kind for kind, _ in found] == ["image", "image", "document"]
         return [(source["media_type"], source["sha256"]) for _, source in found]
+
+    def declined(self, category: str = "", explanation: str = "") -> Declined:
+        return Declined(category=category, explanation=explanation)
+
+
+class ChatHarness(ServerHarness):
+    def declined(self, category: str = "", explanation: str = "") -> Declined:
+        """A refusal has words and no category; without them a filter has ended the answer."""
+        return Declined(category="" if explanation else "content_filter", explanation=explanation)
 
 
 def _said(step: Say) -> Fault:
@@ -134,7 +153,7 @@ def _fault(step: Say | Fail, *, overload: str) -> Fault:
             )
 
 
-@pytest.fixture(params=["memory", "http", "sdk", "bedrock"])
+@pytest.fixture(params=["memory", "http", "sdk", "bedrock", "chat"])
 def harness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     if request.param == "memory":
         yield MemoryHarness()
@@ -142,7 +161,7 @@ def harness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     with ScriptedServer(token_delay_ms=0) as server:
-        served = ServerHarness(server, request.param)
+        served = (ChatHarness if request.param == "chat" else ServerHarness)(server, request.param)
         yield served
         served.asking.close()
 
@@ -300,7 +319,7 @@ def test_a_refusal_is_an_answer_and_no_error(harness: Harness) -> None:
     with harness.client.stream(REQUEST) as stream:
         list(stream)
     done = stream.completion()
-    assert (done.stop_reason, done.declined) == ("refusal", Declined(fallback=True))
+    assert (done.stop_reason, done.declined) == ("refusal", replace(harness.declined(), fallback=True))
 
 
 def test_a_refusal_has_the_providers_words(harness: Harness) -> None:
@@ -309,8 +328,8 @@ def test_a_refusal_has_the_providers_words(harness: Harness) -> None:
     )
     with harness.client.stream(REQUEST) as stream:
         assert not "".join(stream)
-    expected = Declined(category="cyber", explanation="It may do harm.", fallback=True)
-    assert stream.completion().declined == expected
+    expected = harness.declined("cyber", "It may do harm.")
+    assert stream.completion().declined == replace(expected, fallback=True)
 
 
 def test_a_declined_request_goes_to_the_fallback_which_has_none(harness: Harness) -> None:
@@ -321,7 +340,7 @@ def test_a_declined_request_goes_to_the_fallback_which_has_none(harness: Harness
     assert (stream.completion().model, stream.completion().declined) == (FALLBACK, None)
     with harness.client.stream(again) as stream:
         list(stream)
-    assert stream.completion().declined == Declined()
+    assert stream.completion().declined == harness.declined()
 
 
 def test_an_answer_that_was_cut_declines_nothing(harness: Harness) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import socket
 import ssl
@@ -10,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import pytest
 from cryptography import x509
@@ -20,7 +19,7 @@ from cryptography.x509.oid import NameOID
 from msgspec.structs import replace
 
 from stepline.adapters.provider.client import ANSWER_MIN_CHARS, ProviderClient
-from stepline.adapters.provider.roles import Retry, Timeouts
+from stepline.adapters.provider.wire import Retry, Timeouts
 from stepline.errors import (
     ModelRefused,
     ModelStreamBroken,
@@ -32,8 +31,8 @@ from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse
 from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
-from stepline.model.base import Value
 from stepline.ports.model import Completion, ModelRequest, Part
+from tests.contract.reply_server import Reply, Scripted
 from tests.support.asked_provider import QUICK, ask_anthropic
 from tests.support.files import FILES
 
@@ -56,53 +55,6 @@ CLOSING = [
     {"type": "content_block_stop", "index": 0},
     *wire.closing(stop=wire.Stop(), counts=wire.usage(USE, output_tokens=9)),
 ]
-
-
-class Reply(Value):
-    """One HTTP answer, byte for byte."""
-
-    body: bytes
-    status: int = 200
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-class Scripted(http.server.ThreadingHTTPServer):
-    """Answers requests with replies, the last one for ever, and records what was asked."""
-
-    daemon_threads = True
-
-    def __init__(self, *replies: Reply) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.replies = list(replies)
-        self.asked: list[tuple[str, dict[str, str], bytes]] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self.server_close()
-        self._thread.join()
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    server: Scripted
-
-    def log_message(self, *args: object) -> None: ...
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.server.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-        replies = self.server.replies
-        reply = replies.pop(0) if len(replies) > 1 else replies[0]
-        self.send_response(reply.status)
-        for name, value in reply.headers:
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(reply.body)
 
 
 def streamed(*events: wire.Event | bytes) -> Reply:

@@ -183,7 +183,7 @@ def test_a_name_that_occurs_twice_is_found(tmp_path):
         "timeline/export",
         "local/command/export",
     )
-    adapters = ("adapters/aws/error", "adapters/anthropic/error", "__main__", "local/scripted/__main__")
+    adapters = ("adapters/aws/error", "adapters/provider/error", "__main__", "local/scripted/__main__")
     wrong = ("loop/gate", "tools/gate", "ports/task", "model/task", "adapters/tail", "rendering/tail")
     write_modules(tmp_path, {f"{name}.py": "" for name in (*pairs, *adapters, *wrong)})
     assert shared_names(tmp_path) == ["gate", "tail", "task"]

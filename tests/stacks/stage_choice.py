@@ -88,6 +88,7 @@ VALUES: Final[Mapping[str, str | dict[str, str]]] = {
     "page_certificate_arn": {**DOMAIN, "page_domain": "other.example.com"},
     "model_provider": "bedrock",
     "model_roles": '{"answer": "claude-sonnet-4-5"}',
+    "model_providers": '{"own": "https://models.example.com/v1"}',
     "model_secret_arn": SECRET,
     "max_iterations": "16",
     "multi_action": "safe_fanout",

@@ -37,6 +37,7 @@ from .conftest import ROOT, deployed_settings, synthesise
 
 ON_A_MACHINE = {
     *("redis_url", "anthropic_api_key", "search_api_key", "otlp_headers", "anthropic_base_url"),
+    *("openai_api_key", "openai_base_url"),
     *("turn_deadline_s", "message_max_chars", "message_max_bytes", "av_timeout_s"),
     *("otlp_timeout_ms", "max_image_bytes", "max_doc_bytes", "exec_timeout_s", "exec_text_preview_max_chars"),
     *("read_visible_max_chars", "read_visible_max_tokens", "read_visible_max_bytes"),

@@ -1,4 +1,4 @@
-"""Clients of the Messages wire, as tests ask it: over HTTP, through the SDK, and as Bedrock."""
+"""Clients of each wire, as tests ask them: Messages over HTTP, through the SDK and as Bedrock, and chat completions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from stepline.adapters.anthropic.client import AnthropicModelClient
 from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
+from stepline.adapters.chat.provider import ChatProvider
 from stepline.adapters.provider.client import ProviderClient
-from stepline.adapters.provider.roles import Retry, plan_roles
+from stepline.adapters.provider.wire import Retry, plan_roles
 from stepline.ports.clock import Meter
 from stepline.ports.model import RoleChoice
 
@@ -41,3 +42,20 @@ def ask_bedrock(
     """Return a client of Bedrock at a URL."""
     provider = BedrockProvider(base_url=base_url, region=region)
     return ProviderClient(provider, roles=plan_roles(provider.default_model, chosen), retry=retry)
+
+
+def ask_chat(
+    base_url: str,
+    chosen: Mapping[str, RoleChoice] = NO_CHOICE,
+    *,
+    retry: Retry = QUICK,
+    meter: Meter | None = None,
+    **fields: Any,
+) -> ProviderClient:
+    """Return a client of chat completions at a URL whose model reads files, with a key unless `fields` have another."""
+    provider = ChatProvider(
+        base_url=base_url, **{"api_key": lambda: "key", "takes": ("pictures", "documents"), **fields}
+    )
+    return ProviderClient(
+        provider, roles=plan_roles(provider.default_model, chosen), retry=retry, meter=meter
+    )

@@ -16,7 +16,7 @@ from stepline.adapters.memory.model import (
     MemoryModelStream,
     Say,
 )
-from stepline.adapters.provider.roles import RETRIED
+from stepline.adapters.provider.wire import RETRIED
 from stepline.context.rules import ContextRules
 from stepline.log.journal import Journal
 from stepline.loop.agent import Summariser

@@ -28,12 +28,12 @@ from stepline.model.tenancy.limits import Limits
 from stepline.model.tenancy.request_rates import Rates
 from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS, AgentVersion, ContextLayout
 from stepline.ports.channel import Inspect
-from stepline.ports.model import RoleChoice
+from stepline.ports.model import PROVIDER_NAME, ModelServer, RoleChoice
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ProviderName: TypeAlias = Literal["anthropic", "bedrock"]
+ProviderName: TypeAlias = Literal["anthropic", "bedrock", "openai"]
 SearchProvider: TypeAlias = Literal["collection", "brave", "tavily", "searxng"]
 Protocol: TypeAlias = Literal["strict", "tolerant"]
 AvScan: TypeAlias = Literal["none", "clamd", "guardduty"]
@@ -59,7 +59,7 @@ PLACEMENTS: Final[Mapping[ExecMode, Placement]] = {
     "fargate": "remote",
 }
 """The placement of each mode that runs programs; such a mode is also the name of a backend."""
-KEYED: Final[frozenset[ProviderName]] = frozenset({"anthropic"})
+KEYED: Final[frozenset[ProviderName]] = frozenset({"anthropic", "openai"})
 """The providers that authenticate a deployment by a key; others use the role of its functions."""
 EMBEDDING_MODEL: Final = "amazon.titan-embed-text-v2:0"
 """The Bedrock model that embeds memory rows, if an S3 Vectors bucket keeps the index."""
@@ -456,6 +456,14 @@ class Settings(Value):
         items=RoleChoice,
         short="model",
     )
+    model_providers: Mapping[str, ModelServer] = setting(
+        "STEPLINE_MODEL_PROVIDERS",
+        {},
+        "JSON map from the name of a further provider to its address, or to an object with `wire`, `base_url`, `secret_arn`, `headers`, `private`, `window_tokens`, `takes` and `prices` ([providers](models.md#providers)); a role names its models as `name:model`.",
+        items=ModelServer,
+        short="base_url",
+        names=PROVIDER_NAME,
+    )
     model_secret_arn: str = setting(
         "STEPLINE_MODEL_SECRET_ARN", "", "Secret that holds the provider's key in AWS."
     )
@@ -464,6 +472,14 @@ class Settings(Value):
     )
     anthropic_base_url: str = setting(
         "ANTHROPIC_BASE_URL", "", "Another server that speaks the Messages API."
+    )
+    openai_api_key: str = setting(
+        "OPENAI_API_KEY", "", "The key of the provider `openai`, on a developer's machine.", secret=True
+    )
+    openai_base_url: str = setting(
+        "OPENAI_BASE_URL",
+        "",
+        "Another server that speaks chat completions, such as `http://127.0.0.1:11434/v1`.",
     )
     read_visible_max_chars: int = setting(
         "AI_REACT_READ_VISIBLE_MAX_TEXT_SYMBOLS",

@@ -12,7 +12,8 @@ import pytest
 from botocore import eventstream
 from botocore import exceptions as botocore_exceptions
 
-from stepline.adapters.anthropic.error import map_answer, map_sdk_error, parse_retry_after, says_context_limit
+from stepline.adapters.anthropic.sdk_transport import map_sdk_error
+from stepline.adapters.provider.error import map_answer, parse_retry_after, says_context_limit
 from stepline.errors import (
     ContextLimit,
     DependencyError,

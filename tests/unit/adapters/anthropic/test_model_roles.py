@@ -14,7 +14,7 @@ import pytest
 from stepline.adapters.anthropic.call import OLDER_BEDROCK, ROOM_TOKENS, plan_call
 from stepline.adapters.anthropic.family import MODEL_FAMILIES, family_of, find_refusals
 from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
-from stepline.adapters.provider.roles import Retry, fall_back, plan_roles
+from stepline.adapters.provider.wire import Retry, fall_back, plan_roles
 from stepline.errors import ModelRefused
 from stepline.local.scripted import event_stream as wire
 from stepline.ports.model import ModelRequest, Part, RoleChoice

@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.adapters.anthropic import server_sent
-from stepline.adapters.anthropic.message_fold import OTHER, UNREAD_EVENT, WireEvent, decode_events
-from stepline.adapters.anthropic.server_sent import read_wire_events, split_events
+from stepline.adapters.anthropic.message_fold import (
+    OTHER,
+    UNREAD_EVENT,
+    WireEvent,
+    decode_events,
+    read_wire_events,
+)
+from stepline.adapters.provider import server_sent
+from stepline.adapters.provider.server_sent import split_events
 from stepline.errors import ModelStreamBroken
 
 LINES = st.sampled_from([b"data: one", b"data:two", b"data", b"event: x", b": comment", b"id: 7", b"", b""])

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.adapters.anthropic.aws_frames import read_frames
-from stepline.adapters.anthropic.message_fold import MessageFold, WireEvent
-from stepline.adapters.anthropic.server_sent import read_wire_events
+from stepline.adapters.anthropic.message_fold import MessageFold, WireEvent, read_wire_events
 from stepline.adapters.memory.model import Say, ScriptedCall
 from stepline.adapters.provider.client import RetriedStream
-from stepline.adapters.provider.roles import Retry
+from stepline.adapters.provider.wire import Retry
 from stepline.errors import ModelStreamBroken, SteplineError
 from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stepline.adapters.memory.clock import MemoryMeter
 from stepline.adapters.memory.model import Fail, MemoryProvider, Say, ScriptedCall
 from stepline.adapters.provider.client import PendingHead, ProviderClient
-from stepline.adapters.provider.roles import Retry, draw_wait_s
+from stepline.adapters.provider.wire import Retry, draw_wait_s
 from stepline.errors import (
     ContextLimit,
     DependencyError,

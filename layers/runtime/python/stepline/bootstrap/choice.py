@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from stepline.adapters.aws.secret import secret_text
 from stepline.adapters.corpus import CorpusPages, CorpusSearch
 from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.adapters.polling_signals import PollingSignals
-from stepline.adapters.provider.roles import plan_roles
+from stepline.adapters.provider.wire import plan_roles
 from stepline.bundle.overrides import CACHE_TTL, CONTEXT_CAP, ROUND_CAP, Override, resolve_outward
 from stepline.context.rules import ContextRules
 from stepline.errors import InputError, ToolError
@@ -22,11 +22,11 @@ from stepline.events.filter import EventFilter
 from stepline.log.bindings import BundleRules, Policy
 from stepline.metrics import SERVICE
 from stepline.model.tenancy.limits import Limits, ScopeLimits, overlaid
-from stepline.model.tenancy.price import read_prices
+from stepline.model.tenancy.price import Prices, read_prices
 from stepline.model.tenancy.request_rates import RequestRates
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
-from stepline.ports.model import DECISION_ROLE, DEFAULT_ROLE
+from stepline.ports.model import DECISION_ROLE, DEFAULT_ROLE, named_providers, split_model
 from stepline.ports.signal import Signals
 from stepline.settings import EMBEDDING_MODEL, Settings, env
 
@@ -51,6 +51,8 @@ SEARCH_SECRET: Final = "search.api_key"  # noqa: S105 - a path
 """The path of the engine's key in the secret descriptors."""
 
 LOCAL: Final = "local"
+WINDOW_ANSWERS: Final = 4
+"""An answer has at most one part of this many of a window that a provider's row names."""
 
 
 class ProviderRow(NamedTuple):
@@ -67,20 +69,90 @@ def _anthropic(settings: Settings) -> ModelProvider:
     )
 
 
+def _openai(settings: Settings) -> ModelProvider:
+    from stepline.adapters.chat.provider import ChatProvider  # noqa: PLC0415 - few deployments have one
+
+    return ChatProvider(
+        api_key=lambda: settings.openai_api_key or secret_text(settings.model_secret_arn),
+        base_url=settings.openai_base_url,
+    )
+
+
 PROVIDERS: Final[Mapping[str, ProviderRow]] = {
-    "anthropic": ProviderRow(_anthropic, "stepline.adapters.anthropic.http_transport"),
+    "anthropic": ProviderRow(_anthropic, "stepline.adapters.provider.http_transport"),
     "bedrock": ProviderRow(lambda _: BedrockProvider(), "stepline.adapters.anthropic.sdk_transport"),
+    "openai": ProviderRow(_openai, "stepline.adapters.provider.http_transport"),
 }
 
 
 def provider_of(settings: Settings) -> ModelProvider:
-    """Return the provider of models; its transport is not imported yet."""
-    return PROVIDERS[settings.model_provider].make(settings)
+    """Return the provider of models, or those that roles name, as one; no transport is imported yet.
+
+    Raises InputError `bad_setting`: a role names a provider that has no row.
+    """
+    default = PROVIDERS[settings.model_provider].make(settings)
+    names = named_providers(settings.model_roles) - {""}
+    if not names:
+        return default
+    from stepline.adapters.provider.routed_provider import RoutedProvider  # noqa: PLC0415 - few deployments have several
+
+    named = {name: _named_provider(settings, name) for name in sorted(names)}
+    return RoutedProvider({"": default, **named}, plan_roles(default.default_model, settings.model_roles))
+
+
+def _named_provider(settings: Settings, name: str) -> ModelProvider:
+    row = settings.model_providers.get(name)
+    if row is None and name in PROVIDERS:
+        return PROVIDERS[name].make(settings)
+    if row is None:
+        raise InputError(
+            f"STEPLINE_MODEL_ROLES names the provider {name}, and STEPLINE_MODEL_PROVIDERS has no such row",
+            code="bad_setting",
+        )
+    configured: dict[str, Any] = {
+        "api_key": partial(secret_text, row.secret_arn),
+        "base_url": row.base_url,
+        "headers": row.headers,
+        "guarded": bool(row.base_url) and not row.private,
+        "name": name,
+    }
+    if row.wire == "messages":
+        return AnthropicProvider(**configured)
+    from stepline.adapters.chat.provider import ChatProvider  # noqa: PLC0415 - few deployments have one
+
+    return ChatProvider(takes=row.takes, **configured)
 
 
 def roles_of(settings: Settings) -> dict[str, RoleChoice]:
-    """Return the model of each role."""
-    return plan_roles(provider_of(settings).default_model, settings.model_roles)
+    """Return the model of each role; an answer has at most a quarter of the window that its provider's row has."""
+    roles = plan_roles(provider_of(settings).default_model, settings.model_roles)
+    return {name: _fit_window(settings, role) for name, role in roles.items()}
+
+
+def _fit_window(settings: Settings, role: RoleChoice) -> RoleChoice:
+    window = _window_of(settings, role)
+    if window is None:
+        return role
+    most = window // WINDOW_ANSWERS
+    return replace(role, max_tokens=min(role.max_tokens or most, most))
+
+
+def _window_of(settings: Settings, role: RoleChoice) -> int | None:
+    """Return the context window of a role's model, if its provider's row has one."""
+    row = settings.model_providers.get(split_model(role.model)[0])
+    return row.window_tokens if row else None
+
+
+def prices_of(settings: Settings) -> Prices:
+    """Return the prices of the setting, and those of the providers' rows. Raises InputError `bad_prices`."""
+    rows = [
+        {**price, "model": f"{name}:{price.get('model', '')}"}
+        for name, row in settings.model_providers.items()
+        for price in row.prices
+    ]
+    if not rows:
+        return read_prices(settings.prices)
+    return read_prices({**settings.prices, "models": [*settings.prices.get("models", ()), *rows]})
 
 
 def resolve_override(override: Override[T], settings: Settings, setting: T) -> T:
@@ -105,7 +177,7 @@ def policy(settings: Settings) -> Policy:
         message_max_chars=settings.message_max_chars,
         message_max_bytes=settings.message_max_bytes,
         context=context_rules(settings),
-        prices=read_prices(settings.prices),
+        prices=prices_of(settings),
         models={name: role.named for name, role in roles_of(settings).items()},
     )
 
@@ -123,9 +195,12 @@ def context_rules(settings: Settings) -> ContextRules:
     decides = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE])
     ttl_s = resolve_override(CACHE_TTL, settings, settings.cache_ttl_s)
     kept_s = HOUR_S if decides.cache_ttl == "1h" else 0.0
-    return ContextRules(
+    window = _window_of(settings, decides)
+    rules = ContextRules() if window is None else ContextRules(output_tokens=window // WINDOW_ANSWERS)
+    return replace(
+        rules,
         max_tokens=resolve_override(CONTEXT_CAP, settings, settings.context_max_tokens),
-        window_tokens=settings.context_window_tokens,
+        window_tokens=min(window or settings.context_window_tokens, settings.context_window_tokens),
         ttl_s=ttl_s and max(ttl_s, kept_s),
         keep_turns=settings.keep_recent_turns,
         intact_turns=settings.keep_intact_turns,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stepline.adapters.provider.client import ProviderClient
 from stepline.bootstrap.choice import provider_of, roles_of
 from stepline.errors import ModelRefused
+from stepline.ports.model import named_providers
 from stepline.settings import KEYED
 
 if TYPE_CHECKING:
@@ -17,12 +18,21 @@ if TYPE_CHECKING:
 def model_of(settings: Settings, meter: Meter | None = None) -> ProviderClient:
     """Return the model client, whose attempts `meter` counts; the provider's transport is not imported yet.
 
-    Raises ModelRefused `model_credentials`: the settings have neither the provider's key nor a secret that holds it.
+    Raises ModelRefused `model_credentials`: a role is served by the default provider, and the settings have neither its key
+    nor a secret that holds it; InputError, as `provider_of`.
     """
-    has_key = settings.anthropic_api_key or settings.model_secret_arn
-    if settings.model_provider in KEYED and not has_key:
-        raise ModelRefused(
-            "there is no API key for the model: set ANTHROPIC_API_KEY; a server named by ANTHROPIC_BASE_URL may accept any value",
-            code="model_credentials",
-        )
-    return ProviderClient(provider_of(settings), roles=roles_of(settings), meter=meter)
+    roles = roles_of(settings)
+    if missing := _missing_key(settings) if "" in named_providers(roles) else "":
+        raise ModelRefused(f"there is no API key for the model: {missing}", code="model_credentials")
+    return ProviderClient(provider_of(settings), roles=roles, meter=meter)
+
+
+def _missing_key(settings: Settings) -> str:
+    """Return what to set if the default provider has no key; "" if it has one, or needs none."""
+    if settings.model_provider not in KEYED or settings.model_secret_arn:
+        return ""
+    if settings.model_provider == "openai":
+        has_key = settings.openai_api_key or settings.openai_base_url
+        return "" if has_key else "set OPENAI_API_KEY, or OPENAI_BASE_URL for a server that needs none"
+    words = "set ANTHROPIC_API_KEY; a server named by ANTHROPIC_BASE_URL may accept any value"
+    return "" if settings.anthropic_api_key else words

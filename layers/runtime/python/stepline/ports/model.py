@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, Protocol, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias
 
 from msgspec import Meta
 
@@ -17,6 +18,7 @@ from stepline.model.usage import Usage, estimate_tokens, sum_usages
 Thinking: TypeAlias = Literal["adaptive", "disabled", "between_tools"]
 Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 CacheTtl: TypeAlias = Literal["5m", "1h"]
+MediaKind: TypeAlias = Literal["pictures", "documents"]
 
 DEFAULT_ROLE: Final = "*"
 DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"
@@ -47,6 +49,56 @@ class RoleChoice(Value, forbid_unknown_fields=True):
     def named(self) -> str:
         """The name by which the family and the prices of the model are found."""
         return self.family or self.model
+
+
+WireName: TypeAlias = Literal["messages", "chat"]
+
+
+class ModelServer(Value, forbid_unknown_fields=True):
+    """A deployment's row for one provider: the protocol that it speaks, its address, and what is known of it.
+
+    `secret_arn` is the secret that holds its key, `headers` are sent with each request, with the key in place of `{key}`.
+    Unless it is `private`, only public addresses are called, and no proxy. `window_tokens` is the context window of its
+    models, `takes` are the kinds of files that they read, and `prices` are rows as those of `STEPLINE_PRICES`.
+    """
+
+    wire: WireName = "chat"
+    base_url: str = ""
+    secret_arn: str = ""
+    headers: Mapping[str, str] = MappingProxyType({})
+    private: bool = False
+    window_tokens: Annotated[int, Meta(ge=1024)] | None = None
+    takes: tuple[MediaKind, ...] | None = None
+    prices: tuple[Mapping[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an address or a header that no request can have."""
+        if self.base_url and not _ADDRESS.fullmatch(self.base_url):
+            raise ValueError("base_url is no address that begins with http:// or https://")
+        for name, value in self.headers.items():
+            if not (_HEADER.fullmatch(name) and value.isascii() and value.isprintable()):
+                raise ValueError(f"no header can be {name[:40]!r}")
+
+
+_ADDRESS: Final = re.compile(r"https?://[^\s/@]+(/[^\s?#]*)?")
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]+")
+PROVIDER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+"""The name of a provider, before the colon of a role's model."""
+
+
+def split_model(model: str) -> tuple[str, str]:
+    """Return the provider that a role's model names, as in `openai:gpt-5.5`, and its model; "" if it names none.
+
+    Bedrock's ids have their colon after a dot, and an ARN is no name of a provider.
+    """
+    name, colon, rest = model.partition(":")
+    return (name, rest) if colon and name != "arn" and PROVIDER_NAME.fullmatch(name) else ("", model)
+
+
+def named_providers(roles: Mapping[str, RoleChoice]) -> set[str]:
+    """Return the providers that roles name for their models and fallbacks; "" for those that name none."""
+    models = (model for role in roles.values() for model in (role.model, role.fallback) if model)
+    return {split_model(model)[0] for model in models}
 
 
 class Part:

@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 from botocore.eventstream import EventStreamBuffer
 
-from stepline.adapters.anthropic.error import map_body
 from stepline.adapters.anthropic.message_fold import UNREAD_EVENT, WireEvent, decode_events
+from stepline.adapters.provider.error import map_body
 from stepline.errors import ModelStreamBroken
 
 _FAILED: Final = {"exception": ":exception-type", "error": ":error-code"}

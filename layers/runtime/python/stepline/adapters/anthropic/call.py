@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from stepline.adapters.anthropic.family import ABOVE_HIGH, ModelFamily, family_of
-from stepline.adapters.provider.roles import Retry, plan_roles  # noqa: F401 - programs that use `client` need them
+from stepline.adapters.provider.wire import ROOM_TOKENS, Retry, plan_roles  # noqa: F401 - programs that use `client` need them
 from stepline.model.base import Value
 from stepline.model.file.mime import PICTURES
 from stepline.ports.model import CacheTtl, Content, Effort, Media, ModelRequest, RoleChoice
@@ -20,11 +20,6 @@ OLDER_BEDROCK: Final = "bedrock-2023-05-31"
 """The API version of Bedrock's older models; the SDK sends 2026-10-21 to all, which those refuse."""
 SMALL_TOKENS: Final = 4_096
 """An answer up to this size does not need much thinking: a title, a summary, the end of a steered turn."""
-ROOM_TOKENS: Final[Mapping[Effort, int]] = MappingProxyType(
-    {"low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 32_768}
-)
-"""Tokens for thinking, by effort, in addition to those of the text. Only used tokens are billed, but Bedrock counts
-`max_tokens` against the account's quota while a call runs."""
 
 
 def plan_call(request: ModelRequest, role: RoleChoice, *, older: bool = False) -> dict[str, Any]:

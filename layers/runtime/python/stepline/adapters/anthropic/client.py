@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from stepline.adapters.anthropic.provider import AnthropicProvider
 from stepline.adapters.provider.client import ProviderClient
-from stepline.adapters.provider.roles import Retry, Timeouts
+from stepline.adapters.provider.wire import Retry, Timeouts
 from stepline.ports.clock import Meter
 from stepline.ports.model import RoleChoice
 

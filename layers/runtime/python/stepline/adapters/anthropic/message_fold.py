@@ -14,17 +14,12 @@ Source: platform.claude.com, "Streaming messages".
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
-import msgspec
-
-from stepline.adapters.anthropic.error import map_body
-from stepline.adapters.provider.client import whole_pairs
+from stepline.adapters.provider.client import FactReader
+from stepline.adapters.provider.error import map_body
+from stepline.adapters.provider.server_sent import DONE, read_objects, split_events
 from stepline.errors import ModelStreamBroken
 from stepline.model.decision import Declined
 from stepline.model.usage import Usage
@@ -56,9 +51,6 @@ _KINDS: Final = _TEXTLESS | {
     "message_delta",
     "error",
 }
-_DONE: Final = re.compile(rb"\s*\[?DONE\]?\s*", re.IGNORECASE)
-"""The last line of servers that imitate another API; the protocol's own end is `message_stop`."""
-_DIGITS_MAX: Final = 400
 
 
 def decode_events(data: bytes, name: str = "", *, whole: bool = True) -> Iterator[WireEvent]:
@@ -71,10 +63,10 @@ def decode_events(data: bytes, name: str = "", *, whole: bool = True) -> Iterato
         ModelStreamBroken: `stream_malformed`, for other data that is not JSON: it may have been text.
         SteplineError: as `map_body`, for an error that the provider sent in the stream.
     """
-    if not data.strip() or _DONE.fullmatch(data):
+    if not data.strip() or DONE.fullmatch(data):
         return
     try:
-        found = _objects(data)
+        found = read_objects(data)
     except (ValueError, RecursionError) as error:
         if name == "error":
             raise map_body(200, None, message=data.decode("utf-8", "replace")) from error
@@ -117,27 +109,15 @@ def _guess_kind(fields: Mapping[str, Any], *, typed: bool) -> str:
     return "error" if fields.get("error") and not typed else OTHER
 
 
-def _objects(data: bytes) -> list[Any]:
-    try:
-        return [_read_json(data)]
-    except ValueError:
-        lines = [line for line in data.split(b"\n") if line.strip()]
-        if len(lines) < 2:
-            raise
-        return [_read_json(line) for line in lines if not _DONE.fullmatch(line)]
+def read_wire_events(chunks: Iterable[bytes]) -> Iterator[WireEvent]:
+    """Yield the events of an answer.
 
-
-def _read_json(data: bytes) -> Any:
-    """Return a value; its texts may hold half a surrogate pair, escaped or not, which msgspec would refuse."""
-    try:
-        return msgspec.json.decode(data)
-    except ValueError:
-        return json.loads(data.decode("utf-8", "surrogatepass"), parse_int=_whole)
-
-
-def _whole(digits: str) -> float:
-    """Return a whole number; one with more digits than Python converts is not a valid count."""
-    return int(digits) if len(digits) < _DIGITS_MAX else float("inf")
+    Raises:
+        ModelStreamBroken: `stream_malformed`, as `decode_events`, and for an event that is too large.
+        SteplineError: as `decode_events`.
+    """
+    for sent in split_events(chunks):
+        yield from decode_events(sent.data, sent.name, whole=sent.whole)
 
 
 class Counts(NamedTuple):
@@ -323,48 +303,3 @@ def _newer(new: int | None, old: int | None) -> int | None:
 
 def _malformed(words: str) -> ModelStreamBroken:
     return ModelStreamBroken(words, code="stream_malformed")
-
-
-_T = TypeVar("_T")
-
-COUNT_MAX: Final = 10**12
-WORD_CHARS: Final = 200
-NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-class FactReader:
-    """Reads the facts of one answer; `unread` counts the dropped ones by name."""
-
-    def __init__(self) -> None:
-        self.unread: Counter[str] = Counter()
-
-    def fields(self, of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-        """Return an object's fields."""
-        value = of.get(name)
-        return value if isinstance(value, dict) else self._dropped(value, name, NOTHING)
-
-    def word(self, of: Mapping[str, Any], name: str) -> str:
-        """Return an id, a name or a kind, which must be encodable."""
-        value = of.get(name)
-        if isinstance(value, str) and len(value) <= WORD_CHARS and whole_pairs(value) == value:
-            return value
-        return self._dropped(value, name, "")
-
-    def text(self, of: Mapping[str, Any], name: str) -> str:
-        """Return a text of any length, with half surrogate pairs replaced."""
-        value = of.get(name)
-        return whole_pairs(value) if isinstance(value, str) else self._dropped(value, name, "")
-
-    def count(self, of: Mapping[str, Any], name: str) -> int | None:
-        """Return a counter."""
-        value = of.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= COUNT_MAX:
-            whole = int(value)
-            if whole == value:
-                return whole
-        return self._dropped(value, name, None)
-
-    def _dropped(self, value: object, name: str, without: _T) -> _T:
-        if value is not None:
-            self.unread[name] += 1
-        return without

@@ -18,10 +18,17 @@ import anthropic
 import httpx2  # comes with the SDK
 
 from stepline.adapters.anthropic.aws_frames import is_framed, read_frames
-from stepline.adapters.anthropic.error import map_sdk_error
-from stepline.adapters.anthropic.message_fold import WireEvent
-from stepline.adapters.anthropic.server_sent import read_wire_events
-from stepline.adapters.provider.roles import Timeouts
+from stepline.adapters.anthropic.message_fold import WireEvent, read_wire_events
+from stepline.adapters.provider.error import map_body
+from stepline.adapters.provider.wire import Timeouts
+from stepline.errors import (
+    DependencyError,
+    ModelRefused,
+    ModelStreamBroken,
+    ModelTimeout,
+    ModelUnreachable,
+    SteplineError,
+)
 
 MODULES: Final = ("httpcore2",)
 """The modules that the SDK's first client loads."""
@@ -110,3 +117,41 @@ def _mapped() -> Iterator[None]:
         if mapped is None:
             raise
         raise mapped from error
+
+
+def map_sdk_error(error: Exception) -> SteplineError | None:
+    """Map an error raised by the `anthropic` SDK or its dependencies; return None for any other."""
+    if isinstance(error, anthropic.APIStatusError):
+        return map_body(error.status_code, error.body, error.response.headers, message=error.message)
+    if isinstance(error, anthropic.APIConnectionError) and isinstance(error.__cause__, RuntimeError):
+        # The Bedrock client signs inside the attempt and reports missing credentials as a RuntimeError.
+        return ModelRefused(_words(error.__cause__), code="model_credentials")
+    table: tuple[tuple[type[Exception], type[SteplineError], str], ...] = (
+        (httpx2.ConnectTimeout, ModelUnreachable, "model_unreachable"),
+        (anthropic.APITimeoutError, ModelTimeout, "model_timeout"),
+        (anthropic.APIConnectionError, ModelUnreachable, "model_unreachable"),
+        (httpx2.InvalidURL, ModelUnreachable, "model_unreachable"),
+        (anthropic.APIError, ModelStreamBroken, "stream_malformed"),
+        (anthropic.CredentialsError, ModelRefused, "model_credentials"),
+        (anthropic.WorkloadIdentityError, ModelRefused, "model_credentials"),
+        (anthropic.AnthropicError, DependencyError, "model_unavailable"),
+        (httpx2.TimeoutException, ModelTimeout, "model_timeout"),
+        (httpx2.HTTPError, ModelStreamBroken, "stream_cut"),
+        (httpx2.StreamError, ModelStreamBroken, "stream_cut"),
+        (UnicodeEncodeError, ModelRefused, "unencodable_text"),
+        (ValueError, ModelStreamBroken, "stream_malformed"),  # invalid JSON or UTF-8 in an event
+    )
+    connecting = isinstance(error.__cause__, httpx2.ConnectTimeout)  # the SDK only says "timed out"
+    cause = error.__cause__ if connecting else error
+    for foreign, ours, code in table:
+        if isinstance(cause, foreign):
+            return ours(_words(error), code=code)
+    if type(error).__module__ == "botocore.eventstream":
+        return ModelStreamBroken(_words(error), code="stream_malformed")
+    if type(error).__module__.startswith("botocore."):
+        return ModelRefused(_words(error), code="model_credentials")
+    return None
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.adapters.provider.client import RetriedStream
-from stepline.adapters.provider.roles import RETRIED, Retry
+from stepline.adapters.provider.wire import RETRIED, Retry
 from stepline.errors import ModelStreamBroken, SteplineError
 from stepline.model.base import Value
 from stepline.model.decision import Declined

@@ -13,13 +13,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from typing import Final, Self
+from types import MappingProxyType
+from typing import Any, Final, Self, TypeVar
 
 from msgspec.structs import replace
 
-from stepline.adapters.provider.roles import Retry, draw_wait_s, fall_back
+from stepline.adapters.provider.wire import Retry, draw_wait_s, fall_back
 from stepline.errors import ModelRateLimited, ModelRefused, ModelStreamBroken, SteplineError
 from stepline.metrics import FACTS_UNREAD, MODEL_ASKS, MODEL_RATE_LIMITS
 from stepline.model.decision import Declined
@@ -48,6 +50,11 @@ ANSWER_MIN_CHARS: Final = 65_536
 """Characters that every answer may have. A server that ignores `max_tokens` would fill the memory."""
 EXPLANATION_CHARS: Final = 2_000
 """Kept characters of a provider's explanation."""
+COUNT_MAX: Final = 10**12
+WORD_CHARS: Final = 200
+NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+_T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
 
@@ -339,6 +346,47 @@ def whole_pairs(text: str) -> str:
     return (
         text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     )
+
+
+class FactReader:
+    """Reads the facts of one answer; `unread` counts the dropped ones by name.
+
+    A fact may be missing, null or of another type; one that cannot be read affects nothing else.
+    """
+
+    def __init__(self) -> None:
+        self.unread: Counter[str] = Counter()
+
+    def fields(self, of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+        """Return an object's fields."""
+        value = of.get(name)
+        return value if isinstance(value, dict) else self._dropped(value, name, NO_FIELDS)
+
+    def word(self, of: Mapping[str, Any], name: str) -> str:
+        """Return an id, a name or a kind, which must be encodable."""
+        value = of.get(name)
+        if isinstance(value, str) and len(value) <= WORD_CHARS and whole_pairs(value) == value:
+            return value
+        return self._dropped(value, name, "")
+
+    def text(self, of: Mapping[str, Any], name: str) -> str:
+        """Return a text of any length, with half surrogate pairs replaced."""
+        value = of.get(name)
+        return whole_pairs(value) if isinstance(value, str) else self._dropped(value, name, "")
+
+    def count(self, of: Mapping[str, Any], name: str) -> int | None:
+        """Return a counter."""
+        value = of.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= COUNT_MAX:
+            whole = int(value)
+            if whole == value:
+                return whole
+        return self._dropped(value, name, None)
+
+    def _dropped(self, value: object, name: str, without: _T) -> _T:
+        if value is not None:
+            self.unread[name] += 1
+        return without
 
 
 def _declined(declined: Declined, role: RoleChoice) -> Declined:

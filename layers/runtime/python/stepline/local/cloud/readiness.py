@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stepline.adapters.anthropic.family import bare_name, family_of
-from stepline.adapters.provider.roles import plan_roles
+from stepline.adapters.provider.wire import plan_roles
 from stepline.bootstrap.choice import provider_of
 from stepline.errors import InputError
 from stepline.local.check import Check, failed, judged, passed, warned
@@ -19,8 +19,15 @@ from stepline.local.cloud.deploy_failure import WITHOUT_BUILDS, WITHOUT_PAGE
 from stepline.local.counted import counted
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as GATE_ROLE
-from stepline.ports.model import DECISION_ROLE, DEFAULT_ROLE, ModelProvider, RoleChoice
-from stepline.settings import KEYED, TABLE, Settings, env
+from stepline.ports.model import (
+    DECISION_ROLE,
+    DEFAULT_ROLE,
+    ModelProvider,
+    RoleChoice,
+    named_providers,
+    split_model,
+)
+from stepline.settings import KEYED, TABLE, Settings
 
 BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/{}/version"
 QUALIFIER_KEY: Final = "@aws-cdk/core:bootstrapQualifier"
@@ -203,16 +210,21 @@ def check_distributions(account: AwsAccount) -> Check:
 
 def check_model(account: AwsAccount, stage: str, context: Mapping[str, str]) -> Check:
     """Check that the configured model is available."""
-    if context.get("model_provider", "anthropic") not in KEYED:
+    rows = TABLE["model_providers"].parse(context.get("model_providers", "")).values()
+    arns = [row.secret_arn for row in rows if row.secret_arn]
+    named = named_providers(TABLE["model_roles"].parse(context.get("model_roles", "")))
+    is_keyed = context.get("model_provider", "anthropic") in KEYED
+    if not is_keyed or "bedrock" in named:
         return look("model", MODEL_PERMISSIONS, lambda: _bedrock(account, context))
     arn = context.get("model_secret_arn", "")
-    if not arn:
+    if not arn and (not named or "" in named):
         return warned(
             "model",
             "the setting model_secret_arn is missing: every turn will fail",
             f"put the key into a secret, then stepline deploy --stage {stage} -c model_secret_arn=ARN",
         )
-    return look("model", "secretsmanager:GetSecretValue", lambda: _secret(account, arn))
+    arns = [arn, *arns] if arn else arns
+    return look("model", "secretsmanager:GetSecretValue", lambda: _secrets(account, arns))
 
 
 def check_roles(context: Mapping[str, str]) -> Check:
@@ -233,7 +245,8 @@ def check_roles(context: Mapping[str, str]) -> Check:
 
 def _provider(context: Mapping[str, str]) -> ModelProvider:
     """Return the provider of a stage. Raises InputError."""
-    return provider_of(Settings.from_env(env(model_provider=context.get("model_provider", "anthropic"))))
+    fields = ("model_provider", "model_roles", "model_providers")
+    return provider_of(Settings.from_env({TABLE[one].variable: context.get(one, "") for one in fields}))
 
 
 def _roles(context: Mapping[str, str]) -> dict[str, RoleChoice]:
@@ -251,6 +264,14 @@ def _unknown_model(stage: str) -> Check:
         detail=f"the settings of stage {named} are not known here" if stage else "no stage is named",
         remedy=f"a deployment checks it: stepline deploy --stage {named}",
     )
+
+
+def _secrets(account: AwsAccount, arns: Sequence[str]) -> Check:
+    """Check the secrets of the providers' keys."""
+    if not arns:
+        return passed("model", "its provider needs no key")
+    found = [_secret(account, arn) for arn in arns]
+    return next((check for check in found if not check.ok), found[0])
 
 
 def _secret(account: AwsAccount, arn: str) -> Check:
@@ -281,7 +302,8 @@ def _bedrock(account: AwsAccount, context: Mapping[str, str]) -> Check:
     models = bedrock.list_foundation_models(byProvider="Anthropic")["modelSummaries"]
     offered |= {model["modelId"] for model in models}
     roles = list(_roles(context).values())
-    wanted = {model for role in roles for model in (role.model, role.fallback) if model}
+    split = [split_model(model) for role in roles for model in (role.model, role.fallback) if model]
+    wanted = {model for provider, model in split if provider in ("", "bedrock")}
     # Those of the account are not in the lists above.
     missing = sorted({model for model in wanted if not model.startswith("arn:")} - offered)
     if missing:

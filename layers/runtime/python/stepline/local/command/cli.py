@@ -74,8 +74,13 @@ def main() -> None:
     metavar="[NAME=]MODULE",
     help="The agent, a module of this folder; with a name, one that a conversation may choose.",
 )
+@text_option(
+    "--model",
+    metavar="NAME|URL",
+    help="The model of every role, as `openai:gpt-5.5`, or the address of a server of chat completions.",
+)
 @json_option
-def up(*, bundles: tuple[str, ...], as_json: bool) -> None:
+def up(*, bundles: tuple[str, ...], model: str, as_json: bool) -> None:
     """Start the local stage, or update it.
 
     Each bundle is checked before the deployment. The default is the bundle of the runtime. --bundle NAME=MODULE adds a
@@ -89,7 +94,7 @@ def up(*, bundles: tuple[str, ...], as_json: bool) -> None:
     from stepline.local.stage.program_environment import requested_mode
 
     requested_mode()
-    stage = lifecycle.start_stage(progress, bundle=module, further=further)
+    stage = lifecycle.start_stage(progress, bundle=module, further=further, model=model)
     progress(f"ready at {stage.socket_url}")
     if as_json:
         click.echo(render_status(lifecycle.stage_status()))

@@ -14,19 +14,25 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stepline.adapters.provider.client import ProviderClient
+from stepline.adapters.provider.wire import Retry
+from stepline.bootstrap.choice import provider_of, roles_of
+from stepline.errors import SteplineError
 from stepline.local.check import Check, failed, judged, passed
 from stepline.local.stage import lifecycle
 from stepline.local.stage.cdk import CDK
 from stepline.local.stage.deployed import HOME, REPOSITORY, client, load, read_json, tool_environment
 from stepline.local.stage.program_environment import backends
+from stepline.ports.model import DEFAULT_ROLE, ModelRequest, Part
+from stepline.settings import TABLE, Settings
 
 OLDEST_PYTHON: Final = (3, 11)
 _PACKAGES: Final = ("aws-cdk-lib", "awslambdaric", "anthropic", "boto3", "websockets")
 
 
 def check_requirements(home: Path = HOME) -> list[Check]:
-    """Return all checks, ordered as problems should be fixed. Starts and changes nothing."""
-    return [*_environment(), *_tools(), *_execution(home), *_home(home), *_stage(home)]
+    """Return all checks, ordered as problems should be fixed. Starts and changes nothing; each provider is sent one request."""
+    return [*_environment(), *_tools(), *_execution(home), *_home(home), *_models(), *_stage(home)]
 
 
 def _environment() -> Iterator[Check]:
@@ -77,6 +83,47 @@ def _home(home: Path) -> Iterator[Check]:
         return
     mode = stat.S_IMODE(home.stat().st_mode)
     yield judged("state", mode == 0o700, f"{home}, mode {mode:o}", f"chmod 700 {home}")
+
+
+def _models() -> Iterator[Check]:
+    """Send each model that the caller's environment names a request for one token."""
+    if not (variables := lifecycle.given(lifecycle.MODEL_VARIABLES)):
+        return
+    remedy = "docs/how-to/own-model.md"
+    try:
+        context = lifecycle.choose_model(variables, chosen=lifecycle.read_local_choices())
+        fields = ("model_provider", "model_roles", "model_providers")
+        chosen = {TABLE[one].variable: context[one] for one in fields if one in context}
+        settings = Settings.from_env({**variables, **chosen})
+        provider, roles = provider_of(settings), roles_of(settings)
+    except SteplineError as error:
+        yield failed("model", f"{error.reason}: {error}", remedy)
+        return
+    for model in dict.fromkeys(role.model for role in roles.values()):
+        role = next(role for role in roles.values() if role.model == model)
+        client = ProviderClient(provider, roles={DEFAULT_ROLE: role}, retry=Retry(tries=1))
+        try:
+            yield passed("model", _ask_model(client, model))
+        except SteplineError as error:
+            yield failed("model", f"{model}: {error.reason}: {error}", remedy)
+        finally:
+            client.close()
+
+
+def _ask_model(client: ProviderClient, model: str) -> str:
+    """Return what a model's answer counted. Raises SteplineError."""
+    asked = ModelRequest(role=DEFAULT_ROLE, system=(), content=(Part(text="Say: ok"),), max_tokens=1)
+    with client.stream(asked) as stream:
+        for _ in stream:
+            pass
+    done = stream.completion()
+    used = done.usage
+    if done.declined:
+        return f"{model} answers, and declined this request"
+    if used.estimated:
+        return f"{model} answers, and counts no tokens: they are estimated"
+    counted = f"{used.prompt_tokens} tokens, {used.cache_read_tokens} of them cached, and {used.output_tokens} of its own"
+    return f"{model} answers as {done.model}, and counted {counted}"
 
 
 def _stage(home: Path) -> Iterator[Check]:

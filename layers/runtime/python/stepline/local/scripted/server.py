@@ -1,6 +1,7 @@
-"""The HTTP server: the Messages API, Bedrock's streaming call, and a control endpoint for tests.
+"""The HTTP server: the Messages API, chat completions, Bedrock's streaming call, and a control endpoint for tests.
 
     POST   /v1/messages                                    as the Anthropic API, streaming or whole
+    POST   /v1/chat/completions     GET /v1/models         as OpenAI's API, streaming or whole
     POST   /model/{model}/invoke-with-response-stream      as Bedrock streams it
     GET    /_stepline/health
     POST   /control/faults    GET    DELETE                queue, list, delete faults (see `fault`)
@@ -19,6 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final, Self
@@ -30,10 +32,19 @@ from stepline.local.guard.own_server import HEALTH, OwnServer, own_identity
 from stepline.local.guard.request_filter import is_own_name
 from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse, PromptCache
+from stepline.local.scripted.chat.chat_wire import (
+    ChatEncoder,
+    chat_completion,
+    chat_error,
+    chat_status,
+    read_chat,
+)
 from stepline.local.scripted.fault import FaultQueue
 from stepline.local.scripted.messages_request import BadRequestError, Prompt, parse_prompt, summed_up
 from stepline.local.scripted.reply import ScriptedReply, plan_reply
-from stepline.local.scripted.thought import bedrock_version, read_thought
+from stepline.local.scripted.thought import ScriptedThought, bedrock_version, read_thought
+from stepline.model.base import Value
+from stepline.model.tenancy.price import SCRIPTED
 
 DEFAULT_TOKEN_DELAY_MS: Final = 8.0
 DEFAULT_WINDOW_TOKENS: Final = 200_000
@@ -41,7 +52,20 @@ MAX_BODY_BYTES: Final = 32_000_000
 KEPT_REQUESTS: Final = 100
 KEPT_SIZES: Final = 10_000
 TASK_CHARS: Final = 100
+_CHAT: Final = "/v1/chat/completions"
 _BEDROCK_SUFFIX: Final = "/invoke-with-response-stream"
+
+
+class Wire(Value):
+    """How the answer to one request is encoded: the type of a stream, its events, and the message of one that is whole."""
+
+    encode: Callable[[wire.Event], bytes]
+    mime: str = "text/event-stream; charset=utf-8"
+    whole: Callable[[wire.Event], Any] = dict
+
+
+_MESSAGES: Final = Wire(encode=wire.encode_sse)
+_BEDROCK: Final = Wire(encode=wire.encode_frame, mime="application/vnd.amazon.eventstream")
 
 
 class ScriptedServer(OwnServer):
@@ -133,21 +157,38 @@ class _Handler(BaseHTTPRequestHandler):
                 case "GET", _ if path == HEALTH:
                     self._write(200, "text/plain", own_identity().encode())
                 case "POST", "/v1/messages":
-                    version = self.headers.get("anthropic-version") or ""
-                    self._messages(
-                        _json(body), workspace=self._workspace(), version=version, encode=wire.encode_sse
-                    )
+                    asked, key = _json(body), self._workspace()
+                    thought = partial(read_thought, asked, self.headers.get("anthropic-version") or "")
+                    self._messages(asked, workspace=key, thought=thought, spoken=_MESSAGES)
+                case "POST", _ if path == _CHAT:
+                    self._complete(_json(body))
+                case "GET", "/v1/models":
+                    self._send(200, {"object": "list", "data": [{"id": SCRIPTED, "object": "model"}]})
                 case "POST", _ if path.startswith("/model/") and path.endswith(_BEDROCK_SUFFIX):
                     model = unquote(path.removeprefix("/model/").removesuffix(_BEDROCK_SUFFIX))
                     asked = {**_json(body), "model": model, "stream": True}
-                    version = bedrock_version(asked)
-                    self._messages(asked, workspace="bedrock", version=version, encode=wire.encode_frame)
+                    thought = partial(read_thought, asked, bedrock_version(asked))
+                    self._messages(asked, workspace="bedrock", thought=thought, spoken=_BEDROCK)
                 case _ if path.startswith("/control/"):
                     self._control(method, path, body)
                 case _:
                     self._refuse(BadRequestError("Not found", status=404, kind="not_found_error"))
         except BadRequestError as error:
             self._refuse(error)
+
+    def _complete(self, body: Any) -> None:
+        """Answer a chat completion; any key is accepted, and none, unless the server has one."""
+        key = (self.headers.get("authorization") or "").removeprefix("Bearer ")
+        if key != (self.server.key or key):
+            raise BadRequestError("Incorrect API key provided", status=401, kind="authentication_error")
+        asked = read_chat(body)
+        encoder = ChatEncoder(counts=bool((body.get("stream_options") or {}).get("include_usage")))
+        self._messages(
+            asked,
+            workspace=f"chat {key}",
+            thought=ScriptedThought,
+            spoken=Wire(encode=encoder.encode, whole=chat_completion),
+        )
 
     def _workspace(self) -> str:
         bearer = (self.headers.get("authorization") or "").removeprefix("Bearer ")
@@ -186,9 +227,9 @@ class _Handler(BaseHTTPRequestHandler):
                 raise BadRequestError("Not found", status=404, kind="not_found_error")
 
     def _messages(
-        self, body: Any, *, workspace: str, version: str, encode: Callable[[wire.Event], bytes]
+        self, body: Any, *, workspace: str, thought: Callable[[], ScriptedThought], spoken: Wire
     ) -> None:
-        prompt, thought = parse_prompt(body), read_thought(body, version)
+        prompt, thoughts = parse_prompt(body), thought()
         fault = self.server.faults.take(prompt)
         record = {"body": summed_up(body), "fault": fault.kind if fault else None, "sent_chars": 0}
         self.server.requests.append(record)
@@ -197,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
             reply = plan_reply(
                 prompt,
                 fault,
-                thought=thought,
+                thought=thoughts,
                 use=use,
                 window_tokens=self.server.window_tokens,
                 fixtures=self.server.fixtures,
@@ -214,22 +255,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.cache.commit(reply.use)
         record["usage"] = reply.counts
         if prompt.stream:
-            self._stream(prompt, reply, encode, record)
+            self._stream(prompt, reply, spoken, record)
         else:
             record["sent_chars"] = len(reply.text)  # before the bytes: a client may query at once
-            self._send(200, reply.message(prompt))
+            self._send(200, spoken.whole(reply.message(prompt)))
 
     def _stream(
         self,
         prompt: Prompt,
         reply: ScriptedReply,
-        encode: Callable[[wire.Event], bytes],
+        spoken: Wire,
         record: dict[str, Any],
     ) -> None:
-        is_sse = encode is wire.encode_sse
-        self._head(
-            200, "text/event-stream; charset=utf-8" if is_sse else "application/vnd.amazon.eventstream"
-        )
+        self._head(200, spoken.mime)
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         for wait_ms, event in reply.events(prompt, token_delay_ms=self.server.token_delay_ms):
@@ -242,11 +280,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self._chunk(event)
             else:
                 record["sent_chars"] += wire.text_chars(event)
-                self._chunk(encode(event))
+                self._chunk(spoken.encode(event))
         self.wfile.write(b"0\r\n\r\n")
 
     def _chunk(self, data: bytes) -> None:
-        self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+        if data:  # an empty chunk would end the body
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     def _head(self, status: int, mime: str) -> None:
         self.send_response(status)
@@ -261,11 +300,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(status, mime)
         self.send_header("content-length", str(len(data)))
         if retry_after_s is not None:
-            self.send_header("retry-after", f"{retry_after_s:g}")
+            if self.path.startswith(_CHAT):
+                self.send_header("retry-after-ms", f"{retry_after_s * 1000:g}")
+            else:
+                self.send_header("retry-after", f"{retry_after_s:g}")
         self.end_headers()
         self.wfile.write(data)
 
     def _refuse(self, error: BadRequestError, retry_after_s: float | None = None) -> None:
+        if self.path.startswith(_CHAT):
+            body = chat_error(error.kind, str(error))
+            self._send(chat_status(error.status), body, retry_after_s=retry_after_s)
+            return
         body = wire.error(error.kind, str(error), request_id=f"req_{wire.message_id()[4:]}")
         self._send(error.status, body, retry_after_s=retry_after_s)
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from stepline.adapters.chat.served_models import list_models
 from stepline.errors import DependencyError
 from stepline.local.own_name import name_user
 from stepline.local.stage.bundle_code import DEFAULT, checkout_bundles, take_bundle
@@ -54,7 +55,8 @@ PAGE_PORT: Final = 4569
 START_S: Final = 20
 _LOCAL: Final = Path(__file__).parents[1]
 _SCRIPTED_MODULE: Final = "stepline.local.scripted"
-_MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
+_MESSAGES_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
+MODEL_VARIABLES: Final = (*_MESSAGES_VARIABLES, "OPENAI_API_KEY", "OPENAI_BASE_URL")
 
 
 def start_page(home: Path, progress: Progress) -> str:
@@ -81,13 +83,15 @@ def start_issuer(home: Path, page_url: str, progress: Progress) -> str:
     )
 
 
-def model_variables(home: Path, progress: Progress) -> dict[str, str]:
+def model_variables(home: Path, progress: Progress, model: str = "") -> dict[str, str]:
     """Return the model's variables for functions: the caller's own, or those of the scripted model.
 
-    This also starts the scripted model. The variables are passed through the emulator's environment, so that a key is
+    `model` may be the address of a server of chat completions, which gets no key. This also starts the scripted model. The variables are passed through the emulator's environment, so that a key is
     never written to a file.
     """
-    if own := given(_MODEL_VARIABLES):
+    if "://" in model:
+        return {"OPENAI_BASE_URL": model}
+    if own := given(MODEL_VARIABLES):
         return own
     if importlib.util.find_spec(f"{_SCRIPTED_MODULE}.__main__") is None:
         return {}
@@ -102,9 +106,23 @@ def model_variables(home: Path, progress: Progress) -> dict[str, str]:
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": SCRIPTED}
 
 
-def choose_model(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the app's context for these variables: the scripted model has its own name, which costs nothing."""
-    return {"model_roles": json.dumps({DEFAULT_ROLE: SCRIPTED})} if _is_scripted(variables) else {}
+def choose_model(
+    variables: Mapping[str, str], model: str = "", chosen: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """Return the app's context for these variables, in addition to what is `chosen`.
+
+    `model` serves every role, whatever is chosen. If no roles are chosen, a server of chat completions is asked for its first
+    model, and the scripted model has its own name, which costs nothing. Raises ModelRefused, ModelUnreachable.
+    """
+    context, named = dict(chosen), "" if "://" in model else model
+    if variables and not any(variables.get(name) for name in _MESSAGES_VARIABLES):
+        context = {"model_provider": "openai", **context}
+        url = variables.get("OPENAI_BASE_URL")
+        if url and not named and (model or "model_roles" not in chosen):
+            named = list_models(url, variables.get("OPENAI_API_KEY", ""))[0]
+    if not named and "model_roles" not in chosen and _is_scripted(variables):
+        named = SCRIPTED
+    return {**context, "model_roles": json.dumps({DEFAULT_ROLE: named})} if named else context
 
 
 def first_requests(variables: Mapping[str, str]) -> tuple[str, ...]:
@@ -176,6 +194,7 @@ ENDED: Final = "Step Functions Execution Status Change"
 _SECRET_VARIABLES: Final = ("STEPLINE_REDIS_URL", "STEPLINE_SEARCH_API_KEY", "OTEL_EXPORTER_OTLP_HEADERS")
 _STAGE_VARIABLES: Final = {
     "STEPLINE_MODEL_ROLES": "model_roles",
+    "STEPLINE_MODEL_PROVIDERS": "model_providers",
     "AI_REACT_AGENT_MULTI_ACTION": "multi_action",
     "STEPLINE_MAX_ACTIONS_PER_ROUND": "max_actions_per_round",
     "STEPLINE_PROTOCOL": "protocol",
@@ -230,11 +249,13 @@ def start_stage(
     bundle: str = DEFAULT,
     further: Mapping[str, str] = MappingProxyType({}),
     settings: Mapping[str, str] = MappingProxyType({}),
+    model: str = "",
 ) -> LocalStage:
     """Start the missing services, deploy changes, and resume all interrupted turns.
 
     `bundle` is a module of the caller's folder, or one that the functions include; `further` are those that a
-    conversation may choose, by name. `settings` are additional ones for the emulator.
+    conversation may choose, by name. `settings` are additional ones for the emulator, `model` is the model of every
+    role, or the address of its server.
     """
     with exclusive(make_home(home)), _undone_on_failure(home):
         # First: a copy of the project's bundles includes theirs.
@@ -244,7 +265,7 @@ def start_stage(
         descriptors = take_descriptors(given([DESCRIPTORS]), home)
         page_url = start_page(home, progress)
         issuer_url = start_issuer(home, page_url, progress)
-        model = model_variables(home, progress)
+        asked = model_variables(home, progress, model)
         programs = prepare(home, progress)
         if programs["exec_image"] and agent.folder:
             programs["exec_image"] = add_bundle(
@@ -253,17 +274,16 @@ def start_stage(
         emulator, known = Emulator(home), load(home)
         if known is not None and known.bundle != agent.module:
             progress(f"changing the bundle from {known.bundle} to {agent.module}")
-        variables = {**model, **given(_SECRET_VARIABLES), **_docker(programs), **settings}
+        variables = {**asked, **given(_SECRET_VARIABLES), **_docker(programs), **settings}
         endpoint = emulator.start(variables, progress, page=page_url)
         stage = deploy_to_emulator(
             home,
             endpoint=endpoint,
             issuer_url=issuer_url,
             page_url=page_url,
-            model_url=model.get("ANTHROPIC_BASE_URL", ""),
+            model_url=asked.get("ANTHROPIC_BASE_URL") or asked.get("OPENAI_BASE_URL", ""),
             chosen=programs
-            | choose_model(model)
-            | read_local_choices()
+            | choose_model(asked, model, read_local_choices())
             | descriptors.context()
             | agent.context(),
             known=known,
@@ -273,7 +293,7 @@ def start_stage(
             stage,
             bundle=agent.module,
             bundles=dict(agent.further),
-            requests=first_requests(model) if agent.module == DEFAULT else agent.requests,
+            requests=first_requests(asked) if agent.module == DEFAULT else agent.requests,
             exec_mode=programs["exec_mode"],
         )
         store_secrets(stage, descriptors)

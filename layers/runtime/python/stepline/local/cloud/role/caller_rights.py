@@ -223,8 +223,9 @@ def _stacks(place: StagePlace) -> list[str]:
 
 
 def _model_key(place: StagePlace) -> list[str]:
-    secret = place.context.get("model_secret_arn")
-    return [secret] if secret and not _on_bedrock(place) else []
+    secret = "" if _on_bedrock(place) else place.context.get("model_secret_arn", "")
+    rows = TABLE["model_providers"].parse(place.context.get("model_providers", "")).values()
+    return sorted({one for one in (secret, *(row.secret_arn for row in rows)) if one})
 
 
 def _pool(place: StagePlace) -> list[str]:

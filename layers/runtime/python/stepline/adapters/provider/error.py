@@ -32,7 +32,6 @@ from stepline.errors import (
     ModelRefused,
     ModelStreamBroken,
     ModelTimeout,
-    ModelUnreachable,
     SteplineError,
 )
 
@@ -46,6 +45,13 @@ CONTEXT_LIMIT_KINDS: Final = frozenset(
     }
 )
 
+_CODES: Final = CONTEXT_LIMIT_KINDS | {
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "rate_limit_exceeded",
+    "content_filter",
+}
+"""The codes of chat completions that say more than the type beside them."""
 CONTEXT_LIMIT_WORDINGS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -63,6 +69,12 @@ CONTEXT_LIMIT_WORDINGS: Final = tuple(
         r"too large for model with \d+ maximum context",  # Mistral
         r"longer than the maximum model length",  # vLLM
         r"reduce the length of the (messages|prompt|input)",  # Groq, OpenAI
+        r"longer than the model's context length",  # SGLang
+        r"exceeds? (the )?maximum context",  # Ollama
+        r"trying to keep the first \d+ tokens when context",  # LM Studio
+        r"context size has been exceeded",  # LM Studio
+        r"inputs`? tokens \+ `?max_new_tokens`? must be <=",  # TGI, Together
+        r"exceeds? the (model's )?maximum (allowed )?(input|prompt|token) (length|limit|size)",  # Fireworks, Cohere
     )
 )
 
@@ -77,9 +89,14 @@ class _Rule(NamedTuple):
 
 
 _SHED_LOAD: Final = (
-    _Rule(ModelRateLimited, {429}, frozenset({"rate_limit_error", "throttlingexception"})),
+    _Rule(ModelRefused, (), frozenset({"insufficient_quota", "billing_hard_limit_reached"})),  # with 429
+    _Rule(
+        ModelRateLimited,
+        {429},
+        frozenset({"rate_limit_error", "rate_limit_exceeded", "throttlingexception"}),
+    ),
     _Rule(ModelRateLimited, (), frozenset({"modelnotreadyexception"})),
-    _Rule(ModelOverloaded, {529}, frozenset({"overloaded_error"})),
+    _Rule(ModelOverloaded, {529}, frozenset({"overloaded_error", "engine_overloaded"})),
 )
 _REST: Final = (
     _Rule(ModelTimeout, {408}, frozenset({"modeltimeoutexception"})),
@@ -110,7 +127,15 @@ _REST: Final = (
     _Rule(
         ModelOverloaded,
         range(500, 600),
-        frozenset({"api_error", "timeout_error", "internalserverexception", "serviceunavailableexception"}),
+        frozenset(
+            {
+                "api_error",
+                "server_error",
+                "timeout_error",
+                "internalserverexception",
+                "serviceunavailableexception",
+            }
+        ),
     ),
 )
 
@@ -130,6 +155,12 @@ def parse_retry_after(value: str | None) -> float | None:
     except ValueError:
         return None
     return seconds if 0 <= seconds < float("inf") else None
+
+
+def parse_waits(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that an answer asks to wait: of `retry-after-ms`, which is exact, else of `retry-after`."""
+    exact_ms = parse_retry_after(headers.get("retry-after-ms"))
+    return parse_retry_after(headers.get("retry-after")) if exact_ms is None else exact_ms / 1000
 
 
 def map_answer(
@@ -156,43 +187,6 @@ def map_answer(
     return DependencyError(text, code="model_unavailable", status=status, kind=kind)
 
 
-def map_sdk_error(error: Exception) -> SteplineError | None:
-    """Map an error raised by the `anthropic` SDK or its dependencies; return None for any other."""
-    import anthropic  # noqa: PLC0415 - 1.7 s of import; a process with such an error has loaded it already
-    import httpx2  # noqa: PLC0415 - comes with the SDK
-
-    if isinstance(error, anthropic.APIStatusError):
-        return map_body(error.status_code, error.body, error.response.headers, message=error.message)
-    if isinstance(error, anthropic.APIConnectionError) and isinstance(error.__cause__, RuntimeError):
-        # The Bedrock client signs inside the attempt and reports missing credentials as a RuntimeError.
-        return ModelRefused(_words(error.__cause__), code="model_credentials")
-    table: tuple[tuple[type[Exception], type[SteplineError], str], ...] = (
-        (httpx2.ConnectTimeout, ModelUnreachable, "model_unreachable"),
-        (anthropic.APITimeoutError, ModelTimeout, "model_timeout"),
-        (anthropic.APIConnectionError, ModelUnreachable, "model_unreachable"),
-        (httpx2.InvalidURL, ModelUnreachable, "model_unreachable"),
-        (anthropic.APIError, ModelStreamBroken, "stream_malformed"),
-        (anthropic.CredentialsError, ModelRefused, "model_credentials"),
-        (anthropic.WorkloadIdentityError, ModelRefused, "model_credentials"),
-        (anthropic.AnthropicError, DependencyError, "model_unavailable"),
-        (httpx2.TimeoutException, ModelTimeout, "model_timeout"),
-        (httpx2.HTTPError, ModelStreamBroken, "stream_cut"),
-        (httpx2.StreamError, ModelStreamBroken, "stream_cut"),
-        (UnicodeEncodeError, ModelRefused, "unencodable_text"),
-        (ValueError, ModelStreamBroken, "stream_malformed"),  # invalid JSON or UTF-8 in an event
-    )
-    connecting = isinstance(error.__cause__, httpx2.ConnectTimeout)  # the SDK only says "timed out"
-    cause = error.__cause__ if connecting else error
-    for foreign, ours, code in table:
-        if isinstance(cause, foreign):
-            return ours(_words(error), code=code)
-    if type(error).__module__ == "botocore.eventstream":
-        return ModelStreamBroken(_words(error), code="stream_malformed")
-    if type(error).__module__.startswith("botocore."):
-        return ModelRefused(_words(error), code="model_credentials")
-    return None
-
-
 def map_body(
     status: int, body: object, headers: Mapping[str, str] = _NO_HEADERS, *, message: str = ""
 ) -> SteplineError:
@@ -204,20 +198,20 @@ def map_body(
         headers: a mapping that ignores case.
         message: the text to use if the body has none.
     """
+    body = next(iter(body), None) if isinstance(body, list) else body  # Gemini puts it into a list
     outer = body if isinstance(body, dict) else {}
     inner = outer.get("error")
-    inner = inner if isinstance(inner, dict) else {"message": outer.get("message") or inner}
+    if not isinstance(inner, dict):
+        inner = {"message": outer.get("message") or inner or outer.get("detail"), "code": outer.get("code")}
     # Amazon names the exception in a header and puts the text at the top level of the body.
     named = str(headers.get("x-amzn-errortype", "")).partition(":")[0]
     kinds = [str(inner.get(key) or "") for key in ("code", "type")]
-    kind = next((k for k in kinds if k.lower() in CONTEXT_LIMIT_KINDS), "") or kinds[1] or named
+    if status == 200 and kinds[0].isdigit() and 400 <= int(kinds[0][:4]) < 600:
+        status = int(kinds[0])  # of servers that repeat it in an error within a stream
+    kind = next((k for k in kinds if k.lower() in _CODES), "") or kinds[1] or named
     return map_answer(
         status=status,
         kind=kind,
         message=str(inner.get("message") or message),
-        retry_after_s=parse_retry_after(headers.get("retry-after")),
+        retry_after_s=parse_waits(headers),
     )
-
-
-def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

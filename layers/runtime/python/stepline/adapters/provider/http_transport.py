@@ -1,4 +1,4 @@
-"""Messages calls over urllib3, which the AWS clients load anyway: only the streaming part of the API.
+"""Model calls over urllib3, which the AWS clients load anyway: one POST of JSON, and its streamed answer.
 
 Source: platform.claude.com, "Versions", "Authentication" and "Streaming messages".
 """
@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import urllib3
 from urllib3 import exceptions as foreign
 
-from stepline.adapters.anthropic.error import map_body
-from stepline.adapters.anthropic.message_fold import WireEvent
-from stepline.adapters.anthropic.server_sent import read_wire_events
 from stepline.adapters.http_pool import make_pool
-from stepline.adapters.provider.roles import Timeouts
+from stepline.adapters.provider.error import map_body
+from stepline.adapters.provider.wire import Timeouts
 from stepline.errors import (
     ModelRefused,
     ModelStreamBroken,
@@ -28,27 +26,43 @@ from stepline.errors import (
     SteplineError,
 )
 
-API_VERSION: Final = "2026-10-21"
-"""The version that the SDK also sends; a test compares them."""
 ERROR_MAX_BYTES: Final = 64 * 1024
 """The maximum bytes of an error response to read."""
+
+if TYPE_CHECKING:
+    from stepline.adapters.provider.guarded_pool import GuardedPool
 
 logger = logging.getLogger(__name__)
 
 
 class HttpTransport:
-    """One pool of connections to the Anthropic API, or to a compatible server, through the environment's proxy.
+    """One pool of connections to a provider's API, or to a compatible server, through the environment's proxy.
 
     A write may take as long as a connect on a new connection, and as long as a read on a kept one.
     """
 
-    def __init__(self, *, api_key: str, base_url: str, timeouts: Timeouts) -> None:
-        """Create the pool; nothing is sent. Raises ModelUnreachable for an invalid URL."""
+    def __init__(
+        self,
+        *,
+        url: str,
+        api_key: str,
+        headers: Mapping[str, str],
+        read: Callable[[Iterable[bytes]], Iterator[Any]],
+        timeouts: Timeouts,
+        guarded: bool = False,
+    ) -> None:
+        """Create the pool; nothing is sent.
+
+        `read` decodes the events of an answer. `guarded`: only a public address is called. Raises ModelUnreachable for an
+        invalid URL, ModelRefused for one that the guard refuses.
+        """
         self.api_key = api_key
-        self._url = f"{base_url.rstrip('/')}/v1/messages"
+        self._url = url
+        self._headers = headers
+        self._read = read
         self._timeout = urllib3.Timeout(connect=timeouts.connect_s, read=timeouts.read_s)
         with _mapped(ModelUnreachable, "model_unreachable"):
-            self._pool = make_pool(self._url)
+            self._pool: GuardedPool | urllib3.PoolManager = _guard(url) if guarded else make_pool(url)
 
     def send(self, call: Mapping[str, Any]) -> HttpAnswer:
         """Send a call and return the answer, whose head has arrived.
@@ -63,22 +77,24 @@ class HttpTransport:
                 headers={
                     "accept": "application/json",
                     "accept-encoding": "identity",
-                    "anthropic-version": API_VERSION,
-                    "authorization": f"Bearer {self.api_key}",
                     "content-type": "application/json",
                     "user-agent": "stepline",
+                    **self._headers,
                 },
                 preload_content=False,
                 redirect=False,
                 retries=False,
                 timeout=self._timeout,
             )
-            if response.status == 200:
-                return HttpAnswer(response)
+            page = response.headers.get("content-type", "").startswith("text/html")
+            if response.status == 200 and not page:
+                return HttpAnswer(response, self._read)
             try:
                 body = response.read(ERROR_MAX_BYTES)
             finally:
                 response.close()
+        if response.status == 200:
+            raise ModelRefused(f"{self._url} answered with a web page: it is no address of a model's API")
         raise _refused(response, body)
 
     def close(self) -> None:
@@ -89,13 +105,16 @@ class HttpTransport:
 class HttpAnswer:
     """A streamed answer."""
 
-    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
+    def __init__(
+        self, response: urllib3.BaseHTTPResponse, read: Callable[[Iterable[bytes]], Iterator[Any]]
+    ) -> None:
         self._response = response
+        self._read = read
 
-    def __iter__(self) -> Iterator[WireEvent]:
+    def __iter__(self) -> Iterator[Any]:
         """Yield the events as they arrive, to the end of the response, so that its connection is kept."""
         with _mapped(ModelStreamBroken, "stream_cut"):
-            yield from read_wire_events(iter(self._response.read1, b""))
+            yield from self._read(iter(self._response.read1, b""))
 
     def close(self) -> None:
         """Close the connection, unless the answer was read to its end."""
@@ -107,6 +126,12 @@ class HttpAnswer:
             self._response.shutdown()
         except (OSError, RuntimeError, ValueError) as error:  # it ended at the same moment
             logger.debug("connection already closed", extra={"error": type(error).__name__})
+
+
+def _guard(url: str) -> GuardedPool:
+    from stepline.adapters.provider.guarded_pool import GuardedPool  # noqa: PLC0415 -- few providers have one
+
+    return GuardedPool(url)
 
 
 def _encode(call: Mapping[str, Any]) -> bytes:

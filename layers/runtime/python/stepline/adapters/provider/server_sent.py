@@ -1,4 +1,4 @@
-r"""Reads the stream of a Messages call: bytes into server-sent events.
+r"""Reads the stream of a provider's answer: bytes into server-sent events, and their JSON.
 
 A stream that ends early is accepted: the last event needs no empty line after it, and its last line no line break. A
 body that begins with `{` is one JSON text, from a server that does not stream.
@@ -8,15 +8,21 @@ Source: html.spec.whatwg.org, "Server-sent events".
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from stepline.adapters.anthropic.message_fold import WireEvent, decode_events
+import msgspec
+
 from stepline.errors import ModelStreamBroken
 
 EVENT_MAX_BYTES: Final = 8_000_000
 """Maximum bytes of one event. A real one has a few hundred; a stream without line breaks would fill the memory."""
 _MARK: Final = b"\xef\xbb\xbf"
+DONE: Final = re.compile(rb"\s*\[?DONE\]?\s*", re.IGNORECASE)
+"""The last line of a chat completion, and of servers of other protocols that imitate it."""
+_DIGITS_MAX: Final = 400
 
 
 class ServerSent(NamedTuple):
@@ -25,17 +31,6 @@ class ServerSent(NamedTuple):
     data: bytes
     name: str = ""
     whole: bool = True
-
-
-def read_wire_events(chunks: Iterable[bytes]) -> Iterator[WireEvent]:
-    """Yield the events of an answer.
-
-    Raises:
-        ModelStreamBroken: `stream_malformed`, as `decode_events`, and for an event that is too large.
-        SteplineError: as `decode_events`.
-    """
-    for sent in split_events(chunks):
-        yield from decode_events(sent.data, sent.name, whole=sent.whole)
 
 
 def split_events(chunks: Iterable[bytes]) -> Iterator[ServerSent]:
@@ -100,3 +95,30 @@ def _too_large() -> ModelStreamBroken:
     return ModelStreamBroken(
         f"an event of the stream has more than {EVENT_MAX_BYTES} bytes", code="stream_malformed"
     )
+
+
+def read_objects(data: bytes) -> list[Any]:
+    """Return the JSON values in the data of one event: usually one, or several that only a line break separates.
+
+    Raises ValueError, RecursionError.
+    """
+    try:
+        return [_read_json(data)]
+    except ValueError:
+        lines = [line for line in data.split(b"\n") if line.strip()]
+        if len(lines) < 2:
+            raise
+        return [_read_json(line) for line in lines if not DONE.fullmatch(line)]
+
+
+def _read_json(data: bytes) -> Any:
+    """Return a value; its texts may hold half a surrogate pair, escaped or not, which msgspec would refuse."""
+    try:
+        return msgspec.json.decode(data)
+    except ValueError:
+        return json.loads(data.decode("utf-8", "surrogatepass"), parse_int=_whole)
+
+
+def _whole(digits: str) -> float:
+    """Return a whole number; one with more digits than Python converts is not a valid count."""
+    return int(digits) if len(digits) < _DIGITS_MAX else float("inf")

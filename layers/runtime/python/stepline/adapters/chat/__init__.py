@@ -1,0 +1,1 @@
+"""The chat completions protocol, which OpenAI and many servers of other models speak."""
