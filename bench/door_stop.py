@@ -13,7 +13,7 @@ import subprocess
 import sys
 from typing import Final
 
-from bench.recovery import write_slowly
+from bench.recovery import PROMPT, write_slowly
 from bench.row import DOORS, Limit, MeasureError, Row
 from stepline.local.caller import find_caller
 from stepline.local.page.page_build import WEB
@@ -42,7 +42,7 @@ def rows() -> list[Row]:
             for door, samples in taken.items():
                 word = f"w{secrets.token_hex(5)}"
                 write_slowly(stage, word, DELAY_MS)
-                prompt = f"Tell me about the word {word}."
+                prompt = PROMPT.format(word=word)
                 asked = {"door": door, "conversation": f"bench-{secrets.token_hex(6)}", "prompt": prompt}
                 asked |= {"url": caller.api_url, "token": caller.token()}
                 print(json.dumps(asked), file=process.stdin, flush=True)

@@ -144,7 +144,7 @@ def _serving(turn: list[bytes]) -> Iterator[str]:
 
 
 def _begin() -> list[bytes]:
-    accepted = {"message_id": "m", "kind": "prompt", "text": "Tell me everything."}
+    accepted = {"message_id": "m", "kind": "prompt", "text": "Describe everything."}
     return [
         _batch(2, ("chat.conversation.accepted", accepted), ("chat.start", {"prompts": [2]})),
         _delta(0, OPENED, lane=CONTROL_LANE),
@@ -186,7 +186,9 @@ class Polled:
         """Open it, and connect."""
         self._ports: Ports = in_memory(Settings.from_env({})).ports
         self._who = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR_S)
-        self._claim = admit(self._ports, LANE, Arrival(message_id="m", user=USER, text="Tell me.")).batch.n
+        self._claim = admit(
+            self._ports, LANE, Arrival(message_id="m", user=USER, text="Describe it.")
+        ).batch.n
         self._ports.deltas.put(LANE, self._claim, Delta(name=CONTROL_LANE, off=0, text=OPENED))
         self._ports.subscriptions.connect("c", self._who)
         self._posted = self._ports.publisher.open("c")

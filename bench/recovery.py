@@ -28,6 +28,7 @@ RUNS = 5
 GOAL_TIMES = 2.5
 INTERVAL_S = 2.0
 TOKEN_DELAY_MS = 60
+PROMPT = "Tell me about the word {word}."
 HANDLER = b"lambdas.decide.handler"
 
 
@@ -55,7 +56,7 @@ def _recover(stage: LocalStage) -> float:
     """Kill the worker that decides a new turn; return the seconds until the round is taken again."""
     conversation, word = f"bench-{secrets.token_hex(6)}", f"w{secrets.token_hex(5)}"
     write_slowly(stage, word)
-    command = [STEPLINE, "send", f"Tell me about the word {word}.", "--conversation", conversation, "--new"]
+    command = [STEPLINE, "send", PROMPT.format(word=word), "--conversation", conversation, "--new"]
     with subprocess.Popen(
         [*command, "--user", "bench", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as client:
