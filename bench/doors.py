@@ -23,6 +23,7 @@ from bench.conversation import LANE, USER, prose
 from bench.paced import SECOND_CHARS
 from bench.row import MeasureError, Row
 from bench.timing import interleave
+from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.api.endpoint import Services
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Request, Router
@@ -191,7 +192,9 @@ class Polled:
         ).batch.n
         self._ports.deltas.put(LANE, self._claim, Delta(name=CONTROL_LANE, off=0, text=OPENED))
         self._ports.subscriptions.connect("c", self._who)
-        self._posted = self._ports.publisher.open("c")
+        publisher = self._ports.publisher
+        assert isinstance(publisher, MemoryPublisher)
+        self._posted = publisher.open("c")
         self.bytes = 0
 
     def read_stream(self) -> float:
