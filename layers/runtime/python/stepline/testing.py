@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, Self
 
 import msgspec
 
-from stepline.adapters.memory.model import MemoryModelClient, MemoryModelStream
+from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bootstrap.in_process import InProcess, InProcessLoop
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bootstrap.model_choice import model_of
@@ -42,7 +42,7 @@ from stepline.model.ids import Lane
 from stepline.model.source import Source
 from stepline.model.step import Step
 from stepline.model.wire.event import ClientEvent
-from stepline.ports.model import ModelRequest, Part
+from stepline.ports.model import ModelClient, ModelRequest, ModelStream, Part
 from stepline.protocol.decision.spell import tagged
 from stepline.protocol.parser.grammar import DECISION, THINKING
 from stepline.replay.model_recording import PlayedModel, RecordingModel, read_recording, write_recording
@@ -188,9 +188,8 @@ class Conversation:
         named = {"STEPLINE_BUNDLE": bundle} if isinstance(bundle, str) else {}
         make = load_workflow(bundle) if isinstance(bundle, str) else bundle
         self._file = recording
-        self._script: _Script | PlayedModel | RecordingModel = (
-            _recorded(recording, asks) if recording else _Script()
-        )
+        self._recorded = _recorded(recording, asks) if recording else None
+        self._script = _Script(self._recorded or MemoryModelClient())
         self._runtime = _Runtime(in_memory(Settings.from_env({**named, **settings}), model=self._script))
         self._seen = 0
         self._parked: PendingCall | None = None
@@ -202,8 +201,8 @@ class Conversation:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-        if self._file and isinstance(self._script, RecordingModel) and exc[0] is None:
-            write_recording(self._file, self._script.recording())
+        if self._file and isinstance(self._recorded, RecordingModel) and exc[0] is None:
+            write_recording(self._file, self._recorded.recording())
 
     def close(self) -> None:
         """End the backends that are kept warm for programs."""
@@ -250,25 +249,29 @@ class Conversation:
     def _play(
         self, run: Callable[[], Coroutine[Any, Any, TurnResult]], decisions: Sequence[Decision | str]
     ) -> PlayedTurn:
-        script = self._script
-        if isinstance(script, _Script):
-            script.begin(decisions)
+        recorded = self._recorded
+        if recorded:
+            recorded.begin_turn()
+        turn = self._drive(run, (recorded or self._script.begin(decisions)).requests)
+        if self._runtime.broken_hooks:
+            raise self._runtime.broken_hooks[0]
+        if recorded:
+            recorded.check_turn()
         else:
-            script.begin_turn()
+            _check_script(turn, len(decisions))
+        if turn.ended.outcome == "error" and self._runtime.failures:
+            raise self._runtime.failures[-1]
+        return turn
+
+    def _drive(
+        self, run: Callable[[], Coroutine[Any, Any, TurnResult]], requests: Sequence[ModelRequest]
+    ) -> PlayedTurn:
+        """Run a turn to its end, whatever that is; `requests` are those that the model has received by then."""
         self._runtime.failures.clear()
         self._runtime.broken_hooks.clear()
         ended = asyncio.run(run())
         self._parked = ended.approval
-        turn = self._turn(ended, script.requests)
-        if self._runtime.broken_hooks:
-            raise self._runtime.broken_hooks[0]
-        if isinstance(script, _Script):
-            _check_script(turn, len(decisions))
-        else:
-            script.check_turn()
-        if ended.outcome == "error" and self._runtime.failures:
-            raise self._runtime.failures[-1]
-        return turn
+        return self._turn(ended, requests)
 
     def _turn(self, ended: TurnResult, requests: Sequence[ModelRequest]) -> PlayedTurn:
         batches = Journal(self._runtime.ports, LANE, "run").since(0, consistent=True)
@@ -306,22 +309,19 @@ def run_turn(
 
 
 class _Script:
-    """The model: plays the decisions of the running turn."""
+    """The model: plays the decisions of the running turn, or is `turn` itself."""
 
-    def __init__(self) -> None:
-        self._turn = MemoryModelClient()
+    def __init__(self, turn: ModelClient) -> None:
+        self.turn = turn
 
-    def begin(self, decisions: Sequence[Decision | str]) -> None:
-        """Begin the next turn."""
-        self._turn = MemoryModelClient(*[one if isinstance(one, str) else one.text for one in decisions])
+    def begin(self, decisions: Sequence[Decision | str]) -> MemoryModelClient:
+        """Return the model of the next turn."""
+        script = MemoryModelClient(*[one if isinstance(one, str) else one.text for one in decisions])
+        self.turn = script
+        return script
 
-    @property
-    def requests(self) -> Sequence[ModelRequest]:
-        """The requests of the turn."""
-        return self._turn.requests
-
-    def stream(self, request: ModelRequest) -> MemoryModelStream:
-        return self._turn.stream(request)
+    def stream(self, request: ModelRequest) -> ModelStream:
+        return self.turn.stream(request)
 
 
 def _recorded(path: Path, asks: Mapping[str, str]) -> PlayedModel | RecordingModel:
@@ -337,17 +337,27 @@ def _recorded(path: Path, asks: Mapping[str, str]) -> PlayedModel | RecordingMod
 
 
 class _Runtime(InProcess):
-    """Keeps the exceptions of steps and hooks, of which a turn reports only the code."""
+    """Keeps the exceptions of steps and hooks, of which a turn reports only the code.
+
+    `decided` is called after each round's decision is in the log, before its actions run.
+    """
 
     def __init__(self, app: Any) -> None:
         super().__init__(app)
         self.failures: list[Exception] = []
         self.broken_hooks: list[Exception] = []
+        self.decided: Callable[[], None] = lambda: None
 
     def loop(self, agent: Agent, parts: Parts) -> InProcessLoop:
         hooks = {field.name: self._watched(getattr(agent.hooks, field.name)) for field in fields(agent.hooks)}
         made = super().loop(replace(agent, hooks=replace(agent.hooks, **hooks)), parts)
-        return _Steps(app=made.app, programs=made.programs, home=made.home, failures=self.failures)
+        return _Steps(
+            app=made.app,
+            programs=made.programs,
+            home=made.home,
+            failures=self.failures,
+            decided=lambda: self.decided(),  # noqa: PLW0108 - the function of the moment
+        )
 
     def _watched(self, hook: Hook | None) -> Hook | None:
         def run(call: HookCall) -> tuple[Produced, ...]:
@@ -364,10 +374,13 @@ class _Runtime(InProcess):
 @dataclass(frozen=True, kw_only=True)
 class _Steps(InProcessLoop):
     failures: list[Exception]
+    decided: Callable[[], None]
 
     def decide(self, step: Step) -> Step:
         with self._kept():
-            return super().decide(step)
+            following = super().decide(step)
+            self.decided()
+            return following
 
     def act(self, step: Step) -> Step:
         with self._kept():
