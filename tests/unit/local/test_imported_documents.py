@@ -12,7 +12,8 @@ import pytest
 
 from stepline.errors import InputError, LimitError
 from stepline.local import imported_documents
-from stepline.local.command.content.export import exports, plan_files
+from stepline.local.command.content.export import exports
+from stepline.local.exported_files import plan_files
 from stepline.local.imported_documents import read_imported_documents
 from stepline.local.named_files import write_files
 from tests.support.conversation import LANE, Conversation

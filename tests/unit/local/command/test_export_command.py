@@ -13,7 +13,8 @@ from stepline.errors import NotFoundError
 from stepline.local import caller
 from stepline.local.command import batches as logview
 from stepline.local.command.cli import main
-from stepline.local.command.content.export import exports, plan_files
+from stepline.local.command.content.export import exports
+from stepline.local.exported_files import plan_files
 from stepline.model.ids import make_lane
 from stepline.timeline.export import Export
 from tests.support.log_builder import LogBuilder

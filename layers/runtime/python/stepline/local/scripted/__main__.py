@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
-from stepline.local.command.failure import fail
 from stepline.local.scripted.server import DEFAULT_TOKEN_DELAY_MS, DEFAULT_WINDOW_TOKENS, ScriptedServer
 
 
@@ -32,7 +32,9 @@ def main(port: int, token_delay_ms: float, window_tokens: int, fixtures: Path | 
             port=port, token_delay_ms=token_delay_ms, window_tokens=window_tokens, fixtures=fixtures
         )
     except OSError as error:
-        fail("local_service", f"port {port} is not available ({error.strerror}); --port 0 picks a free one")
+        why = f"port {port} is not available ({error.strerror}); --port 0 picks a free one"
+        click.echo(f"error: local_service: {why}", err=True)
+        sys.exit(1)
     click.echo(f"scripted model (not an AI) on {server.url}")
     try:
         server.serve_forever()
