@@ -12,6 +12,7 @@ APP: Final = (
     "app.py",
     "bundles",
     "cdk.json",
+    "evals",
     "exec_task",
     "lambdas",
     "layers/deps/requirements.txt",

@@ -12,7 +12,17 @@ import pytest
 
 from tests.unit.docs.source import LIBRARY, ROOT, files, name
 
-APP = ("app.py", "bundles", "cdk.json", "exec_task", "lambdas", "package-lock.json", "package.json", "stacks")
+APP = (
+    "app.py",
+    "bundles",
+    "cdk.json",
+    "evals",
+    "exec_task",
+    "lambdas",
+    "package-lock.json",
+    "package.json",
+    "stacks",
+)
 PAGE = ROOT / "web/dist"
 """The chat page, which a wheel contains if it was built."""
 HIDDEN = (

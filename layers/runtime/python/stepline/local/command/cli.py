@@ -37,6 +37,7 @@ from stepline.local.command.conversations import (
     token,
     watch,
 )
+from stepline.local.command.evaluate import evaluations
 from stepline.local.command.event_source import event_source
 from stepline.local.command.failure import Edge
 from stepline.local.command.function_log import logs
@@ -234,6 +235,7 @@ def chat(*, conversation: str, new: bool, bundle: str, login: Login, opens: bool
 for command in (
     *(new, bundle, send, event, approve, deny, edit, feedback, watch, log, conversations, logs, token),
     *(event_source, export, files, cost, limits, export_user, move_in, delete, erasures, workspace),
-    *(replay, knowledge, memory, secrets, cloud.deploy, cloud.restore, cloud.rollback, cloud.destroy),
+    *(replay, evaluations, knowledge, memory, secrets),
+    *(cloud.deploy, cloud.restore, cloud.rollback, cloud.destroy),
 ):
     main.add_command(command)

@@ -1,0 +1,1 @@
+"""Evaluation sets: cases in YAML, played by the agent in this process, judged, and reported."""

@@ -1,0 +1,73 @@
+"""The model of an evaluation: the one that the environment configures, or the scripted one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from stepline.adapters.provider.client import ProviderClient
+from stepline.adapters.provider.roles import plan_roles
+from stepline.bootstrap.model_choice import model_of
+from stepline.model.tenancy.price import SCRIPTED
+from stepline.ports.model import DEFAULT_ROLE, ModelClient, ModelProvider
+from stepline.settings import Settings
+
+CONFIGURED: Final = (
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "STEPLINE_MODEL_PROVIDER", "STEPLINE_MODEL_ROLES"),
+    *("STEPLINE_PRICES", "STEPLINE_SEARCH_API_KEY", "STEPLINE_SEARCH_CORPUS"),
+)
+"""The variables of the environment that reach the agent of a case."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluatedModel:
+    """A model by its name in reports. `variables` configure it, and the agent.
+
+    `provider` makes a provider for one run of a case, such as one that answers from a record; without it the variables
+    choose one. `judges`: it can judge a sentence, which the scripted model cannot.
+    """
+
+    name: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    provider: Callable[[str], ModelProvider] | None = None
+    judges: bool = True
+
+    def client(self, case: str, settings: Settings) -> ModelClient:
+        """Return the client of a run of a case. Raises ModelRefused `model_credentials`."""
+        if self.provider is None:
+            return model_of(settings)
+        provider = self.provider(case)
+        return ProviderClient(provider, roles=plan_roles(provider.default_model, settings.model_roles))
+
+
+@contextmanager
+def open_model(named: str) -> Iterator[EvaluatedModel]:
+    """Yield the model of a name; "" is the environment's, or the scripted one if it configures none."""
+    given = {name: os.environ[name] for name in CONFIGURED if os.environ.get(name)}  # noqa: TID251 - passed on to the agent, as `stepline up` does
+    has_model = any(name in given for name in CONFIGURED[:3])
+    if named == SCRIPTED or not (named or has_model):
+        from stepline.local.scripted.server import ScriptedServer
+
+        with ScriptedServer(token_delay_ms=0) as server:
+            own = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": SCRIPTED, **_roles(SCRIPTED, "")}
+            others = {name: value for name, value in given.items() if name not in CONFIGURED[:4]}
+            yield EvaluatedModel(name=SCRIPTED, variables={**others, **own}, judges=False)
+        return
+    roles = _roles(named, given.get("STEPLINE_MODEL_ROLES", "")) if named else {}
+    variables = {**given, **roles}
+    settings = Settings.from_env(variables)
+    chosen = settings.model_roles.get(DEFAULT_ROLE)
+    from stepline.bootstrap.choice import provider_of
+
+    name = (chosen.model if chosen else "") or provider_of(settings).default_model
+    yield EvaluatedModel(name=name, variables=variables)
+
+
+def _roles(model: str, given: str) -> dict[str, str]:
+    """Return the variable that gives every role without a model this one."""
+    roles = json.loads(given) if given else {}
+    return {"STEPLINE_MODEL_ROLES": json.dumps({**roles, DEFAULT_ROLE: model})}
