@@ -10,6 +10,7 @@ from stepline.local.command import batches as logview
 from stepline.local.command import replay as command
 from stepline.local.command.cli import main
 from stepline.local.command.replay import choose_settings, render_reports
+from stepline.local.scripted.server import ScriptedServer
 from stepline.replay.turn_report import RoundReport, Spent, TurnReport
 from stepline.settings import Settings
 from tests.support.conversation import LANE, Conversation
@@ -115,3 +116,13 @@ def test_turns_that_differ_set_the_exit_code_above_the_threshold(run, threshold,
 def test_a_replay_that_cannot_be_is_one_sentence_with_a_code(run, arguments, code):
     exit_code, output = run(*arguments)
     assert (exit_code, output.startswith(f"error: {code}: "), len(output.splitlines())) == (1, True, 1)
+
+
+def test_a_named_model_is_asked_about_every_decision_at_the_address_of_the_stage(run, monkeypatch):
+    with ScriptedServer(token_delay_ms=0) as server:
+        variables = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "any"}
+        monkeypatch.setattr(command, "read_variables", lambda _: variables)
+        code, output = run("--turn", "2", "--model", "claude-opus-4-8", "--effort", "low", "--json")
+    (line,) = map(json.loads, output.splitlines())
+    assert (code, line["outcome"], line["asked"] > 0) == (1, "differs", True)
+    assert line["answer_replayed"] not in ("", line["answer_recorded"])

@@ -15,16 +15,12 @@ from stepline.bootstrap.in_process import InProcess, InProcessLoop
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.workflow import load_workflow
 from stepline.errors import SteplineError
-from stepline.inspection.sent_request import read_system, render_sent
-from stepline.log.spill import fetch_body
+from stepline.inspection.sent_request import read_staged, read_system, render_sent
 from stepline.log.timeline_cache import History
 from stepline.loop.graph import START
 from stepline.loop.turn import caught
 from stepline.loop.turn import turn as course_of
-from stepline.model.batch import Batch, State
-from stepline.model.decision import Sent
-from stepline.model.entry import Decided
-from stepline.model.path import out_key
+from stepline.model.batch import State
 from stepline.model.step import Step
 from stepline.ports.model import DECISION_ROLE, DEFAULT_ROLE, ModelProvider, ModelRequest, RoleChoice
 from stepline.replay.layered_artifacts import LayeredArtifacts
@@ -91,7 +87,7 @@ def replay_turn(turn: RecordedTurn, through: ReplayAgent, artifacts: Artifacts) 
     agent = recorded_agent(through.agent, record, stored, own_lines=through.own_lines)
     provider = RecordedProvider(
         tuple(turn.answers()),
-        explain=lambda request: _explain(turn, tape, stored, request),
+        explain=lambda request: _explain(turn, tape, stored, request, log.newest().state.cursor.iteration),
         model=through.model,
         asks_always=frozenset({agent.role} if through.asks_always else ()),
         ended=tape.finish,
@@ -199,19 +195,20 @@ def _unended(turn: RecordedTurn, state: State) -> str:
     return f"{round_}: the turn {waits}"
 
 
-def _explain(turn: RecordedTurn, tape: Tape, artifacts: LayeredArtifacts, request: ModelRequest) -> str:
-    """Return where a request that the record lacks differs from the recorded one of its round."""
-    decision = tape.next_decision()
+def _explain(
+    turn: RecordedTurn, tape: Tape, artifacts: LayeredArtifacts, request: ModelRequest, iteration: int
+) -> str:
+    """Return where a request of a round, which the record lacks, differs from the recorded one."""
+    decision, name = tape.next_decision(), f"{turn.turn}, round {iteration}"
     if decision is None or request.role != DECISION_ROLE:
-        return f"{turn.turn}: the record has no request of the role {request.role} here"
-    name = f"{turn.turn}, round {decision.iteration}"
+        return f"{name}: the record has no request of the role {request.role} here"
     decided = next(batch for batch in turn.own if decision in batch.entries)
     with readable(f"{name}, batch {decided.n}"):
         sent = render_sent(
             Timeline.empty(turn.lane).extended(turn.batches[: decided.state.rendered]),
             decided,
             system=read_system(artifacts, turn.lane, turn.batches[: decided.n]),
-            staged=_staged(turn, decided, artifacts),
+            staged=read_staged(artifacts, turn.lane, decided),
         )
     recorded = tuple(texts_of(sent.request, sent.roles))
     found = first_difference(
@@ -222,10 +219,3 @@ def _explain(turn: RecordedTurn, tape: Tape, artifacts: LayeredArtifacts, reques
             f"{name}: this release renders the recorded request differently, and its own text is not recorded"
         )
     return f"{name}: another request, first in {found.sentence}"
-
-
-def _staged(turn: RecordedTurn, decided: Batch, artifacts: LayeredArtifacts) -> bytes:
-    sent = next((e.sent for e in decided.entries if isinstance(e, Decided) and e.sent), Sent(digest=""))
-    return (
-        fetch_body(artifacts, out_key(turn.lane, turn.turn, sent.staged), sent.staged) if sent.staged else b""
-    )
