@@ -14,6 +14,7 @@ from stepline.adapters.memory.model import MemoryProvider, Say
 from stepline.context import announce
 from stepline.errors import DecisionError, InputError, NotFoundError
 from stepline.model.entry import Decided
+from stepline.model.ids import Lane
 from stepline.protocol.decision import read
 from stepline.protocol.parser import channel_parser
 from stepline.replay.load_record import load_record
@@ -190,6 +191,18 @@ def test_a_record_whose_text_is_gone_names_its_batch() -> None:
     conversation.send("tell me all")
     conversation.run()
     assert code_of(load_record, conversation.log, MemoryArtifacts(), LANE) == "record_incomplete"
+
+
+def test_a_log_without_its_first_batches_and_one_that_does_not_exist_are_refused() -> None:
+    conversation = talk()
+    artifacts = conversation.ports.artifacts
+    assert code_of(load_record, conversation.log, artifacts, replace_name("c-none")) == "not_found"
+    conversation.log.batches[LANE.key()][0] = None
+    assert code_of(load_record, conversation.log, artifacts, LANE) == "record_incomplete"
+
+
+def replace_name(conversation: str) -> Lane:
+    return structs.replace(LANE, conversation=conversation)
 
 
 def test_a_prompt_whose_text_is_gone_is_named_with_its_round() -> None:
