@@ -125,7 +125,7 @@ class KilledConversation(Conversation):
     def catch_up(self) -> None:
         """Let the watcher read, and request what it misses."""
         self._read()
-        if self.watched.behind() or self.watched.cursor < newest_event(self.tail):
+        if self.watched.cursor < newest_event(self.tail):
             self._resume()
             self._read()
 

@@ -10,15 +10,14 @@ from playwright.sync_api import expect
 
 from tests.e2e.mode import approvals
 from tests.e2e.page.ag_ui_page import NPM, AgUiPage, build_page
+from tests.e2e.page.chat_page import BRIEF
 from tests.e2e.page.same_text import bare
-from tests.e2e.page.test_page_link import Wires
+from tests.e2e.page.test_page_link import ASKED, Wires
 from tests.e2e.stage import Stage, a_word
 from tests.support.generation import answered, called
 
 pytestmark = [pytest.mark.emulator, pytest.mark.skipif(NPM is None, reason="there is no npm here")]
 
-ASKED = "Tell me about the word {word}."
-BRIEF = "What did I say before?"
 PLAN_AND_FILE = (
     "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
 )
