@@ -116,12 +116,13 @@ export function shownByAgUi(
 
 /** Return what our own page shows, by its fold. */
 export function shownByPage(thread: Thread, turn: Turn): Shown {
-  const texts = turn.rounds.flatMap(({ iteration, notes }) => [
-    notes.text,
-    ...turn.answers.filter((answer) => answer.iteration === iteration).map(({ text }) => text),
+  // A round that began again after a take-over is there twice; its answer belongs to the last one.
+  const last = new Map(turn.rounds.map((round) => [round.iteration, round]));
+  const texts = turn.rounds.flatMap((round) => [
+    round.notes.text,
+    ...turn.answers.filter(({ iteration }) => last.get(iteration) === round).map(({ text }) => text),
   ]);
-  const rounds = new Set(turn.rounds.map(({ iteration }) => iteration));
-  const late = turn.answers.filter(({ iteration }) => !rounds.has(iteration)).map(({ text }) => text);
+  const late = turn.answers.filter(({ iteration }) => !last.has(iteration)).map(({ text }) => text);
   const { outcome } = turn;
   const plan = thread.plans.findLast(({ turnId }) => turnId === turn.turnId);
   return shown({
