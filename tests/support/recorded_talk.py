@@ -91,7 +91,7 @@ def _round(rng: Random, number: int) -> str | Say:
             called("react.plan", {"mode": "new", "steps": steps}, notes="I plan."),
             called("react.write", write, notes="✓ [1] look"),
             called("react.read", {"paths": ["fi:none.md"]}),
-            called("nobody.knows", {"a": 1}),
+            called("none.such", {"a": 1}),
             BROKEN,
             said(
                 '{"action": "call_tool", "notes": "x", "tool_call": {"tool_id": "react.read", "params": {}},}'

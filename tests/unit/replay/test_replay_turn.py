@@ -188,7 +188,7 @@ def without_facts(entry: Any) -> Any:
 
 def test_a_record_whose_text_is_gone_names_its_batch() -> None:
     conversation = Conversation(answered("A long answer. " * 4_000))
-    conversation.send("tell me all")
+    conversation.send("say it all")
     conversation.run()
     assert code_of(load_record, conversation.log, MemoryArtifacts(), LANE) == "record_incomplete"
 
