@@ -38,7 +38,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "traces' headers": "the secret that `tracing_secret_arn` names",
     "traces": "everything, where `tracing` is on and no server is named",
     "Redis's URL": "the secret that `redis_secret_arn` names",
-    "models": "Anthropic's models in the regions of an inference profile, those profiles, and the application inference profiles and "
+    "models": "the models of roles over Converse; and Anthropic's models in the regions of an inference profile, those profiles, and the application inference profiles and "
     "provisioned throughputs that `model_roles` names",
     "memory": "indexes of the vector bucket that `memory=s3_vectors` makes",
     "embedding model": "the one model that makes the vectors of memory, in the deployment's region",
@@ -582,6 +582,25 @@ def _conditions(right: Right, resources: Resources) -> dict[str, Any]:
             return {"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}}
         case _:
             return {}
+
+
+_GEOGRAPHY: Final = re.compile(r"^(us-gov|us|eu|apac|global|jp|au|ca)\.")
+
+
+def converse_arns(stack: cdk.Stack, models: Iterable[str]) -> tuple[str, ...]:
+    """Return the models of other makers that roles name by their ids, and the profiles that route to them, or their ARNs."""
+    found: list[str] = []
+    for model in models:
+        if model.startswith("arn:"):
+            found.append(model)
+            continue
+        own = _GEOGRAPHY.sub("", model)
+        found.append(f"arn:{stack.partition}:bedrock:*::foundation-model/{own}")
+        if own != model:
+            found.append(
+                f"arn:{stack.partition}:bedrock:{stack.region}:{stack.account}:inference-profile/{model}"
+            )
+    return tuple(found)
 
 
 def bedrock_arns(stack: cdk.Stack, models: Iterable[str] = ()) -> tuple[str, ...]:

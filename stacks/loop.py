@@ -15,7 +15,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from stacks.access import LOOP, Resources, bedrock_arns, embedding_arn, statements
+from stacks.access import LOOP, Resources, bedrock_arns, converse_arns, embedding_arn, statements
 from stacks.alarm import add_alarms, add_dashboard
 from stacks.code import Code
 from stacks.definition import render_definition
@@ -144,7 +144,10 @@ class LoopStack(cdk.Stack):
             redis_secret_arn=stage.redis_secret_arn,
             traces_secret_arn=stage.tracing_secret_arn if stage.is_traced else "",
             traces="*" if stage.is_traced and not stage.tracing_endpoint else "",
-            model_arns=bedrock_arns(self, stage.models) if stage.asks_bedrock else (),
+            model_arns=(
+                *(bedrock_arns(self, stage.models) if stage.asks_bedrock else ()),
+                *converse_arns(self, stage.converse_models),
+            ),
             serve_arn=stage.serve_arn(self),
             handovers_arn=stage.handovers_arn(self),
             tools_secrets_arn=stage.tools_secrets_arn(self),

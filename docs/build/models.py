@@ -24,6 +24,7 @@ WIRES: Final = """\
 |---|---|---|---|---|---|
 | `messages` | Anthropic, Bedrock for Claude, other servers of the Messages API | up to four, for 5 minutes or an hour | pictures, PDFs | by the [family](#families) | counted as the answer begins, and at its end |
 | `chat` | OpenAI, vLLM, Ollama, llama.cpp, LiteLLM, OpenRouter, compatible addresses of others | none: servers cache by themselves | by the model's name or the provider's row; others are replaced by a notice | an effort, or a number of tokens that is added to the answer's limit | counted at the end, with those read from a cache; else estimated |
+| `converse` | Bedrock, for the models of all makers | for Claude and Nova | pictures and PDFs, or those of the provider's row | a number of tokens that is added to the answer's limit | counted at the end |
 
 [Use a model of your own](../how-to/own-model.md) shows how to choose one.
 
@@ -49,6 +50,11 @@ name after the last `/`; any other model gets `reasoning_effort` only if its rol
   [refusals](#declining), and so is a prompt that Azure refuses for its content.
 - An error within a stream has the meaning of its `code`, if that is a status, or of its `type`. A limit of the account's money
   (`insufficient_quota`) is never requested again. `retry-after-ms` comes before `retry-after`.
+
+### Converse
+
+A row `{{"nova": {{"wire": "converse"}}}}` and a role `nova:eu.amazon.nova-2-lite-v1:0` call a model of Bedrock by the role of the functions; a
+deployment grants each model that a role names so. `guardrail_intervened` and `content_filtered` are [refusals](#declining).
 """
 DECLINING: Final = """\
 ## Declining

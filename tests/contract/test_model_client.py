@@ -25,7 +25,7 @@ from stepline.local.scripted.server import ScriptedServer
 from stepline.model.decision import Declined
 from stepline.model.usage import Usage
 from stepline.ports.model import Media, ModelClient, ModelRequest, Part, RoleChoice
-from tests.support.asked_provider import ask_anthropic, ask_bedrock, ask_chat
+from tests.support.asked_provider import ask_anthropic, ask_bedrock, ask_chat, ask_converse
 from tests.support.files import GIF, PDF, PNG, media, pdf, picture
 
 FALLBACK = "claude-haiku-4-5"
@@ -89,6 +89,8 @@ class ServerHarness:
             case "chat":
                 plain = {"*": RoleChoice(model="qwen3:8b", fallback=FALLBACK)}
                 self.asking = ask_chat(server.url, plain, retry=retry)
+            case "converse":
+                self.asking = ask_converse(server.url, chosen, retry=retry)
             case _:
                 self.asking = ask_anthropic(server.url, chosen, retry=retry, by_sdk=transport == "sdk")
         self.client: ModelClient = self.asking
@@ -153,15 +155,25 @@ def _fault(step: Say | Fail, *, overload: str) -> Fault:
             )
 
 
-@pytest.fixture(params=["memory", "http", "sdk", "bedrock", "chat"])
+class ConverseHarness(ServerHarness):
+    def declined(self, category: str = "", explanation: str = "") -> Declined:
+        """A filter or a guardrail has no words."""
+        return Declined(category="content_filtered")
+
+
+HARNESSES = {"chat": ChatHarness, "converse": ConverseHarness}
+
+
+@pytest.fixture(params=["memory", "http", "sdk", "bedrock", "chat", "converse"])
 def harness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     if request.param == "memory":
         yield MemoryHarness()
         return
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     with ScriptedServer(token_delay_ms=0) as server:
-        served = (ChatHarness if request.param == "chat" else ServerHarness)(server, request.param)
+        served = HARNESSES.get(request.param, ServerHarness)(server, request.param)
         yield served
         served.asking.close()
 

@@ -20,7 +20,7 @@ from stepline.settings import Settings
 from tests.support.conversation import Conversation
 
 PAGE: Final = Path(__file__).parents[2] / "docs/how-to/own-model.md"
-WIRES: Final = ("messages", "chat", "row")
+WIRES: Final = ("messages", "chat", "row", "converse")
 """Two providers by their variables, and a row for a server as the guide has it."""
 ROUND: Final = "Complete the user's request"
 
@@ -32,6 +32,10 @@ def variables(wire: str, url: str) -> dict[str, str]:
         chosen = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": url}
     elif wire == "chat":
         chosen = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": url, "STEPLINE_MODEL_PROVIDER": "openai"}
+    elif wire == "converse":
+        row = {"wire": "converse", "base_url": url, "private": True}
+        chosen = {"STEPLINE_MODEL_PROVIDERS": json.dumps({"nova": row})}
+        role = {"model": "nova:amazon.nova-2-lite-v1:0", "fallback": "nova:amazon.nova-2-pro-v1:0"}
     else:
         rows = re.search(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
         assert rows
@@ -60,6 +64,13 @@ class ServedConversation(Conversation):
         self.run()
         closed: Closed = self.entries(Closed)[-1]
         return closed
+
+
+@pytest.fixture(autouse=True)
+def account(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
 
 
 @pytest.fixture
@@ -145,6 +156,7 @@ def test_a_turn_that_is_refused_ends_with_its_code_and_the_next_one_answers(
     assert served.ask("And now?", "m2").outcome == "completed"
 
 
+@pytest.mark.parametrize("served", [wire for wire in WIRES if wire != "converse"], indirect=True)
 def test_the_wrong_key_ends_the_turn_with_its_code(
     served: ServedConversation, server: ScriptedServer
 ) -> None:

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 import aws_cdk as cdk
 import pytest
 
-from stacks.access import bedrock_arns
+from stacks.access import bedrock_arns, converse_arns
 from stacks.stage import Stage
-from stepline.ports.model import RoleChoice
+from stepline.ports.model import ModelServer, RoleChoice
 
 HERE, US = "eu-central-1", "111122223333"
 FORMS = {
@@ -74,3 +74,43 @@ def test_resources_of_the_account_that_no_role_names_are_not_granted():
 def test_the_arn_of_a_model_that_the_provider_cannot_call_is_refused(kind):
     with pytest.raises(ValueError, match=r"^model_roles: got 'arn:aws:bedrock"):
         Stage(model_provider="bedrock", model_roles={"*": RoleChoice(model=arn(kind, "amazon.nova-1"))})
+
+
+NOVA = "eu.amazon.nova-2-lite-v1:0"
+
+
+def test_exactly_the_models_of_roles_over_converse_are_granted():
+    stage = Stage(
+        model_providers={"nova": ModelServer(wire="converse")},
+        model_roles={"*": RoleChoice(model=f"nova:{NOVA}", fallback="nova:meta.llama3-8b-instruct-v1:0")},
+    )
+    stack = cdk.Stack(cdk.App(), "Models", env=cdk.Environment(account=US, region=HERE))
+    allowed = [one.replace(stack.partition, "aws") for one in converse_arns(stack, stage.converse_models)]
+    assert not stage.asks_bedrock
+    assert allowed == [
+        "arn:aws:bedrock:*::foundation-model/amazon.nova-2-lite-v1:0",
+        f"arn:aws:bedrock:{HERE}:{US}:inference-profile/{NOVA}",
+        "arn:aws:bedrock:*::foundation-model/meta.llama3-8b-instruct-v1:0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "roles", "words"),
+    [
+        ({}, {"*": RoleChoice(model="own:m")}, "model_roles: got 'own:…'"),
+        ({}, {"*": RoleChoice(fallback="own:m")}, "model_roles: got 'own:…'"),
+        ({"own": ModelServer()}, {}, "model_providers: got 'own'"),
+        ({"own": ModelServer(secret_arn="sk-secret")}, {}, "model_providers"),
+    ],
+)
+def test_a_provider_that_could_not_be_called_is_refused_at_synthesis(rows, roles, words):
+    with pytest.raises(ValueError, match=words):
+        Stage(model_providers=rows, model_roles=roles)
+
+
+def test_a_stage_grants_the_key_of_each_row():
+    arn = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:own-AbCdEf"
+    row = ModelServer(base_url="https://models.example.com/v1", secret_arn=arn)
+    stage = Stage(model_providers={"own": row}, model_roles={"*": RoleChoice(model="own:m")})
+    assert (stage.model_secrets, stage.lacks_key) == ((arn,), False)
+    assert Stage().lacks_key

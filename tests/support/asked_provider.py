@@ -9,6 +9,7 @@ from typing import Any, Final
 from stepline.adapters.anthropic.client import AnthropicModelClient
 from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
 from stepline.adapters.chat.provider import ChatProvider
+from stepline.adapters.converse.provider import ConverseProvider
 from stepline.adapters.provider.client import ProviderClient
 from stepline.adapters.provider.wire import Retry, plan_roles
 from stepline.ports.clock import Meter
@@ -59,3 +60,11 @@ def ask_chat(
     return ProviderClient(
         provider, roles=plan_roles(provider.default_model, chosen), retry=retry, meter=meter
     )
+
+
+def ask_converse(
+    base_url: str, chosen: Mapping[str, RoleChoice] = NO_CHOICE, *, retry: Retry = QUICK
+) -> ProviderClient:
+    """Return a client of Bedrock's Converse at a URL."""
+    provider = ConverseProvider(base_url=base_url)
+    return ProviderClient(provider, roles=plan_roles(provider.default_model, chosen), retry=retry)

@@ -118,7 +118,11 @@ def _named_provider(settings: Settings, name: str) -> ModelProvider:
     }
     if row.wire == "messages":
         return AnthropicProvider(**configured)
-    from stepline.adapters.chat.provider import ChatProvider  # noqa: PLC0415 - few deployments have one
+    if row.wire == "converse":
+        from stepline.adapters.converse.provider import ConverseProvider  # noqa: PLC0415 - few deployments have one
+
+        return ConverseProvider(takes=row.takes, **configured)
+    from stepline.adapters.chat.provider import ChatProvider  # noqa: PLC0415 - as above
 
     return ChatProvider(takes=row.takes, **configured)
 

@@ -51,7 +51,7 @@ class RoleChoice(Value, forbid_unknown_fields=True):
         return self.family or self.model
 
 
-WireName: TypeAlias = Literal["messages", "chat"]
+WireName: TypeAlias = Literal["messages", "chat", "converse"]
 
 
 class ModelServer(Value, forbid_unknown_fields=True):

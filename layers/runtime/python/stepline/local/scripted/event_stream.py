@@ -7,7 +7,7 @@ import binascii
 import json
 import secrets
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from stepline.local.scripted.cache import CacheUse
@@ -128,16 +128,19 @@ def encode_sse(event: Event) -> bytes:
 
 
 def encode_frame(event: Event) -> bytes:
-    """Return one frame of `application/vnd.amazon.eventstream`, as Bedrock streams the same events.
+    """Return one frame, as Bedrock streams the same events."""
+    if event["type"] == "error":
+        headers = {":exception-type": event["error"]["type"], ":message-type": "exception"}
+        return pack_frame(headers, {"message": event["error"]["message"]})
+    return pack_frame(_HEADERS, {"bytes": base64.b64encode(_json(event)).decode()})
+
+
+def pack_frame(headers: Mapping[str, str], fields: Event) -> bytes:
+    """Return one frame of `application/vnd.amazon.eventstream`.
 
     Frame: total and header length (big-endian u32), CRC-32 of these, headers, payload, CRC-32 of all before.
     """
-    if event["type"] == "error":
-        headers = {":exception-type": event["error"]["type"], ":message-type": "exception"}
-        payload = json.dumps({"message": event["error"]["message"]}).encode()
-    else:
-        headers = _HEADERS
-        payload = json.dumps({"bytes": base64.b64encode(_json(event)).decode()}).encode()
+    payload = _json(fields)
     packed = b"".join(_header(name, value) for name, value in headers.items())
     prelude = struct.pack(">II", 16 + len(packed) + len(payload), len(packed))
     frame = prelude + struct.pack(">I", binascii.crc32(prelude)) + packed + payload

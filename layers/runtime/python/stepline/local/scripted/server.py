@@ -3,6 +3,7 @@
     POST   /v1/messages                                    as the Anthropic API, streaming or whole
     POST   /v1/chat/completions     GET /v1/models         as OpenAI's API, streaming or whole
     POST   /model/{model}/invoke-with-response-stream      as Bedrock streams it
+    POST   /model/{model}/converse-stream                  as Bedrock's Converse
     GET    /_stepline/health
     POST   /control/faults    GET    DELETE                queue, list, delete faults (see `fault`)
     GET    /control/requests  DELETE                       the last requests with cost and answer, oldest first;
@@ -39,6 +40,7 @@ from stepline.local.scripted.chat.chat_wire import (
     chat_status,
     read_chat,
 )
+from stepline.local.scripted.converse.converse_wire import converse_error, encode_converse, read_converse
 from stepline.local.scripted.fault import FaultQueue
 from stepline.local.scripted.messages_request import BadRequestError, Prompt, parse_prompt, summed_up
 from stepline.local.scripted.reply import ScriptedReply, plan_reply
@@ -53,6 +55,7 @@ KEPT_REQUESTS: Final = 100
 KEPT_SIZES: Final = 10_000
 TASK_CHARS: Final = 100
 _CHAT: Final = "/v1/chat/completions"
+_CONVERSE_SUFFIX: Final = "/converse-stream"
 _BEDROCK_SUFFIX: Final = "/invoke-with-response-stream"
 
 
@@ -65,7 +68,9 @@ class Wire(Value):
 
 
 _MESSAGES: Final = Wire(encode=wire.encode_sse)
-_BEDROCK: Final = Wire(encode=wire.encode_frame, mime="application/vnd.amazon.eventstream")
+_FRAMES: Final = "application/vnd.amazon.eventstream"
+_BEDROCK: Final = Wire(encode=wire.encode_frame, mime=_FRAMES)
+_CONVERSE: Final = Wire(encode=encode_converse, mime=_FRAMES)
 
 
 class ScriptedServer(OwnServer):
@@ -169,6 +174,10 @@ class _Handler(BaseHTTPRequestHandler):
                     asked = {**_json(body), "model": model, "stream": True}
                     thought = partial(read_thought, asked, bedrock_version(asked))
                     self._messages(asked, workspace="bedrock", thought=thought, spoken=_BEDROCK)
+                case "POST", _ if path.startswith("/model/") and path.endswith(_CONVERSE_SUFFIX):
+                    model = unquote(path.removeprefix("/model/").removesuffix(_CONVERSE_SUFFIX))
+                    asked = read_converse(_json(body), model)
+                    self._messages(asked, workspace="bedrock", thought=ScriptedThought, spoken=_CONVERSE)
                 case _ if path.startswith("/control/"):
                     self._control(method, path, body)
                 case _:
@@ -311,6 +320,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.startswith(_CHAT):
             body = chat_error(error.kind, str(error))
             self._send(chat_status(error.status), body, retry_after_s=retry_after_s)
+            return
+        if self.path.partition("?")[0].endswith(_CONVERSE_SUFFIX):
+            status, refusal = converse_error(error.status, error.kind, str(error))
+            self._send(status, refusal, retry_after_s=retry_after_s)
             return
         body = wire.error(error.kind, str(error), request_id=f"req_{wire.message_id()[4:]}")
         self._send(error.status, body, retry_after_s=retry_after_s)

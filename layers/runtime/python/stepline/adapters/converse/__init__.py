@@ -1,0 +1,1 @@
+"""Bedrock's Converse, one protocol for the models of all its makers."""

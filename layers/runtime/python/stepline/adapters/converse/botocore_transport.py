@@ -1,0 +1,107 @@
+"""Converse calls through botocore, which every function that stores anything has loaded: it signs them and reads their frames.
+
+Source: docs.aws.amazon.com/bedrock, "ConverseStream"; botocore's model of the service.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from botocore import exceptions as foreign
+from botocore.eventstream import ParserError
+from urllib3.exceptions import HTTPError
+
+from stepline.adapters.aws.client import connect
+from stepline.adapters.provider.error import map_answer, parse_waits
+from stepline.adapters.provider.wire import Timeouts
+from stepline.errors import (
+    ModelRefused,
+    ModelStreamBroken,
+    ModelTimeout,
+    ModelUnreachable,
+    SteplineError,
+)
+
+_TABLE: Final[tuple[tuple[type[Exception], type[SteplineError], str], ...]] = (
+    (foreign.ConnectTimeoutError, ModelUnreachable, "model_unreachable"),
+    (foreign.ReadTimeoutError, ModelTimeout, "model_timeout"),
+    (foreign.EndpointConnectionError, ModelUnreachable, "model_unreachable"),
+    (foreign.ConnectionClosedError, ModelStreamBroken, "stream_cut"),
+    (foreign.HTTPClientError, ModelUnreachable, "model_unreachable"),
+    (foreign.ParamValidationError, ModelRefused, "model_refused"),
+    (foreign.BotoCoreError, ModelRefused, "model_credentials"),
+    (UnicodeEncodeError, ModelRefused, "unencodable_text"),
+    (ParserError, ModelStreamBroken, "stream_malformed"),
+    (HTTPError, ModelStreamBroken, "stream_cut"),
+)
+"""Errors of botocore and its connections, the narrower ones first."""
+
+logger = logging.getLogger(__name__)
+
+
+class ConverseTransport:
+    """One client of Bedrock, whose own retries are off."""
+
+    api_key = ""
+
+    def __init__(self, *, endpoint: str, timeouts: Timeouts) -> None:
+        """Create the client; nothing is sent. Raises ModelRefused without a region."""
+        with _mapped():
+            self._client = connect(
+                "bedrock-runtime", read_timeout_s=timeouts.read_s, attempts=1, endpoint=endpoint or None
+            )
+
+    def send(self, call: Mapping[str, Any]) -> ConverseAnswer:
+        """Send a call and return the answer, whose head has arrived."""
+        with _mapped():
+            return ConverseAnswer(self._client.converse_stream(**call)["stream"])
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._client.close()
+
+
+class ConverseAnswer:
+    """A streamed answer."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the events as they arrive."""
+        with _mapped():
+            yield from self._stream
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._stream.close()
+
+    def shut_down(self) -> None:
+        """Shut the socket down: unlike closing it, that wakes a thread that reads from it."""
+        try:
+            vars(self._stream)["_raw_stream"].shutdown()
+        except (OSError, RuntimeError, ValueError) as error:  # it ended at the same moment
+            logger.debug("connection already closed", extra={"error": type(error).__name__})
+
+
+@contextmanager
+def _mapped() -> Iterator[None]:
+    """Raise botocore's errors as ours."""
+    try:
+        yield
+    except foreign.ClientError as error:
+        said, about = error.response.get("Error", {}), error.response.get("ResponseMetadata", {})
+        raise map_answer(
+            status=about.get("HTTPStatusCode", 200),
+            kind=said.get("Code", ""),
+            message=said.get("Message", ""),
+            retry_after_s=parse_waits(about.get("HTTPHeaders", {})),
+        ) from error
+    except Exception as error:
+        for kind, ours, code in _TABLE:
+            if isinstance(error, kind):
+                raise ours(f"{type(error).__name__}: {error}", code=code) from error
+        raise

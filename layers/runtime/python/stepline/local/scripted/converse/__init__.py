@@ -1,0 +1,1 @@
+"""Converse of the scripted model."""
