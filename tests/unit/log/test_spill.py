@@ -246,6 +246,7 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         unremembered=large,
         importing=large,
         queued=large,
+        forked=large,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

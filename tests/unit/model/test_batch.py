@@ -156,8 +156,8 @@ def test_an_open_turn_is_routed_by_its_cursor_and_an_idle_lane_stops() -> None:
 
 
 def test_a_batch_of_a_future_format_is_refused_with_its_own_error() -> None:
-    newer = b'{"n":1,"by":"x","at":"","entries":[],"state":["idle"],"v":2}'
-    unreadable = b'{"n":1,"by":"x","at":"","entries":[{"kind":"of a later year"}],"state":["idle"],"v":2}'
+    newer = b'{"n":1,"by":"x","at":"","entries":[],"state":["idle"],"v":3}'
+    unreadable = b'{"n":1,"by":"x","at":"","entries":[{"kind":"of a later year"}],"state":["idle"],"v":3}'
     for body in (newer, unreadable):
         with pytest.raises(DependencyError) as refused:
             decode_batch(body)

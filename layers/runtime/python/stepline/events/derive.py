@@ -54,6 +54,7 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Forked,
     Imported,
     Importing,
     Inbound,
@@ -207,7 +208,7 @@ def _derive(batch: Batch, entry: Entry, lane: Lane | None) -> list[ClientEvent]:
             return _feedback(entry)
         case Pruned() | Listed() | Importing() | Imported():
             return []
-        case Owner():
+        case Owner() | Forked():
             status = ConversationStatus(state="created", updated_at=batch.at)
             return [make_event(status, batch.at, "", "completed")]
         case Deleted():

@@ -3,7 +3,11 @@
 A refused or unanswered put never ends a commit: the journal reads the batch stored at n, recognises its own by
 the nonce, and otherwise plans again from the newer tail. Planning must therefore be cheap and free of side
 effects: no sampling, no searching, no billing.
-Source: docs/concepts/log.md#append.
+
+A fork's own log begins with batch n + 1, whose first entry is `forked`; the batches before it are in the log of its
+origin. A reader meets that batch where it expects an older one, and only then reads the origin: the read of any other
+conversation is one call.
+Source: docs/concepts/log.md#append, docs/concepts/log.md#forks.
 """
 
 from __future__ import annotations
@@ -22,13 +26,13 @@ from stepline.log.fence import DELETED, check_alive, check_imported
 from stepline.log.spill import hydrate, spill
 from stepline.log.transition import count_entries, epoch_ms, spent, stored
 from stepline.metrics import LOG_CONFLICTS
-from stepline.model.batch import EMPTY, Batch, State
-from stepline.model.entry import Entry
+from stepline.model.batch import EMPTY, Batch, State, forked_from
+from stepline.model.entry import Entry, Forked
 from stepline.model.ids import Lane, utc
 from stepline.model.usage import ModelCall, call_ids, estimate_tokens, join_calls
 from stepline.model.wire.event import CONTROL_LANE, is_report_lane
 from stepline.ports.clock import Clock
-from stepline.ports.log import Duplicate, Occupied, Put, Slots, Written
+from stepline.ports.log import Duplicate, Log, Occupied, Put, Slots, Written
 
 T = TypeVar("T")
 
@@ -74,14 +78,14 @@ class Journal:
 
     def since(self, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
         """Return the batches after n, hydrated. Raises NotFoundError `conversation_deleted` if older ones are erased."""
-        found = self.ports.log.since(self.lane, n, upto=upto, consistent=consistent)
+        found = read_since(self.ports.log, self.lane, n, upto=upto, consistent=consistent)
         if found and found[0].n > max(n, 0) + 1:
             raise NotFoundError("the conversation was deleted", code=DELETED)
         return [hydrate(self.ports.artifacts, batch) for batch in found]
 
     def get(self, n: int) -> Batch | None:
         """Return batch n, hydrated."""
-        found = self.ports.log.get(self.lane, n, consistent=True)
+        found = read_batch(self.ports.log, self.lane, n)
         return hydrate(self.ports.artifacts, found) if found else None
 
     def commit(
@@ -230,6 +234,7 @@ class Journal:
             entries=draft.entries,
             state=state,
             calls=join_calls(calls),
+            v=tail.v,
         )
         small = spill(self.ports.artifacts, self.lane, batch)
         try:
@@ -253,6 +258,50 @@ class Journal:
             return Occupied(batch=found)
         admitted = self.ports.log.admitted(self.lane, message_id) if message_id else None
         return Duplicate(n=admitted) if admitted else Occupied(batch=EMPTY)
+
+
+def read_since(
+    log: Log, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False
+) -> list[Batch]:
+    """Return the batches of a conversation after n (up to and including `upto`), those of its origins included."""
+    own = log.since(lane, n, upto=upto, consistent=consistent)
+    if (own and own[0].n <= max(n, 0) + 1) or (not own and (upto is None or upto <= n)):
+        return own
+    first = forked_from(own[0]) if own else fork_of(log, lane)
+    if first is None or first.n <= n:
+        return own
+    end = first.n if upto is None else min(first.n, upto)
+    older = read_since(log, origin_lane(lane, first), n, upto=end, consistent=True)
+    return [*older, *own]
+
+
+def read_batch(log: Log, lane: Lane, n: int) -> Batch | None:
+    """Return batch n of a conversation, by a strong read, from the log that has it."""
+    found = log.get(lane, n, consistent=True)
+    if found is not None or n < 1:
+        return found
+    first = fork_of(log, lane)
+    return read_batch(log, origin_lane(lane, first), n) if first and n <= first.n else None
+
+
+def lane_of(log: Log, lane: Lane, n: int) -> Lane:
+    """Return the lane whose log has batch n of a conversation; objects that the batch made are stored under it."""
+    first = fork_of(log, lane)
+    return lane_of(log, origin_lane(lane, first), n) if first and n <= first.n else lane
+
+
+def fork_of(log: Log, lane: Lane) -> Forked | None:
+    """Return the entry with which a fork begins, by strong reads; None for a conversation that is no fork."""
+    tail = log.tail(lane, consistent=True)
+    if tail is None or not tail.state.forked:
+        return None
+    first = log.get(lane, tail.state.forked, consistent=True)
+    return forked_from(first) if first else None
+
+
+def origin_lane(lane: Lane, first: Forked) -> Lane:
+    """Return the lane of a fork's origin."""
+    return replace(lane, conversation=first.origin)
 
 
 def _prompt_tokens(call: ModelCall) -> int:

@@ -232,6 +232,7 @@ def closed(state: State) -> State:
         deleted=state.deleted,
         unremembered=state.unremembered,
         importing=state.importing,
+        forked=state.forked,
     )
 
 

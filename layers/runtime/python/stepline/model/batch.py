@@ -12,17 +12,20 @@ from msgspec.structs import astuple
 from stepline.errors import DependencyError
 from stepline.model.base import Row, Value
 from stepline.model.decision import Origin, Reaction
-from stepline.model.entry import Begun, Deleted, Entry, Feedback, Queued
+from stepline.model.entry import Begun, Deleted, Entry, Feedback, Forked, Queued
 from stepline.model.ids import Lane, person, utc
 from stepline.model.usage import ModelCall, Tally
 
-FORMAT = 1
-"""The version of the format of batches and their states; a batch without a version has the first one."""
+FORMAT = 2
+"""The newest version of the format of batches and their states that is read; a batch without a version has the first.
+
+The second is that of the batches of forks: an earlier release would not read the batches before them.
+"""
 
 BATCH_DEPTH_MAX = 100
 """The maximum depth of a batch that is read."""
 UNREADABLE = "[unreadable: nested too deep]"
-STATE_MAX_BYTES = 1_136
+STATE_MAX_BYTES = 1_152
 BATCH_MAX_BYTES = 32 * 1024
 
 IMPORT: Final = "import"
@@ -58,7 +61,8 @@ class State(Row):
     it keeps. `deleted` is the batch that deleted it, after which there is none; 0 while it exists. `unremembered` is
     the oldest batch that ended a turn whose rows may be missing in an index that reads no logs; 0 if it has all.
     `importing` is the batch that began an unfinished import, during which no other batch is put; 0 otherwise. `queued`
-    is the batch since which the open turn waits for an execution of the stage; 0 if it does not.
+    is the batch since which the open turn waits for an execution of the stage; 0 if it does not. `forked` is the first
+    batch of a fork, which has those before it from its origin; 0 for a conversation that is no fork.
 
     Source: docs/concepts/log.md.
     """
@@ -104,6 +108,7 @@ class State(Row):
     unremembered: int = 0
     importing: int = 0
     queued: int = 0
+    forked: int = 0
 
     @property
     def waits_outside(self) -> bool:
@@ -324,7 +329,13 @@ def is_founding(batch: Batch) -> bool:
 
     The times of an import are not those of its puts, so an erasure keeps no husks of it.
     """
-    return batch.n == 1 or batch.step == IMPORT
+    return batch.n == 1 or batch.step == IMPORT or forked_from(batch) is not None
+
+
+def forked_from(batch: Batch) -> Forked | None:
+    """Return the entry with which a fork begins; None for any other batch."""
+    first = batch.entries[0] if batch.entries else None
+    return first if isinstance(first, Forked) else None
 
 
 def queue_changes(lane: Lane, batch: Batch) -> list[tuple[QueuedTurn, bool]]:

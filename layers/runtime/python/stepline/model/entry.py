@@ -124,10 +124,7 @@ class Pruned(Value, tag="pruned", tag_field="kind"):
 
 
 class Compaction(Value):
-    """The common fields of a compaction's start and end.
-
-    `id` names it; tokens are estimates of the whole request.
-    """
+    """The common fields of a compaction's start and end. `id` names it; tokens are estimates of the whole request."""
 
     id: str
     turn: str
@@ -341,10 +338,8 @@ class Hide(Value):
 class Resulted(Value, tag="result", tag_field="kind"):
     """The result of an action, with its start time.
 
-    `unverified`: it may have happened and must not be run again.
-
-    `program` is set for a run of generated code, `log` is the end of its output, `log_bytes` the size of all of it.
-    `duration_ms` is the run's own time; it took `starting_ms` to start it, and `collecting_ms` to collect its files.
+    `unverified`: it may have happened and must not be run again. `program` is set for a run of generated code, `log` is
+    the end of its output, `log_bytes` the size of all of it. `duration_ms` is the run's own time; it took `starting_ms` to start it, and `collecting_ms` to collect its files.
     `emitted` are the tools' messages to the user. `sources` are the rows of the pool that it added or changed, `hides`
     the overlays it adds. `usage` is that of the model calls that the tool made.
     """
@@ -568,6 +563,15 @@ class Imported(Value, tag="imported", tag_field="kind"):
     at: str
 
 
+class Forked(Value, tag="forked", tag_field="kind"):
+    """The start of a fork: the batches up to `n` are in the log of `origin`, and the oldest is `depth` logs away."""
+
+    origin: str
+    n: int
+    at: str
+    depth: int = 1
+
+
 Entry: TypeAlias = (
     Owner
     | Inbound
@@ -595,4 +599,5 @@ Entry: TypeAlias = (
     | Deleted
     | Importing
     | Imported
+    | Forked
 )

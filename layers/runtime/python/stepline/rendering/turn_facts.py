@@ -29,7 +29,10 @@ from stepline.model.version import LAYOUTS
 
 
 class Turn(Row):
-    """A turn. `opened`, `closed` and `prompts`, which began it, are batch numbers; `closed` is 0 while it runs."""
+    """A turn. `opened`, `closed` and `prompts`, which began it, are batch numbers; `closed` is 0 while it runs.
+
+    `home` is the conversation in which it ended, if that is an origin of this one; "" for this one.
+    """
 
     id: str
     started_at: str
@@ -38,6 +41,7 @@ class Turn(Row):
     closed: int = 0
     outcome: str = ""
     reason: str = ""
+    home: str = ""
 
 
 class AdmittedEvent(Value):

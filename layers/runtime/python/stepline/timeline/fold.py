@@ -33,6 +33,7 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Forked,
     Imported,
     Importing,
     Inbound,
@@ -453,6 +454,12 @@ def _reduce_feedback(timeline: Timeline, _: Batch, entry: Feedback) -> None:
     timeline.fresh[:] = [*(old for old in timeline.fresh if old != key), key]
 
 
+def _reduce_forked(timeline: Timeline, _: Batch, entry: Forked) -> None:
+    ended = ((at, turn) for at, turn in enumerate(timeline.history) if turn.closed and not turn.home)
+    for at, turn in ended:
+        timeline.history[at] = replace(turn, home=entry.origin)
+
+
 def _usages(batches: Iterable[Batch]) -> Iterator[Usage]:
     for batch in batches:
         for entry in batch.entries:
@@ -492,6 +499,7 @@ REDUCERS: Final[Mapping[type[Entry], Callable[[Timeline, Batch, Any], None] | No
     Deleted: None,
     Importing: None,
     Imported: None,
+    Forked: _reduce_forked,
 }
 """The reducer of each kind of entry; None if the kind changes nothing."""
 

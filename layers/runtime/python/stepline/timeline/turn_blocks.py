@@ -34,6 +34,7 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Forked,
     Imported,
     Importing,
     Inbound,
@@ -163,7 +164,7 @@ class _Walk:
                 return []
             case Compacting() | Compacted() | Listed() | ApprovalRequested() | ApprovalAnswered() | Deleted():
                 return []
-            case Importing() | Imported() | Queued() | Begun():
+            case Importing() | Imported() | Forked() | Queued() | Begun():
                 return []
             case _:
                 assert_never(entry)

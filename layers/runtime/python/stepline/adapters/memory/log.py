@@ -18,6 +18,7 @@ from stepline.model.batch import (
     decode_batch,
     encode_batch,
     feedback_rows,
+    forked_from,
     is_founding,
     queue_changes,
 )
@@ -39,7 +40,9 @@ from stepline.ports.log import (
 
 
 class MemoryLog:
-    """`batches` maps a lane's key to its batches: batch n is at index n - 1; a husk is empty, an erased batch is None.
+    """`batches` maps a lane's key to its batches: batch n is at index n - 1.
+
+    A husk is empty; an erased batch, and one before the first of a fork, is None.
 
     `tombstones` has the tombstone of each deleted lane.
     """
@@ -74,6 +77,8 @@ class MemoryLog:
             obstacle = self._obstacle(lane, batch, message_id, alone=not (marks_open or rated or moved))
             if obstacle is not None:
                 return obstacle
+            if not stored and (fork := forked_from(batch)):
+                stored += [None] * fork.n  # its origin has them
             if batch.n > len(stored) + 1:
                 raise ValueError(f"batch {batch.n} would leave a hole after batch {len(stored)}")
             if slots is not None and not self._take_slots(lane, slots):

@@ -17,6 +17,7 @@ from stepline.local.counted import counted
 from stepline.local.safe_text import clean_line, one_line
 from stepline.local.stage.deployed import LocalStage, credentials
 from stepline.local.terminal.render import render_citation, render_rejection, render_usage
+from stepline.log.journal import read_since
 from stepline.log.spill import hydrate
 from stepline.model.batch import Batch
 from stepline.model.decision import Notice
@@ -34,6 +35,7 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Forked,
     Imported,
     Importing,
     Inbound,
@@ -66,7 +68,7 @@ def open_log(stage: LocalStage) -> tuple[StageLog, Artifacts]:
 
 def read_batches(log: Log, artifacts: Artifacts, lane: Lane, *, after: int = 0) -> list[Batch]:
     """Return every batch after `after`, with spilled strings restored."""
-    return [hydrate(artifacts, batch) for batch in log.since(lane, after, consistent=True)]
+    return [hydrate(artifacts, batch) for batch in read_since(log, lane, after, consistent=True)]
 
 
 def read_timeline(log: Log, artifacts: Artifacts, lane: Lane) -> Timeline:
@@ -112,12 +114,16 @@ def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return per k
             ]
         case ApprovalRequested() | ApprovalAnswered() | Queued() | Begun():
             return [_waiting(entry)]
-        case Importing() | Imported():
-            return [
-                f"import {entry.digest[:12]} {'started' if isinstance(entry, Importing) else 'completed'}"
-            ]
+        case Importing() | Imported() | Forked():
+            return [_origin(entry)]
         case _:
             return _protocol(entry)
+
+
+def _origin(entry: Importing | Imported | Forked) -> str:
+    if isinstance(entry, Forked):
+        return f"fork of {one_line(entry.origin)}, with its batches up to {entry.n}"
+    return f"import {entry.digest[:12]} {'started' if isinstance(entry, Importing) else 'completed'}"
 
 
 def _boundary(entry: Opened | Closed) -> list[str]:
