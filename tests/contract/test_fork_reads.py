@@ -45,7 +45,7 @@ def whole(log, lanes) -> list[Batch]:
     made = [put(log, root, n) for n in range(1, 6)][:3]
     first = Forked(origin=root.conversation, n=3, at=AT)
     own = [put(log, fork, 4, first=first, forked=4), *(put(log, fork, n, forked=4) for n in (5, 6))][:2]
-    first = Forked(origin=fork.conversation, n=5, at=AT, depth=2)
+    first = Forked(origin=fork.conversation, n=5, at=AT)
     return [*made, *own, put(log, leaf, 6, first=first, forked=6), put(log, leaf, 7, forked=6)]
 
 

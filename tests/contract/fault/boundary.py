@@ -68,7 +68,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Identity": frozenset({"verify"}),
     "StageSecrets": frozenset({"read"}),
     "FeedbackIndex": frozenset({"feedback", "conversation_feedback"}),
-    "Log": frozenset({"get", "tail", "since", "admitted", "conversations", "listing"}),
+    "Log": frozenset({"get", "tail", "since", "forks", "admitted", "conversations", "listing"}),
     "Machine": frozenset({"status", "running"}),
     "McpServers": frozenset({"list_tools", "poll_task"}),
     "MemoryIndex": frozenset({"reads_logs", "search"}),

@@ -7,38 +7,42 @@ The batch and the tombstone are one transaction. Nothing is put after it, and al
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from stepline.delivery.effect import publish
 from stepline.delivery.settle_account import settle_account
 from stepline.delivery.stage_queue import begin_queued, queued_turn
-from stepline.errors import NotFoundError, SteplineError
+from stepline.errors import BusyError, InputError, NotFoundError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED
-from stepline.log.journal import Draft, Journal
+from stepline.log.journal import Draft, Journal, fork_of
 from stepline.log.owned_tail import refuse_absent
 from stepline.log.transition import deleted
-from stepline.loop.close import hand_back, settle_events
+from stepline.loop.close import hand_back_all
 from stepline.loop.programs.interrupt import end_program, running_program
 from stepline.model.batch import Batch
-from stepline.model.entry import Deleted, Dropped, Entry, Inbound
+from stepline.model.entry import Deleted, Entry
 from stepline.model.ids import Lane, utc
 
 logger = logging.getLogger(__name__)
 
 
-def apply_deletion(ports: Ports, lane: Lane, user: str) -> Batch:
+def apply_deletion(ports: Ports, lane: Lane, user: str, *, cascade: bool = False) -> Batch:
     """End the conversation permanently, and begin a turn that waits for its slot. Raises as `end_conversation` does."""
-    batch = end_conversation(ports, lane, user)
+    batch = end_conversation(ports, lane, user, cascade=cascade)
     begin_queued(ports)
     return batch
 
 
-def end_conversation(ports: Ports, lane: Lane, user: str) -> Batch:
+def end_conversation(ports: Ports, lane: Lane, user: str, *, cascade: bool = False) -> Batch:
     """End the conversation permanently; return the batch that did, by this call or an earlier one.
 
+    With `cascade` its forks end before it, and theirs before them.
+
     Raises:
+        InputError: `has_forks`, and they are not to be deleted.
         NotFoundError: `not_found`, it is absent or another user's; `conversation_deleted`, it is erased already.
         BusyError: the lane is contended; the client sends again.
     """
@@ -52,11 +56,29 @@ def end_conversation(ports: Ports, lane: Lane, user: str) -> Batch:
         return tail if tail.state.deleted else _draft(journal, tail)
 
     try:
-        batch: Batch = journal.commit(plan)
+        batch = _commit(journal, plan, user, cascade=cascade)
     except NotFoundError as error:
         raise (refuse_absent(ports, lane, user) if error.reason == DELETED else error) from error
     follow_deletion(ports, lane, batch)
     return batch
+
+
+def _commit(journal: Journal, plan: Callable[[Batch], Draft | Batch], user: str, *, cascade: bool) -> Batch:
+    """Put the end. Forks are ended first, also those that were made in the meantime."""
+    ports, lane = journal.ports, journal.lane
+    for _ in range(ports.policy.append_tries):
+        try:
+            return journal.commit(plan)
+        except InputError as error:
+            if error.reason != "has_forks" or not cascade:
+                raise
+        for fork in ports.log.forks(lane):
+            try:
+                end_conversation(ports, replace(lane, conversation=fork), user, cascade=True)
+            except NotFoundError as error:  # another process has ended it
+                if error.reason != DELETED:
+                    raise
+    raise BusyError("the conversation is forked again and again", tries=ports.policy.append_tries)
 
 
 def _draft(journal: Journal, tail: Batch) -> Draft:
@@ -66,23 +88,13 @@ def _draft(journal: Journal, tail: Batch) -> Draft:
     if state.status == "open":
         journal.take_over(state.claim)  # the running attempt is refused from now on
         suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
-        entries += _handed_back(suffix, tail)
-    end = Deleted(at=at, turn=state.turn, call_id=running_program(state))
+        entries += hand_back_all(suffix, state)
+    first = fork_of(journal.ports.log, journal.lane) if state.forked else None
+    origin = first.origin if first else ""
+    end = Deleted(at=at, turn=state.turn, call_id=running_program(state), origin=origin)
     waits = queued_turn(journal.ports, journal.lane, state)
     entries.append(replace(end, n=waits.n, queued_at=waits.at) if waits else end)
     return Draft(entries=tuple(entries), state=deleted(state, tail.n + 1))
-
-
-def _handed_back(suffix: list[Batch], tail: Batch) -> list[Dropped]:
-    settled = settle_events(suffix, tail.state)
-    waiting = [
-        hand_back(batch.n, entry, "turn_closed")
-        for batch in suffix
-        if batch.n in settled.promoted
-        for entry in batch.entries
-        if isinstance(entry, Inbound)
-    ]
-    return sorted([*settled.dropped, *waiting], key=lambda dropped: dropped.n)
 
 
 def follow_deletion(ports: Ports, lane: Lane, batch: Batch) -> None:

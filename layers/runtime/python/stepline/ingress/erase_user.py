@@ -158,7 +158,7 @@ def _is_alive(ports: Ports, lane: Lane) -> bool:
 
 def _delete(ports: Ports, lane: Lane, user: str) -> bool:
     try:
-        end_conversation(ports, lane, user)
+        end_conversation(ports, lane, user, cascade=True)
     except NotFoundError:
         return False
     return True

@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from stepline.errors import SteplineError
+from stepline.errors import NotFoundError, SteplineError
 from stepline.log.bindings import Policy, Ports
 from stepline.log.journal import Journal
 from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
@@ -132,6 +132,18 @@ def seal(ports: Ports, lane: Lane, timeline: Timeline) -> int:
     logger.info("segment put", extra={"n": timeline.n, "size_bytes": len(body)})
     ports.meter.count(SEGMENTS_SEALED)
     return timeline.n
+
+
+def copy_segment(ports: Ports, origin: Lane, lane: Lane, n: int) -> int:
+    """Store the origin's segment up to batch n for a fork; return n, or 0 if the fork has none. Raises DependencyError."""
+    if not n:
+        return 0
+    try:
+        body = ports.artifacts.get(segment_key(origin, n))
+    except NotFoundError:  # it has expired, or has another format
+        return 0
+    ports.artifacts.put(segment_key(lane, n), body, mime=MIME)
+    return n
 
 
 def open_segment(ports: Ports, lane: Lane, n: int, form: TextForm) -> Timeline | None:

@@ -241,6 +241,23 @@ def unremembered(state: State, n: int) -> State:
     return replace(state, unremembered=state.unremembered or n)
 
 
+def forked(state: State, n: int, *, segment: int, begun_ms: int) -> State:
+    """Begin a fork in batch n, idle and with a title, at the state of its origin; it has spent and stored nothing yet."""
+    return replace(
+        closed(state),
+        forked=n,
+        titled=n,
+        segment=segment,
+        begun_ms=begun_ms,
+        input_tokens=0,
+        output_tokens=0,
+        spent_nanos=0,
+        stored_bytes=0,
+        unremembered=0,
+        importing=0,
+    )
+
+
 def deleted(state: State, n: int) -> State:
     """End the conversation for good in batch n: nothing is open, nothing is kept, and nothing follows."""
     return replace(closed(state), deleted=n, stored_bytes=0, unremembered=0, importing=0)

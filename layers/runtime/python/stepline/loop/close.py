@@ -95,6 +95,8 @@ MESSAGES = {
 }
 
 
+FORKED: Final = "forked"
+"""The reason of a turn that a fork has from its origin, and ends."""
 LIMITS: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Stop reasons of a provider: the generation's end is missing."""
 KEPT: Final = "answer_kept_from_stream"
@@ -169,6 +171,26 @@ def _hook_failed(suffix: Sequence[Batch], state: State) -> str:
 
 def _round_left(ports: Ports, state: State) -> bool:
     return state.cursor.iteration + 1 < ports.policy.max_iterations + state.credits
+
+
+def fork_end(suffix: Sequence[Batch], state: State, at: str) -> list[Entry]:
+    """Return the end of the turn that is open where a fork begins, with its answer if that was decided.
+
+    What the turn used is the origin's.
+    """
+    closing = Closed(turn=state.turn, outcome="completed", reason=FORKED, at=at)
+    decision = _decision(suffix, state) if state.cursor.phase == "close" else None
+    if decision is not None:
+        closing = replace(
+            closing,
+            started_at=decision.started_at,
+            answer=decision.answer,
+            value=decision.value,
+            followups=decision.followups,
+            **_cited(decision),
+            model=decision.model,
+        )
+    return [*_unended(suffix, closing), closing]
 
 
 def _defer(suffix: Sequence[Batch], tail: Batch, state: State) -> Draft:
@@ -430,6 +452,19 @@ def stop_of(suffix: Sequence[Batch], state: State) -> SteeredEntry | None:
         e for e in entries if isinstance(e, SteeredEntry) and e.n == state.steered and e.turn == state.turn
     )
     return next((entry for entry in heeded if not entry.finalize), None)
+
+
+def hand_back_all(suffix: Sequence[Batch], state: State) -> list[Dropped]:
+    """Return a record for each message that the open turn and its successors would have processed, but now will not."""
+    settled = settle_events(suffix, state)
+    waiting = [
+        hand_back(batch.n, entry, "turn_closed")
+        for batch in suffix
+        if batch.n in settled.promoted
+        for entry in batch.entries
+        if isinstance(entry, Inbound)
+    ]
+    return sorted([*settled.dropped, *waiting], key=lambda dropped: dropped.n)
 
 
 def hand_back(n: int, event: Inbound, reason: DropReason) -> Dropped:

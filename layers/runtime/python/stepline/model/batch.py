@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from stepline.errors import DependencyError
 from stepline.model.base import Row, Value
@@ -336,6 +337,20 @@ def forked_from(batch: Batch) -> Forked | None:
     """Return the entry with which a fork begins; None for any other batch."""
     first = batch.entries[0] if batch.entries else None
     return first if isinstance(first, Forked) else None
+
+
+def home_lane(lane: Lane, batches: Iterable[Batch], n: int) -> Lane:
+    """Return the lane whose log has batch n, by the forks among the batches of a conversation after it."""
+    origins = (first.origin for batch in batches if batch.n > n and (first := forked_from(batch)))
+    return replace(lane, conversation=next(origins, lane.conversation))
+
+
+def fork_change(lane: Lane, batch: Batch) -> tuple[Lane, int] | None:
+    """Return the origin whose number of forks a batch changes, and by how much; None for most batches."""
+    for entry in batch.entries:
+        if isinstance(entry, Forked | Deleted) and entry.origin:
+            return replace(lane, conversation=entry.origin), 1 if isinstance(entry, Forked) else -1
+    return None
 
 
 def queue_changes(lane: Lane, batch: Batch) -> list[tuple[QueuedTurn, bool]]:

@@ -534,7 +534,7 @@ class Begun(Value, tag="begun", tag_field="kind"):
 class Deleted(Value, tag="deleted", tag_field="kind"):
     """The deletion of the conversation by its owner, and with it of the open `turn`, "" if none was open.
 
-    `call_id` is the program that may still run, "" if none does. A queued turn was queued by batch `n`, at `queued_at`.
+    `call_id` is the program that may still run; batch `n` queued the turn, at `queued_at`; `origin` is that of a fork.
     """
 
     at: str
@@ -542,6 +542,7 @@ class Deleted(Value, tag="deleted", tag_field="kind"):
     call_id: str = ""
     n: int = 0
     queued_at: str = ""
+    origin: str = ""
 
 
 class Importing(Value, tag="importing", tag_field="kind"):
@@ -564,12 +565,11 @@ class Imported(Value, tag="imported", tag_field="kind"):
 
 
 class Forked(Value, tag="forked", tag_field="kind"):
-    """The start of a fork: the batches up to `n` are in the log of `origin`, and the oldest is `depth` logs away."""
+    """The start of a fork: its batches up to `n` are those of the conversation `origin`, which may be a fork, too."""
 
     origin: str
     n: int
     at: str
-    depth: int = 1
 
 
 Entry: TypeAlias = (

@@ -9,6 +9,8 @@ from stepline.model.batch import Batch, FeedbackPlace, FeedbackRow, QueuedTurn
 from stepline.model.ids import Lane
 from stepline.model.tenancy.limits import Scope
 
+HAS_FORKS: Final = "other conversations are forks of this one; delete them first, or with it"
+
 
 class Written(Value):
     """The batch is in the log, put by this call."""
@@ -145,8 +147,13 @@ class Log(Protocol):
         its listing. A tombstone refuses every other transaction, a first batch, and a batch of an import
         (`is_founding`). A husk also refuses a put at its position.
 
+        The first batch of a fork puts the fork's row at its origin, and reserves the number 1: a put there is
+        `Occupied` by the empty batch. The batch that deletes the fork removes the row (`fork_change`).
+
         Raises:
-            NotFoundError: `conversation_deleted`; if a tombstone refused, the context's `whose` identifies the owner.
+            InputError: `has_forks`, the batch would delete a conversation with forks.
+            NotFoundError: `conversation_deleted`, the origin of a fork, too; if a tombstone refused, the context's
+                `whose` identifies the owner.
             UnknownOutcome: the answer was lost or the transaction conflicted; the batch may or may not exist.
             DependencyError: nothing was written, for a temporary reason.
         """
@@ -162,6 +169,10 @@ class Log(Protocol):
 
     def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
         """Return every batch after n (up to and including `upto`), in order, from all pages."""
+        ...
+
+    def forks(self, lane: Lane) -> list[str]:
+        """Return the names of the forks of a conversation that exist, by a strong read."""
         ...
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:

@@ -29,11 +29,13 @@ from stepline.adapters.aws.table import (
     OPEN_INDEX,
     OPEN_SHARDS,
     QUEUE,
+    RESERVED,
     Table,
     batch_sk,
     conversation_pk,
     feedback_pk,
     feedback_sk,
+    fork_sk,
     key,
     log_pk,
     message_sk,
@@ -43,8 +45,10 @@ from stepline.adapters.aws.table import (
     user_pk,
 )
 from stepline.adapters.aws.tenancy.tombstone import TOMB, alive_check, burial
-from stepline.errors import NotFoundError
+from stepline.errors import InputError, NotFoundError
 from stepline.model.batch import (
+    EMPTY,
+    FORMAT,
     Batch,
     FeedbackPlace,
     FeedbackRow,
@@ -53,12 +57,14 @@ from stepline.model.batch import (
     decode_batch,
     encode_batch,
     feedback_rows,
+    fork_change,
     is_founding,
     queue_changes,
 )
 from stepline.model.ids import Lane, make_lane
 from stepline.model.tenancy.limits import Scope
 from stepline.ports.log import (
+    HAS_FORKS,
     Duplicate,
     FeedbackQuery,
     Listing,
@@ -87,6 +93,8 @@ _IF_ABSENT: Final = {
     "ConditionExpression": "attribute_not_exists(pk)",
     "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
 }
+_NO_BATCH: Final = msgspec.json.encode({"v": FORMAT})
+"""The body of the row in a fork's first place: a release that cannot read forks stops at its format."""
 _QUEUED: Final = msgspec.json.Decoder(QueuedTurn)
 _LISTING: Final = msgspec.json.Decoder(Listing)
 
@@ -121,6 +129,7 @@ class DynamoLog:
             claims = range(claims.start, len(actions))
         actions += self._feedback_changes(lane, batch)
         actions += self._queue_changes(lane, batch)
+        actions += self._fork_changes(lane, batch)
         if (tombstone := bury_batch(lane, batch)) is not None:
             actions += burial(self._table.name, tombstone)
         elif len(actions) > 1 or is_founding(batch):
@@ -134,6 +143,33 @@ class DynamoLog:
         except AWS_ERRORS as error:
             return _refusal(error, batch, has_message=bool(message_id), claims=claims)
         return Written()
+
+    def _fork_changes(self, lane: Lane, batch: Batch) -> list[Item]:
+        """Return the actions that count a fork at its origin, and reserve the first place of its own log."""
+        if (change := fork_change(lane, batch)) is None:
+            return []
+        origin, by = change
+        row = key(conversation_pk(origin), fork_sk(lane.conversation))
+        counted = {
+            "TableName": self._table.name,
+            "Key": key(conversation_pk(origin), HEAD),
+            "UpdateExpression": "ADD forks :by",
+            "ExpressionAttributeValues": {":by": {"N": str(by)}},
+        }
+        if by < 0:
+            return [{"Update": counted}, {"Delete": {"TableName": self._table.name, "Key": row}}]
+        reserved = {
+            **key(log_pk(lane), batch_sk(1)),
+            "n": {"N": "1"},
+            "body": {"B": _NO_BATCH},
+            RESERVED: {"BOOL": True},
+        }
+        return [
+            {"Update": counted},
+            {"Put": {"TableName": self._table.name, "Item": row}},
+            {"Put": {"TableName": self._table.name, "Item": reserved, **_IF_ABSENT}},
+            alive_check(self._table.name, origin),
+        ]
 
     def _message_put(self, lane: Lane, batch: Batch, message_id: str) -> Item:
         expires_at = int(datetime.fromisoformat(batch.at).timestamp()) + MESSAGE_TTL_S
@@ -204,7 +240,7 @@ class DynamoLog:
 
     def get(self, lane: Lane, n: int, *, consistent: bool = True) -> Batch | None:
         item = self._table.get(log_pk(lane), batch_sk(n), consistent=consistent)
-        return _read_batch(item) if item else None
+        return _read_batch(item) if item and RESERVED not in item else None
 
     def tail(self, lane: Lane, *, consistent: bool = False) -> Batch | None:
         newest = self._table.query(
@@ -226,7 +262,16 @@ class DynamoLog:
         items = self._table.query(
             condition, {name: {"S": value} for name, value in values.items()}, ConsistentRead=consistent
         )
-        return [_read_batch(item) for item in items]
+        return [_read_batch(item) for item in items if RESERVED not in item]
+
+    def forks(self, lane: Lane) -> list[str]:
+        rows = self._table.query(
+            "pk = :pk AND begins_with(sk, :fork)",
+            {":pk": {"S": conversation_pk(lane)}, ":fork": {"S": fork_sk("")}},
+            ConsistentRead=True,
+            ProjectionExpression="sk",
+        )
+        return [row["sk"]["S"].removeprefix(fork_sk("")) for row in rows]
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:
         item = self._table.get(conversation_pk(lane), message_sk(message_id), consistent=True)
@@ -464,15 +509,21 @@ def _refusal(error: AwsError, batch: Batch, *, has_message: bool, claims: range)
     Raises the mapped error if no condition failed.
     """
     found = failed_items(error)
-    there = _read_batch(found[0]) if found and found[0] else None
+    first = found[0] if found and found[0] else {}
+    there = _read_batch(first) if first and RESERVED not in first else None
     if there and there.by == batch.by:
         return Occupied(batch=there)
-    if len(found) > 1 and found[-1] and found[-1]["sk"]["S"] == TOMB:
-        raise _deleted(found[-1]["whose"]["S"]) from error
+    beside = {item["sk"]["S"]: item for item in found[1:] if item}
+    if TOMB in beside:
+        raise _deleted(beside[TOMB]["whose"]["S"]) from error
+    if HEAD in beside:
+        raise InputError(HAS_FORKS, code="has_forks") from error
     if has_message and len(found) > 1 and (message := found[1]):
         return Duplicate(n=int(message["n"]["N"]))
     if there:
         return Occupied(batch=there)
+    if RESERVED in first or batch_sk(1) in beside:
+        return Occupied(batch=EMPTY)  # the conversation is a fork, or began without being one
     if not cancelled_by(error, CONDITION_CODE).isdisjoint(claims):
         return SlotTaken()
     raise map_fenced_error(error) from error

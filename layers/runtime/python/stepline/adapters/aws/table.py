@@ -32,6 +32,8 @@ Operation: TypeAlias = Literal[
 HEAD: Final = "HEAD"
 QUEUE: Final = "QUEUE#stage"
 """The partition of the turns that wait for a slot of the stage, the one that has waited longest first."""
+RESERVED: Final = "reserved"
+"""The attribute of the row in the first place of a fork's log, whose first batch comes later."""
 OPEN_INDEX: Final = "GSI3"
 """Sparse index of pending work: partitions (`lane_shard`) per kind, sorted by its start (`lane_since`)."""
 OPEN_SHARDS: Final = tuple("0123456789abcdef")
@@ -114,6 +116,11 @@ def open_shard(lane: Lane) -> str:
 
 def message_sk(message_id: str) -> str:
     return f"MSG#{message_id}"
+
+
+def fork_sk(conversation: str) -> str:
+    """Return the sort key of a fork, at its origin."""
+    return f"FORK#{conversation}"
 
 
 def cost_pk(lane: Lane) -> str:

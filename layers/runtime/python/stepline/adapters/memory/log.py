@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from stepline.errors import NotFoundError
+from stepline.errors import InputError, NotFoundError
 from stepline.model.batch import (
+    EMPTY,
     Batch,
     FeedbackRow,
     QueuedTurn,
@@ -18,6 +19,7 @@ from stepline.model.batch import (
     decode_batch,
     encode_batch,
     feedback_rows,
+    fork_change,
     forked_from,
     is_founding,
     queue_changes,
@@ -25,6 +27,7 @@ from stepline.model.batch import (
 from stepline.model.ids import Lane
 from stepline.model.tenancy.limits import Scope
 from stepline.ports.log import (
+    HAS_FORKS,
     Duplicate,
     FeedbackQuery,
     Listing,
@@ -38,11 +41,13 @@ from stepline.ports.log import (
     Written,
 )
 
+RESERVED: Final = b"-"
+
 
 class MemoryLog:
     """`batches` maps a lane's key to its batches: batch n is at index n - 1.
 
-    A husk is empty; an erased batch, and one before the first of a fork, is None.
+    A husk is empty; an erased batch, and one before the first of a fork, is None; the first place of a fork is RESERVED.
 
     `tombstones` has the tombstone of each deleted lane.
     """
@@ -60,6 +65,7 @@ class MemoryLog:
         self._feedback: dict[tuple[str, str, str], FeedbackRow] = {}
         self.tombstones: dict[str, Tombstone] = {}
         self._unlisted: dict[str, int] = {}
+        self._forks: dict[str, set[str]] = {}
 
     def put(
         self,
@@ -77,8 +83,8 @@ class MemoryLog:
             obstacle = self._obstacle(lane, batch, message_id, alone=not (marks_open or rated or moved))
             if obstacle is not None:
                 return obstacle
-            if not stored and (fork := forked_from(batch)):
-                stored += [None] * fork.n  # its origin has them
+            if fork := forked_from(batch):
+                stored += [RESERVED, *[None] * (fork.n - 1)]  # its origin has them
             if batch.n > len(stored) + 1:
                 raise ValueError(f"batch {batch.n} would leave a hole after batch {len(stored)}")
             if slots is not None and not self._take_slots(lane, slots):
@@ -93,6 +99,7 @@ class MemoryLog:
                 self._messages[lane.key(), message_id] = batch.n
             if marks_open:
                 self._open[lane.key()] = OpenLane(lane=lane, n=batch.n, since=batch.at)
+            self._count_fork(lane, batch)
             if tombstone := bury_batch(lane, batch):
                 self.tombstones[lane.key()] = tombstone
                 self.unlist(tombstone)
@@ -107,14 +114,21 @@ class MemoryLog:
         body = stored[batch.n - 1] if batch.n <= len(stored) else None
         if body == b"":
             raise _deleted()
-        there = None if body is None else decode_batch(body)
+        there = None if body in (None, RESERVED) else decode_batch(body)
         if there and there.by == batch.by:
             return Occupied(batch=there)
         transacted = not alone or message_id or is_founding(batch) or bury_batch(lane, batch)
         if transacted and (tombstone := self.tombstones.get(lane.key())):
             raise _deleted(tombstone.whose)
+        origin = fork_change(lane, batch)
+        if origin and origin[1] > 0 and (tombstone := self.tombstones.get(origin[0].key())):
+            raise _deleted(tombstone.whose)
+        if bury_batch(lane, batch) and self._forks.get(lane.key()):
+            raise InputError(HAS_FORKS, code="has_forks")
         if message_id and (admitted := self._messages.get((lane.key(), message_id))):
             return Duplicate(n=admitted)
+        if body == RESERVED or (forked_from(batch) and stored and not there):
+            return Occupied(batch=EMPTY)
         return Occupied(batch=there) if there else None
 
     def get(self, lane: Lane, n: int, *, consistent: bool = True) -> Batch | None:
@@ -122,7 +136,7 @@ class MemoryLog:
         return found[0] if found else None
 
     def tail(self, lane: Lane, *, consistent: bool = False) -> Batch | None:
-        stored = [body for body in self.batches.get(lane.key(), []) if body is not None]
+        stored = [body for body in self.batches.get(lane.key(), []) if body not in (None, RESERVED)]
         if stored and not stored[-1]:
             raise _deleted()
         return decode_batch(stored[-1]) if stored else None
@@ -131,7 +145,11 @@ class MemoryLog:
         found = self.batches.get(lane.key(), [])[max(n, 0) : upto]
         if b"" in found:
             raise _deleted()
-        return [decode_batch(body) for body in found if body is not None]
+        return [decode_batch(body) for body in found if body and body != RESERVED]
+
+    def forks(self, lane: Lane) -> list[str]:
+        with self._lock:
+            return sorted(self._forks.get(lane.key(), ()))
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:
         return self._messages.get((lane.key(), message_id))
@@ -152,6 +170,12 @@ class MemoryLog:
             there.add(index)
         self._held[lane.key()] = (*slots.held, *slots.taken)
         return True
+
+    def _count_fork(self, lane: Lane, batch: Batch) -> None:
+        """Add a fork to those of its origin, or remove it."""
+        if change := fork_change(lane, batch):
+            named = self._forks.setdefault(change[0].key(), set())
+            named.symmetric_difference_update({lane.conversation})
 
     def _move(self, changes: list[tuple[QueuedTurn, bool]]) -> None:
         """Add turns to the queue and remove them."""
@@ -259,7 +283,7 @@ class MemoryLog:
             for place in [place for place in found if place[0] == name]:
                 yield found.pop(place, None) is not None
         for at, body in enumerate(self.batches.get(name, ())):
-            if body:
+            if body and body != RESERVED:
                 self.batches[name][at] = b"" if decode_batch(body).at >= husks_from else None
                 yield 1
 
@@ -267,7 +291,7 @@ class MemoryLog:
         """Erase the husks, oldest first, and the conversation's row in the listing (`Erasure.erase_husks`)."""
         name = lane.key()
         for at, body in enumerate(self.batches.get(name, ())):
-            if body == b"":
+            if body in (b"", RESERVED):
                 self.batches[name][at] = None
                 yield 1
         if not any(self.batches.get(name, ())):

@@ -21,6 +21,7 @@ from stepline.adapters.aws.error import CONDITION_FAILED, OBJECT_EXISTS, Item, m
 from stepline.adapters.aws.table import (
     HEAD,
     OPEN_INDEX,
+    RESERVED,
     Table,
     charge_pk,
     conversation_pk,
@@ -139,7 +140,7 @@ class AwsErasure:
         """Delete the streamed text of each batch, and then the batch, so that no streamed text is left unknown."""
         for row in self._rows(log_pk(lane)):
             yield from self.delete_rows(delta_pk(lane, int(row["n"]["N"])))
-            if "body" not in row:
+            if "body" not in row or RESERVED in row:
                 continue
             if decode_batch(row["body"]["B"]).at < husks_from:
                 yield from self._delete([_key_of(row)])

@@ -28,12 +28,14 @@ def alive_check(table: str, lane: Lane) -> Item:
 
 
 def burial(table: str, tombstone: Tombstone) -> list[Item]:
-    """Return the actions that remove a conversation from its listing and put its tombstone, which comes last."""
+    """Return the actions that remove a conversation without forks from its listing and put its tombstone, which comes last."""
     unlisted = {
         "TableName": table,
         "Key": key(conversation_pk(tombstone.lane), HEAD),
         "UpdateExpression": "SET applied_n = :n REMOVE gsi1pk, gsi1sk, body, read_n",
-        "ExpressionAttributeValues": {":n": {"N": str(tombstone.n)}},
+        "ConditionExpression": "attribute_not_exists(forks) OR forks = :none",
+        "ExpressionAttributeValues": {":n": {"N": str(tombstone.n)}, ":none": {"N": "0"}},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
     put = {
         "TableName": table,
