@@ -62,15 +62,17 @@ def list_conversation_rounds(call: Call[Nothing, None]) -> Rounds:
 
 def get_request(call: Call[Nothing, None]) -> RequestView:
     """Get the request that a round sent to the model, rendered again from the log."""
-    journal, _ = _inspected(call)
-    view = read_request(journal, _number(call))
+    journal, tail = _inspected(call)
+    view = read_request(journal, _number(call), forked=tail.state.forked)
     return view if call.principal.is_admin else request_view.conceal_system(view)
 
 
 def compare_requests(call: Call[OtherRound, None]) -> RequestDiff:
     """Compare the request of a round with that of another one."""
-    journal, _ = _inspected(call)
-    older, newer = read_request(journal, _number(call)), read_request(journal, call.query.to)
+    journal, tail = _inspected(call)
+    forked = tail.state.forked
+    older = read_request(journal, _number(call), forked=forked)
+    newer = read_request(journal, call.query.to, forked=forked)
     diff = diff_requests(older, newer)
     return diff if call.principal.is_admin else request_diff.conceal_system(diff)
 

@@ -24,7 +24,7 @@ from stepline.inspection.sent_request import (
     read_upto,
     render_sent,
 )
-from stepline.log.journal import Journal
+from stepline.log.journal import Journal, lane_of
 from stepline.model.batch import Batch
 from stepline.model.entry import Compacted, Opened, Pruned, Resulted
 from stepline.model.usage import Usage, estimate_tokens
@@ -182,15 +182,16 @@ class RequestView(WholeValue):
     parts: tuple[PartView, ...]
 
 
-def read_request(journal: Journal, n: int) -> RequestView:
+def read_request(journal: Journal, n: int, *, forked: int = 0) -> RequestView:
     """Return the request that the decision of batch `n` answered, from the log and the stored contents.
 
-    Raises NotFoundError `round_not_found`, DependencyError.
+    `forked` is the first batch of a fork: what is stored for an earlier one is stored for its origin. Raises NotFoundError `round_not_found`, DependencyError.
     """
     batches = read_upto(journal, n)
     decided = batches[-1]
     traced = trace(Timeline.empty(journal.lane), batches[: decided.state.rendered])
     artifacts, lane = journal.ports.artifacts, journal.lane
+    lane = lane_of(journal.ports.log, lane, n) if n < forked else lane
     sent = render_sent(
         traced.timeline,
         decided,

@@ -17,7 +17,7 @@ from stepline.context.request import Rendered, digest_request, digest_whole_requ
 from stepline.errors import NotFoundError
 from stepline.log.journal import Journal
 from stepline.log.spill import fetch_body
-from stepline.model.batch import Batch
+from stepline.model.batch import Batch, home_lane
 from stepline.model.decision import RoundFacts, Sent
 from stepline.model.entry import Decided
 from stepline.model.ids import Lane
@@ -170,8 +170,10 @@ def read_staged(artifacts: Artifacts, lane: Lane, decided: Batch) -> bytes:
 
 def read_system(artifacts: Artifacts, lane: Lane, batches: Iterable[Batch]) -> str:
     """Return the text of the newest system part that these batches name; "" if they name none. Raises DependencyError."""
-    turn, sha256 = name_system(batches)
+    known = list(batches)
+    turn, sha256 = name_system(known)
     if not sha256:
         return ""
-    body = fetch_body(artifacts, out_key(lane, turn, sha256), sha256)
+    named = next(batch.n for batch in reversed(known) if name_system([batch])[1])
+    body = fetch_body(artifacts, out_key(home_lane(lane, known, named), turn, sha256), sha256)
     return body.decode("utf-8", "surrogatepass")

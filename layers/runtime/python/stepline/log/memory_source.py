@@ -65,7 +65,8 @@ class LogRows:
         tail = journal.tail(consistent=False)
         check_alive(tail.state)
         timeline = self._history.load(journal, segment=tail.state.segment)
-        closed = [turn for turn in timeline.history if turn.closed > after]
+        own = timeline.state.forked  # the rows of earlier turns are those of the origin
+        closed = [turn for turn in timeline.history if turn.closed > after and turn.opened >= own]
         if closed:
             first = min((closed[0].opened, *closed[0].prompts)) - 1
             timeline = replace(timeline, load=_read_ahead(timeline, journal, first))

@@ -147,16 +147,17 @@ def newest_version(artifacts: Artifacts, timeline: Timeline) -> Newest:
 
     Raises DependencyError.
     """
-    turns = saved_turns(timeline)[-LOOK_BACK:]
+    turns = _completed(timeline)[-LOOK_BACK:]
     store: Any = artifacts  # every adapter is hashable, which the port does not say
     for turn in reversed(turns):
+        lane = _home(timeline, turn)
         try:
-            found = _kept_version(store, timeline.lane, turn)
+            found = _kept_version(store, lane, turn.id)
         except NotFoundError:
             continue
-        commit = _kept_commit(store, timeline.lane, found.commit)
-        return Newest(found, commit, "" if turn == turns[-1] else turns[-1])
-    return Newest(None, NO_COMMIT, turns[-1] if turns else "")
+        commit = _kept_commit(store, lane, found.commit)
+        return Newest(found, commit, "" if turn == turns[-1] else turns[-1].id)
+    return Newest(None, NO_COMMIT, turns[-1].id if turns else "")
 
 
 def save_versions(artifacts: Artifacts, timeline: Timeline) -> Version | None:
@@ -166,13 +167,19 @@ def save_versions(artifacts: Artifacts, timeline: Timeline) -> Version | None:
     """
     missing: list[Turn] = []
     before: Version | None = None
+    parent_lane = timeline.lane
     for turn in reversed(_completed(timeline)):
-        before = read_version(artifacts, timeline.lane, turn.id)
+        parent_lane = _home(timeline, turn)
+        before = read_version(artifacts, parent_lane, turn.id)
         if before is not None:
             break
         missing.append(turn)
     for turn in reversed(missing):
-        before = _save(artifacts, timeline, turn, before)
+        parent = read_commit(artifacts, parent_lane, before.commit if before else "")
+        lane = _home(timeline, turn)
+        if parent.id and lane != parent_lane:  # the first turn of a fork
+            artifacts.put(commit_key(lane, parent.id), msgspec.json.encode(parent), mime=MIME)
+        before, parent_lane = _save(artifacts, timeline, turn, parent), lane
     return before
 
 
@@ -180,10 +187,15 @@ def _completed(timeline: Timeline) -> list[Turn]:
     return [turn for turn in timeline.history if turn.outcome == "completed"]
 
 
-def _save(artifacts: Artifacts, timeline: Timeline, turn: Turn, before: Version | None) -> Version:
-    """Put a turn's own commit, if any, and then its version."""
+def _home(timeline: Timeline, turn: Turn) -> Lane:
+    """Return the lane whose history has a turn's version; the one of a fork continues that of its origin."""
     lane = timeline.lane
-    parent = read_commit(artifacts, lane, before.commit if before else "")
+    return msgspec.structs.replace(lane, conversation=turn.home) if turn.home else lane
+
+
+def _save(artifacts: Artifacts, timeline: Timeline, turn: Turn, parent: Commit) -> Version:
+    """Put a turn's own commit, if any, and then its version."""
+    lane = _home(timeline, turn)
     blocks = timeline.turn_blocks(turn.id)
     files, deleted = project_files(blocks, turn.id), deleted_files(blocks, turn.id)
     if files or deleted:
@@ -324,14 +336,14 @@ def read_history(artifacts: Artifacts, timeline: Timeline) -> GitHistory:
     found: dict[bytes, ShaFile] = {}
     files: dict[str, SavedFile] = {}
     versions, newest = {}, NO_COMMIT
-    for turn in saved_turns(timeline):
-        version = read_version(artifacts, timeline.lane, turn)
+    for turn in _completed(timeline):
+        version = read_version(artifacts, _home(timeline, turn), turn.id)
         if version is None or not version.commit:
             continue
-        versions[turn] = version.commit
+        versions[turn.id] = version.commit
         if version.commit == newest.id:
             continue
-        newest = commit = read_commit(artifacts, timeline.lane, version.commit)
+        newest = commit = read_commit(artifacts, _home(timeline, turn), version.commit)
         names = {name for file in commit.files for name in file.path.encode().split(b"/")}
         if not all(map(is_git_name, names)):
             raise DependencyError("a commit names a file that git refuses", code="commit_mismatch")
