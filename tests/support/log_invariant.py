@@ -10,7 +10,7 @@ import msgspec
 from stepline.events.derive import derive, newest_event
 from stepline.inspection.sent_request import name_system, read_system, render_sent
 from stepline.log.spill import hydrate
-from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode_batch
+from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode_batch, home_lane
 from stepline.model.entry import (
     ApprovalAnswered,
     ApprovalRequested,
@@ -99,7 +99,7 @@ def requests(artifacts: Artifacts, lane: Lane, batches: Sequence[Batch]) -> Iter
             if entry.sent is None:
                 yield "a decision that does not say what was sent"
             elif name_system(batches[: batch.n])[1]:
-                system = read_system(artifacts, lane, batches[: batch.n])
+                system = read_system(artifacts, home_lane(lane, batches, batch.n), batches[: batch.n])
                 if not render_sent(timelines[batch.state.rendered], batch, system=system).equal:
                     yield "a request that is rendered differently"
 

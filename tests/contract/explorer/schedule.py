@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
-from tests.contract.explorer import bounded, deletion
+from tests.contract.explorer import bounded, deletion, forking
 from tests.contract.explorer.client import Client, Watcher
 from tests.contract.explorer.simulation import Simulation
 
@@ -116,6 +116,8 @@ class Scenario:
     people: tuple[tuple[str, tuple[str, ...], int], ...] = ()
     deletes: tuple[int, ...] = ()
     erasers: int = 0
+    forks: tuple[int, ...] = ()
+    """The batches at which the owner forks the conversation."""
     crowd: int = 0
     """Draws what others say on a stage that has a bound; 0: there are none."""
 
@@ -194,6 +196,13 @@ def deleted(seed: int) -> Scenario:
     return replace(scenario, deletes=deletes, erasers=draw.choice([0, 1, 1, 2]))
 
 
+def forked(seed: int) -> Scenario:
+    """Return a scenario in which the owner forks the conversation, and the fork, at any batch."""
+    draw = random.Random(seed * 19 + 7)
+    scenario = waiting(seed) if draw.random() < 0.3 else drawn(seed)
+    return replace(scenario, forks=(draw.randrange(1, 16),))
+
+
 def play(simulation: Simulation, scenario: Scenario, chooser: Chooser, *, syncs: bool = True) -> Client:
     """Run a scenario to its end: faults first, then everything wakes, settles and is swept."""
     client = (Watcher if simulation.reports else Client)(simulation, syncs=syncs)
@@ -251,6 +260,9 @@ def _cast(simulation: Simulation, scenario: Scenario) -> None:
         simulation.suspicious_sweeper(at=at)
     if scenario.crowd:
         bounded.crowd(simulation, scenario.crowd)
+    simulation.forks = bool(scenario.forks)
+    for at in scenario.forks:
+        forking.fork(simulation, at=at)
     for at in scenario.deletes:
         deletion.delete(simulation, at=at)
     for _ in range(scenario.erasers):

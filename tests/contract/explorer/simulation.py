@@ -117,6 +117,10 @@ class Simulation:
     """Every batch that was put, in order, erased ones too."""
     deletes: bool = False
     saw_deletion: bool = False
+    forks: bool = False
+    """The owner forks the conversation."""
+    forked: dict[Lane, int] = field(default_factory=dict)
+    """The batch of its origin at which each fork was acknowledged."""
     faultless: bool = False
     """Nothing fails in it, so no turn waits for the sweeper."""
     visited: list[str] = field(default_factory=list)
@@ -160,10 +164,10 @@ class Simulation:
         return answer
 
     def batches(self) -> list[Batch]:
-        return list(self.puts) if self.log.tombstones else self.log.since(LANE, 0)
+        return list(self.puts) if LANE.key() in self.log.tombstones else self.log.since(LANE, 0)
 
     def tail(self) -> Batch:
-        if self.log.tombstones:
+        if LANE.key() in self.log.tombstones:
             return next(batch for batch in self.puts if batch.state.deleted)
         return self.log.tail(LANE) or EMPTY
 
@@ -444,7 +448,7 @@ class Simulation:
 
     def sweeper(self) -> None:
         def body(me: Process) -> None:
-            if self.open_turns:
+            if self.open_turns or self.forks:
                 bounded.sweep_all(self.ports(me))
             elif self.log.open_lanes(before="9999"):
                 sweep_step.sweep_lane(self.ports(me), LANE)

@@ -77,7 +77,8 @@ def _listing(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
     """A list of conversations shows the end of the newest turn."""
     ends = [batch for batch in batches for entry in batch.entries if isinstance(entry, Closed)]
     rows = simulation.log.conversations(LANE.tenant, LANE.project, simulation.state.owner)
-    if ends and (not rows or rows[0].applied_n < ends[-1].n):
+    row = next((row for row in rows if row.lane == LANE), None)
+    if ends and (row is None or row.applied_n < ends[-1].n):
         yield "the listing is out of date"
 
 

@@ -177,6 +177,8 @@ class Simulation:
 
     def round_of(self, step: Step) -> str:
         """Return the round that a step belongs to: its turn counted from 1, and its number in the turn."""
+        if step.lane() != LANE:
+            return "of a fork"
         turns = [entry.turn for entry in self.entries(Opened)]
         return f"{turns.index(step.turn) + 1}.{step.iteration}"
 
