@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace as replaced
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -97,3 +99,49 @@ def test_a_fork_at_every_batch_of_a_long_conversation_has_the_bytes_of_its_origi
         sealed += bool(segment)
     assert len(batches) >= BATCHES
     assert sealed > BATCHES / 2
+
+
+class Counted:
+    """A port that counts the calls of each method."""
+
+    def __init__(self, port: Any, calls: Counter[str]) -> None:
+        self._port, self._calls = port, calls
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._port, name)
+
+        def counted(*args: Any, **fields: Any) -> Any:
+            self._calls[name] += 1
+            return method(*args, **fields)
+
+        return counted
+
+
+def count(conversation: SmallContext) -> Counter[str]:
+    """Count the calls of log and store from now on."""
+    calls = Counter[str]()
+    ports = conversation.ports
+    log, store = Counted(ports.log, calls), Counted(ports.artifacts, calls)
+    conversation.ports = replaced(ports, log=log, artifacts=store)  # type: ignore[arg-type]  # proxies
+    return calls
+
+
+def test_a_fork_is_three_writes_and_its_first_round_has_one_query_more_than_its_origins_next() -> None:
+    conversation = long_conversation()
+    own, tail = conversation.ports, conversation.tail
+    writes = count(conversation)
+    fork = replace(LANE, conversation="f")
+    point = ForkPoint(kind="batch", at=str(tail.n))
+    fork_conversation(conversation.ports, LANE, point, user=USER, conversation="f")
+    assert {name: writes[name] for name in ("put", "project")} == {"put": 2, "project": 1}
+    reads = []
+    for lane in (fork, LANE):
+        conversation.ports, conversation.history = own, History()
+        conversation.model.add(answered("Here."))
+        conversation.send("And now?", id="last", lane=lane)
+        _, step = conversation.take()
+        calls = count(conversation)
+        conversation.decide(step)
+        reads.append(calls)
+    assert reads[0] - reads[1] == Counter({"since": 1})  # the origin's batches since the segment
+    assert not reads[1] - reads[0]
