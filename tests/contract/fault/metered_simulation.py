@@ -78,10 +78,11 @@ class Ledgers:
 
     def __init__(self) -> None:
         self.of: dict[greenlet.greenlet, Ledger] = {}
-        self._unused = Ledger()
+        self._unbilled: dict[greenlet.greenlet, Ledger] = {}
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.of.get(greenlet.getcurrent(), self._unused), name)
+        caller = greenlet.getcurrent()
+        return getattr(self.of.get(caller) or self._unbilled.setdefault(caller, Ledger()), name)
 
 
 class BothPublishers:

@@ -97,8 +97,8 @@ class UseChatPage:
 
     def open(self, **query):
         """Load the page; `own` is the text that a component sends whose chat `useChat` made."""
-        told = {"api": self.stage.deployed.api_url, "conversation": self.conversation, **query}
-        self.page.goto(f"{self.origin}/{PLACE}/?{urlencode(told)}")
+        options = {"api": self.stage.deployed.api_url, "conversation": self.conversation, **query}
+        self.page.goto(f"{self.origin}/{PLACE}/?{urlencode(options)}")
         self.main.wait_for()
         return self
 

@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 from stepline.local import caller
 from stepline.local.command import batches as logview
-from stepline.local.command import replay as command
 from stepline.local.command.cli import main
-from stepline.local.command.replay import choose_settings, render_reports
+from stepline.local.command.content import replay as command
+from stepline.local.command.content.replay import choose_settings, render_reports
 from stepline.local.scripted.server import ScriptedServer
 from stepline.replay.turn_report import RoundReport, Spent, TurnReport
 from stepline.settings import Settings

@@ -106,10 +106,10 @@ CompactionTrigger: TypeAlias = Literal["render_token_limit", "forced"]
 class Pruned(Value, tag="pruned", tag_field="kind"):
     """Older turns are shortened from here on.
 
-    The cause: they are in no live cache (`ttl`), it saves cost (`price`), or to make room (`budget`). The
-    `keep` newest turns, including the open one, stay turns, the `intact` newest of them unchanged; older ones
-    become cards or rows. `settled`: of those, too, the results up to this batch are shown as stubs. `steady`: a part of
-    the request ends where the shortened text does, and is marked, as the next pruning may leave it as it is.
+    The cause: they are in no live cache (`ttl`), it saves cost (`price`), or to make room (`budget`). The `keep` newest
+    turns, including the open one, stay turns, the `intact` newest of them unchanged; older ones become cards or rows.
+    `settled`: of those, too, the results up to this batch are shown as stubs. `steady`: a part of the request ends
+    where the shortened text does, and is marked, as the next pruning may leave it as it is.
     """
 
     turn: str
@@ -142,12 +142,12 @@ class Compacting(Compaction, tag="compacting", tag_field="kind"):
 class Compacted(Compaction, tag="compacted", tag_field="kind"):
     """The end of a compaction, successful or not.
 
-    `completed`: the model reads `summary`, which includes an older one, instead of every turn before the one
-    that batch `cut` opened, and `checkpoint` instead of the open turn's rounds up to batch `split`; 0 is
-    neither. The rest has `room` bytes, its longest parts cut to fit; 0 is no limit. With `keeps_events`, messages and
-    events of the open turn are left out last. `reason` says why nothing changed, or why the summary is from the runtime
-    and not from a model. `summary` covers `turns` turns; `covered` are the ids of those that no older summary covered.
-    `usage` is that of the summaries.
+    `completed`: the model reads `summary`, which includes an older one, instead of every turn before the one that batch
+    `cut` opened, and `checkpoint` instead of the open turn's rounds up to batch `split`; 0 is neither. The rest has
+    `room` bytes, its longest parts cut to fit; 0 is no limit. With `keeps_events`, messages and events of the open turn
+    are left out last. `reason` says why nothing changed, or why the summary is from the runtime and not from a model.
+    `summary` covers `turns` turns; `covered` are the ids of those that no older summary covered. `usage` is that of the
+    summaries.
     """
 
     status: Literal["completed", "skipped", "error"]
@@ -255,8 +255,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     `started_at`; `code_ms` is the time that the model took to write the program. `rounds_left` are those that the turn
     then had. `show_artifacts` are paths and `show_skills` ids that the next request of the turn shows in full, and no
     other. `value` is the JSON text of the result of an agent with a result type, with `complete` only. `generation` is
-    the model's whole text if it was accepted with corrections; of any other accepted one it is spelled by
-    `protocol.decision.spell`.
+    the model's whole text if it was accepted with corrections; `protocol.decision.spell` makes that of any other one.
     """
 
     iteration: int
@@ -303,8 +302,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
 class RemoteTask(Value):
     """A call that a server works on: the id of its task, the server's hints, and its deadline.
 
-    `poll_s` is the polling interval that the server requests, `ttl_s` how long it keeps the task; None if it does not
-    say.
+    `poll_s` is the polling interval that the server requests, `ttl_s` how long it keeps the task; None if not given.
     """
 
     id: str
@@ -325,10 +323,7 @@ class Started(Value, tag="started", tag_field="kind"):
 
 
 class Hide(Value):
-    """An overlay: the block of batch `n` at `path` is shown as `replacement`, or not at all if that is empty.
-
-    The block itself does not change, and its path resolves to all of it.
-    """
+    """An overlay: the block of batch `n` at `path`, unchanged itself, is shown as `replacement`, or not if that is ""."""
 
     path: str
     n: int
@@ -339,9 +334,10 @@ class Resulted(Value, tag="result", tag_field="kind"):
     """The result of an action, with its start time.
 
     `unverified`: it may have happened and must not be run again. `program` is set for a run of generated code, `log` is
-    the end of its output, `log_bytes` the size of all of it. `duration_ms` is the run's own time; it took `starting_ms` to start it, and `collecting_ms` to collect its files.
-    `emitted` are the tools' messages to the user. `sources` are the rows of the pool that it added or changed, `hides`
-    the overlays it adds. `usage` is that of the model calls that the tool made.
+    the end of its output, `log_bytes` the size of all of it. `duration_ms` is the run's own time, `starting_ms` and
+    `collecting_ms` the times to start it and to collect its files. `emitted` are the tools' messages to the user.
+    `sources` are the rows of the pool that it added or changed, `hides` the overlays it adds. `usage` is that of the
+    model calls that the tool made.
     """
 
     call_id: str

@@ -23,6 +23,7 @@ from stepline.local.command.argument import (
 from stepline.local.command.bundle import bundle
 from stepline.local.command.content.export import export
 from stepline.local.command.content.files import files
+from stepline.local.command.content.replay import replay
 from stepline.local.command.content.workspace import workspace
 from stepline.local.command.conversations import (
     approve,
@@ -44,7 +45,6 @@ from stepline.local.command.function_log import logs
 from stepline.local.command.knowledge_space import knowledge
 from stepline.local.command.memory import memory
 from stepline.local.command.new import new
-from stepline.local.command.replay import replay
 from stepline.local.command.secrets import secrets
 from stepline.local.command.tenancy.cost import cost
 from stepline.local.command.tenancy.erasing import delete, erasures, export_user

@@ -10,14 +10,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from stepline.adapters.provider.client import ProviderClient
-from stepline.adapters.provider.roles import plan_roles
+from stepline.adapters.provider.wire import plan_roles
 from stepline.bootstrap.model_choice import model_of
 from stepline.model.tenancy.price import SCRIPTED
 from stepline.ports.model import DEFAULT_ROLE, ModelClient, ModelProvider
 from stepline.settings import Settings
 
+_OPENAI: Final = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+_ROLES: Final = "STEPLINE_MODEL_ROLES"
+_MODEL: Final = (
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", *_OPENAI),
+    *("STEPLINE_MODEL_PROVIDER", "STEPLINE_MODEL_PROVIDERS"),
+)
 CONFIGURED: Final = (
-    *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "STEPLINE_MODEL_PROVIDER", "STEPLINE_MODEL_ROLES"),
+    *(*_MODEL, _ROLES),
     *("STEPLINE_PRICES", "STEPLINE_SEARCH_API_KEY", "STEPLINE_SEARCH_CORPUS"),
 )
 """The variables of the environment that reach the agent of a case."""
@@ -48,17 +54,18 @@ class EvaluatedModel:
 def open_model(named: str) -> Iterator[EvaluatedModel]:
     """Yield the model of a name; "" is the environment's, or the scripted one if it configures none."""
     given = {name: os.environ[name] for name in CONFIGURED if os.environ.get(name)}  # noqa: TID251 - passed on to the agent, as `stepline up` does
-    has_model = any(name in given for name in CONFIGURED[:3])
+    has_model = any(name in given for name in _MODEL)
     if named == SCRIPTED or not (named or has_model):
         from stepline.local.scripted.server import ScriptedServer
 
         with ScriptedServer(token_delay_ms=0) as server:
             own = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": SCRIPTED, **_roles(SCRIPTED, "")}
-            others = {name: value for name, value in given.items() if name not in CONFIGURED[:4]}
+            others = {name: value for name, value in given.items() if name not in (*_MODEL, _ROLES)}
             yield EvaluatedModel(name=SCRIPTED, variables={**others, **own}, judges=False)
         return
-    roles = _roles(named, given.get("STEPLINE_MODEL_ROLES", "")) if named else {}
-    variables = {**given, **roles}
+    roles = _roles(named, given.get(_ROLES, "")) if named else {}
+    has_openai = any(name in given for name in _OPENAI) and "ANTHROPIC_API_KEY" not in given
+    variables = {**({"STEPLINE_MODEL_PROVIDER": "openai"} if has_openai else {}), **given, **roles}
     settings = Settings.from_env(variables)
     chosen = settings.model_roles.get(DEFAULT_ROLE)
     from stepline.bootstrap.choice import provider_of
@@ -70,4 +77,4 @@ def open_model(named: str) -> Iterator[EvaluatedModel]:
 def _roles(model: str, given: str) -> dict[str, str]:
     """Return the variable that gives every role without a model this one."""
     roles = json.loads(given) if given else {}
-    return {"STEPLINE_MODEL_ROLES": json.dumps({**roles, DEFAULT_ROLE: model})}
+    return {_ROLES: json.dumps({**roles, DEFAULT_ROLE: model})}
