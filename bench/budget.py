@@ -41,7 +41,7 @@ BUDGETS: Final[Mapping[str, Budget]] = {
     "transitions_per_tool_round": Budget(3),
     "reads_per_round_cold_1000": Budget(26),
     "reads_per_round_cold": Budget(26),
-    "read_bytes_per_round_cold_1000": Budget(469_765, slack=BYTES),
+    "read_bytes_per_round_cold_1000": Budget(469_911, slack=BYTES),
     "read_bytes_per_round_cold": Budget(495_790, slack=BYTES),
     "parked_calls_per_day": Budget(0),
     "page_calls_list": Budget(1),
