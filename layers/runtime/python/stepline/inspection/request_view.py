@@ -185,7 +185,8 @@ class RequestView(WholeValue):
 def read_request(journal: Journal, n: int, *, forked: int = 0) -> RequestView:
     """Return the request that the decision of batch `n` answered, from the log and the stored contents.
 
-    `forked` is the first batch of a fork: what is stored for an earlier one is stored for its origin. Raises NotFoundError `round_not_found`, DependencyError.
+    `forked` is the first batch of a fork: what is stored for an earlier one is stored for its origin. Raises
+    NotFoundError `round_not_found`, DependencyError.
     """
     batches = read_upto(journal, n)
     decided = batches[-1]

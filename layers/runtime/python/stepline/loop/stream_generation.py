@@ -418,8 +418,8 @@ def _record(
 
 def _value_text(decision: ParsedDecision | None) -> str:
     """Return the JSON text of a decision's value, "" without one."""
-    has_value = decision is not None and decision.value is not msgspec.UNSET
-    return msgspec.json.encode(decision.value).decode() if decision and has_value else ""
+    value = decision.value if decision else msgspec.UNSET
+    return "" if value is msgspec.UNSET else msgspec.json.encode(value).decode()
 
 
 def _citation_notices(cited: Cited) -> tuple[Notice, ...]:

@@ -84,8 +84,9 @@ def run_cases(
 ) -> None:
     """Run the cases of a folder, or of one file.
 
-    The sets that ship are evals/agent and evals/compaction, in any folder that has none of that name. Each case runs alone, in this process: nothing is deployed, and no stage is needed. A case passes if enough of its runs
-    solve it, and if it is not worse than in the baseline. Without a model key the scripted model answers.
+    The sets that ship are evals/agent and evals/compaction, in any folder that has none of that name. Each case runs
+    alone, in this process: nothing is deployed, and no stage is needed. A case passes if enough of its runs solve it, and
+    if it is not worse than in the baseline. Without a model key the scripted model answers.
 
     The exit code is 0 if every case passes, else 1. A report is written as a whole at the end.
     """

@@ -86,8 +86,8 @@ def start_issuer(home: Path, page_url: str, progress: Progress) -> str:
 def model_variables(home: Path, progress: Progress, model: str = "") -> dict[str, str]:
     """Return the model's variables for functions: the caller's own, or those of the scripted model.
 
-    `model` may be the address of a server of chat completions, which gets no key. This also starts the scripted model. The variables are passed through the emulator's environment, so that a key is
-    never written to a file.
+    `model` may be the address of a server of chat completions, which gets no key. This also starts the scripted model.
+    The variables are passed through the emulator's environment, so that a key is never written to a file.
     """
     if "://" in model:
         return {"OPENAI_BASE_URL": model}
