@@ -89,8 +89,8 @@ def test_a_service_that_accepts_and_says_nothing_is_a_timeout() -> None:
         assert ending(f"http://127.0.0.1:{silent.getsockname()[1]}", read_s=0.05) == "model_timeout"
 
 
-def test_a_website_has_no_answer_of_a_model(website: str) -> None:
-    assert ending(website) == "model_stream_broken"
+def test_a_website_at_the_address_of_a_model_is_refused(website: str) -> None:
+    assert ending(website) == "model_refused"
 
 
 def test_a_website_without_such_a_page_refuses(website: str, monkeypatch: pytest.MonkeyPatch) -> None:

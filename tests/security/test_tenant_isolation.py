@@ -16,6 +16,7 @@ from stepline.adapters.aws.table import (
     delta_pk,
     feedback_pk,
     feedback_sk,
+    fork_sk,
     heard_sk,
     limits_pk,
     log_pk,
@@ -73,7 +74,17 @@ def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
         *("log_pk", "conversation_pk", "delta_pk", "noted_pk", "upload_pk", "user_pk", "person_pk"),
         *("cost_pk", "charge_pk", "limits_pk", "account_pk", "slot_pk"),
         *("rated_pk", "feedback_pk", "feedback_sk"),
-        *("batch_sk", "message_sk", "socket_key", "heard_sk", "ticket_pk", "ticket_sk", "rate_pk", "exec_pk"),
+        *(
+            "batch_sk",
+            "message_sk",
+            "fork_sk",
+            "socket_key",
+            "heard_sk",
+            "ticket_pk",
+            "ticket_sk",
+            "rate_pk",
+            "exec_pk",
+        ),
     }
 
 
@@ -188,6 +199,7 @@ def test_text_that_could_break_out_of_a_key_is_no_part_of_a_lane(text: str) -> N
 
 def test_rows_of_messages_and_connections_carry_names_that_cannot_pose_as_others() -> None:
     assert message_sk("m1") == "MSG#m1"
+    assert fork_sk("c1") == "FORK#c1"
     assert socket_key("k1") == "SOCKET#k1"
     assert heard_sk("k1", "c1") == "SOCKET#k1#c1"
     assert split_heard(heard_sk("k1", "c1")) == ("k1", "c1")

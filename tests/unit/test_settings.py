@@ -7,7 +7,7 @@ from stepline.context.rules import ContextRules
 from stepline.errors import InputError
 from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.model.tenancy.request_rates import Rates
-from stepline.ports.model import DECISION_ROLE, RoleChoice
+from stepline.ports.model import DECISION_ROLE, ModelServer, RoleChoice
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import TABLE, BundleChoice, Settings, env
 
@@ -31,6 +31,10 @@ OTHER_VALUES = {
     "bundle_props": ('{"react": {"max_iterations": 4}}', {"react": {"max_iterations": 4}}),
     "assembly": ('{"ai": {}}', {"ai": {}}),
     "model_provider": ("bedrock", "bedrock"),
+    "model_providers": (
+        '{"mine": "https://llm.example.com/v1"}',
+        {"mine": ModelServer(base_url="https://llm.example.com/v1")},
+    ),
     "model_roles": ('{"decide": "some-model"}', {"decide": RoleChoice(model="some-model")}),
     "read_visible_context_fraction": ("0.5", 0.5),
     "exec_mode": ("local", "process"),
