@@ -223,8 +223,10 @@ export function completed(turn: Turn, event: ClientEvent, n: number): Turn {
   const over = ended(turn, event, n, { is: "completed", reason, message, ...(value !== undefined && { value }) });
   const iteration = over.rounds.at(-1)?.iteration ?? 0;
   const cut = CUT.has(reason);
-  // The shown part of the last answer is the turn's answer now.
-  const again = (one: Answer) => one.state === "cut" && cut && one.iteration === iteration;
+  // The shown part of the last answer is the turn's answer now, also if another process began a round after it.
+  const last = over.answers.at(-1);
+  const isLast = (one: Answer) => one.iteration === iteration || (one === last && one.text === text);
+  const again = (one: Answer) => one.state === "cut" && cut && isLast(one);
   const others = without(over.answers, (one) => one.state === "streaming" || again(one));
   const answer: Answer = { text, state: cut ? "cut" : "recorded", iteration, claim: 0, lane: "" };
   const shown = over.answers.find((one) => again(one) && one.text === text);

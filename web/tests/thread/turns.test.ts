@@ -310,6 +310,21 @@ describe("a message during the open turn", () => {
     expect(turn.answers.map((answer) => answer.state)).toEqual(["cut"]);
     expect(turn.rounds).toHaveLength(1);
   });
+
+  test("that stops shows the part once, also if another process began a round before the end", () => {
+    const frames = named("a stop").flatMap((frame): readonly Frame[] => {
+      if (frame.frame !== "events" || frame.events.every(({ type }) => type !== "chat.complete")) return [frame];
+      const data = { claim: frame.n, iteration: 1, attempt: 0 };
+      const again = { ...(frame.events[0] as (typeof frame.events)[number]), type: "round.restarted", data };
+      return [
+        { ...frame, events: [again] },
+        { ...frame, n: frame.n + 1, prev: frame.n },
+      ];
+    });
+    const turn = turnOf(frames);
+    expect(turn.rounds.length).toBe(2);
+    expect(turn.answers).toMatchObject([{ state: "cut", iteration: 0 }]);
+  });
 });
 
 describe("a message outside a turn", () => {
