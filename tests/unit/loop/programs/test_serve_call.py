@@ -14,6 +14,7 @@ from stepline.bootstrap.program_backend import ProgramBackends
 from stepline.bundle.assembly import build_agent
 from stepline.bundle.parts import Parts, load_tools
 from stepline.errors import DependencyError, InputError, ToolError
+from stepline.log.timeline_cache import History
 from stepline.loop.programs.execute import execute
 from stepline.loop.programs.serve_call import serve_call
 from stepline.model.entry import RemoteTask, Resulted
@@ -132,6 +133,25 @@ def test_a_program_searches_memory_and_documents_and_cites_them():
         (SEARCH, "ok"),
         ("web_tools.web_search", "ok"),
     ]
+
+
+def test_a_cold_function_reads_the_log_from_its_newest_segment():
+    play = ServingConversation(lambda host: host.call(FIND, {"mode": "timeline"}))
+    play.ports = dataclasses.replace(
+        play.ports, policy=dataclasses.replace(play.ports.policy, seal_batches=1)
+    )
+    begun = []
+
+    def serve(call):
+        log = play.own_ports.log
+        read = log.since
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(log, "since", lambda lane, n, **rest: begun.append(n) or read(lane, n, **rest))
+            return serve_call(play.own_ports, play.agent, History(), call)
+
+    play.serve = serve
+    play.played()
+    assert begun[0] > 0
 
 
 def test_a_program_calls_a_tool_of_a_server_once():

@@ -14,6 +14,7 @@ from stepline.adapters.provider.client import ProviderClient
 from stepline.bootstrap.in_process import InProcess, InProcessLoop
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.workflow import load_workflow
+from stepline.delivery.effect import current_step
 from stepline.errors import SteplineError
 from stepline.inspection.sent_request import read_staged, read_system, render_sent
 from stepline.log.timeline_cache import History
@@ -144,19 +145,9 @@ class _Course:
                 return
             if (state.parked or state.queued) and not self.tape.resume():
                 return
-            self._execute(self.log.newest().state)
+            self._execute(current_step(self.turn.lane, self.log.newest()))
 
-    def _execute(self, state: State) -> None:
-        lane = self.turn.lane
-        step = Step(
-            tenant=lane.tenant,
-            project=lane.project,
-            conversation=lane.conversation,
-            turn=state.turn,
-            epoch=state.epoch,
-            iteration=state.cursor.iteration,
-            bundle=state.bundle,
-        )
+    def _execute(self, step: Step) -> None:
         states: Mapping[str, Callable[[Step], Step]] = {
             "Decide": self.loop.decide,
             "Act": self.loop.act,

@@ -22,14 +22,16 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.delivery.allowance import find_excess, read_allowance
+from stepline.delivery.effect import current_step
 from stepline.errors import NotFoundError, PathError, SteplineError, ToolError
 from stepline.log.bindings import Ports
 from stepline.log.journal import Journal
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt
 from stepline.loop.programs.make_outcome import JSON_MIME, load_request
-from stepline.model.batch import State
+from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action
+from stepline.model.ids import Lane
 from stepline.model.path import exec_key
 from stepline.model.program.execution import ExecRequest
 from stepline.model.program.served_call import (
@@ -39,7 +41,6 @@ from stepline.model.program.served_call import (
     ServedCall,
     parse_served,
 )
-from stepline.model.step import Step
 from stepline.model.tenancy.charge import Amount
 from stepline.model.tenancy.limits import NANOS_PER_USD
 from stepline.model.usage import ModelCall, Usage, estimate_tokens
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_EMPTY: Final = State()
 POLL_S: Final = 2.0
 MAYBE: Final = "the call was interrupted: it may have happened, or not, and is not made again"
 
@@ -62,8 +62,8 @@ MAYBE: Final = "the call was interrupted: it may have happened, or not, and is n
 def serve_call(ports: Ports, agent: Agent, history: History, call: ServedCall) -> ServedAnswer:
     """Make a call for a program and return its answer, which may be an error with its code. Raises DependencyError."""
     try:
-        request, state = _check(ports, call)
-        attempt = _attempt(ports, agent, history, call, state)
+        request, tail = _check(ports, call)
+        attempt = _attempt(ports, agent, history, call.lane, tail)
         tool = _find(attempt, call.tool_id)
     except ToolError as refused:
         return ServedAnswer(code=refused.reason, message=str(refused))
@@ -75,8 +75,8 @@ def serve_call(ports: Ports, agent: Agent, history: History, call: ServedCall) -
     return _store(ports, call, answer) if claims else answer
 
 
-def _check(ports: Ports, call: ServedCall) -> tuple[ExecRequest, State]:
-    """Return the run's request and the state of its log. Raises ToolError."""
+def _check(ports: Ports, call: ServedCall) -> tuple[ExecRequest, Batch]:
+    """Return the run's request and the newest batch of its log. Raises ToolError."""
     try:
         request = load_request(ports.artifacts, call.lane, call.turn, call.exec_id)
     except NotFoundError as error:
@@ -90,27 +90,18 @@ def _check(ports: Ports, call: ServedCall) -> tuple[ExecRequest, State]:
         raise ToolError(
             f"functions make at most {granted.calls} calls of a run", code="served_calls_exceeded"
         )
-    batch = ports.log.tail(call.lane, consistent=True)
-    state = batch.state if batch else _EMPTY
+    tail = ports.log.tail(call.lane, consistent=True) or EMPTY
+    state = tail.state
     if state.running != call.exec_id or state.turn != call.turn or state.bundle != call.bundle:
         raise ToolError("this run is over", code="run_over")
-    return request, state
+    return request, tail
 
 
-def _attempt(ports: Ports, agent: Agent, history: History, call: ServedCall, state: State) -> Attempt:
+def _attempt(ports: Ports, agent: Agent, history: History, lane: Lane, tail: Batch) -> Attempt:
     """Return the call's own attempt, which puts nothing into the log."""
-    lane = call.lane
-    step = Step(
-        tenant=lane.tenant,
-        project=lane.project,
-        conversation=lane.conversation,
-        turn=call.turn,
-        epoch=state.epoch,
-        iteration=state.cursor.iteration,
-        bundle=call.bundle,
-    )
-    journal = Journal(ports, lane, f"serve/{state.epoch}")
-    return Attempt(ports=ports, agent=agent, history=history, journal=journal, step=step, claim=state.claim)
+    step, claim = current_step(lane, tail), tail.state.claim
+    journal = Journal(ports, lane, f"serve/{step.epoch}")
+    return Attempt(ports=ports, agent=agent, history=history, journal=journal, step=step, claim=claim)
 
 
 def _find(attempt: Attempt, tool_id: str) -> Tool:
