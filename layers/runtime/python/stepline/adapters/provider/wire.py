@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -136,7 +137,7 @@ class AnswerFold(Protocol):
     def facts(self) -> AnswerFacts: ...
 
 
-class WireProvider:
+class WireProvider(ABC):
     """The base of a provider: its transport is created on first use and kept, and its key is read again when it is refused."""
 
     def __init__(
@@ -171,18 +172,18 @@ class WireProvider:
             sent["authorization"] = f"Bearer {key}"
         return sent
 
+    @abstractmethod
     def connect(self) -> Transport:
         """Return a new transport. Raises SteplineError."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def plan(self) -> Callable[[ModelRequest, RoleChoice], Mapping[str, Any]]:
         """The function that returns the fields of a call."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fold(self) -> AnswerFold:
         """Return the fold of a new answer."""
-        raise NotImplementedError
 
     def call(self, request: ModelRequest, role: RoleChoice) -> WireCall:
         return WireCall(self, self.fold(), request, role)
