@@ -35,10 +35,14 @@ class DeletingDriver(Driver):
         self._join(self.tablet)
         self._settle()
         self.kept: list[Batch] = self.simulation.batches()
+        self.erase()
+        return self
+
+    def erase(self) -> None:
+        """Erase what is deleted, until a pass finds nothing."""
         for _ in range(3):
             self._try("erase", self._erase)
             self.simulation.clock.pause(DAY_S)
-        return self
 
     def _say(self, message_id: str, fields: Mapping[str, Any]) -> None:
         if fields is DELETE:

@@ -36,19 +36,12 @@ class ForkingDriver(DeletingDriver):
         self.deletes, self.n, self.found = deletes, 0, list[str]()
 
     def run(self) -> ForkingDriver:
-        self._join(self.desk)
-        self._say("m1", self.scenario.first)
-        self._join(self.tablet)
-        self._settle()
-        for client in self.clients:
-            self._catch_up(client)
+        super(DeletingDriver, self).run()
         self.found = broken(self.simulation, self.sent, self.clients)
         self.kept = self.simulation.batches()
         if self.deletes:
             self._try("delete", lambda ports: apply_deletion(ports, LANE, USER, cascade=True))
-            for _ in range(3):
-                self._try("erase", self._erase)
-                self.simulation.clock.pause(24 * 3600)
+            self.erase()
             return self
         said = Arrival(message_id="f", user=USER, text="And then?")
         self._try("say in the fork", lambda ports: admit(ports, FORK, said))
