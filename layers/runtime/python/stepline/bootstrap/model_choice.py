@@ -28,7 +28,7 @@ def model_of(settings: Settings, meter: Meter | None = None) -> ProviderClient:
 
 
 def _missing_key(settings: Settings) -> str:
-    """Return what to set if the default provider has no key; "" if it has one, or needs none."""
+    """Return the advice for a default provider without a key; "" if it has one, or needs none."""
     if settings.model_provider not in KEYED or settings.model_secret_arn:
         return ""
     if settings.model_provider == "openai":

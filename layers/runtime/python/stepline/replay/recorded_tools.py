@@ -134,7 +134,7 @@ def recorded_agent(agent: Agent, record: ToolRecord, artifacts: Artifacts, *, ow
 
 
 def _contribute(record: ToolRecord, name: HookName, call: HookCall) -> tuple[Produced, ...]:
-    """Return what a hook added in the record; nothing if it did not run there. Raises its recorded failure."""
+    """Return the blocks that a hook added in the record; none if it did not run there. Raises its recorded failure."""
     found: Contributed | None = record.turn.hook(name, call.context.iteration)
     if found is None:
         return ()

@@ -111,7 +111,7 @@ def _models() -> Iterator[Check]:
 
 
 def _ask_model(client: ProviderClient, model: str) -> str:
-    """Return what a model's answer counted. Raises SteplineError."""
+    """Ask a model for one token, and return the counts of its answer. Raises SteplineError."""
     asked = ModelRequest(role=DEFAULT_ROLE, system=(), content=(Part(text="Say: ok"),), max_tokens=1)
     with client.stream(asked) as stream:
         for _ in stream:

@@ -71,7 +71,7 @@ class _ConversationCompactor:
         self._conversation, self._folder = conversation, folder
 
     def compact(self, turns: Sequence[Any], round_num: int = 1) -> Any:
-        """Return what the model reads after the next compaction; the first round plays the session before it."""
+        """Return the context that the model reads after the next compaction; the first round plays the session before it."""
         from compaction_kit.compacted import CompactedContext
 
         if round_num == 1:
