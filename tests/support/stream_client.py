@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from stepline.delivery.stream_offset import StreamOffset, parse_offset
 from stepline.delivery.stream_page import StreamPage, StreamReader
 from stepline.local.client.change import Effect
+from stepline.local.client.control import Control
 from stepline.local.client.state import ClientState
 from stepline.log.journal import Journal
 from tests.support.conversation import LANE, USER, Conversation, frames
@@ -43,6 +46,10 @@ class StreamClient:
         while not self.read().ends:
             pass
         return self.state
+
+    def shown(self) -> ClientState:
+        """Return the state without the text of a stream that has ended, which a client that came later never gets."""
+        return self.state if self.state.streaming() else replace(self.state, lanes={}, control=Control())
 
     def texts(self) -> dict[str, str]:
         """Return the running text that the client shows."""
