@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from stepline.errors import InputError, NotFoundError, SteplineError
+from stepline.log.journal import read_since
 from stepline.log.spill import hydrate
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
@@ -20,12 +21,12 @@ GONE: Final = "body_missing"
 
 
 def load_record(log: Log, artifacts: Artifacts, lane: Lane) -> list[Batch]:
-    """Return the whole log of a conversation, with its stored texts.
+    """Return the whole log of a conversation, with its stored texts; a fork's has the batches of its origin.
 
     Raises NotFoundError: `not_found`; `conversation_deleted`. InputError `record_incomplete`, with the batch whose text
     is gone. DependencyError `format_newer`: a later release wrote it.
     """
-    found = log.since(lane, 0, consistent=True)
+    found = read_since(log, lane, 0, consistent=True)
     if not found:
         raise NotFoundError(f"there is no conversation {lane.conversation}")
     if found[0].n > 1:

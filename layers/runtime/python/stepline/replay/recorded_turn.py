@@ -19,7 +19,7 @@ from stepline.errors import InputError, NotFoundError
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as TITLE_ROLE
 from stepline.model.base import Value
-from stepline.model.batch import Batch
+from stepline.model.batch import Batch, home_lane
 from stepline.model.decision import Action, Declined, Sent
 from stepline.model.entry import (
     ApprovalAnswered,
@@ -82,7 +82,10 @@ class RecordedAnswer(Value):
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedTurn:
-    """A closed turn of a log: `batches` are the whole log up to its end, and `opened` opens it."""
+    """A closed turn of a log: `batches` are the whole log up to its end, and `opened` opens it.
+
+    `lane` has the turn's objects: that of its own log, which of a fork's turn may be an origin's.
+    """
 
     lane: Lane
     turn: str
@@ -176,7 +179,8 @@ def _turn(
 ) -> RecordedTurn | InputError:
     if not closed:
         return InputError(f"{name} has not ended: wait for its end, or stop it", code="turn_open")
-    turn = RecordedTurn(lane=lane, turn=name, opened=opened, batches=log[:closed])
+    home = home_lane(lane, log, opened)
+    turn = RecordedTurn(lane=home, turn=name, opened=opened, batches=log[:closed])
     if any(decision.sent is None for decision in turn.decisions):
         return InputError(
             f"{name} has no facts of its requests: it was imported, or an old release recorded it",

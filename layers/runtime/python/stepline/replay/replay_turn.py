@@ -162,6 +162,8 @@ class _Course:
                 self.clock.pause(visit.pause_s)
                 answer = states[visit.state](visit.step)
             except SteplineError as error:
+                if self.tape.is_cut:
+                    return
                 if not self.tape.ends_in_failure():
                     raise  # the record has the outcome of all that the state machine tried again
                 self.loop.close(caught(visit.step, error))

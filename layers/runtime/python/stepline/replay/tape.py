@@ -12,11 +12,11 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
-from stepline.errors import DependencyError, SteplineError
+from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.events.derive import newest_event
 from stepline.log.transition import count_entries, stored
-from stepline.loop.close import ERRORS
-from stepline.model.batch import Batch, State
+from stepline.loop.close import ERRORS, FORKED
+from stepline.model.batch import Batch, State, encode_batch
 from stepline.model.entry import Closed, Decided, Entry, SteeredEntry
 from stepline.model.ids import Lane
 from stepline.ports.log import Put, Slots, Written
@@ -81,8 +81,15 @@ class Tape:
         closed = [entry for entry in following.entries if isinstance(entry, Closed)] if following else []
         return any(entry.outcome == "error" for entry in closed)
 
+    @property
+    def is_cut(self) -> bool:
+        """True after the end of a turn that a fork ended: what its steps did then is in the origin's record."""
+        return not self.is_off and self._at == len(self._own) and self._turn.closed.reason == FORKED
+
     def failure(self) -> SteplineError | None:
         """Return the error with which the record ends the turn here; None if it does not."""
+        if self.is_cut:
+            return InputError("a fork ended the turn here", code=FORKED)
         if not self.ends_in_failure():
             return None
         code = self._turn.closed.code
@@ -164,13 +171,12 @@ class Tape:
 
 
 class TapedLog(MemoryLog):
-    """The log of a replayed turn, which begins with the recorded batches before it."""
+    """The log of a replayed turn, which begins with the recorded batches before it, those of a fork's origins too."""
 
     def __init__(self, turn: RecordedTurn, tape: Tape) -> None:
         super().__init__()
         self._lane, self._tape = turn.lane, tape
-        for batch in turn.before:
-            super().put(turn.lane, batch)
+        self.batches[turn.lane.key()] = [encode_batch(batch) for batch in turn.before]
 
     def newest(self) -> Batch:
         """Return the newest batch."""
@@ -180,7 +186,7 @@ class TapedLog(MemoryLog):
 
     def insert(self, batch: Batch) -> None:
         """Put a batch from outside the replayed turn."""
-        super().put(self._lane, batch)
+        self.batches[self._lane.key()].append(encode_batch(batch))
 
     def put(
         self,
