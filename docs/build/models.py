@@ -65,6 +65,14 @@ the turn ends with the code `model_declined`. The decision in the log has the pr
 explanation. If a title or a summary is declined twice, the runtime writes it. A call by `stream_with_channels` ends with the
 stop reason `refusal`, and uses no fallback.
 
+## Busy models
+
+A model that is overloaded, limits the rate, cannot be reached or does not answer in time is called again for about 20 seconds;
+after that its round [waits](../concepts/turn.md) in the log. A role with `fallback_after_s` calls it again for that time, and then
+its `fallback`; a wait that the model requests beyond that time counts at once. Each call begins with the role's own model. The
+decision, the receipt and the bill name the model that answered, and tokens of the failed attempts are billed to the model that
+used them. A text that the user has seen is never continued by another model: its round begins again, as after any cut.
+
 ## Sampling
 
 A `temperature`, of an agent or of `stream_with_channels`, is sent to models of Bedrock under the API version before 2026-10-21.
@@ -157,6 +165,7 @@ model's id, or an object:
 | `effort` | the family's; `low` for small answers with thinking | `low`, `medium`, `high`, `xhigh` or `max` |
 | `max_tokens` | the model's limit | caps the tokens of one call, thinking included |
 | `fallback` | none | the model that is called if the first one declines, once; perhaps of another provider |
+| `fallback_after_s` | never | calls the fallback also when the model has been [busy or out of reach](#busy-models) for this time, 0 to 120 seconds |
 | `family`, `fallback_family` | from the id | the name of the model, such as `claude-haiku-4-5`, where `model` or `fallback` is the ARN of an application inference profile or of a provisioned throughput ([below](#names-in-bedrock)) |
 | `cache_ttl` | `5m` | how long the provider keeps a prompt: `5m` or `1h` ([where an hour pays](../concepts/context.md#an-hour)) |
 

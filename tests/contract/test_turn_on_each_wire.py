@@ -14,10 +14,9 @@ from stepline.bootstrap.memory_wiring import in_memory
 from stepline.errors import InputError
 from stepline.local.scripted.server import ScriptedServer
 from stepline.local.tour import PLAN_AND_FILE
-from stepline.model.entry import Closed, Decided
-from stepline.ports.model import ModelClient
+from stepline.model.entry import Decided
 from stepline.settings import Settings
-from tests.support.conversation import Conversation
+from tests.support.served_conversation import ServedConversation
 
 PAGE: Final = Path(__file__).parents[2] / "docs/how-to/own-model.md"
 WIRES: Final = ("messages", "chat", "row", "converse")
@@ -42,28 +41,6 @@ def variables(wire: str, url: str) -> dict[str, str]:
         chosen = {"STEPLINE_MODEL_PROVIDERS": rows[1].replace("http://127.0.0.1:11434/v1", url)}
         role = {"model": "own:scripted", "fallback": "own:scripted-2"}
     return {**chosen, "STEPLINE_MODEL_ROLES": json.dumps({"*": role})}
-
-
-class ServedConversation(Conversation):
-    """A conversation whose model is a server."""
-
-    def __init__(self, chosen: dict[str, str]) -> None:
-        super().__init__()
-        app = in_memory(Settings.from_env(chosen))
-        self.provider = app.provider_model()
-        self.ports = app.ports
-        self.log, self.machine, self.clock = app.ports.log, app.ports.machine, app.ports.clock
-
-    @property
-    def answering(self) -> ModelClient:
-        return self.provider
-
-    def ask(self, text: str, id: str = "m1") -> Closed:  # noqa: A002 - as the client's
-        """Send a message, and return the end of its turn."""
-        self.send(text, id=id)
-        self.run()
-        closed: Closed = self.entries(Closed)[-1]
-        return closed
 
 
 @pytest.fixture(autouse=True)

@@ -452,7 +452,7 @@ class Settings(Value):
     model_roles: Mapping[str, RoleChoice] = setting(
         "STEPLINE_MODEL_ROLES",
         {},
-        "JSON map from role to model id, or to an object with `model`, `thinking`, `effort`, `max_tokens`, `fallback`, `cache_ttl`, `family` and `fallback_family` ([models](models.md)); `*` means all other roles.",
+        "JSON map from role to model id, or to an object with `model`, `thinking`, `effort`, `max_tokens`, `fallback`, `fallback_after_s`, `cache_ttl`, `family` and `fallback_family` ([models](models.md)); `*` means all other roles.",
         items=RoleChoice,
         short="model",
     )

@@ -90,7 +90,7 @@ class Answered(ScriptedCall):
 def fold(events: Iterator[WireEvent]) -> tuple[Completion, AnswerFacts]:
     """Return a call's text for the events, and their facts. A cut stream is not an error here."""
     call = Answered(events)
-    stream = RetriedStream(lambda: call, REQUEST, RoleChoice(model="m"), retry=Retry(tries=1), blocks=False)
+    stream = RetriedStream(lambda _: call, REQUEST, RoleChoice(model="m"), retry=Retry(tries=1), blocks=False)
     try:
         text = "".join(stream)
     except ModelStreamBroken as error:

@@ -18,6 +18,7 @@ from stepline.errors import (
     ModelOverloaded,
     ModelRateLimited,
     ModelRefused,
+    ModelStreamBroken,
     SteplineError,
 )
 from stepline.ports.model import Completion, ModelRequest, Part, RoleChoice
@@ -26,9 +27,14 @@ REQUEST = ModelRequest(role="x", system=(), content=(Part(text="hi"),), max_toke
 LIMITED, BUSY = Fail(error=ModelRateLimited("")), Fail(error=ModelOverloaded(""))
 
 
-def ask(*steps: Say | Fail, request: ModelRequest = REQUEST, **fields: Any) -> Completion:
+BACKED = RoleChoice(model="strong", fallback="weak")
+
+
+def ask(
+    *steps: Say | Fail, request: ModelRequest = REQUEST, role: RoleChoice = BACKED, **fields: Any
+) -> Completion:
     """Return the completion of one call, which is retried as often as the steps allow."""
-    roles = {"*": RoleChoice(model="strong", fallback="weak")}
+    roles = {"*": role}
     client = ProviderClient(
         MemoryProvider(*steps), roles=roles, retry=Retry(base_s=0.001, cap_s=0.001), **fields
     )
@@ -49,6 +55,44 @@ def test_a_declined_request_goes_to_the_fallback_which_has_no_fallback() -> None
     first, second = ask(refusal), ask(refusal, request=replace(REQUEST, declined=True))
     assert (first.model, second.model) == ("strong", "weak")
     assert [done.declined and done.declined.fallback for done in (first, second)] == [True, False]
+
+
+def test_a_model_that_stays_busy_is_left_for_the_fallback_whose_tokens_are_its_own() -> None:
+    half = Fail(error=ModelOverloaded(""), text="half an answer", after_chars=0)
+    done = ask(half, LIMITED, Say(text="x"), role=replace(BACKED, fallback_after_s=0))
+    assert (done.text, done.model, done.retries) == ("x", "weak", 2)
+    assert [one.model for one in done.tries] == ["strong", "weak"]
+
+
+def test_a_model_that_stays_busy_is_called_again_for_as_long_as_its_role_says() -> None:
+    busy = [BUSY] * 12
+    done = ask(*busy, Say(text="x"), role=replace(BACKED, fallback_after_s=120))
+    assert (done.model, done.retries) == ("strong", 12)
+
+
+def test_a_longer_wait_that_the_model_requests_is_not_waited_for() -> None:
+    asked = Fail(error=ModelRateLimited("", retry_after_s=90.0))
+    done = ask(asked, Say(text="x"), role=replace(BACKED, fallback_after_s=30))
+    assert (done.model, done.retries) == ("weak", 1)
+
+
+@pytest.mark.parametrize(
+    "error", [ModelRefused(""), ContextLimit(""), ModelStreamBroken(""), DependencyError("")]
+)
+def test_an_error_of_another_kind_stays_with_the_model_of_the_role(error: SteplineError) -> None:
+    with pytest.raises(type(error)):
+        ask(*[Fail(error=error)] * 3, role=replace(BACKED, fallback_after_s=0))
+
+
+def test_a_busy_model_whose_text_was_shown_is_not_replaced_midway() -> None:
+    late = Fail(error=ModelOverloaded(""), text="half an answer", after_chars=4)
+    with pytest.raises(ModelOverloaded):
+        ask(late, role=replace(BACKED, fallback_after_s=0))
+
+
+def test_a_time_before_the_fallback_needs_a_fallback() -> None:
+    with pytest.raises(ValueError, match="needs a fallback"):
+        RoleChoice(model="m", fallback_after_s=3)
 
 
 def test_every_try_is_counted_and_those_that_met_the_rate_of_the_provider() -> None:

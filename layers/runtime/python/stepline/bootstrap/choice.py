@@ -128,22 +128,22 @@ def _named_provider(settings: Settings, name: str) -> ModelProvider:
 
 
 def roles_of(settings: Settings) -> dict[str, RoleChoice]:
-    """Return the model of each role; an answer has at most a quarter of the window that its provider's row has."""
+    """Return the model of each role; an answer has at most a quarter of the window that its providers' rows have."""
     roles = plan_roles(provider_of(settings).default_model, settings.model_roles)
     return {name: _fit_window(settings, role) for name, role in roles.items()}
 
 
 def _fit_window(settings: Settings, role: RoleChoice) -> RoleChoice:
-    window = _window_of(settings, role)
-    if window is None:
+    windows = (_window_of(settings, model) for model in (role.model, role.fallback))
+    if not (known := [window for window in windows if window is not None]):
         return role
-    most = window // WINDOW_ANSWERS
+    most = min(known) // WINDOW_ANSWERS
     return replace(role, max_tokens=min(role.max_tokens or most, most))
 
 
-def _window_of(settings: Settings, role: RoleChoice) -> int | None:
-    """Return the context window of a role's model, if its provider's row has one."""
-    row = settings.model_providers.get(split_model(role.model)[0])
+def _window_of(settings: Settings, model: str) -> int | None:
+    """Return the context window of a model, if its provider's row has one."""
+    row = settings.model_providers.get(split_model(model)[0])
     return row.window_tokens if row else None
 
 
@@ -199,7 +199,7 @@ def context_rules(settings: Settings) -> ContextRules:
     decides = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE])
     ttl_s = resolve_override(CACHE_TTL, settings, settings.cache_ttl_s)
     kept_s = HOUR_S if decides.cache_ttl == "1h" else 0.0
-    window = _window_of(settings, decides)
+    window = _window_of(settings, decides.model)
     rules = ContextRules() if window is None else ContextRules(output_tokens=window // WINDOW_ANSWERS)
     return replace(
         rules,

@@ -127,7 +127,9 @@ class MeteredStream:
         made, metering = self._running.completion(), self._metering
         self._usages.append(made.cost)
         calls = [
-            metering.call(self._request.role, made.model, tokens) for tokens in filter(_counts, made.tries)
+            metering.call(self._request.role, one.model, one.usage)
+            for one in made.tries
+            if _counts(one.usage)
         ]
         if _counts(made.usage):
             calls.append(self._call(made))

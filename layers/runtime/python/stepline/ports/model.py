@@ -31,8 +31,8 @@ class RoleChoice(Value, forbid_unknown_fields=True):
     """A deployment's choice for one role; an omitted field has the default of the model's family.
 
     `thinking` is a type, or a number of tokens for models that support only a budget. `max_tokens` limits one call,
-    including thinking. `fallback` is the model that is called once if `model` declines, and `cache_ttl` is how long
-    the provider caches a prompt. `family` and `fallback_family` are the names of those models where an ARN does not
+    including thinking. `fallback` is the model that is called once if `model` declines, or has been too busy to answer, or
+    out of reach, for `fallback_after_s` seconds. `cache_ttl` is how long the provider caches a prompt. `family` and `fallback_family` are the names of those models where an ARN does not
     contain them, as that of an application inference profile. Source: docs/reference/models.md.
     """
 
@@ -41,9 +41,15 @@ class RoleChoice(Value, forbid_unknown_fields=True):
     effort: Effort | None = None
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
     fallback: str = ""
+    fallback_after_s: Annotated[float, Meta(ge=0, le=120)] | None = None
     cache_ttl: CacheTtl = "5m"
     family: str = ""
     fallback_family: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a wait without a model after it."""
+        if self.fallback_after_s is not None and not self.fallback:
+            raise ValueError("fallback_after_s needs a fallback")
 
     @property
     def named(self) -> str:
@@ -209,6 +215,13 @@ class ModelRequest(Value):
     declined: bool = False
 
 
+class FailedTry(Value):
+    """The tokens of one failed attempt of a call, and the model that used them."""
+
+    model: str
+    usage: Usage
+
+
 class Completion(Value):
     """The result of a call, including an aborted or cut call.
 
@@ -217,8 +230,8 @@ class Completion(Value):
     answer that was stopped because it is longer than any answer of `max_tokens` tokens. A refusal is an answer, not an
     error; it sets `declined`, and its text is void. The text can be encoded: it holds no half of a surrogate pair.
 
-    `retries` counts the failed attempts before this one, and `tries` are the tokens of those that used any. An attempt
-    that was aborted before it was sent, or that failed before the provider counted anything, used none.
+    `retries` counts the failed attempts before this one, which are in `tries`. An attempt that was aborted before it was
+    sent, or that failed before the provider counted anything, used no tokens.
     """
 
     text: str
@@ -228,18 +241,18 @@ class Completion(Value):
     message_id: str = ""
     aborted: bool = False
     retries: int = 0
-    tries: tuple[Usage, ...] = ()
+    tries: tuple[FailedTry, ...] = ()
     declined: Declined | None = None
 
     @property
     def lost(self) -> Usage:
         """The tokens of the failed attempts."""
-        return sum_usages((Usage(), *self.tries))
+        return sum_usages((Usage(), *(one.usage for one in self.tries)))
 
     @property
     def cost(self) -> Usage:
         """The tokens of all attempts."""
-        return sum_usages((self.usage, *self.tries))
+        return sum_usages((self.usage, *(one.usage for one in self.tries)))
 
 
 class ModelStream(Protocol):

@@ -56,7 +56,7 @@ class AnthropicProvider(WireProvider):
 
     def connect(self) -> Transport:
         key = self.api_key()
-        if not key:
+        if not (key or self._base_url):
             raise ModelRefused("no API key for the model's provider", code="model_credentials")
         base_url = self._base_url or DEFAULT_BASE_URL
         if self._by_sdk:

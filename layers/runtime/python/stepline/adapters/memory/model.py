@@ -83,7 +83,9 @@ class MemoryModelStream(RetriedStream):
         role = RoleChoice(
             model=(request.declined and fallback) or MODEL, fallback="" if request.declined else fallback
         )
-        super().__init__(lambda: ScriptedCall(request, next_step), request, role, retry=Retry(), blocks=False)
+        super().__init__(
+            lambda _: ScriptedCall(request, next_step), request, role, retry=Retry(), blocks=False
+        )
 
     def next_wait_s(self, error: SteplineError, attempt: int, elapsed_s: float) -> float | None:
         """Continue immediately, regardless of the requested wait."""

@@ -16,12 +16,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
 from msgspec.structs import replace
 
-from stepline.adapters.provider.wire import Retry, draw_wait_s, fall_back
+from stepline.adapters.provider.wire import BUSY, Retry, draw_wait_s, fall_back, wait_for
 from stepline.errors import ModelRateLimited, ModelRefused, ModelStreamBroken, SteplineError
 from stepline.metrics import FACTS_UNREAD, MODEL_ASKS, MODEL_RATE_LIMITS
 from stepline.model.decision import Declined
@@ -32,6 +33,7 @@ from stepline.ports.model import (
     DEFAULT_ROLE,
     AnswerFacts,
     Completion,
+    FailedTry,
     ModelProvider,
     ModelRequest,
     ProviderCall,
@@ -94,7 +96,7 @@ class ProviderClient:
             )
         role = fall_back(role) if request.declined else role
         return RetriedStream(
-            lambda: self._provider.call(request, role), request, role, retry=self._retry, meter=self._meter
+            partial(self._provider.call, request), request, role, retry=self._retry, meter=self._meter
         )
 
     def close(self) -> None:
@@ -113,7 +115,7 @@ class RetriedStream:
 
     def __init__(
         self,
-        begin: Callable[[], ProviderCall],
+        begin: Callable[[RoleChoice], ProviderCall],
         request: ModelRequest,
         role: RoleChoice,
         *,
@@ -121,7 +123,7 @@ class RetriedStream:
         meter: Meter | None = None,
         blocks: bool = True,
     ) -> None:
-        """Prepare the call; `begin` creates one per attempt. If `send` never `blocks`, no thread is needed for it."""
+        """Prepare the call; `begin` creates one per attempt, of the role or of its fallback. If `send` never `blocks`, no thread is needed for it."""
         self._begin = begin
         self._asked = request
         self._role = role
@@ -130,8 +132,8 @@ class RetriedStream:
         self._blocks = blocks
         self._aborted = threading.Event()
         self._failed = False
-        self._tries: tuple[Usage, ...] = ()
-        self._call = begin()
+        self._tries: tuple[FailedTry, ...] = ()
+        self._call = begin(role)
         self._text = AnswerText(request.max_tokens)
         self._sent = False
         self._head: PendingHead | None = None
@@ -179,8 +181,8 @@ class RetriedStream:
 
     def __iter__(self) -> Iterator[str]:
         """Yield the text, with retries until the first text is yielded."""
-        began = time.monotonic()
-        for attempt in range(self._retry.tries):
+        began, attempt = time.monotonic(), 0
+        while True:
             shown = False
             try:
                 for text in self._attempt():
@@ -191,15 +193,24 @@ class RetriedStream:
                 if isinstance(error, ModelRateLimited):
                     self._count(MODEL_RATE_LIMITS)
                 wait_s = None if shown else self.next_wait_s(error, attempt, time.monotonic() - began)
-                if wait_s is None:
+                moves = wait_s is None and not shown and self._may_move(error)
+                if wait_s is None and not moves:
                     raise
                 self._failed = False
-                logger.info("model call tried again", extra={"code": error.reason, "wait_s": wait_s})
-                self._begin_again()
-                if self._aborted.wait(wait_s):
+                logger.info(
+                    "model call tried again",
+                    extra={"code": error.reason, "wait_s": wait_s or 0.0, "fallback": moves},
+                )
+                self._begin_again(fall_back(self._role) if moves else self._role)
+                began, attempt = (time.monotonic(), 0) if moves else (began, attempt + 1)
+                if self._aborted.wait(wait_s or 0.0):
                     return
             else:
                 return
+
+    def _may_move(self, error: SteplineError) -> bool:
+        """Return True if the role's fallback answers in place of a model that stays busy."""
+        return self._role.fallback_after_s is not None and isinstance(error, BUSY)
 
     def _count(self, name: str) -> None:
         if self._meter is not None:
@@ -213,15 +224,19 @@ class RetriedStream:
 
     def next_wait_s(self, error: SteplineError, attempt: int, elapsed_s: float) -> float | None:
         """Draw the seconds to wait before the next attempt; None to give up. A new key is tried immediately."""
-        last = attempt + 1 >= self._retry.tries
+        retry = wait_for(self._retry, self._role, error)
+        last = attempt + 1 >= retry.tries
         if error.context.get("status") == UNAUTHORIZED and not last and self._call.renew():
             return 0.0
-        return draw_wait_s(self._retry, error, attempt=attempt, elapsed_s=elapsed_s)
+        return draw_wait_s(retry, error, attempt=attempt, elapsed_s=elapsed_s)
 
-    def _begin_again(self) -> None:
-        """Count the tokens of the failed attempt, and reset to the state before sending."""
-        self._tries = (*self._tries, self._usage(self._call.facts, aborted=False))
-        self._call = self._begin()
+    def _begin_again(self, role: RoleChoice) -> None:
+        """Count the tokens of the failed attempt, and reset to the state before sending it to the model of `role`."""
+        facts = self._call.facts
+        failed = FailedTry(model=facts.model or self._role.named, usage=self._usage(facts, aborted=False))
+        self._tries = (*self._tries, failed)
+        self._role = role
+        self._call = self._begin(role)
         self._text = AnswerText(self._asked.max_tokens)
         self._sent, self._head = False, None
 

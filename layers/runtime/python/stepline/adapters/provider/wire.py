@@ -30,6 +30,8 @@ from stepline.ports.model import DEFAULT_ROLE, AnswerFacts, Effort, ModelRequest
 KEY: Final = "{key}"
 """The place of the key in a header's value."""
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+BUSY: Final = (ModelOverloaded, ModelRateLimited, ModelUnreachable, ModelTimeout)
+"""Errors after which a role's fallback may answer, once they have lasted for as long as the role says."""
 RETRIED: Final = (
     ModelOverloaded,
     ModelRateLimited,
@@ -44,6 +46,9 @@ ROOM_TOKENS: Final[Mapping[Effort, int]] = MappingProxyType(
 )
 """Tokens for thinking, by effort, in addition to those of the text. Only used tokens are billed, but Bedrock counts
 `max_tokens` against the account's quota while a call runs."""
+
+BUSY_TRIES: Final = 100
+"""The maximum attempts of a busy model that has a fallback."""
 
 _random = random.SystemRandom()
 
@@ -84,6 +89,14 @@ def fall_back(role: RoleChoice) -> RoleChoice:
     """Return the role with its fallback in place of its model, and the defaults of the fallback's family."""
     model, family = (role.fallback, role.fallback_family) if role.fallback else (role.model, role.family)
     return RoleChoice(model=model, family=family, max_tokens=role.max_tokens, cache_ttl=role.cache_ttl)
+
+
+def wait_for(retry: Retry, role: RoleChoice, error: SteplineError) -> Retry:
+    """Return the rules for an error: a busy model with a fallback is called again for as long as the role says."""
+    if role.fallback_after_s is None or not isinstance(error, BUSY):
+        return retry
+    after_s = role.fallback_after_s
+    return replace(retry, tries=BUSY_TRIES, budget_s=after_s, retry_after_max_s=after_s)
 
 
 def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: float) -> float | None:
