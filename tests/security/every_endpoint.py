@@ -160,6 +160,7 @@ ROWS: Final[dict[str, Row]] = {
     "get_log": OWNED,
     "get_blocks": Row(owner, query=lambda it: {"path": it.file}),
     "get_receipts": OWNED,
+    "list_effects": Row(owner, query=lambda _: {"kind": "batch", "at": "1"}),
     "export": OWNED,
     "rate_turn": Row(owner, body=lambda _: {"reaction": "ok"}),
     "rate_turn_by_machine": Row(

@@ -28,6 +28,7 @@ ASKS = [
     "log",
     "blocks?path=ar:turn.user.prompt",
     "receipts",
+    "effects?kind=batch&at=1",
     "export",
 ]
 
@@ -129,6 +130,24 @@ def test_owners_read_receipts_and_exports_without_inspection() -> None:
     assert inspected.ask("receipts")[1]["turns"][0]["rounds"]
     first, *_ = inspected.ask("export")[1]["documents"]
     assert first["kind"] == "artifact:conv.timeline.v1"
+
+
+def test_the_calls_with_lasting_effects_after_a_message_are_listed_for_a_fork() -> None:
+    inspected = Inspected("none")
+    conversation = inspected.conversation
+    conversation.use(
+        tool("test.pay", "once", lambda context: ToolOutput(blocks=(context.result("t", "paid"),)))
+    )
+    conversation.model.add(called("test.pay"), answered("Paid."))
+    conversation.send("pay", id="m2")
+    conversation.run()
+    status, body = inspected.ask("effects?kind=message&at=m2&before=true")
+    (item,) = body["items"]
+    assert (status, body["more"], item["n"]) == (200, False, conversation.tail.n - 2)
+    assert (item["tool"], item["effect"], item["status"]) == ("test.pay", "once", "ok")
+    assert inspected.ask("effects?kind=batch&at=99")[1]["code"] == "fork_beyond_end"
+    assert inspected.ask("effects?kind=message&at=m9")[1]["code"] == "fork_point_not_found"
+    assert inspected.ask("effects?kind=turns&at=m2")[0] == 400
 
 
 @pytest.mark.parametrize("inspect", ["admin", "none"])

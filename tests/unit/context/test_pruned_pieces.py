@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from stepline.context.pruning import find_settled, is_cold, measure_pruning, plan_pruning
 from stepline.context.rules import ContextRules
-from stepline.model.entry import Feedback, Hide, Pruned
+from stepline.model.block import Hide
+from stepline.model.entry import Feedback, Pruned
 from stepline.rendering.piece import Piece, text_bytes
 from stepline.rendering.reduce import CLIP_BYTES, answer_to, hide, prune
 from stepline.rendering.text_form import STANDARD

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.context.rules import ContextRules, pre_tail
-from stepline.model.entry import Hide
+from stepline.model.block import Hide
 from stepline.rendering.piece import Piece, estimate_bytes
 from stepline.tools.context import ToolOutput
 

@@ -13,6 +13,8 @@ import type {
   ConversationList,
   ConversationRow,
   Details,
+  EffectList,
+  EffectQuery,
   EventPage,
   EventsQuery,
   ExportQuery,
@@ -199,6 +201,11 @@ export class HttpApi extends ApiTransport {
   /** Get the tokens, time, services and, where prices are known, dollars of each turn and each round. */
   async getReceipts(conversation: string, call: Call = {}): Promise<Receipts> {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/receipts`, call);
+  }
+
+  /** List the calls with lasting effects that the conversation made after a point, which a fork from there keeps. */
+  async listEffects(conversation: string, query: EffectQuery, call: Call = {}): Promise<EffectList> {
+    return this.ask("GET", `/v1/conversations/${part(conversation)}/effects`, { query, ...call });
   }
 
   /** Export the conversation: its timeline, its sources, and every turn with all of its blocks. */

@@ -143,6 +143,41 @@ export interface DiffRun {
   readonly before: readonly PieceView[];
 }
 
+/** The calls in the order of the log, at most 100; `more` if there are others. */
+export interface EffectList {
+  readonly items: readonly EffectView[];
+  readonly more: boolean;
+}
+
+/**
+ * A point at which a fork may begin: after a batch, turn, round or message, or `before` it.
+ *
+ * `at` is the number of the batch, also of the one that decided a round, or the id of the turn or the message.
+ */
+export interface EffectQuery {
+  readonly kind: "batch" | "message" | "round" | "turn";
+  readonly at: string;
+  readonly before?: boolean;
+}
+
+/**
+ * A call with an effect that a fork does not undo, settled by batch n.
+ *
+ * A call that is `running` has no result yet; `unverified` may have happened, or not. `title` is the beginning of its
+ * short parameters.
+ */
+export interface EffectView {
+  readonly tool: string;
+  readonly call: string;
+  readonly effect: "keyed" | "once";
+  readonly turn_id: string;
+  readonly iteration: number;
+  readonly n: number;
+  readonly at: string;
+  readonly status: "error" | "ok" | "running" | "unverified";
+  readonly title: string;
+}
+
 /**
  * The events of batch `n`. A client applies it only if `prev` is its cursor.
  *

@@ -36,6 +36,7 @@ const ALLOWED: readonly Allowed[] = [
   allow("GET", `${CONVERSATION}/log`),
   allow("GET", `${CONVERSATION}/blocks`),
   allow("GET", `${CONVERSATION}/receipts`),
+  allow("GET", `${CONVERSATION}/effects`),
   allow("GET", `${CONVERSATION}/export`),
   allow("GET", `${CONVERSATION}/files`),
   allow("PUT", `${CONVERSATION}/turns/${TURN}/feedback`),

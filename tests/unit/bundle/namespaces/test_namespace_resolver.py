@@ -18,7 +18,8 @@ from stepline.bundle.deployable import check_deployable
 from stepline.bundle.namespaces.namespace_resolver import check_resolvers
 from stepline.bundle.parts import Parts
 from stepline.errors import DependencyError, InputError, PathError, ToolError
-from stepline.model.entry import Hide, Resulted
+from stepline.model.block import Hide
+from stepline.model.entry import Resulted
 from stepline.model.path import PATH_FAMILIES, NamespacePath, parse_path
 from stepline.model.program.execution import ExecRequest, Run, RunLimits, RuntimeProfile
 from stepline.ports.executor import Job

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
 from stepline.errors import NotFoundError
+from stepline.ingress.fork import ForkPoint, PointKind, find_point
 from stepline.inspection import request_diff, request_view
 from stepline.inspection.documents import (
     BlocksView,
@@ -24,11 +25,13 @@ from stepline.inspection.documents import (
     page_log,
     show_blocks,
 )
+from stepline.inspection.made_calls import EffectList, show_effects
 from stepline.inspection.model_reply import Reply, show_reply
 from stepline.inspection.receipt import Receipts, make_receipts
 from stepline.inspection.request_diff import RequestDiff, diff_requests
 from stepline.inspection.request_view import RequestView, read_request
 from stepline.inspection.rounds import Rounds, check_inspect, list_rounds
+from stepline.log.fence import DELETED
 from stepline.log.journal import Journal
 from stepline.model.batch import Batch
 
@@ -53,6 +56,17 @@ class BlockQuery(StrictInput):
     """A logical path."""
 
     path: Annotated[str, Meta(min_length=1, max_length=1_024)]
+
+
+class EffectQuery(StrictInput):
+    """A point at which a fork may begin: after a batch, turn, round or message, or `before` it.
+
+    `at` is the number of the batch, also of the one that decided a round, or the id of the turn or the message.
+    """
+
+    kind: PointKind
+    at: Annotated[str, Meta(min_length=1, max_length=256)]
+    before: bool = False
 
 
 def list_conversation_rounds(call: Call[Nothing, None]) -> Rounds:
@@ -110,6 +124,17 @@ def get_receipts(call: Call[Nothing, None]) -> Receipts:
     return make_receipts(batches, call.ports.costs.of(journal.lane), prices, noted)
 
 
+def list_effects(call: Call[EffectQuery, None]) -> EffectList:
+    """List the calls with lasting effects that the conversation made after a point, which a fork from there keeps."""
+    journal, tail = call.tail()
+    query = call.query
+    n = find_point(journal, tail, ForkPoint(kind=query.kind, at=query.at, before=query.before))
+    begin = journal.get(n)
+    if begin is None:
+        raise NotFoundError("the conversation was deleted", code=DELETED)
+    return show_effects(journal, begin, tail.n)
+
+
 def export(call: Call[Nothing, None]) -> ConversationExport:
     """Export the conversation: its timeline, its sources, and every turn with all of its blocks."""
     timeline = call.timeline()
@@ -140,6 +165,11 @@ def _number(call: Call[Any, None]) -> int:
 _FOUND: Final = {**OWNED, HTTPStatus.SERVICE_UNAVAILABLE: ("body_missing",)}
 _INSPECTED: Final = {**_FOUND, HTTPStatus.FORBIDDEN: ("not_inspectable",)}
 _ROUND: Final = {**_INSPECTED, HTTPStatus.NOT_FOUND: ("not_found", "round_not_found")}
+_POINT: Final = {
+    **_FOUND,
+    HTTPStatus.NOT_FOUND: ("not_found", "conversation_deleted", "fork_point_not_found"),
+    HTTPStatus.BAD_REQUEST: ("bad_conversation", "fork_beyond_end"),
+}
 
 ENDPOINTS: Final = (
     Endpoint(
@@ -155,5 +185,6 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{CONVERSATION}/log", get_log, codes=_INSPECTED, gives={"after": "/next"}),
     Endpoint("GET", f"{CONVERSATION}/blocks", get_blocks, codes=_FOUND),
     Endpoint("GET", f"{CONVERSATION}/receipts", get_receipts, codes=_FOUND),
+    Endpoint("GET", f"{CONVERSATION}/effects", list_effects, codes=_POINT),
     Endpoint("GET", f"{CONVERSATION}/export", export, codes=_FOUND),
 )

@@ -330,8 +330,6 @@ def _call(action: Action, iteration: int) -> CallStarted:
 
 def _result(entry: Resulted, turn: str) -> CallEnded:
     own = result_path(turn, entry.call_id)
-    code = (entry.error or {}).get("code")
-    code = code if isinstance(code, str) else ""
     return CallEnded(
         tool_id=entry.tool_id,
         call_id=entry.call_id,
@@ -342,12 +340,19 @@ def _result(entry: Resulted, turn: str) -> CallEnded:
         preview=_preview(entry.blocks, own, ok=entry.status == "ok"),
         tool_family=_family(entry.tool_id),
         phase="completed",
-        executed=None if entry.status == "unverified" else not _never_began(entry, code),
-        code=code,
+        executed=None if entry.status == "unverified" else not never_began(entry),
+        code=_code_of(entry),
     )
 
 
-def _never_began(entry: Resulted, code: str) -> bool:
+def _code_of(entry: Resulted) -> str:
+    code = (entry.error or {}).get("code")
+    return code if isinstance(code, str) else ""
+
+
+def never_began(entry: Resulted) -> bool:
+    """Return True if a call was refused, lost or skipped before any part of it ran."""
+    code = _code_of(entry)
     ended_before = code == "cancelled" and entry.program and not entry.duration_ms
     return ended_before or code in NEVER_BEGAN or code.endswith(_MISPLACED)
 

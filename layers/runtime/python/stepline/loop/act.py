@@ -38,8 +38,6 @@ from stepline.model.entry import Decided
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
-from stepline.tools.registry import Registry
-from stepline.tools.spec import ToolEffect
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +94,7 @@ def _run_next(attempt: Attempt, timeline: Timeline) -> Batch | Step | None:
     if answer is not None:
         denial = refused(action, attempt.step.iteration, attempt.now(), answer)
         if denial is not None:
-            return record(attempt, tail, index, denial)
+            return record(attempt, tail, index, denial, made=False)
     elif (rule := _asks(attempt, timeline, action)) is not None:
         return park(attempt, timeline, index, action, rule)
     return _run_allowed(attempt, timeline, index, action)
@@ -117,17 +115,12 @@ def _run_allowed(attempt: Attempt, timeline: Timeline, index: int, action: Actio
 
         if (task := task_of(timeline, action.call_id)) is not None:
             return advance_task(attempt, timeline, index, action, task)
-    if effect_of(attempt.agent.registry, action.tool_id) != "once":
+    if attempt.agent.registry.effect(action.tool_id) != "once":
         return _run(attempt, timeline, index, action)
     if state.running == action.call_id:
         return record(attempt, tail, index, unverified(attempt, action))
     began = start(attempt, tail, index, action)
     return None if began is None else _run(attempt, timeline, index, action, began)
-
-
-def effect_of(registry: Registry, tool_id: str) -> ToolEffect:
-    """Return a tool's effect class; `pure` for a tool removed since the decision, which is refused."""
-    return registry.find(tool_id).spec.effect if tool_id in registry else "pure"
 
 
 def _decision(timeline: Timeline, decided: int) -> Decided:

@@ -77,3 +77,11 @@ def read_note(text: str) -> list[tuple[str, str]]:
         elif found:
             found[-1][1].append(line)
     return [(tag, " ".join(part for line in lines if (part := line.strip()))) for tag, lines in found]
+
+
+class Hide(Value):
+    """An overlay: the block of batch `n` at `path`, unchanged itself, is shown as `replacement`, or not if that is ""."""
+
+    path: str
+    n: int
+    replacement: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
@@ -20,6 +21,12 @@ ApprovalRule: TypeAlias = Literal["always", "never", "first_use"]
 
 ApprovalVerdict: TypeAlias = Literal["approved", "edited", "denied", "expired", "withdrawn"]
 """The answer to a request for an approval; `expired` came too late, and a steer withdraws the request."""
+
+LastingEffect: TypeAlias = Literal["keyed", "once"]
+"""The effect class of a call that is not `pure`."""
+
+CallStatus: TypeAlias = Literal["ok", "error", "unverified", "running"]
+"""The status of a call: that of its result, or `running`."""
 
 Reaction: TypeAlias = Literal["ok", "not_ok", "neutral"]
 Origin: TypeAlias = Literal["user", "machine"]
@@ -47,6 +54,31 @@ class Action(Value):
     params: dict[str, Any]
     code: str | None = None
     bound: dict[str, Body] = msgspec.field(default_factory=dict)
+
+
+def digest_call(action: Action) -> str:
+    """Return the first 16 hex digits of the SHA-256 of a call: of its tool, its parameters and its program."""
+    asked = (action.tool_id, action.params, action.code)
+    return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()[:_CALL_DIGITS]
+
+
+class LastingCall(Value):
+    """A call with a lasting effect, as the log has it: made in the round `iteration` of a turn, and settled in batch n.
+
+    `status` is that of its result; one that is `running` has none, and counts as `once`. `title` is the beginning of its
+    short parameters, `digest` that of `digest_call`.
+    """
+
+    tool: str
+    call: str
+    effect: LastingEffect
+    turn_id: str
+    iteration: int
+    n: int
+    at: str
+    status: CallStatus = "ok"
+    title: str = ""
+    digest: str = ""
 
 
 class Notice(Value):
@@ -97,6 +129,7 @@ FANOUT_MODES: Final[Mapping[str, FanoutMode]] = {
 
 DIGEST_BYTES: Final = 15
 """The first bytes of a request's SHA-256 that are recorded."""
+_CALL_DIGITS: Final = 16
 _HEX_DIGITS: Final = 64
 _CARRIED_CHARS: Final = 20
 

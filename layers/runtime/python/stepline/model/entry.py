@@ -15,12 +15,13 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from stepline.model.base import Value
-from stepline.model.block import Body, Produced
+from stepline.model.block import Body, Hide, Produced
 from stepline.model.decision import (
     Action,
     ApprovalRule,
     ApprovalVerdict,
     Declined,
+    LastingEffect,
     Notice,
     Origin,
     Reaction,
@@ -322,14 +323,6 @@ class Started(Value, tag="started", tag_field="kind"):
     task: RemoteTask | None = None
 
 
-class Hide(Value):
-    """An overlay: the block of batch `n` at `path`, unchanged itself, is shown as `replacement`, or not if that is ""."""
-
-    path: str
-    n: int
-    replacement: str = ""
-
-
 class Resulted(Value, tag="result", tag_field="kind"):
     """The result of an action, with its start time.
 
@@ -337,7 +330,7 @@ class Resulted(Value, tag="result", tag_field="kind"):
     the end of its output, `log_bytes` the size of all of it. `duration_ms` is the run's own time, `starting_ms` and
     `collecting_ms` the times to start it and to collect its files. `emitted` are the tools' messages to the user.
     `sources` are the rows of the pool that it added or changed, `hides` the overlays it adds. `usage` is that of the
-    model calls that the tool made.
+    model calls that the tool made. `effect` is that of a call that was made, unless it was pure.
     """
 
     call_id: str
@@ -358,6 +351,7 @@ class Resulted(Value, tag="result", tag_field="kind"):
     usage: Usage | None = None
     starting_ms: int = 0
     collecting_ms: int = 0
+    effect: LastingEffect | None = None
 
 
 class Deferred(Value, tag="deferred", tag_field="kind"):

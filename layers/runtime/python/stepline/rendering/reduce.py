@@ -12,7 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.model.entry import Feedback, Hide, Pruned
+from stepline.model.block import Hide
+from stepline.model.entry import Feedback, Pruned
 from stepline.rendering.piece import ALL, Kind, Piece
 from stepline.rendering.quote import quote
 from stepline.rendering.text_form import TextForm

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-import msgspec
-
 from stepline.context.request import digest_request, digest_whole_request
 from stepline.context.summary_text import split_text
 from stepline.errors import InputError, NotFoundError
@@ -20,7 +18,7 @@ from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as TITLE_ROLE
 from stepline.model.base import Value
 from stepline.model.batch import Batch, home_lane
-from stepline.model.decision import Action, Declined, Sent
+from stepline.model.decision import Action, Declined, Sent, digest_call
 from stepline.model.entry import (
     ApprovalAnswered,
     Closed,
@@ -271,8 +269,4 @@ def end_of(batch: Batch) -> str:
 
 def same_call(one: Action, other: Action) -> bool:
     """Return True if two calls ask for the same: tool, parameters and program."""
-    return (one.tool_id, one.code) == (other.tool_id, other.code) and _json(one.params) == _json(other.params)
-
-
-def _json(params: Mapping[str, object]) -> bytes:
-    return msgspec.json.encode(params, order="sorted")
+    return digest_call(one) == digest_call(other)

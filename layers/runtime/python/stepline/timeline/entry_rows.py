@@ -14,6 +14,7 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.batch import Batch
+from stepline.model.block import Hide
 from stepline.model.entry import (
     ApprovalAnswered,
     Closed,
@@ -25,7 +26,6 @@ from stepline.model.entry import (
     Deferred,
     Dropped,
     Entry,
-    Hide,
     Inbound,
     Opened,
     Pruned,

@@ -17,8 +17,7 @@ from stepline.context.media import choose_media
 from stepline.context.rules import find_group, pre_tail
 from stepline.errors import PathError, ToolError
 from stepline.model.base import Value
-from stepline.model.block import Block
-from stepline.model.entry import Hide
+from stepline.model.block import Block, Hide
 from stepline.rendering.piece import byte_length, estimate_bytes, text_bytes
 from stepline.tools.content import read_path
 from stepline.tools.context import ToolContext, ToolOutput

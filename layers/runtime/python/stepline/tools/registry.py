@@ -65,7 +65,7 @@ class Registry:
         return tuple(tool.spec for tool in self._tools.values())
 
     def effect(self, tool_id: str) -> ToolEffect:
-        """Return a tool's effect class; `pure` for an unknown tool, which is refused."""
+        """Return a tool's effect class; `pure` for one that is unknown or was removed, which is refused."""
         tool = self._tools.get(tool_id)
         return tool.spec.effect if tool else "pure"
 

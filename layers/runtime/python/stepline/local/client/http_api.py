@@ -21,7 +21,7 @@ from stepline.api.feedback_endpoints import (
 )
 from stepline.api.files import FileLink, FileList, FileQuery, LinkRequest
 from stepline.api.imports import ImportRequest
-from stepline.api.inspector import BlockQuery, LogQuery, OtherRound
+from stepline.api.inspector import BlockQuery, EffectQuery, LogQuery, OtherRound
 from stepline.api.memory_search import SearchAnswer, SearchPage, SearchQuery, SearchRequest
 from stepline.api.project_conversations import (
     Details,
@@ -42,6 +42,7 @@ from stepline.ingress.access import Grant
 from stepline.ingress.import_conversation import ImportStatus
 from stepline.ingress.upload import UploadGrant, UploadRequest, UploadStatus
 from stepline.inspection.documents import BlocksView, ConversationExport, LogPage
+from stepline.inspection.made_calls import EffectList
 from stepline.inspection.model_reply import Reply
 from stepline.inspection.receipt import Receipts
 from stepline.inspection.request_diff import RequestDiff
@@ -234,6 +235,22 @@ class HttpApi(ApiTransport):
     def get_receipts(self, conversation: str) -> Receipts:
         """Get the tokens, time, services and, where prices are known, dollars of each turn and each round."""
         return self._ask("GET", f"/v1/conversations/{part(conversation)}/receipts", Receipts)
+
+    def list_effects(
+        self,
+        conversation: str,
+        *,
+        kind: Literal["batch", "turn", "round", "message"],
+        at: str,
+        before: bool = False,
+    ) -> EffectList:
+        """List the calls with lasting effects that the conversation made after a point, which a fork from there keeps."""
+        return self._ask(
+            "GET",
+            f"/v1/conversations/{part(conversation)}/effects",
+            EffectList,
+            query=EffectQuery(kind=kind, at=at, before=before),
+        )
 
     def export(self, conversation: str) -> ConversationExport:
         """Export the conversation: its timeline, its sources, and every turn with all of its blocks."""

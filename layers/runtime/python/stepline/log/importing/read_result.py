@@ -18,8 +18,8 @@ from stepline.log.importing.foreign_value import (
     path_of,
 )
 from stepline.log.importing.import_state import ImportState
-from stepline.model.block import Block, Produced
-from stepline.model.entry import Hide, Resulted
+from stepline.model.block import Block, Hide, Produced
+from stepline.model.entry import Resulted
 from stepline.model.ids import TURN
 from stepline.model.plan_steps import Plan
 from stepline.rendering.plan_text import read_plan
