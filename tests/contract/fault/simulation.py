@@ -34,8 +34,8 @@ from stepline.loop.programs.serve_call import serve_call
 from stepline.metering.ledger import Ledger
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Produced
-from stepline.model.decision import ApprovalRule
-from stepline.model.entry import ApprovalRequested, Entry, Opened, RemoteTask
+from stepline.model.decision import ApprovalRule, RemoteTask
+from stepline.model.entry import ApprovalRequested, Entry, Opened
 from stepline.model.ids import Lane
 from stepline.model.program.execution import (
     CollectedFile,

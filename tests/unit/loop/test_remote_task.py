@@ -11,7 +11,8 @@ from stepline.errors import ToolError
 from stepline.ingress.delete import apply_deletion
 from stepline.loop.decide import LOOK_S
 from stepline.loop.sweep import replace_owner
-from stepline.model.entry import Closed, RemoteTask, Resulted, Started
+from stepline.model.decision import RemoteTask
+from stepline.model.entry import Closed, Resulted, Started
 from stepline.ports.mcp.mcp_server import MCP_UNREACHABLE, PROTOCOL_ERROR, TASK_LOST
 from tests.support.conversation import LANE, text_of
 from tests.support.generation import answered, called

@@ -8,7 +8,7 @@ import pytest
 
 from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.errors import ToolError
-from stepline.model.entry import RemoteTask
+from stepline.model.decision import RemoteTask
 from stepline.ports.mcp.mcp_server import McpReply, ServerAddress, Unread
 from stepline.ports.signal import NeverCancelled
 from tests.support import mcp_peer

@@ -17,7 +17,8 @@ from stepline.errors import DependencyError, InputError, ToolError
 from stepline.log.timeline_cache import History
 from stepline.loop.programs.execute import execute
 from stepline.loop.programs.serve_call import serve_call
-from stepline.model.entry import RemoteTask, Resulted
+from stepline.model.decision import RemoteTask
+from stepline.model.entry import Resulted
 from stepline.model.program.execution import Run, RunLimits, RuntimeProfile
 from stepline.model.program.served_call import ServedCall
 from stepline.model.usage import Usage

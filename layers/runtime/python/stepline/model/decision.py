@@ -207,3 +207,15 @@ class Sent(Value):
 def shorten_digest(sha256: str) -> str:
     """Return the recorded form of a SHA-256 in hex: its first 120 bits as 20 characters of base64url."""
     return urlsafe_b64encode(bytes.fromhex(sha256)[:DIGEST_BYTES]).decode()
+
+
+class RemoteTask(Value):
+    """A call that a server works on: the id of its task, the server's hints, and its deadline.
+
+    `poll_s` is the polling interval that the server requests, `ttl_s` how long it keeps the task; None if not given.
+    """
+
+    id: str
+    poll_s: float | None = None
+    ttl_s: float | None = None
+    until: str = ""

@@ -25,6 +25,7 @@ from stepline.model.decision import (
     Notice,
     Origin,
     Reaction,
+    RemoteTask,
     Sent,
 )
 from stepline.model.file.attachment import Attachment
@@ -298,18 +299,6 @@ class Decided(Value, tag="decision", tag_field="kind"):
     def cost(self) -> Usage:
         """The tokens of all calls of the attempt."""
         return sum_usages((self.usage or Usage(), self.lost)) if self.lost else self.usage or Usage()
-
-
-class RemoteTask(Value):
-    """A call that a server works on: the id of its task, the server's hints, and its deadline.
-
-    `poll_s` is the polling interval that the server requests, `ttl_s` how long it keeps the task; None if not given.
-    """
-
-    id: str
-    poll_s: float | None = None
-    ttl_s: float | None = None
-    until: str = ""
 
 
 class Started(Value, tag="started", tag_field="kind"):

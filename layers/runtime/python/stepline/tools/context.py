@@ -27,7 +27,8 @@ from stepline.errors import LimitError, NotFoundError, ToolError
 from stepline.metering.metered_model import MeteredModel, Metering
 from stepline.model.base import Value
 from stepline.model.block import Block, Body, Hide
-from stepline.model.entry import RemoteTask, Resulted
+from stepline.model.decision import RemoteTask
+from stepline.model.entry import Resulted
 from stepline.model.ids import Lane
 from stepline.model.path import (
     AttachmentPath,

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from stepline.errors import ToolError
-from stepline.model.entry import RemoteTask
+from stepline.model.decision import RemoteTask
 from stepline.ports.mcp.mcp_server import (
     NOT_INSTALLED,
     STDIO_REFUSED,

@@ -35,7 +35,7 @@ from stepline.adapters.mcp.call_reply import MESSAGE_CHARS, read_reply
 from stepline.adapters.mcp.connection import McpConnection
 from stepline.adapters.mcp.task_question import TasksExtension, read_created
 from stepline.errors import ToolError
-from stepline.model.entry import RemoteTask
+from stepline.model.decision import RemoteTask
 from stepline.model.visible_text import shorten
 from stepline.ports.mcp.mcp_server import (
     CALL_REFUSED,

@@ -24,8 +24,8 @@ from stepline.loop.mcp.turn_tools import equip
 from stepline.loop.settle_action import put_started, record, result_of
 from stepline.loop.steer import steer_of
 from stepline.model.batch import Batch
-from stepline.model.decision import Action
-from stepline.model.entry import ApprovalAnswered, Decided, RemoteTask, Resulted, Started
+from stepline.model.decision import Action, RemoteTask
+from stepline.model.entry import ApprovalAnswered, Decided, Resulted, Started
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.ports.mcp.mcp_server import MCP_UNREACHABLE, TIMEOUT

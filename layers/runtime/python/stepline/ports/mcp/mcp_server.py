@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from stepline.model.base import Value
-from stepline.model.entry import RemoteTask
+from stepline.model.decision import RemoteTask
 from stepline.ports.signal import Cancel
 
 MCP_UNREACHABLE: Final = "mcp_unreachable"

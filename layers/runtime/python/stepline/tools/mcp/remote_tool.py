@@ -22,7 +22,7 @@ from msgspec.structs import replace as replace_field
 
 from stepline.errors import ToolError
 from stepline.model.block import Block
-from stepline.model.entry import RemoteTask
+from stepline.model.decision import RemoteTask
 from stepline.model.path import FilePath, physical
 from stepline.model.visible_text import shorten
 from stepline.ports.mcp.mcp_server import (

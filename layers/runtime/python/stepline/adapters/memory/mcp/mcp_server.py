@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from stepline.errors import ToolError
-from stepline.model.entry import RemoteTask
+from stepline.model.decision import RemoteTask
 from stepline.ports.mcp.mcp_server import (
     CALL_REFUSED,
     MCP_UNREACHABLE,
