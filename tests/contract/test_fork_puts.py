@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.errors import InputError, NotFoundError
-from stepline.model.batch import EMPTY, Batch, State
+from stepline.model.batch import EMPTY, Batch, ForkRow, State
 from stepline.model.entry import Deleted, Forked, Inbound, Owner
 from stepline.model.ids import Lane
 from stepline.ports.log import Log, Occupied, Written
@@ -22,6 +22,10 @@ def log(backend) -> Log:
 @pytest.fixture
 def fork(lane: Lane) -> Lane:
     return replace(lane, conversation=f"{lane.conversation}-f")
+
+
+def names(rows: list[ForkRow]) -> list[str]:
+    return [row.conversation for row in rows]
 
 
 def said(n: int, *, by: str = "me") -> Batch:
@@ -52,7 +56,7 @@ def forked(log, lane, fork) -> Batch:
 
 
 def test_a_fork_is_counted_at_its_origin_until_it_is_deleted(log, lane, fork, forked):
-    assert log.forks(lane) == [fork.conversation]
+    assert names(log.forks(lane)) == [fork.conversation]
     assert log.put(fork, ends(4, origin=lane.conversation)) == Written()
     assert log.forks(lane) == []
 
@@ -70,7 +74,7 @@ def test_one_of_two_forks_that_is_deleted_leaves_the_other(log, lane, fork, fork
     other = replace(lane, conversation=f"{lane.conversation}-g")
     assert log.put(other, begins(lane, 3)) == Written()
     log.put(fork, ends(4, origin=lane.conversation))
-    assert log.forks(lane) == [other.conversation]
+    assert names(log.forks(lane)) == [other.conversation]
     with pytest.raises(InputError):
         log.put(lane, ends(4))
 
@@ -113,7 +117,37 @@ def test_a_conversation_that_exists_does_not_become_a_fork(log, lane, fork):
 def test_a_fork_that_is_put_twice_is_counted_once(log, lane, fork, forked):
     assert log.put(fork, forked) == Occupied(batch=forked)
     assert log.put(fork, begins(lane, 2, by="them")) == Occupied(batch=forked)
-    assert log.forks(lane) == [fork.conversation]
+    assert names(log.forks(lane)) == [fork.conversation]
+
+
+def test_a_branch_may_have_no_batch_of_its_origin(backend, log, lane, fork):
+    log.put(lane, said(1))
+    batch = begins(lane, 0)
+    assert log.put(fork, batch) == Written()
+    assert log.put(fork, batch) == Occupied(batch=batch)
+    assert log.put(fork, said(1)) == Occupied(batch=batch)
+    assert log.since(fork, 0) == [batch]
+    log.put(fork, ends(2, origin=lane.conversation))
+    assert names(log.forks(lane)) == []
+    assert sum(backend.erasure.erase_rows(fork, husks_from="~")) == 2
+
+
+def test_a_branch_is_counted_by_the_root_that_its_entry_names(log, lane, fork, forked):
+    branch = replace(lane, conversation=f"{lane.conversation}-b")
+    first = Forked(
+        origin=lane.conversation, n=1, at=AT, branch_of=fork.conversation, counted_at=fork.conversation
+    )
+    batch = replace(begins(lane, 1), entries=(first,))
+    assert log.put(branch, batch) == Written()
+    row = ForkRow(
+        conversation=branch.conversation, origin=lane.conversation, n=1, branch_of=fork.conversation
+    )
+    assert log.forks(fork) == [row]
+    assert names(log.forks(lane)) == [fork.conversation]
+    with pytest.raises(InputError):
+        log.put(fork, ends(4, origin=lane.conversation))
+    assert log.put(branch, ends(3, origin=fork.conversation)) == Written()
+    assert log.put(fork, ends(4, origin=lane.conversation)) == Written()
 
 
 def test_an_erasure_leaves_only_the_tombstone_of_a_fork(backend, log, lane, fork, forked):

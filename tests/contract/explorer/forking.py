@@ -11,7 +11,7 @@ from stepline.ingress.admit import Arrival, admit
 from stepline.ingress.delete import apply_deletion
 from stepline.ingress.fork import ForkPoint, fork_conversation
 from stepline.log.journal import read_since
-from stepline.model.batch import Batch, forked_from
+from stepline.model.batch import Batch, ForkRow, forked_from
 from stepline.model.entry import Closed, Inbound
 from stepline.model.ids import Lane
 from tests.support.log_invariant import chain, homes, turns
@@ -133,7 +133,7 @@ def misforked(simulation: Simulation) -> Iterator[str]:
     for lane, origin in zip(FORKS, (LANE, *FORKS), strict=False):
         own = log.batches.get(lane.key()) or []
         is_there = any(own) and lane.key() not in log.tombstones
-        if (lane.conversation in log.forks(origin)) != is_there:
+        if (lane.conversation in [row.conversation for row in log.forks(origin)]) != is_there:
             yield "a fork that its origin does not count, or counts too long"
         if is_there and origin.key() in log.tombstones:
             yield "a fork without its origin"
@@ -172,5 +172,5 @@ class Uncounted(MemoryLog):
         if forked_from(batch) is None:
             super()._count_fork(lane, batch)
 
-    def forks(self, lane: Lane) -> list[str]:
+    def forks(self, lane: Lane) -> list[ForkRow]:
         return []

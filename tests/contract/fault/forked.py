@@ -84,7 +84,7 @@ def _forked(driver: ForkingDriver) -> Iterator[str]:
     yield from requests(artifacts, FORK, batches)
     if simulation.batches() != driver.kept:
         yield "an origin that its fork changes"
-    if log.forks(LANE) != [FORK.conversation]:
+    if [row.conversation for row in log.forks(LANE)] != [FORK.conversation]:
         yield "a fork that its origin does not count"
     if [one.n for one in batches if forked_from(one)] != [driver.n + 1]:
         yield "a fork at another batch"

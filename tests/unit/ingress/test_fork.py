@@ -13,7 +13,7 @@ from stepline.ingress.delete import apply_deletion
 from stepline.ingress.fork import ForkPoint, fork_conversation
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import segment_key
-from stepline.model.batch import Batch
+from stepline.model.batch import Batch, ForkRow
 from stepline.model.entry import ApprovalAnswered, Closed, Dropped, Forked, Titled
 from stepline.timeline.fold import Timeline
 from tests.support.conversation import LANE, USER, Conversation
@@ -71,7 +71,7 @@ def test_the_same_request_finds_the_same_fork_and_a_taken_name_is_refused(two_tu
     assert fork(two_turns, "message", "m-two", before=True) == first
     assert refusal(two_turns, "message", "m-two") == "conversation_exists"
     assert refusal(two_turns, "batch", 1, conversation="c-1") == "conversation_exists"
-    assert two_turns.ports.log.forks(LANE) == ["c-2"]
+    assert two_turns.ports.log.forks(LANE) == [ForkRow(conversation="c-2", origin="c-1", n=3)]
 
 
 def test_a_fork_has_a_title_and_a_row_and_has_spent_nothing(two_turns: Conversation) -> None:

@@ -247,6 +247,7 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         importing=large,
         queued=large,
         forked=large,
+        branch_of="c" * 64,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

@@ -167,6 +167,7 @@ def make_listing(ports: Ports, lane: Lane, batch: Batch) -> Listing:
         turns=state.turns,
         active_n=batch.n,
         waits_for="approval" if state.parked else "",
+        branch_of=state.branch_of,
     )
     closing = next((entry for entry in batch.entries if isinstance(entry, Closed)), None)
     if closing:
@@ -270,7 +271,9 @@ def _record_remembered(journal: Journal, closed: int) -> None:
 
 def _title(ports: Ports, lane: Lane, batch: Batch) -> str:
     """Return the conversation's title, or its first message's beginning, on one line; a steer is ignored."""
-    n = batch.state.titled or 1
+    n = (
+        batch.state.titled or batch.state.forked or 1
+    )  # a branch of an untitled conversation begins with its title
     found = batch if batch.n == n else hydrate(ports.artifacts, ports.log.get(lane, n) or EMPTY)
     named = (entry.title for entry in found.entries if isinstance(entry, Titled))
     said = (entry.text for entry in found.entries if isinstance(entry, Inbound) and not entry.steers)

@@ -39,10 +39,10 @@ def apply_deletion(ports: Ports, lane: Lane, user: str, *, cascade: bool = False
 def end_conversation(ports: Ports, lane: Lane, user: str, *, cascade: bool = False) -> Batch:
     """End the conversation permanently; return the batch that did, by this call or an earlier one.
 
-    With `cascade` its forks end before it, and theirs before them.
+    Its branches end before it, with `cascade` all its forks, and theirs before them.
 
     Raises:
-        InputError: `has_forks`, and they are not to be deleted.
+        InputError: `has_forks`: it has forks that are no branches, or a branch has, and they are not to be deleted.
         NotFoundError: `not_found`, it is absent or another user's; `conversation_deleted`, it is erased already.
         BusyError: the lane is contended; the client sends again.
     """
@@ -70,15 +70,24 @@ def _commit(journal: Journal, plan: Callable[[Batch], Draft | Batch], user: str,
         try:
             return journal.commit(plan)
         except InputError as error:
-            if error.reason != "has_forks" or not cascade:
+            if error.reason != "has_forks" or not (cascade or _has_only_branches(ports, lane)):
                 raise
         for fork in ports.log.forks(lane):
             try:
-                end_conversation(ports, replace(lane, conversation=fork), user, cascade=True)
+                end_conversation(ports, replace(lane, conversation=fork.conversation), user, cascade=cascade)
             except NotFoundError as error:  # another process has ended it
                 if error.reason != DELETED:
                     raise
     raise BusyError("the conversation is forked again and again", tries=ports.policy.append_tries)
+
+
+def _has_only_branches(ports: Ports, lane: Lane) -> bool:
+    """Return True if no fork of a conversation, of its branches or of theirs is a conversation of its own."""
+    rows = ports.log.forks(lane)
+    return all(
+        row.branch_of and _has_only_branches(ports, replace(lane, conversation=row.conversation))
+        for row in rows
+    )
 
 
 def _draft(journal: Journal, tail: Batch) -> Draft:
@@ -90,8 +99,8 @@ def _draft(journal: Journal, tail: Batch) -> Draft:
         suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
         entries += hand_back_all(suffix, state)
     first = fork_of(journal.ports.log, journal.lane) if state.forked else None
-    origin = first.origin if first else ""
-    end = Deleted(at=at, turn=state.turn, call_id=running_program(state), origin=origin)
+    counts = (first.counted_at or first.origin) if first else ""
+    end = Deleted(at=at, turn=state.turn, call_id=running_program(state), origin=counts)
     waits = queued_turn(journal.ports, journal.lane, state)
     entries.append(replace(end, n=waits.n, queued_at=waits.at) if waits else end)
     return Draft(entries=tuple(entries), state=deleted(state, tail.n + 1))

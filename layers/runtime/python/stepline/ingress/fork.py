@@ -6,6 +6,7 @@ the origin's segment is stored before. The origin does not change. Source: docs/
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -16,14 +17,15 @@ from stepline.events.derive import render_title
 from stepline.ingress.admit import pending, settle_request
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_owner
+from stepline.log.fork_tree import root_lane
 from stepline.log.journal import Draft, Journal, fork_of, lane_of, origin_lane
 from stepline.log.owned_tail import owned_tail
 from stepline.log.timeline_cache import History, copy_segment
 from stepline.log.transition import epoch_ms, forked
 from stepline.loop.close import fork_end, hand_back_all
 from stepline.model.base import Value
-from stepline.model.batch import Batch, forked_from
-from stepline.model.entry import TITLE_CHARS, Decided, Entry, Forked, Inbound, Titled
+from stepline.model.batch import EMPTY, Batch, State, forked_from
+from stepline.model.entry import TITLE_CHARS, Decided, Entry, Forked, Inbound, Owner, Titled
 from stepline.model.ids import Lane, utc
 from stepline.rendering.turn_facts import Turn
 
@@ -44,10 +46,32 @@ class ForkPoint(Value):
     before: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Start:
+    """The start of a fork: its origin, the last batch that it has from there, and its own first entry.
+
+    `untitled`: the origin has no title yet, and the model will name the fork.
+    """
+
+    origin: Journal
+    begin: Batch
+    first: Forked
+    untitled: bool
+
+
 def fork_conversation(
-    ports: Ports, lane: Lane, point: ForkPoint, *, user: str, conversation: str, title: str = ""
+    ports: Ports,
+    lane: Lane,
+    point: ForkPoint,
+    *,
+    user: str,
+    conversation: str,
+    title: str = "",
+    branch: bool = False,
 ) -> Batch:
     """Fork a conversation at a point under a new name; return the fork's first batch, also if it exists already.
+
+    A branch belongs to the tree of the conversation, has its title, and may begin before its first batch.
 
     Raises:
         NotFoundError: the origin is absent or foreign, or `conversation_deleted`; `fork_point_not_found`.
@@ -57,48 +81,88 @@ def fork_conversation(
     """
     origin = Journal(ports, lane, "fork")
     tail = owned_tail(origin, user)
-    n = find_point(origin, tail, point)
+    n = find_point(origin, tail, point, least=0 if branch else 1)
+    start = _Start(
+        origin=origin,
+        begin=_begin(origin, tail, n),
+        first=_first(ports, lane, tail.state, n, branch=branch),
+        untitled=branch and not tail.state.titled,
+    )
     journal = Journal(ports, replace(lane, conversation=conversation), "fork")
-    begin = origin.get(n)
-    if begin is None:
-        raise NotFoundError("the conversation was deleted", code=DELETED)
-    source = lane_of(ports.log, lane, n)
-    begin = replace(begin, state=replace(begin.state, importing=0))  # the origin's import has ended
-    batch = _put(journal, origin, source, begin, user=user, title=title)
+    try:
+        batch = _put(journal, start, user=user, title=title)
+    except NotFoundError as error:
+        if error.reason == DELETED and ports.erasure and ports.erasure.tombstone(journal.lane):
+            raise _exists() from error
+        raise
     publish(ports, journal.lane, batch)
     project(ports, journal.lane, batch)
     return batch
 
 
-def _put(journal: Journal, origin: Journal, source: Lane, begin: Batch, *, user: str, title: str) -> Batch:
-    """Put the first batch of a fork after `begin`, or return it if an earlier try did."""
+def _begin(origin: Journal, tail: Batch, n: int) -> Batch:
+    """Return the last batch that a fork has from its origin; without any, the empty one with the owner and the bundle."""
+    if not n:
+        return replace(EMPTY, state=State(owner=tail.state.owner, bundle=tail.state.bundle))
+    begin = origin.get(n)
+    if begin is None:
+        raise _deleted()
+    return replace(begin, state=replace(begin.state, importing=0))  # the origin's import has ended
+
+
+def _first(ports: Ports, lane: Lane, state: State, n: int, *, branch: bool) -> Forked:
+    """Return the entry with which a fork begins.
+
+    A branch is counted in its tree, so that it ends with its root: if the root is a fork, and the batch is one of its
+    origin's, the root counts the branch.
+    """
+    source, at = lane_of(ports.log, lane, n), utc(ports.clock.now())
+    if not branch:
+        return Forked(origin=source.conversation, n=n, at=at)
+    root, counts = root_lane(lane, state), lane
+    while counts not in (source, root):
+        above = fork_of(ports.log, counts)
+        if above is None:
+            raise _deleted()
+        counts = replace(lane, conversation=above.counted_at or above.origin)
+    return Forked(
+        origin=source.conversation,
+        n=n,
+        at=at,
+        branch_of=root.conversation,
+        counted_at="" if counts == source else counts.conversation,
+    )
+
+
+def _put(journal: Journal, start: _Start, *, user: str, title: str) -> Batch:
+    """Put the first batch of a fork, or return it if an earlier try did."""
     ports, draft = journal.ports, None
 
     def plan(found: Batch) -> Draft | Batch | None:
-        if found.n and found is not begin:
-            return _existing(journal, found, source, begin.n, user)
-        return draft if found.n else None
+        if found is start.begin:
+            return draft
+        return _existing(journal, found, start.first, user) if found.n else None
 
     for _ in range(ports.policy.append_tries):
         there = ports.log.tail(journal.lane, consistent=True)
         if there is None and draft is None:
-            _check_depth(ports, source)
-            draft = _draft(journal, origin, source, begin, title or _title(ports, origin.lane))
-        batch = journal.commit(plan, tail=there or begin)
+            _check_depth(ports, origin_lane(journal.lane, start.first))
+            draft = _draft(journal, start, title)
+        batch = journal.commit(plan, tail=there or start.begin)
         if batch is not None:  # else nothing is there, and the first put never arrived
             return batch
     raise BusyError("the fork is contended", tries=ports.policy.append_tries)
 
 
-def find_point(journal: Journal, tail: Batch, point: ForkPoint) -> int:
-    """Return the number of the last batch of the origin that a fork has.
+def find_point(journal: Journal, tail: Batch, point: ForkPoint, *, least: int = 1) -> int:
+    """Return the number of the last batch of the origin that a fork has, at least `least`.
 
     Raises NotFoundError `fork_point_not_found`, InputError `fork_beyond_end`.
     """
     n = _find(journal, tail, point)
     if n > tail.n:
         raise InputError(f"the conversation ends at {tail.n} and has no batch {n}", code="fork_beyond_end")
-    if n < 1:
+    if n < least:
         raise _not_found(point)
     return n
 
@@ -168,32 +232,51 @@ def _check_depth(ports: Ports, source: Lane) -> None:
         )
 
 
-def _existing(journal: Journal, tail: Batch, source: Lane, n: int, user: str) -> Batch:
+def _existing(journal: Journal, tail: Batch, first: Forked, user: str) -> Batch:
     """Return the first batch of the fork that an earlier try of this request put. Raises InputError."""
-    first = journal.get(tail.state.forked) if tail.state.forked else None
-    entry = forked_from(first) if first else None
-    if first is None or entry is None or (entry.origin, entry.n) != (source.conversation, n):
-        raise InputError("a conversation of this name exists", code="conversation_exists")
+    there = journal.get(tail.state.forked) if tail.state.forked else None
+    entry = forked_from(there) if there else None
+    if there is None or entry is None or replace(entry, at=first.at) != first:
+        raise _exists()
     check_owner(tail, user)
-    return first
+    return there
 
 
-def _draft(journal: Journal, origin: Journal, source: Lane, begin: Batch, title: str) -> Draft:
+def _draft(journal: Journal, start: _Start, title: str) -> Draft:
     """Plan the fork's first batch: it ends the open turn, and hands back the messages that no turn has processed."""
-    state, at = begin.state, utc(journal.ports.clock.now())
-    entries: list[Entry] = [Forked(origin=source.conversation, n=begin.n, at=at)]
+    origin, begin, first, state = start.origin, start.begin, start.first, start.begin.state
+    entries: list[Entry] = [first]
+    if not begin.n:
+        entries.append(Owner(user=state.owner, bundle=state.bundle))
     if state.status == "open":
         suffix = origin.since(state.rendered, upto=begin.n, consistent=True)
         entries += hand_back_all(suffix, state)
         if asked := pending(origin, state):
-            entries.append(settle_request(asked, state, "withdrawn", message_id="", at=at))
-        entries += fork_end(suffix, state, at)
-    entries.append(Titled(title=title, at=at))
-    segment = copy_segment(journal.ports, source, journal.lane, state.segment)
-    following = forked(state, begin.n + 1, segment=segment, begun_ms=epoch_ms(at))
+            entries.append(settle_request(asked, state, "withdrawn", message_id="", at=first.at))
+        entries += fork_end(suffix, state, first.at)
+    given = title or _title(journal.ports, origin.lane, suffix="" if first.branch_of else SUFFIX)
+    entries.append(Titled(title=given, at=first.at))
+    source = origin_lane(journal.lane, first)
+    following = forked(
+        state,
+        begin.n + 1,
+        segment=copy_segment(journal.ports, source, journal.lane, state.segment),
+        begun_ms=epoch_ms(first.at),
+        branch_of=first.branch_of,
+    )
+    if start.untitled and not title:
+        following = replace(following, titled=0)
     return Draft(entries=tuple(entries), state=following)
 
 
-def _title(ports: Ports, lane: Lane) -> str:
+def _title(ports: Ports, lane: Lane, *, suffix: str) -> str:
     row = ports.log.listing(lane)
-    return f"{render_title(row.title if row else '')[: TITLE_CHARS - len(SUFFIX)]}{SUFFIX}".strip()
+    return f"{render_title(row.title if row else '')[: TITLE_CHARS - len(suffix)]}{suffix}".strip()
+
+
+def _exists() -> InputError:
+    return InputError("a conversation of this name exists, or was deleted", code="conversation_exists")
+
+
+def _deleted() -> NotFoundError:
+    return NotFoundError("the conversation was deleted", code=DELETED)

@@ -233,6 +233,7 @@ def closed(state: State) -> State:
         unremembered=state.unremembered,
         importing=state.importing,
         forked=state.forked,
+        branch_of=state.branch_of,
     )
 
 
@@ -241,11 +242,12 @@ def unremembered(state: State, n: int) -> State:
     return replace(state, unremembered=state.unremembered or n)
 
 
-def forked(state: State, n: int, *, segment: int, begun_ms: int) -> State:
+def forked(state: State, n: int, *, segment: int, begun_ms: int, branch_of: str = "") -> State:
     """Begin a fork in batch n, idle and with a title, at the state of its origin; it has spent and stored nothing yet."""
     return replace(
         closed(state),
         forked=n,
+        branch_of=branch_of,
         titled=n,
         segment=segment,
         begun_ms=begun_ms,

@@ -26,7 +26,7 @@ The second is that of the batches of forks: an earlier release would not read th
 BATCH_DEPTH_MAX = 100
 """The maximum depth of a batch that is read."""
 UNREADABLE = "[unreadable: nested too deep]"
-STATE_MAX_BYTES = 1_152
+STATE_MAX_BYTES = 1_220
 BATCH_MAX_BYTES = 32 * 1024
 
 IMPORT: Final = "import"
@@ -63,7 +63,8 @@ class State(Row):
     the oldest batch that ended a turn whose rows may be missing in an index that reads no logs; 0 if it has all.
     `importing` is the batch that began an unfinished import, during which no other batch is put; 0 otherwise. `queued`
     is the batch since which the open turn waits for an execution of the stage; 0 if it does not. `forked` is the first
-    batch of a fork, which has those before it from its origin; 0 for a conversation that is no fork.
+    batch of a fork, which has those before it from its origin; 0 for a conversation that is no fork. `branch_of` is the
+    root of a branch, "" for a conversation that is none.
 
     Source: docs/concepts/log.md.
     """
@@ -110,6 +111,7 @@ class State(Row):
     importing: int = 0
     queued: int = 0
     forked: int = 0
+    branch_of: str = ""
 
     @property
     def waits_outside(self) -> bool:
@@ -309,6 +311,18 @@ class FeedbackRow(Value):
         return (self.at, self.lane.conversation, self.turn, self.origin)
 
 
+class ForkRow(Value):
+    """A fork, as the conversation that counts it names it: its batches up to `n` are in the log of `origin`.
+
+    A branch names the root of its tree, `branch_of`.
+    """
+
+    conversation: str
+    origin: str
+    n: int
+    branch_of: str = ""
+
+
 class Tombstone(Value):
     """A deleted conversation: its names and times, without any of its content.
 
@@ -345,11 +359,16 @@ def home_lane(lane: Lane, batches: Iterable[Batch], n: int) -> Lane:
     return replace(lane, conversation=next(origins, lane.conversation))
 
 
-def fork_change(lane: Lane, batch: Batch) -> tuple[Lane, int] | None:
-    """Return the origin whose number of forks a batch changes, and by how much; None for most batches."""
+def fork_change(lane: Lane, batch: Batch) -> tuple[Lane, ForkRow | None] | None:
+    """Return the conversation whose forks a batch changes, with the row of a new fork; None for most batches."""
     for entry in batch.entries:
-        if isinstance(entry, Forked | Deleted) and entry.origin:
-            return replace(lane, conversation=entry.origin), 1 if isinstance(entry, Forked) else -1
+        if isinstance(entry, Deleted) and entry.origin:
+            return replace(lane, conversation=entry.origin), None
+        if isinstance(entry, Forked):
+            row = ForkRow(
+                conversation=lane.conversation, origin=entry.origin, n=entry.n, branch_of=entry.branch_of
+            )
+            return replace(lane, conversation=entry.counted_at or entry.origin), row
     return None
 
 

@@ -513,7 +513,7 @@ class Begun(Value, tag="begun", tag_field="kind"):
 class Deleted(Value, tag="deleted", tag_field="kind"):
     """The deletion of the conversation by its owner, and with it of the open `turn`, "" if none was open.
 
-    `call_id` is the program that may still run; batch `n` queued the turn, at `queued_at`; `origin` is that of a fork.
+    `call_id` is the program that may still run; batch `n` queued the turn, at `queued_at`; `origin` counted it as a fork.
     """
 
     at: str
@@ -544,11 +544,16 @@ class Imported(Value, tag="imported", tag_field="kind"):
 
 
 class Forked(Value, tag="forked", tag_field="kind"):
-    """The start of a fork: its batches up to `n` are those of the conversation `origin`, which may be a fork, too."""
+    """The start of a fork: its batches up to `n` are those of the conversation `origin`, which may be a fork, too.
+
+    `branch_of` is the root of a branch. The origin counts the fork, or `counted_at`, if the root is itself a fork of it.
+    """
 
     origin: str
     n: int
     at: str
+    branch_of: str = ""
+    counted_at: str = ""
 
 
 Entry: TypeAlias = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, Protocol, TypeAlias
 
 from stepline.model.base import Value
-from stepline.model.batch import Batch, FeedbackPlace, FeedbackRow, QueuedTurn
+from stepline.model.batch import Batch, FeedbackPlace, FeedbackRow, ForkRow, QueuedTurn
 from stepline.model.ids import Lane
 from stepline.model.tenancy.limits import Scope
 
@@ -84,7 +84,7 @@ class Listing(Value):
     `active_n` is the newest batch with content to read, at `last_at`, and `read_n` is the newest batch that the user
     has read. `open`: the conversation is marked open. No projection changes `read_n` or `open`. `importing`: the
     import is not complete, and the row is hidden. `waits_for`: an open turn without a mark waits for an `approval`; ""
-    for nothing.
+    for nothing. `branch_of`: the root of a branch.
     """
 
     lane: Lane
@@ -103,6 +103,7 @@ class Listing(Value):
     read_n: int = 0
     importing: bool = False
     waits_for: Literal["", "approval"] = ""
+    branch_of: str = ""
 
     @property
     def place(self) -> ListPosition:
@@ -147,8 +148,8 @@ class Log(Protocol):
         its listing. A tombstone refuses every other transaction, a first batch, and a batch of an import
         (`is_founding`). A husk also refuses a put at its position.
 
-        The first batch of a fork puts the fork's row at its origin, and reserves the number 1: a put there is
-        `Occupied` by the empty batch. The batch that deletes the fork removes the row (`fork_change`).
+        The first batch of a fork puts the fork's row at the conversation that counts it, and reserves the number 1: a put
+        there is `Occupied` by the empty batch. The batch that deletes the fork removes the row (`fork_change`).
 
         Raises:
             InputError: `has_forks`, the batch would delete a conversation with forks.
@@ -171,8 +172,8 @@ class Log(Protocol):
         """Return every batch after n (up to and including `upto`), in order, from all pages."""
         ...
 
-    def forks(self, lane: Lane) -> list[str]:
-        """Return the names of the forks of a conversation that exist, by a strong read."""
+    def forks(self, lane: Lane) -> list[ForkRow]:
+        """Return the forks that a conversation counts, in the order of their names, by a strong read."""
         ...
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:

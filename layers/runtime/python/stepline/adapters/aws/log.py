@@ -52,6 +52,7 @@ from stepline.model.batch import (
     Batch,
     FeedbackPlace,
     FeedbackRow,
+    ForkRow,
     QueuedTurn,
     bury_batch,
     decode_batch,
@@ -95,6 +96,7 @@ _IF_ABSENT: Final = {
 }
 _NO_BATCH: Final = msgspec.json.encode({"v": FORMAT})
 """The body of the row in a fork's first place: a release that cannot read forks stops at its format."""
+_FORK: Final = msgspec.json.Decoder(ForkRow)
 _QUEUED: Final = msgspec.json.Decoder(QueuedTurn)
 _LISTING: Final = msgspec.json.Decoder(Listing)
 
@@ -148,28 +150,35 @@ class DynamoLog:
         """Return the actions that count a fork at its origin, and reserve the first place of its own log."""
         if (change := fork_change(lane, batch)) is None:
             return []
-        origin, by = change
-        row = key(conversation_pk(origin), fork_sk(lane.conversation))
+        origin, fork = change
+        place = key(conversation_pk(origin), fork_sk(lane.conversation))
         counted = {
             "TableName": self._table.name,
             "Key": key(conversation_pk(origin), HEAD),
             "UpdateExpression": "ADD forks :by",
-            "ExpressionAttributeValues": {":by": {"N": str(by)}},
+            "ExpressionAttributeValues": {":by": {"N": "1" if fork else "-1"}},
         }
-        if by < 0:
-            return [{"Update": counted}, {"Delete": {"TableName": self._table.name, "Key": row}}]
-        reserved = {
+        if fork is None:
+            return [{"Update": counted}, {"Delete": {"TableName": self._table.name, "Key": place}}]
+        row = {**place, "body": {"B": msgspec.json.encode(fork)}}
+        actions: list[Item] = [
+            {"Update": counted},
+            {"Put": {"TableName": self._table.name, "Item": row}},
+            alive_check(self._table.name, origin),
+        ]
+        if fork.n:  # else the first batch of the fork has this place
+            reserved = {"TableName": self._table.name, "Item": self._reserved(lane), **_IF_ABSENT}
+            actions.append({"Put": reserved})
+        return actions
+
+    def _reserved(self, lane: Lane) -> Item:
+        """Return the row that reserves the first place of a fork's log."""
+        return {
             **key(log_pk(lane), batch_sk(1)),
             "n": {"N": "1"},
             "body": {"B": _NO_BATCH},
             RESERVED: {"BOOL": True},
         }
-        return [
-            {"Update": counted},
-            {"Put": {"TableName": self._table.name, "Item": row}},
-            {"Put": {"TableName": self._table.name, "Item": reserved, **_IF_ABSENT}},
-            alive_check(self._table.name, origin),
-        ]
 
     def _message_put(self, lane: Lane, batch: Batch, message_id: str) -> Item:
         expires_at = int(datetime.fromisoformat(batch.at).timestamp()) + MESSAGE_TTL_S
@@ -264,14 +273,13 @@ class DynamoLog:
         )
         return [_read_batch(item) for item in items if RESERVED not in item]
 
-    def forks(self, lane: Lane) -> list[str]:
+    def forks(self, lane: Lane) -> list[ForkRow]:
         rows = self._table.query(
             "pk = :pk AND begins_with(sk, :fork)",
             {":pk": {"S": conversation_pk(lane)}, ":fork": {"S": fork_sk("")}},
             ConsistentRead=True,
-            ProjectionExpression="sk",
         )
-        return [row["sk"]["S"].removeprefix(fork_sk("")) for row in rows]
+        return [_FORK.decode(row["body"]["B"]) for row in rows]
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:
         item = self._table.get(conversation_pk(lane), message_sk(message_id), consistent=True)

@@ -13,6 +13,7 @@ from stepline.model.batch import (
     EMPTY,
     Batch,
     FeedbackRow,
+    ForkRow,
     QueuedTurn,
     Tombstone,
     bury_batch,
@@ -65,7 +66,7 @@ class MemoryLog:
         self._feedback: dict[tuple[str, str, str], FeedbackRow] = {}
         self.tombstones: dict[str, Tombstone] = {}
         self._unlisted: dict[str, int] = {}
-        self._forks: dict[str, set[str]] = {}
+        self._forks: dict[str, dict[str, ForkRow]] = {}
 
     def put(
         self,
@@ -83,7 +84,7 @@ class MemoryLog:
             obstacle = self._obstacle(lane, batch, message_id, alone=not (marks_open or rated or moved))
             if obstacle is not None:
                 return obstacle
-            if fork := forked_from(batch):
+            if (fork := forked_from(batch)) and fork.n:
                 stored += [RESERVED, *[None] * (fork.n - 1)]  # its origin has them
             if batch.n > len(stored) + 1:
                 raise ValueError(f"batch {batch.n} would leave a hole after batch {len(stored)}")
@@ -120,8 +121,8 @@ class MemoryLog:
         transacted = not alone or message_id or is_founding(batch) or bury_batch(lane, batch)
         if transacted and (tombstone := self.tombstones.get(lane.key())):
             raise _deleted(tombstone.whose)
-        origin = fork_change(lane, batch)
-        if origin and origin[1] > 0 and (tombstone := self.tombstones.get(origin[0].key())):
+        change = fork_change(lane, batch)
+        if change and change[1] and (tombstone := self.tombstones.get(change[0].key())):
             raise _deleted(tombstone.whose)
         if bury_batch(lane, batch) and self._forks.get(lane.key()):
             raise InputError(HAS_FORKS, code="has_forks")
@@ -147,9 +148,9 @@ class MemoryLog:
             raise _deleted()
         return [decode_batch(body) for body in found if body and body != RESERVED]
 
-    def forks(self, lane: Lane) -> list[str]:
+    def forks(self, lane: Lane) -> list[ForkRow]:
         with self._lock:
-            return sorted(self._forks.get(lane.key(), ()))
+            return [row for _, row in sorted(self._forks.get(lane.key(), {}).items())]
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:
         return self._messages.get((lane.key(), message_id))
@@ -172,10 +173,12 @@ class MemoryLog:
         return True
 
     def _count_fork(self, lane: Lane, batch: Batch) -> None:
-        """Add a fork to those of its origin, or remove it."""
+        """Add a fork to those that its origin counts, or remove it."""
         if change := fork_change(lane, batch):
-            named = self._forks.setdefault(change[0].key(), set())
-            named.symmetric_difference_update({lane.conversation})
+            counted = self._forks.setdefault(change[0].key(), {})
+            counted.pop(lane.conversation, None)
+            if change[1]:
+                counted[lane.conversation] = change[1]
 
     def _move(self, changes: list[tuple[QueuedTurn, bool]]) -> None:
         """Add turns to the queue and remove them."""
