@@ -218,9 +218,9 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         ),
         _right("dynamodb", "Query", "users", "USER#*", "RATED#*"),
         _right("dynamodb", "Query", "feedback", "FEEDBACK#*"),
-        # What a conversation's log names, and its segments; the long texts of an import. A client posts files with a
-        # signature of this role. A stream has the log of a running program.
-        *_objects(reads=f"att out seg {_LOGS}", writes="att quarantine", finds="exec"),
+        # What a conversation's log names, and its segments; the long texts of an import, and the segment of a fork. A
+        # client posts files with a signature of this role. A stream has the log of a running program.
+        *_objects(reads=f"att out seg {_LOGS}", writes="att seg quarantine", finds="exec seg"),
         _WAKES,
         _STARTS,  # of a turn that waits for the slot of one that was deleted
         *_REMEMBERS,  # the turns of an import

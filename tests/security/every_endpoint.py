@@ -140,6 +140,12 @@ ROWS: Final[dict[str, Row]] = {
     "rename_conversation": Row(owner, body=lambda _: {"title": "Mine"}),
     "read_events": OWNED,
     "mark_read": Row(owner, body=lambda _: {"n": 1}),
+    "make_fork": Row(
+        owner,
+        body=lambda _: {"conversation": "c-fork", "point": {"kind": "batch", "at": "1"}},
+    ),
+    "list_branches": OWNED,
+    "list_forks": OWNED,
     "list_recent": OWN,
     "fetch_named": Row(owner, body=lambda it: {"conversation_id": it.conversation}),
     "read_status": OWNED,

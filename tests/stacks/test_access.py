@@ -165,10 +165,10 @@ def test_the_authorizer_may_redeem_a_ticket_and_nothing_else(any_stage):
     ]
 
 
-def test_the_api_writes_objects_to_quarantine_and_the_texts_of_imports_alone(any_stage):
+def test_the_api_writes_quarantine_texts_of_imports_and_segments_of_forks_alone(any_stage):
     lines = any_stage.roles.lines(role_of("api"))
     assert [line for line in lines if "s3:PutObject" in line] == [
-        "s3:PutObject → <Artifacts>/att/* <Artifacts>/quarantine/*"
+        "s3:PutObject → <Artifacts>/att/* <Artifacts>/quarantine/* <Artifacts>/seg/*"
     ]
 
 

@@ -63,6 +63,7 @@ def test_a_row_of_the_list_shows_the_state_of_the_conversation() -> None:
         "unread_n": 1,
         "n": batches[-1].n,
         "active_n": batches[-1].n,
+        "branch_of": "",
     }
     assert caller.get(URL) == row
 
@@ -175,6 +176,7 @@ def test_a_page_begins_where_a_turn_opened() -> None:
         "first_n": 0,
         "more": False,
         "turns_before": 0,
+        "fork": None,
     }
 
 

@@ -8,10 +8,12 @@ import { ApiTransport, type Call, type KeyedCall, part } from "./transport.ts";
 import type {
   BlockQuery,
   BlocksView,
+  Branches,
   ConversationErasure,
   ConversationExport,
   ConversationList,
   ConversationRow,
+  DeletionQuery,
   Details,
   EffectList,
   EffectQuery,
@@ -24,6 +26,8 @@ import type {
   FileLink,
   FileList,
   FileQuery,
+  ForkMade,
+  ForkRequest,
   Grant,
   ImportRequest,
   ImportStatus,
@@ -37,6 +41,7 @@ import type {
   NamedResource,
   NewLimits,
   OtherRound,
+  OwnForks,
   OwnStanding,
   PeriodFilter,
   PeriodQuery,
@@ -102,6 +107,21 @@ export class HttpApi extends ApiTransport {
   /** Record the event up to which the user has read; a smaller number than before has no effect. */
   async markRead(conversation: string, body: Mark, call: Call = {}): Promise<void> {
     return this.tell("PUT", `/v1/conversations/${part(conversation)}/read`, { body, ...call });
+  }
+
+  /** Fork a conversation at a point of its past; the same request finds the same fork. */
+  async makeFork(conversation: string, body: ForkRequest, call: KeyedCall = {}): Promise<ForkMade> {
+    return this.ask("POST", `/v1/conversations/${part(conversation)}/forks`, { body, ...call });
+  }
+
+  /** List the tree of a conversation: its root and all branches; the same for each of them. */
+  async listBranches(conversation: string, call: Call = {}): Promise<Branches> {
+    return this.ask("GET", `/v1/conversations/${part(conversation)}/branches`, call);
+  }
+
+  /** List the forks of a conversation that are conversations of their own, and no branches. */
+  async listForks(conversation: string, call: Call = {}): Promise<OwnForks> {
+    return this.ask("GET", `/v1/conversations/${part(conversation)}/forks`, call);
   }
 
   /** List the newest conversations of the caller. */
@@ -339,9 +359,13 @@ export class HttpApi extends ApiTransport {
     });
   }
 
-  /** Delete a conversation permanently, with its running turn; deleting it again gives the same answer. */
-  async deleteConversation(conversation: string, call: Call = {}): Promise<ConversationErasure> {
-    return this.ask("DELETE", `/v1/conversations/${part(conversation)}`, call);
+  /** Delete a conversation and its branches permanently, with running turns; deleting it again gives the same answer. */
+  async deleteConversation(
+    conversation: string,
+    query: DeletionQuery = {},
+    call: Call = {},
+  ): Promise<ConversationErasure> {
+    return this.ask("DELETE", `/v1/conversations/${part(conversation)}`, { query, ...call });
   }
 
   /** Read the progress of a conversation's erasure. */

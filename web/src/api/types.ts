@@ -44,6 +44,26 @@ export interface BlocksView {
   readonly blocks: readonly BlockView[];
 }
 
+/**
+ * A conversation of a tree: its batches up to `n` are in the log of `origin`, "" for the root.
+ *
+ * Times are ISO-8601 in UTC; `begun_at` is "" if it was not recorded.
+ */
+export interface Branch {
+  readonly conversation: string;
+  readonly origin: string;
+  readonly n: number;
+  readonly title: string;
+  readonly begun_at: string;
+  readonly last_activity_at: string;
+}
+
+/** The tree of a conversation: the root, then its branches, oldest first. `more`: there are others. */
+export interface Branches {
+  readonly items: readonly Branch[];
+  readonly more: boolean;
+}
+
 /** An action of the decision. */
 export interface CallView {
   readonly call_id: string;
@@ -86,7 +106,7 @@ export interface ConversationList {
  *
  * Times are ISO-8601 in UTC; `started_at` is "" if it was not recorded. The row reflects all batches up to `n`; of
  * those, `active_n` is the newest one with something to read. `waits_for` names the reason why an open turn waits: a
- * person's `approval`, or "" for none.
+ * person's `approval`, or "" for none. `branch_of` is the root of a branch, "" for a conversation that is none.
  */
 export interface ConversationRow {
   readonly conversation: string;
@@ -99,6 +119,7 @@ export interface ConversationRow {
   readonly unread_n: number;
   readonly n: number;
   readonly active_n: number;
+  readonly branch_of: string;
 }
 
 /**
@@ -117,6 +138,11 @@ export interface DecisionView {
   readonly summary: string;
   readonly ended: string;
   readonly value: unknown;
+}
+
+/** With `cascade` the forks of a conversation are deleted with it; its branches always are. */
+export interface DeletionQuery {
+  readonly cascade?: boolean;
 }
 
 /** A conversation without its texts. */
@@ -201,13 +227,15 @@ export interface EventFrame {
  * The frames of a page, oldest first, exactly as `resume` sends them.
  *
  * `first_n` is the number of its first batch, 0 for an empty page: the previous page ends `before` that number.
- * `more`: a previous page exists. `turns_before` counts the turns that opened before its first batch.
+ * `more`: a previous page exists. `turns_before` counts the turns that opened before its first batch. `fork` says where
+ * a fork begins; null for a conversation that is none.
  */
 export interface EventPage {
   readonly events: readonly EventFrame[];
   readonly first_n: number;
   readonly more: boolean;
   readonly turns_before: number;
+  readonly fork: ForkStart | null;
 }
 
 /** The last `turns` turns before event `before`; 0 is the end. */
@@ -355,6 +383,45 @@ export interface FirstDifference {
   readonly n: number;
   readonly kind: string;
   readonly path: string;
+}
+
+/** A fork: its batches up to `n` are in the log of `origin`. A branch names the root of its tree, `branch_of`. */
+export interface ForkMade {
+  readonly conversation: string;
+  readonly origin: string;
+  readonly n: number;
+  readonly branch_of: string;
+  readonly title: string;
+}
+
+/**
+ * The place at which a fork begins: after a batch, a turn, a round or a message, or `before` it.
+ *
+ * `at` is the number of the batch, also of the one that decided the round, or the id of the turn or the message.
+ */
+export interface ForkPlace {
+  readonly kind: "batch" | "message" | "round" | "turn";
+  readonly at: string;
+  readonly before?: boolean;
+}
+
+/**
+ * A fork under a new name. With `branch` it is shown with its origin as one conversation.
+ *
+ * Without a `title` a branch has that of the conversation, and a fork the same with "(fork)".
+ */
+export interface ForkRequest {
+  readonly conversation: string;
+  readonly point: ForkPlace;
+  readonly branch?: boolean;
+  readonly title?: string;
+}
+
+/** The start of a fork: its batches up to `n` are in the log of `origin`. A branch names its root, `branch_of`. */
+export interface ForkStart {
+  readonly origin: string;
+  readonly n: number;
+  readonly branch_of: string;
 }
 
 /** A conversation in which something was found. */
@@ -580,6 +647,20 @@ export interface OtherReceipt {
 /** The batch that decided another round. */
 export interface OtherRound {
   readonly to: number;
+}
+
+/** A fork that is no branch: it has the batches of the conversation up to `n`. */
+export interface OwnFork {
+  readonly conversation: string;
+  readonly n: number;
+  readonly title: string;
+  readonly begun_at: string;
+}
+
+/** The forks of a conversation that are no branches, oldest first. `more`: there are others. */
+export interface OwnForks {
+  readonly items: readonly OwnFork[];
+  readonly more: boolean;
 }
 
 /** The caller, and the accounts to which their work is charged: the user's, the project's, the tenant's. */

@@ -28,6 +28,8 @@ const ALLOWED: readonly Allowed[] = [
   allow("PATCH", CONVERSATION, true),
   allow("GET", `${CONVERSATION}/events`),
   allow("PUT", `${CONVERSATION}/read`, true),
+  allow("GET", `${CONVERSATION}/branches`),
+  allow("GET", `${CONVERSATION}/forks`),
   allow("GET", "/v1/search"),
   allow("GET", `${CONVERSATION}/timeline`),
   allow("GET", `${CONVERSATION}/requests/${NUMBER}`),

@@ -15,6 +15,7 @@ const WITHHELD = new Set([
   "GET /v1/conversations/{conversation}/uploads/{upload}",
   "POST /v1/conversations/{conversation}/file-links",
   "POST /v1/conversations/{conversation}/import",
+  "POST /v1/conversations/{conversation}/forks",
   // Its frames are those of the page's own connection.
   "GET /v1/conversations/{conversation}/stream",
   "HEAD /v1/conversations/{conversation}/stream",

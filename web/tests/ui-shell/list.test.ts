@@ -49,6 +49,7 @@ function item(conversation: string, more: Partial<ConversationRow> = {}): Conver
     unread_n: 0,
     n: 5,
     active_n: 5,
+    branch_of: "",
     ...times,
     ...more,
   };

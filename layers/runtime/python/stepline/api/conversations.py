@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
 from stepline.delivery.effect import make_listing, publish_read
-from stepline.delivery.event_page import EventPage, read_page
+from stepline.delivery.event_page import EventPage, ForkStart, read_page
 from stepline.ingress.rename import rename
 from stepline.log.listed_conversations import list_conversations
 from stepline.model.base import Value
+from stepline.model.batch import forked_from
 from stepline.ports.log import Listing
 
 CURSOR_MAX_CHARS: Final = 512
@@ -55,7 +56,7 @@ class ConversationRow(Value, omit_defaults=False):
 
     Times are ISO-8601 in UTC; `started_at` is "" if it was not recorded. The row reflects all batches up to `n`; of
     those, `active_n` is the newest one with something to read. `waits_for` names the reason why an open turn waits: a
-    person's `approval`, or "" for none.
+    person's `approval`, or "" for none. `branch_of` is the root of a branch, "" for a conversation that is none.
     """
 
     conversation: str
@@ -68,6 +69,7 @@ class ConversationRow(Value, omit_defaults=False):
     unread_n: int
     n: int
     active_n: int
+    branch_of: str
 
 
 class ConversationList(Value, omit_defaults=False):
@@ -97,6 +99,7 @@ def make_row(row: Listing) -> ConversationRow:
         unread_n=row.read_n + 1 if row.read_n < row.active_n else 0,
         n=row.applied_n,
         active_n=row.active_n,
+        branch_of=row.branch_of,
     )
 
 
@@ -123,7 +126,14 @@ def read_conversation(call: Call[Nothing, None]) -> ConversationRow:
 
 def read_events(call: Call[EventsQuery, None]) -> EventPage:
     """Read the newest turns before an event, as the frames that `resume` sends."""
-    return read_page(call.ports, call.timeline(), before=call.query.before, turns=call.query.turns)
+    journal, tail = call.tail()
+    timeline = call.services.history.load(journal, segment=tail.state.segment, consistent=True)
+    page = read_page(call.ports, timeline, before=call.query.before, turns=call.query.turns)
+    begun = journal.get(tail.state.forked) if tail.state.forked else None
+    first = forked_from(begun) if begun else None
+    if first is None:
+        return page
+    return replace(page, fork=ForkStart(origin=first.origin, n=first.n, branch_of=first.branch_of))
 
 
 def rename_conversation(call: Call[Nothing, Title]) -> None:

@@ -19,6 +19,7 @@ from stepline.api import (
 from stepline.api.doors import durable_stream
 from stepline.api.endpoint import Call, Endpoint, Nothing
 from stepline.api.tenancy import erasure_endpoints, limit_endpoints, user_export
+from stepline.api.time_travel import fork_endpoints
 
 
 def read_description(call: Call[Nothing, None]) -> dict[str, Any]:  # noqa: ARG001 - the same for every caller
@@ -32,6 +33,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/v1/openapi.json", read_description),
     *tickets.ENDPOINTS,
     *conversations.ENDPOINTS,
+    *fork_endpoints.ENDPOINTS,
     *project_conversations.ENDPOINTS,
     *memory_search.ENDPOINTS,
     *inspector.ENDPOINTS,

@@ -52,6 +52,8 @@ _STATUS_OF_CODE: Final = {
     "import_unfinished": HTTPStatus.CONFLICT,
     "conversation_exists": HTTPStatus.CONFLICT,
     "another_import": HTTPStatus.CONFLICT,
+    "has_forks": HTTPStatus.CONFLICT,
+    "fork_too_deep": HTTPStatus.CONFLICT,
     "import_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "import_too_many_files": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "not_inspectable": HTTPStatus.FORBIDDEN,

@@ -22,17 +22,27 @@ AHEAD: Final = 256
 """The batches that one query reads: most pages need one query, and none reads many batches that it does not show."""
 
 
+class ForkStart(Value, omit_defaults=False):
+    """The start of a fork: its batches up to `n` are in the log of `origin`. A branch names its root, `branch_of`."""
+
+    origin: str
+    n: int
+    branch_of: str
+
+
 class EventPage(Value, omit_defaults=False):
     """The frames of a page, oldest first, exactly as `resume` sends them.
 
     `first_n` is the number of its first batch, 0 for an empty page: the previous page ends `before` that number.
-    `more`: a previous page exists. `turns_before` counts the turns that opened before its first batch.
+    `more`: a previous page exists. `turns_before` counts the turns that opened before its first batch. `fork` says where
+    a fork begins; null for a conversation that is none.
     """
 
     events: tuple[EventFrame, ...] = ()
     first_n: int = 0
     more: bool = False
     turns_before: int = 0
+    fork: ForkStart | None = None
 
 
 def read_page(ports: Ports, timeline: Timeline, *, before: int, turns: int) -> EventPage:

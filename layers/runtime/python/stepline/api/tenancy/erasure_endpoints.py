@@ -9,7 +9,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
-from stepline.api.endpoint import Call, Endpoint, Nothing
+from stepline.api.endpoint import Call, Endpoint, Nothing, StrictInput
 from stepline.errors import NotFoundError
 from stepline.ingress import delete
 from stepline.ingress.erase_user import ErasurePorts, ask_erasure
@@ -19,6 +19,12 @@ from stepline.model.ids import check_segment, is_user, person
 from stepline.ports.tenancy.erasure import UserErasure
 
 State = Literal["pending", "done"]
+
+
+class DeletionQuery(StrictInput):
+    """With `cascade` the forks of a conversation are deleted with it; its branches always are."""
+
+    cascade: bool = False
 
 
 class ConversationErasure(Value, omit_defaults=False):
@@ -44,20 +50,24 @@ class PersonErasure(Value, omit_defaults=False):
     conversations: int
 
 
-def delete_conversation(call: Call[Nothing, None]) -> ConversationErasure:
-    """Delete a conversation permanently, with its running turn; deleting it again gives the same answer."""
+def delete_conversation(call: Call[DeletionQuery, None]) -> ConversationErasure:
+    """Delete a conversation and its branches permanently, with running turns; deleting it again gives the same answer."""
     desk, lane = _desk(call), call.lane()
     try:
-        delete.apply_deletion(call.ports, lane, call.principal.user)
+        delete.apply_deletion(call.ports, lane, call.principal.user, cascade=call.query.cascade)
     except NotFoundError as error:
         if error.reason != DELETED:
             raise
     desk.wake()
-    return read_erasure(call)
+    return _read_stone(call)
 
 
 def read_erasure(call: Call[Nothing, None]) -> ConversationErasure:
     """Read the progress of a conversation's erasure."""
+    return _read_stone(call)
+
+
+def _read_stone(call: Call[Any, None]) -> ConversationErasure:
     desk, lane, here = _desk(call), call.lane(), call.principal
     stone = desk.erasure.tombstone(lane)
     if stone is None or stone.whose != person(here.tenant, here.project, here.user):
@@ -143,7 +153,13 @@ _NAMED: Final = {**_ABSENT, HTTPStatus.BAD_REQUEST: ("bad_conversation",)}
 _ADMINISTERED: Final = {**_ABSENT, HTTPStatus.BAD_REQUEST: ("bad_project",)}
 
 ENDPOINTS: Final = (
-    Endpoint("DELETE", _CONVERSATION, delete_conversation, status=HTTPStatus.ACCEPTED, codes=_NAMED),
+    Endpoint(
+        "DELETE",
+        _CONVERSATION,
+        delete_conversation,
+        status=HTTPStatus.ACCEPTED,
+        codes={**_NAMED, HTTPStatus.CONFLICT: ("has_forks",)},
+    ),
     Endpoint("GET", f"{_CONVERSATION}/erasure", read_erasure, codes=_NAMED),
     Endpoint("POST", _MINE, erase_me, status=HTTPStatus.ACCEPTED, codes=_ABSENT),
     Endpoint("GET", _MINE, read_my_erasure, codes=_ABSENT),

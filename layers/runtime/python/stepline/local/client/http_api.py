@@ -34,9 +34,10 @@ from stepline.api.project_conversations import (
     TurnFilter,
 )
 from stepline.api.resources import NamedResource, Resource
-from stepline.api.tenancy.erasure_endpoints import ConversationErasure, PersonErasure
+from stepline.api.tenancy.erasure_endpoints import ConversationErasure, DeletionQuery, PersonErasure
 from stepline.api.tenancy.limit_endpoints import NewLimits, OwnStanding, ScopeStanding
 from stepline.api.tenancy.user_export import ExportQuery, UserData
+from stepline.api.time_travel.fork_endpoints import Branches, ForkMade, ForkRequest, OwnForks
 from stepline.delivery.event_page import EventPage
 from stepline.ingress.access import Grant
 from stepline.ingress.import_conversation import ImportStatus
@@ -88,6 +89,20 @@ class HttpApi(ApiTransport):
     def mark_read(self, conversation: str, body: Mark) -> None:
         """Record the event up to which the user has read; a smaller number than before has no effect."""
         self._call("PUT", f"/v1/conversations/{part(conversation)}/read", body=body)
+
+    def make_fork(self, conversation: str, body: ForkRequest, *, idempotency_key: str = "") -> ForkMade:
+        """Fork a conversation at a point of its past; the same request finds the same fork."""
+        return self._ask(
+            "POST", f"/v1/conversations/{part(conversation)}/forks", ForkMade, body=body, key=idempotency_key
+        )
+
+    def list_branches(self, conversation: str) -> Branches:
+        """List the tree of a conversation: its root and all branches; the same for each of them."""
+        return self._ask("GET", f"/v1/conversations/{part(conversation)}/branches", Branches)
+
+    def list_forks(self, conversation: str) -> OwnForks:
+        """List the forks of a conversation that are conversations of their own, and no branches."""
+        return self._ask("GET", f"/v1/conversations/{part(conversation)}/forks", OwnForks)
 
     def list_recent(
         self,
@@ -436,9 +451,14 @@ class HttpApi(ApiTransport):
             body=body,
         )
 
-    def delete_conversation(self, conversation: str) -> ConversationErasure:
-        """Delete a conversation permanently, with its running turn; deleting it again gives the same answer."""
-        return self._ask("DELETE", f"/v1/conversations/{part(conversation)}", ConversationErasure)
+    def delete_conversation(self, conversation: str, *, cascade: bool = False) -> ConversationErasure:
+        """Delete a conversation and its branches permanently, with running turns; deleting it again gives the same answer."""
+        return self._ask(
+            "DELETE",
+            f"/v1/conversations/{part(conversation)}",
+            ConversationErasure,
+            query=DeletionQuery(cascade=cascade),
+        )
 
     def read_erasure(self, conversation: str) -> ConversationErasure:
         """Read the progress of a conversation's erasure."""

@@ -1,0 +1,1 @@
+"""Endpoints of a conversation's past: forks and branches."""
