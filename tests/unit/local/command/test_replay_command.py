@@ -1,21 +1,40 @@
 """`stepline replay`: its settings, its table and its exit code."""
 
 import json
+from zipfile import ZipFile
 
+import boto3
 import pytest
+from botocore.stub import Stubber
 from click.testing import CliRunner
 
+from stepline.errors import AuthError
 from stepline.local import caller
+from stepline.local.cloud.deployment import Deployment, save_deployment
 from stepline.local.command import batches as logview
 from stepline.local.command.cli import main
-from stepline.local.command.content import replay as command
-from stepline.local.command.content.replay import choose_settings, render_reports
+from stepline.local.command.content import recorded_source
+from stepline.local.command.content.recorded_source import read_variables
+from stepline.local.command.content.replay import (
+    HEAD_LINE,
+    choose_settings,
+    render_turn_report,
+    summarise_reports,
+)
+from stepline.local.exported_files import plan_files
+from stepline.local.named_files import write_files
 from stepline.local.scripted.server import ScriptedServer
+from stepline.local.stage import deployed
+from stepline.replay.record_file import ConversationRecord, write_record_file
 from stepline.replay.turn_report import RoundReport, Spent, TurnReport
 from stepline.settings import Settings
+from stepline.timeline.export import export_conversation
+from stepline.timeline.fold import Timeline
+from tests.support.aws import Aws, moto
 from tests.support.conversation import LANE, Conversation
 from tests.support.generation import answered, called
 
+KEY = {"aws_access_key_id": "x", "aws_secret_access_key": "y"}
 NOTHING = {"bundle": "", "version": None, "layout": None}
 
 
@@ -35,19 +54,19 @@ def report(outcome, where="", **fields):
 
 
 def test_each_turn_has_a_line_with_both_costs_and_the_last_line_counts():
-    head, line, last = render_reports([report("equal")])
-    assert head.split() == ["turn", "outcome", "rounds", "tokens", "dollars"]
+    (line,) = render_turn_report(report("equal"))
+    assert HEAD_LINE.split() == ["turn", "outcome", "rounds", "tokens", "dollars"]
     assert line.split() == ["turn_1", "equal", "1", "1,020", "→", "930", "0.5000", "→", "0.2500"]
-    assert last == "1 of 1 turn equal, 0 calls of a model"
+    assert summarise_reports([report("equal")]) == "1 of 1 turn equal, 0 calls of a model"
 
 
 def test_a_turn_that_differs_has_its_place_and_both_answers():
     shown = list(
-        render_reports(
-            [report("differs", "turn_1, round 0: another answer", answer_replayed="Two.", asked=1)]
+        render_turn_report(
+            report("differs", "turn_1, round 0: another answer", answer_replayed="Two.", asked=1)
         )
     )
-    assert shown[2:5] == ["  turn_1, round 0: another answer", "  - One.", "  + Two."]
+    assert shown[1:] == ["  turn_1, round 0: another answer", "  - One.", "  + Two."]
 
 
 def test_a_replay_has_the_settings_of_the_stage():
@@ -70,22 +89,28 @@ def test_another_bundle_replaces_that_of_the_conversation():
 
 
 @pytest.fixture
-def run(monkeypatch):
-    """Run the command on a conversation with two turns; return its exit code and its output."""
+def conversation():
+    """Return a conversation with two turns."""
     conversation = Conversation(
         called("react.read", {"paths": ["fi:x"]}), answered("Done."), answered("Yes.")
     )
     for n in range(2):
         conversation.send("what is new?", id=f"m{n}")
         conversation.run()
+    return conversation
+
+
+@pytest.fixture
+def run(conversation, monkeypatch):
+    """Run the command on the conversation; return its exit code and its output."""
     monkeypatch.setattr(caller, "find_stage", lambda: None)
     monkeypatch.setattr(caller, "TENANT", LANE.tenant)
     monkeypatch.setattr(caller, "PROJECT", LANE.project)
     monkeypatch.setattr(logview, "open_log", lambda _: (conversation.log, conversation.ports.artifacts))
-    monkeypatch.setattr(command, "read_variables", lambda _: {})
+    monkeypatch.setattr(recorded_source, "local_variables", lambda _: {})
 
-    def invoke(*arguments):
-        done = CliRunner().invoke(main, ["replay", LANE.conversation, *arguments])
+    def invoke(*arguments, names=(LANE.conversation,)):
+        done = CliRunner().invoke(main, ["replay", *names, *arguments])
         return done.exit_code, done.output
 
     return invoke
@@ -121,8 +146,122 @@ def test_a_replay_that_cannot_be_is_one_sentence_with_a_code(run, arguments, cod
 def test_a_named_model_is_asked_about_every_decision_at_the_address_of_the_stage(run, monkeypatch):
     with ScriptedServer(token_delay_ms=0) as server:
         variables = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "any"}
-        monkeypatch.setattr(command, "read_variables", lambda _: variables)
+        monkeypatch.setattr(recorded_source, "local_variables", lambda _: variables)
         code, output = run("--turn", "2", "--model", "claude-opus-4-8", "--effort", "low", "--json")
     (line,) = map(json.loads, output.splitlines())
     assert (code, line["outcome"], line["asked"] > 0) == (1, "differs", True)
     assert line["answer_replayed"] not in ("", line["answer_recorded"])
+
+
+# --- records in files
+
+
+@pytest.fixture
+def record(conversation, tmp_path):
+    """Return the path of the conversation's record."""
+    path = tmp_path / "records/a.zip"
+    path.parent.mkdir()
+    write_record_file(
+        path,
+        ConversationRecord(
+            log=conversation.log, artifacts=conversation.ports.artifacts, lane=LANE, variables={}
+        ),
+    )
+    return path
+
+
+def test_a_conversation_is_exported_as_a_record_that_replays_without_the_stage(run, tmp_path, monkeypatch):
+    path = tmp_path / "b.zip"
+    done = CliRunner().invoke(main, ["export", LANE.conversation, "--record", str(path)])
+    assert (done.exit_code, done.output) == (0, f"{path}\n")
+    monkeypatch.setattr(logview, "open_log", None)
+    code, output = run(names=(str(path),))
+    assert (code, output.splitlines()[-1]) == (0, "2 of 2 turns equal, 0 calls of a model")
+
+
+def test_a_folder_and_a_conversation_are_one_table_with_one_threshold(run, record):
+    names = (str(record.parent), LANE.conversation)
+    code, output = run(names=names)
+    assert [line for line in output.splitlines() if not line.startswith("turn")] == [
+        *(str(record), LANE.conversation, "4 of 4 turns equal, 0 calls of a model")
+    ]
+    assert code == 0
+    assert run("--version", "v2", names=names)[0] == 1
+    assert run("--version", "v2", "--threshold", "100", names=names)[0] == 0
+
+
+def test_one_conversation_that_cannot_be_replayed_is_a_line_and_the_others_are_replayed(run, record):
+    code, output = run(names=("c-none", str(record)))
+    assert code == 1
+    assert "c-none\n  not_found: there is no conversation c-none\n" in output
+    assert output.splitlines()[-1] == "2 of 2 turns equal, 1 conversation not replayed, 0 calls of a model"
+    code, output = run("--json", names=("c-none", str(record)))
+    rows = [json.loads(line) for line in output.splitlines()]
+    assert (code, rows[0]["record"], rows[0]["code"]) == (1, "c-none", "not_found")
+    assert [row["outcome"] for row in rows[1:]] == ["equal", "equal"]
+    assert run("--turn", "1", names=("c-none", str(record)))[0] == 2
+
+
+def test_an_export_of_a_conversation_or_a_user_lacks_the_requests_and_names_turn_and_round(
+    run, conversation, tmp_path
+):
+    documents = list(export_conversation(Timeline.empty(LANE).extended(conversation.batches()), ttl_s=300))
+    files = plan_files(documents, conversation.ports.artifacts, LANE)
+    list(write_files(tmp_path / "export", files, overwrite=False))
+    with ZipFile(tmp_path / "user.zip", "w") as archive:
+        for name, read in files.items():
+            archive.writestr(f"conversations/c-1/documents/{name}", read())
+    for path in (tmp_path / "export", tmp_path / "user.zip"):
+        code, output = run(names=(str(path),))
+        turns = [str(path), min(Timeline.empty(LANE).extended(conversation.batches()).turns)]
+        assert (code, output.startswith(f"error: record_incomplete: {', '.join(turns)}, round 0: ")) == (
+            1,
+            True,
+        )
+
+
+@pytest.mark.parametrize("name", ["empty", "none.zip", "none/x"])
+def test_a_path_without_a_record_is_refused(run, tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    code, output = run(names=(str(tmp_path / name),))
+    assert (code, output.startswith(f"error: record_invalid: {tmp_path / name}")) == (1, True)
+
+
+# --- a deployed stage
+
+
+def test_a_conversation_of_a_deployed_stage_is_read_with_the_callers_credentials(
+    run, conversation, tmp_path, monkeypatch
+):
+    with moto():
+        aws = Aws()
+        for batch in conversation.batches():
+            aws.log.put(LANE, batch)
+        for key, body in conversation.ports.artifacts.objects.items():
+            aws.artifacts.put(key, body, mime="text/plain")
+        outputs = {"TableName": aws.name, "BucketName": aws.name}
+        save_deployment(tmp_path, Deployment(stage="dev", account="1", region="us-east-1", outputs=outputs))
+        monkeypatch.setattr(deployed, "HOME", tmp_path)
+        monkeypatch.setattr(recorded_source, "read_variables", lambda _, stage: {"STEPLINE_STAGE": stage})
+        there = ("--stage", "dev", "--tenant", LANE.tenant, "--project", LANE.project)
+        code, output = run(*there)
+        assert (code, output.splitlines()[-1]) == (0, "2 of 2 turns equal, 0 calls of a model")
+        done = CliRunner().invoke(
+            main, ["export", LANE.conversation, "--record", str(tmp_path / "a.zip"), *there]
+        )
+        assert (done.exit_code, (tmp_path / "a.zip").is_file()) == (0, True)
+        assert run("--stage", "dev")[0] == 2
+        assert run("--stage", "prod", "--tenant", "t")[1].startswith("error: not_deployed: ")
+
+
+def test_the_settings_of_a_deployed_stage_are_those_outside_its_package():
+    functions = boto3.client("lambda", region_name="us-east-1", **KEY)
+    name = {"FunctionName": "stepline-dev-decide"}
+    with Stubber(functions) as stub:
+        variables = {"Variables": {"STEPLINE_STAGE": "dev", "STEPLINE_BUNDLE_PROPS": "@props.json"}}
+        stub.add_response("get_function_configuration", {"Environment": variables}, name)
+        assert read_variables(functions, "dev") == {"STEPLINE_STAGE": "dev"}
+        stub.add_client_error("get_function_configuration", "AccessDenied")
+        with pytest.raises(AuthError) as caught:
+            read_variables(functions, "dev")
+    assert caught.value.reason == "cloud_account"

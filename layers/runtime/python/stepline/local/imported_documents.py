@@ -79,6 +79,20 @@ def read_imported_documents(path: Path, *, conversation: str = "") -> ImportedDo
     return ImportedDocuments(documents=tuple(documents), files=files)
 
 
+def first_turn(path: Path) -> str:
+    """Return the id of the first turn whose document is at a path, "" without one: of any conversation of an archive."""
+    try:
+        for member in _list_members(path):
+            if member.path.suffix in KINDS and member.size_bytes <= DOCUMENT_BYTES:
+                for found in _decode(member.read(), str(member.path)):
+                    payload = found.get("payload", found) if isinstance(found, dict) else {}
+                    if isinstance(payload, dict) and isinstance(payload.get("turn_id"), str):
+                        return str(payload["turn_id"])[:80]
+    except InputError:
+        return ""
+    return ""
+
+
 def _list_members(path: Path) -> Iterator[_Member]:
     """Yield the files at a path, in the order of their names. Raises InputError `file_unreadable`."""
     try:

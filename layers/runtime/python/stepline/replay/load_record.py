@@ -10,6 +10,7 @@ from stepline.errors import InputError, NotFoundError, SteplineError
 from stepline.log.journal import read_since
 from stepline.log.spill import hydrate
 from stepline.model.batch import Batch
+from stepline.model.entry import Decided
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.log import Log
@@ -23,8 +24,8 @@ GONE: Final = "body_missing"
 def load_record(log: Log, artifacts: Artifacts, lane: Lane) -> list[Batch]:
     """Return the whole log of a conversation, with its stored texts; a fork's has the batches of its origin.
 
-    Raises NotFoundError: `not_found`; `conversation_deleted`. InputError `record_incomplete`, with the batch whose text
-    is gone. DependencyError `format_newer`: a later release wrote it.
+    Raises NotFoundError: `not_found`; `conversation_deleted`. InputError `record_incomplete`, with the turn, the round
+    and the batch whose text is gone. DependencyError `format_newer`: a later release wrote it.
     """
     found = read_since(log, lane, 0, consistent=True)
     if not found:
@@ -36,9 +37,16 @@ def load_record(log: Log, artifacts: Artifacts, lane: Lane) -> list[Batch]:
         )
     whole = []
     for batch in found:
-        with readable(f"batch {batch.n} of {lane.conversation}"):
+        with readable(place_of(batch)):
             whole.append(hydrate(artifacts, batch))
     return whole
+
+
+def place_of(batch: Batch) -> str:
+    """Return the turn, the round and the number of a batch, as the beginning of a sentence."""
+    decided = (entry.iteration for entry in batch.entries if isinstance(entry, Decided))
+    round_ = next(decided, batch.state.cursor.iteration)
+    return f"{batch.state.turn}, round {round_}, batch {batch.n}" if batch.state.turn else f"batch {batch.n}"
 
 
 @contextmanager

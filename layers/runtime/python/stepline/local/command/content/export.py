@@ -11,9 +11,9 @@ from stepline.local.command.argument import (
     conversation_argument,
     json_option,
     out_option,
-    overwrite_option,
     text_option,
 )
+from stepline.local.command.content.recorded_source import RecordPlace, record_options
 from stepline.local.exported_files import name_document, plan_files
 from stepline.local.named_files import check_folder, write_files
 
@@ -30,14 +30,34 @@ TTL_S = 300
 @conversation_argument
 @text_option("--turn", metavar="ID", help="Only the log of this turn.")
 @out_option
-@overwrite_option
+@click.option("--overwrite", is_flag=True, help="With --out or --record: replace existing files.")
+@click.option(
+    "--record",
+    "record_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the whole log into this zip instead, for `replay` and `eval`.",
+)
+@record_options
 @json_option
-def export(conversation: str, turn: str, out: Path | None, *, overwrite: bool, as_json: bool) -> None:
+def export(
+    conversation: str,
+    turn: str,
+    out: Path | None,
+    *,
+    overwrite: bool,
+    record_path: Path | None,
+    place: RecordPlace,
+    as_json: bool,
+) -> None:
     """Export a conversation of the local stage as documents.
 
     The documents are its timeline, its sources, and the log of each turn. Each one is printed as a line of JSON with `kind`,
     `tags`, `text` for an index, and `payload`. With --out the documents and the files of the conversation are written into a
     folder, and their paths are printed.
+
+    With --record a conversation, also of a deployed stage, becomes a file for `stepline replay` and `stepline eval`. It has
+    the texts of the requests and the settings that change them, and no secret. The options of a stage need --record.
     """
     import msgspec
 
@@ -46,6 +66,16 @@ def export(conversation: str, turn: str, out: Path | None, *, overwrite: bool, a
     from stepline.local.terminal.json_lines import render_json_line
     from stepline.model.ids import make_lane
 
+    if record_path:
+        from stepline.replay.record_file import write_record_file
+
+        if turn or out:
+            raise click.UsageError("--record writes the whole conversation, without --turn and --out")
+        write_record_file(record_path, place.find(conversation), overwrite=overwrite)
+        click.echo(render_json_line({"kind": "record", "path": str(record_path)}) if as_json else record_path)
+        return
+    if place.stage:
+        raise click.UsageError("--stage needs --record")
     if out:
         check_folder(out)
     log, artifacts = open_log(find_stage())

@@ -1,4 +1,4 @@
-"""`stepline replay`: run recorded turns of a conversation again, and show what differs."""
+"""`stepline replay`: run recorded turns of conversations again, and show what differs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from stepline.errors import DependencyError
-from stepline.local.command.argument import conversation_argument, json_option, text_option
+from stepline.errors import SteplineError
+from stepline.local.command.argument import json_option, text_option
+from stepline.local.command.content.recorded_source import RecordPlace, list_records, record_options
 from stepline.local.counted import counted
 from stepline.local.safe_text import clean_line, one_line
 from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS
@@ -20,17 +21,18 @@ from stepline.ports.model import DECISION_ROLE, DEFAULT_ROLE, Effort
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from stepline.local.stage.deployed import LocalStage
+    from stepline.replay.record_file import ConversationRecord
     from stepline.replay.replay_turn import ReplayAgent
     from stepline.replay.turn_report import Spent, TurnReport
     from stepline.settings import Settings
 
-FUNCTION: Final = "stepline-local-decide"
 DIFFERENT: Final = 1
+HEAD_LINE: Final = f"{'turn':32} {'outcome':9} {'rounds':>6} {'tokens':>17} {'dollars':>19}"
 
 
 @click.command()
-@conversation_argument
+@click.argument("records", nargs=-1, required=True, metavar="CONVERSATION|FILE|FOLDER…")
+@record_options
 @click.option(
     "--turn", "turns", multiple=True, metavar="T", help="A turn, by its id or its number; default: all."
 )
@@ -55,58 +57,72 @@ DIFFERENT: Final = 1
     default=0,
     show_default=True,
     metavar="PERCENT",
-    help="The exit code is 1 if more of the turns differ.",
+    help="The exit code is 1 if more of all turns differ.",
 )
 @json_option
 def replay(
-    *, conversation: str, turns: tuple[str, ...], threshold: int, as_json: bool, **choices: Any
+    *,
+    records: tuple[str, ...],
+    place: RecordPlace,
+    turns: tuple[str, ...],
+    threshold: int,
+    as_json: bool,
+    **choices: Any,
 ) -> None:
-    """Run the turns of a conversation again; show what differs.
+    """Run the turns of conversations again; show what differs.
 
-    The conversation is one of the local stage.
+    A name is a conversation of the local stage, or with --stage of a deployed one. A path is a record that `stepline export
+    --record` wrote, or a folder of records.
 
     Requests that are equal are answered from the record, and so are calls of tools. Without --ask, --model and --effort
     no model is asked, and a turn ends at the first request that differs. Nothing is written to the stage.
+
+    With several conversations, one that cannot be replayed is a line with its code, and the exit code is 1.
     """
-    from stepline.local.caller import PROJECT, TENANT, find_stage
-    from stepline.local.command.batches import open_log
     from stepline.local.terminal.json_lines import render_json_line
-    from stepline.model.ids import make_lane
+
+    names = list(list_records(records))
+    if len(names) > 1 and turns:
+        raise click.UsageError("--turn needs one conversation")
+    done: list[TurnReport] = []
+    failed = 0
+    for number, named in enumerate(names):
+        try:
+            reports = _replay_one(place.find(named), turns, choices)
+        except SteplineError as error:
+            if len(names) == 1:
+                raise
+            failed += 1
+            row = {"record": named, "code": error.reason, "message": str(error)}
+            shown = (
+                [render_json_line(row)] if as_json else [named, f"  {error.reason}: {one_line(str(error))}"]
+            )
+        else:
+            done += reports
+            rows = [named] if len(names) > 1 else []
+            rows += [line for report in reports for line in render_turn_report(report)]
+            shown = [render_json_line(msgspec.to_builtins(one)) for one in reports] if as_json else rows
+        head = [] if number or as_json else [HEAD_LINE]
+        for line in (*head, *shown):
+            click.echo(line if as_json else clean_line(line))
+    if not as_json:
+        click.echo(summarise_reports(done, failed))
+    differ = sum(report.outcome != "equal" for report in done)
+    sys.exit(DIFFERENT if failed or differ * 100 > threshold * len(done) else 0)
+
+
+def _replay_one(
+    record: ConversationRecord, turns: Sequence[str], choices: Mapping[str, Any]
+) -> list[TurnReport]:
+    """Replay turns of a record. Raises its errors, before a turn is replayed."""
     from stepline.replay.load_record import load_record
     from stepline.replay.recorded_turn import find_turns
     from stepline.replay.replay_turn import replay_turns
 
-    stage = find_stage()
-    lane = make_lane(TENANT, PROJECT, conversation)
-    log, artifacts = open_log(stage)
-    batches = load_record(log, artifacts, lane)
-    recorded = find_turns(lane, batches, turns)
-    settings = choose_settings(read_variables(stage), bundle=batches[-1].state.bundle, choices=choices)
-    differ = 0
-    reports = []
-    for report in replay_turns(recorded, _agent(settings, choices), artifacts):
-        differ += report.outcome != "equal"
-        reports.append(report)
-        if as_json:
-            click.echo(render_json_line(msgspec.to_builtins(report)))
-    if not as_json:
-        for line in render_reports(reports):
-            click.echo(clean_line(line))
-    sys.exit(DIFFERENT if differ * 100 > threshold * len(reports) else 0)
-
-
-def read_variables(stage: LocalStage) -> Mapping[str, str]:
-    """Return the variables of the stage's function that decides. Secret. Raises DependencyError `not_running`."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    from stepline.local.stage.deployed import client
-
-    try:
-        found = client("lambda", stage).get_function_configuration(FunctionName=FUNCTION)
-    except (BotoCoreError, ClientError) as error:
-        raise DependencyError("the stage does not answer: stepline up", code="not_running") from error
-    variables: dict[str, str] = found.get("Environment", {}).get("Variables", {})
-    return variables
+    batches = load_record(record.log, record.artifacts, record.lane)
+    recorded = find_turns(record.lane, batches, turns)
+    settings = choose_settings(record.variables, bundle=batches[-1].state.bundle, choices=choices)
+    return list(replay_turns(recorded, _agent(settings, choices), record.artifacts))
 
 
 def choose_settings(variables: Mapping[str, str], *, bundle: str, choices: Mapping[str, Any]) -> Settings:
@@ -160,19 +176,22 @@ def _agent(settings: Settings, choices: Mapping[str, Any]) -> ReplayAgent:
     )
 
 
-def render_reports(reports: Sequence[TurnReport]) -> Iterator[str]:
-    """Yield a table of replayed turns: a line each, below it what differs, and a line for all of them."""
-    yield f"{'turn':32} {'outcome':9} {'rounds':>6} {'tokens':>17} {'dollars':>19}"
-    for report in reports:
-        yield _row(report.turn_id, report.outcome, f"{len(report.rounds)}", report.recorded, report.replayed)
-        if report.where:
-            yield f"  {one_line(report.where)}"
-        if report.answer_recorded != report.answer_replayed and report.outcome == "differs":
-            yield f"  - {one_line(report.answer_recorded)}"
-            yield f"  + {one_line(report.answer_replayed)}"
+def render_turn_report(report: TurnReport) -> Iterator[str]:
+    """Yield the lines of a replayed turn: its row in the table, and below it what differs."""
+    yield _row(report.turn_id, report.outcome, f"{len(report.rounds)}", report.recorded, report.replayed)
+    if report.where:
+        yield f"  {one_line(report.where)}"
+    if report.answer_recorded != report.answer_replayed and report.outcome == "differs":
+        yield f"  - {one_line(report.answer_recorded)}"
+        yield f"  + {one_line(report.answer_replayed)}"
+
+
+def summarise_reports(reports: Sequence[TurnReport], failed: int = 0) -> str:
+    """Return the last line of the table; `failed` conversations could not be replayed."""
     equal = sum(report.outcome == "equal" for report in reports)
     asked = sum(report.asked for report in reports)
-    yield f"{equal} of {counted(len(reports), 'turn')} equal, {counted(asked, 'call')} of a model"
+    without = f", {counted(failed, 'conversation')} not replayed" if failed else ""
+    return f"{equal} of {counted(len(reports), 'turn')} equal{without}, {counted(asked, 'call')} of a model"
 
 
 def _row(turn: str, outcome: str, rounds: str, before: Spent, after: Spent) -> str:
