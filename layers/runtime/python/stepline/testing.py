@@ -183,9 +183,11 @@ class Conversation:
         settings: Mapping[str, str] = MappingProxyType({}),
         recording: Path | None = None,
         asks: Mapping[str, str] = MappingProxyType({}),
+        lane: Lane = LANE,
     ) -> None:
         """Start a conversation of `user`."""
         named = {"STEPLINE_BUNDLE": bundle} if isinstance(bundle, str) else {}
+        self._lane = lane
         make = load_workflow(bundle) if isinstance(bundle, str) else bundle
         self._file = recording
         self._recorded = _recorded(recording, asks) if recording else None
@@ -193,7 +195,7 @@ class Conversation:
         self._runtime = _Runtime(in_memory(Settings.from_env({**named, **settings}), model=self._script))
         self._seen = 0
         self._parked: PendingCall | None = None
-        self.workflow = make(self._runtime, LANE, user=user)
+        self.workflow = make(self._runtime, lane, user=user)
 
     def __enter__(self) -> Self:
         """Return self."""
@@ -274,11 +276,11 @@ class Conversation:
         return self._turn(ended, requests)
 
     def _turn(self, ended: TurnResult, requests: Sequence[ModelRequest]) -> PlayedTurn:
-        batches = Journal(self._runtime.ports, LANE, "run").since(0, consistent=True)
+        batches = Journal(self._runtime.ports, self._lane, "run").since(0, consistent=True)
         new = [batch for batch in batches if batch.n > self._seen]
         self._seen = batches[-1].n
-        timeline = Timeline.empty(LANE).extended(batches)
-        events = [event for batch in new for event in derive(batch, LANE)]
+        timeline = Timeline.empty(self._lane).extended(batches)
+        events = [event for batch in new for event in derive(batch, self._lane)]
         return PlayedTurn(
             ended=ended,
             blocks=tuple(timeline.turn_blocks(ended.turn_id)),

@@ -51,7 +51,7 @@ def conversation(model, tmp_path_factory):
     with open_conversation(file, CASE, model, "bundles.default") as opened:
         for step in CASE.steps:
             opened.play(step, folder)
-        yield CutConversation(batches=opened.hydrated(), artifacts=opened.artifacts, lane=LANE)
+        yield CutConversation(batches=opened.hydrated(), record=opened.record)
 
 
 @pytest.fixture

@@ -6,8 +6,12 @@ import sys
 import pytest
 
 from stepline.local.command.cli import main
+from stepline.local.command.content import recorded_source
 from stepline.local.evaluation.case_file import find_cases
+from stepline.replay.record_file import ConversationRecord, write_record_file
 from tests.repository.test_house import ROOT
+from tests.support.conversation import LANE, Conversation
+from tests.support.generation import answered
 
 CASE = """\
 about: A greeting.
@@ -24,10 +28,10 @@ def evaluate(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
-    def run(*words, outcome="completed"):
+    def run(*words, outcome="completed", model="scripted"):
         (tmp_path / "set/case.yaml").write_text(CASE.replace("OUTCOME", outcome))
         with pytest.raises(SystemExit) as ended:
-            main(["eval", *words, "--model", "scripted"] if "add" not in words else ["eval", *words])
+            main(["eval", *words, "--model", model] if "add" not in words else ["eval", *words])
         shown = capsys.readouterr()
         return ended.value.code, shown.out, shown.err
 
@@ -70,6 +74,47 @@ def test_an_unknown_turn_of_an_export_writes_nothing(evaluate, tmp_path):
     assert not (tmp_path / "evals").exists()
     assert evaluate("add", "./set")[0] == 2
     assert evaluate("add", "./set", "--turn", "turn_1", "--name", "../a")[0] == 2
+
+
+def test_a_set_is_recorded_once_and_played_from_its_recordings(evaluate):
+    assert evaluate("set", model="recorded")[0] == 1
+    assert evaluate("set", "--record")[0] == 0
+    code, out, _ = evaluate("set", "--repeat", "2", model="recorded")
+    assert (code, out.splitlines()[0]) == (0, "ok  case  2/2 (34% to 100%)")
+    assert evaluate("set", "--record", "--repeat", "2")[0] == 2
+    assert evaluate("set", "--record", model="recorded")[0] == 2
+
+
+@pytest.fixture
+def talk(monkeypatch):
+    """Return a conversation of the local stage with two turns, and its record."""
+    conversation = Conversation(answered("One."), answered("Two."))
+    for n in range(2):
+        conversation.send("Hello.", id=f"m{n}")
+        conversation.run()
+    found = ConversationRecord(
+        log=conversation.log, artifacts=conversation.ports.artifacts, lane=LANE, variables={}
+    )
+    monkeypatch.setattr(recorded_source, "_find_local", lambda _: found)
+    return conversation, found
+
+
+def test_a_case_is_cut_out_of_a_conversation_and_out_of_its_record_alike(evaluate, talk, tmp_path):
+    conversation, found = talk
+    turn = list(conversation.timeline().turns)[1]
+    write_record_file(tmp_path / "talk.zip", found)
+    for source, out in ((LANE.conversation, "a"), ("talk.zip", "b")):
+        assert evaluate("add", source, "--turn", turn, "--out", out, "--name", "two")[0] == 0
+        assert evaluate(out)[0] == 0
+    assert (tmp_path / "a/two.yaml").read_text() == (tmp_path / "b/two.yaml").read_text()
+
+
+def test_a_case_continues_a_conversation_of_the_local_stage(evaluate, talk, tmp_path):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/a.yaml").write_text(
+        f"{CASE.replace('OUTCOME', 'completed')}conversation: {{from: c-1}}\n"
+    )
+    assert evaluate("more")[0] == 0
 
 
 def test_a_set_that_ships_is_found_from_any_folder(evaluate):

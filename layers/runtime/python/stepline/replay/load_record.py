@@ -21,13 +21,13 @@ GONE: Final = "body_missing"
 """The code of a stored text that does not exist: in a turn a later try may find it, in a record none will."""
 
 
-def load_record(log: Log, artifacts: Artifacts, lane: Lane) -> list[Batch]:
-    """Return the whole log of a conversation, with its stored texts; a fork's has the batches of its origin.
+def load_record(log: Log, artifacts: Artifacts, lane: Lane, *, upto: int | None = None) -> list[Batch]:
+    """Return the whole log of a conversation, or that up to a batch, with its stored texts; a fork's has the batches of its origin.
 
     Raises NotFoundError: `not_found`; `conversation_deleted`. InputError `record_incomplete`, with the turn, the round
     and the batch whose text is gone. DependencyError `format_newer`: a later release wrote it.
     """
-    found = read_since(log, lane, 0, consistent=True)
+    found = read_since(log, lane, 0, upto=upto, consistent=True)
     if not found:
         raise NotFoundError(f"there is no conversation {lane.conversation}")
     if found[0].n > 1:

@@ -115,6 +115,11 @@ class PlayedModel:
             self._provider, roles={DEFAULT_ROLE: RoleChoice(model=RECORDED, fallback=fallback)}
         )
 
+    @property
+    def roles(self) -> frozenset[str]:
+        """The roles of the recorded calls."""
+        return frozenset(call.role for call in self._calls)
+
     def begin_turn(self) -> None:
         """Begin the next turn."""
         self._turn += 1

@@ -9,6 +9,7 @@ Source: docs/how-to/replay.md#a-record-in-a-file.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import struct
 import tempfile
@@ -24,7 +25,7 @@ import msgspec
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import DependencyError, InputError, SteplineError
-from stepline.log.journal import fork_of, origin_lane
+from stepline.log.journal import fork_of, lane_of, origin_lane
 from stepline.log.spill import fetch_body
 from stepline.model.base import Value
 from stepline.model.batch import Batch, decode_batch, encode_batch, forked_from, home_lane
@@ -81,14 +82,18 @@ class ConversationRecord:
     variables: Mapping[str, str]
 
 
-def write_record_file(path: Path, record: ConversationRecord, *, overwrite: bool = False) -> None:
-    """Write a record as a file, whole or not at all.
+def write_record_file(
+    path: Path, record: ConversationRecord, *, overwrite: bool = False, upto: int | None = None
+) -> None:
+    """Write a record as a file, whole or not at all; with `upto` it ends with that batch.
 
     A file that a person deleted is left out: no request has its bytes. Raises InputError: `record_incomplete`, another
     text is gone; `file_exists`, `not_writable`. Raises the errors of `load_record`.
     """
-    whole = load_record(record.log, record.artifacts, record.lane)
-    logs = list(_logs(record.log, record.lane))
+    whole = load_record(record.log, record.artifacts, record.lane, upto=upto)
+    if upto is not None:
+        record = dataclasses.replace(record, lane=lane_of(record.log, record.lane, upto))
+    logs = list(_logs(record.log, record.lane, upto))
     if os.path.lexists(path) and not overwrite:
         raise InputError(f"{path} exists already; --overwrite replaces it", code="file_exists")
     try:
@@ -106,9 +111,20 @@ def write_record_file(path: Path, record: ConversationRecord, *, overwrite: bool
         raise InputError(f"{path} cannot be written: {error.strerror}", code="not_writable") from error
 
 
-def _logs(log: Log, lane: Lane) -> Iterator[tuple[Lane, list[Batch]]]:
-    """Yield the log of a conversation and those of its origins, as they are stored, up to the fork."""
-    end, here = None, lane
+def copy_record(record: ConversationRecord, log: Log, artifacts: Artifacts) -> None:
+    """Copy a record into another store of logs and objects. Raises the errors of `write_record_file`."""
+    whole = load_record(record.log, record.artifacts, record.lane)
+    logs = list(_logs(record.log, record.lane, None))
+    for here, batches in reversed(logs):
+        for batch in batches:
+            log.put(here, batch)
+    for key, body in _objects(record, logs, whole):
+        artifacts.put(key, body, mime="")
+
+
+def _logs(log: Log, lane: Lane, upto: int | None) -> Iterator[tuple[Lane, list[Batch]]]:
+    """Yield the log of a conversation and those of its origins, as they are stored, up to the fork or to `upto`."""
+    end, here = upto, lane
     while True:
         yield here, log.since(here, 0, upto=end, consistent=True)
         if (first := fork_of(log, here)) is None:
@@ -132,19 +148,27 @@ def _write(
     for here, batches in logs:
         lines = b"".join(b"%s\n" % encode_batch(batch) for batch in batches)
         archive.writestr(f"logs/{here.conversation}", lines)
+    for key, body in _objects(record, logs, whole):
+        archive.writestr(f"objects/{key}", body)
+
+
+def _objects(
+    record: ConversationRecord, logs: Sequence[tuple[Lane, list[Batch]]], whole: list[Batch]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield each object that a log names, with its key. Raises InputError `record_incomplete`."""
     spilled = (
         (place_of(one), piece.key, piece.sha256, True)
         for _, own in logs
         for one in own
         for piece in one.spilled
     )
-    written: set[str] = set()
-    for place, key, sha256, needed in (*spilled, *_named(lane, whole)):
-        if key in written:
+    seen: set[str] = set()
+    for place, key, sha256, needed in (*spilled, *_named(record.lane, whole)):
+        if key in seen:
             continue
-        written.add(key)
+        seen.add(key)
         try:
-            archive.writestr(f"objects/{key}", fetch_body(record.artifacts, key, sha256))
+            yield key, fetch_body(record.artifacts, key, sha256)
         except DependencyError as error:
             if error.reason != "body_missing":
                 raise

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepline.local.command.argument import json_option, text_option
+from stepline.local.command.content.recorded_source import RecordPlace, is_path, record_options
 from stepline.model.ids import SEGMENT
 
 if TYPE_CHECKING:
@@ -52,7 +53,13 @@ _file_option = click.Path(dir_okay=False, path_type=Path)
     metavar="MODULE|DIR",
     help="The agent of cases that name none.",
 )
-@text_option("--model", metavar="NAME", help="This model, or `scripted`; default: as in `up`.")
+@text_option("--model", metavar="NAME", help="This model, `scripted`, or `recorded`; default: as in `up`.")
+@click.option(
+    "--record",
+    "records",
+    is_flag=True,
+    help="Write the model's answers beside each case, for `--model recorded`.",
+)
 @click.option(
     "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="The runs of each case."
 )
@@ -74,6 +81,7 @@ def run_cases(
     folder: Path,
     bundle: str,
     model: str,
+    records: bool,
     repeat: int,
     threshold: float | None,
     baseline: Path | None,
@@ -86,7 +94,8 @@ def run_cases(
 
     The sets that ship are evals/agent and evals/compaction, in any folder that has none of that name. Each case runs
     alone, in this process: nothing is deployed, and no stage is needed. A case passes if enough of its runs solve it, and
-    if it is not worse than in the baseline. Without a model key the scripted model answers.
+    if it is not worse than in the baseline. Without a model key the scripted model answers. With --model recorded the
+    answers are those of an earlier run with --record: no model is asked, and a case whose requests differ fails.
 
     The exit code is 0 if every case passes, else 1. A report is written as a whole at the end.
     """
@@ -99,7 +108,10 @@ def run_cases(
     from stepline.local.evaluation.written_report import check_targets, write_report
     from stepline.local.safe_text import clean_line
     from stepline.local.terminal.json_lines import render_json_line
+    from stepline.replay.recorded_model import RECORDED
 
+    if records and (repeat > 1 or model == RECORDED):
+        raise click.UsageError("--record is for one run of each case with a model")
     cases, before = find_cases(_find_set(folder)), read_baseline(baseline) if baseline else None
     module = _import_bundle(bundle)
     check_targets(json_out, html, junit)
@@ -108,9 +120,17 @@ def run_cases(
     def show(result: CaseResult) -> None:
         click.echo(render_json_line(msgspec.to_builtins(result)) if as_json else _line(result))
 
-    with open_model(model) as chosen:
+    place = RecordPlace()
+    with open_model(model, records=records) as chosen:
         report = evaluate_cases(
-            cases, chosen, bundle=module, repeats=repeat, threshold=least, baseline=before, progress=show
+            cases,
+            chosen,
+            bundle=module,
+            repeats=repeat,
+            threshold=least,
+            baseline=before,
+            conversations=place.find,
+            progress=show,
         )
     written: dict[Path | None, Any] = {
         json_out: lambda: f"{msgspec.json.format(msgspec.json.encode(report)).decode()}\n",
@@ -172,15 +192,16 @@ def _import_bundle(named: str) -> str:
     help="The folder of the set.",
 )
 @text_option("--name", metavar="NAME", help="The name of the case; default: the turn's.")
+@record_options
 @json_option
-def add(*, conversation: str, turn: str, out: Path, name: str, as_json: bool) -> None:
+def add(*, conversation: str, turn: str, out: Path, name: str, place: RecordPlace, as_json: bool) -> None:
     """Cut a case out of a conversation.
 
-    CONVERSATION is a conversation of the local stage, or the path of an export, with a `/` in it: a folder, a zip or a JSON
-    file. The turns before --turn become the history of the case, its messages and approvals the steps, its calls and sources
-    the checks: edit them. The paths that were written are printed.
+    CONVERSATION is a conversation of the local stage, or with --stage of a deployed one; or the path of a record that
+    `export --record` wrote, or of an export: a folder, a zip or a JSON file. The turns before --turn become the history of
+    the case, or, if they are many, its record; its messages and approvals the steps, its calls and sources the checks: edit
+    them. The paths that were written are printed.
     """
-    from stepline.local.command.argument import check_conversation
     from stepline.local.evaluation.cut_case import cut_case
     from stepline.local.terminal.json_lines import render_json_line
 
@@ -188,13 +209,25 @@ def add(*, conversation: str, turn: str, out: Path, name: str, as_json: bool) ->
         raise click.UsageError("add --turn; `stepline log CONVERSATION` names the turns")
     if name and not SEGMENT.fullmatch(name):
         raise click.BadParameter("a case's name is that of a file, without folders", param_hint="--name")
-    if "/" in conversation:
-        found = _read_export(Path(conversation))
-    else:
-        context = click.get_current_context()
-        found = _read_stage(check_conversation(context, context.command.params[0], conversation))
+    found = (
+        _read_export(Path(conversation)) if _is_export(conversation) else _read_record(place, conversation)
+    )
     for path in cut_case(found, turn, out, name or turn):
         click.echo(render_json_line({"path": path}) if as_json else path)
+
+
+def _is_export(named: str) -> bool:
+    """Return True for the path of an export, False for that of a record and for the name of a conversation."""
+    from zipfile import ZipFile, is_zipfile
+
+    from stepline.replay.record_file import HEAD
+
+    if not is_path(named):
+        return False
+    if not is_zipfile(named):
+        return True
+    with ZipFile(named) as archive:
+        return HEAD not in archive.namelist()
 
 
 def _read_export(path: Path) -> CutConversation:
@@ -203,23 +236,16 @@ def _read_export(path: Path) -> CutConversation:
     from stepline.local.evaluation.live_conversation import LiveConversation
     from stepline.local.imported_documents import read_imported_documents
     from stepline.ports.model import NoModel
-    from stepline.testing import LANE
 
     with LiveConversation("bundles.default", NoModel(), user="tester", settings={}) as imported:
         imported.take_history(read_imported_documents(path))
-        return CutConversation(batches=imported.hydrated(), artifacts=imported.artifacts, lane=LANE)
+        return CutConversation(batches=imported.hydrated(), record=imported.record)
 
 
-def _read_stage(conversation: str) -> CutConversation:
-    """Return a conversation of the local stage. Raises NotFoundError `not_found`."""
-    from stepline.local.caller import PROJECT, TENANT, find_stage
-    from stepline.local.command.argument import no_conversation
-    from stepline.local.command.batches import open_log, read_batches
+def _read_record(place: RecordPlace, named: str) -> CutConversation:
+    """Return a conversation of a stage, or that of a record. Raises the errors of `load_record`."""
     from stepline.local.evaluation.cut_case import CutConversation
-    from stepline.model.ids import make_lane
+    from stepline.replay.load_record import load_record
 
-    log, artifacts = open_log(find_stage())
-    lane = make_lane(TENANT, PROJECT, conversation)
-    if not (batches := read_batches(log, artifacts, lane)):
-        raise no_conversation(conversation)
-    return CutConversation(batches=batches, artifacts=artifacts, lane=lane)
+    record = place.find(named)
+    return CutConversation(batches=load_record(record.log, record.artifacts, record.lane), record=record)

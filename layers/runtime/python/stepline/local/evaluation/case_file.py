@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NoReturn, TypeAlias
@@ -16,7 +16,9 @@ import msgspec
 import yaml
 
 from stepline.errors import InputError
+from stepline.ingress.fork import ForkPoint, PointKind
 from stepline.model.base import Value
+from stepline.model.ids import SEGMENT
 from stepline.settings import TABLE
 
 INVALID: Final = "case_invalid"
@@ -29,6 +31,8 @@ TOO_MUCH: Final = f"more than {VALUES_MAX:,} values, or {DEPTH_MAX} levels"
 SUFFIXES: Final = (".yaml", ".yml")
 FILES_FOLDER: Final = "files"
 CASE_FOLDERS: Final = (".files", ".history")
+RECORDING: Final = ".recording.json"
+RECORD: Final = ".zip"
 
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -166,6 +170,37 @@ class Canaries(_Part):
     seed: int | None = None
 
 
+class StartPoint(_Part):
+    """The place in a conversation at which a case begins: after a batch, turn, round or message, or `before` it."""
+
+    batch: Number | None = None
+    turn: Text | None = None
+    round: Number | None = None
+    message: Text | None = None
+    before: bool = False
+
+    @property
+    def fork_point(self) -> ForkPoint:
+        """The place as one of a fork."""
+        kind: PointKind = next(name for name in POINTS if getattr(self, name) is not None)
+        return ForkPoint(kind=kind, at=str(getattr(self, kind)), before=self.before)
+
+
+POINTS: Final[tuple[PointKind, ...]] = ("batch", "turn", "round", "message")
+
+
+class StartConversation(_Part):
+    """A conversation that a case continues, as a fork: a record's file, or one of the local stage; without `at` its end."""
+
+    source: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="from")
+    at: StartPoint | None = None
+
+    @property
+    def is_file(self) -> bool:
+        """True for the path of a record."""
+        return self.source.endswith(RECORD)
+
+
 class Case(_Part):
     """A case. `bundle`, a module, and `settings`, variables, come before those of the command."""
 
@@ -174,6 +209,7 @@ class Case(_Part):
     user: Text = "tester"
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     history: str = ""
+    conversation: StartConversation | None = None
     so_far: tuple[PastTurn, ...] = ()
     steps: tuple[CaseStep, ...] = ()
     checks: tuple[CaseCheck, ...] = ()
@@ -182,12 +218,25 @@ class Case(_Part):
 
 @dataclass(frozen=True, kw_only=True)
 class CaseFile:
-    """A case, its name in the set, and the folder of the files that it names. `error` is set in place of a broken case."""
+    """A case, its name in the set, and the folder of the files that it names. `error` is set in place of a broken case.
+
+    `lines` has the line of each key.
+    """
 
     name: str
     path: Path
     case: Case | None = None
     error: str = ""
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def place(self, key: str) -> str:
+        """Return the file, the line and the name of a key, as the beginning of a sentence."""
+        return f"{self.path}, line {self.lines.get(key, 1)}: `{key}`"
+
+    @property
+    def recording(self) -> Path:
+        """The file of the model's answers to this case."""
+        return self.path.with_suffix(RECORDING)
 
     @property
     def folder(self) -> Path:
@@ -218,19 +267,23 @@ def _is_case(top: Path, path: Path) -> bool:
 
 def _find_case(path: Path, name: str) -> CaseFile:
     try:
-        return CaseFile(name=name, path=path, case=read_case(path))
+        written = _WrittenCase(path)
+        return CaseFile(name=name, path=path, case=_convert(written, path.parent), lines=written.lines)
     except InputError as error:
         return CaseFile(name=name, path=path, error=f"{error.reason}: {error}")
 
 
 def read_case(path: Path) -> Case:
     """Return the case of a file. Raises InputError `case_invalid` with the file, the line and the key."""
-    written = _WrittenCase(path)
+    return _convert(_WrittenCase(path), path.parent)
+
+
+def _convert(written: _WrittenCase, folder: Path) -> Case:
     try:
         case = msgspec.convert(written.value, Case)
     except msgspec.ValidationError as error:
         written.refuse(*_explain(str(error)))
-    for key, why in _problems(case, path.parent):
+    for key, why in _problems(case, folder):
         written.refuse(key, why)
     return case
 
@@ -255,14 +308,31 @@ def _problems(case: Case, folder: Path) -> Iterator[tuple[str, str]]:
     for name, value in case.settings.items():
         if name not in _VARIABLES or not isinstance(value, str):
             yield f"settings.{name}", "is not a variable with a text"
-    if case.history:
-        yield from _check_files((case.history,), "history", folder, indexed=False)
-    for at, past in enumerate(case.so_far):
-        yield from _check_files(past.files, f"so_far[{at}].files", folder)
+    yield from _check_so_far(case, folder)
     for at, step in enumerate(case.steps):
         yield from _check_step(step, f"steps[{at}]", folder)
     for at, check in enumerate(case.checks):
         yield from _check_check(check, f"checks[{at}]", len(case.steps))
+
+
+def _check_so_far(case: Case, folder: Path) -> Iterator[tuple[str, str]]:
+    if case.history:
+        yield from _check_files((case.history,), "history", folder, indexed=False)
+    if case.conversation:
+        yield from _check_start(case.conversation, folder)
+        if case.history or case.canaries:
+            yield "conversation", "is instead of `history` and `canaries`"
+    for at, past in enumerate(case.so_far):
+        yield from _check_files(past.files, f"so_far[{at}].files", folder)
+
+
+def _check_start(start: StartConversation, folder: Path) -> Iterator[tuple[str, str]]:
+    if start.is_file:
+        yield from _check_files((start.source,), "conversation.from", folder, indexed=False)
+    elif not SEGMENT.fullmatch(start.source):
+        yield "conversation.from", f"is no conversation, and no record: a file that ends in {RECORD}"
+    if start.at is not None:
+        yield from _one_of(start.at, POINTS, "conversation.at")
 
 
 def _check_step(step: CaseStep, where: str, folder: Path) -> Iterator[tuple[str, str]]:
@@ -338,15 +408,15 @@ class _WrittenCase:
     """The value of a YAML file, and the line of each key and item by its path, as msgspec writes it."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._lines, self._values = path, {"": 1}, 0
+        self._path, self.lines, self._values = path, {"": 1}, 0
         self.value = self._build(self._compose(), "", 0)
 
     def refuse(self, key: str, why: str) -> NoReturn:
         """Raise InputError `case_invalid` at a key, or at the nearest one around it."""
-        line, shown = self._lines.get(key), key
+        line, shown = self.lines.get(key), key
         while line is None and shown:
             shown = re.sub(r"(\.[^.\[]*|\[[^\[]*|^[^.\[]*)\Z", "", shown)
-            line = self._lines.get(shown)
+            line = self.lines.get(shown)
         named = f"`{key[:200]}` {why}" if key else f"the case {why}"
         raise InputError(f"{self._path}, line {line or 1}: {named[:600]}", code=INVALID)
 
@@ -364,7 +434,7 @@ class _WrittenCase:
                 loader.dispose()
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            self._lines[""] = mark.line + 1 if mark else 1
+            self.lines[""] = mark.line + 1 if mark else 1
             self.refuse("", f"is not YAML: {error.problem}")
         except (yaml.YAMLError, UnicodeError) as error:
             self.refuse("", f"is not YAML: {str(error).partition(chr(10))[0]}")
@@ -374,7 +444,7 @@ class _WrittenCase:
     def _build(self, node: yaml.Node | None, path: str, depth: int) -> Any:
         self._values += 1
         if node is not None:
-            self._lines.setdefault(path, node.start_mark.line + 1)
+            self.lines.setdefault(path, node.start_mark.line + 1)
         if self._values > VALUES_MAX or depth > DEPTH_MAX:
             self.refuse("", f"has {TOO_MUCH}")
         match node:
@@ -392,7 +462,7 @@ class _WrittenCase:
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else ""
             where = ".".join(filter(None, (path, str(name))))
-            self._lines[where] = key.start_mark.line + 1
+            self.lines[where] = key.start_mark.line + 1
             if key.tag != "tag:yaml.org,2002:str":
                 self.refuse(where, "is not a text")
             if name in seen:

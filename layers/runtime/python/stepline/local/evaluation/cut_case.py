@@ -2,6 +2,7 @@
 
     FOLDER/NAME.yaml            the case
     FOLDER/NAME.history/        the documents of the turns before it, and their files
+    FOLDER/NAME.zip             or, of more than LONG_TURNS, the record of the conversation up to the turn
     FOLDER/NAME.files/          the files that its messages attached
 
 Source: docs/how-to/evaluate.md#cut-a-case-out-of-a-conversation.
@@ -24,17 +25,19 @@ from stepline.errors import InputError, NotFoundError
 from stepline.local.exported_files import plan_files
 from stepline.local.named_files import write_files
 from stepline.log.spill import fetch_body
+from stepline.model.batch import Batch, home_lane
 from stepline.model.decision import Action
 from stepline.model.entry import ApprovalAnswered, Closed, Decided, Entry, Inbound, Resulted
 from stepline.model.file.attachment import Attachment, attachment_key
+from stepline.replay.record_file import write_record_file
 from stepline.timeline.export import export_conversation, export_sources, export_turn
 from stepline.timeline.fold import Timeline
 
 if TYPE_CHECKING:
-    from stepline.model.batch import Batch
     from stepline.model.ids import Lane
     from stepline.ports.artifacts import Artifacts
     from stepline.rendering.turn_facts import Turn
+    from stepline.replay.record_file import ConversationRecord
     from stepline.timeline.export import Export
 
 HEAD: Final = """\
@@ -42,16 +45,27 @@ HEAD: Final = """\
 # add your own. docs/how-to/evaluate.md has them all.
 """
 TTL_S: Final = 300
+LONG_TURNS: Final = 10
+"""The most turns before a case that are documents of a history: a reader of the set can change them."""
 VERDICTS: Final[Mapping[str, str]] = {"approved": "approve", "denied": "deny", "edited": "edit"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CutConversation:
-    """A conversation to cut: its batches with their texts, and its files."""
+    """A conversation to cut: its batches with their texts, and the record that has its log and its files."""
 
     batches: Sequence[Batch]
-    artifacts: Artifacts
-    lane: Lane
+    record: ConversationRecord
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """Its files."""
+        return self.record.artifacts
+
+    @property
+    def lane(self) -> Lane:
+        """Its lane."""
+        return self.record.lane
 
 
 def cut_case(found: CutConversation, turn_id: str, folder: Path, name: str) -> list[str]:
@@ -68,7 +82,8 @@ def cut_case(found: CutConversation, turn_id: str, folder: Path, name: str) -> l
     if turn is None:
         raise NotFoundError(f"this conversation has no turn {turn_id[:80]}", code="turn_not_found")
     case, attached = _case(found, timeline, turn, name)
-    history = _history(found, timeline, turn)
+    before = timeline.history.index(turn)
+    history = _history(found, timeline, turn) if before <= LONG_TURNS else []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}.") as fresh:
@@ -77,6 +92,11 @@ def cut_case(found: CutConversation, turn_id: str, folder: Path, name: str) -> l
                 case = {**case, "history": f"{name}.history"}
                 files = plan_files(history, found.artifacts, found.lane)
                 list(write_files(made / f"{name}.history", files, overwrite=False))
+            elif before:
+                case = {**case, "conversation": {"from": f"{name}.zip"}}
+                write_record_file(
+                    made / f"{name}.zip", found.record, upto=min(turn.opened, *turn.prompts) - 1
+                )
             for file_name, body in attached.items():
                 path = made / f"{name}.files" / file_name
                 path.parent.mkdir(exist_ok=True)
@@ -89,7 +109,7 @@ def cut_case(found: CutConversation, turn_id: str, folder: Path, name: str) -> l
 
 def _move(made: Path, folder: Path) -> list[str]:
     """Move all parts of a case, its YAML last: without that there is no case. Raises InputError `file_exists`."""
-    parts = sorted(made.iterdir(), key=lambda path: (path.is_file(), path.name))
+    parts = sorted(made.iterdir(), key=lambda path: (path.suffix == ".yaml", path.name))
     taken = [str(folder / part.name) for part in parts if os.path.lexists(folder / part.name)]
     if taken:
         raise InputError(f"{', '.join(taken)} exists already; choose another --name", code="file_exists")
@@ -124,7 +144,7 @@ def _case(
         entries.append(entry)
         match entry:
             case Inbound() if n in turn.prompts or not steps:
-                steps.append(_message(found, entry, name, files))
+                steps.append(_message(found, n, entry, name, files))
             case Inbound(event="steer" | "stop" | "followup") if rounds:
                 event = _event(entry)
                 steps[-1].setdefault("meanwhile", []).append({"after_round": rounds, **event})
@@ -154,15 +174,18 @@ def _entries(batches: Sequence[Batch], turn: Turn, last: int) -> Iterator[tuple[
                     yield batch.n, entry
 
 
-def _message(found: CutConversation, entry: Inbound, name: str, files: dict[str, bytes]) -> dict[str, Any]:
-    given = [_attached(found, file, files) for file in entry.attachments]
+def _message(
+    found: CutConversation, n: int, entry: Inbound, name: str, files: dict[str, bytes]
+) -> dict[str, Any]:
+    given = [_attached(found, n, file, files) for file in entry.attachments]
     paths = {"files": [f"{name}.files/{one}" for one in given]} if given else {}
     return {"message": entry.text, **paths}
 
 
-def _attached(found: CutConversation, file: Attachment, files: dict[str, bytes]) -> str:
+def _attached(found: CutConversation, n: int, file: Attachment, files: dict[str, bytes]) -> str:
     """Add a file's bytes and return its name here, which is never a path, and never hidden."""
-    body = fetch_body(found.artifacts, attachment_key(found.lane, file.sha256), file.sha256)
+    home = home_lane(found.lane, found.batches, n)
+    body = fetch_body(found.artifacts, attachment_key(home, file.sha256), file.sha256)
     plain = "".join(c if c.isalnum() or c in "-_. " else "_" for c in file.filename).lstrip(".") or "file"
     chosen = next(
         one

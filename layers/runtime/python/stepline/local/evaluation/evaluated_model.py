@@ -6,15 +6,21 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from stepline.adapters.provider.client import ProviderClient
 from stepline.adapters.provider.wire import plan_roles
 from stepline.bootstrap.model_choice import model_of
+from stepline.errors import InputError
 from stepline.model.tenancy.price import SCRIPTED
 from stepline.ports.model import DEFAULT_ROLE, ModelClient, ModelProvider
+from stepline.replay.model_recording import PlayedModel, RecordingModel, read_recording
+from stepline.replay.recorded_model import RECORDED
 from stepline.settings import Settings
+
+if TYPE_CHECKING:
+    from stepline.local.evaluation.case_file import CaseFile
 
 _OPENAI: Final = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 _ROLES: Final = "STEPLINE_MODEL_ROLES"
@@ -34,25 +40,57 @@ class EvaluatedModel:
     """A model by its name in reports. `variables` configure it, and the agent.
 
     `provider` makes a provider for one run of a case, such as one that answers from a record; without it the variables
-    choose one. `judges`: it can judge a sentence, which the scripted model cannot.
+    choose one. `judges`: it can judge a sentence, which the scripted model cannot. The answers of a model that the
+    variables `asked` name are recorded beside each case; those of one that `is_recorded` come from there. Then no variable
+    of the environment reaches the agent, so its requests are equal elsewhere.
     """
 
     name: str
     variables: Mapping[str, str] = field(default_factory=dict)
     provider: Callable[[str], ModelProvider] | None = None
     judges: bool = True
+    asked: Mapping[str, str] = field(default_factory=dict)
+    is_recorded: bool = False
 
-    def client(self, case: str, settings: Settings) -> ModelClient:
-        """Return the client of a run of a case. Raises ModelRefused `model_credentials`."""
+    def client(self, file: CaseFile, settings: Settings) -> ModelClient:
+        """Return the client of a run of a case.
+
+        Raises ModelRefused `model_credentials`; InputError `recording_missing`, `recording_invalid`, `format_newer`.
+        """
+        if self.is_recorded:
+            return _played(file)
+        if self.asked:
+            return RecordingModel(model_of(Settings.from_env(self.asked)))
         if self.provider is None:
             return model_of(settings)
-        provider = self.provider(case)
+        provider = self.provider(file.name)
         return ProviderClient(provider, roles=plan_roles(provider.default_model, settings.model_roles))
 
 
+def _played(file: CaseFile) -> PlayedModel:
+    if not file.recording.exists():
+        raise InputError(
+            f"there is no recording {file.recording}: run `eval --record` with a model",
+            code="recording_missing",
+        )
+    return PlayedModel(read_recording(file.recording), file.recording)
+
+
 @contextmanager
-def open_model(named: str) -> Iterator[EvaluatedModel]:
-    """Yield the model of a name; "" is the environment's, or the scripted one if it configures none."""
+def open_model(named: str, *, records: bool = False) -> Iterator[EvaluatedModel]:
+    """Yield the model of a name; "" is the environment's, or the scripted one if it configures none.
+
+    "recorded" answers from the recordings beside the cases, which another model with `records` writes.
+    """
+    if named == RECORDED:
+        yield EvaluatedModel(name=RECORDED, is_recorded=True)
+        return
+    with _open_model(named) as found:
+        yield replace(found, variables={}, asked=found.variables) if records else found
+
+
+@contextmanager
+def _open_model(named: str) -> Iterator[EvaluatedModel]:
     given = {name: os.environ[name] for name in CONFIGURED if os.environ.get(name)}  # noqa: TID251 - passed on to the agent, as `stepline up` does
     has_model = any(name in given for name in _MODEL)
     if named == SCRIPTED or not (named or has_model):

@@ -5,22 +5,30 @@ Source: docs/how-to/evaluate.md.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
 import msgspec
 
-from stepline.errors import InputError, SteplineError
+from stepline.errors import InputError, NotFoundError, SteplineError
+from stepline.ingress.fork import ForkPoint
 from stepline.local.evaluation.case_judge import CaseJudge, Finding, outcome_of
 from stepline.local.evaluation.live_conversation import LiveConversation, LiveTurn, costs_of
 from stepline.model.base import Value
 from stepline.settings import Settings
+from stepline.testing import LANE
 
 if TYPE_CHECKING:
-    from stepline.local.evaluation.case_file import Case, CaseFile
+    from stepline.local.evaluation.case_file import Case, CaseFile, StartConversation
     from stepline.local.evaluation.evaluated_model import EvaluatedModel
+    from stepline.model.ids import Lane
+    from stepline.replay.record_file import ConversationRecord
 
 Z: Final = 1.959964
 """The normal quantile of a confidence of 95 %."""
@@ -95,6 +103,14 @@ class EvaluationReport(Value, omit_defaults=False):
     ok: bool
 
 
+FindConversation: TypeAlias = Callable[[str], "ConversationRecord"]
+
+
+def refuse_conversation(name: str) -> NoReturn:
+    """Refuse the name of a conversation where there is no stage. Raises InputError `not_deployed`."""
+    raise InputError(f"there is no stage with the conversation {name}", code="not_deployed")
+
+
 def evaluate_cases(
     cases: Sequence[CaseFile],
     model: EvaluatedModel,
@@ -103,13 +119,19 @@ def evaluate_cases(
     repeats: int = 1,
     threshold: float = 1.0,
     baseline: EvaluationReport | None = None,
+    conversations: FindConversation = refuse_conversation,
     progress: Callable[[CaseResult], None] = lambda _: None,
 ) -> EvaluationReport:
-    """Run the cases and return their report. No error of a case reaches another one."""
+    """Run the cases and return their report. No error of a case reaches another one.
+
+    `conversations` finds the conversations of a stage that cases continue.
+    """
     before = {one.name: one for one in baseline.cases if one.runs} if baseline else {}
     results = []
     for file in cases:
-        result = _judge_result(_run_case(file, model, bundle, repeats), threshold, before.get(file.name))
+        result = _judge_result(
+            _run_case(file, model, (bundle, conversations), repeats), threshold, before.get(file.name)
+        )
         progress(result)
         results.append(result)
     runs = [run for result in results for run in result.runs]
@@ -181,10 +203,12 @@ def read_baseline(path: Path) -> EvaluationReport:
 # --- one case
 
 
-def _run_case(file: CaseFile, model: EvaluatedModel, bundle: str, repeats: int) -> CaseResult:
+def _run_case(
+    file: CaseFile, model: EvaluatedModel, agent: tuple[str, FindConversation], repeats: int
+) -> CaseResult:
     if file.case is None:
         return CaseResult(name=file.name, about="", broken=file.error)
-    runs = tuple(_run_once(file, file.case, model, bundle) for _ in range(repeats))
+    runs = tuple(_run_once(file, file.case, model, *agent) for _ in range(repeats))
     solved = sum(run.solved for run in runs)
     low, high = wilson(solved, repeats)
     return CaseResult(
@@ -217,16 +241,22 @@ def _usd_per_solved(runs: Sequence[CaseRun]) -> float | None:
     return sum(run.usd for run in runs) / solved if solved and all(run.priced for run in runs) else None
 
 
-def _run_once(file: CaseFile, case: Case, model: EvaluatedModel, bundle: str) -> CaseRun:
+def _run_once(
+    file: CaseFile, case: Case, model: EvaluatedModel, bundle: str, conversations: FindConversation
+) -> CaseRun:
     """Play and judge a case. An error of any kind is the result of this run."""
     try:
-        with open_conversation(file, case, model, bundle) as conversation:
+        with open_conversation(file, case, model, bundle, conversations) as conversation:
             if case.canaries is not None:
                 from stepline.local.evaluation.canary_session import find_lost_canaries
 
                 lost = find_lost_canaries(conversation, case.canaries, file.folder)
-                return CaseRun(solved=not lost, failed=lost, **costs_of(conversation.bill()))
-            return _play(file, case, model, conversation)
+                run = CaseRun(solved=not lost, failed=lost, **costs_of(conversation.bill()))
+            else:
+                run = _play(file, case, model, conversation)
+            if not run.error:
+                conversation.write_recording(file.recording)
+            return run
     except Exception as error:  # noqa: BLE001 - the edge of a case: the report has its error, the next case runs
         return CaseRun(solved=False, error=describe_failure(error))
 
@@ -237,15 +267,31 @@ def describe_failure(error: Exception) -> str:
     return f"{code}: {error}"[:1_000]
 
 
-def open_conversation(file: CaseFile, case: Case, model: EvaluatedModel, bundle: str) -> LiveConversation:
+def open_conversation(
+    file: CaseFile,
+    case: Case,
+    model: EvaluatedModel,
+    bundle: str,
+    conversations: FindConversation = refuse_conversation,
+) -> LiveConversation:
     """Return the conversation of a case, as far as it had gone when the case begins. Raises its errors."""
     variables = {**model.variables, **case.settings}
     module = case.bundle or bundle
+    start = case.conversation and _Start.find(file, case.conversation, conversations)
+    if start and start.bundle:
+        variables["STEPLINE_BUNDLES"] = json.dumps({start.bundle: module})
     settings = Settings.from_env({**variables, "STEPLINE_BUNDLE": module})
     conversation = LiveConversation(
-        module, model.client(file.name, settings), user=case.user, settings=variables
+        module,
+        model.client(file, settings),
+        user=start.owner if start else case.user,
+        settings=variables,
+        lane=start.lane if start else LANE,
     )
     try:
+        if start:
+            with _placed(file, start.key):
+                conversation.take_fork(start.record, start.point)
         if case.history:
             from stepline.local.imported_documents import read_imported_documents
 
@@ -256,6 +302,50 @@ def open_conversation(file: CaseFile, case: Case, model: EvaluatedModel, bundle:
         conversation.close()
         raise
     return conversation
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Start:
+    """The conversation that a case continues as a fork in `lane`: its record, its owner and the name of its bundle."""
+
+    record: ConversationRecord
+    point: ForkPoint
+    lane: Lane
+    owner: str
+    bundle: str
+    key: str
+
+    @classmethod
+    def find(cls, file: CaseFile, start: StartConversation, conversations: FindConversation) -> Self:
+        """Return the record. Raises the errors of its file or its stage, with the place in the case."""
+        from stepline.replay.record_file import read_record_file
+
+        with _placed(file, "conversation.from"):
+            record = (
+                read_record_file(file.folder / start.source) if start.is_file else conversations(start.source)
+            )
+            tail = record.log.tail(record.lane, consistent=True)
+            if tail is None:
+                raise NotFoundError(f"there is no conversation {record.lane.conversation}")
+        name = f"case-{sha256(record.lane.conversation.encode()).hexdigest()[:8]}"  # the same in every run
+        point = start.at.fork_point if start.at else ForkPoint(kind="batch", at=str(tail.n))
+        return cls(
+            record=record,
+            point=point,
+            lane=msgspec.structs.replace(record.lane, conversation=name),
+            owner=tail.state.owner,
+            bundle=tail.state.bundle,
+            key="conversation.at" if start.at else "conversation.from",
+        )
+
+
+@contextmanager
+def _placed(file: CaseFile, key: str) -> Iterator[None]:
+    """Put the place of a key before the sentence of an error, whose code stays."""
+    try:
+        yield
+    except SteplineError as error:
+        raise InputError(f"{file.place(key)}: {error}", code=error.reason) from error
 
 
 def _play(file: CaseFile, case: Case, model: EvaluatedModel, conversation: LiveConversation) -> CaseRun:

@@ -9,6 +9,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -17,6 +18,7 @@ from stepline.adapters.provider.client import ProviderClient
 from stepline.bundle.runtime import submit
 from stepline.errors import InputError
 from stepline.ingress.admit import Arrival
+from stepline.local.evaluation.case_judge import JUDGE
 from stepline.log.journal import Journal
 from stepline.log.spill import fetch_body, hydrate
 from stepline.model.batch import Batch
@@ -28,13 +30,16 @@ from stepline.model.tenancy.price import dollars
 from stepline.model.usage import ModelCall
 from stepline.model.wire.live_event import FOLLOWUP, STEER, STOP
 from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream, Part
+from stepline.replay.model_recording import PlayedModel, RecordingModel, write_recording
 from stepline.testing import LANE, Conversation, PlayedTurn, answer, call_tool
 
 if TYPE_CHECKING:
     from stepline.bundle.turn_payload import TurnResult
+    from stepline.ingress.fork import ForkPoint
     from stepline.local.evaluation.case_file import CaseStep, Meanwhile, PastTurn
     from stepline.local.imported_documents import ImportedDocuments
-    from stepline.ports.artifacts import Artifacts
+    from stepline.model.ids import Lane
+    from stepline.replay.record_file import ConversationRecord
 
 FAR: Final = sys.maxsize // 1000
 """A time that no import reaches, in epoch seconds."""
@@ -68,10 +73,13 @@ class LiveTurn:
 class LiveConversation(Conversation):
     """A conversation with a bundle, answered by `model`. Raises the errors of `Conversation`."""
 
-    def __init__(self, bundle: str, model: ModelClient, *, user: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, bundle: str, model: ModelClient, *, user: str, settings: Mapping[str, str], lane: Lane = LANE
+    ) -> None:
         """Begin a conversation of `user`."""
-        super().__init__(bundle, user=user, settings=settings)
+        super().__init__(bundle, user=user, settings=settings, lane=lane)
         self._model = _KeptRequests(model)
+        self._recorded = model if isinstance(model, PlayedModel | RecordingModel) else None
 
     def close(self) -> None:
         """End the conversation's backends, and the connections of its model."""
@@ -100,15 +108,33 @@ class LiveConversation(Conversation):
                 size_bytes=len(data),
                 sha256=file.sha256,
             )
-            ports.artifacts.put(attachment_key(LANE, file.sha256), data, mime=file.mime)
+            ports.artifacts.put(attachment_key(self._lane, file.sha256), data, mime=file.mime)
             slot = Upload(
                 upload_id=upload_id, user=self.workflow.user, file=found, until_s=FAR, state="ready"
             )
-            ports.uploads.begin(LANE, slot)
+            ports.uploads.begin(self._lane, slot)
             uploads.append(upload_id)
-        owner = Principal(tenant=LANE.tenant, project=LANE.project, user=self.workflow.user, expires_at=FAR)
+        lane = self._lane
+        owner = Principal(tenant=lane.tenant, project=lane.project, user=self.workflow.user, expires_at=FAR)
         request = ImportInput(documents=imported.documents, uploads=tuple(uploads))
-        import_conversation(ports, owner, LANE.conversation, request, until_s=float("inf"))
+        import_conversation(ports, owner, lane.conversation, request, until_s=float("inf"))
+        self._seen = self._batches()[-1].n
+
+    def take_fork(self, record: ConversationRecord, point: ForkPoint) -> None:
+        """Begin as a fork of a recorded conversation, which has the tenant, the project and the owner of this one.
+
+        The clock goes on from the point. Raises the errors of `fork_conversation`, and `record_incomplete`.
+        """
+        from stepline.ingress.fork import fork_conversation
+        from stepline.replay.record_file import copy_record
+
+        ports, lane = self._runtime.ports, self._lane
+        copy_record(record, ports.log, ports.artifacts)
+        tail = ports.log.tail(record.lane)
+        assert tail is not None
+        passed_s = (datetime.fromisoformat(tail.at) - ports.clock.now()).total_seconds()
+        ports.clock.pause(max(passed_s, 0))
+        fork_conversation(ports, record.lane, point, user=self.workflow.user, conversation=lane.conversation)
         self._seen = self._batches()[-1].n
 
     def take_past(self, past: PastTurn, folder: Path) -> str:
@@ -121,7 +147,7 @@ class LiveConversation(Conversation):
         decisions = [*(call_tool(call.tool, call.params) for call in past.calls), answer(past.answer)]
         script = MemoryModelClient(*[one.text for one in decisions])
         self._script.turn = _Past(script, self._model)
-        payload = {"text": past.message, "attachments": [folder / name for name in past.files]}
+        payload = self._payload(past.message, past.files, folder)
         turn = self._drive(lambda: self.workflow.process(payload), ())
         problems = [notice.message for notice in turn.notices]
         problems += [f"{one.tool_id}: {one.error}" for one in turn.results if one.status == "error"]
@@ -133,12 +159,19 @@ class LiveConversation(Conversation):
     # --- the case
 
     def play(self, step: CaseStep, folder: Path) -> LiveTurn:
-        """Play one step of a case. Raises InputError `approval_not_pending`, and the errors of a message."""
+        """Play one step of a case.
+
+        Raises InputError `approval_not_pending`, the errors of a message; `replay_diverged`, `decisions_left`: the turn
+        took another course than its recording.
+        """
         self._script.turn = self._model
         self._model.requests.clear()
         run = self._message(step, folder) if step.message else self._answer(step)
         before = self._seen
-        return self._measured(self._drive(run, self._model.requests), before)
+        turn = self._drive(run, self._model.requests)
+        if self._recorded:
+            self._recorded.check_turn()
+        return self._measured(turn, before)
 
     def bill(self, turn_id: str = "") -> list[ModelCall]:
         """Return the calls of models of a turn; without one, those of all earlier turns, whose rounds are written."""
@@ -152,9 +185,17 @@ class LiveConversation(Conversation):
         ]
 
     @property
-    def judging(self) -> ModelClient:
-        """The model, for a judge: its requests are not those of a turn."""
-        return self._model.model
+    def judging(self) -> ModelClient | None:
+        """The model, for a judge: its requests are not those of a turn. None if its recording has no judge."""
+        model = self._model.model
+        if self._recorded:
+            self._recorded.begin_turn()
+        return None if isinstance(model, PlayedModel) and JUDGE not in model.roles else model
+
+    def write_recording(self, path: Path) -> None:
+        """Write the model's answers, if they are recorded. Raises InputError `not_writable`."""
+        if isinstance(self._recorded, RecordingModel):
+            write_recording(path, self._recorded.recording())
 
     def price(self, done: Completion) -> float:
         """Return the dollars of a call of a model; 0 without a price."""
@@ -185,12 +226,15 @@ class LiveConversation(Conversation):
         return [hydrate(self._runtime.ports.artifacts, batch) for batch in self._batches()]
 
     @property
-    def artifacts(self) -> Artifacts:
-        """The files."""
-        return self._runtime.ports.artifacts
+    def record(self) -> ConversationRecord:
+        """The record of this conversation."""
+        from stepline.replay.record_file import ConversationRecord
+
+        ports = self._runtime.ports
+        return ConversationRecord(log=ports.log, artifacts=ports.artifacts, lane=self._lane, variables={})
 
     def _message(self, step: CaseStep, folder: Path) -> Callable[[], Coroutine[Any, Any, TurnResult]]:
-        payload = {"text": step.message, "attachments": [folder / name for name in step.files]}
+        payload = self._payload(step.message, step.files, folder)
         waiting, rounds = list(step.meanwhile), iter(range(1, sys.maxsize))
 
         def decided() -> None:
@@ -201,6 +245,11 @@ class LiveConversation(Conversation):
 
         self._runtime.decided = decided
         return lambda: self.workflow.process(payload)
+
+    def _payload(self, text: str, files: Sequence[str], folder: Path) -> dict[str, Any]:
+        """Return the payload of a message, whose id is the same in every run: the ids of turns follow from it."""
+        attachments = [folder / name for name in files]
+        return {"message_id": f"m{self._seen}", "text": text, "attachments": attachments}
 
     def _answer(self, step: CaseStep) -> Callable[[], Coroutine[Any, Any, TurnResult]]:
         verdict: Literal["approved", "denied", "edited"] = (
@@ -220,12 +269,14 @@ class LiveConversation(Conversation):
         text = event.steer or event.message
         named = f"m-{kind}-{self._seen}-{event.after_round}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
         arrival = Arrival(message_id=named, user=self.workflow.user, text=text, kind=kind)
-        submit(self._runtime, LANE, arrival)
+        submit(self._runtime, self._lane, arrival)
 
     def _drive(
         self, run: Callable[[], Coroutine[Any, Any, TurnResult]], requests: Sequence[ModelRequest]
     ) -> PlayedTurn:
         self._runtime.ports.clock.pause(TURN_S)
+        if self._recorded:
+            self._recorded.begin_turn()
         return super()._drive(run, requests)
 
     def _measured(self, turn: PlayedTurn, before: int) -> LiveTurn:
@@ -257,7 +308,7 @@ class LiveConversation(Conversation):
                 yield from (entry.call_id for entry in batch.entries if isinstance(entry, Resulted))
 
     def _batches(self) -> Sequence[Batch]:
-        return Journal(self._runtime.ports, LANE, "run").since(0, consistent=True)
+        return Journal(self._runtime.ports, self._lane, "run").since(0, consistent=True)
 
 
 def costs_of(bill: Sequence[ModelCall]) -> dict[str, Any]:
