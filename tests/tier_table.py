@@ -165,6 +165,7 @@ STAGE: Mapping[str, Capability] = {
         ("test_another_conversation_is_found_by_other_words_and_read",),
         ("adapters/embedded/", "model/memory_row.py"),
     ),
+    "test_replayed_stage.py": Capability((), ("replay/", "local/command/content/")),
     "test_reports.py": Capability(ALL, ("delivery/call_reports.py",)),
     "test_restore.py": Capability((), ("local/cloud/",)),
     "test_resume.py": Capability(

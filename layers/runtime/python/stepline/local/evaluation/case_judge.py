@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepline.errors import DependencyError
+from stepline.local.evaluation.live_conversation import JUDGE
 from stepline.model.base import Value
 from stepline.ports.model import ModelRequest, Part
 from stepline.rendering.quote import inline_json, quote
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from stepline.model.block import Produced
     from stepline.ports.model import ModelClient
 
-JUDGE: Final = "evaluation.judge"
-"""The role of the judging model, in the map from role to model."""
 JUDGE_TOKENS: Final = 400
 STOPPED_REASON: Final = "stop"
 QUOTED_CHARS: Final = 20_000

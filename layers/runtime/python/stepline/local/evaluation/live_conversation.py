@@ -18,7 +18,6 @@ from stepline.adapters.provider.client import ProviderClient
 from stepline.bundle.runtime import submit
 from stepline.errors import InputError
 from stepline.ingress.admit import Arrival
-from stepline.local.evaluation.case_judge import JUDGE
 from stepline.log.journal import Journal
 from stepline.log.spill import fetch_body, hydrate
 from stepline.model.batch import Batch
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
 
 FAR: Final = sys.maxsize // 1000
 """A time that no import reaches, in epoch seconds."""
+JUDGE: Final = "evaluation.judge"
+"""The role of the judging model, in the map from role to model."""
 DECISIONS: Final = "solver."
 """The beginning of the roles of a round."""
 TURN_S: Final = 60.0

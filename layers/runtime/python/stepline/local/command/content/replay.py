@@ -160,7 +160,7 @@ def _agent(settings: Settings, choices: Mapping[str, Any]) -> ReplayAgent:
     from stepline.local.stage.deployed import PROJECT_FOLDER, REPOSITORY
     from stepline.replay.replay_turn import make_replay_agent
 
-    sys.path[:0] = [str(Path(PROJECT_FOLDER)), str(REPOSITORY)]
+    sys.path[:0] = dict.fromkeys(map(str, (Path.cwd(), PROJECT_FOLDER, REPOSITORY)))
     own = {name: choices[name] for name in ("model", "effort") if choices.get(name)}
     if not (own or choices["asks"]):
         return make_replay_agent(settings, runs_tools=choices["run_tools"], own_lines=bool(choices["bundle"]))
