@@ -154,6 +154,11 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
             if name not in self.model_providers:
                 known = ", ".join([*get_args(ProviderName), *sorted(self.model_providers)])
                 raise refusal("model_roles", f"{name}:…", f"the name of a provider before a colon: {known}")
+        keyed = (named_providers(self.model_roles) & KEYED) - {self.model_provider, *self.model_providers}
+        for name in () if self.is_local else sorted(keyed):
+            raise refusal(
+                "model_roles", f"{name}:…", f"a row {name} of model_providers with the secret_arn of its key"
+            )
         for name, row in self.model_providers.items():
             if not (row.base_url or row.secret_arn or row.wire == CONVERSE):
                 raise refusal("model_providers", name, "a base_url, or the secret_arn of the usual one's key")

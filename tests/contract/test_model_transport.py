@@ -7,15 +7,10 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from msgspec.structs import replace
 
 from stepline.adapters.provider.client import ANSWER_MIN_CHARS, ProviderClient
@@ -34,6 +29,7 @@ from stepline.local.scripted.server import ScriptedServer
 from stepline.ports.model import Completion, ModelRequest, Part
 from tests.contract.reply_server import Reply, Scripted
 from tests.support.asked_provider import QUICK, ask_anthropic
+from tests.support.certificate import write_certificate
 from tests.support.files import FILES
 
 REQUEST = ModelRequest(
@@ -331,30 +327,7 @@ def test_a_host_outside_the_proxy_is_asked_directly(
 @pytest.fixture
 def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A key and a certificate for this machine, which is its own authority, and is trusted."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    at = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(at - timedelta(days=1))
-        .not_valid_after(at + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path / "authority.pem"
-    path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + certificate.public_bytes(serialization.Encoding.PEM)
-    )
+    path = write_certificate(tmp_path, "localhost")
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
     return path
 
@@ -387,13 +360,13 @@ def test_an_abort_wakes_a_reader_under_tls(server: ScriptedServer, secure: str, 
     assert stream.completion().aborted
 
 
-def test_a_certificate_that_is_not_trusted_is_unreachable(
+def test_a_certificate_that_is_not_trusted_is_refused(
     server: ScriptedServer, secure: str, make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
-    with make(secure).stream(REQUEST) as stream, pytest.raises(ModelUnreachable) as caught:
+    with make(secure).stream(REQUEST) as stream, pytest.raises(ModelRefused) as caught:
         list(stream)
-    assert caught.value.reason == "model_unreachable"
+    assert caught.value.reason == "model_refused"
     assert not server.requests
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from stepline.adapters.web.page_fetch import FetchLimits, PageFetcher
 from stepline.errors import ToolError
+from tests.support.certificate import write_certificate
 from tests.support.free_port import free_port
 from tests.support.web_server import SITE, WebServer, endless, open_guard, reply, web_server
 
@@ -334,35 +335,9 @@ def test_the_process_that_reads_a_page_has_nothing_of_ours(server, monkeypatch, 
 
 def certificate(path, host: str):
     """Write a certificate that signs itself, and return what a server and its client make of it."""
-    import datetime as dt
     import ssl
 
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    both = path / "both.pem"
-    both.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        + made.public_bytes(serialization.Encoding.PEM)
-    )
+    both = write_certificate(path, host)
     serves = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serves.load_cert_chain(both)
     return serves, lambda: ssl.create_default_context(cafile=both)

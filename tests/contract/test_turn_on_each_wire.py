@@ -10,12 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from stepline.bootstrap.memory_wiring import in_memory
-from stepline.errors import InputError
 from stepline.local.scripted.server import ScriptedServer
 from stepline.local.tour import PLAN_AND_FILE
 from stepline.model.entry import Decided
-from stepline.settings import Settings
 from tests.support.served_conversation import ServedConversation
 
 PAGE: Final = Path(__file__).parents[2] / "docs/how-to/own-model.md"
@@ -141,43 +138,6 @@ def test_the_wrong_key_ends_the_turn_with_its_code(
     assert served.ask("Hello.").code == "model_refused"
     server.key = ""
     assert served.ask("And now?", "m2").outcome == "completed"
-
-
-WRONG: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "an address that is not public": ({"base_url": "http://127.0.0.1:9/v1"}, "model_refused"),
-    "no server": ({"base_url": "http://127.0.0.1:9/v1", "private": True}, "model_unreachable"),
-    "another server": ({"base_url": "SERVER/elsewhere", "private": True}, "model_refused"),
-    "OpenAI without a key": ({}, "model_refused"),
-}
-
-
-@pytest.mark.parametrize(("row", "code"), WRONG.values(), ids=WRONG)
-def test_a_row_that_is_wrong_ends_the_turn_with_one_code(
-    server: ScriptedServer, row: dict[str, Any], code: str
-) -> None:
-    rows = json.dumps({"own": row}).replace("SERVER", server.url)
-    chosen = {"STEPLINE_MODEL_PROVIDERS": rows, "STEPLINE_MODEL_ROLES": '{"*": "own:m"}'}
-    assert ServedConversation(chosen).ask("Hello.").code == code
-
-
-BAD: Final = {
-    "an unknown provider": ("{}", '{"*": "own:m"}', "names the provider own"),
-    "a window of 0": ('{"own": {"window_tokens": 0}}', "{}", "window_tokens"),
-    "no address": ('{"own": "127.0.0.1:11434"}', "{}", "base_url"),
-    "an unknown wire": ('{"own": {"wire": "telex"}}', "{}", "wire"),
-    "an unknown field": ('{"own": {"url": "http://h/v1"}}', "{}", "url"),
-    "a header over two lines": ('{"own": {"headers": {"a": "b\\nc: d"}}}', "{}", "header"),
-    "a name with a colon": ('{"own:x": "http://h/v1"}', "{}", "key"),
-}
-
-
-@pytest.mark.parametrize(("rows", "roles", "words"), BAD.values(), ids=BAD)
-def test_bad_rows_are_refused_in_one_sentence(rows: str, roles: str, words: str) -> None:
-    chosen = {"STEPLINE_MODEL_PROVIDERS": rows, "STEPLINE_MODEL_ROLES": roles}
-    with pytest.raises(InputError, match=words) as caught:
-        in_memory(Settings.from_env(chosen))
-    assert caught.value.reason == "bad_setting"
-    assert "\n" not in str(caught.value)
 
 
 def test_a_small_window_lowers_the_budget_of_a_request_and_the_answer(server: ScriptedServer) -> None:

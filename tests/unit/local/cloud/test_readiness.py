@@ -226,6 +226,36 @@ def test_models_are_compared_with_what_bedrock_offers(account, context, ok):
     assert ok or "eu.anthropic.gone" in check.detail
 
 
+SECRET = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:own-AbCdEf"
+
+
+def test_the_models_of_converse_and_the_secrets_of_rows_are_checked_too(account):
+    rows = {"nova": {"wire": "converse"}, "own": {"base_url": "https://h/v1", "secret_arn": SECRET}}
+    context = {
+        "model_provider": "bedrock",
+        "model_providers": json.dumps(rows),
+        "model_roles": json.dumps({"*": "nova:amazon.nova-2-lite-v1:0", "gate.simple": "own:m"}),
+    }
+    model = {
+        "modelArn": "arn:aws:bedrock:eu-central-1::foundation-model/x",
+        "modelId": "amazon.nova-2-lite-v1:0",
+    }
+
+    def found(models, secret):
+        with Stubber(account.client("bedrock")) as stub, Stubber(account.client("secretsmanager")) as secrets:
+            stub.add_response("list_inference_profiles", {"inferenceProfileSummaries": []})
+            stub.add_response("list_foundation_models", {"modelSummaries": models})
+            secrets.add_response("get_secret_value", {"SecretString": secret})
+            return check_model(account, "dev", context)
+
+    assert found([model], "sk-secret").ok
+    gone, empty = found([], "sk-secret"), found([model], " ")
+    assert (gone.ok, empty.ok) == (False, False)
+    assert "amazon.nova-2-lite-v1:0" in gone.detail
+    assert f"the secret {SECRET} is empty" in empty.detail
+    assert "sk-secret" not in f"{gone} {empty}"
+
+
 PROFILE = "arn:aws:bedrock:eu-central-1:123456789012:application-inference-profile/x1"
 THROUGHPUT = "arn:aws:bedrock:eu-central-1:123456789012:provisioned-model/p1"
 HAIKU = "arn:aws:bedrock:eu-central-1::foundation-model/anthropic.claude-haiku-4-5-20251001-v1:0"

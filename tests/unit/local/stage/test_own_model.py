@@ -89,6 +89,32 @@ def test_doctor_sends_each_model_a_request_for_one_token(
     assert [check.ok for check in checked()] == [True, True]
 
 
+def test_doctor_asks_rows_and_fallbacks_without_a_key_of_a_known_provider(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"base_url": server.url, "private": True}
+    role = {"model": "own:m", "fallback": "other:n"}
+    monkeypatch.setenv("STEPLINE_MODEL_PROVIDERS", json.dumps({"own": row, "other": row, "idle": row}))
+    monkeypatch.setenv("STEPLINE_MODEL_ROLES", json.dumps({"*": "claude-haiku-5-5", "gate.simple": role}))
+    assert [(check.mark, check.detail.split()[0]) for check in checked()] == [
+        ("ok", "other:n"),
+        ("ok", "own:m"),
+        ("warn", "idle:"),
+    ]
+    assert len(server.requests) == 2
+
+
+def test_doctor_sends_nothing_for_choices_that_a_model_refuses(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+    monkeypatch.setenv("STEPLINE_MODEL_ROLES", json.dumps({"*": {"model": "o3-mini", "effort": "max"}}))
+    (found,) = checked()
+    assert not found.ok
+    assert "effort" in found.detail
+    assert not server.requests
+
+
 def test_doctor_says_in_one_sentence_that_a_provider_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk")
     monkeypatch.setenv("STEPLINE_MODEL_ROLES", everywhere("own:m"))

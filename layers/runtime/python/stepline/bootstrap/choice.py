@@ -28,7 +28,7 @@ from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
 from stepline.ports.model import DECISION_ROLE, DEFAULT_ROLE, named_providers, split_model
 from stepline.ports.signal import Signals
-from stepline.settings import EMBEDDING_MODEL, Settings, env
+from stepline.settings import EMBEDDING_MODEL, ProviderName, Settings, env
 
 if TYPE_CHECKING:
     from stepline.adapters.aws.table import Table
@@ -64,16 +64,21 @@ class ProviderRow(NamedTuple):
 
 def _anthropic(settings: Settings) -> ModelProvider:
     return AnthropicProvider(
-        api_key=lambda: settings.anthropic_api_key or secret_text(settings.model_secret_arn),
+        api_key=lambda: settings.anthropic_api_key or _stored_key(settings, "anthropic"),
         base_url=settings.anthropic_base_url,
     )
+
+
+def _stored_key(settings: Settings, provider: ProviderName) -> str:
+    """Return the key in the stage's secret, which belongs to the provider of the stage alone. Raises DependencyError."""
+    return secret_text(settings.model_secret_arn) if settings.model_provider == provider else ""
 
 
 def _openai(settings: Settings) -> ModelProvider:
     from stepline.adapters.chat.provider import ChatProvider  # noqa: PLC0415 - few deployments have one
 
     return ChatProvider(
-        api_key=lambda: settings.openai_api_key or secret_text(settings.model_secret_arn),
+        api_key=lambda: settings.openai_api_key or _stored_key(settings, "openai"),
         base_url=settings.openai_base_url,
     )
 
@@ -117,7 +122,7 @@ def _named_provider(settings: Settings, name: str) -> ModelProvider:
         "name": name,
     }
     if row.wire == "messages":
-        return AnthropicProvider(**configured)
+        return AnthropicProvider(takes=row.takes, **configured)
     if row.wire == "converse":
         from stepline.adapters.converse.provider import ConverseProvider  # noqa: PLC0415 - few deployments have one
 

@@ -11,10 +11,16 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from stepline.adapters.anthropic.family import ABOVE_HIGH, ModelFamily, family_of
-from stepline.adapters.provider.wire import ROOM_TOKENS, Retry, plan_roles  # noqa: F401 - programs that use `client` need them
+from stepline.adapters.provider.wire import (  # programs that use `client` need the last two
+    ROOM_TOKENS,
+    Retry,  # noqa: F401
+    kind_of,
+    notice_unsent,
+    plan_roles,  # noqa: F401
+)
 from stepline.model.base import Value
 from stepline.model.file.mime import PICTURES
-from stepline.ports.model import CacheTtl, Content, Effort, Media, ModelRequest, RoleChoice
+from stepline.ports.model import CacheTtl, Content, Effort, Media, MediaKind, ModelRequest, RoleChoice
 
 OLDER_BEDROCK: Final = "bedrock-2023-05-31"
 """The API version of Bedrock's older models; the SDK sends 2026-10-21 to all, which those refuse."""
@@ -22,11 +28,14 @@ SMALL_TOKENS: Final = 4_096
 """An answer up to this size does not need much thinking: a title, a summary, the end of a steered turn."""
 
 
-def plan_call(request: ModelRequest, role: RoleChoice, *, older: bool = False) -> dict[str, Any]:
+def plan_call(
+    request: ModelRequest, role: RoleChoice, *, older: bool = False, takes: Sequence[MediaKind] | None = None
+) -> dict[str, Any]:
     """Return the SDK's arguments for a request: one system list, one user message, and its cache marks.
 
     The request's `max_tokens` is the limit of its text; tokens for thinking that cannot be switched off are added.
-    `older`: some models use an older version of the API, with Bedrock's own fields in `extra_body`.
+    `older`: some models use an older version of the API, with Bedrock's own fields in `extra_body`. `takes` are the kinds
+    of files that the server reads, None for all.
     """
     family = family_of(role.named)
     plan = plan_thinking(role, family, request.max_tokens)
@@ -34,10 +43,10 @@ def plan_call(request: ModelRequest, role: RoleChoice, *, older: bool = False) -
     call: dict[str, Any] = {
         "model": role.model,
         "max_tokens": min(limit for limit in limits if limit),
-        "messages": [{"role": "user", "content": _blocks(request.content, role.cache_ttl)}],
+        "messages": [{"role": "user", "content": _blocks(request.content, role.cache_ttl, takes)}],
         "stream": True,
     }
-    if system := _blocks(request.system, role.cache_ttl):
+    if system := _blocks(request.system, role.cache_ttl, takes):
         call["system"] = system
     if plan.thinking:
         call["thinking"] = dict(plan.thinking)
@@ -77,14 +86,16 @@ def plan_thinking(role: RoleChoice, family: ModelFamily, text_tokens: int) -> Th
     return ThinkingPlan(thinking=sent, effort=effort, room_tokens=ROOM_TOKENS[effort or family.effort])
 
 
-def _blocks(parts: Sequence[Content], ttl: CacheTtl) -> list[dict[str, Any]]:
+def _blocks(
+    parts: Sequence[Content], ttl: CacheTtl, takes: Sequence[MediaKind] | None
+) -> list[dict[str, Any]]:
     """Return content blocks without blank texts, which the provider refuses.
 
     Source: platform.claude.com, "Vision", "PDF support". Bedrock accepts the same blocks, but only with base64.
     """
     mark = {"cache_control": {"type": "ephemeral", **({"ttl": ttl} if ttl != "5m" else {})}}
     return [
-        _file(part)
+        _file(part, takes)
         if isinstance(part, Media)
         else {"type": "text", "text": part.text, **(mark if part.cache else {})}
         for part in parts
@@ -92,7 +103,9 @@ def _blocks(parts: Sequence[Content], ttl: CacheTtl) -> list[dict[str, Any]]:
     ]
 
 
-def _file(part: Media) -> dict[str, Any]:
+def _file(part: Media, takes: Sequence[MediaKind] | None) -> dict[str, Any]:
+    if takes is not None and kind_of(part) not in takes:
+        return {"type": "text", "text": notice_unsent(part)}
     data, mime = base64.b64encode(part.data).decode("ascii"), part.body.mime
     source = {"type": "base64", "media_type": mime, "data": data}
     return {"type": "image" if mime in PICTURES else "document", "source": source}

@@ -7,14 +7,14 @@ call, or `warm`, loads those that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from stepline.adapters.anthropic.family import cache_minimum, find_refusals
 from stepline.adapters.provider.wire import Timeouts, Transport, WireProvider
 from stepline.errors import ModelRefused
-from stepline.ports.model import ModelRequest, RoleChoice
+from stepline.ports.model import MediaKind, ModelRequest, RoleChoice
 
 if TYPE_CHECKING:
     from stepline.adapters.anthropic.message_fold import MessageFold
@@ -32,16 +32,22 @@ class AnthropicProvider(WireProvider):
     older: bool = False
     """Some of its models are served under an older version of the API."""
 
-    def __init__(self, *, by_sdk: bool = False, **configured: Any) -> None:
-        """Store the configuration, see `WireProvider`; nothing is imported or sent. `by_sdk`: calls go through the SDK."""
+    def __init__(
+        self, *, by_sdk: bool = False, takes: Sequence[MediaKind] | None = None, **configured: Any
+    ) -> None:
+        """Store the configuration, see `WireProvider`; nothing is imported or sent.
+
+        `by_sdk`: calls go through the SDK. `takes` are the kinds of files that the server reads, None for all.
+        """
         super().__init__(**configured)
         self._by_sdk = by_sdk
+        self._takes = takes
 
     @property
     def plan(self) -> Callable[[ModelRequest, RoleChoice], Mapping[str, Any]]:
         from stepline.adapters.anthropic.call import plan_call  # noqa: PLC0415 -- few functions call one
 
-        return partial(plan_call, older=self.older)
+        return partial(plan_call, older=self.older, takes=self._takes)
 
     def fold(self) -> MessageFold:
         from stepline.adapters.anthropic.message_fold import MessageFold  # noqa: PLC0415 -- as above

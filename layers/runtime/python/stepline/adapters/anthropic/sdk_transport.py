@@ -19,7 +19,7 @@ import httpx2  # comes with the SDK
 
 from stepline.adapters.anthropic.aws_frames import is_framed, read_frames
 from stepline.adapters.anthropic.message_fold import WireEvent, read_wire_events
-from stepline.adapters.provider.error import map_body
+from stepline.adapters.provider.error import is_wrong_tls, map_body
 from stepline.adapters.provider.wire import Timeouts
 from stepline.errors import (
     DependencyError,
@@ -123,9 +123,8 @@ def map_sdk_error(error: Exception) -> SteplineError | None:
     """Map an error raised by the `anthropic` SDK or its dependencies; return None for any other."""
     if isinstance(error, anthropic.APIStatusError):
         return map_body(error.status_code, error.body, error.response.headers, message=error.message)
-    if isinstance(error, anthropic.APIConnectionError) and isinstance(error.__cause__, RuntimeError):
-        # The Bedrock client signs inside the attempt and reports missing credentials as a RuntimeError.
-        return ModelRefused(_words(error.__cause__), code="model_credentials")
+    if isinstance(error, anthropic.APIConnectionError) and (refused := _find_refusal(error.__cause__)):
+        return refused
     table: tuple[tuple[type[Exception], type[SteplineError], str], ...] = (
         (httpx2.ConnectTimeout, ModelUnreachable, "model_unreachable"),
         (anthropic.APITimeoutError, ModelTimeout, "model_timeout"),
@@ -150,6 +149,16 @@ def map_sdk_error(error: Exception) -> SteplineError | None:
         return ModelStreamBroken(_words(error), code="stream_malformed")
     if type(error).__module__.startswith("botocore."):
         return ModelRefused(_words(error), code="model_credentials")
+    return None
+
+
+def _find_refusal(cause: BaseException | None) -> ModelRefused | None:
+    """Return the refusal that a failed connection means, if no later attempt can succeed."""
+    if isinstance(cause, RuntimeError):
+        # The Bedrock client signs inside the attempt and reports missing credentials as a RuntimeError.
+        return ModelRefused(_words(cause), code="model_credentials")
+    if cause is not None and is_wrong_tls(cause):
+        return ModelRefused(f"the server's TLS is refused: {cause}")
     return None
 
 

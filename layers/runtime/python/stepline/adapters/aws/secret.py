@@ -16,14 +16,14 @@ FRESH_S: Final = 300.0
 
 
 def secret_text(arn: str) -> str:
-    """Return the secret's text; "" for no ARN. Raises DependencyError."""
+    """Return the secret's text; "" for no ARN, or a secret without text. Raises DependencyError."""
     if not arn:
         return ""
     try:
         answer = connect("secretsmanager", read_timeout_s=5).get_secret_value(SecretId=arn)
     except AWS_ERRORS as error:
         raise DependencyError("a secret cannot be read", code="secret_unreadable") from error
-    return str(answer["SecretString"])
+    return str(answer.get("SecretString", ""))
 
 
 class StoredSecrets:

@@ -61,7 +61,7 @@ class ChatProvider(WireProvider):
         from stepline.adapters.chat.completion_fold import read_chunks  # noqa: PLC0415 -- as above
         from stepline.adapters.provider.http_transport import HttpTransport  # noqa: PLC0415 -- loads urllib3
 
-        key, url = self.api_key().strip(), completions_url(self._base_url)
+        key, url = self.api_key(), completions_url(self._base_url)
         if not key and url.startswith(OPENAI_URL):
             raise ModelRefused("no API key for the model's provider", code="model_credentials")
         return HttpTransport(

@@ -6,8 +6,9 @@ Source: docs.aws.amazon.com/bedrock, "ConverseStream"; botocore's model of the s
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from botocore import exceptions as foreign
@@ -15,7 +16,7 @@ from botocore.eventstream import ParserError
 from urllib3.exceptions import HTTPError
 
 from stepline.adapters.aws.client import connect
-from stepline.adapters.provider.error import map_answer, parse_waits
+from stepline.adapters.provider.error import is_wrong_tls, map_answer, parse_waits
 from stepline.adapters.provider.wire import Timeouts
 from stepline.errors import (
     ModelRefused,
@@ -29,6 +30,7 @@ _TABLE: Final[tuple[tuple[type[Exception], type[SteplineError], str], ...]] = (
     (foreign.ConnectTimeoutError, ModelUnreachable, "model_unreachable"),
     (foreign.ReadTimeoutError, ModelTimeout, "model_timeout"),
     (foreign.EndpointConnectionError, ModelUnreachable, "model_unreachable"),
+    (foreign.SSLError, ModelUnreachable, "model_unreachable"),
     (foreign.ConnectionClosedError, ModelStreamBroken, "stream_cut"),
     (foreign.HTTPClientError, ModelUnreachable, "model_unreachable"),
     (foreign.ParamValidationError, ModelRefused, "model_refused"),
@@ -39,6 +41,9 @@ _TABLE: Final[tuple[tuple[type[Exception], type[SteplineError], str], ...]] = (
 )
 """Errors of botocore and its connections, the narrower ones first."""
 
+_FRAMES: Final = "eventstream"
+"""A word in the content type of each stream."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -47,17 +52,27 @@ class ConverseTransport:
 
     api_key = ""
 
-    def __init__(self, *, endpoint: str, timeouts: Timeouts) -> None:
-        """Create the client; nothing is sent. Raises ModelRefused without a region."""
+    def __init__(self, *, endpoint: str, timeouts: Timeouts, guarded: bool = False) -> None:
+        """Create the client; nothing is sent.
+
+        `guarded`: the endpoint is called only while its host leads to public addresses. Raises ModelRefused without a region, or
+        for an endpoint that the guard refuses.
+        """
+        self._check = _guard(endpoint) if guarded else _no_check
         with _mapped():
             self._client = connect(
                 "bedrock-runtime", read_timeout_s=timeouts.read_s, attempts=1, endpoint=endpoint or None
             )
 
     def send(self, call: Mapping[str, Any]) -> ConverseAnswer:
-        """Send a call and return the answer, whose head has arrived."""
+        """Send a call and return the answer, whose head has arrived. Raises ModelRefused for one that is no stream."""
+        self._check()
         with _mapped():
-            return ConverseAnswer(self._client.converse_stream(**call)["stream"])
+            answer = self._client.converse_stream(**call)
+        if _FRAMES not in answer["ResponseMetadata"]["HTTPHeaders"].get("content-type", _FRAMES):
+            answer["stream"].close()
+            raise ModelRefused("the address answered without a stream: it is no address of Bedrock")
+        return ConverseAnswer(answer["stream"])
 
     def close(self) -> None:
         """Close the kept connections."""
@@ -87,6 +102,16 @@ class ConverseAnswer:
             logger.debug("connection already closed", extra={"error": type(error).__name__})
 
 
+def _no_check() -> None: ...
+
+
+def _guard(endpoint: str) -> Callable[[], object]:
+    """Return the check of an endpoint before each call."""
+    from stepline.adapters.provider.guarded_pool import pin_public, read_public  # noqa: PLC0415 -- few rows have an endpoint
+
+    return partial(pin_public, read_public(endpoint))
+
+
 @contextmanager
 def _mapped() -> Iterator[None]:
     """Raise botocore's errors as ours."""
@@ -102,6 +127,8 @@ def _mapped() -> Iterator[None]:
         ) from error
     except Exception as error:
         for kind, ours, code in _TABLE:
+            if isinstance(error, foreign.SSLError) and is_wrong_tls(error):
+                raise ModelRefused(f"the server's TLS is refused: {error}") from error
             if isinstance(error, kind):
                 raise ours(f"{type(error).__name__}: {error}", code=code) from error
         raise

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from stepline.model.file.mime import PICTURES
+from stepline.adapters.provider.wire import kind_of, notice_unsent
 from stepline.ports.model import Content, Media, MediaKind, ModelRequest, Part, RoleChoice
 
 CACHING: Final = ("anthropic.claude", "amazon.nova")
@@ -64,14 +64,10 @@ def _blocks(
 
 def _file(part: Media, place: int, takes: Sequence[MediaKind] | None) -> dict[str, Any]:
     """Return a file; a model that does not read its kind gets a notice in its place."""
-    mime = part.body.mime
-    kind: MediaKind = "pictures" if mime in PICTURES else "documents"
-    if takes is not None and kind not in takes:
-        return {
-            "text": f"[{part.path}: {mime}, {len(part.data)} bytes. This model reads no {kind}; it was not sent.]"
-        }
+    if takes is not None and kind_of(part) not in takes:
+        return {"text": notice_unsent(part)}
     source = {"bytes": part.data}
-    if kind == "pictures":
-        return {"image": {"format": mime.rpartition("/")[2], "source": source}}
+    if kind_of(part) == "pictures":
+        return {"image": {"format": part.body.mime.rpartition("/")[2], "source": source}}
     name = _NAME.sub("-", part.path)[-NAME_CHARS:]
     return {"document": {"format": "pdf", "name": f"{place}-{name}", "source": source}}

@@ -57,4 +57,4 @@ class ConverseProvider(WireProvider):
     def connect(self) -> Transport:
         from stepline.adapters.converse.botocore_transport import ConverseTransport  # noqa: PLC0415 -- as above
 
-        return ConverseTransport(endpoint=self._base_url, timeouts=self.timeouts)
+        return ConverseTransport(endpoint=self._base_url, timeouts=self.timeouts, guarded=self._guarded)

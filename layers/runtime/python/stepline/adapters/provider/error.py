@@ -8,7 +8,7 @@
     409 424 499               ModelErrorException, …                                  DependencyError
     413, and any wording of the table below                                           ContextLimit
     401                       authentication_error                                    ModelRefused
-    every other 4xx, and 501                                                          ModelRefused
+    every other 4xx, 2xx without an answer, 3xx, and 501                              ModelRefused
     no status: connection                                                             ModelUnreachable
                timeout                                                                ModelTimeout
                broken stream                                                          ModelStreamBroken
@@ -110,7 +110,7 @@ _REST: Final = (
     _Rule(ModelRefused, {401}, frozenset({"authentication_error"}), "model_credentials"),
     _Rule(
         ModelRefused,
-        {*range(400, 500), 501},
+        {*range(201, 500), 501},
         frozenset(
             {
                 "invalid_request_error",
@@ -140,12 +140,23 @@ _REST: Final = (
 )
 
 
+_WRONG_TLS: Final = re.compile(
+    r"CERTIFICATE_VERIFY_FAILED|WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|UNKNOWN_PROTOCOL|UNSUPPORTED_PROTOCOL"
+)
+"""OpenSSL's reasons for a connection that no later attempt makes."""
+
+
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def says_context_limit(kind: str, message: str) -> bool:
     """Return True if an error's kind or wording means that the request is too large for the model."""
     return kind.lower() in CONTEXT_LIMIT_KINDS or any(w.search(message) for w in CONTEXT_LIMIT_WORDINGS)
+
+
+def is_wrong_tls(error: BaseException) -> bool:
+    """Return True for a certificate that is not trusted, or a port that speaks no TLS: no later attempt succeeds."""
+    return bool(_WRONG_TLS.search(str(error)))
 
 
 def parse_retry_after(value: str | None) -> float | None:

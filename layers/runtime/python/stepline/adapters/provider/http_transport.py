@@ -16,8 +16,8 @@ import urllib3
 from urllib3 import exceptions as foreign
 
 from stepline.adapters.http_pool import make_pool
-from stepline.adapters.provider.error import map_body
-from stepline.adapters.provider.wire import Timeouts
+from stepline.adapters.provider.error import is_wrong_tls, map_body
+from stepline.adapters.provider.wire import KEY, Timeouts
 from stepline.errors import (
     ModelRefused,
     ModelStreamBroken,
@@ -28,6 +28,9 @@ from stepline.errors import (
 
 ERROR_MAX_BYTES: Final = 64 * 1024
 """The maximum bytes of an error response to read."""
+ERROR_STATUS: Final = 400
+KEY_CHARS: Final = 8
+"""A key of at least this length is never part of an error's text, though some servers repeat it."""
 
 if TYPE_CHECKING:
     from stepline.adapters.provider.guarded_pool import GuardedPool
@@ -95,7 +98,9 @@ class HttpTransport:
                 response.close()
         if response.status == 200:
             raise ModelRefused(f"{self._url} answered with a web page: it is no address of a model's API")
-        raise _refused(response, body)
+        if response.status < ERROR_STATUS:
+            raise ModelRefused(f"{self._url} answered with status {response.status}, as no model's API does")
+        raise _refused(response, body, self.api_key)
 
     def close(self) -> None:
         """Close the kept connections."""
@@ -143,8 +148,9 @@ def _encode(call: Mapping[str, Any]) -> bytes:
         raise ModelRefused("the request holds half a surrogate pair", code="unencodable_text") from error
 
 
-def _refused(response: urllib3.BaseHTTPResponse, data: bytes) -> SteplineError:
+def _refused(response: urllib3.BaseHTTPResponse, data: bytes, key: str) -> SteplineError:
     text = data.decode("utf-8", "replace").strip()
+    text = text.replace(key, KEY) if len(key) >= KEY_CHARS else text
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
@@ -159,6 +165,8 @@ def _mapped(otherwise: type[ModelUnreachable | ModelStreamBroken], code: str) ->
         yield
     except foreign.HTTPError as error:
         words = f"{type(error).__name__}: {error}"
+        if isinstance(error, foreign.SSLError) and is_wrong_tls(error):
+            raise ModelRefused(f"the server's TLS is refused: {error}") from error
         if isinstance(error, foreign.NewConnectionError | foreign.ConnectTimeoutError):
             raise ModelUnreachable(words) from error
         if isinstance(error, foreign.TimeoutError):

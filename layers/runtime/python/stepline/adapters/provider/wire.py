@@ -19,13 +19,15 @@ from stepline.errors import (
     DependencyError,
     ModelOverloaded,
     ModelRateLimited,
+    ModelRefused,
     ModelStreamBroken,
     ModelTimeout,
     ModelUnreachable,
     SteplineError,
 )
 from stepline.model.base import Value
-from stepline.ports.model import DEFAULT_ROLE, AnswerFacts, Effort, ModelRequest, RoleChoice
+from stepline.model.file.mime import PICTURES
+from stepline.ports.model import DEFAULT_ROLE, AnswerFacts, Effort, Media, MediaKind, ModelRequest, RoleChoice
 
 KEY: Final = "{key}"
 """The place of the key in a header's value."""
@@ -114,6 +116,17 @@ def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: 
     return wait_s if elapsed_s + wait_s <= retry.budget_s else None
 
 
+def kind_of(file: Media) -> MediaKind:
+    """Return the kind of a file."""
+    return "pictures" if file.body.mime in PICTURES else "documents"
+
+
+def notice_unsent(file: Media) -> str:
+    """Return the text in place of a file whose kind a model does not read."""
+    size = f"{file.body.mime}, {len(file.data)} bytes"
+    return f"[{file.path}: {size}. This model reads no {kind_of(file)}; it was not sent.]"
+
+
 class WireAnswer(Protocol):
     """A streamed answer whose head has arrived."""
 
@@ -170,7 +183,7 @@ class WireProvider(ABC):
         `name` is put before the names of models in receipts.
         """
         self.name = name
-        self.api_key = api_key
+        self._read_key = api_key
         self.timeouts = timeouts or Timeouts()
         self._base_url = base_url
         self._headers = headers
@@ -178,8 +191,17 @@ class WireProvider(ABC):
         self._kept: Transport | None = None
         self._lock = threading.Lock()
 
+    def api_key(self) -> str:
+        """Return the key, without the space around it that a file or a secret may have. Raises the reader's errors."""
+        return self._read_key().strip()
+
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request: those of the configuration, and the key as a bearer if none of them has it."""
+        """Return the headers of a request: those of the configuration, and the key as a bearer if none of them has it.
+
+        Raises ModelRefused `model_credentials` for a key that no header can have.
+        """
+        if not (key.isascii() and key.isprintable()):
+            raise ModelRefused("the provider's key has characters that no key has", code="model_credentials")
         sent = {header.lower(): value.replace(KEY, key) for header, value in self._headers.items()}
         if key and not any(KEY in value for value in self._headers.values()):
             sent["authorization"] = f"Bearer {key}"

@@ -209,22 +209,27 @@ def check_distributions(account: AwsAccount) -> Check:
 
 
 def check_model(account: AwsAccount, stage: str, context: Mapping[str, str]) -> Check:
-    """Check that the configured model is available."""
-    rows = TABLE["model_providers"].parse(context.get("model_providers", "")).values()
-    arns = [row.secret_arn for row in rows if row.secret_arn]
+    """Check that the configured models are available, and that each secret of a provider has a key."""
+    rows = TABLE["model_providers"].parse(context.get("model_providers", ""))
     named = named_providers(TABLE["model_roles"].parse(context.get("model_roles", "")))
-    is_keyed = context.get("model_provider", "anthropic") in KEYED
-    if not is_keyed or "bedrock" in named:
-        return look("model", MODEL_PERMISSIONS, lambda: _bedrock(account, context))
-    arn = context.get("model_secret_arn", "")
-    if not arn and (not named or "" in named):
-        return warned(
-            "model",
-            "the setting model_secret_arn is missing: every turn will fail",
-            f"put the key into a secret, then stepline deploy --stage {stage} -c model_secret_arn=ARN",
-        )
-    arns = [arn, *arns] if arn else arns
-    return look("model", "secretsmanager:GetSecretValue", lambda: _secrets(account, arns))
+    arns = [row.secret_arn for row in rows.values() if row.secret_arn]
+    found = []
+    if context.get("model_provider", "anthropic") in KEYED:
+        arn = context.get("model_secret_arn", "")
+        if not arn and (not named or "" in named):
+            return warned(
+                "model",
+                "the setting model_secret_arn is missing: every turn will fail",
+                f"put the key into a secret, then stepline deploy --stage {stage} -c model_secret_arn=ARN",
+            )
+        arns = [arn, *arns] if arn else arns
+    elif not named or "" in named:
+        named = named | {"bedrock"}
+    if "bedrock" in named or any(row.wire == "converse" for row in rows.values()):
+        found.append(look("model", MODEL_PERMISSIONS, lambda: _bedrock(account, context)))
+    if arns or not found:
+        found.append(look("model", "secretsmanager:GetSecretValue", lambda: _secrets(account, arns)))
+    return next((check for check in found if not check.ok or check.note), found[0])
 
 
 def check_roles(context: Mapping[str, str]) -> Check:
@@ -299,11 +304,15 @@ def _bedrock(account: AwsAccount, context: Mapping[str, str]) -> Check:
     offered = {
         profile["inferenceProfileId"] for page in pages for profile in page["inferenceProfileSummaries"]
     }
-    models = bedrock.list_foundation_models(byProvider="Anthropic")["modelSummaries"]
+    models = bedrock.list_foundation_models()["modelSummaries"]
     offered |= {model["modelId"] for model in models}
     roles = list(_roles(context).values())
     split = [split_model(model) for role in roles for model in (role.model, role.fallback) if model]
-    wanted = {model for provider, model in split if provider in ("", "bedrock")}
+    rows = TABLE["model_providers"].parse(context.get("model_providers", ""))
+    served = {"bedrock", *(name for name, row in rows.items() if row.wire == "converse")}
+    if context.get("model_provider", "anthropic") not in KEYED:
+        served.add("")
+    wanted = {model for provider, model in split if provider in served}
     # Those of the account are not in the lists above.
     missing = sorted({model for model in wanted if not model.startswith("arn:")} - offered)
     if missing:

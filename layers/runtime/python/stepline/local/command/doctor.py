@@ -15,18 +15,29 @@ from typing import Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stepline.adapters.provider.client import ProviderClient
-from stepline.adapters.provider.wire import Retry
+from stepline.adapters.provider.wire import Retry, fall_back
 from stepline.bootstrap.choice import provider_of, roles_of
 from stepline.errors import SteplineError
-from stepline.local.check import Check, failed, judged, passed
+from stepline.local.check import Check, failed, judged, passed, warned
 from stepline.local.stage import lifecycle
 from stepline.local.stage.cdk import CDK
 from stepline.local.stage.deployed import HOME, REPOSITORY, client, load, read_json, tool_environment
 from stepline.local.stage.program_environment import backends
-from stepline.ports.model import DEFAULT_ROLE, ModelRequest, Part
+from stepline.model.visible_text import shorten
+from stepline.ports.model import (
+    DEFAULT_ROLE,
+    ModelProvider,
+    ModelRequest,
+    Part,
+    RoleChoice,
+    split_model,
+)
 from stepline.settings import TABLE, Settings
 
 OLDEST_PYTHON: Final = (3, 11)
+MODELS_REMEDY: Final = "docs/how-to/own-model.md"
+SAID_CHARS: Final = 300
+"""Characters of a provider's error that are shown."""
 _PACKAGES: Final = ("aws-cdk-lib", "awslambdaric", "anthropic", "boto3", "websockets")
 
 
@@ -86,28 +97,42 @@ def _home(home: Path) -> Iterator[Check]:
 
 
 def _models() -> Iterator[Check]:
-    """Send each model that the caller's environment names a request for one token."""
-    if not (variables := lifecycle.given(lifecycle.MODEL_VARIABLES)):
-        return
-    remedy = "docs/how-to/own-model.md"
+    """Send each model that the caller's environment names a request for one token; without a key, the scripted one serves the others."""
+    variables = lifecycle.given(lifecycle.MODEL_VARIABLES)
     try:
-        context = lifecycle.choose_model(variables, chosen=lifecycle.read_local_choices())
+        chosen = lifecycle.read_local_choices()
+        if not (variables or chosen.get("model_providers")):
+            return
+        context = lifecycle.choose_model(variables, chosen=chosen)
         fields = ("model_provider", "model_roles", "model_providers")
-        chosen = {TABLE[one].variable: context[one] for one in fields if one in context}
-        settings = Settings.from_env({**variables, **chosen})
+        given = {TABLE[one].variable: context[one] for one in fields if one in context}
+        settings = Settings.from_env({**variables, **given})
         provider, roles = provider_of(settings), roles_of(settings)
     except SteplineError as error:
-        yield failed("model", f"{error.reason}: {error}", remedy)
+        yield failed("model", f"{error.reason}: {error}", MODELS_REMEDY)
         return
-    for model in dict.fromkeys(role.model for role in roles.values()):
-        role = next(role for role in roles.values() if role.model == model)
-        client = ProviderClient(provider, roles={DEFAULT_ROLE: role}, retry=Retry(tries=1))
-        try:
-            yield passed("model", _ask_model(client, model))
-        except SteplineError as error:
-            yield failed("model", f"{model}: {error.reason}: {error}", remedy)
-        finally:
-            client.close()
+    backed = [fall_back(role) for role in roles.values() if role.fallback]
+    asked = {role.model: role for role in (*backed, *roles.values())}
+    for model, role in sorted(asked.items()):
+        if variables or split_model(model)[0]:
+            yield _check_model(provider, role)
+    named = {split_model(model)[0] for model in asked}
+    for name in sorted(settings.model_providers.keys() - named):
+        yield warned("model", f"{name}: no role names a model of this provider", MODELS_REMEDY)
+
+
+def _check_model(provider: ModelProvider, role: RoleChoice) -> Check:
+    """Check the choices for a role, and ask its model."""
+    if refused := provider.find_refusals(role):
+        return failed("model", "; ".join(refused), MODELS_REMEDY)
+    client = ProviderClient(provider, roles={DEFAULT_ROLE: role}, retry=Retry(tries=1))
+    try:
+        return passed("model", _ask_model(client, role.model))
+    except SteplineError as error:
+        said = " ".join(shorten(str(error), SAID_CHARS).split())
+        return failed("model", f"{role.model}: {error.reason}: {said}", MODELS_REMEDY)
+    finally:
+        client.close()
 
 
 def _ask_model(client: ProviderClient, model: str) -> str:
