@@ -69,6 +69,7 @@ STAGE: Mapping[str, Capability] = {
         ("test_feedback_is_sent_read_counted_and_withdrawn",),
         ("ingress/feedback.py", "api/feedback_endpoints.py"),
     ),
+    "test_forked_conversation.py": Capability(ALL, ("ingress/fork.py", "api/time_travel/")),
     "test_generation.py": Capability(
         (
             "test_a_forbidden_beginning_costs_one_notice_and_one_retry",

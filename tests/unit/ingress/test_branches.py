@@ -17,6 +17,8 @@ from stepline.model.batch import Batch
 from stepline.model.entry import Forked, Owner, Titled
 from stepline.model.ids import Lane
 from stepline.ports.log import Listing
+from stepline.timeline.export import export_timeline
+from stepline.timeline.fold import Timeline
 from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered
 
@@ -143,3 +145,18 @@ def test_a_fork_of_a_branch_keeps_the_whole_tree(world: Conversation) -> None:
     assert world.log.tombstones == {}
     apply_deletion(world.ports, LANE, USER, cascade=True)
     assert len(world.log.tombstones) == 4
+
+
+def test_an_export_names_the_origin_and_the_root_of_a_branch(world: Conversation) -> None:
+    def origin(name: str) -> object:
+        batches = Journal(world.ports, lane_named(name), "test").since(0)
+        timeline = Timeline.empty(lane_named(name)).extended(batches)
+        return export_timeline(timeline, ttl_s=300).payload["forked_from"]
+
+    fork(world, "c-1", "b-1", 3)
+    fork(world, "c-1", "b-0", "m-one", kind="message", before=True)
+    fork(world, "b-1", "f-1", 4, branch=False)
+    assert origin("c-1") is None
+    assert origin("b-1") == {"conversation": "c-1", "n": 3, "branch_of": "c-1"}
+    assert origin("b-0") == {"conversation": "c-1", "n": 0, "branch_of": "c-1"}
+    assert origin("f-1") == {"conversation": "b-1", "n": 4, "branch_of": ""}

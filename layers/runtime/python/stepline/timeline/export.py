@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 
 from stepline.errors import NotFoundError
 from stepline.model.base import Value
-from stepline.model.batch import Batch
+from stepline.model.batch import Batch, forked_from
 from stepline.model.block import Block
 from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.source import Source
@@ -82,7 +82,7 @@ def export_timeline(timeline: Timeline, *, ttl_s: float) -> Export:
         "cache_last_ttl_seconds": ttl_s,
         "last_known_feedback_ts": max((entry.at for entry in timeline.feedback.values()), default=""),
         "agent_selection_snapshot": {"model": timeline.asked.model},
-        "forked_from": None,
+        "forked_from": _origin(timeline),
         "last_sequence": timeline.n,
         "outside": msgspec.to_builtins(list(_outside(timeline))),
     }
@@ -97,6 +97,15 @@ def export_timeline(timeline: Timeline, *, ttl_s: float) -> Export:
     }
     tags = (TIMELINE_KIND, *(f"turn:{turn}" for turn in timeline.turns))
     return Export(kind=TIMELINE_KIND, tags=tags, text=_json(header), payload=payload)
+
+
+def _origin(timeline: Timeline) -> dict[str, Any] | None:
+    """Return the origin of a fork, the number of its last batch there, and the root of a branch."""
+    n = timeline.state.forked
+    first = forked_from(timeline.since(n - 1, n)[0]) if n else None
+    if first is None:
+        return None
+    return {"conversation": first.origin, "n": first.n, "branch_of": first.branch_of}
 
 
 def export_sources(timeline: Timeline) -> Export:

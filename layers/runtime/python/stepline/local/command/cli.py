@@ -23,6 +23,7 @@ from stepline.local.command.argument import (
 from stepline.local.command.bundle import bundle
 from stepline.local.command.content.export import export
 from stepline.local.command.content.files import files
+from stepline.local.command.content.fork import fork
 from stepline.local.command.content.replay import replay
 from stepline.local.command.content.workspace import workspace
 from stepline.local.command.conversations import (
@@ -234,7 +235,7 @@ def chat(*, conversation: str, new: bool, bundle: str, login: Login, opens: bool
 
 for command in (
     *(new, bundle, send, event, approve, deny, edit, feedback, watch, log, conversations, logs, token),
-    *(event_source, export, files, cost, limits, export_user, move_in, delete, erasures, workspace),
+    *(event_source, export, files, fork, cost, limits, export_user, move_in, delete, erasures, workspace),
     *(replay, evaluations, knowledge, memory, secrets),
     *(cloud.deploy, cloud.restore, cloud.rollback, cloud.destroy),
 ):

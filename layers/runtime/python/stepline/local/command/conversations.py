@@ -406,4 +406,5 @@ def render_listing(listing: Listing) -> dict[str, Any]:
         "outcome": listing.outcome,
         "input_tokens": listing.input_tokens,
         "output_tokens": listing.output_tokens,
+        "branch_of": listing.branch_of,
     }

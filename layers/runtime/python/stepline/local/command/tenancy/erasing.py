@@ -32,13 +32,16 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("conversation", required=False, callback=check_conversation)
 @click.option("--everything", is_flag=True, help="All your conversations, and all other data about you.")
+@click.option("--cascade", is_flag=True, help="Delete its forks, too.")
 @yes_option
 @login_options
 @json_option
-def delete(*, conversation: str, everything: bool, yes: bool, login: Login, as_json: bool) -> None:
+def delete(
+    *, conversation: str, everything: bool, cascade: bool, yes: bool, login: Login, as_json: bool
+) -> None:
     """Delete a conversation, or all your data with --everything.
 
-    A running turn ends. The conversation cannot be read any more; its data is erased within minutes, the last traces after a
+    Its branches are deleted with it, its forks with --cascade. A running turn ends. The conversation cannot be read any more; its data is erased within minutes, the last traces after a
     day.
     """
     if bool(conversation) == everything:
@@ -47,9 +50,10 @@ def delete(*, conversation: str, everything: bool, yes: bool, login: Login, as_j
         if not everything:
             check_deletable(api, conversation)
         what = "all your data" if everything else f"conversation {conversation}"
+        what += " and all its forks" if cascade else ""
         if not yes and not confirm(f"delete {what} for good?"):
             raise InputError("nothing was deleted", code="not_confirmed")
-        erasure = api.erase_me() if everything else api.delete_conversation(conversation)
+        erasure = api.erase_me() if everything else api.delete_conversation(conversation, cascade=cascade)
     print_result(erasure, f"deleted; its data is being erased ({erasure.state})", as_json=as_json)
 
 
