@@ -1,4 +1,4 @@
-"""The reads of a round in two processes without caches: calls and bytes, as a conversation grows.
+"""The reads of a round in two processes without caches: calls and bytes, as a conversation grows; and a fork of it.
 
 The model counts its input, so the conversation is kept within its budget as in production. The log and the
 store are the memory twins, each with a meter; a query counts once for each page of a megabyte, as in
@@ -17,6 +17,7 @@ import msgspec
 from bench.budget import BUDGETS
 from bench.conversation import (
     LANE,
+    USER,
     Driver,
     InstantModel,
     InstantStream,
@@ -29,6 +30,7 @@ from bench.row import MeasureError, Row
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.bootstrap.memory_wiring import in_memory
+from stepline.ingress.fork import ForkPoint, fork_conversation
 from stepline.local.scripted.messages_request import count_tokens
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
@@ -37,6 +39,7 @@ from stepline.model.batch import Batch, encode_batch
 from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.ids import Lane
 from stepline.model.usage import Usage
+from stepline.ports.log import Listing, Put, Slots
 from stepline.ports.model import Completion, ModelRequest
 from stepline.settings import Settings
 
@@ -52,12 +55,37 @@ The size of requests repeatedly rises to the budget and falls to its target; eig
 blocks cover that, and one would be random.
 """
 ROUNDS: Final = 8
+FORK: Final = msgspec.structs.replace(LANE, conversation="fork")
 
 
 def rows(sizes: Sequence[int] = SIZES) -> list[Row]:
-    """Return `reads_per_round_cold` and `read_bytes_per_round_cold` of the last size, and `_1000` of both."""
-    found = Conversation().measured(sizes)
-    return [row for size in sizes[1:] for row in _rows(size, found)]
+    """Return `reads_per_round_cold` and `read_bytes_per_round_cold` of the last size, `_1000` of both, and a fork's."""
+    conversation = Conversation()
+    found = conversation.measured(sizes)
+    return [*(row for size in sizes[1:] for row in _rows(size, found)), *_fork_rows(conversation, sizes[-1])]
+
+
+def _fork_rows(conversation: Conversation, size: int) -> list[Row]:
+    """Return the writes of a fork, and how much more its first round reads than the next one of its origin."""
+    writes, origin, fork = conversation.fork()
+    note = f"of a conversation of {size} blocks"
+    return [
+        Row(metric="fork_writes", value=writes, unit="writes", note=note),
+        Row(
+            metric="fork_reads_more",
+            value=fork[0] - origin[0],
+            unit="calls",
+            peers={"a round of its origin": float(origin[0])},
+            note=note,
+        ),
+        Row(
+            metric="fork_read_bytes_x",
+            value=round(fork[1] / origin[1], 3),
+            unit="x",
+            peers={"a round of its origin": float(origin[1])},
+            note=note,
+        ),
+    ]
 
 
 def _rows(size: int, found: Mapping[int, tuple[int, int]]) -> list[Row]:
@@ -82,11 +110,27 @@ def _rows(size: int, found: Mapping[int, tuple[int, int]]) -> list[Row]:
 
 
 class MeteredLog(MemoryLog):
-    """Counts its reads."""
+    """Counts its reads and writes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls = self.read_bytes = 0
+        self.calls = self.read_bytes = self.writes = 0
+
+    def put(
+        self,
+        lane: Lane,
+        batch: Batch,
+        *,
+        message_id: str = "",
+        marks_open: bool = False,
+        slots: Slots | None = None,
+    ) -> Put:
+        self.writes += 1
+        return super().put(lane, batch, message_id=message_id, marks_open=marks_open, slots=slots)
+
+    def project(self, listing: Listing) -> None:
+        self.writes += 1
+        super().project(listing)
 
     def tail(self, lane: Lane, *, consistent: bool = False) -> Batch | None:
         found = super().tail(lane, consistent=consistent)
@@ -105,11 +149,15 @@ class MeteredLog(MemoryLog):
 
 
 class MeteredArtifacts(MemoryArtifacts):
-    """Counts its reads."""
+    """Counts its reads and writes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls = self.read_bytes = 0
+        self.calls = self.read_bytes = self.writes = 0
+
+    def put(self, key: str, body: bytes, *, mime: str) -> bool:
+        self.writes += 1
+        return super().put(key, body, mime=mime)
 
     def get(self, key: str) -> bytes:
         body = super().get(key)
@@ -176,11 +224,27 @@ class Conversation:
             for size, rounds in found.items()
         }
 
-    def _cold_round(self) -> tuple[int, int]:
-        step = self._driver.step()  # passed on by the state machine; reading it is not part of the round
+    def fork(self) -> tuple[int, tuple[int, int], tuple[int, int]]:
+        """Fork the conversation at its end; return the writes, and the calls and bytes of the next round of both."""
+        tail = self._log.tail(LANE, consistent=True)
+        assert tail is not None
+        before = self._log.writes + self._artifacts.writes
+        point, ports = ForkPoint(kind="batch", at=str(tail.n)), self._driver.ports
+        fork_conversation(ports, LANE, point, user=USER, conversation=FORK.conversation)
+        writes = self._log.writes + self._artifacts.writes - before
+        self._model.text = say_call(thinking_chars=150, argument_chars=350)
+        found = []
+        for driver in (self._driver, replace(self._driver, lane=FORK)):
+            driver.receive("next")
+            found.append(self._cold_round(driver))
+        return writes, found[0], found[1]
+
+    def _cold_round(self, driver: Driver | None = None) -> tuple[int, int]:
+        driver = driver or self._driver
+        step = driver.step()  # passed on by the state machine; reading it is not part of the round
         calls_before, bytes_before = self._read()
         left = [History(), History()]
-        after = self._driver.round(lambda: left.pop(0), step)
+        after = driver.round(lambda: left.pop(0), step)
         if after.route != "decide" or left:
             raise MeasureError(f"not one tool round: {after.route}")
         calls, size = self._read()

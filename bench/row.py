@@ -60,8 +60,9 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     ),
     "replay": ("replay_cpu_s_500",),
     "pictures": ("request_ms_two_pictures",),
-    "reads": tuple(
-        f"{what}_per_round_cold{size}" for size in ("", "_1000") for what in ("reads", "read_bytes")
+    "reads": (
+        *(f"{what}_per_round_cold{size}" for size in ("", "_1000") for what in ("reads", "read_bytes")),
+        *("fork_writes", "fork_reads_more", "fork_read_bytes_x"),
     ),
     "rounds": ("rounds_of_recorded",),
     "trips": ("hops_message", "hops_parameter", "hops_program", "hops_delta"),
