@@ -25,7 +25,7 @@ STRUCTURE = re.compile(
     r"|\[completion: \d+\]|\[sources_used: \[[\d, …a-z]+\]\]|\[BUDGET\] rounds=\d+ elapsed=\w+"
     r"|status: .+|error: \{.*|code: .*|message:|extra: \{.*|reaction: \w+|waiting: .+"
     rf"|logical_path: {PATH}|mime: .+|size_bytes: \d+|visibility: internal|summary: .+|content: stored.+"
-    r"|plan_id=.+|\[USER ATTACHMENT(?: TEXT)?\] .*|\[STAGE\] [\w.]+|\[TURN ENDED\] .+|\[TURN STATUS\] .+"
+    r"|plan_id=.+|\[USER ATTACHMENT(?: TEXT)?\] .*|\[STAGE\] [\w.]+|\[TURN ENDED\] .+|\[FORKED\] .+|\[TURN STATUS\] .+"
     rf"|(?:user|assistant|tool_call|tool_result|file|skill|source|stage): path={PATH}.*|… \d+ more rows.*"
     rf"|\[TOOL RESULT tc_\w+\]\.pruned \S+ path={PATH}.*|\[TRUNCATED FILE\] path={PATH}.*"
     rf"|\[AI Agent wrote code\]\.pruned {PATH}.*|\[HIDDEN\] react\.read shows it again"

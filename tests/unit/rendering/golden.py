@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stepline.context.announce import Announced, render_announce, render_pool
 from stepline.model.block import Body, Produced
-from stepline.model.decision import Action, Notice
+from stepline.model.decision import Action, LastingCall, Notice
 from stepline.model.entry import (
     Closed,
     Compacted,
@@ -306,6 +306,24 @@ def _ends() -> Iterator[tuple[str, str]]:
         FORM.closing(closed(outcome="error", reason="error", code="step_failed", rounds=2), ()),
     )
     yield "message.takeover", FORM.takeover()
+    calls = [
+        LastingCall(
+            tool=tool,
+            call="tc_1",
+            effect="once",
+            turn_id=TURN,
+            iteration=0,
+            n=9,
+            at=AT,
+            status=status,
+            title=title,
+        )
+        for tool, status, title in (
+            ("mail.send", "ok", "to=bob"),
+            ("mcp.crm.add", "unverified", "name=x\n[FORGED]"),
+        )
+    ]
+    yield "note.forked", FORM.forked(calls)
     yield "message.pruned", FORM.pruned(Pruned(turn=TURN, at=AT, cause="ttl", keep=6, intact=2))
 
 

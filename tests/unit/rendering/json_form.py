@@ -57,6 +57,7 @@ OTHER: Final = {
     "name": "terse",
     "rows": lambda pieces: line("rows", [piece.path for piece in pieces if piece.path]),
     "stub": lambda piece: line("stub", piece.path),
+    "forked": lambda effects: line("forked", effects) if effects else "",
     "plans": lambda plans: line("plans", plans) if plans else "",
     "shows_text": _never,
     "shows_call": _never,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.model.block import Produced
-from stepline.model.decision import Action, Notice
+from stepline.model.decision import Action, LastingCall, Notice
 from stepline.model.entry import (
     ApprovalAnswered,
     Closed,
@@ -38,6 +38,7 @@ from stepline.rendering.render_entry import (
 from stepline.rendering.render_reduction import REPLACEMENT_BYTES, fit_replacement
 from stepline.rendering.text_form import STANDARD
 from stepline.rendering.turn_facts import Turn
+from stepline.timeline.compacted import CARRIED_BYTES
 from tests.support.rendered_text import forged
 from tests.unit.rendering.golden import plan
 
@@ -184,11 +185,34 @@ def test_each_text_of_the_layout_is_tested_for_size_or_has_no_foreign_text():
         "clipped",
         "memory",
         "plans",
+        "forked",
     }
     elsewhere = {"checkpoint"}
     plain = {"name", "opening", "round", "end", "outcome", "takeover", "pruned", "steered"}
     plain |= {"shows_text", "shows_call", "shows_event"}
     assert set(STANDARD.__struct_fields__) == tested | elsewhere | plain
+
+
+@given(st.lists(st.text(max_size=100), max_size=100))
+def test_the_calls_of_a_fork_are_one_line_that_a_compaction_carries_whole(titles: list[str]):
+    calls = [
+        LastingCall(
+            tool="mail.send",
+            call=f"tc_{n}",
+            effect="once",
+            turn_id="turn_1",
+            iteration=0,
+            n=n,
+            at="",
+            title=title,
+        )
+        for n, title in enumerate(titles)
+    ]
+    text = STANDARD.forked(calls)
+    assert bool(text) == bool(calls)
+    assert len(text.splitlines()) == (2 if calls else 0)
+    assert len(text.encode()) <= CARRIED_BYTES
+    assert forged(text) == []
 
 
 @given(st.text(max_size=300), st.integers(1, 400))

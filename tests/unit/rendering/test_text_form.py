@@ -109,6 +109,7 @@ def test_each_text_of_a_layout_is_used():
         text = "".join(part.text for part in rendered(log, TERSE, upto)[1])
         asked |= {json.loads(line)["a"] for line in text.splitlines()}
     rare = {"event", "raw", "code", "takeover", "note", "stage", "outcome", "clipped", "steered", "edited"}
+    rare |= {"forked"}
     assert asked | rare | {"name", "shows_text", "shows_call", "shows_event"} >= set(TERSE.__struct_fields__)
 
 

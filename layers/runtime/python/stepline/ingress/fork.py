@@ -15,6 +15,7 @@ from stepline.delivery.effect import project, publish
 from stepline.errors import BusyError, InputError, LimitError, NotFoundError
 from stepline.events.derive import render_title
 from stepline.ingress.admit import pending, settle_request
+from stepline.inspection.made_calls import fit_calls, made_calls
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_owner
 from stepline.log.fork_tree import root_lane
@@ -50,11 +51,12 @@ class ForkPoint(Value):
 class _Start:
     """The start of a fork: its origin, the last batch that it has from there, and its own first entry.
 
-    `untitled`: the origin has no title yet, and the model will name the fork.
+    `last` is the origin's newest batch. `untitled`: the origin has no title yet, and the model will name the fork.
     """
 
     origin: Journal
     begin: Batch
+    last: int
     first: Forked
     untitled: bool
 
@@ -85,6 +87,7 @@ def fork_conversation(
     start = _Start(
         origin=origin,
         begin=_begin(origin, tail, n),
+        last=tail.n,
         first=_first(ports, lane, tail.state, n, branch=branch),
         untitled=branch and not tail.state.titled,
     )
@@ -236,7 +239,7 @@ def _existing(journal: Journal, tail: Batch, first: Forked, user: str) -> Batch:
     """Return the first batch of the fork that an earlier try of this request put. Raises InputError."""
     there = journal.get(tail.state.forked) if tail.state.forked else None
     entry = forked_from(there) if there else None
-    if there is None or entry is None or replace(entry, at=first.at) != first:
+    if there is None or entry is None or replace(entry, at=first.at, effects=()) != first:
         raise _exists()
     check_owner(tail, user)
     return there
@@ -244,7 +247,8 @@ def _existing(journal: Journal, tail: Batch, first: Forked, user: str) -> Batch:
 
 def _draft(journal: Journal, start: _Start, title: str) -> Draft:
     """Plan the fork's first batch: it ends the open turn, and hands back the messages that no turn has processed."""
-    origin, begin, first, state = start.origin, start.begin, start.first, start.begin.state
+    origin, begin, state = start.origin, start.begin, start.begin.state
+    first = replace(start.first, effects=fit_calls(made_calls(origin, begin, start.last)))
     entries: list[Entry] = [first]
     if not begin.n:
         entries.append(Owner(user=state.owner, bundle=state.bundle))

@@ -7,22 +7,26 @@ Source: docs/concepts/forks.md#effects.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from stepline.events.derive_round import never_began
 from stepline.inspection.rounds import WholeValue
 from stepline.log.journal import Journal, read_since
 from stepline.log.spill import hydrate
-from stepline.model.batch import Batch
+from stepline.model.batch import Batch, forked_from
 from stepline.model.decision import Action, CallStatus, LastingCall, LastingEffect, digest_call
-from stepline.model.entry import ApprovalAnswered, Closed, Decided, Resulted, Started
+from stepline.model.entry import ApprovalAnswered, Closed, Decided, Forked, Resulted, Started
 from stepline.model.visible_text import shorten_line, show_hidden
 from stepline.ports.artifacts import Artifacts
 
 CALLS_MAX: Final = 100
 """The most calls that one answer lists."""
+CALLS_BYTES: Final = 16 * 1024
+"""The most bytes of the calls that a fork keeps, half of a batch."""
 CALL_TITLE_CHARS: Final = 80
 
 
@@ -62,7 +66,8 @@ def show_effects(journal: Journal, begin: Batch, upto: int) -> EffectList:
 def made_calls(journal: Journal, begin: Batch, upto: int) -> list[LastingCall]:
     """Return the calls with lasting effects that the log settled after the batch `begin`, up to batch `upto`, in its order.
 
-    A call that had started and has no result is one of them, too. Raises DependencyError.
+    A call that had started and has no result is one of them, too. So are those that a fork among these batches has from
+    its origin. Raises DependencyError.
     """
     state = begin.state
     since = min(begin.n, state.decided - 1) if state.status == "open" and state.decided else begin.n
@@ -71,7 +76,20 @@ def made_calls(journal: Journal, begin: Batch, upto: int) -> list[LastingCall]:
     reader = _Reader(journal.ports.artifacts, begin.n)
     for batch in batches:
         reader.read(batch)
-    return sorted(reader.made.values(), key=lambda call: call.n)
+    return list(reader.made.values())
+
+
+def fit_calls(made: Sequence[LastingCall]) -> tuple[LastingCall, ...]:
+    """Return at most 100 calls in at most `CALLS_BYTES`, in their order; `once` ones, and later ones, have precedence."""
+    ranked = sorted(range(len(made)), key=lambda at: (made[at].effect != "once", -at))
+    chosen: list[int] = []
+    left = CALLS_BYTES
+    for at in ranked[:CALLS_MAX]:
+        left -= len(msgspec.json.encode(made[at]))
+        if left < 0:
+            break
+        chosen.append(at)
+    return tuple(made[at] for at in sorted(chosen))
 
 
 class _Reader:
@@ -98,6 +116,8 @@ class _Reader:
                     self._settle(batch, entry)
                 case Closed():
                     self._end(batch)
+                case Forked() if batch.n > self._begin:
+                    self._inherit(batch)
                 case _:
                     pass
 
@@ -146,6 +166,10 @@ class _Reader:
                 case _:
                     pass
         return None
+
+    def _inherit(self, batch: Batch) -> None:
+        first = forked_from(hydrate(self._artifacts, batch))
+        self.made |= {call.call: call for call in (first.effects if first else ())}
 
     def _end(self, batch: Batch) -> None:
         """Note that running calls will have no result: their turn has ended."""

@@ -25,7 +25,7 @@ from stepline.log.fence import elsewhere, stops_when_deleted
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent
-from stepline.loop.approvals.park import answer_about, needs_person, park, refused
+from stepline.loop.approvals.park import answer_about, needs_person, park, refused, repeats_effect
 from stepline.loop.attempt import Attempt
 from stepline.loop.programs.program import advance_program
 from stepline.loop.settle_action import record, result_of, skip, start, unverified
@@ -103,7 +103,11 @@ def _run_next(attempt: Attempt, timeline: Timeline) -> Batch | Step | None:
 def _asks(attempt: Attempt, timeline: Timeline, action: Action) -> ApprovalRule | None:
     """Return the rule that makes a person approve this call before it runs; None if no approval is needed."""
     running = timeline.state.running == action.call_id
-    return None if running else needs_person(attempt.agent, timeline, action.tool_id)
+    if running:
+        return None
+    if repeats_effect(timeline, action):
+        return "always"
+    return needs_person(attempt.agent, timeline, action.tool_id)
 
 
 def _run_allowed(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:

@@ -21,6 +21,7 @@ from stepline.model.decision import (
     ApprovalRule,
     ApprovalVerdict,
     Declined,
+    LastingCall,
     LastingEffect,
     Notice,
     Origin,
@@ -547,6 +548,7 @@ class Forked(Value, tag="forked", tag_field="kind"):
     """The start of a fork: its batches up to `n` are those of the conversation `origin`, which may be a fork, too.
 
     `branch_of` is the root of a branch. The origin counts the fork, or `counted_at`, if the root is itself a fork of it.
+    `effects` are the calls that the origin had made after them, at most 100.
     """
 
     origin: str
@@ -554,6 +556,7 @@ class Forked(Value, tag="forked", tag_field="kind"):
     at: str
     branch_of: str = ""
     counted_at: str = ""
+    effects: tuple[LastingCall, ...] = ()
 
 
 Entry: TypeAlias = (

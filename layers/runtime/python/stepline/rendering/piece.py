@@ -31,7 +31,7 @@ Kind: TypeAlias = Literal[
     "answer",
     "outcome",
     "summary",  # of a turn; hidden while the turn itself is shown
-    "note",  # of the agent, for itself
+    "note",  # of the agent, for itself; or of the runtime, about a fork
     "stage",  # text of a bundle's code
     "closing",
     "message",  # of the runtime

@@ -20,13 +20,14 @@ from itertools import islice
 from typing import Any, Final
 
 from stepline.model.block import Produced
-from stepline.model.decision import FEEDBACK_CHARS, Action, Notice
+from stepline.model.decision import FEEDBACK_CHARS, Action, LastingCall, Notice
 from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted, SteeredEntry
 from stepline.model.file.mime import is_media, is_text
 from stepline.model.plan_steps import Plan
 from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
 from stepline.model.wire.live_event import FOLLOWUP, PROMPT, STEER
 from stepline.rendering.excerpt import BODIES, DICT_KEYS, LIST_ITEMS, render_shape
+from stepline.rendering.piece import byte_length
 from stepline.rendering.plan_text import count_done
 from stepline.rendering.quote import INDENT, clean_for_prompt, clip, inline, inline_json, label, quote
 from stepline.rendering.result import PARENT
@@ -42,6 +43,8 @@ UNPREVIEWED: Final = frozenset({"react.read"})
 CODE_CHARS: Final = 200
 EXTRA_CHARS: Final = 2_000
 """Maximum characters of a notice's extra facts, and of an error."""
+FORKED_BYTES: Final = 900
+"""Maximum bytes of the calls that a fork's first line lists: the whole line is carried through compactions."""
 PLANS_SHOWN: Final = 4
 EVENTS_SHOWN: Final = 8
 """Maximum events shown of those that came too late for a decision; the newest are shown."""
@@ -221,6 +224,26 @@ def render_takeover() -> str:
     """Render the message that the turn continues after an interruption."""
     return (
         "\n[SYSTEM MESSAGE]\nThe turn was interrupted and goes on from here; everything above is settled.\n"
+    )
+
+
+def render_forked(effects: Sequence[LastingCall]) -> str:
+    """Render that the conversation goes on without what followed, except for these calls; "" for none."""
+    if not effects:
+        return ""
+    rows: list[str] = []
+    left = FORKED_BYTES
+    for call in effects:
+        title = f" {label(call.title)}" if call.title else ""
+        row = f"{clip(call.tool, CODE_CHARS)}{title} {call.status}"
+        left -= byte_length(row)
+        if left < 0:
+            break
+        rows.append(row)
+    more = f"; … {len(effects) - len(rows)} more" if len(effects) > len(rows) else ""
+    return (
+        "\n[FORKED] The conversation goes on from here without what followed. These calls followed, too, and are not "
+        f"undone: {'; '.join(rows)}{more}\n"
     )
 
 

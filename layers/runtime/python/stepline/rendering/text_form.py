@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from stepline.model.block import Produced
-from stepline.model.decision import Action, Notice
+from stepline.model.decision import Action, LastingCall, Notice
 from stepline.model.entry import (
     Closed,
     Compacted,
@@ -61,6 +61,7 @@ class TextForm(msgspec.Struct, frozen=True, kw_only=True):
     end: Callable[[], str]
     outcome: Callable[[Deferred, str, Sequence[str]], str]
     takeover: Callable[[], str]
+    forked: Callable[[Sequence[LastingCall]], str]
     closing: Callable[[Closed, Sequence[Plan]], str]
     note: Callable[[Produced, str], str]
     stage: Callable[[Produced, str, str], str]
@@ -99,6 +100,7 @@ STANDARD = TextForm(
     end=entry.render_round_end,
     outcome=entry.render_deferred,
     takeover=entry.render_takeover,
+    forked=entry.render_forked,
     closing=entry.render_closing,
     note=entry.render_note,
     stage=entry.render_stage,

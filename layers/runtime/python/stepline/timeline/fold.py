@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Block
+from stepline.model.decision import LastingCall
 from stepline.model.entry import (
     TITLE_CHARS,
     ApprovalAnswered,
@@ -105,7 +106,8 @@ class Timeline:
     concerned its `files/`, or files of other turns. `listed` names the tools of the agent's MCP servers; `relisted`: they
     differ from those of the newest request.
 
-    `allowed` are the tools of which a person approved a call, sorted.
+    `allowed` are the tools of which a person approved a call, sorted. `kept_effects` are the calls that the origins of a
+    fork made after its points.
 
     `batches` are those after `base`; `load` reads earlier ones on demand, after one number and up to
     another.
@@ -141,6 +143,7 @@ class Timeline:
     listed: Listed | None = None
     relisted: bool = False
     allowed: tuple[str, ...] = ()
+    kept_effects: tuple[LastingCall, ...] = ()
 
     @classmethod
     def empty(cls, lane: Lane, *, form: TextForm = STANDARD) -> Timeline:
@@ -454,7 +457,10 @@ def _reduce_feedback(timeline: Timeline, _: Batch, entry: Feedback) -> None:
     timeline.fresh[:] = [*(old for old in timeline.fresh if old != key), key]
 
 
-def _reduce_forked(timeline: Timeline, _: Batch, entry: Forked) -> None:
+def _reduce_forked(timeline: Timeline, batch: Batch, entry: Forked) -> None:
+    timeline.kept_effects = (*timeline.kept_effects, *entry.effects)
+    if entry.effects:
+        timeline.parts.add(timeline.writer.piece("note", batch.n, timeline.form.forked(entry.effects)))
     ended = ((at, turn) for at, turn in enumerate(timeline.history) if turn.closed and not turn.home)
     for at, turn in ended:
         timeline.history[at] = replace(turn, home=entry.origin)

@@ -29,11 +29,15 @@ TIMELINE_SEGMENT_FORMAT: Final = 13
 the fold turns an entry into something else; a reader knows only its own version.
 """
 
-LATER: Final[dict[str, int]] = {"steady_part": 0}
-"""Fields that were added to the format, with their values in a segment that lacks them."""
+LATER: Final[dict[str, Any]] = {"steady_part": 0, "kept_effects": ()}
+"""Fields that were added to the format, with their values in a segment that lacks them; such values are not stored."""
 
 APART: Final = frozenset({"lane", "form", "parts", "base", "batches", "load"})
 """Fields of a timeline that are stored in another form, or not at all."""
+
+
+_STORED: Final = object()
+"""Equal to no value: a field that is no later one is stored with any."""
 
 
 class Segment(Row):
@@ -72,10 +76,11 @@ def encode_segment(timeline: Timeline) -> bytes:
     end = parts.ends[-1] if parts.ends else 0
     pieces = tuple(timeline.pieces)
     sealed = pieces[:end]
+    fold = {**{name: getattr(timeline, name) for name in _stored()}, **parts.marks()}
     stored = Segment(
         v=TIMELINE_SEGMENT_FORMAT,
         layout=timeline.form.name,
-        fold=_view({**{name: getattr(timeline, name) for name in _stored()}, **parts.marks()}),
+        fold=_view({name: value for name, value in fold.items() if value != LATER.get(name, _STORED)}),
         parts=_view([part.raw for part in parts.sealed]),
         facts=_view([replace(piece, text="") for piece in sealed]),
         sizes=_view([len(piece.text) for piece in sealed]),

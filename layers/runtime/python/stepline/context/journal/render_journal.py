@@ -53,6 +53,7 @@ from stepline.model.usage import BYTES_PER_TOKEN
 from stepline.ports.model import Media, Part
 from stepline.rendering.piece import byte_length, estimate_bytes
 from stepline.rendering.quote import clip
+from stepline.rendering.render_entry import render_forked
 from stepline.timeline.fold import Timeline
 
 LOG_HEADER: Final = "[SESSION LOG (recent events)] oldest -> newest, append-only\n"
@@ -207,7 +208,8 @@ def _human(
     rounds = render_rounds(facts)
     priors = PriorTurns(timeline, int(base_bytes * PRIOR_SHARE))
     log, current = "", ""
-    left = room_bytes - byte_length(rounds) - FRAME_BYTES
+    kept = render_forked(timeline.kept_effects)
+    left = room_bytes - byte_length(rounds) - byte_length(kept) - FRAME_BYTES
     if (turn := timeline.current) is not None:
         course = Course(timeline=timeline, turn=turn)
         log = render_log(course, int(base_bytes * LOG_SHARE))
@@ -219,7 +221,7 @@ def _human(
     if byte_length(priors.text) > left:
         priors = PriorTurns(timeline, max(0, left))
     staged = render_shown(shown, left - byte_length(priors.text))
-    return f"{HEADER}{priors.text}{current}\n{log}{staged}\n{rounds}"
+    return f"{HEADER}{priors.text}{kept}{current}\n{log}{staged}\n{rounds}"
 
 
 def _fit_current(digest: Digest, most_bytes: int) -> str:

@@ -22,7 +22,7 @@ from stepline.loop.attempt import Attempt
 from stepline.loop.steer import not_run
 from stepline.metrics import APPROVALS_REQUESTED
 from stepline.model.batch import Batch
-from stepline.model.decision import Action, ApprovalRule
+from stepline.model.decision import Action, ApprovalRule, digest_call
 from stepline.model.entry import ApprovalAnswered, ApprovalRequested, Resulted
 from stepline.model.ids import utc
 from stepline.model.step import Step
@@ -42,6 +42,18 @@ def needs_person(agent: Agent, timeline: Timeline, tool_id: str) -> ApprovalRule
     if rule == "never" or (rule == "first_use" and tool_id in timeline.allowed):
         return None
     return rule
+
+
+def repeats_effect(timeline: Timeline, action: Action) -> bool:
+    """Return True if a call is equal to a `once` call that an origin of this fork made after the fork's point."""
+    kept = [call.digest for call in timeline.kept_effects if call.effect == "once"]
+    return bool(kept) and digest_call(action) in kept
+
+
+def runs_unasked(agent: Agent, timeline: Timeline, tool_id: str) -> bool:
+    """Return True if no call of this tool needs a person now: neither by the policy, nor as one that a fork may repeat."""
+    kept = (call.tool for call in timeline.kept_effects if call.effect == "once")
+    return not needs_person(agent, timeline, tool_id) and tool_id not in kept
 
 
 def answer_about(timeline: Timeline, call: str) -> ApprovalAnswered | None:

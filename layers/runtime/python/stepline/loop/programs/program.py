@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
 from stepline.log.transition import epoch_ms
-from stepline.loop.approvals.park import needs_person
+from stepline.loop.approvals.park import runs_unasked
 from stepline.loop.attempt import Attempt
 from stepline.loop.programs.make_outcome import (
     UNVERIFIED,
@@ -149,7 +149,7 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
         check_call_params(tool.spec, action.params)
         code, asked_s = action.code or "", action.params.get("timeout_s")
         # A running program cannot wait days for a person, so only the agent itself may make such a call.
-        tools = tuple(tool for tool in execution.tools if not needs_person(attempt.agent, timeline, tool))
+        tools = tuple(tool for tool in execution.tools if runs_unasked(attempt.agent, timeline, tool))
         served = _plan_served(attempt, timeline, execution.served)
         contract = normalise_contract(action.params, turn=turn).files
         check_program(code, turn=turn, present={file.path for file in files})
@@ -176,7 +176,7 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
 def _plan_served(attempt: Attempt, timeline: Timeline, limits: ServedGrant) -> ServedGrant:
     """Return the calls that a function makes for a run, with its ticket; none if no tool is served."""
     served = (spec.tool_id for spec in attempt.agent.registry.specs if spec.served)
-    tools = tuple(tool for tool in served if not needs_person(attempt.agent, timeline, tool))
+    tools = tuple(tool for tool in served if runs_unasked(attempt.agent, timeline, tool))
     return replace(limits, tools=tools, ticket=secrets.token_urlsafe(32)) if tools else ServedGrant()
 
 
