@@ -14,7 +14,7 @@ from stepline.adapters.anthropic.family import ABOVE_HIGH, ModelFamily, family_o
 from stepline.adapters.provider.wire import (  # programs that use `client` need the last two
     ROOM_TOKENS,
     Retry,  # noqa: F401
-    kind_of,
+    media_kind,
     notice_unsent,
     plan_roles,  # noqa: F401
 )
@@ -104,7 +104,7 @@ def _blocks(
 
 
 def _file(part: Media, takes: Sequence[MediaKind] | None) -> dict[str, Any]:
-    if takes is not None and kind_of(part) not in takes:
+    if takes is not None and media_kind(part) not in takes:
         return {"type": "text", "text": notice_unsent(part)}
     data, mime = base64.b64encode(part.data).decode("ascii"), part.body.mime
     source = {"type": "base64", "media_type": mime, "data": data}

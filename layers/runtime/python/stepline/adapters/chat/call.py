@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from stepline.adapters.chat.family import ChatFamily, chat_family
-from stepline.adapters.provider.wire import ROOM_TOKENS, kind_of, notice_unsent
+from stepline.adapters.provider.wire import ROOM_TOKENS, media_kind, notice_unsent
 from stepline.ports.model import Content, Media, MediaKind, ModelRequest, RoleChoice
 
 USUAL_EFFORT: Final = "medium"
@@ -72,10 +72,10 @@ def _parts(content: Sequence[Content], takes: Sequence[MediaKind]) -> list[dict[
 
 def _file(part: Media, takes: Sequence[MediaKind]) -> dict[str, Any]:
     """Return a file; a model that does not read its kind gets a notice in its place."""
-    if kind_of(part) not in takes:
+    if media_kind(part) not in takes:
         return {"type": "text", "text": notice_unsent(part)}
     url = f"data:{part.body.mime};base64,{base64.b64encode(part.data).decode('ascii')}"
-    if kind_of(part) == "pictures":
+    if media_kind(part) == "pictures":
         return {"type": "image_url", "image_url": {"url": url}}
     name = part.path.rpartition("/")[2]
     return {"type": "file", "file": {"filename": name, "file_data": url}}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from stepline.adapters.provider.wire import kind_of, notice_unsent
+from stepline.adapters.provider.wire import media_kind, notice_unsent
 from stepline.ports.model import Content, Media, MediaKind, ModelRequest, Part, RoleChoice
 
 CACHING: Final = ("anthropic.claude", "amazon.nova")
@@ -64,10 +64,10 @@ def _blocks(
 
 def _file(part: Media, place: int, takes: Sequence[MediaKind] | None) -> dict[str, Any]:
     """Return a file; a model that does not read its kind gets a notice in its place."""
-    if takes is not None and kind_of(part) not in takes:
+    if takes is not None and media_kind(part) not in takes:
         return {"text": notice_unsent(part)}
     source = {"bytes": part.data}
-    if kind_of(part) == "pictures":
+    if media_kind(part) == "pictures":
         return {"image": {"format": part.body.mime.rpartition("/")[2], "source": source}}
     name = _NAME.sub("-", part.path)[-NAME_CHARS:]
     return {"document": {"format": "pdf", "name": f"{place}-{name}", "source": source}}

@@ -17,7 +17,7 @@ from urllib3 import exceptions as foreign
 
 from stepline.adapters.http_pool import make_pool
 from stepline.adapters.provider.error import is_wrong_tls, map_body
-from stepline.adapters.provider.wire import KEY, Timeouts
+from stepline.adapters.provider.wire import KEY_PLACE, Timeouts
 from stepline.errors import (
     ModelRefused,
     ModelStreamBroken,
@@ -150,7 +150,7 @@ def _encode(call: Mapping[str, Any]) -> bytes:
 
 def _refused(response: urllib3.BaseHTTPResponse, data: bytes, key: str) -> SteplineError:
     text = data.decode("utf-8", "replace").strip()
-    text = text.replace(key, KEY) if len(key) >= KEY_CHARS else text
+    text = text.replace(key, KEY_PLACE) if len(key) >= KEY_CHARS else text
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):

@@ -29,7 +29,7 @@ from stepline.model.base import Value
 from stepline.model.file.mime import PICTURES
 from stepline.ports.model import DEFAULT_ROLE, AnswerFacts, Effort, Media, MediaKind, ModelRequest, RoleChoice
 
-KEY: Final = "{key}"
+KEY_PLACE: Final = "{key}"
 """The place of the key in a header's value."""
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 BUSY: Final = (ModelOverloaded, ModelRateLimited, ModelUnreachable, ModelTimeout)
@@ -116,7 +116,7 @@ def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: 
     return wait_s if elapsed_s + wait_s <= retry.budget_s else None
 
 
-def kind_of(file: Media) -> MediaKind:
+def media_kind(file: Media) -> MediaKind:
     """Return the kind of a file."""
     return "pictures" if file.body.mime in PICTURES else "documents"
 
@@ -124,7 +124,7 @@ def kind_of(file: Media) -> MediaKind:
 def notice_unsent(file: Media) -> str:
     """Return the text in place of a file whose kind a model does not read."""
     size = f"{file.body.mime}, {len(file.data)} bytes"
-    return f"[{file.path}: {size}. This model reads no {kind_of(file)}; it was not sent.]"
+    return f"[{file.path}: {size}. This model reads no {media_kind(file)}; it was not sent.]"
 
 
 class WireAnswer(Protocol):
@@ -202,8 +202,8 @@ class WireProvider(ABC):
         """
         if not (key.isascii() and key.isprintable()):
             raise ModelRefused("the provider's key has characters that no key has", code="model_credentials")
-        sent = {header.lower(): value.replace(KEY, key) for header, value in self._headers.items()}
-        if key and not any(KEY in value for value in self._headers.values()):
+        sent = {header.lower(): value.replace(KEY_PLACE, key) for header, value in self._headers.items()}
+        if key and not any(KEY_PLACE in value for value in self._headers.values()):
             sent["authorization"] = f"Bearer {key}"
         return sent
 
