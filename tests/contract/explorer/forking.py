@@ -28,7 +28,10 @@ DELETED: Final = "conversation_deleted"
 
 
 def fork(simulation: Simulation, *, at: int) -> None:
-    """Have the owner fork the conversation, and the fork, each at its newest batch, and send to both forks."""
+    """Have the owner fork the conversation, and the fork, each at its newest batch, and send to both forks.
+
+    At an odd batch they are branches, which are deleted with the conversation.
+    """
     from tests.contract.explorer.simulation import LANE
 
     def body(me: Process) -> None:
@@ -36,7 +39,7 @@ def fork(simulation: Simulation, *, at: int) -> None:
         origin = LANE
         for lane in FORKS:
             n = tail_of(simulation, origin)
-            if not n or not _fork(simulation, me, origin, lane, n):
+            if not n or not _fork(simulation, me, origin, lane, n, branch=at % 2 == 1):
                 return
             _speak(simulation, me, lane)
             me.wait(lambda lane=lane, n=n: tail_of(simulation, lane) > n + 2 or simulation.settling)
@@ -54,7 +57,7 @@ def tail_of(simulation: Simulation, lane: Lane) -> int:
     return tail.n if tail else 0
 
 
-def _fork(simulation: Simulation, me: Process, origin: Lane, lane: Lane, n: int) -> bool:
+def _fork(simulation: Simulation, me: Process, origin: Lane, lane: Lane, n: int, *, branch: bool) -> bool:
     """Ask for a fork until it is answered; return False if its origin was deleted."""
     from tests.contract.explorer.simulation import USER
 
@@ -63,7 +66,9 @@ def _fork(simulation: Simulation, me: Process, origin: Lane, lane: Lane, n: int)
     def once(process: Process) -> None:
         point, name = ForkPoint(kind="batch", at=str(n)), lane.conversation
         try:
-            made = fork_conversation(simulation.ports(process), origin, point, user=USER, conversation=name)
+            made = fork_conversation(
+                simulation.ports(process), origin, point, user=USER, conversation=name, branch=branch
+            )
         except NotFoundError as error:
             if error.reason != DELETED:
                 raise

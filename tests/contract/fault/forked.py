@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from stepline.ingress.admit import Arrival, admit
 from stepline.ingress.delete import apply_deletion
 from stepline.ingress.fork import ForkPoint, fork_conversation
+from stepline.log.bindings import Ports
 from stepline.log.journal import read_since
 from stepline.log.spill import hydrate
 from stepline.model.batch import Batch, forked_from
@@ -26,6 +27,8 @@ from tests.support.log_invariant import chain, requests, turns
 FORK: Final = replace(LANE, conversation="c-fork")
 BEGIN: Final[Mapping[str, Any]] = {"kind": "fork"}
 """The fork of the conversation at its newest batch."""
+BRANCH: Final[Mapping[str, Any]] = {"kind": "branch"}
+"""The same fork as a branch, which is deleted with its root."""
 
 
 class ForkingDriver(DeletingDriver):
@@ -34,13 +37,14 @@ class ForkingDriver(DeletingDriver):
     def __init__(self, scenario: Scenario, plan: Plan, *, deletes: bool) -> None:
         super().__init__(scenario, plan)
         self.deletes, self.n, self.found = deletes, 0, list[str]()
+        self.branch = False
 
     def run(self) -> ForkingDriver:
         super(DeletingDriver, self).run()
         self.found = broken(self.simulation, self.sent, self.clients)
         self.kept = self.simulation.batches()
         if self.deletes:
-            self._try("delete", lambda ports: apply_deletion(ports, LANE, USER, cascade=True))
+            self._try("delete", lambda ports: apply_deletion(ports, LANE, USER, cascade=not self.branch))
             self.erase()
             return self
         said = Arrival(message_id="f", user=USER, text="And then?")
@@ -49,12 +53,15 @@ class ForkingDriver(DeletingDriver):
         return self
 
     def _say(self, message_id: str, fields: Mapping[str, Any]) -> None:
-        if fields is not BEGIN:
+        if fields not in (BEGIN, BRANCH):
             super()._say(message_id, fields)
             return
-        self.n = self.simulation.tail.n
+        self.n, self.branch = self.simulation.tail.n, fields == BRANCH
+        self._try("fork", self._fork)
+
+    def _fork(self, ports: Ports) -> Batch:
         point, name = ForkPoint(kind="batch", at=str(self.n)), FORK.conversation
-        self._try("fork", lambda ports: fork_conversation(ports, LANE, point, user=USER, conversation=name))
+        return fork_conversation(ports, LANE, point, user=USER, conversation=name, branch=self.branch)
 
 
 def broken_fork(driver: ForkingDriver) -> list[str]:
@@ -101,14 +108,14 @@ def _forked(driver: ForkingDriver) -> Iterator[str]:
         yield "an idle lane is marked open"
 
 
-def _forking(scenario: Scenario, moment: str) -> Scenario:
+def _forking(scenario: Scenario, moment: str, begin: Mapping[str, Any] = BEGIN) -> Scenario:
     """Return a scenario in which the conversation is forked at a moment."""
-    cues = {**scenario.cues, moment: {**scenario.cues.get(moment, {}), "fork": BEGIN}}
-    return replaced(scenario, name=f"{scenario.name}, forked", cues=cues)
+    cues = {**scenario.cues, moment: {**scenario.cues.get(moment, {}), "fork": begin}}
+    return replaced(scenario, name=f"{scenario.name}, {begin['kind']}", cues=cues)
 
 
 FORKINGS: Final = (
     _forking(WORK, "program 1.1"),
-    _forking(MEMORY, "tool 2.1"),
+    _forking(MEMORY, "tool 2.1", BRANCH),
     _forking(ASKED, "parked 1.1"),
 )
