@@ -30,7 +30,7 @@ from stepline.model.wire.event import (
     PongFrame,
     SyncFrame,
 )
-from tests.unit.local.client.answering_gateway import no_uploader
+from tests.unit.local.client.answering_gateway import no_api, no_uploader
 from tests.unit.local.client.gateway import QUICK
 
 C = "c1"
@@ -295,6 +295,7 @@ class Talk:
             view,
             Pipe(iter(lines)),
             open_uploader=no_uploader,
+            open_api=no_api,
             user="ann",
             home=self.home,
             **given,
@@ -392,6 +393,7 @@ def test_ctrl_c_leaves_and_says_how_to_come_back(talk):
         view,
         Pipe(lines()),
         open_uploader=no_uploader,
+        open_api=no_api,
         user="ann",
         home=talk.home,
         command="bin/stepline chat --user ann",

@@ -11,6 +11,11 @@ def no_uploader(_conversation):
     raise InputError("nothing is uploaded here", code="not_deployed")
 
 
+def no_api():
+    """Replace the HTTP API of a client that makes no branches."""
+    raise InputError("there is no API here", code="not_deployed")
+
+
 class Agent:
     """A remote end whose turn runs until a stop, or until `patience` more messages arrived."""
 

@@ -10,7 +10,7 @@ from stepline.local.terminal.chat import CONNECTED, LOST, Chat
 from stepline.local.terminal.keyboard import Key
 from stepline.local.terminal.turn_view import PlainView, RichView
 from stepline.model.wire.event import ClientEvent, SyncFrame, encode_frame
-from tests.unit.local.client.answering_gateway import Agent, no_uploader
+from tests.unit.local.client.answering_gateway import Agent, no_api, no_uploader
 from tests.unit.local.client.simulated_connection import PACE, RemoteEnd
 from tests.unit.local.terminal.recorded_surface import RecordedSurface
 
@@ -71,6 +71,7 @@ def chat(tmp_path):
             view or PlainView(note, note),
             keyboard,
             open_uploader=no_uploader,
+            open_api=no_api,
             user="ann",
             home=tmp_path,
         )

@@ -27,7 +27,7 @@ from stepline.model.wire.event import ClientEvent, ErrorFrame
 from tests.support.api_server import TOKEN
 from tests.support.conversation import Conversation
 from tests.support.upload_server import upload_server
-from tests.unit.local.client.answering_gateway import Agent, no_uploader
+from tests.unit.local.client.answering_gateway import Agent, no_api, no_uploader
 from tests.unit.local.client.simulated_connection import Pace, RemoteEnd
 from tests.unit.local.terminal.recorded_surface import RecordedSurface
 
@@ -67,13 +67,22 @@ class TypedInput:
 
 
 class Talk:
-    def __init__(self, home, person, patience=1, view=None, open_uploader=no_uploader, *, requests=()):
+    def __init__(
+        self, home, person, patience=1, view=None, open_uploader=no_uploader, *, requests=(), open_api=no_api
+    ):
         self.written, self.noted, self.person = [], [], person
         self.agent = Agent(patience)
         self.far = RemoteEnd(self.agent)
         view = view or PlainView(self.written.append, self.noted.append)
         self.chat = Chat(
-            self.session, view, person, open_uploader=open_uploader, user="ann", home=home, requests=requests
+            self.session,
+            view,
+            person,
+            open_uploader=open_uploader,
+            open_api=open_api,
+            user="ann",
+            home=home,
+            requests=requests,
         )
 
     def session(self, state):

@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from stepline.errors import DependencyError, InputError, LimitError, SteplineError
+from stepline.local.branching import NewBranch, OpenApi, branch_before_message, branch_before_turn
 from stepline.local.client.change import Acknowledged, Effect, HandedBack, Refused, Synced
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
@@ -43,7 +45,19 @@ if TYPE_CHECKING:
     from stepline.local.client.uploader import Uploader
 
 Verb: TypeAlias = Literal[
-    "say", "steer", "stop", "approve", "deny", "edit", "attach", "feedback", "new", "help", "quit", "usage"
+    "say",
+    "steer",
+    "stop",
+    "approve",
+    "deny",
+    "edit",
+    "again",
+    "attach",
+    "feedback",
+    "new",
+    "help",
+    "quit",
+    "usage",
 ]
 
 NEW: Final = "/new"
@@ -53,6 +67,8 @@ ABOUT: Final[Mapping[str, str]] = {
     "/approve": "approve the pending call",
     "/deny [REASON]": "deny it; the agent reads the reason",
     "/edit JSON": "approve it with these parameters instead",
+    "/edit TEXT": "send your last message anew, in a branch",
+    "/again": "run the last turn again, in a branch",
     "/attach FILE": "upload a file for your next message",
     "/feedback REACTION [TEXT]": "rate the last answer: ok, not_ok, neutral or none",
     NEW: "start a new conversation",
@@ -69,7 +85,7 @@ HELP: Final = "\n".join(
         "ends the turn, and a second Ctrl-C leaves the chat.",
     ]
 )
-_VERBS_ALONE: Final[tuple[Verb, ...]] = ("stop", "approve", "deny", "new", "help", "quit")
+_VERBS_ALONE: Final[tuple[Verb, ...]] = ("stop", "approve", "deny", "again", "new", "help", "quit")
 _VERBS_WITH_TEXT: Final[tuple[Verb, ...]] = ("steer", "deny", "edit", "attach", "feedback")
 _ALONE: Final = {f"/{verb}": verb for verb in _VERBS_ALONE}
 _WITH_TEXT: Final = {f"/{verb}": verb for verb in _VERBS_WITH_TEXT}
@@ -109,7 +125,8 @@ INTERRUPTED = 130
 
 HINT: Final = "/help lists the commands"
 USAGE: Final = "usage"
-LATER: Final = "/new works between two turns; /stop ends this one"
+LATER: Final = "{0} works between two turns; /stop ends this one"
+KEPT: Final = "what the agent's tools did after this point stays done"
 UNKNOWN: Final = "{0} is not a command and was not sent: /help lists the commands, /{0} sends it as a message"
 
 LOST: Final = "connection lost, reconnecting… Events are kept and shown once it is back."
@@ -142,6 +159,7 @@ class Chat:
         keyboard: Keyboard,
         *,
         open_uploader: OpenUploader,
+        open_api: OpenApi,
         user: str,
         home: Path,
         bundle: str = "",
@@ -151,12 +169,14 @@ class Chat:
     ) -> None:
         """Chat as `user`: read from `keyboard`, show on `view`, save the position in `home`.
 
-        Files go through the uploader of their conversation. A new conversation gets this `bundle`, and the last one is
+        Files go through the uploader of their conversation, branches through the API. A new conversation gets this `bundle`, and the last one is
         continued only if it has it; `agents` are the modules of the stage's bundles by name, if known. On a terminal a
         new conversation offers these `requests`. `command` begins such a chat.
         """
         self._open_session = open_session
         self._open_uploader = open_uploader
+        self._open_api = open_api
+        self._branch: NewBranch | None = None
         self._view = view
         self._keyboard = keyboard
         self._home = home
@@ -217,6 +237,11 @@ class Chat:
         return not (last.agent and self._agents) or self._agents.get(last.bundle) == last.agent
 
     def _begin(self) -> Known:
+        """Enter a branch that was just made, else a new conversation."""
+        if self._branch:
+            branch = self._branch
+            self._place = replace(self._place, conversation=branch.conversation, cursor=branch.begun)
+            return "named"
         name = self._bundle
         agent = self._agents.get(name, "")
         self._place = replace(
@@ -239,14 +264,41 @@ class Chat:
                 self._view.say(HINT)
                 for text in self._requests if known == "new" else ():
                     self._view.say(render_suggestion(text))
+            self._send_branched(session, effects)
             while not self._leaving and (line := self._next(session, effects)) is not Key.END:
                 command = self._read(line)
-                if command and command.verb == "new":
+                if command and (command.verb == "new" or self._enters_branch(session, command)):
                     return False
                 if command and command.verb == "attach":
                     self._attach(command.text)
-                elif command and command.verb != "quit":
+                elif command and command.verb != "quit" and not _branches(session, command):
                     self._turn(session, effects, command)
+        return True
+
+    def _send_branched(self, session: Session, effects: Iterator[Effect]) -> None:
+        """Send the messages of a branch that was just entered, and show their turn."""
+        if self._branch is None:
+            return
+        *earlier, last = self._branch.texts
+        self._branch = None
+        for text in earlier:
+            self._say(session, Command(verb="say", text=text))
+        self._turn(session, effects, Command(verb="say", text=last))
+
+    def _enters_branch(self, session: Session, command: Command) -> bool:
+        """Make the branch of `/edit` or `/again`; return True if it is there. An edited call is none."""
+        if not _branches(session, command):
+            return False
+        with closing(self._open_api()) as api:
+            try:
+                if command.verb == "edit":
+                    self._branch = branch_before_message(api, self._place.conversation, command.text)
+                else:
+                    self._branch = branch_before_turn(api, self._place.conversation)
+            except SteplineError as error:
+                self._report_error(error.reason, str(error))
+                return False
+        self._view.say(KEPT)
         return True
 
     def _next(self, session: Session, effects: Iterator[Effect]) -> Typed | None:
@@ -298,8 +350,8 @@ class Chat:
                 self._say(session, Command(verb="stop"))
             elif piece is Key.END:
                 self._leaving = True
-            elif (command := self._read(piece)) and command.verb == "new":
-                self._report_error(USAGE, LATER)
+            elif (command := self._read(piece)) and (command.verb == "new" or _branches(session, command)):
+                self._report_error(USAGE, LATER.format(f"/{command.verb}"))
             elif command and command.verb == "attach":
                 self._attach(command.text)
             elif command and command.verb != "quit":
@@ -427,6 +479,11 @@ class Chat:
         self._returned, self._sent = [], {}
 
 
+def _branches(session: Session, command: Command) -> bool:
+    """Return True for a command that makes a branch; while a call waits, `/edit` has its parameters."""
+    return command.verb == "again" or (command.verb == "edit" and not session.state.approval)
+
+
 def rate(session: Session, said: str) -> str:
     """Rate the newest turn that has ended by a reaction and a comment; return the message's id. Raises InputError."""
     word, _, text = said.partition(" ")
@@ -435,7 +492,7 @@ def rate(session: Session, said: str) -> str:
 
 def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int:
     """Chat on an interactive terminal, or with one message per line; return the exit code."""
-    from stepline.local.caller import sessions, upload_to
+    from stepline.local.caller import open_api, sessions, upload_to
     from stepline.local.own_name import own_command
 
     def talk(view: TerminalView, keyboard: Keyboard) -> int:
@@ -444,6 +501,7 @@ def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int
             view,
             keyboard,
             open_uploader=partial(upload_to, caller, view.say),
+            open_api=partial(open_api, caller),
             user=caller.user,
             home=caller.home,
             bundle=caller.bundle,

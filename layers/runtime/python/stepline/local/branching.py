@@ -1,0 +1,90 @@
+"""Branches on the terminal: the last message with another text, or the last turn again, in a branch.
+
+The chosen messages are found among the events of the newest turns, and the branch begins before the first of them.
+Source: docs/concepts/forks.md#branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from stepline.errors import InputError
+from stepline.local.conversation import new_conversation
+from stepline.model.base import Value
+from stepline.model.wire.live_event import FOLLOWUP, PROMPT
+
+if TYPE_CHECKING:
+    from stepline.local.client.http_api import HttpApi
+    from stepline.model.wire.event import EventFrame
+
+OpenApi = Callable[[], "HttpApi"]
+TURNS: Final = 2
+"""The newest turns whose events are read: a message may be in the log before its turn opens."""
+_ACCEPTED: Final = "chat.conversation.accepted"
+_START: Final = "chat.start"
+
+
+class SentMessage(Value):
+    """A message of the user, with its id and the batch that admitted it."""
+
+    id: str
+    n: int
+    text: str
+    has_files: bool
+
+
+class NewBranch(Value):
+    """A branch: its name, its first batch, and the texts that are sent there."""
+
+    conversation: str
+    begun: int
+    texts: tuple[str, ...]
+
+
+def branch_before_message(api: HttpApi, conversation: str, text: str) -> NewBranch:
+    """Branch before the user's last message, to send `text` instead. Raises InputError `fork_point_not_found`."""
+    frames = api.read_events(conversation, turns=TURNS).events
+    if not (messages := _list_messages(frames)):
+        raise InputError("the last turns have no message of yours", code="fork_point_not_found")
+    return _branch(api, conversation, messages[-1], (text,))
+
+
+def branch_before_turn(api: HttpApi, conversation: str) -> NewBranch:
+    """Branch before the last turn, to send its messages again. Raises InputError `fork_point_not_found`."""
+    frames = api.read_events(conversation, turns=TURNS).events
+    starts = [event.data["prompts"] for frame in frames for event in frame.events if event.type == _START]
+    messages = [one for one in _list_messages(frames) if starts and one.n >= min(starts[-1])]
+    if not messages:
+        raise InputError("no message of yours began the last turn", code="fork_point_not_found")
+    if any(message.has_files for message in messages):
+        raise InputError(
+            "the last turn has files: attach them to a new message instead", code="bad_attachment"
+        )
+    return _branch(api, conversation, messages[0], tuple(message.text for message in messages))
+
+
+def _branch(api: HttpApi, conversation: str, first: SentMessage, texts: tuple[str, ...]) -> NewBranch:
+    from stepline.api.time_travel.fork_endpoints import ForkPlace, ForkRequest
+
+    place = ForkPlace(kind="message", at=first.id, before=True)
+    request = ForkRequest(conversation=new_conversation(), point=place, branch=True)
+    made = api.make_fork(conversation, request)
+    return NewBranch(conversation=made.conversation, begun=made.n + 1, texts=texts)
+
+
+def _list_messages(frames: Iterable[EventFrame]) -> list[SentMessage]:
+    """Return the user's messages among events, oldest first; steers and other events are none."""
+    return [
+        SentMessage(
+            id=event.data["message_id"],
+            n=frame.n,
+            text=event.data["text"],
+            has_files=bool(event.data.get("attachments")),
+        )
+        for frame in frames
+        for event in frame.events
+        if event.type == _ACCEPTED
+        and event.data["kind"] in (PROMPT, FOLLOWUP)
+        and not event.data.get("source")
+    ]
