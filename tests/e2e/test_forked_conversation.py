@@ -15,7 +15,7 @@ def test_a_branch_and_a_fork_go_on_beside_their_origin_and_are_deleted_with_it(s
     branch, fork = f"{origin}-b", f"{origin}-f"
     user, url = scripted.over_http(), f"/v1/conversations/{origin}"
     scripted.send("Hello.", origin)
-    scripted.send(f"Tell me about the word {first}.", origin)
+    scripted.send(f"Explain the word {first}.", origin)
     frames = user.get(f"{url}/events")["events"]
     (message,) = {
         event["data"]["message_id"]
@@ -29,8 +29,8 @@ def test_a_branch_and_a_fork_go_on_beside_their_origin_and_are_deleted_with_it(s
     own = user.post(f"{url}/forks", {"conversation": fork, "point": {"kind": "batch", "at": str(made["n"])}})
     assert own["title"].endswith("(fork)")
 
-    scripted.send(f"Tell me about the word {edited}.", branch)
-    scripted.send(f"Tell me about the word {other}.", fork)
+    scripted.send(f"Explain the word {edited}.", branch)
+    scripted.send(f"Explain the word {other}.", fork)
     scripted.send("Thank you.", origin)
     texts = {name: str(user.get(f"/v1/conversations/{name}/events")) for name in (origin, branch, fork)}
     for name, word in ((origin, first), (branch, edited), (fork, other)):

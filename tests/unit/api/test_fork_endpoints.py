@@ -12,6 +12,7 @@ from stepline.ingress.delete import apply_deletion
 from tests.support.api_caller import Caller, read
 from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered
+from tests.unit.ingress.test_allow import set_limits
 
 PLACE = f"/v1/conversations/{LANE.conversation}"
 
@@ -159,3 +160,23 @@ def test_an_unfinished_import_is_not_forked(conversation: Conversation, caller: 
     conversation.log.put(LANE, replace(tail, n=tail.n + 1, by="i", entries=(), state=importing))
     refused = caller.ask("POST", f"{PLACE}/forks", wanted("f-1", "batch", 3))
     assert (refused.status, refused.code) == (409, "import_unfinished")
+
+
+@pytest.mark.parametrize(
+    ("limits", "status", "code"),
+    [
+        ({"messages_per_minute": 1}, 429, "rate_limited"),
+        ({"stopped": "maintenance"}, 403, "stopped"),
+    ],
+)
+def test_a_fork_counts_for_limits_like_a_message(
+    conversation: Conversation, caller: Caller, limits: dict[str, Any], status: int, code: str
+) -> None:
+    set_limits(conversation, **limits)
+    if code == "rate_limited":
+        caller.post(f"{PLACE}/forks", wanted("f-0", "batch", 3))
+    refused = caller.ask("POST", f"{PLACE}/forks", wanted("f-1", "batch", 3))
+    assert (refused.status, refused.code) == (status, code)
+    assert [one["conversation"] for one in caller.get(f"{PLACE}/forks")["items"]] == (
+        ["f-0"] if code == "rate_limited" else []
+    )
