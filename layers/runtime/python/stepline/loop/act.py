@@ -105,7 +105,7 @@ def _asks(attempt: Attempt, timeline: Timeline, action: Action) -> ApprovalRule 
     running = timeline.state.running == action.call_id
     if running:
         return None
-    if repeats_effect(timeline, action):
+    if timeline.kept_effects and repeats_effect(timeline, action):
         return "always"
     return needs_person(attempt.agent, timeline, action.tool_id)
 

@@ -11,7 +11,6 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.delivery.effect import publish
-from stepline.events.derive_round import never_began
 from stepline.log.fence import compare_step
 from stepline.log.journal import Draft
 from stepline.log.transition import next_round, resulted, started, steered
@@ -79,10 +78,10 @@ def record(
     """Put the result and return its batch; None if the round continued without this attempt.
 
     For a started action, also None if another attempt settled it. `calls` are the model calls of its program. A result
-    of a call that was `made`, not only asked for, has the effect of its tool.
+    of a call that was `made`, or refused by its tool, has the effect of its tool.
     """
     effect = attempt.agent.registry.effect(result.tool_id)
-    if made and effect in ("keyed", "once") and not never_began(result):  # a bundle's code may say anything
+    if made and effect in ("keyed", "once"):  # a bundle's code may say anything
         result = replace(result, effect=effect)
 
     def plan(at: Batch) -> Draft | None:

@@ -320,7 +320,7 @@ class Resulted(Value, tag="result", tag_field="kind"):
     the end of its output, `log_bytes` the size of all of it. `duration_ms` is the run's own time, `starting_ms` and
     `collecting_ms` the times to start it and to collect its files. `emitted` are the tools' messages to the user.
     `sources` are the rows of the pool that it added or changed, `hides` the overlays it adds. `usage` is that of the
-    model calls that the tool made. `effect` is that of a call that was made, unless it was pure.
+    model calls that the tool made. `effect` is its tool's, unless that is pure or the call was not allowed.
     """
 
     call_id: str

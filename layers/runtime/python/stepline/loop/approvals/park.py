@@ -46,8 +46,8 @@ def needs_person(agent: Agent, timeline: Timeline, tool_id: str) -> ApprovalRule
 
 def repeats_effect(timeline: Timeline, action: Action) -> bool:
     """Return True if a call is equal to a `once` call that an origin of this fork made after the fork's point."""
-    kept = [call.digest for call in timeline.kept_effects if call.effect == "once"]
-    return bool(kept) and digest_call(action) in kept
+    asked = digest_call(action)
+    return any(call.digest == asked for call in timeline.kept_effects if call.effect == "once")
 
 
 def runs_unasked(agent: Agent, timeline: Timeline, tool_id: str) -> bool:
