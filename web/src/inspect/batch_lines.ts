@@ -165,6 +165,7 @@ const RENDER: Readonly<Record<string, Render>> = {
   deferred: (entry) => [w.deferred(roundOf(entry))],
   dropped: (entry) => [w.dropped(number(entry, "n"), text(entry, "reason"))],
   steered: (entry) => [w.steered(number(entry, "n"), number(entry, "finalize"))],
+  forked: (entry) => [w.forked(line(entry, "origin"), number(entry, "n"))],
   takeover: (entry) => [w.takenOver(text(entry, "reason"), number(entry, "takeovers"))],
 };
 

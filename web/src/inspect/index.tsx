@@ -20,7 +20,7 @@ import { systemSince } from "./log_book.ts";
 import type { PieceContext } from "./piece.tsx";
 import { ReplyPanel } from "./reply.tsx";
 import { RequestPanel } from "./request.tsx";
-import { figuresOfRound, RoundsPanel } from "./rounds.tsx";
+import { type Fork, figuresOfRound, RoundsPanel } from "./rounds.tsx";
 import {
   addressOf,
   indexOfName,
@@ -55,6 +55,10 @@ export interface InspectorProps {
   readonly live?: Live | null;
   /** The newest batch that the page knows of: the log is read up to it. */
   readonly newest?: number;
+  /** The conversations that continue this one, each from batch `n`. */
+  readonly forks?: readonly Fork[];
+  /** Ask whether to fork the conversation after a round; turns and rounds count from 1. */
+  readonly fork?: (place: { decidedN: number; number: number; round: number }) => void;
 }
 
 type Panel = "rounds" | "middle" | "log";
@@ -95,7 +99,7 @@ interface BenchProps extends InspectorProps {
 }
 
 function Bench({ source, rounds, refresh, reading, ...props }: BenchProps) {
-  const { conversation, navigate, to = "", newest = 0 } = props;
+  const { conversation, navigate, to = "", newest = 0, forks = [] } = props;
   const all = useMemo(() => placeRounds(rounds), [rounds]);
   const turns = useMemo(() => new Map(rounds.turns.map((turn, at) => [turn.turn_id, at + 1])), [rounds]);
   const index = indexOfRound(all, props.turn, props.iteration);
@@ -131,7 +135,10 @@ function Bench({ source, rounds, refresh, reading, ...props }: BenchProps) {
   };
   const panels: Readonly<Record<Panel, ComponentChildren>> = {
     rounds: (
-      <RoundsPanel {...{ conversation, rounds, all, current, live, watched, view, book, refresh }} navigate={pick} />
+      <RoundsPanel
+        {...{ conversation, rounds, all, current, live, watched, view, book, refresh, forks }}
+        navigate={pick}
+      />
     ),
     middle: <Middle {...middle} />,
     log:
@@ -229,6 +236,7 @@ interface MiddleProps {
   readonly to: string;
   readonly context: PieceContext;
   readonly navigate: (address: string) => void;
+  readonly fork?: InspectorProps["fork"];
 }
 
 function Middle(props: MiddleProps) {
@@ -251,7 +259,7 @@ function Middle(props: MiddleProps) {
 type At<Props> = Props & { readonly current: Placed };
 
 /** The round's name, its input, and its views. */
-function Strip({ conversation, current, view, navigate }: At<MiddleProps>) {
+function Strip({ conversation, current, view, navigate, fork }: At<MiddleProps>) {
   const { round, turnNumber } = current;
   const figures = figuresOfRound(current);
   const place = words.rounds.place(turnNumber, round.iteration + 1, round.decided_n);
@@ -269,6 +277,15 @@ function Strip({ conversation, current, view, navigate }: At<MiddleProps>) {
           </Link>
         ))}
       </nav>
+      {fork && (
+        <button
+          type="button"
+          class="unfold"
+          onClick={() => fork({ decidedN: round.decided_n, number: turnNumber, round: round.iteration + 1 })}
+        >
+          {words.rounds.fork}
+        </button>
+      )}
     </header>
   );
 }

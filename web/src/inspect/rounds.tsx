@@ -1,13 +1,14 @@
 /** The panel of turns and rounds: the tokens that each round read, wrote and missed. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Rounds, TurnRounds } from "../api/index.ts";
+import type { OwnFork, Rounds, TurnRounds } from "../api/index.ts";
 import { words } from "../words/en/inspect.ts";
 import { formatNumber, formatPercent, formatTime, formatTokens } from "../words/format.ts";
 import { Link, reveal, Stack } from "./bits.tsx";
 import { type Figures, figuresOf, NONE, readShare, sumFigures } from "./figures.ts";
 import { type LogBook, noteOf, promptOf } from "./log_book.ts";
 import { addressOf, type Live, namedLive, type Placed } from "./rounds_list.ts";
+import { showHidden } from "./text.ts";
 
 interface RoundsProps {
   readonly conversation: string;
@@ -22,11 +23,14 @@ interface RoundsProps {
   readonly book: LogBook;
   readonly navigate: (address: string) => void;
   readonly refresh: () => void;
+  readonly forks: readonly Fork[];
 }
+
+export type Fork = Pick<OwnFork, "conversation" | "n" | "title">;
 
 const w = words.rounds;
 
-export function RoundsPanel({ rounds, all, current, live, book, refresh, ...links }: RoundsProps) {
+export function RoundsPanel({ rounds, all, current, live, book, refresh, forks, ...links }: RoundsProps) {
   const [toggled, setToggled] = useState<ReadonlyMap<string, boolean>>(new Map());
   const most = all.reduce((highest, one) => Math.max(highest, totalOf(figuresOfRound(one))), 1);
   const remember = (turnId: string, open: boolean) => setToggled(new Map(toggled).set(turnId, open));
@@ -51,6 +55,7 @@ export function RoundsPanel({ rounds, all, current, live, book, refresh, ...link
             live={live?.turnId === turn.turn_id ? live : null}
             open={toggled.get(turn.turn_id) ?? (turn === current?.turn || turn.turn_id === live?.turnId)}
             onToggle={remember}
+            forks={forks.filter(({ n }) => n >= turn.opened_n && n < (rounds.turns[at + 1]?.opened_n ?? n + 1))}
           />
         ))}
       </ol>
@@ -77,10 +82,12 @@ interface TurnProps {
   readonly book: LogBook;
   readonly open: boolean;
   readonly onToggle: (turnId: string, open: boolean) => void;
+  readonly forks: readonly Fork[];
   readonly navigate: (address: string) => void;
 }
 
-function Turn({ turn, number, placed, current, live, watched, most, book, open, onToggle, ...links }: TurnProps) {
+function Turn(props: TurnProps) {
+  const { turn, number, placed, current, live, watched, most, book, open, onToggle, forks, ...links } = props;
   const figures = sumFigures(placed.map(figuresOfRound));
   const prompt = promptOf(book, turn.opened_n) || w.turn(number);
   const first = turn.rounds[0];
@@ -96,6 +103,11 @@ function Turn({ turn, number, placed, current, live, watched, most, book, open, 
             {prompt}
           </span>
           <span class="num">
+            {forks.length > 0 && (
+              <span role="img" aria-label={w.forks(forks.length)} title={w.forks(forks.length)}>
+                ⑂{" "}
+              </span>
+            )}
             {turn.closed_n === 0 ? w.runs : first ? formatTime(Date.parse(first.started_at)) : ""}
           </span>
           {!open && <Stack figures={figures} most={Math.max(most, totalOf(figures))} />}
@@ -114,6 +126,17 @@ function Turn({ turn, number, placed, current, live, watched, most, book, open, 
           ))}
           {open && live && <LiveRound {...links} live={live} number={number} current={watched} />}
         </ol>
+        {open && forks.length > 0 && (
+          <ul class="forks" aria-label={w.forks(forks.length)}>
+            {forks.map((fork) => (
+              <li key={fork.conversation}>
+                <Link href={`/c/${fork.conversation}`} navigate={links.navigate}>
+                  <bdi>{showHidden(fork.title) || fork.conversation}</bdi>
+                </Link>
+              </li>
+            ))}
+          </ul>
+        )}
       </details>
     </li>
   );

@@ -4,7 +4,10 @@
  * The shell implements both; the thread and the margin only call them. This module knows nothing of the network.
  */
 
-import type { Message, WholeReceipt } from "../thread/thread.ts";
+import type { BranchPoint } from "../thread/branches.ts";
+import type { Message, Turn, WholeReceipt } from "../thread/thread.ts";
+import type { Edits, Past } from "./branches/past.ts";
+import type { Store } from "./store/store.ts";
 
 export type Reaction = "ok" | "not_ok";
 
@@ -40,6 +43,16 @@ export interface Acts {
   /** Opens the inspector at a round; `iteration` counts from 0. */
   openTimeline(turnId: string, iteration: number): void;
   fillComposer(text: string): void;
+  /** Sends another text instead of a message, in a new branch; asks first if something was done since or still runs. */
+  editMessage(message: Message, text: string): Promise<string>;
+  /** Sends the messages of a turn again, in a new branch; asks first, as `editMessage` does. */
+  runAgain(turn: Turn): Promise<string>;
+  /** Asks whether to begin a conversation of its own after a turn; `number` counts turns from 1. */
+  forkAfter(turn: Turn, number: number): void;
+  /** Shows the way of a point that is `by` ways further. */
+  switchBranch(point: BranchPoint, by: 1 | -1): void;
+  /** Shows another conversation, at a turn if its id is given. */
+  openConversation(conversation: string, turnId?: string): void;
   /** Loads the page of events before the oldest loaded one. */
   loadEarlier(): void;
   /** Returns the full cost of a turn, as far as it is counted. Rejects with the refusal's `code`. */
@@ -85,6 +98,10 @@ export interface ThreadContext {
   /** Ids of hidden messages. */
   readonly discarded: ReadonlySet<string>;
   readonly target: Target | null;
+  /** Its branches and forks. */
+  readonly past: Store<Past>;
+  /** Its messages that are being edited. */
+  readonly edits: Store<Edits>;
   /** Older turns exist: `loadEarlier` loads them. */
   readonly earlier: "none" | "some" | "loading";
   /** `local`, `dev`, `prod`, …, as in `/config.json`. */

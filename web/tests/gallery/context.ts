@@ -2,6 +2,8 @@
 
 import type { WholeReceipt } from "../../src/thread/thread.ts";
 import type { Acts, ThreadContext } from "../../src/ui/acts.ts";
+import { NO_PAST } from "../../src/ui/branches/past.ts";
+import { Store } from "../../src/ui/store/store.ts";
 import { at, priced } from "./build.ts";
 import type { State } from "./fixtures.ts";
 
@@ -38,6 +40,11 @@ export const acts: Acts = {
   loadPicture: (path) => Promise.resolve(path.includes("lost") ? "" : drawn),
   openTimeline: nothing,
   fillComposer: nothing,
+  editMessage: taken,
+  runAgain: taken,
+  forkAfter: nothing,
+  switchBranch: nothing,
+  openConversation: nothing,
   loadEarlier: nothing,
   readReceipt: () => Promise.resolve(wholeReceipt),
 };
@@ -52,6 +59,8 @@ export function contextOf(state: State): ThreadContext {
     problems: new Map(),
     discarded: new Set(),
     target: null,
+    past: new Store(NO_PAST),
+    edits: new Store(new Map()),
     earlier: "none",
     stage: "local",
     inspect: true,

@@ -3,6 +3,7 @@
 import type { Message, Receipt, Thread, Turn } from "../../src/thread/thread.ts";
 import type { ThreadContext } from "../../src/ui/acts.ts";
 import { approvalStates } from "./approval_states.ts";
+import { branchStates } from "./branch_states.ts";
 import {
   answer,
   at,
@@ -515,6 +516,7 @@ export const states: Readonly<Record<string, State>> = {
   ...rounds,
   ...callStates(withRound),
   ...approvalStates(withRound),
+  ...branchStates,
   ...fileStates,
   ...compactions,
   ...messages,

@@ -8,7 +8,7 @@ const NOW = new Date(2026, 10, 25, 9, 30).getTime();
 const HOUR = 3_600_000;
 
 function row(conversation: string, at: number, title = conversation): ListRow {
-  return { conversation, title, state: "idle", at, unread: false, waits: false };
+  return { conversation, title, state: "idle", at, unread: false, waits: false, branchOf: "" };
 }
 
 describe("the day of a row", () => {

@@ -10,7 +10,7 @@ import { Store } from "../../src/ui/store/store.ts";
 const row = { conversation: "a", title: "One", at: 0, state: "idle", unread: false } as unknown as ListRow;
 
 function show(phase: string, rows: readonly ListRow[]) {
-  const list = new Store({ phase, rows, next: "" });
+  const list = new Store({ phase, rows, roots: new Map(), next: "" });
   const current = { name: "b", store: new Store({ phase: "new" }) };
   const page = {
     list: { store: list },

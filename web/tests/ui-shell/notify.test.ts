@@ -5,7 +5,16 @@ import { watchList } from "../../src/ui/notify/notify.ts";
 import { Store } from "../../src/ui/store/store.ts";
 
 function row(conversation: string, more: Partial<ListRow> = {}): ListRow {
-  return { conversation, title: `About ${conversation}`, state: "idle", at: 0, unread: false, waits: false, ...more };
+  return {
+    conversation,
+    title: `About ${conversation}`,
+    state: "idle",
+    at: 0,
+    unread: false,
+    waits: false,
+    branchOf: "",
+    ...more,
+  };
 }
 
 let list: Store<ListState>;
@@ -17,7 +26,14 @@ let stop: () => void;
 const shows = (...rows: readonly ListRow[]) => list.update({ rows });
 
 beforeEach(() => {
-  list = new Store<ListState>({ phase: "ready", feed: new Map(), activity: new Map(), rows: [], next: "" });
+  list = new Store<ListState>({
+    phase: "ready",
+    feed: new Map(),
+    activity: new Map(),
+    roots: new Map(),
+    rows: [],
+    next: "",
+  });
   shown = [];
   nowMs = 1_000_000;
   hidden = true;

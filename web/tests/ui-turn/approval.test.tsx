@@ -16,7 +16,7 @@ test("a request for a program shows the program, and offers no editing", () => {
   const shown = show("approval-program");
   expect(textOf(shown.one(".ask .code"))).toContain("import pandas as pd");
   expect(shown.text).toContain("A program's parameters can't be edited.");
-  expect(shown.has("Edit")).toBe(false);
+  expect(shown.has("Edit…")).toBe(false);
   expect(shown.all(".program")).toEqual([]);
 });
 
@@ -67,7 +67,7 @@ test("a denial needs no text, and Escape cancels it without reaching the page", 
 
 test("editing begins with the parameters, rejects invalid JSON, and sends valid JSON", () => {
   const shown = show("approval-asked");
-  shown.press(shown.button("Edit"));
+  shown.press(shown.button("Edit…"));
   const field = shown.one("textarea") as HTMLTextAreaElement;
   expect(JSON.parse(field.value)).toMatchObject({ to: "ada@example.com" });
   shown.type(field, '{"to": ');

@@ -83,7 +83,7 @@ test("a folded turn keeps the buttons to rate and copy its answer, and its recei
   expect(shown.all(".fold").length).toBe(1);
   const names = shown.all(".foot button").map((button) => button.getAttribute("aria-label") ?? textOf(button));
   expect(names.slice(0, 3)).toEqual([say.good, say.bad, say.copy]);
-  expect(names).toHaveLength(5);
+  expect(names).toHaveLength(7);
 });
 
 test("a finished older turn folds its rounds to one line, and opens on a click", () => {

@@ -6,6 +6,7 @@ import type { Acts } from "../acts.ts";
 import { FIELD } from "../composer/composer.tsx";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
+import { loadLater } from "./load_later.ts";
 
 /** Return a function that creates links to files of a conversation. */
 export function linkTo({ api }: Page, conversation: string): OpenFile {
@@ -35,6 +36,17 @@ export function makeActs(page: Page, conversation: Conversation): Acts {
     fillComposer: (text) => {
       conversation.composer.write(text);
       document.getElementById(FIELD)?.focus();
+    },
+    editMessage: (message, text) =>
+      loadLater().then(({ editMessage }) => editMessage(page, conversation, message, text)),
+    runAgain: (turn) => loadLater().then(({ runAgain }) => runAgain(page, conversation, turn)),
+    forkAfter: (turn, number) =>
+      void loadLater().then(({ askToFork }) => askToFork(page, name, { turnId: turn.turnId, number })),
+    switchBranch: (point, by) =>
+      void loadLater().then(({ switchBranch }) => switchBranch(page, conversation, point, by)),
+    openConversation: (other, turnId = "") => {
+      const place = turnId ? { turnId, iteration: null, callId: "" } : null;
+      page.go({ is: "thread", conversation: other, place, file: "" });
     },
     loadEarlier: () => void conversation.loadEarlier(),
     readReceipt: async (turnId) => wholeReceiptOf({ ...(await page.api.getReceipts(name)) }, turnId),

@@ -176,6 +176,7 @@ function LaterView({ page, hasField }: { page: Page; hasField: boolean }) {
 function Later({ page, keys, onClose }: { page: Page; keys: boolean; onClose: () => void }) {
   const later = useModule(loadLater, () => page.notice.set(shell.thread.broken));
   const { letters } = useStore(page.settings);
+  const conversation = useStore(page.current);
   if (!later) return null;
   const setLetters = (on: boolean) => page.settings.update({ letters: on });
   return (
@@ -183,6 +184,7 @@ function Later({ page, keys, onClose }: { page: Page; keys: boolean; onClose: ()
       {keys && <later.KeysSheet letters={letters} setLetters={setLetters} onClose={onClose} />}
       <later.Confirm page={page} />
       <later.Announcements page={page} />
+      <later.PastReader page={page} conversation={conversation} />
     </>
   );
 }

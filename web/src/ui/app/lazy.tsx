@@ -7,12 +7,15 @@ import { type MarkdownContext, pathAddress } from "../../markdown/index.ts";
 import { draftAt, openTurn, type Thread } from "../../thread/index.ts";
 import type { FileRow } from "../../thread/thread.ts";
 import { useReadout } from "../bar/use_readout.ts";
+import type { ForkPlace } from "../branches/fork.ts";
+import type { ForkOf } from "../branches/past.ts";
 import { parseRoute, type Route } from "../route.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
 import { Picture } from "../turn/picture.tsx";
 import { linkTo, makeActs } from "./acts.ts";
+import { loadLater } from "./load_later.ts";
 import { useModule } from "./use_module.ts";
 
 interface InspectorProps {
@@ -25,6 +28,8 @@ interface InspectorProps {
   readonly progress: string;
   readonly live: Live | null;
   readonly newest: number;
+  readonly forks: readonly ForkOf[];
+  readonly fork: (place: ForkPlace) => void;
   readonly api: Page["api"];
   readonly navigate: (address: string) => void;
 }
@@ -40,6 +45,7 @@ export function Inspection({ page, route }: { page: Page; route: Route & { is: "
   const { store } = open;
   const progress = useSelector(store, (state) => progressOf(state.thread));
   const newest = useSelector(store, (state) => state.thread.cursor);
+  const forks = useSelector(open.past, (past) => past.forks);
   const live = useLive(open);
   const navigate = useMemo(
     () => (address: string) => {
@@ -63,6 +69,8 @@ export function Inspection({ page, route }: { page: Page; route: Route & { is: "
       progress={progress}
       live={live}
       newest={newest}
+      forks={forks}
+      fork={(place) => void loadLater().then(({ askToFork }) => askToFork(page, conversation, place))}
       api={page.api}
       navigate={navigate}
     />

@@ -101,6 +101,8 @@ function useThreadContext(page: Page, conversation: Conversation, route: Route):
       problems,
       discarded,
       target,
+      past: conversation.past,
+      edits: conversation.edits,
       earlier,
       stage: page.config.stage,
       inspect: page.mayInspect,

@@ -1,4 +1,4 @@
-/** The dialog before an irreversible action. Enter alone does nothing: the focus starts on Cancel. */
+/** The dialog before an action. Enter alone does nothing: the focus starts on Cancel. */
 
 import { useId, useState } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";
@@ -13,7 +13,9 @@ const { erase: words } = shell;
 export function Confirm({ page }: { page: Page }) {
   const question = useStore(page.question);
   if (!question) return null;
-  return <Dialog key={question.title} question={question} onClose={() => page.question.set(null)} />;
+  // An answer may lead to another question.
+  const close = () => page.question.value === question && page.question.set(null);
+  return <Dialog key={question.title} question={question} onClose={close} />;
 }
 
 function Dialog({ question, onClose }: { question: Question; onClose: () => void }) {
@@ -21,16 +23,17 @@ function Dialog({ question, onClose }: { question: Question; onClose: () => void
   const [busy, setBusy] = useState(false);
   const [refusal, setRefusal] = useState("");
   const text = useId();
+  const { other } = question;
   const free = !busy && (question.word === "" || typed.trim().toLowerCase() === question.word);
-  const act = async () => {
+  const act = async (run: () => Promise<void>) => {
     if (!free) return;
     setBusy(true);
     setRefusal("");
     try {
-      await question.run();
+      await run();
       onClose();
     } catch (error) {
-      setRefusal(wordsOf((error as { code?: string }).code ?? "internal", words.failed));
+      setRefusal(wordsOf((error as { code?: string }).code ?? "internal", question.failed ?? words.failed));
       setBusy(false);
     }
   };
@@ -40,13 +43,22 @@ function Dialog({ question, onClose }: { question: Question; onClose: () => void
         class="confirm"
         onSubmit={(event) => {
           event.preventDefault();
-          void act();
+          void act(question.run);
         }}
       >
         <h2>{question.title}</h2>
         <p id={text}>
-          {question.text} {words.forGood}
+          {question.text} {!question.calm && words.forGood}
         </p>
+        {question.list && (
+          <ul>
+            {question.list.map((line, at) => (
+              <li key={at} dir="auto">
+                {line}
+              </li>
+            ))}
+          </ul>
+        )}
         {question.word && (
           <label>
             {words.type(question.word)}
@@ -67,8 +79,13 @@ function Dialog({ question, onClose }: { question: Question; onClose: () => void
           <button type="button" class="act" onClick={onClose}>
             {words.cancel}
           </button>
-          <button type="submit" class="act danger" disabled={!free}>
-            {busy ? words.busy : question.act}
+          {other && (
+            <button type="button" class="act" disabled={!free} onClick={() => void act(other.run)}>
+              {other.act}
+            </button>
+          )}
+          <button type="submit" class={question.calm ? "act main" : "act danger"} disabled={!free}>
+            {busy ? (question.busy ?? words.busy) : question.act}
           </button>
         </div>
       </form>

@@ -19,6 +19,8 @@ import { Store } from "../store/store.ts";
 import type { ListRow } from "./rows.ts";
 
 const AGAIN_MS = 5_000;
+/** The list is read again after a conversation has appeared. */
+const NEWCOMER_MS = 1_000;
 /** Newer activity may not be in the index yet. */
 const NEW_MS = 60_000;
 
@@ -27,6 +29,8 @@ export interface ListState {
   readonly feed: FeedRows;
   /** Epoch milliseconds of the last activity, by conversation. */
   readonly activity: ReadonlyMap<string, number>;
+  /** The root of the tree of each branch, by conversation. */
+  readonly roots: ReadonlyMap<string, string>;
   readonly rows: readonly ListRow[];
   /** The cursor of the next page, "" if there is none. */
   readonly next: string;
@@ -42,6 +46,7 @@ export class ConversationList {
     phase: "waiting",
     feed: new Map(),
     activity: new Map(),
+    roots: new Map(),
     rows: [],
     next: "",
   });
@@ -83,6 +88,23 @@ export class ConversationList {
     return row ? unreadN(row) : 0;
   }
 
+  /** Return the root of the tree of a conversation, itself if it is no known branch. */
+  rootOf(conversation: string): string {
+    return this.store.value.roots.get(conversation) || conversation;
+  }
+
+  /** Return the known conversations of a tree. */
+  treeOf(root: string): readonly string[] {
+    return [root, ...[...this.store.value.roots].filter(([, one]) => one === root).map(([name]) => name)];
+  }
+
+  /** Record that a conversation is a branch. */
+  join(conversation: string, root: string): void {
+    if (this.store.value.roots.get(conversation) === root) return;
+    this.store.update({ roots: new Map(this.store.value.roots).set(conversation, root) });
+    this.#show(this.store.value.feed, this.store.value.activity);
+  }
+
   /** True for a deleted conversation. */
   isGone(conversation: string): boolean {
     return this.store.value.feed.get(conversation)?.state === GONE;
@@ -117,6 +139,8 @@ export class ConversationList {
       return;
     }
     const { feed, activity } = this.store.value;
+    // It is a fork of another device, and only a page of the list says whether it is a branch.
+    if (frame.n > 1 && !feed.has(frame.conversation)) this.#clock.after(NEWCOMER_MS, () => void this.load());
     const times = frame.events.map((event) => Date.parse(event.ts)).filter(Number.isFinite);
     const at = Math.max(activity.get(frame.conversation) ?? 0, ...times);
     this.#show(foldFeed(feed, frame), new Map(activity).set(frame.conversation, at));
@@ -135,11 +159,13 @@ export class ConversationList {
   #take(page: Page, keepNext: boolean): void {
     const { feed, activity } = this.store.value;
     const times = new Map(activity);
+    const roots = new Map(this.store.value.roots);
     for (const item of page.items) {
+      if (item.branch_of) roots.set(item.conversation, item.branch_of);
       const at = Date.parse(item.last_activity_at);
       times.set(item.conversation, Math.max(times.get(item.conversation) ?? 0, Number.isFinite(at) ? at : 0));
     }
-    this.store.update({ phase: "ready", ...(keepNext && { next: page.next }) });
+    this.store.update({ phase: "ready", roots, ...(keepNext && { next: page.next }) });
     this.#show(takePage(feed, page.items), times);
   }
 
@@ -154,6 +180,7 @@ export class ConversationList {
         at: activity.get(row.conversation) ?? 0,
         unread: unreadN(row) > 0,
         waits: row.waitsFor === "approval",
+        branchOf: this.store.value.roots.get(row.conversation) ?? "",
       };
       const old = shown.get(row.conversation);
       return old && isSame(old, next) ? old : next;
@@ -163,5 +190,5 @@ export class ConversationList {
 }
 
 function isSame(a: ListRow, b: ListRow): boolean {
-  return a.title === b.title && a.state === b.state && a.at === b.at && a.unread === b.unread && a.waits === b.waits;
+  return (Object.keys(a) as (keyof ListRow)[]).every((field) => a[field] === b[field]);
 }

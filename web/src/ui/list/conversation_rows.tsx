@@ -11,7 +11,7 @@ import { HOME, threadOf } from "../route.ts";
 import { SearchField } from "../search/search_field.tsx";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
-import { type Day, groupByDay, type ListRow } from "./rows.ts";
+import { type Day, groupByDay, rowsOfTrees, type TreeRow } from "./rows.ts";
 
 const { list: words } = shell;
 const QUIET_MS = 300;
@@ -57,8 +57,9 @@ export function ConversationStrip({ page, openList }: { page: Page; openList: ()
 }
 
 function ConversationRows({ page }: { page: Page }) {
-  const { phase, rows, next } = useStore(page.list.store);
+  const { phase, rows, roots, next } = useStore(page.list.store);
   const current = useStore(page.current).name;
+  const root = roots.get(current) || current;
   if (phase === "failed") return <Failed page={page} />;
   if (phase !== "ready" && rows.length === 0) return <Loading />;
   if (rows.length === 0) {
@@ -70,11 +71,11 @@ function ConversationRows({ page }: { page: Page }) {
   }
   return (
     <div class="rows">
-      {groupByDay(rows, Date.now()).map((group) => (
+      {groupByDay(rowsOfTrees(rows), Date.now()).map((group) => (
         <section key={group.day} aria-label={words.days[group.day]}>
           <h2 class="label">{words.days[group.day]}</h2>
           {group.rows.map((row) => (
-            <Row key={row.conversation} page={page} row={row} day={group.day} current={row.conversation === current} />
+            <Row key={row.conversation} page={page} row={row} day={group.day} current={row.root === root} />
           ))}
         </section>
       ))}
@@ -89,15 +90,17 @@ function ConversationRows({ page }: { page: Page }) {
 
 interface RowProps {
   readonly page: Page;
-  readonly row: ListRow;
+  readonly row: TreeRow;
   readonly day: Day;
   readonly current: boolean;
 }
 
 function Row({ page, row, day, current }: RowProps) {
-  // The open conversation's row uses the thread, which may be newer than the list.
+  // The open conversation's row uses the thread, which may be newer than the list; a tree has other branches, too.
   const open = useStore(page.current);
-  const own = useSelector(open.store, (state) => (current && state.phase === "ready" ? state.thread.state : ""));
+  const own = useSelector(open.store, (state) =>
+    current && row.isAlone && state.phase === "ready" ? state.thread.state : "",
+  );
   const title = useSelector(open.store, (state) => row.title || (current ? state.thread.title : ""));
   const state = own || row.state;
   const waits = useSelector(open.store, (here) => (own ? waitsForApproval(here.thread) : row.waits));

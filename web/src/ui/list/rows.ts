@@ -9,6 +9,43 @@ export interface ListRow {
   readonly unread: boolean;
   /** Its turn waits for approval. */
   readonly waits: boolean;
+  /** The root of the tree that it is a branch of, "" for a conversation that is no branch. */
+  readonly branchOf: string;
+}
+
+/** A row of the list: a conversation, or the most recently active branch of a tree. */
+export interface TreeRow extends ListRow {
+  /** The root of the tree, itself without branches. */
+  readonly root: string;
+  /** It has no branches, as far as the list is loaded. */
+  readonly isAlone: boolean;
+}
+
+/**
+ * Return a row for each tree, with the name of the most recently active branch. It runs, or waits, if any of the branches
+ * does.
+ */
+export function rowsOfTrees(rows: readonly ListRow[]): readonly TreeRow[] {
+  const trees = new Map<string, ListRow[]>();
+  for (const row of byTime(rows)) {
+    const root = row.branchOf || row.conversation;
+    trees.set(root, [...(trees.get(root) ?? []), row]);
+  }
+  return [...trees].map(([root, tree]) => {
+    const [first] = tree as [ListRow];
+    const runs = tree.some((row) => row.state === "in_progress");
+    return {
+      ...first,
+      state: runs ? "in_progress" : first.state,
+      waits: tree.some((row) => row.waits),
+      root,
+      isAlone: tree.length === 1,
+    };
+  });
+}
+
+function byTime<Row extends ListRow>(rows: readonly Row[]): readonly Row[] {
+  return [...rows].sort((a, b) => b.at - a.at || a.conversation.localeCompare(b.conversation));
 }
 
 /**
@@ -22,17 +59,17 @@ export function countWaiting(rows: readonly ListRow[], open: string, openWaits: 
 
 export type Day = "today" | "yesterday" | "week" | "month" | "older";
 
-export interface DayGroup {
+export interface DayGroup<Row extends ListRow> {
   readonly day: Day;
-  readonly rows: readonly ListRow[];
+  readonly rows: readonly Row[];
 }
 
 const DAYS: readonly Day[] = ["today", "yesterday", "week", "month", "older"];
 const DAY_MS = 86_400_000;
 
 /** Return rows in groups by the user's calendar, without empty groups. */
-export function groupByDay(rows: readonly ListRow[], nowMs: number): readonly DayGroup[] {
-  const sorted = [...rows].sort((a, b) => b.at - a.at || a.conversation.localeCompare(b.conversation));
+export function groupByDay<Row extends ListRow>(rows: readonly Row[], nowMs: number): readonly DayGroup<Row>[] {
+  const sorted = byTime(rows);
   return DAYS.map((day) => ({ day, rows: sorted.filter((row) => dayOf(row.at, nowMs) === day) })).filter(
     (group) => group.rows.length > 0,
   );

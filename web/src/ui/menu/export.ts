@@ -6,9 +6,12 @@ import { formatBytes } from "../../words/index.ts";
 
 const { document: words } = shell;
 
-/** Return a thread as Markdown: prompts, the rounds' notes as lines, answers, sources and files. */
-export function renderMarkdown(title: string, thread: Thread): string {
-  const parts = [`# ${inLine(title)}`, ...thread.turns.flatMap(renderTurn)];
+/**
+ * Return a thread as Markdown: prompts, the rounds' notes as lines, answers, sources and files. `branch` is the name of the
+ * branch, "" without any.
+ */
+export function renderMarkdown(title: string, thread: Thread, branch: string): string {
+  const parts = [`# ${inLine(title)}`, ...(branch ? [`*${branch}*`] : []), ...thread.turns.flatMap(renderTurn)];
   return `${parts.join("\n\n")}\n`;
 }
 

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";
 import { wordsOf } from "../../words/index.ts";
+import { branchName } from "../branches/tree.ts";
 import type { Settings } from "../settings/settings.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
@@ -146,7 +147,8 @@ function Export({ page, conversation }: { page: Page; conversation: Conversation
       } else {
         await conversation.loadAll();
         const { thread } = conversation.store.value;
-        saveFile(`${conversation.name}.md`, "text/markdown", renderMarkdown(thread.title || conversation.name, thread));
+        const text = renderMarkdown(thread.title || conversation.name, thread, branchName(conversation));
+        saveFile(`${conversation.name}.md`, "text/markdown", text);
       }
       setSaid("");
     } catch (error) {

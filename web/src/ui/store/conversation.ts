@@ -24,9 +24,10 @@ import {
   Session,
 } from "../../client/index.ts";
 import { emptyThread, foldEffects, prependPage, type Thread } from "../../thread/index.ts";
-import type { Message } from "../../thread/thread.ts";
+import type { Attachment, Message } from "../../thread/thread.ts";
 import type { Problem } from "../acts.ts";
 import { Attachments, type TakenFile } from "../attachments/attachments.ts";
+import { type Edits, editedTexts, NO_PAST, type Past } from "../branches/past.ts";
 import { ComposerModel } from "../composer/composer_model.ts";
 import { lengthOf } from "../composer/rules.ts";
 import { LIMIT_CODES } from "../limits/limit_codes.ts";
@@ -116,6 +117,9 @@ export class Conversation {
   readonly store: Store<ConversationState>;
   readonly composer: ComposerModel;
   readonly sending: Sending;
+  readonly past: Store<Past> = new Store(NO_PAST);
+  /** Messages that are being edited. */
+  readonly edits: Store<Edits> = new Store(new Map());
   readonly serverClock: ServerClock;
   readonly #services: Services;
   #session: Session | null = null;
@@ -158,12 +162,13 @@ export class Conversation {
 
   /** True if closing the page would lose something: a draft, or a message that is not in the log. */
   get holds(): boolean {
-    return this.composer.holds || this.store.value.outbox.length > 0;
+    return this.composer.holds || this.store.value.outbox.length > 0 || editedTexts(this.edits.value).length > 0;
   }
 
   /** The text that closing the page would lose. */
   get written(): string {
-    const texts = [...this.store.value.outbox.map((one) => one.text), this.composer.draft.value.text];
+    const { outbox } = this.store.value;
+    const texts = [...outbox.map((one) => one.text), ...editedTexts(this.edits.value), this.composer.draft.value.text];
     return texts.filter((text) => text.trim() !== "").join("\n\n");
   }
 
@@ -257,15 +262,19 @@ export class Conversation {
     this.#services.gone(name);
   }
 
-  /** Also drop its unsent draft. */
+  /** Also drop its unsent drafts. */
   forget(): void {
     this.composer.clear();
+    this.edits.set(new Map());
     for (const { messageId } of this.store.value.outbox) this.sending.discard(messageId);
   }
 
-  say(text: string, files: readonly TakenFile[] = []): void {
-    const messageId = this.#requireSession().say(text, { uploads: files.map((file) => file.upload) });
-    const attachments = files.map(({ name, mime, sizeBytes }) => ({ filename: name, mime, sizeBytes, path: "" }));
+  /** `kept` are files that the conversation has: they are named by their paths. */
+  say(text: string, files: readonly TakenFile[] = [], kept: readonly Attachment[] = []): void {
+    const uploads = [...kept.map((file) => file.path), ...files.map((file) => file.upload)];
+    const messageId = this.#requireSession().say(text, { uploads });
+    const added = files.map(({ name, mime, sizeBytes }) => ({ filename: name, mime, sizeBytes, path: "" }));
+    const attachments = [...kept, ...added];
     const kind = this.store.value.running ? "followup" : "prompt";
     this.sending.note({ messageId, kind, text, attachments }, files);
     if (this.store.value.phase === "new") this.store.update({ phase: "ready" });
@@ -284,7 +293,11 @@ export class Conversation {
       return;
     }
     this.sending.discard(messageId);
-    this.say(text, files);
+    this.say(
+      text,
+      files,
+      message.attachments.filter((file) => file.path),
+    );
   }
 
   steer(text: string): void {
@@ -387,6 +400,8 @@ export class Conversation {
     }
     this.#state = state;
     this.#firstN = page.first_n ?? 0;
+    const { origin = "", n = 0, branch_of: root } = page.fork ?? {};
+    if (origin && !root) this.past.update({ origin: { conversation: origin, n } });
     this.#reloads = 0;
     const before = { ...emptyThread(this.name), turnsBefore: page.turns_before ?? 0 };
     const thread = foldEffects(before, effects);

@@ -15,6 +15,8 @@ import { Store } from "./store.ts";
 
 const { erase: words } = shell;
 
+/** The refusal of a deletion: other conversations continue this one. */
+const HAS_FORKS = "has_forks";
 /** The number of conversations that stay in memory, so that returning to one shows it at once. */
 const KEPT = 8;
 
@@ -53,7 +55,7 @@ export class Page {
   readonly current: Store<Conversation>;
   /** A line about the page itself, "" for none. */
   readonly notice = new Store("");
-  /** The question before an irreversible action, null for none. */
+  /** The question before an action, null for none. */
   readonly question = new Store<Question | null>(null);
   readonly debug: boolean;
   readonly signedOut = new Store(false);
@@ -168,28 +170,61 @@ export class Page {
     this.#show(this.#readRoute(""));
   }
 
-  /** Ask whether to delete a conversation, and delete it after confirmation. */
+  /** Return the name of a new conversation. */
+  nameNew(): string {
+    return nameConversation(this.#parts.random);
+  }
+
+  /** Return a conversation without showing it. */
+  prepare(name: string): Conversation {
+    const conversation = this.#open(name);
+    this.#open(this.current.value.name);
+    return conversation;
+  }
+
+  /** Ask whether to delete a conversation with its branches, and delete it after confirmation. */
   askToDelete(name: string): void {
-    const known = this.#conversations.get(name)?.store.value.thread.title;
-    const title = this.list.store.value.feed.get(name)?.title || known || shell.list.untitled;
+    const known = this.#conversations.get(name);
+    const branches = known?.past.value.branches ?? [];
+    const root = branches[0]?.conversation || this.list.rootOf(name);
+    const tree = new Set([...this.list.treeOf(root), ...branches.map((branch) => branch.conversation)]);
+    const title = this.list.store.value.feed.get(name)?.title || known?.store.value.thread.title || shell.list.untitled;
+    const others = tree.size > 1 ? ` ${words.withBranches(tree.size - 1)}` : "";
     this.question.set({
       title: words.title,
-      text: words.text(title),
+      text: `${words.text(title)}${others}`,
       act: words.act,
       word: "",
-      run: () => this.#delete(name, title),
+      run: () => this.#delete([...tree], title, false),
     });
   }
 
-  async #delete(name: string, title: string): Promise<void> {
+  /** Delete a tree of branches by its root, which is named first; `cascade`: with its forks. */
+  async #delete(tree: readonly string[], title: string, cascade: boolean): Promise<void> {
     try {
-      await this.api.deleteConversation(name);
+      await this.api.deleteConversation(tree[0] ?? "", cascade ? { cascade } : {});
     } catch (error) {
+      const { code } = error as { code?: string };
+      if (code === HAS_FORKS) {
+        this.#askToDeleteForks(tree, title);
+        return;
+      }
       // Another device was faster.
-      if ((error as { code?: string }).code !== DELETED) throw error;
+      if (code !== DELETED) throw error;
     }
-    this.#drop(name);
-    if (this.current.value.name !== name) this.notice.set(words.deleted(title));
+    const { name } = this.current.value;
+    for (const one of tree) this.#drop(one);
+    if (!tree.includes(name)) this.notice.set(words.deleted(title));
+  }
+
+  #askToDeleteForks(tree: readonly string[], title: string): void {
+    this.question.set({
+      title: words.hasForksTitle,
+      text: words.hasForksText,
+      act: words.hasForksAct,
+      word: "",
+      run: () => this.#delete(tree, title, true),
+    });
   }
 
   /** Ask whether to delete all of the user's data. */

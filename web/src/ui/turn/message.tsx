@@ -7,7 +7,10 @@ import { say } from "../../words/en/thread.ts";
 import { formatMs } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
 import type { Problem } from "../acts.ts";
+import { loadLater } from "../app/load_later.ts";
+import { useModule } from "../app/use_module.ts";
 import { LIMIT_CODES } from "../limits/limit_codes.ts";
+import { useSelector } from "../store/store.ts";
 import { useDesk } from "./desk.ts";
 import { FileList } from "./file_list.tsx";
 import { Icon, Mark } from "./mark.tsx";
@@ -60,19 +63,41 @@ export function MessageProblem({ message, problem }: { message: Message; problem
   );
 }
 
+/** Return the text of a message that is being edited, null if it is not. */
+function useEdited({ messageId }: Message): string | null {
+  const { context } = useDesk();
+  const edit = useSelector(context.edits, (edits) => edits.get(messageId));
+  return edit?.open ? edit.text : null;
+}
+
+function Editing(props: { message: Message; text: string }) {
+  const later = useModule(loadLater);
+  return later && <later.EditField {...props} />;
+}
+
+function Tools({ message }: { message: Message }) {
+  const later = useModule(loadLater);
+  return later && <later.MessageTools message={message} />;
+}
+
 const headingChars = 280;
 
 /** The heading of a turn. A long one is smaller and shows its beginning. */
 export const Prompt = memo(function Prompt(props: { message: Message; sending: boolean; problem: Problem | null }) {
   const { message, sending, problem } = props;
   const [all, setAll] = useState(false);
+  const edited = useEdited(message);
   const long = message.text.length > headingChars || message.text.split("\n").length > 6;
   return (
     <div class="prompt">
-      <h2 class={`said ${long ? "long" : ""} ${long && !all ? "cut" : ""}`} dir="auto">
-        {message.text || visible(message.kind)}
-      </h2>
-      {long && (
+      {edited === null ? (
+        <h2 class={`said ${long ? "long" : ""} ${long && !all ? "cut" : ""}`} dir="auto">
+          {message.text || visible(message.kind)}
+        </h2>
+      ) : (
+        <Editing message={message} text={edited} />
+      )}
+      {long && edited === null && (
         <button type="button" class="longer" aria-expanded={all} onClick={() => setAll(!all)}>
           {all ? say.showLess : say.showAll}
         </button>
@@ -86,6 +111,7 @@ export const Prompt = memo(function Prompt(props: { message: Message; sending: b
         </p>
       )}
       {problem && <MessageProblem message={message} problem={problem} />}
+      {edited === null && <Tools message={message} />}
     </div>
   );
 });
@@ -143,6 +169,7 @@ export const MessageLine = memo(function MessageLine(props: {
 }) {
   const { message, turnStartedAt, running } = props;
   const { state } = message;
+  const edited = useEdited(message);
   const onItsWay = message.n === 0;
   const open = onItsWay || state.is === "waiting";
   const pill =
@@ -156,6 +183,8 @@ export const MessageLine = memo(function MessageLine(props: {
         </span>
         {state.is === "dropped" ? (
           <HandBack message={message} reason={state.reason} offered={props.offered} />
+        ) : edited !== null ? (
+          <Editing message={message} text={edited} />
         ) : (
           <div class="line">
             <span class="note" dir="auto">
@@ -170,6 +199,7 @@ export const MessageLine = memo(function MessageLine(props: {
         )}
         <Attachments message={message} />
         {props.problem && <MessageProblem message={message} problem={props.problem} />}
+        {state.is !== "dropped" && edited === null && <Tools message={message} />}
       </div>
     </li>
   );

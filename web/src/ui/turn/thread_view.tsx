@@ -5,6 +5,8 @@ import { countTurns, turnNumber } from "../../thread/select.ts";
 import type { Message, Thread, Turn } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import type { Acts, Problem, Target, ThreadContext } from "../acts.ts";
+import { loadLater } from "../app/load_later.ts";
+import { useModule } from "../app/use_module.ts";
 import { CiteCard } from "./cite_card.tsx";
 import { callKey, Desk, DeskContext, roundKey, turnKey } from "./desk.ts";
 import { Icon } from "./mark.tsx";
@@ -138,11 +140,14 @@ export function ThreadView(props: ThreadProps) {
   const runs = last?.outcome.is === "running";
   const whole = context.earlier === "none";
   const outbox = onItsWay(thread, context.outbox);
+  const later = useModule(loadLater);
   return (
     <DeskContext.Provider value={desk}>
       <div class="thread end" ref={end.scroller} onScroll={end.onScroll}>
         <div class="roll">
           {!whole && <Earlier context={context} acts={acts} turns={thread.turnsBefore} />}
+          {later && <later.BranchName />}
+          {later && whole && <later.OriginLink />}
           {turns.length + outbox.length + thread.loose.length > 0 && (
             <div role="feed" aria-label={say.conversation} aria-busy={runs}>
               {groups.map((group) => {
@@ -174,6 +179,7 @@ export function ThreadView(props: ThreadProps) {
                     problem={context.problems.get(message.messageId) ?? null}
                   />
                 ))}
+              {later && outbox.length === 0 && <later.BranchPoints message={null} />}
             </div>
           )}
         </div>

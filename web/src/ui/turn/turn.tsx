@@ -246,7 +246,8 @@ function OpenReceipt(props: ReceiptProps) {
   return later && <later.ReceiptTable {...props} />;
 }
 
-function Foot({ turn, name }: { turn: Turn; name: string }) {
+function Foot({ turn, number }: { turn: Turn; number: number }) {
+  const later = useModule(loadLater);
   const [open, setOpen] = useOpen(`${turn.turnId}/receipt`, false);
   const { outcome } = turn;
   const answer = finalAnswer(turn);
@@ -262,13 +263,15 @@ function Foot({ turn, name }: { turn: Turn; name: string }) {
       <div class="foot">
         <Feedback turnId={turn.turnId} given={turn.feedback} />
         {answer?.text && <Copy text={answer.text} />}
+        {later && <later.TurnTools turn={turn} number={number} />}
         {reason && <span class="pill">{reason}</span>}
         <button type="button" class="num receipt-line" aria-expanded={open} onClick={() => setOpen(!open)}>
           {receiptLine(receipt)}
         </button>
         {receipt.usage && <UnitsTip />}
       </div>
-      {open && <OpenReceipt label={name} turnId={turn.turnId} receipt={receipt} rounds={turn.rounds} />}
+      {later && <later.ForkLinks turnId={turn.turnId} />}
+      {open && <OpenReceipt label={say.turn(number)} turnId={turn.turnId} receipt={receipt} rounds={turn.rounds} />}
     </>
   );
 }
@@ -347,7 +350,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
       )}
       {!running && turn.files.length > 0 && <MadeFiles files={turn.files} answer={answer?.text ?? ""} />}
       {turn.outcome.is === "error" && <Broken turn={turn} outcome={turn.outcome} discarded={props.discarded} />}
-      {!running && <Foot turn={turn} name={name} />}
+      {!running && <Foot turn={turn} number={number} />}
       {newest && !running && turn.followups.length > 0 && <Chips followups={turn.followups} />}
     </article>
   );

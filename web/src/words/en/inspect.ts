@@ -37,6 +37,7 @@ const entries = {
   asTask: (until: string) => ` as a task, until ${until}`,
   runs: "runs",
   aboutToRun: "about to run",
+  forked: (origin: string, n: number) => `fork of ${origin}, with its batches up to ${n}`,
   deferred: (round: number) => `round ${round}: answer held back, something new came in`,
   dropped: (n: number, reason: string) => `dropped ${n}: ${reason}`,
   steered: (n: number, finalize: number) => `steered by ${n}: ${finalize ? `${finalize} rounds left` : "stopped"}`,
@@ -78,6 +79,8 @@ const kinds: Readonly<Record<string, string>> = {
 };
 
 const rounds = {
+  fork: "Fork from here",
+  forks: (forks: number) => counted(forks, "fork"),
   title: "Rounds",
   unit: "tokens in",
   label: "Turns and rounds",

@@ -207,6 +207,7 @@ export const say = {
     violations: "ended: too many invalid decisions",
     steer: "after a redirect",
     stop: "stopped",
+    forked: "cut off: the fork begins here",
   } as Readonly<Record<string, string>>,
   sendAgainIn: (time: string) => `Send again in ${time}`,
   brokeOff: "The turn ended with an error",
