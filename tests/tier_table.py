@@ -221,6 +221,10 @@ STAGE: Mapping[str, Capability] = {
         ("/web/packages/ag-ui/", "/web/src/door/"),
     ),
     "page/test_page_approval.py": Capability(("test_an_edited_call_runs_with_other_parameters",)),
+    "page/test_page_branches.py": Capability(
+        ("test_the_second_of_two_messages_is_edited_and_both_branches_go_on",),
+        ("/web/src/ui/branches/", "/web/src/thread/branches.ts", "api/time_travel/"),
+    ),
     "page/test_page_bundle.py": Capability(
         ("test_a_bundles_page_reads_the_list_by_its_port_and_reaches_nothing_else",)
     ),
