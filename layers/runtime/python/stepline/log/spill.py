@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from stepline.errors import DependencyError, LimitError, NotFoundError
+from stepline.errors import DependencyError, InputError, LimitError, NotFoundError, SteplineError
 from stepline.model.batch import (
     BATCH_DEPTH_MAX,
     BATCH_MAX_BYTES,
@@ -34,8 +35,26 @@ SPILL_MIN_BYTES = 512
 LOST_BODY_CODES: Final = frozenset({"body_missing", "body_mismatch", "commit_missing"})
 """Codes of stored objects that are gone or damaged: no retry brings them back."""
 
+INCOMPLETE: Final = "record_incomplete"
+"""The code of a record whose batches or texts are gone."""
+_GONE: Final = "body_missing"
+"""The code of a stored text that does not exist: in a turn a later try may find it, in a record none will."""
+
 FRAME_BYTES = 16
 """JSON around a spilled value: its comma, the placeholder, and its share of the `spilled` list."""
+
+
+@contextmanager
+def readable(place: str) -> Iterator[None]:
+    """Convert the error of a missing text into InputError `record_incomplete`, with its place."""
+    try:
+        yield
+    except SteplineError as error:
+        if error.retryable and error.reason != _GONE:
+            raise
+        raise InputError(
+            f"{place}: a text of the record is gone from the store ({error.reason})", code=INCOMPLETE
+        ) from error
 
 
 class _Leaf(NamedTuple):

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
-
-from stepline.errors import InputError, NotFoundError, SteplineError
+from stepline.errors import InputError, NotFoundError
 from stepline.log.journal import read_since
-from stepline.log.spill import hydrate
+from stepline.log.spill import INCOMPLETE, hydrate, readable
 from stepline.model.batch import Batch
 from stepline.model.entry import Decided
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.log import Log
-
-INCOMPLETE: Final = "record_incomplete"
-"""The code of a record whose batches or texts are gone."""
-GONE: Final = "body_missing"
-"""The code of a stored text that does not exist: in a turn a later try may find it, in a record none will."""
 
 
 def load_record(log: Log, artifacts: Artifacts, lane: Lane, *, upto: int | None = None) -> list[Batch]:
@@ -47,16 +38,3 @@ def place_of(batch: Batch) -> str:
     decided = (entry.iteration for entry in batch.entries if isinstance(entry, Decided))
     round_ = next(decided, batch.state.cursor.iteration)
     return f"{batch.state.turn}, round {round_}, batch {batch.n}" if batch.state.turn else f"batch {batch.n}"
-
-
-@contextmanager
-def readable(place: str) -> Iterator[None]:
-    """Convert the error of a missing text into InputError `record_incomplete`, with its place."""
-    try:
-        yield
-    except SteplineError as error:
-        if error.retryable and error.reason != GONE:
-            raise
-        raise InputError(
-            f"{place}: a text of the record is gone from the store ({error.reason})", code=INCOMPLETE
-        ) from error

@@ -17,6 +17,7 @@ from stepline.bundle.workflow import load_workflow
 from stepline.delivery.effect import current_step
 from stepline.errors import SteplineError
 from stepline.inspection.sent_request import read_staged, read_system, render_sent
+from stepline.log.spill import readable
 from stepline.log.timeline_cache import History
 from stepline.loop.graph import START
 from stepline.loop.turn import caught
@@ -25,7 +26,6 @@ from stepline.model.batch import State
 from stepline.model.step import Step
 from stepline.ports.model import DECISION_ROLE, DEFAULT_ROLE, ModelProvider, ModelRequest, RoleChoice
 from stepline.replay.layered_artifacts import LayeredArtifacts
-from stepline.replay.load_record import readable
 from stepline.replay.recorded_model import RECORDED, RecordedProvider
 from stepline.replay.recorded_tools import ToolRecord, recorded_agent
 from stepline.replay.recorded_turn import RecordedTurn, instant_of
