@@ -9,6 +9,7 @@ from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Router
 from stepline.bootstrap.app import App
 from stepline.bootstrap.erasure_wiring import erasure_on_aws
+from stepline.bootstrap.replays.replay_wiring import replays_on_aws
 from stepline.bootstrap.upload_wiring import uploads_on_aws
 from stepline.log.timeline_cache import History
 
@@ -28,6 +29,7 @@ def services() -> Services:
         inspect=settings.inspect,
         uploads=uploads_on_aws(settings, app().ports),
         erasing=erasure_on_aws(settings, app().ports),
+        replaying=replays_on_aws(settings, app().ports),
     )
 
 

@@ -44,6 +44,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "embedding model": "the one model that makes the vectors of memory, in the deployment's region",
     "aliases": "aliases `live` of these functions",
     "eraser": "alias `live` of the function `eraser`, by a name-built ARN",
+    "decide": "alias `live` of the function `decide`, by a name-built ARN",
     "serve": "alias `live` of the function `serve`, by a name-built ARN",
     "handovers": "secrets `stepline/<stage>/exec/*`",
     "tools' secrets": "secrets `stepline/<stage>/secret/*`",
@@ -148,6 +149,9 @@ _ASKS: Final = (
 _WAKES: Final = _right("lambda", "InvokeFunction", "eraser")
 """For the role that deletes a conversation."""
 
+_REPLAYS: Final = _right("lambda", "InvokeFunction", "decide")
+"""For the role that starts replays of rounds: it has no key of the model."""
+
 _SERVED: Final = _right("lambda", "InvokeFunction", "serve")
 """For the role of programs' supervisors: a function makes the calls that need a key."""
 
@@ -215,6 +219,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             CHARGE=_CHARGE,
             COST="Query PutItem",
             PERSON="GetItem PutItem",
+            REPLAY="GetItem Query PutItem DeleteItem",
         ),
         _right("dynamodb", "Query", "users", "USER#*", "RATED#*"),
         _right("dynamodb", "Query", "feedback", "FEEDBACK#*"),
@@ -222,6 +227,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         # client posts files with a signature of this role. A stream has the log of a running program.
         *_objects(reads=f"att out seg {_LOGS}", writes="att seg quarantine", finds="exec seg"),
         _WAKES,
+        _REPLAYS,
         _STARTS,  # of a turn that waits for the slot of one that was deleted
         *_REMEMBERS,  # the turns of an import
         _POSTS,
@@ -295,6 +301,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             ACCOUNT=_LIMITED,
             CHARGE=_CHARGE,
             COST="PutItem",
+            REPLAY="GetItem PutItem",
         ),
         *_objects(reads="att out git seg store", writes="out seg store", finds="git store"),
         _POSTS,
@@ -443,6 +450,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             DELTA="Query BatchWriteItem",
             UPLOAD="Query BatchWriteItem",
             COST="Query BatchWriteItem",
+            REPLAY="Query BatchWriteItem",
             SLOT=_FREES,
             QUEUE="DeleteItem",
             CHARGE=f"{_CHARGE} Query BatchWriteItem",
@@ -480,6 +488,8 @@ SEARCHING: Final = frozenset(name for name, rights in ACCESS.items() if _SEARCHE
 """The principals that get the key of the search engine."""
 WAKING: Final = frozenset(name for name, rights in ACCESS.items() if _WAKES in rights)
 """The principals that invoke the eraser."""
+REPLAYING: Final = frozenset(name for name, rights in ACCESS.items() if _REPLAYS in rights)
+"""The principals that invoke Decide, for replays."""
 SERVED: Final = frozenset(name for name, rights in ACCESS.items() if _SERVED in rights)
 """The principals whose programs have calls made by a function, besides tasks."""
 INGRESS: Final = ("authorizer", "socket", "api", "search", "stream")
@@ -506,6 +516,7 @@ class Resources:
     undelivered: Mapping[str, str] = field(default_factory=dict)
     delivers_logs: bool = False
     eraser_arn: str = ""
+    decide_arn: str = ""
     serve_arn: str = ""
     handovers_arn: str = ""
     tools_secrets_arn: str = ""
@@ -549,6 +560,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "feedback": f"{resources.table.table_arn}/index/{FEEDBACK_INDEX}",
                 "absence": resources.bucket.bucket_arn,
                 "eraser": resources.eraser_arn,
+                "decide": resources.decide_arn,
                 "serve": resources.serve_arn,
                 "machine": resources.machine_arn,
                 "executions": resources.executions_arn,

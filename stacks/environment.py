@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from stacks.access import MODEL, SEARCHING, TELLING, TRACING, WAKING
+from stacks.access import MODEL, REPLAYING, SEARCHING, TELLING, TRACING, WAKING
 from stacks.descriptor import read_descriptors
 from stacks.stage import Stage
 from stacks.state import StateStack
@@ -55,7 +55,7 @@ _TRUST: Final = (
     *("project_admins", "tenant_admins"),
 )
 _UPLOADS: Final = ("av_scan", "clamav_host", "clamav_port")
-_API: Final = (*_PORTS, *_UPLOADS, "socket_url", "inspect", "eraser_arn")
+_API: Final = (*_PORTS, *_UPLOADS, "socket_url", "inspect", "eraser_arn", "decide_arn")
 
 READS: Final[Mapping[str, tuple[str, ...]]] = {
     "authorizer": ("stage", "table", "allowed_origins", *_TRUST),
@@ -80,6 +80,7 @@ ALLOWED: Final[Mapping[str, frozenset[str]]] = {
     "search_secret_arn": SEARCHING,
     "model_secret_arn": MODEL,
     "eraser_arn": WAKING,
+    "decide_arn": REPLAYING,
 }
 """The functions with the right that a setting is of no use without; the others work without it."""
 
@@ -92,6 +93,7 @@ def ingress_settings(
     callback_url: str,
     socket_url: str,
     eraser_arn: str,
+    decide_arn: str,
     origins: tuple[str, ...],
 ) -> dict[str, Any]:
     """Return the settings of the ingress functions; `origins` are those of the pages that may ask."""
@@ -100,6 +102,7 @@ def ingress_settings(
         **state.trust._asdict(),
         "socket_url": socket_url,
         "eraser_arn": eraser_arn,
+        "decide_arn": decide_arn,
         "allowed_origins": origins,
     }
 

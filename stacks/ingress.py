@@ -168,6 +168,7 @@ class IngressStack(cdk.Stack):
             machine_arn=stage.machine_arn(self),
             executions_arn=stage.executions_arn(self),
             eraser_arn=stage.eraser_arn(self),
+            decide_arn=stage.decide_arn(self),
             connections_arn=self.connections_arn,
             cluster_arn=stage.cluster_arn(self),
             tasks_arn=stage.tasks_arn(self),
@@ -183,6 +184,7 @@ class IngressStack(cdk.Stack):
             callback_url=self.callback_url,
             socket_url=self.socket_url,
             eraser_arn=resources.eraser_arn,
+            decide_arn=resources.decide_arn,
             origins=self._origins,
         )
         package = code.add_to(self, acting=(*ACTING["search"], *ACTING["authorizer"]))

@@ -369,6 +369,10 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
         """Return the ARN of the eraser's alias without a reference to it: a later stack has it."""
         return _colon_arn(stack, "lambda", "function", f"stepline-{self.name}-eraser:live")
 
+    def decide_arn(self, stack: cdk.Stack) -> str:
+        """Return the ARN of the alias of `decide` without a reference to it: a later stack has it."""
+        return _colon_arn(stack, "lambda", "function", f"stepline-{self.name}-decide:live")
+
     def serve_arn(self, stack: cdk.Stack) -> str:
         """Return the ARN of the alias of `serve` without a reference to it: tasks are in an earlier stack."""
         return _colon_arn(stack, "lambda", "function", f"stepline-{self.name}-serve:live")

@@ -109,7 +109,11 @@ class Invocation:
         if ledger.lane is None:
             return None
         return ledger.lane, InvocationCost(
-            turn=ledger.turn, function=self.function, at=at, used=ledger.consumption()
+            turn=ledger.turn,
+            function=self.function,
+            at=at,
+            used=ledger.consumption(),
+            calls=ledger.beside,
         )
 
 

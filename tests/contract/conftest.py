@@ -20,6 +20,7 @@ from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
+from stepline.adapters.memory.replays.replay_rows import MemoryReplays
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.tenancy.accounts import MemoryAccounts, MemoryCosts, MemoryRate
 from stepline.adapters.memory.tenancy.erasure import MemoryErasure
@@ -53,7 +54,8 @@ class Memory:
         self.tasks = self.task_token = MemoryTasks(self.clock)
         self.grants = MemoryGrants(self.artifacts, self.clock)
         self.uploads = MemoryUploads()
-        beside = (self.deltas, self.subscriptions, self.uploads, self.costs)
+        self.replays = MemoryReplays(self.clock)
+        beside = (self.deltas, self.subscriptions, self.uploads, self.replays, self.costs)
         self.erasure = MemoryErasure(self.log, self.artifacts, *beside)
 
 

@@ -16,6 +16,7 @@ from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import ApiResponse
 from stepline.bootstrap.memory_wiring import erasure_in_memory
 from stepline.ingress.erase_user import ErasurePorts
+from stepline.inspection.replay_request import ReplayPorts
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.ids import Lane
 from stepline.ports.channel import Principal, Role
@@ -23,6 +24,7 @@ from tests.security.strangers import OTHERS, Stranger
 from tests.support.api_caller import Caller
 from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered, called
+from tests.support.replays import replay_ports
 
 CSV: Final = b"1,2\n"
 SENT: Final = Attachment(
@@ -72,6 +74,7 @@ class Names:
         "ef:acme:support:chatbot:file:ada:nobody-has-said-anything-here"
         ":turn_20200101T000000_abcdef:artifact:outputs/a.md"
     )
+    replay: str = "2-0"
     kind: str = "outputs"
     disposition: str = "download"
 
@@ -163,6 +166,9 @@ ROWS: Final[dict[str, Row]] = {
     "get_request": OWNED,
     "compare_requests": Row(owner, query=lambda it: {"to": str(it.n)}),
     "get_reply": OWNED,
+    "replay_a_round": Row(owner, body=lambda it: {"decided_n": it.n}),
+    "list_round_replays": Row(owner, query=lambda it: {"decided_n": str(it.n)}),
+    "get_replay": OWNED,
     "get_log": OWNED,
     "get_blocks": Row(owner, query=lambda it: {"path": it.file}),
     "get_receipts": OWNED,
@@ -238,11 +244,12 @@ class World(NamedTuple):
     conversation: Conversation
     names: Names
     erasing: ErasurePorts | None
+    replaying: ReplayPorts
 
     def caller(self, who: Stranger) -> Caller:
         """Return a caller of this stage."""
         caller = Caller(self.conversation.ports, **who._asdict())
-        caller.services = dataclasses.replace(caller.services, erasing=self.erasing)
+        caller.services = dataclasses.replace(caller.services, erasing=self.erasing, replaying=self.replaying)
         return caller
 
     def prepare(self, endpoint: Endpoint, role: Role = "tenant_admin") -> None:
@@ -262,15 +269,20 @@ def make_world(*, own: str = "own", spoken: bool = True) -> World:
         if lane != LANE:
             conversation.send("question", id="own", user=other.get("user", USER), lane=lane)
             conversation.run()
-    erasing = erasure_in_memory(ports)
+    world = World(
+        conversation,
+        Names(conversation=LANE.conversation),
+        erasure_in_memory(ports),
+        replay_ports(ports),
+    )
     if not spoken:
-        return World(conversation, Names(conversation=LANE.conversation), erasing)
+        return world
     ports.artifacts.put(attachment_key(LANE, SENT.sha256), CSV, mime=SENT.mime)
     conversation.send("question", attachments=(SENT,))
     conversation.run()
     conversation.send("question", id="m2", lane=replace(LANE, conversation="c-2"))
     conversation.run()
-    return World(conversation, _names(Caller(ports)), erasing)
+    return world._replace(names=_names(world.caller(Stranger())))
 
 
 def _names(caller: Caller) -> Names:
@@ -286,4 +298,5 @@ def _names(caller: Caller) -> Names:
         upload=caller.post(f"{place}/uploads", FILE)["upload"],
         file=written["logical_path"],
         rn=written["rn"],
+        replay=caller.post(f"{place}/replays", {"decided_n": turn["rounds"][0]["decided_n"]})["replay"],
     )

@@ -36,7 +36,7 @@ from tests.support.conversation import LANE
 
 PAGED = [one for one in ENDPOINTS if row_of(one).next]
 OWNED = [one for one in ENDPOINTS if row_of(one).may in (owner, reviewer) and not row_of(one).own]
-FRESH = frozenset({"ticket", "upload", "url", "fields", "by", "id"})
+FRESH = frozenset({"ticket", "upload", "url", "fields", "by", "id", "replay"})
 """Fields that are another in each answer."""
 
 by_each_stranger = pytest.mark.parametrize("stranger", STRANGERS, ids=str)

@@ -25,6 +25,7 @@ from stepline.adapters.aws.table import (
     person_pk,
     rate_pk,
     rated_pk,
+    replay_pk,
     slot_pk,
     socket_key,
     split_heard,
@@ -60,11 +61,12 @@ def test_every_table_key_of_a_lane_begins_with_its_tenant_and_project(lane: Lane
         delta_pk(lane, claim),
         noted_pk(lane),
         upload_pk(lane),
+        replay_pk(lane),
         cost_pk(lane),
         charge_pk(lane),
     ):
         kind, tenant, project, *rest = pk.split("#")
-        assert kind in ("LOG", "CONV", "DELTA", "UPLOAD", "COST", "CHARGE")
+        assert kind in ("LOG", "CONV", "DELTA", "UPLOAD", "REPLAY", "COST", "CHARGE")
         assert (tenant, project, rest[0]) == (lane.tenant, lane.project, lane.conversation)
 
 
@@ -72,6 +74,7 @@ def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
     builders = {name for name in vars(table) if re.fullmatch(r"\w+_(pk|sk|key)", name)}
     assert builders == {
         *("log_pk", "conversation_pk", "delta_pk", "noted_pk", "upload_pk", "user_pk", "person_pk"),
+        *("replay_pk", "replay_sk"),
         *("cost_pk", "charge_pk", "limits_pk", "account_pk", "slot_pk"),
         *("rated_pk", "feedback_pk", "feedback_sk"),
         *(
@@ -152,6 +155,7 @@ def test_two_lanes_share_no_key(one: Lane, two: Lane) -> None:
         log_pk,
         conversation_pk,
         upload_pk,
+        replay_pk,
         lambda lane: delta_pk(lane, 1),
         noted_pk,
         lambda lane: execution_name(lane, 1),

@@ -260,15 +260,18 @@ def test_the_sweeper_lists_open_lanes_and_the_eraser_pending_deletions(any_stage
     assert lookers == {"sweeper": "0 1 2 3 4 5 6 7 8 9 a b c d e f exec", "eraser": "erase erase_user"}
 
 
-def test_only_the_api_calls_the_eraser_and_only_supervisors_the_function_that_serves_them(any_stage):
+def test_only_the_api_calls_the_eraser_and_decide_and_only_supervisors_the_function_that_serves_them(
+    any_stage,
+):
     supervisors = {"execute"} & set(any_stage.functions)
     assert holders(any_stage, "lambda:InvokeFunction") == {"api", *supervisors}
     served = {f"lambda:function:stepline-{any_stage.stage.name}-serve:live"}
     for name in supervisors:
         assert set(any_stage.roles.resources(role_of(name), "lambda:InvokeFunction")) == served
-    (called,) = any_stage.roles.resources(role_of("api"), "lambda:InvokeFunction")
-    assert called == f"lambda:function:stepline-{any_stage.stage.name}-eraser:live"
-    assert "eraser" in any_stage.functions
+    called = set(any_stage.roles.resources(role_of("api"), "lambda:InvokeFunction"))
+    names = {"decide", "eraser"}
+    assert called == {f"lambda:function:stepline-{any_stage.stage.name}-{name}:live" for name in names}
+    assert names <= set(any_stage.functions)
 
 
 def test_each_function_writes_its_own_log_and_no_other(any_stage):

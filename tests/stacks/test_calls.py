@@ -15,20 +15,16 @@ from stacks.event_source import PRINCIPAL
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.memory.model import Say
 from stepline.adapters.polling_signals import PollingSignals
-from stepline.api.endpoint import Services
-from stepline.api.inspector import ENDPOINTS
-from stepline.api.router import Request, Router
 from stepline.delivery.program_log import post_log
 from stepline.delivery.stage_queue import free_mark
 from stepline.ingress.access import issue_ticket
 from stepline.ingress.admit import Arrival, admit
 from stepline.ingress.delete import end_conversation
 from stepline.ingress.erase_user import erase_all
-from stepline.log.timeline_cache import History
 from stepline.loop.programs.make_outcome import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, start_task, sweep_tasks
 from stepline.loop.sweep import sweep
-from stepline.model.entry import ApprovalRequested, Decided
+from stepline.model.entry import ApprovalRequested
 from stepline.model.file.upload_slot import QUARANTINE
 from stepline.model.ids import execution_name
 from stepline.model.path import exec_key
@@ -37,6 +33,7 @@ from stepline.model.program.handover import STEERED, TOKEN_VARIABLE
 from stepline.model.program.running_log import RunningLog, log_key, read_log_key
 from stepline.ports.tenancy.accounts import STEP
 from stepline.tools.context import Store
+from tests.stacks.inspected_round import inspect
 from tests.stacks.recorder import Calls, Cloud
 from tests.stacks.served_program import ROW, SCOPE, declare_calls, search_rows, serve_calls
 from tests.stacks.taken_files import ME, lose_a_listener, take_files
@@ -375,16 +372,6 @@ def answer(conversation):
     with conversation.acting("close") as step:
         conversation.close(step)
     assert conversation.state.status == "idle"
-
-
-def inspect(conversation):
-    """Its owner sees a request and a reply."""
-    services = Services(ports=conversation.ports, history=History(), inspect="owner")
-    n = next(batch.n for batch in conversation.batches() for e in batch.entries if isinstance(e, Decided))
-    with conversation.acting("api"):
-        for ask in (f"requests/{n}", f"decisions/{n}", "export"):
-            asked = Request(method="GET", path=f"/v1/conversations/{LANE.conversation}/{ask}")
-            assert Router(ENDPOINTS).answer(services, ME, asked).status == HTTPStatus.OK
 
 
 def run_a_program_here(conversation):

@@ -26,6 +26,7 @@ from stepline.bootstrap.authentication import identity_of
 from stepline.bootstrap.aws_wiring import on_aws
 from stepline.bootstrap.erasure_wiring import erasure_on_aws
 from stepline.bootstrap.loop_app import LoopApp
+from stepline.bootstrap.replays.replay_wiring import replays_on_aws
 from stepline.bootstrap.upload_wiring import uploads_on_aws
 from stepline.errors import InputError
 from stepline.model.tenancy.limits import Limits
@@ -96,6 +97,7 @@ def api():
     app = ports()
     uploads_on_aws(app.settings, app.ports)
     erasure_on_aws(app.settings, app.ports)
+    replays_on_aws(app.settings, app.ports)
     later(lambdas.api)
 
 

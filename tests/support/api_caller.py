@@ -16,6 +16,7 @@ from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.ports.channel import Principal, Role
 from tests.support.conversation import FAR, LANE, USER
+from tests.support.replays import replay_ports
 
 ROUTER = Router(ENDPOINTS)
 JSON = {"content-type": "application/json"}
@@ -40,7 +41,12 @@ class Caller:
         )
         self.erasing = erasure_in_memory(ports)
         self.services = Services(
-            ports=ports, history=History(), inspect="owner", uploads=self.uploads, erasing=self.erasing
+            ports=ports,
+            history=History(),
+            inspect="owner",
+            uploads=self.uploads,
+            erasing=self.erasing,
+            replaying=replay_ports(ports),
         )
         self.principal = Principal(tenant=tenant, project=project, user=user, expires_at=FAR, role=role)
 

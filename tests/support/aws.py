@@ -34,6 +34,7 @@ from stepline.adapters.aws.tenancy.accounts import DynamoAccounts, DynamoCosts, 
 from stepline.adapters.aws.tenancy.erasure import AwsErasure
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.clock import MemoryClock
+from stepline.adapters.replays.replay_rows import DynamoReplays
 from stepline.metering.ledger import Ledger
 
 ROLE_TRUST = {
@@ -98,6 +99,7 @@ class Aws:
         self.tasks = EcsTasks(self.table, self.name, self.clock)
         self.task_token = AwsTaskToken()
         self.grants = S3Grants(self.name)
+        self.replays = DynamoReplays(self.table, self.clock)
         self.erasure = AwsErasure(self.table, self.name, self.clock)
 
     def delete(self) -> None:

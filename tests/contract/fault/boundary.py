@@ -44,6 +44,7 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
     "Queue": frozenset({"leave_queue"}),
     "RateCounter": frozenset({"count", "tally"}),
     "RelayStream": frozenset({"push", "close", "note"}),
+    "RoundReplays": frozenset({"add", "change", "drop"}),
     "Signals": frozenset({"notify"}),
     "Subscriptions": frozenset({"connect", "disconnect", "renew", "subscribe", "watch", "drop"}),
     "Tasks": frozenset({"hand_over", "start", "take_back", "give_up", "stop", "fail"}),
@@ -84,6 +85,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Queue": frozenset({"queued_turns", "count_queued"}),
     "Relay": frozenset({"open"}),
     "RelayStream": frozenset({"settle"}),  # it only declares
+    "RoundReplays": frozenset({"get", "of_round"}),
     "Scanner": frozenset({"scan"}),
     "SecretReader": frozenset({"get_secret"}),
     "SettingsReader": frozenset({"get_settings", "get_plain"}),

@@ -54,6 +54,9 @@ def ask(caller: Caller, called: str, names: dict[str, str], query: dict[str, str
     if called == "create_link":
         (file,) = caller.get(path.replace("file-links", "files"))["items"]
         body = {"path": file["logical_path"]}
+    if called == "replay_a_round":
+        (turn, *_) = caller.get(path.replace("replays", "timeline"))["turns"]
+        body = {"decided_n": turn["rounds"][0]["decided_n"]}
     if called in ("fetch_turns", "read_rated"):
         body = {}
     answer = caller.ask(method, path, body, **query)

@@ -51,6 +51,9 @@ import type {
   Receipts,
   RecentList,
   RecentQuery,
+  ReplayList,
+  ReplayQuery,
+  ReplayView,
   Reply,
   RequestDiff,
   RequestView,
@@ -63,6 +66,7 @@ import type {
   SearchRequest,
   Standing,
   StandingFeedback,
+  StartedReplay,
   Title,
   TurnFilter,
   UploadGrant,
@@ -70,6 +74,7 @@ import type {
   UploadStatus,
   UserData,
   UserFeedback,
+  WantedReplay,
 } from "./types.ts";
 
 /** Asks every endpoint; each method throws ApiError. */
@@ -206,6 +211,21 @@ export class HttpApi extends ApiTransport {
   /** Get the reply of the model in a round: its thinking, its decision and its programs. */
   async getReply(conversation: string, n: number, call: Call = {}): Promise<Reply> {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/decisions/${n}`, call);
+  }
+
+  /** Replay a round: ask the model once more, with another model, effort or system part. Nothing is appended. */
+  async replayARound(conversation: string, body: WantedReplay, call: KeyedCall = {}): Promise<StartedReplay> {
+    return this.ask("POST", `/v1/conversations/${part(conversation)}/replays`, { body, ...call });
+  }
+
+  /** List the replays of a round that are kept, and the models that another one may ask. */
+  async listRoundReplays(conversation: string, query: ReplayQuery, call: Call = {}): Promise<ReplayList> {
+    return this.ask("GET", `/v1/conversations/${part(conversation)}/replays`, { query, ...call });
+  }
+
+  /** Get a replay of a round: its text so far, or its decision, cost and times. It is kept for an hour. */
+  async getReplay(conversation: string, replay: string, call: Call = {}): Promise<ReplayView> {
+    return this.ask("GET", `/v1/conversations/${part(conversation)}/replays/${part(replay)}`, call);
   }
 
   /** Get a page of the conversation's log. */

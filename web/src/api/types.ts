@@ -782,7 +782,8 @@ export interface RatedTurn {
 /**
  * The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table.
  *
- * `aws` also has the usage between turns, such as uploads and reads of the conversation.
+ * The sum also has the model calls of `replays`, which belong to no turn, and `aws` also the usage between turns, such
+ * as uploads and reads of the conversation.
  */
 export interface Receipts {
   readonly turns: readonly TurnReceipt[];
@@ -794,6 +795,7 @@ export interface Receipts {
   readonly aws: readonly AwsCost[];
   readonly aws_usd: number;
   readonly attempts_unreported: number;
+  readonly replays: readonly ReplayReceipt[];
 }
 
 /** Conversations, newest activity first. */
@@ -840,6 +842,49 @@ export interface Remark {
   readonly code: string;
   readonly message: string;
   readonly extra: Readonly<Record<string, unknown>>;
+}
+
+/** The replays of a round that are kept, oldest first, and the `models` that another one may ask. */
+export interface ReplayList {
+  readonly items: readonly ReplayView[];
+  readonly models: readonly string[];
+}
+
+/** The batch that decided a round. */
+export interface ReplayQuery {
+  readonly decided_n: number;
+}
+
+/** The cost of a replayed round. `usd` is None if the price of its model is not known. */
+export interface ReplayReceipt {
+  readonly at: string;
+  readonly model: string;
+  readonly tokens: Tokens;
+  readonly usd: number | null;
+}
+
+/**
+ * A replay. `text` is the model's text so far; an ended one has the `reply`, a failed one a `code` and a sentence.
+ *
+ * `equal` is false if this release renders the recorded request differently. `usd` is None if the price of the model is
+ * not known, `first_ms` the time from the request to the first text, in milliseconds.
+ */
+export interface ReplayView {
+  readonly replay: string;
+  readonly decided_n: number;
+  readonly model: string;
+  readonly effort: string;
+  readonly system: string;
+  readonly state: "ended" | "failed" | "running";
+  readonly asked_at: string;
+  readonly ended_at: string;
+  readonly text: string;
+  readonly reply: Reply | null;
+  readonly equal: boolean;
+  readonly usd: number | null;
+  readonly first_ms: number | null;
+  readonly code: string;
+  readonly message: string;
 }
 
 /**
@@ -1043,6 +1088,11 @@ export interface StandingFeedback {
   readonly at: string;
 }
 
+/** The id of a replay. */
+export interface StartedReplay {
+  readonly replay: string;
+}
+
 /** A thinking block, with its beginning and end in milliseconds after the request; both are 0 if unknown. */
 export interface Thought {
   readonly text: string;
@@ -1192,6 +1242,14 @@ export interface UserFeedback {
   readonly reaction: "neutral" | "not_ok" | "ok" | null;
   readonly text?: string;
   readonly ts?: string;
+}
+
+/** The batch that decided a round, and what its replay changes; an empty field changes nothing. */
+export interface WantedReplay {
+  readonly decided_n: number;
+  readonly model?: string;
+  readonly effort?: "high" | "low" | "max" | "medium" | "xhigh" | "";
+  readonly system?: string;
 }
 
 /** The weight of each part of a score; the index itself fixes the weights of words and meaning. */

@@ -184,6 +184,11 @@ class Settings(Value):
         "",
         "The function that erases deleted content; a deletion invokes it. Empty: it is not invoked, and only runs every five minutes.",
     )
+    decide_arn: str = setting(
+        "STEPLINE_DECIDE_ARN",
+        "",
+        "The function that makes replays of single rounds for the API. Empty: no round is replayed.",
+    )
     serve_arn: str = setting(
         "STEPLINE_SERVE_ARN",
         "",

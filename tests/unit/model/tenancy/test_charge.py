@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stepline.adapters.memory.tenancy.accounts import MemoryAccounts
 from stepline.model.batch import Batch, State
 from stepline.model.ids import Lane
-from stepline.model.tenancy.charge import NOTHING, Account, Amount, Posting, plan_charge
+from stepline.model.tenancy.charge import NOTHING, Account, Amount, Posting, plan_charge, plan_replay
 from stepline.model.tenancy.limits import Limits, Scope, Used, ends, limit_sentence, overlaid, scopes_of
 
 BEGAN = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -76,6 +76,31 @@ def test_a_batch_without_spending_moves_only_the_row() -> None:
     plan = plan_charge(Account(n=4, charged=Amount(tokens=9), version=3), _batch(5, 9), SCOPES, at=BEGAN)
     assert plan is not None
     assert (plan.account.n, plan.account.version, plan.postings) == (5, 4, ())
+
+
+def test_a_replay_is_charged_by_the_difference_on_the_day_of_its_first_charge() -> None:
+    accounts, lane = MemoryAccounts(), Lane(tenant="t", project="p", conversation="c-1")
+    late = datetime(2026, 11, 30, 23, 59, tzinfo=UTC)
+    for hours, replay, tokens in ((0, "2-a", 900), (1, "2-a", 40), (1, "2-a", 40), (1, "2-b", 7)):
+        at = late + timedelta(hours=hours)
+        plan = plan_replay(
+            accounts.account(lane),
+            replay,
+            SCOPES,
+            Amount(tokens=tokens),
+            at=at,
+            until_s=int(late.timestamp()) + 7_200,
+        )
+        assert plan is None or accounts.post(lane, plan.account, plan.postings) == "posted"
+    assert [accounts.used(SCOPES[:1], late + timedelta(hours=h))[0].tokens_month for h in (0, 1)] == [40, 7]
+    after = plan_charge(accounts.account(lane), _batch(1, 10), SCOPES, at=late)
+    assert after is not None
+    assert set(after.account.replays) == {"2-a", "2-b"}
+    later = plan_replay(
+        after.account, "2-c", SCOPES, Amount(tokens=1), at=late + timedelta(hours=3), until_s=2_000_000_000
+    )
+    assert later is not None
+    assert set(later.account.replays) == {"2-c"}
 
 
 def test_a_change_that_no_value_allows_is_impossible() -> None:

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from http import HTTPStatus
 from types import NoneType
-from typing import Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from stepline.errors import NotFoundError
 from stepline.ingress.erase_user import ErasurePorts
@@ -25,6 +25,9 @@ from stepline.model.ids import Lane, make_lane
 from stepline.model.tenancy.request_rates import RequestKind
 from stepline.ports.channel import Inspect, Principal
 from stepline.timeline.fold import Timeline
+
+if TYPE_CHECKING:
+    from stepline.inspection.replay_request import ReplayPorts  # readers of streams replay nothing
 
 BODY_MAX_BYTES: Final = 256 * 1024
 """The largest body of an endpoint, by default."""
@@ -49,7 +52,8 @@ class Nothing(StrictInput):
 class Services:
     """The dependencies of the endpoints: the ports, the conversations folded so far, addresses and rules of this stage.
 
-    Without `uploads` the stage accepts no uploads, without `erasing` nothing is deleted. A reader of a stream waits for
+    Without `uploads` the stage accepts no uploads, without `erasing` nothing is deleted, without `replaying` no round is
+    replayed. A reader of a stream waits for
     `wait_s` at most; 0: readers do not wait here.
     """
 
@@ -59,6 +63,7 @@ class Services:
     inspect: Inspect = "admin"
     uploads: UploadPorts | None = None
     erasing: ErasurePorts | None = None
+    replaying: ReplayPorts | None = None
     wait_s: float = 0.0
 
 
@@ -88,6 +93,12 @@ class Call(Generic[Query_co, Body_co]):
         if self.services.uploads is None:
             raise NotFoundError("there is nothing here")
         return self.services.uploads
+
+    def replaying(self) -> ReplayPorts:
+        """Return the ports of replays. Raises NotFoundError if the stage replays no rounds."""
+        if self.services.replaying is None:
+            raise NotFoundError("there is nothing here")
+        return self.services.replaying
 
     def lane(self) -> Lane:
         """Return the lane of the conversation in the path; a tenant or project in it must be the caller's own.

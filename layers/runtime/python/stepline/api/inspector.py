@@ -1,6 +1,6 @@
-"""The inspector's endpoints: rounds, requests, replies, the log, blocks, receipts and the export of a conversation.
+"""The inspector's endpoints: rounds, requests, replies, replays, the log, blocks, receipts and the export of a conversation.
 
-Requests, replies and the log are for owners whom the stage lets `inspect`, the system part for admins among them; the
+Requests, replies, replays and the log are for owners whom the stage lets `inspect`, the system part for admins among them; the
 rest is any owner's.
 Source: docs/concepts/context.md#the-recorded-request.
 """
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
 from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
 from stepline.errors import NotFoundError
+from stepline.ingress.allow import check_budget, check_rate
 from stepline.ingress.fork import ForkPoint, PointKind, find_point
 from stepline.inspection import request_diff, request_view
 from stepline.inspection.documents import (
@@ -28,12 +29,23 @@ from stepline.inspection.documents import (
 from stepline.inspection.made_calls import EffectList, show_effects
 from stepline.inspection.model_reply import Reply, show_reply
 from stepline.inspection.receipt import Receipts, make_receipts
+from stepline.inspection.replay_request import (
+    SYSTEM_MAX_BYTES,
+    ReplayList,
+    ReplayView,
+    list_replays,
+    read_replay,
+    start_replay,
+)
 from stepline.inspection.request_diff import RequestDiff, diff_requests
 from stepline.inspection.request_view import RequestView, read_request
 from stepline.inspection.rounds import Rounds, check_inspect, list_rounds
 from stepline.log.fence import DELETED
 from stepline.log.journal import Journal
+from stepline.model.base import Value
 from stepline.model.batch import Batch
+from stepline.ports.model import Effort
+from stepline.ports.round_replay import ReplayWish
 
 CONVERSATION: Final = "/v1/conversations/{conversation}"
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,11}", re.ASCII)
@@ -69,6 +81,27 @@ class EffectQuery(StrictInput):
     before: bool = False
 
 
+class WantedReplay(StrictInput):
+    """The batch that decided a round, and what its replay changes; an empty field changes nothing."""
+
+    decided_n: Annotated[int, Meta(ge=1, le=999_999_999_999)]
+    model: Annotated[str, Meta(max_length=2_048)] = ""
+    effort: Effort | Literal[""] = ""
+    system: Annotated[str, Meta(max_length=SYSTEM_MAX_BYTES)] = ""
+
+
+class ReplayQuery(StrictInput):
+    """The batch that decided a round."""
+
+    decided_n: Annotated[int, Meta(ge=1, le=999_999_999_999)]
+
+
+class StartedReplay(Value):
+    """The id of a replay."""
+
+    replay: str
+
+
 def list_conversation_rounds(call: Call[Nothing, None]) -> Rounds:
     """List the turns and rounds of a conversation: their times, their usage, and their cache misses."""
     return list_rounds(_log(call))
@@ -99,6 +132,29 @@ def get_reply(call: Call[Nothing, None]) -> Reply:
     if found is None:
         raise NotFoundError(f"this conversation has no batch {n}", code="round_not_found")
     return show_reply(found)
+
+
+def replay_a_round(call: Call[Nothing, WantedReplay]) -> StartedReplay:
+    """Replay a round: ask the model once more, with another model, effort or system part. Nothing is appended."""
+    desk, body = call.replaying(), call.body
+    journal, _ = _inspected(call)
+    allowance = check_rate(call.ports, call.principal)
+    check_budget(call.ports, allowance)
+    wish = ReplayWish(decided_n=body.decided_n, model=body.model, effort=body.effort, system=body.system)
+    key = call.idempotency_key
+    return StartedReplay(replay=start_replay(desk, journal, call.principal.user, wish, key=key))
+
+
+def get_replay(call: Call[Nothing, None]) -> ReplayView:
+    """Get a replay of a round: its text so far, or its decision, cost and times. It is kept for an hour."""
+    desk, (journal, _) = call.replaying(), _inspected(call)
+    return read_replay(desk, journal, call.principal.user, call.path["replay"])
+
+
+def list_round_replays(call: Call[ReplayQuery, None]) -> ReplayList:
+    """List the replays of a round that are kept, and the models that another one may ask."""
+    desk, (journal, _) = call.replaying(), _inspected(call)
+    return list_replays(desk, journal, call.principal.user, call.query.decided_n)
 
 
 def get_log(call: Call[LogQuery, None]) -> LogPage:
@@ -142,7 +198,7 @@ def export(call: Call[Nothing, None]) -> ConversationExport:
     return export_documents(timeline, ttl_s=rules.ttl_s)
 
 
-def _inspected(call: Call[Any, None]) -> tuple[Journal, Batch]:
+def _inspected(call: Call[Any, Any]) -> tuple[Journal, Batch]:
     """Return the caller's conversation, if this stage lets its owner inspect it. Raises NotFoundError, AuthError."""
     found = call.tail()
     check_inspect(call.services.inspect, call.principal)
@@ -171,6 +227,11 @@ _POINT: Final = {
     HTTPStatus.BAD_REQUEST: ("bad_conversation", "fork_beyond_end"),
 }
 
+_LIMITED: Final = {
+    HTTPStatus.TOO_MANY_REQUESTS: ("limit_tokens", "limit_usd"),
+    HTTPStatus.FORBIDDEN: ("not_inspectable", "stopped"),
+}
+
 ENDPOINTS: Final = (
     Endpoint(
         "GET",
@@ -182,6 +243,26 @@ ENDPOINTS: Final = (
     Endpoint("GET", f"{CONVERSATION}/requests/{{n}}", get_request, codes=_ROUND),
     Endpoint("GET", f"{CONVERSATION}/requests/{{n}}/diff", compare_requests, codes=_ROUND),
     Endpoint("GET", f"{CONVERSATION}/decisions/{{n}}", get_reply, codes=_ROUND),
+    Endpoint(
+        "POST",
+        f"{CONVERSATION}/replays",
+        replay_a_round,
+        status=HTTPStatus.ACCEPTED,
+        codes={
+            **_ROUND,
+            **_LIMITED,
+            HTTPStatus.BAD_REQUEST: ("unknown_model",),
+            HTTPStatus.UNPROCESSABLE_ENTITY: ("idempotency_key_reused",),
+        },
+        gives={"replay": "/replay"},
+    ),
+    Endpoint("GET", f"{CONVERSATION}/replays", list_round_replays, codes=_INSPECTED),
+    Endpoint(
+        "GET",
+        f"{CONVERSATION}/replays/{{replay}}",
+        get_replay,
+        codes={**_INSPECTED, HTTPStatus.NOT_FOUND: ("not_found", "conversation_deleted", "replay_not_found")},
+    ),
     Endpoint("GET", f"{CONVERSATION}/log", get_log, codes=_INSPECTED, gives={"after": "/next"}),
     Endpoint("GET", f"{CONVERSATION}/blocks", get_blocks, codes=_FOUND),
     Endpoint("GET", f"{CONVERSATION}/receipts", get_receipts, codes=_FOUND),

@@ -16,7 +16,15 @@ from stepline.errors import DependencyError, UnknownOutcome
 from stepline.log.bindings import Ports
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
-from stepline.model.tenancy.charge import NOTHING, Account, Amount, ChargePlan, plan_charge, plan_upload
+from stepline.model.tenancy.charge import (
+    NOTHING,
+    Account,
+    Amount,
+    ChargePlan,
+    plan_charge,
+    plan_replay,
+    plan_upload,
+)
 from stepline.model.tenancy.limits import Limits, Scope, scopes_of
 from stepline.model.tenancy.storage_hold import WantedHold, plan_hold, plan_settlement, without_holds
 
@@ -59,6 +67,31 @@ def charge_upload(ports: Ports, lane: Lane, user: str, size_bytes: int) -> None:
     """Count a user's uploaded file of a conversation, until that is deleted. Raises DependencyError as above."""
     scopes = scopes_of(lane.tenant, lane.project, user)
     _post(ports, lane, lambda account: plan_upload(account, scopes, size_bytes))
+
+
+def charge_replay(
+    ports: Ports,
+    lane: Lane,
+    user: str,
+    replay: str,
+    amount: Amount,
+    *,
+    until_s: int,
+    limits: Sequence[Limits] = (),
+) -> Charged:
+    """Charge a replayed round of a user's conversation with `amount`, in place of an earlier amount of its own.
+
+    Return `full` if a limit has no room for it. Raises DependencyError as above.
+    """
+    scopes = scopes_of(lane.tenant, lane.project, user)
+
+    def plan(account: Account) -> ChargePlan | Charged:
+        made = plan_replay(
+            account, replay, scopes, amount, at=ports.clock.now(), until_s=until_s, limits=limits
+        )
+        return made or "done"
+
+    return _post(ports, lane, plan)
 
 
 def hold_storage(

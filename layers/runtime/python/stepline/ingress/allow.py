@@ -169,6 +169,17 @@ def _limit_error(excess: Excess, reason: str = "") -> LimitError:
     )
 
 
+def check_budget(ports: Ports, allowance: Allowance) -> None:
+    """Refuse work while it is stopped, or once a budget is used up; stored files need none.
+
+    Raises LimitError `stopped`, `limit_tokens`, `limit_usd`; DependencyError.
+    """
+    check_stopped(allowance)
+    excess = find_excess(ports, allowance)
+    if excess is not None and excess.code != "limit_storage":
+        raise _limit_error(excess)
+
+
 def check_stopped(allowance: Allowance) -> None:
     """Refuse work while it is stopped. Raises LimitError `stopped`."""
     found = allowance.stopped()

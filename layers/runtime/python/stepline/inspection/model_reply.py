@@ -10,6 +10,7 @@ from stepline.inspection.rounds import Tokens, WholeValue, name_tokens
 from stepline.inspection.sent_request import find_decision
 from stepline.model.batch import Batch
 from stepline.model.decision import Action
+from stepline.model.entry import Decided
 
 
 class Thought(WholeValue):
@@ -92,13 +93,18 @@ class Reply(WholeValue):
 def show_reply(decided: Batch) -> Reply:
     """Return the reply that a batch records. Raises NotFoundError `round_not_found`."""
     entry, _ = find_decision(decided)
+    return show_decision(entry, ended_at=decided.at)
+
+
+def show_decision(entry: Decided, *, ended_at: str) -> Reply:
+    """Return the reply of a decision that was made at `ended_at`."""
     times, declined = entry.thinking_ms, entry.declined
     spans = zip_longest(entry.thinking, times[: len(entry.thinking)], fillvalue=(0, 0))
     return Reply(
         iteration=entry.iteration,
         model=entry.model,
         started_at=entry.started_at,
-        ended_at=decided.at,
+        ended_at=ended_at,
         first_ms=times[0][0] if times else None,
         thinking=tuple(
             Thought(text=str(text), begin_ms=int(span[0]), end_ms=int(span[1])) for text, span in spans

@@ -98,10 +98,20 @@ class TurnReceipt(WholeValue):
     value: Any = None
 
 
+class ReplayReceipt(WholeValue):
+    """The cost of a replayed round. `usd` is None if the price of its model is not known."""
+
+    at: str
+    model: str
+    tokens: Tokens
+    usd: float | None
+
+
 class Receipts(WholeValue):
     """The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table.
 
-    `aws` also has the usage between turns, such as uploads and reads of the conversation.
+    The sum also has the model calls of `replays`, which belong to no turn, and `aws` also the usage between turns, such
+    as uploads and reads of the conversation.
     """
 
     turns: tuple[TurnReceipt, ...]
@@ -113,6 +123,7 @@ class Receipts(WholeValue):
     aws: tuple[AwsCost, ...] = ()
     aws_usd: float = 0.0
     attempts_unreported: int = 0
+    replays: tuple[ReplayReceipt, ...] = ()
 
 
 KINDS: Final[Mapping[type[Entry], str]] = {
@@ -212,12 +223,19 @@ def make_receipts(
     state = batches[-1].state if batches else None
     running = state.epoch if state is not None and state.status == "open" else 0
     turns = [bill.receipt(costs, prices, running) for bill in bills]
+    replayed = [call for cost in costs for call in cost.calls]
     return Receipts(
         turns=tuple(turns),
         attempts_unreported=sum(turn.attempts_unreported for turn in turns),
-        **_totals([call for bill in bills for call in bill.calls]),
+        replays=tuple(_replay(cost) for cost in costs if cost.calls),
+        **_totals([*(call for bill in bills for call in bill.calls), *replayed]),
         **_services(costs, prices),
     )
+
+
+def _replay(cost: InvocationCost) -> ReplayReceipt:
+    calls = cost.calls
+    return ReplayReceipt(at=cost.at, model=calls[-1].model, tokens=name_tokens(_used(calls)), usd=_usd(calls))
 
 
 def complete_calls(

@@ -29,6 +29,8 @@ class Ledger:
         self._spent_nanos = 0
         self.lane: Lane | None = None
         self.turn = ""
+        self.beside: tuple[ModelCall, ...] = ()
+        """The model calls that belong to no batch: the row of the invocation has them."""
 
     def begin(self, memory_mb: int, *, began_s: float | None = None) -> None:
         """Begin an invocation of a function with `memory_mb`, now or at `began_s` (`time.monotonic`).
@@ -41,7 +43,7 @@ class Ledger:
             self._began = time.monotonic() if began_s is None else began_s
             self._memory_mb = memory_mb
             self._spent_nanos = 0
-            self.lane, self.turn = None, ""
+            self.lane, self.turn, self.beside = None, "", ()
 
     def works_for(self, lane: Lane, turn: str = "") -> None:
         """Set the conversation that the invocation works for, and its turn; "" for no turn."""

@@ -26,7 +26,7 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.log.journal import fork_of, lane_of, origin_lane
-from stepline.log.spill import fetch_body
+from stepline.log.spill import INCOMPLETE, fetch_body
 from stepline.model.base import Value
 from stepline.model.batch import Batch, decode_batch, encode_batch, forked_from, home_lane
 from stepline.model.block import Body
@@ -36,7 +36,7 @@ from stepline.model.ids import Lane, make_lane
 from stepline.model.path import out_key
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.log import Log
-from stepline.replay.load_record import INCOMPLETE, load_record, place_of
+from stepline.replay.load_record import load_record, place_of
 from stepline.settings import TABLE
 
 FORMAT: Final = 1

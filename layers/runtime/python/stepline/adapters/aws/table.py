@@ -216,5 +216,15 @@ def upload_pk(lane: Lane) -> str:
     return f"UPLOAD#{lane.key()}"
 
 
+def replay_pk(lane: Lane) -> str:
+    """Return the key of a conversation's replays."""
+    return f"REPLAY#{lane.key()}"
+
+
+def replay_sk(lane: Lane, user: str, replay_id: str) -> str:
+    """Return the sort key of a replay, which begins with the hash of its user and the number of its round's batch."""
+    return f"{person(lane.tenant, lane.project, user)}#{replay_id}"
+
+
 def exec_pk(ref: str) -> str:
     return f"EXEC#{ref}"

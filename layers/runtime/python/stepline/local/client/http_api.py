@@ -21,7 +21,15 @@ from stepline.api.feedback_endpoints import (
 )
 from stepline.api.files import FileLink, FileList, FileQuery, LinkRequest
 from stepline.api.imports import ImportRequest
-from stepline.api.inspector import BlockQuery, EffectQuery, LogQuery, OtherRound
+from stepline.api.inspector import (
+    BlockQuery,
+    EffectQuery,
+    LogQuery,
+    OtherRound,
+    ReplayQuery,
+    StartedReplay,
+    WantedReplay,
+)
 from stepline.api.memory_search import SearchAnswer, SearchPage, SearchQuery, SearchRequest
 from stepline.api.project_conversations import (
     Details,
@@ -46,6 +54,7 @@ from stepline.inspection.documents import BlocksView, ConversationExport, LogPag
 from stepline.inspection.made_calls import EffectList
 from stepline.inspection.model_reply import Reply
 from stepline.inspection.receipt import Receipts
+from stepline.inspection.replay_request import ReplayList, ReplayView
 from stepline.inspection.request_diff import RequestDiff
 from stepline.inspection.request_view import RequestView
 from stepline.inspection.rounds import Rounds
@@ -231,6 +240,31 @@ class HttpApi(ApiTransport):
     def get_reply(self, conversation: str, n: int) -> Reply:
         """Get the reply of the model in a round: its thinking, its decision and its programs."""
         return self._ask("GET", f"/v1/conversations/{part(conversation)}/decisions/{n}", Reply)
+
+    def replay_a_round(
+        self, conversation: str, body: WantedReplay, *, idempotency_key: str = ""
+    ) -> StartedReplay:
+        """Replay a round: ask the model once more, with another model, effort or system part. Nothing is appended."""
+        return self._ask(
+            "POST",
+            f"/v1/conversations/{part(conversation)}/replays",
+            StartedReplay,
+            body=body,
+            key=idempotency_key,
+        )
+
+    def list_round_replays(self, conversation: str, *, decided_n: int) -> ReplayList:
+        """List the replays of a round that are kept, and the models that another one may ask."""
+        return self._ask(
+            "GET",
+            f"/v1/conversations/{part(conversation)}/replays",
+            ReplayList,
+            query=ReplayQuery(decided_n=decided_n),
+        )
+
+    def get_replay(self, conversation: str, replay: str) -> ReplayView:
+        """Get a replay of a round: its text so far, or its decision, cost and times. It is kept for an hour."""
+        return self._ask("GET", f"/v1/conversations/{part(conversation)}/replays/{part(replay)}", ReplayView)
 
     def get_log(self, conversation: str, *, after: int = 0, limit: int = 50) -> LogPage:
         """Get a page of the conversation's log."""

@@ -51,11 +51,20 @@ class StorageHold(Value):
         return at.timestamp() < self.until_s
 
 
+class ReplayCharge(Value):
+    """The amount that a replayed round was charged with, on a day; the row forgets it after `until_s`, in epoch seconds."""
+
+    amount: Amount
+    on: str
+    until_s: int
+
+
 class Account(Value):
     """The charges of a conversation so far: up to batch `n`, and the hold of its running round, since `held_on` (a day).
 
     `stored_bytes` are those of its state, `uploaded_bytes` those of the files that were uploaded for it, `holds` those of
-    files that may still arrive, by upload. `version` counts the changes of the row; 0 if there is none.
+    files that may still arrive, by upload. `replays` are the charges of rounds that were replayed in the last hours, by id.
+    `version` counts the changes of the row; 0 if there is none.
     """
 
     n: int = 0
@@ -65,6 +74,7 @@ class Account(Value):
     hold: Amount = NOTHING
     held_on: str = ""
     holds: Mapping[str, StorageHold] = field(default_factory=dict)
+    replays: Mapping[str, ReplayCharge] = field(default_factory=dict)
     version: int = 0
 
 
@@ -153,6 +163,7 @@ def plan_charge(
         hold=hold,
         held_on=today if hold else "",
         holds={} if state.deleted else live,
+        replays=account.replays,
         version=account.version + 1,
     )
     spent = totals.plus(account.charged, -1)
@@ -172,6 +183,38 @@ def plan_upload(account: Account, scopes: Sequence[Scope], size_bytes: int) -> C
     after = replace(account, uploaded_bytes=uploaded_bytes, version=account.version + 1)
     postings = tuple(Posting(scope=scope, month="", stored_bytes=size_bytes) for scope in scopes)
     return ChargePlan(account=after, postings=postings)
+
+
+def plan_replay(
+    account: Account,
+    replay: str,
+    scopes: Sequence[Scope],
+    amount: Amount,
+    *,
+    at: datetime,
+    until_s: int,
+    limits: Iterable[Limits] = (),
+) -> ChargePlan | None:
+    """Return the plan that charges a replay with `amount`, instead of what it was charged with before; None if it was.
+
+    A replay is in no batch, so the row knows it by its id. The difference counts for the day of its first charge. With
+    `limits`, those of each account in order, the plan is possible only within them.
+    """
+    now = at.astimezone(UTC)
+    before = account.replays.get(replay)
+    if before is not None and before.amount == amount:
+        return None
+    on = before.on if before else f"{now:%Y-%m-%d}"
+    live = {name: one for name, one in account.replays.items() if now.timestamp() < one.until_s}
+    charge = ReplayCharge(amount=amount, on=on, until_s=until_s)
+    after = replace(account, replays={**live, replay: charge}, version=account.version + 1)
+    added = amount.plus(before.amount, -1) if before else amount
+    postings = [
+        posting
+        for scope, limit in zip(scopes, (*limits, *(Limits() for _ in scopes)), strict=False)
+        for posting in _postings(scope, Account(), on, spent=added, hold=NOTHING, limit=limit)
+    ]
+    return ChargePlan(account=after, postings=tuple(p for p in postings if not p.is_empty))
 
 
 def taken_back(holds: Iterable[StorageHold]) -> dict[int, int]:

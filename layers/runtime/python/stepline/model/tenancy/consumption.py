@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from stepline.model.base import Row, Value
+from stepline.model.usage import ModelCall
 
 ENDS = frozenset({"done", "stop"})
 """The routes after which an execution invokes nothing more."""
@@ -48,7 +49,7 @@ class InvocationCost(Value):
     `turn` is "" if it worked for none. An invocation of a state has `epoch`, the `visit` of its execution (how many
     states were visited before), the machine's `attempt` and the `route` that it returned (`started` if it started a
     task), "" if it raised. `lost` counts the attempts of the previous state that cannot have reported: its last one
-    died, and this state caught it.
+    died, and this state caught it. `calls` are its model calls that are in no batch: those of a replay.
     """
 
     turn: str
@@ -60,6 +61,7 @@ class InvocationCost(Value):
     attempt: int = 0
     route: str = ""
     lost: int = 0
+    calls: tuple[ModelCall, ...] = ()
 
 
 def add_all(used: Iterable[Consumption]) -> Consumption:

@@ -31,6 +31,7 @@ from stepline.adapters.aws.table import (
     log_pk,
     noted_pk,
     person_pk,
+    replay_pk,
     upload_pk,
 )
 from stepline.adapters.aws.tenancy.tombstone import ERASE_SHARD, TOMB, read_tombstone, tombstone_item
@@ -116,7 +117,7 @@ class AwsErasure:
 
     def erase_rows(self, lane: Lane, *, husks_from: str) -> Iterator[int]:
         yield from self._erase_subscriptions(lane)
-        for pk in (upload_pk(lane), cost_pk(lane), noted_pk(lane)):
+        for pk in (upload_pk(lane), replay_pk(lane), cost_pk(lane), noted_pk(lane)):
             yield from self.delete_rows(pk)
         beside = self._rows(conversation_pk(lane), attributes="pk, sk")
         kept = (HEAD, TOMB)

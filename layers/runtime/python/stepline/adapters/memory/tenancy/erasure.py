@@ -29,6 +29,10 @@ class MemoryErasure:
         self._lock = Lock()
         self.stored: dict[Lane, Tombstone] = {}
 
+    def erase_also(self, twin: Any) -> None:
+        """Erase the rows of this twin, too."""
+        self._beside = (*self._beside, twin)
+
     def tombstone(self, lane: Lane) -> Tombstone | None:
         return self._log.tombstones.get(lane.key())
 

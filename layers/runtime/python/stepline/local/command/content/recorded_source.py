@@ -126,7 +126,7 @@ def open_record(path: Path) -> ConversationRecord:
 def _refuse_export(path: Path, error: InputError | None = None) -> None:
     """Raise InputError: `record_incomplete`, the documents of an export have no requests; else `error`, or its like."""
     from stepline.local.imported_documents import first_turn
-    from stepline.replay.load_record import INCOMPLETE
+    from stepline.log.spill import INCOMPLETE
     from stepline.replay.record_file import INVALID
 
     if turn := first_turn(path):

@@ -1,0 +1,1 @@
+"""Replays of single rounds in this process."""

@@ -1,0 +1,1 @@
+"""Wiring of replays of single rounds."""
