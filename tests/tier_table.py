@@ -332,6 +332,8 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     ),
     "stacks/test_traced_stage.py": APP,
     "stacks/test_way_back.py": APP,
+    # Replays under a mutated parser, validator and renderer.
+    "contract/test_replayed_mutants.py": ("replay/", "protocol/", "rendering/"),
     # The protocol's own suite, from npm.
     "contract/test_durable_streams.py": (
         "api/doors/",

@@ -22,7 +22,7 @@ WORKFLOW = Changed
 """
 MESSAGES = (
     "Make a plan with three steps, write it to a file with the word {word} in it and read it back.",
-    "Search for prompt caching and tell me what you find about {word}.",
+    "Search for prompt caching and explain {word}.",
     "Hello {word}.",
 )
 
