@@ -1,4 +1,4 @@
-"""What both transports of the model's adapter must do on the wire: our own, and the SDK's."""
+"""The transports of models: our own of Messages beside the SDK's, and what those of the other wires do as well."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pytest
 from msgspec.structs import replace
@@ -28,7 +30,7 @@ from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
 from stepline.ports.model import Completion, ModelRequest, Part
 from tests.contract.reply_server import Reply, Scripted
-from tests.support.asked_provider import QUICK, ask_anthropic
+from tests.support.asked_provider import QUICK, ask_anthropic, ask_chat, ask_converse
 from tests.support.certificate import write_certificate
 from tests.support.files import FILES
 
@@ -79,18 +81,42 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
-@pytest.fixture(params=["http", "sdk"])
-def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+ASKED: Final[Mapping[str, Callable[..., ProviderClient]]] = {
+    "http": ask_anthropic,
+    "sdk": partial(ask_anthropic, by_sdk=True),
+    "chat": ask_chat,
+    "converse": ask_converse,
+}
+
+
+@contextmanager
+def making(name: str) -> Iterator[Make]:
     made: list[ProviderClient] = []
 
     def build(url: str, *, retry: Retry = QUICK, timeouts: Timeouts | None = None) -> ProviderClient:
-        client = ask_anthropic(url, retry=retry, timeouts=timeouts, by_sdk=request.param == "sdk")
-        made.append(client)
-        return client
+        made.append(ASKED[name](url, retry=retry, timeouts=timeouts))
+        return made[-1]
 
     yield build
     for client in made:
         client.close()
+
+
+@pytest.fixture(params=["http", "sdk"])
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Make clients of Messages."""
+    with making(request.param) as build:
+        yield build
+
+
+@pytest.fixture(params=ASKED)
+def make_any(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Make clients on any transport."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    with making(request.param) as build:
+        yield build
 
 
 @pytest.fixture
@@ -98,8 +124,13 @@ def client(server: ScriptedServer, make: Make) -> ProviderClient:
     return make(server.url)
 
 
+@pytest.fixture
+def any_client(server: ScriptedServer, make_any: Make) -> ProviderClient:
+    return make_any(server.url)
+
+
 def test_one_connection_serves_the_next_call_too(
-    server: ScriptedServer, client: ProviderClient, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, any_client: ProviderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports: set[object] = set()
     accept = server.process_request
@@ -110,17 +141,17 @@ def test_one_connection_serves_the_next_call_too(
 
     monkeypatch.setattr(server, "process_request", seen)
     for _ in range(3):
-        with client.stream(REQUEST) as stream:
+        with any_client.stream(REQUEST) as stream:
             list(stream)
     assert len(ports) == 1
 
 
 def test_an_abort_wakes_a_thread_that_waits_for_the_next_event(
-    server: ScriptedServer, client: ProviderClient
+    server: ScriptedServer, any_client: ProviderClient
 ) -> None:
     server.faults.add({"kind": "slow_tokens", "token_delay_ms": 60_000})
     first = threading.Event()
-    stream = client.stream(REQUEST)
+    stream = any_client.stream(REQUEST)
 
     def read() -> None:
         with stream:
@@ -134,10 +165,10 @@ def test_an_abort_wakes_a_thread_that_waits_for_the_next_event(
     reader.join(timeout=60)
     assert not reader.is_alive()
     assert stream.completion().aborted
-    assert stream.completion().usage.cache_write_5m_tokens > 2000
+    assert stream.completion().usage.prompt_tokens > 2000
 
 
-def test_an_abort_wakes_a_thread_that_waits_for_the_first_word(make: Make) -> None:
+def test_an_abort_wakes_a_thread_that_waits_for_the_first_word(make_any: Make) -> None:
     asked, ended = threading.Event(), threading.Event()
 
     def listen(door: socket.socket) -> None:
@@ -150,7 +181,7 @@ def test_an_abort_wakes_a_thread_that_waits_for_the_first_word(make: Make) -> No
     with socket.create_server(("127.0.0.1", 0)) as door:
         silent = threading.Thread(target=listen, args=(door,))
         silent.start()
-        client = make(f"http://127.0.0.1:{door.getsockname()[1]}", retry=Retry(tries=1))
+        client = make_any(f"http://127.0.0.1:{door.getsockname()[1]}", retry=Retry(tries=1))
         with client.stream(REQUEST) as stream:
             aborter = threading.Thread(target=lambda: asked.wait(60) and stream.abort())
             aborter.start()
@@ -164,8 +195,8 @@ def test_an_abort_wakes_a_thread_that_waits_for_the_first_word(make: Make) -> No
     assert done.usage.prompt_tokens > 1000
 
 
-def test_an_abort_wakes_a_thread_that_waits_for_another_try(server: ScriptedServer, make: Make) -> None:
-    client = make(server.url, retry=Retry(base_s=0, retry_after_max_s=1000, budget_s=1000))
+def test_an_abort_wakes_a_thread_that_waits_for_another_try(server: ScriptedServer, make_any: Make) -> None:
+    client = make_any(server.url, retry=Retry(base_s=0, retry_after_max_s=1000, budget_s=1000))
     server.faults.add({"kind": "rate_limited", "retry_after_s": 900})
     stream = client.stream(REQUEST)
     reader = threading.Thread(target=lambda: list(stream), daemon=True)
@@ -178,18 +209,18 @@ def test_an_abort_wakes_a_thread_that_waits_for_another_try(server: ScriptedServ
     assert len(server.requests) == 1
 
 
-def test_silence_is_a_timeout(server: ScriptedServer, make: Make) -> None:
-    client = make(server.url, retry=Retry(tries=1), timeouts=Timeouts(read_s=0.05))
+def test_silence_is_a_timeout(server: ScriptedServer, make_any: Make) -> None:
+    client = make_any(server.url, retry=Retry(tries=1), timeouts=Timeouts(read_s=0.05))
     server.faults.add({"kind": "slow_tokens", "first_delay_ms": 2000})
     with client.stream(REQUEST) as stream, pytest.raises(ModelTimeout) as caught:
         list(stream)
     assert caught.value.reason == "model_timeout"
 
 
-def test_a_refused_connection_is_unreachable(make: Make) -> None:
+def test_a_refused_connection_is_unreachable(make_any: Make) -> None:
     with socket.socket() as taken:  # so that no other process listens there
         taken.bind(("127.0.0.1", 0))
-        client = make(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        client = make_any(f"http://127.0.0.1:{taken.getsockname()[1]}")
         with client.stream(REQUEST) as stream, pytest.raises(ModelUnreachable) as caught:
             list(stream)
     assert caught.value.reason == "model_unreachable"
@@ -222,10 +253,10 @@ def test_both_send_the_same_request() -> None:
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_a_recorded_stream_is_replayed_unchanged(path: Path, server: ScriptedServer, make: Make) -> None:
+def test_a_recorded_stream_is_replayed_unchanged(path: Path, server: ScriptedServer, make_any: Make) -> None:
     text = path.read_bytes().decode()
     server.faults.add({"kind": "fixture", "text": text})
-    said, done = complete(make(server.url))
+    said, done = complete(make_any(server.url))
     assert said == done.text == text
 
 
@@ -296,9 +327,11 @@ def test_an_error_means_the_same_to_both(
     assert {name: caught.value.context[name] for name in context} == context
 
 
-def test_half_a_pair_in_the_request_is_refused_before_it_is_sent(server: ScriptedServer, make: Make) -> None:
+def test_half_a_pair_in_the_request_is_refused_before_it_is_sent(
+    server: ScriptedServer, make_any: Make
+) -> None:
     request = ModelRequest(role="x", system=(), content=(Part(text="\ud800"),), max_tokens=9)
-    with make(server.url).stream(request) as stream, pytest.raises(ModelRefused) as caught:
+    with make_any(server.url).stream(request) as stream, pytest.raises(ModelRefused) as caught:
         list(stream)
     assert caught.value.reason == "unencodable_text"
     assert not server.requests
@@ -381,10 +414,10 @@ HALVES = [
 
 @pytest.mark.parametrize(("sent", "text"), HALVES, ids=[text for _, text in HALVES])
 def test_a_pair_of_surrogates_is_joined_and_half_of_one_replaced(
-    server: ScriptedServer, make: Make, sent: str, text: str
+    server: ScriptedServer, make_any: Make, sent: str, text: str
 ) -> None:
     server.faults._faults.append(Fault(kind="fixture", text=sent))
-    said, done = complete(make(server.url))
+    said, done = complete(make_any(server.url))
     assert said == done.text == text
 
 

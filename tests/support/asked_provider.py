@@ -11,7 +11,7 @@ from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvi
 from stepline.adapters.chat.provider import ChatProvider
 from stepline.adapters.converse.provider import ConverseProvider
 from stepline.adapters.provider.client import ProviderClient
-from stepline.adapters.provider.wire import Retry, plan_roles
+from stepline.adapters.provider.wire import Retry, Timeouts, plan_roles
 from stepline.ports.clock import Meter
 from stepline.ports.model import RoleChoice
 
@@ -63,8 +63,12 @@ def ask_chat(
 
 
 def ask_converse(
-    base_url: str, chosen: Mapping[str, RoleChoice] = NO_CHOICE, *, retry: Retry = QUICK
+    base_url: str,
+    chosen: Mapping[str, RoleChoice] = NO_CHOICE,
+    *,
+    retry: Retry = QUICK,
+    timeouts: Timeouts | None = None,
 ) -> ProviderClient:
     """Return a client of Bedrock's Converse at a URL."""
-    provider = ConverseProvider(base_url=base_url)
+    provider = ConverseProvider(base_url=base_url, timeouts=timeouts)
     return ProviderClient(provider, roles=plan_roles(provider.default_model, chosen), retry=retry)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from botocore import exceptions as foreign
 from botocore.eventstream import ParserError
 from urllib3.exceptions import HTTPError
+from urllib3.exceptions import TimeoutError as SilenceError
 
 from stepline.adapters.aws.client import connect
 from stepline.adapters.provider.error import is_wrong_tls, map_answer, parse_waits
@@ -37,6 +38,7 @@ _TABLE: Final[tuple[tuple[type[Exception], type[SteplineError], str], ...]] = (
     (foreign.BotoCoreError, ModelRefused, "model_credentials"),
     (UnicodeEncodeError, ModelRefused, "unencodable_text"),
     (ParserError, ModelStreamBroken, "stream_malformed"),
+    (SilenceError, ModelTimeout, "model_timeout"),
     (HTTPError, ModelStreamBroken, "stream_cut"),
 )
 """Errors of botocore and its connections, the narrower ones first."""
@@ -68,6 +70,7 @@ class ConverseTransport:
         """Send a call and return the answer, whose head has arrived. Raises ModelRefused for one that is no stream."""
         self._check()
         with _mapped():
+            _check_texts(call)
             answer = self._client.converse_stream(**call)
         if _FRAMES not in answer["ResponseMetadata"]["HTTPHeaders"].get("content-type", _FRAMES):
             answer["stream"].close()
@@ -110,6 +113,13 @@ def _guard(endpoint: str) -> Callable[[], object]:
     from stepline.adapters.provider.guarded_pool import pin_public, read_public  # noqa: PLC0415 -- few rows have an endpoint
 
     return partial(pin_public, read_public(endpoint))
+
+
+def _check_texts(call: Mapping[str, Any]) -> None:
+    """Raise UnicodeEncodeError for half a surrogate pair: botocore would escape it, and the service cannot read it."""
+    for blocks in (call.get("system", ()), *(message["content"] for message in call["messages"])):
+        for block in blocks:
+            block.get("text", "").encode()
 
 
 @contextmanager

@@ -33,19 +33,11 @@ from stepline.local.guard.own_server import HEALTH, OwnServer, own_identity
 from stepline.local.guard.request_filter import is_own_name
 from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse, PromptCache
-from stepline.local.scripted.chat.chat_wire import (
-    ChatEncoder,
-    chat_completion,
-    chat_error,
-    chat_status,
-    read_chat,
-)
-from stepline.local.scripted.converse.converse_wire import converse_error, encode_converse, read_converse
 from stepline.local.scripted.fault import FaultQueue
 from stepline.local.scripted.messages_request import BadRequestError, Prompt, parse_prompt, summed_up
 from stepline.local.scripted.reply import ScriptedReply, plan_reply
 from stepline.local.scripted.thought import ScriptedThought, bedrock_version, read_thought
-from stepline.model.base import Value
+from stepline.local.scripted.wire.wire_format import WIRE_FORMATS, WireFormat
 from stepline.model.tenancy.price import SCRIPTED
 
 DEFAULT_TOKEN_DELAY_MS: Final = 8.0
@@ -55,22 +47,10 @@ KEPT_REQUESTS: Final = 100
 KEPT_SIZES: Final = 10_000
 TASK_CHARS: Final = 100
 _CHAT: Final = "/v1/chat/completions"
+_MODEL: Final = "/model/"
 _CONVERSE_SUFFIX: Final = "/converse-stream"
 _BEDROCK_SUFFIX: Final = "/invoke-with-response-stream"
-
-
-class Wire(Value):
-    """How the answer to one request is encoded: the type of a stream, its events, and the message of one that is whole."""
-
-    encode: Callable[[wire.Event], bytes]
-    mime: str = "text/event-stream; charset=utf-8"
-    whole: Callable[[wire.Event], Any] = dict
-
-
-_MESSAGES: Final = Wire(encode=wire.encode_sse)
-_FRAMES: Final = "application/vnd.amazon.eventstream"
-_BEDROCK: Final = Wire(encode=wire.encode_frame, mime=_FRAMES)
-_CONVERSE: Final = Wire(encode=encode_converse, mime=_FRAMES)
+_WIRES: Final = {_CHAT: "chat", _CONVERSE_SUFFIX: "converse", _BEDROCK_SUFFIX: "bedrock"}
 
 
 class ScriptedServer(OwnServer):
@@ -164,20 +144,19 @@ class _Handler(BaseHTTPRequestHandler):
                 case "POST", "/v1/messages":
                     asked, key = _json(body), self._workspace()
                     thought = partial(read_thought, asked, self.headers.get("anthropic-version") or "")
-                    self._messages(asked, workspace=key, thought=thought, spoken=_MESSAGES)
+                    self._answer(asked, workspace=key, thought=thought)
                 case "POST", _ if path == _CHAT:
-                    self._complete(_json(body))
+                    self._answer(_json(body), workspace=f"chat {self._bearer()}")
                 case "GET", "/v1/models":
                     self._send(200, {"object": "list", "data": [{"id": SCRIPTED, "object": "model"}]})
-                case "POST", _ if path.startswith("/model/") and path.endswith(_BEDROCK_SUFFIX):
-                    model = unquote(path.removeprefix("/model/").removesuffix(_BEDROCK_SUFFIX))
-                    asked = {**_json(body), "model": model, "stream": True}
+                case "POST", _ if path.startswith(_MODEL) and path.endswith(_BEDROCK_SUFFIX):
+                    model = unquote(path.removeprefix(_MODEL).removesuffix(_BEDROCK_SUFFIX))
+                    asked = {**_json(body), "model": model}
                     thought = partial(read_thought, asked, bedrock_version(asked))
-                    self._messages(asked, workspace="bedrock", thought=thought, spoken=_BEDROCK)
-                case "POST", _ if path.startswith("/model/") and path.endswith(_CONVERSE_SUFFIX):
-                    model = unquote(path.removeprefix("/model/").removesuffix(_CONVERSE_SUFFIX))
-                    asked = read_converse(_json(body), model)
-                    self._messages(asked, workspace="bedrock", thought=ScriptedThought, spoken=_CONVERSE)
+                    self._answer(asked, model=model, workspace="bedrock", thought=thought)
+                case "POST", _ if path.startswith(_MODEL) and path.endswith(_CONVERSE_SUFFIX):
+                    model = unquote(path.removeprefix(_MODEL).removesuffix(_CONVERSE_SUFFIX))
+                    self._answer(_json(body), model=model, workspace="bedrock")
                 case _ if path.startswith("/control/"):
                     self._control(method, path, body)
                 case _:
@@ -185,19 +164,21 @@ class _Handler(BaseHTTPRequestHandler):
         except BadRequestError as error:
             self._refuse(error)
 
-    def _complete(self, body: Any) -> None:
-        """Answer a chat completion; any key is accepted, and none, unless the server has one."""
+    @property
+    def _spoken(self) -> WireFormat:
+        """The wire of the request's address."""
+        path = self.path.partition("?")[0]
+        for suffix, name in _WIRES.items():
+            if path.endswith(suffix):
+                return WIRE_FORMATS[name]
+        return WIRE_FORMATS["messages"]
+
+    def _bearer(self) -> str:
+        """Return the key of a chat completion; any is accepted, and none, unless the server has one."""
         key = (self.headers.get("authorization") or "").removeprefix("Bearer ")
         if key != (self.server.key or key):
             raise BadRequestError("Incorrect API key provided", status=401, kind="authentication_error")
-        asked = read_chat(body)
-        encoder = ChatEncoder(counts=bool((body.get("stream_options") or {}).get("include_usage")))
-        self._messages(
-            asked,
-            workspace=f"chat {key}",
-            thought=ScriptedThought,
-            spoken=Wire(encode=encoder.encode, whole=chat_completion),
-        )
+        return key
 
     def _workspace(self) -> str:
         bearer = (self.headers.get("authorization") or "").removeprefix("Bearer ")
@@ -235,9 +216,15 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 raise BadRequestError("Not found", status=404, kind="not_found_error")
 
-    def _messages(
-        self, body: Any, *, workspace: str, thought: Callable[[], ScriptedThought], spoken: Wire
+    def _answer(
+        self,
+        asked: Any,
+        *,
+        workspace: str,
+        model: str = "",
+        thought: Callable[[], ScriptedThought] = ScriptedThought,
     ) -> None:
+        body = self._spoken.read(asked, model)
         prompt, thoughts = parse_prompt(body), thought()
         fault = self.server.faults.take(prompt)
         record = {"body": summed_up(body), "fault": fault.kind if fault else None, "sent_chars": 0}
@@ -264,19 +251,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.cache.commit(reply.use)
         record["usage"] = reply.counts
         if prompt.stream:
-            self._stream(prompt, reply, spoken, record)
+            self._stream(prompt, reply, self._spoken.begin(asked), record)
         else:
             record["sent_chars"] = len(reply.text)  # before the bytes: a client may query at once
-            self._send(200, spoken.whole(reply.message(prompt)))
+            self._send(200, self._spoken.whole(reply.message(prompt)))
 
     def _stream(
         self,
         prompt: Prompt,
         reply: ScriptedReply,
-        spoken: Wire,
+        encode: Callable[[wire.Event], bytes],
         record: dict[str, Any],
     ) -> None:
-        self._head(200, spoken.mime)
+        self._head(200, self._spoken.mime)
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         for wait_ms, event in reply.events(prompt, token_delay_ms=self.server.token_delay_ms):
@@ -289,7 +276,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._chunk(event)
             else:
                 record["sent_chars"] += wire.text_chars(event)
-                self._chunk(spoken.encode(event))
+                self._chunk(encode(event))
         self.wfile.write(b"0\r\n\r\n")
 
     def _chunk(self, data: bytes) -> None:
@@ -309,24 +296,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(status, mime)
         self.send_header("content-length", str(len(data)))
         if retry_after_s is not None:
-            if self.path.startswith(_CHAT):
-                self.send_header("retry-after-ms", f"{retry_after_s * 1000:g}")
-            else:
-                self.send_header("retry-after", f"{retry_after_s:g}")
+            self.send_header(*self._spoken.asks_wait(retry_after_s))
         self.end_headers()
         self.wfile.write(data)
 
     def _refuse(self, error: BadRequestError, retry_after_s: float | None = None) -> None:
-        if self.path.startswith(_CHAT):
-            body = chat_error(error.kind, str(error))
-            self._send(chat_status(error.status), body, retry_after_s=retry_after_s)
-            return
-        if self.path.partition("?")[0].endswith(_CONVERSE_SUFFIX):
-            status, refusal = converse_error(error.status, error.kind, str(error))
-            self._send(status, refusal, retry_after_s=retry_after_s)
-            return
-        body = wire.error(error.kind, str(error), request_id=f"req_{wire.message_id()[4:]}")
-        self._send(error.status, body, retry_after_s=retry_after_s)
+        status, body = self._spoken.refuse(error.status, error.kind, str(error))
+        self._send(status, body, retry_after_s=retry_after_s)
 
 
 def _size(prompt: Prompt, use: CacheUse, *, status: int) -> dict[str, Any]:

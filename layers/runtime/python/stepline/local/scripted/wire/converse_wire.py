@@ -12,6 +12,7 @@ from stepline.local.scripted.messages_request import BadRequestError
 
 USUAL_TOKENS: Final = 4_096
 _EXCEPTIONS: Final = {
+    "invalid_request_error": (400, "ValidationException"),
     "rate_limit_error": (429, "ThrottlingException"),
     "overloaded_error": (503, "ServiceUnavailableException"),
     "api_error": (500, "InternalServerException"),
@@ -76,8 +77,8 @@ def encode_converse(event: wire.Event) -> bytes:
             stop = _frame("messageStop", {"stopReason": _reason(event["delta"])})
             return stop + _frame("metadata", {"usage": _count(event["usage"]), "metrics": {"latencyMs": 1}})
         case "error":
-            kind = {"overloaded_error": "serviceUnavailableException"}.get(event["error"]["type"])
-            headers = {":exception-type": kind or "modelStreamErrorException", ":message-type": "exception"}
+            _, named = _EXCEPTIONS.get(event["error"]["type"], (0, "ModelStreamErrorException"))
+            headers = {":exception-type": named[0].lower() + named[1:], ":message-type": "exception"}
             return wire.pack_frame(headers, {"message": event["error"]["message"]})
         case _:
             return b""

@@ -1,1 +1,0 @@
-"""Chat completions of the scripted model."""

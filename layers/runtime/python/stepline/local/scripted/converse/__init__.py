@@ -1,1 +1,0 @@
-"""Converse of the scripted model."""
