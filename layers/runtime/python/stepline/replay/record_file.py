@@ -42,7 +42,7 @@ from stepline.settings import TABLE
 FORMAT: Final = 1
 RECORD_BYTES: Final = 1024 * 1024 * 1024
 """The most bytes of a record's members together."""
-HEAD: Final = "record.json"
+RECORD_HEAD: Final = "record.json"
 INVALID: Final = "record_invalid"
 KEPT_SETTINGS: Final = tuple(
     row.variable
@@ -144,7 +144,7 @@ def _write(
         conversation=lane.conversation,
         settings={name: record.variables[name] for name in KEPT_SETTINGS if record.variables.get(name)},
     )
-    archive.writestr(HEAD, msgspec.json.format(msgspec.json.encode(head)))
+    archive.writestr(RECORD_HEAD, msgspec.json.format(msgspec.json.encode(head)))
     for here, batches in logs:
         lines = b"".join(b"%s\n" % encode_batch(batch) for batch in batches)
         archive.writestr(f"logs/{here.conversation}", lines)
@@ -220,13 +220,13 @@ def read_record_file(path: Path) -> ConversationRecord:
             if sum(row.file_size for row in archive.infolist()) > RECORD_BYTES:
                 _refuse(path, "", f"it has more than {RECORD_BYTES} bytes")
             head = _read_head(path, archive)
-            members = {name: archive.read(name) for name in archive.namelist() if name != HEAD}
+            members = {name: archive.read(name) for name in archive.namelist() if name != RECORD_HEAD}
     except _DAMAGED as error:
         _refuse(path, "", str(error))
     try:
         lane = make_lane(head.tenant, head.project, head.conversation)
     except SteplineError as error:
-        _refuse(path, HEAD, str(error))
+        _refuse(path, RECORD_HEAD, str(error))
     artifacts = MemoryArtifacts()
     for name, body in members.items():
         if name.startswith("objects/"):
@@ -237,7 +237,7 @@ def read_record_file(path: Path) -> ConversationRecord:
 
 
 def _read_head(path: Path, archive: ZipFile) -> RecordHead:
-    body = archive.read(HEAD)
+    body = archive.read(RECORD_HEAD)
     try:
         found = msgspec.json.decode(body)
         version = found.get("format") if isinstance(found, dict) else None
@@ -248,7 +248,7 @@ def _read_head(path: Path, archive: ZipFile) -> RecordHead:
             )
         return msgspec.json.decode(body, type=RecordHead)
     except msgspec.DecodeError as error:
-        _refuse(path, HEAD, str(error))
+        _refuse(path, RECORD_HEAD, str(error))
 
 
 def _read_log(path: Path, members: Mapping[str, bytes], log: MemoryLog, lane: Lane, upto: int | None) -> None:

@@ -14,7 +14,7 @@ from stepline.model.ids import SEGMENT
 
 if TYPE_CHECKING:
     from stepline.local.evaluation.cut_case import CutConversation
-    from stepline.local.evaluation.evaluation import CaseResult
+    from stepline.local.evaluation.evaluation import CaseResult, EvaluationReport
 
 
 class _Evaluations(click.Group):
@@ -104,8 +104,8 @@ def run_cases(
     from stepline.local.evaluation.case_file import find_cases
     from stepline.local.evaluation.evaluated_model import open_model
     from stepline.local.evaluation.evaluation import evaluate_cases, read_baseline
-    from stepline.local.evaluation.evaluation_pages import render_junit, render_page, summarise_report
-    from stepline.local.evaluation.written_report import check_targets, write_report
+    from stepline.local.evaluation.evaluation_pages import summarise_report
+    from stepline.local.evaluation.written_report import check_targets
     from stepline.local.safe_text import clean_line
     from stepline.local.terminal.json_lines import render_json_line
     from stepline.replay.recorded_model import RECORDED
@@ -132,6 +132,21 @@ def run_cases(
             conversations=place.find,
             progress=show,
         )
+    _write_reports(report, json_out, html, junit)
+    if not as_json:
+        click.echo(clean_line(f"{chosen.name}: {summarise_report(report)}"))
+    sys.exit(0 if report.ok else 1)
+
+
+def _write_reports(
+    report: EvaluationReport, json_out: Path | None, html: Path | None, junit: Path | None
+) -> None:
+    """Write a report into each file that is named. Raises InputError `not_writable`."""
+    import msgspec
+
+    from stepline.local.evaluation.evaluation_pages import render_junit, render_page
+    from stepline.local.evaluation.written_report import write_report
+
     written: dict[Path | None, Any] = {
         json_out: lambda: f"{msgspec.json.format(msgspec.json.encode(report)).decode()}\n",
         html: lambda: render_page(report),
@@ -140,9 +155,6 @@ def run_cases(
     for path, render in written.items():
         if path is not None:
             write_report(path, render())
-    if not as_json:
-        click.echo(clean_line(f"{chosen.name}: {summarise_report(report)}"))
-    sys.exit(0 if report.ok else 1)
 
 
 def _line(result: CaseResult) -> str:
@@ -220,14 +232,14 @@ def _is_export(named: str) -> bool:
     """Return True for the path of an export, False for that of a record and for the name of a conversation."""
     from zipfile import ZipFile, is_zipfile
 
-    from stepline.replay.record_file import HEAD
+    from stepline.replay.record_file import RECORD_HEAD
 
     if not is_path(named):
         return False
     if not is_zipfile(named):
         return True
     with ZipFile(named) as archive:
-        return HEAD not in archive.namelist()
+        return RECORD_HEAD not in archive.namelist()
 
 
 def _read_export(path: Path) -> CutConversation:
