@@ -61,6 +61,10 @@ STAGE: Mapping[str, Capability] = {
         ),
         ("programs/", "loop/programs/", "adapters/process/", "adapters/docker/", "/exec_task/"),
     ),
+    "test_each_wire.py": Capability(
+        ("test_a_turn_uses_tools_and_answers[chat]",),
+        ("adapters/chat/", "adapters/converse/", "adapters/provider/"),
+    ),
     "test_fanout.py": Capability(
         ("test_a_worker_killed_between_two_actions_repeats_none",),
         ("protocol/decision/", "loop/act.py"),
@@ -296,6 +300,14 @@ APP = ("/stacks/", "/app.py", "/cdk.json", "/layers/")
 WHEEL_SOURCES = ("/pyproject.toml", "/hatch_build.py")
 ERASURE = ("ingress/erase_user.py", "ingress/delete.py", "adapters/aws/", "log/")
 MODEL_SDK = ("adapters/anthropic/", "adapters/provider/", "ports/model.py", "/requirements.lock")
+WIRE_SUITES = (
+    "unit/loop/",
+    "unit/inspection/",
+    "unit/bundle/generation/",
+    "contract/test_fault_harness.py",
+    "contract/test_receipt_units.py",
+)
+"""Suites whose model is called over each wire."""
 SANDBOX = (
     "/exec_task/",
     "adapters/docker/",
@@ -354,6 +366,12 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
         f"security/test_escape.py[{backend}]": SANDBOX
         for backend in ("docker split", "docker combined", "fargate", "process, ENOSYS", "fargate, EPERM")
     },
+    # Other wires than that of Messages, over which each landing runs these suites.
+    **{
+        f"{suite}[{wire}]": (f"adapters/{wire}/", f"local/scripted/wire/{wire}_wire.py")
+        for suite in WIRE_SUITES
+        for wire in ("chat", "converse")
+    },
     # The provider's SDK beside our own transport.
     "contract/test_model_client.py[sdk]": MODEL_SDK,
     "contract/test_model_transport.py[sdk]": MODEL_SDK,
@@ -399,7 +417,8 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
 }
 """Tests that need no stage and that a landing cannot afford, and the sources whose change runs them all the same.
 
-A row is what node ids begin with, or `FILE[word]`: the file's cases that have the word as one of their parameters.
+A row is what node ids begin with, or `FILE[word]`: the cases of a file, or of a folder's files, that have the word as one of
+their parameters.
 """
 
 EMULATOR = re.compile(r"^(tests/)?contract/.*[\[-]emulator[\]-]")

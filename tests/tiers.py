@@ -128,7 +128,9 @@ def _holds(row: str, name: str) -> bool:
         return name.startswith(row)
     file, _, word = row.partition("[")
     cases = name.rstrip("]").partition("[")[2].split("-")
-    return name.startswith(f"{file}::") and (not word or word.rstrip("]") in cases)
+    return name.startswith(file if file.endswith("/") else f"{file}::") and (
+        not word or word.rstrip("]") in cases
+    )
 
 
 def select(tests: Sequence[str], *, drawn_by: str = "", changed: Sequence[str] = ()) -> set[str]:

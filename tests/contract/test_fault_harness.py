@@ -19,6 +19,7 @@ import pytest
 from tests.contract.fault.simulation import Simulation
 from tests.support.budget import SOAK
 from tests.support.draw import ALL, share
+from tests.support.spoken_wire import WIRE_COLUMNS, speak_over
 
 from .fault.ablation import ABLATIONS, Ablation
 from .fault.boundary import READS, WRITES, methods, protocols
@@ -29,6 +30,12 @@ from .fault.scenario import SCENARIOS, SHARES
 WAYS = tuple(itertools.product(FAULTS, THENS))
 THOROUGH = ("log.put", "model.", "tool.", "hook.", "executor.", "machine.")
 """Boundaries at which a night plays every fault."""
+
+
+@pytest.fixture(params=WIRE_COLUMNS, autouse=True)
+def wire(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The wire over which the model of a scenario is called."""
+    return speak_over(request.param, monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -27,6 +27,7 @@ from stepline.model.usage import Usage
 from stepline.ports.model import Media, ModelClient, ModelRequest, Part, RoleChoice
 from tests.support.asked_provider import ask_anthropic, ask_bedrock, ask_chat, ask_converse
 from tests.support.files import GIF, PDF, PNG, media, pdf, picture
+from tests.support.spoken_wire import declined_over
 
 FALLBACK = "claude-haiku-4-5"
 LONG = "A long answer, told in many small pieces — with ümlauts, 😀 and <tags>. " * 20
@@ -94,6 +95,7 @@ class ServerHarness:
             case _:
                 self.asking = ask_anthropic(server.url, chosen, retry=retry, by_sdk=transport == "sdk")
         self.client: ModelClient = self.asking
+        self.transport = transport
         self.overload = "serviceUnavailableException" if transport == "bedrock" else "overloaded_error"
 
     def given(self, *steps: Say | Fail) -> None:
@@ -110,13 +112,7 @@ class ServerHarness:
         return [(source["media_type"], source["sha256"]) for _, source in found]
 
     def declined(self, category: str = "", explanation: str = "") -> Declined:
-        return Declined(category=category, explanation=explanation)
-
-
-class ChatHarness(ServerHarness):
-    def declined(self, category: str = "", explanation: str = "") -> Declined:
-        """A refusal has words and no category; without them a filter has ended the answer."""
-        return Declined(category="" if explanation else "content_filter", explanation=explanation)
+        return declined_over(self.transport, Declined(category=category, explanation=explanation))
 
 
 def _said(step: Say) -> Fault:
@@ -155,15 +151,6 @@ def _fault(step: Say | Fail, *, overload: str) -> Fault:
             )
 
 
-class ConverseHarness(ServerHarness):
-    def declined(self, category: str = "", explanation: str = "") -> Declined:
-        """A filter or a guardrail has no words."""
-        return Declined(category="content_filtered")
-
-
-HARNESSES = {"chat": ChatHarness, "converse": ConverseHarness}
-
-
 @pytest.fixture(params=["memory", "http", "sdk", "bedrock", "chat", "converse"])
 def harness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     if request.param == "memory":
@@ -173,7 +160,7 @@ def harness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     with ScriptedServer(token_delay_ms=0) as server:
-        served = HARNESSES.get(request.param, ServerHarness)(server, request.param)
+        served = ServerHarness(server, request.param)
         yield served
         served.asking.close()
 

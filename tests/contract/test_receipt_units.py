@@ -23,6 +23,7 @@ from stepline.model.tenancy.consumption import Consumption, add_all, count_unrep
 from tests.support.aws import create_table, moto
 from tests.support.budget import budget
 from tests.support.draw import share
+from tests.support.spoken_wire import WIRE_COLUMNS, speak_over
 
 from .fault.billing_front import BillingFront
 from .fault.driver import FAULTS, NOTHING, THENS, Driver, Plan, Scenario
@@ -44,6 +45,12 @@ STATES = (*(f" in {state}:" for state in FUNCTIONS), " in start task")
 KILLS = budget(1, 30)
 STORED_SHARES = 5
 """More than the fault harness deals: over moto a run takes twenty times as long."""
+
+
+@pytest.fixture(params=WIRE_COLUMNS, autouse=True)
+def wire(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The wire over which the model of a scenario is called."""
+    return speak_over(request.param, monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ Happening = Callable[[], Any]
 
 
 class InterruptedModel(MemoryModelClient):
-    """Plays its script; before piece `p` of call `c` (both from 0) it runs the planned actions.
+    """Plays its script; before the text `p` of call `c` (both from 0) it runs the planned actions.
 
     `BEGIN` is before the first output of a call, also if it fails, and `END` after its last piece.
     """
@@ -58,8 +58,11 @@ class _Stream:
 
     def __iter__(self) -> Iterator[str]:
         self._happen(BEGIN)
-        for number, piece in enumerate(self._inner):
-            self._happen(number)
+        number = 0
+        for piece in self._inner:
+            if piece:
+                self._happen(number)
+                number += 1
             yield piece
         self._happen(END)
 

@@ -59,8 +59,12 @@ def test_the_sources_of_a_row_exist(file):
 def test_a_nightly_row_names_tests_that_exist(row):
     file, _, named = row.partition("::")
     path = ROOT / "tests" / file.partition("[")[0]
+    files = path.rglob("test_*.py") if path.is_dir() else [path]
     functions = [
-        node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)
+        node.name
+        for one in files
+        for node in ast.walk(ast.parse(one.read_text()))
+        if isinstance(node, ast.FunctionDef)
     ]
     assert any(name.startswith(named.partition("[")[0] or "test_") for name in functions)
 
@@ -68,6 +72,14 @@ def test_a_nightly_row_names_tests_that_exist(row):
 @pytest.mark.parametrize("row", tiers.NIGHTLY)
 def test_the_sources_of_a_nightly_row_exist(row):
     assert [path for path in roots(tiers.NIGHTLY[row]) if not path.exists()] == []
+
+
+def test_a_row_of_a_folder_and_a_word_holds_the_cases_of_its_files():
+    row = "unit/loop/[chat]"
+    for test in ("test_act.py::test_x[chat]", "staging/test_y.py::test_y[chat-5]"):
+        assert tiers.row_of(f"tests/unit/loop/{test}") == row
+    for test in ("unit/loop/test_act.py::test_x", "unit/model/test_x.py::test_x[chat]"):
+        assert tiers.row_of(f"tests/{test}") == ""
 
 
 def test_a_row_of_a_file_and_a_word_holds_the_cases_that_have_it():

@@ -449,8 +449,10 @@ class _Speaking(MemoryModelStream):
     def __iter__(self) -> Iterator[str]:
         self._reach("model.stream", lambda: None)
         self._world.streams.append(self)
-        for at, piece in enumerate(super().__iter__()):
-            if at == 1 and self._decides:
+        texts = 0
+        for piece in super().__iter__():
+            texts += bool(piece)
+            if texts == 2 and piece and self._decides:
                 self._world.moment(f"stream {self._where}")
                 self._reach("model.piece", lambda: None)
             yield piece

@@ -17,6 +17,7 @@ from stepline.model.entry import Closed, Decided, Deferred, Titled
 from stepline.tools.context import ReadCaps
 from tests.support.conversation import Conversation, durable, text_of
 from tests.support.generation import answered, called, tagged
+from tests.support.spoken_wire import declined_over
 from tests.support.steered_conversation import SPOKEN, SteeredConversation
 
 WORDS = Declined(category="cyber", explanation="It may do harm.")
@@ -34,7 +35,7 @@ class Backed(Conversation):
 
 
 @pytest.mark.parametrize("refusal", [REFUSAL, HALF], ids=["empty", "in mid-stream"])
-def test_a_refusal_ends_the_turn_at_once_with_its_own_code(refusal: Say) -> None:
+def test_a_refusal_ends_the_turn_at_once_with_its_own_code(refusal: Say, wire: str) -> None:
     conversation = Conversation(refusal)
     inbox = conversation.listen()
     conversation.send("how do I break in?")
@@ -43,7 +44,7 @@ def test_a_refusal_ends_the_turn_at_once_with_its_own_code(refusal: Say) -> None
     (end,) = conversation.entries(Closed)
     assert (end.outcome, end.code, end.message) == ("error", DECLINED, MESSAGES[DECLINED])
     (decided,) = conversation.entries(Decided)
-    assert (decided.declined, decided.stop_reason) == (WORDS, "refusal")
+    assert (decided.declined, decided.stop_reason) == (declined_over(wire, WORDS), "refusal")
     assert (decided.accepted, decided.notices, decided.ended, decided.raw) == (False, (), "", "")
     events = {event.type: event.data for _, batch in durable(inbox) for event in batch}
     assert events["chat.error"]["code"] == DECLINED

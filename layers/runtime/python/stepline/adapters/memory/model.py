@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from stepline.errors import ModelStreamBroken, SteplineError
 from stepline.model.base import Value
 from stepline.model.decision import Declined
 from stepline.model.usage import Usage, estimate_tokens
-from stepline.ports.model import AnswerFacts, ModelRequest, RoleChoice
+from stepline.ports.model import AnswerFacts, ModelRequest, ProviderCall, RoleChoice
 
 MODEL: Final = "memory"
 TRIES: Final = Retry().tries
@@ -74,7 +74,11 @@ class MemoryModelClient:
 
 
 class MemoryModelStream(RetriedStream):
-    """One call of the script."""
+    """One call of the script. `begin_call` makes the call of an attempt; a test may put one over a wire in its place."""
+
+    begin_call: ClassVar[Callable[[ModelRequest, RoleChoice, Callable[[], Say | Fail]], ProviderCall]] = (
+        lambda request, _, next_step: ScriptedCall(request, next_step)
+    )
 
     def __init__(
         self, request: ModelRequest, next_step: Callable[[], Say | Fail], *, fallback: str = ""
@@ -84,7 +88,11 @@ class MemoryModelStream(RetriedStream):
             model=(request.declined and fallback) or MODEL, fallback="" if request.declined else fallback
         )
         super().__init__(
-            lambda _: ScriptedCall(request, next_step), request, role, retry=Retry(), blocks=False
+            lambda asked: MemoryModelStream.begin_call(request, asked, next_step),
+            request,
+            role,
+            retry=Retry(),
+            blocks=False,
         )
 
     def next_wait_s(self, error: SteplineError, attempt: int, elapsed_s: float) -> float | None:
@@ -126,7 +134,7 @@ class ScriptedCall:
 
     def send(self) -> None:
         step = self._next_step()
-        self._step = _cut(step, self._request.max_tokens) if isinstance(step, Say) else step
+        self._step = end_at_limit(step, self._request.max_tokens) if isinstance(step, Say) else step
 
     def __iter__(self) -> Iterator[str]:
         step = self._step
@@ -156,7 +164,8 @@ class ScriptedCall:
     def shut_down(self) -> None: ...
 
 
-def _cut(step: Say, max_tokens: int) -> Say:
+def end_at_limit(step: Say, max_tokens: int) -> Say:
+    """Return an answer that ends at the limit of its request, if it is longer."""
     if estimate_tokens(step.text) <= max_tokens:
         return step
     return Say(text=step.text[: max_tokens * 3], stop_reason="max_tokens", piece_chars=step.piece_chars)
