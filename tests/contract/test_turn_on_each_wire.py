@@ -13,6 +13,7 @@ import pytest
 from stepline.local.scripted.server import ScriptedServer
 from stepline.local.tour import PLAN_AND_FILE
 from stepline.model.entry import Decided
+from tests.support.generation import tagged
 from tests.support.served_conversation import ServedConversation
 
 PAGE: Final = Path(__file__).parents[2] / "docs/how-to/own-model.md"
@@ -88,8 +89,6 @@ FAULTS: Final = {
     "an answer that breaks the protocol": {"kind": "malformed_protocol"},
     "a text before the first channel": {"kind": "bad_prefix"},
     "thinking": {"kind": "thinking"},
-    "a refusal, with a fallback": {"kind": "refusal", "explanation": "No.", "text": "I"},
-    "a filter, with a fallback": {"kind": "refusal"},
 }
 
 
@@ -102,6 +101,18 @@ def test_a_turn_survives_each_fault(
     assert not server.faults.list()
     assert (closed.outcome, closed.code) == ("completed", "")
     assert closed.answer
+
+
+@pytest.mark.parametrize("words", ["", "No."], ids=["a filter", "a refusal"])
+def test_a_refusal_goes_to_the_fallback(
+    served: ServedConversation, server: ScriptedServer, words: str
+) -> None:
+    server.faults.add({"kind": "refusal", "explanation": words, "text": tagged("thinking", "I")})
+    closed = served.ask("Hello.")
+    assert (closed.outcome, closed.code) == ("completed", "")
+    declined, answered = served.entries(Decided)
+    assert declined.declined
+    assert declined.model != answered.model
 
 
 REFUSED: Final = {

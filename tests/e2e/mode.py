@@ -21,6 +21,8 @@ LAYOUT = "AI_REACT_CONTEXT_LAYOUT"
 ROUNDS = "AI_REACT_MAX_ITERATIONS"
 WORKSPACE = "AI_REACT_WORKSPACE"
 PROVIDER = "STEPLINE_MODEL_PROVIDER"
+PROVIDERS = "STEPLINE_MODEL_PROVIDERS"
+ROLES = "STEPLINE_MODEL_ROLES"
 APPROVALS = "STEPLINE_APPROVALS"
 TRACING = "STEPLINE_TRACING"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -92,6 +94,25 @@ def over_bedrock(stage) -> Iterator[None]:
     """Let the stage ask its model through the adapter of Bedrock, at the same server."""
     server = stage.deployed.model_url
     with _configured(stage, "decide", {PROVIDER: "bedrock", "ANTHROPIC_BEDROCK_BASE_URL": server}):
+        yield
+
+
+def row_of(stage, wire: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a row for the stage's model server on a wire, and a role whose model and fallback it serves."""
+    row = {"wire": wire, "base_url": stage.deployed.model_url, "private": True}
+    if wire == "converse":
+        return row, {"model": "own:amazon.nova-2-lite-v1:0", "fallback": "own:amazon.nova-2-pro-v1:0"}
+    return row, {"model": "own:scripted", "fallback": "own:scripted-2"}
+
+
+@contextmanager
+def over_wire(stage, wire: str, **more: Any) -> Iterator[None]:
+    """Let the stage ask its model over a wire, at the same server; `more` are fields of the provider's row."""
+    row, role = row_of(stage, wire)
+    chosen = {PROVIDERS: json.dumps({"own": {**row, **more}}), ROLES: json.dumps({"*": role})}
+    with ExitStack() as entered:
+        for name in LOOP:
+            entered.enter_context(_configured(stage, name, chosen))
         yield
 
 
