@@ -120,6 +120,7 @@ ENTRIES = [
     (Started(call_id="tc_2"), ["runs tc_2"]),
     (Importing(digest="ab" * 32, at=AT, files=""), ["import abababababab started"]),
     (Forked(origin="c-1", n=7, at=AT), ["fork of c-1, with its batches up to 7"]),
+    (Forked(origin="c-1", n=7, at=AT, branch_of="c-1"), ["branch of c-1, with its batches up to 7"]),
     (Imported(digest="ab" * 32, at=AT), ["import abababababab completed"]),
     (Deferred(turn="turn_1", iteration=1), ["round 1: answer held back: a new event arrived"]),
     (Dropped(n=4, reason="nothing_to_steer"), ["dropped 4: nothing_to_steer"]),

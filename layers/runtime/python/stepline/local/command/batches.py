@@ -122,7 +122,8 @@ def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return per k
 
 def _origin(entry: Importing | Imported | Forked) -> str:
     if isinstance(entry, Forked):
-        return f"fork of {one_line(entry.origin)}, with its batches up to {entry.n}"
+        kind = "branch" if entry.branch_of else "fork"
+        return f"{kind} of {one_line(entry.origin)}, with its batches up to {entry.n}"
     return f"import {entry.digest[:12]} {'started' if isinstance(entry, Importing) else 'completed'}"
 
 
