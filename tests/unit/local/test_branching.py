@@ -63,6 +63,13 @@ def test_the_last_message_is_replaced_in_a_branch(api: HttpApi, talked: Conversa
     assert [one.conversation for one in api.list_branches("c-1").items] == ["c-1", branch.conversation]
 
 
+def test_an_earlier_message_is_named_by_its_id(api: HttpApi) -> None:
+    branch = branch_before_message(api, "c-1", "@m-one something else")
+    assert (branch.texts, branch.begun) == (("something else",), 1)
+    for text in ("@m-none hello", "@m-one"):
+        assert branch_before_message(api, "c-1", text).texts == (text,)
+
+
 def test_the_messages_of_the_last_turn_are_sent_again(api: HttpApi, talked: Conversation) -> None:
     lane = replace(LANE, conversation="c-2")
     talked.send("first", id="m-first", lane=lane)

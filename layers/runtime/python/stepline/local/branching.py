@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from stepline.model.wire.event import EventFrame
 
 OpenApi = Callable[[], "HttpApi"]
-TURNS: Final = 2
-"""The newest turns whose events are read: a message may be in the log before its turn opens."""
+TURNS: Final = 20
+"""The newest turns in whose events a message is looked for."""
 _ACCEPTED: Final = "chat.conversation.accepted"
 _START: Final = "chat.start"
 
@@ -43,10 +43,17 @@ class NewBranch(Value):
 
 
 def branch_before_message(api: HttpApi, conversation: str, text: str) -> NewBranch:
-    """Branch before the user's last message, to send `text` instead. Raises InputError `fork_point_not_found`."""
+    """Branch before the user's last message, or the one whose id `@ID text` names, to send `text` instead.
+
+    Raises InputError `fork_point_not_found`.
+    """
     frames = api.read_events(conversation, turns=TURNS).events
     if not (messages := _list_messages(frames)):
         raise InputError("the last turns have no message of yours", code="fork_point_not_found")
+    word, _, rest = text.partition(" ")
+    named = next((message for message in messages if word == f"@{message.id}"), None)
+    if named and rest.strip():
+        return _branch(api, conversation, named, (rest.strip(),))
     return _branch(api, conversation, messages[-1], (text,))
 
 

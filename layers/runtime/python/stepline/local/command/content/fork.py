@@ -57,19 +57,22 @@ def fork(
 ) -> None:
     """Continue a conversation from a point of its past.
 
-    The fork is a conversation of its own; nothing is copied, and its origin does not change. `stepline log` prints the numbers of its batches, and the ids of
-    its turns and messages. The name of the fork is printed. With a --name the same command may be repeated.
+    The fork is a conversation of its own; nothing is copied, and its origin does not change. `stepline log`
+    prints the numbers of its batches and the ids of its turns, with --json the ids of its messages, too. The name of the
+    fork is printed. With a --name the same command may be repeated.
     """
     from stepline.api.time_travel.fork_endpoints import ForkRequest
+    from stepline.local.caller import open_api
     from stepline.local.conversation import new_conversation
 
     given = {"batch": at, "turn": turn, "round": round_, "message": message}
     point = _read_point(given, before=before)
     request = ForkRequest(conversation=name or new_conversation(), point=point, title=title)
-    with closing(login.api()) as api, naming(conversation):
+    caller = login.caller()
+    with closing(open_api(caller)) as api, naming(conversation):
         made = api.make_fork(conversation, request)
     print_result(made, made.conversation, as_json=as_json)
-    words = [*own_command(), "chat", "--conversation", made.conversation]
+    words = [*own_command(), "chat", "--conversation", made.conversation, *caller.options]
     progress(f"it has the batches of {made.origin} up to {made.n}; continue with: {shlex.join(words)}")
 
 
