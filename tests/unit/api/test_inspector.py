@@ -6,10 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from stepline.api.endpoint import Services
 from stepline.api.inspector import ENDPOINTS
 from stepline.api.router import Request, Router
+from stepline.ingress.fork import ForkPoint, fork_conversation
 from stepline.log.timeline_cache import History
 from stepline.model.usage import ModelCall, Usage
 from stepline.ports.channel import Inspect, Principal
@@ -148,6 +150,24 @@ def test_the_calls_with_lasting_effects_after_a_message_are_listed_for_a_fork() 
     assert inspected.ask("effects?kind=batch&at=99")[1]["code"] == "fork_beyond_end"
     assert inspected.ask("effects?kind=message&at=m9")[1]["code"] == "fork_point_not_found"
     assert inspected.ask("effects?kind=turns&at=m2")[0] == 400
+
+
+def test_the_receipts_of_a_fork_are_those_of_its_own_turns() -> None:
+    inspected = Inspected()
+    conversation, origin = inspected.conversation, inspected.ask("receipts")[1]
+    point = ForkPoint(kind="batch", at=str(conversation.tail.n))
+    fork_conversation(conversation.ports, LANE, point, user=USER, conversation="c-2")
+    base = "/v1/conversations/c-2"
+    assert inspected.ask("receipts", base=base)[1]["tokens"]["output_tokens"] == 0
+    conversation.model.add(answered("Again."))
+    conversation.send("again", id="m2", lane=replace(LANE, conversation="c-2"))
+    conversation.run()
+    fork = inspected.ask("receipts", base=base)[1]
+    assert (len(fork["turns"]), fork["turns_before"], origin["turns_before"]) == (1, 1, 0)
+    assert fork["tokens"] == fork["turns"][0]["tokens"]
+    assert fork["turns"][0]["turn_id"] not in {turn["turn_id"] for turn in origin["turns"]}
+    assert inspected.ask("receipts")[1] == origin
+    assert len(inspected.ask("timeline", base=base)[1]["turns"]) == 2
 
 
 @pytest.mark.parametrize("inspect", ["admin", "none"])

@@ -783,7 +783,8 @@ export interface RatedTurn {
  * The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table.
  *
  * The sum also has the model calls of `replays`, which belong to no turn, and `aws` also the usage between turns, such
- * as uploads and reads of the conversation.
+ * as uploads and reads of the conversation. A fork has its own turns only; `turns_before` is the number of those that
+ * it has from its origins.
  */
 export interface Receipts {
   readonly turns: readonly TurnReceipt[];
@@ -796,6 +797,7 @@ export interface Receipts {
   readonly aws_usd: number;
   readonly attempts_unreported: number;
   readonly replays: readonly ReplayReceipt[];
+  readonly turns_before: number;
 }
 
 /** Conversations, newest activity first. */

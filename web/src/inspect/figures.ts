@@ -76,7 +76,9 @@ export interface TurnCost {
 
 /** Return the costs of a conversation, by turn and call. */
 export function costsOf(receipts: Receipts): readonly TurnCost[] {
-  return receipts.turns.map((turn, at) => turnCost(turn, at + 1));
+  // A server of an older release does not send it.
+  const before = receipts.turns_before ?? 0;
+  return receipts.turns.map((turn, at) => turnCost(turn, before + at + 1));
 }
 
 function turnCost(receipt: TurnReceipt, turn: number): TurnCost {

@@ -4,6 +4,12 @@ import { figuresOfRound } from "../../src/inspect/rounds.tsx";
 import { placeRounds } from "../../src/inspect/rounds_list.ts";
 import { load, NAMES, receiptsOf, roundsOf } from "./load.ts";
 
+it("number the turns of a fork after those of its origin", () => {
+  const receipts = receiptsOf(load("reduced"));
+  const [first] = costsOf({ ...receipts, turns_before: 4 });
+  expect(first?.whole.turn).toBe(5);
+});
+
 describe.each(NAMES)("the figures of the conversation %s", (name) => {
   const data = load(name);
   const turns = costsOf(receiptsOf(data));

@@ -57,6 +57,12 @@ def test_a_turn_lists_its_calls_its_units_and_missing_reports(run):
     ]
 
 
+def test_the_turns_that_a_fork_has_from_its_origin_are_named_and_not_counted():
+    *_, before, total = render_receipts({**RECEIPTS, "turns_before": 3})
+    assert before == "3 turns of the original not counted"
+    assert total.startswith("total  models $0.0129")
+
+
 def test_with_json_each_turn_is_a_line_and_the_last_is_the_sum(run):
     turn, total = (json.loads(line) for line in run("c1", "--json").stdout.splitlines())
     assert turn == TURN

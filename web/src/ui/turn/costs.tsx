@@ -95,7 +95,7 @@ export function Costs({ turnId, receipt }: { turnId: string; receipt: Receipt })
         )}
         <tfoot>
           <tr>
-            <th scope="row">{whole ? say.costAll : say.costModels}</th>
+            <th scope="row">{whole && whole.lines.length + whole.aws.length > 0 ? say.costAll : say.costModels}</th>
             <td />
             <td />
             <td>{sayUsd(usd + (whole?.awsUsd ?? 0), priced) || say.noPrice}</td>

@@ -174,7 +174,7 @@ def get_blocks(call: Call[BlockQuery, None]) -> BlocksView:
 def get_receipts(call: Call[Nothing, None]) -> Receipts:
     """Get the tokens, time, services and, where prices are known, dollars of each turn and each round."""
     journal, tail = call.tail()
-    batches = journal.since(0, upto=tail.n, consistent=True)
+    batches = journal.since(max(0, tail.state.forked - 1), upto=tail.n, consistent=True)
     prices = call.ports.of(tail.state.bundle).policy.prices
     noted = call.ports.deltas.notes(journal.lane, since=0)
     return make_receipts(batches, call.ports.costs.of(journal.lane), prices, noted)

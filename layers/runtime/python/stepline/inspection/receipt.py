@@ -111,7 +111,8 @@ class Receipts(WholeValue):
     """The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table.
 
     The sum also has the model calls of `replays`, which belong to no turn, and `aws` also the usage between turns, such
-    as uploads and reads of the conversation.
+    as uploads and reads of the conversation. A fork has its own turns only; `turns_before` is the number of those that
+    it has from its origins.
     """
 
     turns: tuple[TurnReceipt, ...]
@@ -124,6 +125,7 @@ class Receipts(WholeValue):
     aws_usd: float = 0.0
     attempts_unreported: int = 0
     replays: tuple[ReplayReceipt, ...] = ()
+    turns_before: int = 0
 
 
 KINDS: Final[Mapping[type[Entry], str]] = {
@@ -208,7 +210,7 @@ def make_receipts(
 ) -> Receipts:
     """Return the receipts of a whole log; `costs` are the rows of its invocations, `prices` the prices of the deployment.
 
-    `noted` are the calls that were noted under each claim.
+    `noted` are the calls that were noted under each claim. Of a fork, `batches` are its own.
     """
     prices = prices or Prices()
     batches, unrecorded = complete_calls(batches, noted)
@@ -226,6 +228,7 @@ def make_receipts(
     replayed = [call for cost in costs for call in cost.calls]
     return Receipts(
         turns=tuple(turns),
+        turns_before=max(0, state.turns - len(turns)) if state is not None and state.forked else 0,
         attempts_unreported=sum(turn.attempts_unreported for turn in turns),
         replays=tuple(_replay(cost) for cost in costs if cost.calls),
         **_totals([*(call for bill in bills for call in bill.calls), *replayed]),

@@ -68,6 +68,8 @@ def render_receipts(receipts: Mapping[str, Any]) -> Iterator[str]:
         yield from _aws(turn["aws"])
         if missed := turn["attempts_unreported"]:
             yield f"  {counted(missed, 'attempt')} did not report the usage of AWS"
+    if before := receipts.get("turns_before"):
+        yield f"{counted(before, 'turn')} of the original not counted"
     yield f"total  {_sums(receipts)}"
 
 
