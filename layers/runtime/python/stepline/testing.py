@@ -166,7 +166,8 @@ class Conversation:
     """A conversation with a bundle, in the memory of this process.
 
     `bundle` is the package's name, or its workflow's class. `settings` are variables of
-    docs/reference/settings.md. Use it in a `with` statement to release its resources.
+    docs/reference/settings.md, `lane` is its tenant, its project and its name. Use it in a `with` statement to release its
+    resources.
 
     With a `recording` the model's answers are those of this file, and `run` takes no decisions. Without the file they
     come from the model that the variables `asks` name, and leaving the `with` statement writes it.

@@ -25,6 +25,7 @@ from stepline.local.exported_files import plan_files
 from stepline.local.named_files import write_files
 from stepline.local.scripted.server import ScriptedServer
 from stepline.local.stage import deployed
+from stepline.model.batch import FORMAT
 from stepline.replay.record_file import ConversationRecord, write_record_file
 from stepline.replay.turn_report import RoundReport, Spent, TurnReport
 from stepline.settings import Settings
@@ -141,6 +142,52 @@ def test_turns_that_differ_set_the_exit_code_above_the_threshold(run, threshold,
 def test_a_replay_that_cannot_be_is_one_sentence_with_a_code(run, arguments, code):
     exit_code, output = run(*arguments)
     assert (exit_code, output.startswith(f"error: {code}: "), len(output.splitlines())) == (1, True, 1)
+
+
+def lose_texts(conversation):
+    conversation.ports.artifacts.objects.clear()
+
+
+def erase_first(conversation):
+    conversation.log.batches[LANE.key()][0] = None
+
+
+def write_newer(conversation):
+    stored = conversation.log.batches[LANE.key()]
+    stored[3] = json.dumps({**json.loads(stored[3]), "v": FORMAT + 1}).encode()
+
+
+def forget(conversation):
+    conversation.log.batches.clear()
+
+
+@pytest.mark.parametrize(
+    ("damage", "arguments", "code", "said"),
+    [
+        (
+            lose_texts,
+            ("--version", "v2"),
+            "record_incomplete",
+            "TURN, round 0, batch 7: a text of the record is gone",
+        ),
+        (erase_first, (), "record_incomplete", "begins with batch 2"),
+        (write_newer, (), "format_newer", f"format {FORMAT + 1}"),
+        (forget, (), "not_found", "there is no conversation c-"),
+        (lambda _: None, ("--bundle", "tests.support"), "bundle_invalid", "tests.support"),
+    ],
+    ids=["texts", "batches", "newer", "gone", "bundle"],
+)
+def test_a_record_that_cannot_be_replayed_has_its_code_and_no_row(
+    run, conversation, *, damage, arguments, code, said
+):
+    turn = list(conversation.timeline().turns)[1]
+    damage(conversation)
+    exit_code, output = run(*arguments)
+    (line,) = output.splitlines()
+    assert (exit_code, line.startswith(f"error: {code}: ")) == (1, True)
+    assert said.replace("TURN", turn) in line
+    (row,) = map(json.loads, run(*arguments, "--json")[1].splitlines())
+    assert (row["frame"], row["code"]) == ("error", code)
 
 
 def test_a_named_model_is_asked_about_every_decision_at_the_address_of_the_stage(run, monkeypatch):
