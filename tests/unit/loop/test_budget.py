@@ -17,7 +17,8 @@ from stepline.model.batch import EMPTY
 from stepline.model.entry import Closed, Reopened, SteeredEntry
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Amount, Posting, plan_charge
-from stepline.model.tenancy.limits import Limits, Scope, ScopeLimits, Used, scopes_of
+from stepline.model.tenancy.limits import Limits, Scope, ScopeLimits, Used, limit_sentence, scopes_of
+from stepline.model.tenancy.price import ModelPrice, Prices
 from stepline.model.usage import Usage
 from stepline.ports.tenancy.accounts import Posted
 from tests.support.conversation import LANE, USER, Conversation
@@ -127,6 +128,33 @@ def test_a_round_is_held_in_dollars_if_the_price_of_its_model_is_known() -> None
     conversation.send()
     conversation.decide()
     assert used(conversation, 2).held_usd > 20_000 * 25 / 1e6
+
+
+@pytest.mark.parametrize("limits", [Limits(usd_day=100.0), Limits(usd_month=1.0)], ids=["a day", "a month"])
+def test_a_model_without_a_price_is_not_called_if_dollars_are_limited(limits: Limits) -> None:
+    conversation = Conversation(models={"*": "own:qwen3"})
+    set_limits(conversation, limits, SCOPES[1])
+    conversation.send()
+    conversation.run()
+    end = closed(conversation)
+    assert (end.outcome, end.code) == ("error", "limit_usd")
+    assert end.message == limit_sentence("limit_usd", "project unpriced")
+    assert "price of the model is not known" in end.message
+    assert used(conversation, 1).held_usd == 0
+
+
+def test_a_model_with_a_price_of_zero_and_one_under_a_limit_of_tokens_are_called() -> None:
+    free = Prices(models=(ModelPrice(model="own:", plain=0.0, read=0.0, output=0.0),))
+    conversation = Conversation(says(answered("Hello.")), models={"*": "own:qwen3"}, prices=free)
+    set_limits(conversation, Limits(usd_day=0.01), SCOPES[0])
+    conversation.send()
+    conversation.run()
+    assert closed(conversation).outcome == "completed"
+    unpriced = Conversation(says(answered("Hello.")), models={"*": "own:qwen3"})
+    set_limits(unpriced, Limits(tokens_day=ROOM), SCOPES[0])
+    unpriced.send()
+    unpriced.run()
+    assert closed(unpriced).outcome == "completed"
 
 
 def test_the_model_sees_the_rest_of_the_smallest_budget() -> None:

@@ -2,6 +2,7 @@
 
     stopped                 → the turn closes
     no budget applies       → nothing is held, and nothing is written
+    dollars without a price → the turn closes with `limit_usd`: a budget that counts nothing would hold nothing
     there is room           → it is held until the next round, or the turn's end, charges the actual usage
     there is none           → the turn closes with the limit's code; after a steer it has one final round
 
@@ -52,8 +53,10 @@ def hold_round(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline]
     """
     lane, state = attempt.journal.lane, timeline.state
     allowance = read_allowance(attempt.ports, lane.tenant, lane.project, state.owner)
-    if (stopped := allowance.stopped()) is not None:
-        return _over(attempt, timeline, stopped[0])
+    stopped = allowance.stopped()
+    barred = stopped[0] if stopped is not None else _find_unpriced(attempt, allowance)
+    if barred is not None:
+        return _over(attempt, timeline, barred)
     if not allowance.has_budget:
         return attempt, timeline
     need = estimate_round(attempt, timeline)
@@ -70,6 +73,17 @@ def hold_round(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline]
         timeline = bounded
     charge(attempt.ports, lane, timeline.tail, hold=need)
     return attempt, timeline
+
+
+def _find_unpriced(attempt: Attempt, allowance: Allowance) -> Excess | None:
+    """Return the budget of dollars that the round's model cannot be held to, because its price is not known."""
+    policy = attempt.ports.policy
+    model = policy.model_of(attempt.agent.role)
+    if not model or policy.prices.nanos(model, Usage(), attempt.now()) is not None:
+        return None
+    limited = (scope.kind for scope, limits in allowance.pairs() if limits.has_dollars)
+    kind = next(limited, None)
+    return None if kind is None else Excess(code="limit_usd", kind=kind, window="unpriced")
 
 
 def _final_round(timeline: Timeline) -> int | None:

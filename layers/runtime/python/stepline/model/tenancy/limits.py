@@ -81,6 +81,11 @@ class Limits(Value, forbid_unknown_fields=True):
             )
         )
 
+    @property
+    def has_dollars(self) -> bool:
+        """True if dollars are limited."""
+        return self.usd_day is not None or self.usd_month is not None
+
 
 class ScopeLimits(Value, forbid_unknown_fields=True):
     """The stage's defaults: of every user, every project and every tenant."""
@@ -149,8 +154,8 @@ def month_end(at: datetime) -> datetime:
 
 
 LimitCode: TypeAlias = Literal["limit_tokens", "limit_usd", "limit_storage", "limit_turns", "stopped"]
-LimitWindow: TypeAlias = Literal["", "day", "month", "held"]
-"""The period that a limit counts; `held` if running rounds or uploads hold the rest."""
+LimitWindow: TypeAlias = Literal["", "day", "month", "held", "unpriced"]
+"""The period that a limit counts; `held` if running rounds or uploads hold the rest, `unpriced` if no dollars are known."""
 
 
 class Excess(Value):
@@ -172,8 +177,9 @@ LIMIT_CODES: Final = frozenset(get_args(LimitCode))
 
 _WHOSE: Final = {"user": "Your", "project": "This project's", "tenant": "This organization's"}
 _WHEN: Final = {
-    "day": "It begins again at 00:00 UTC.",
-    "month": "It begins again with the next month, at 00:00 UTC.",
+    "day": "is used up. It begins again at 00:00 UTC.",
+    "month": "is used up. It begins again with the next month, at 00:00 UTC.",
+    "unpriced": "cannot be kept: the price of the model is not known. Please ask the administrators to set it.",
 }
 
 
@@ -194,4 +200,4 @@ def limit_sentence(code: str, names: str = "") -> str:
         case _ if window == "held":
             return f"{budget} is held by turns that run now. Please send the message again in a minute."
         case _:
-            return f"{budget} is used up. {_WHEN.get(window, '')}".strip()
+            return f"{budget} {_WHEN.get(window, 'is used up.')}"
