@@ -174,7 +174,7 @@ def test_a_running_turn_runs_on_or_is_stopped_when_a_message_before_it_is_edited
     word = a_word()
     chat.stage.fault(kind="slow_tokens", match=word, count=2, token_delay_ms=60)
     chat.take_turn(BRIEF)
-    chat.say(f"Tell me about the word {word}.")
+    chat.say(f"Explain the word {word}.")
     expect(chat.turns).to_have_count(2)
     chat.await_answer()
     origin = chat.conversation

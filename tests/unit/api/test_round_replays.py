@@ -39,10 +39,10 @@ class World:
     """A conversation of one turn with two rounds, whose rounds are replayed with `script`."""
 
     def __init__(self, *script: Any, inspect: Inspect = "owner", **policy: Any) -> None:
-        self.conversation = Conversation(called(SPEAK), answered("Told."), **policy)
+        self.conversation = Conversation(called(SPEAK), answered("Done."), **policy)
         self.spoken = 0
         self.conversation.use(tool(SPEAK, "pure", self._speak))
-        self.conversation.send("tell me")
+        self.conversation.send("ask once")
         self.conversation.run()
         self.replays = Replays(self.conversation, *script)
         self.services = Services(

@@ -208,7 +208,7 @@ describe("an edited message", () => {
     expect(message?.message_id).not.toBe("m1");
   });
 
-  it("is one row with its origin at once, and both are told apart at the message", async () => {
+  it("is one row with its origin at once, and each shows its own message", async () => {
     await opened();
     await editMessage(page, here(), prompt(), "How old, at most?");
     draw();

@@ -26,7 +26,6 @@ from stepline.errors import (
     SteplineError,
 )
 from stepline.model.base import Value
-from stepline.model.file.mime import PICTURES
 from stepline.ports.model import DEFAULT_ROLE, AnswerFacts, Effort, Media, MediaKind, ModelRequest, RoleChoice
 
 KEY_PLACE: Final = "{key}"
@@ -118,6 +117,8 @@ def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: 
 
 def media_kind(file: Media) -> MediaKind:
     """Return the kind of a file."""
+    from stepline.model.file.mime import PICTURES  # noqa: PLC0415 - functions that send no file import the roles above
+
     return "pictures" if file.body.mime in PICTURES else "documents"
 
 
