@@ -205,3 +205,16 @@ def test_a_record_that_lacks_a_text_leaves_no_case(past, turns, tmp_path, monkey
     assert caught.value.reason == "record_incomplete"
     assert f"{turns[0]}, round 0, batch " in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_conversation_with_a_further_bundle_goes_on_with_the_agent_of_the_case(model, tmp_path):
+    settings = {"STEPLINE_BUNDLE": "bundles.default", "STEPLINE_BUNDLES": '{"docs": "bundles.docs"}'}
+    past = Case(about="x", settings=settings, bundle="bundles.docs", steps=(CaseStep(message="Hello."),))
+    file = CaseFile(name="a", path=tmp_path / "a.yaml", case=past)
+    with open_conversation(file, past, model, "bundles.default") as opened:
+        opened.play(past.steps[0], tmp_path)
+        assert opened.hydrated()[-1].state.bundle == "docs"
+        write_record_file(tmp_path / "past.zip", opened.record)
+    (tmp_path / "case.yaml").write_text(f"bundle: bundles.docs\n{CONTINUED.replace('  at: AT', '')}")
+    (result,) = evaluate_cases(find_cases(tmp_path), model, bundle="bundles.default").cases
+    assert (result.broken, result.why) == ("", "")

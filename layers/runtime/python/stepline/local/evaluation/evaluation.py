@@ -278,9 +278,10 @@ def open_conversation(
     variables = {**model.variables, **case.settings}
     module = case.bundle or bundle
     start = case.conversation and _Start.find(file, case.conversation, conversations)
-    if start and start.bundle:
+    if start and start.bundle:  # the agent is a further bundle of this name, as it was on the stage
+        variables["STEPLINE_BUNDLE"] = Settings.from_env({}).bundle
         variables["STEPLINE_BUNDLES"] = json.dumps({start.bundle: module})
-    settings = Settings.from_env({**variables, "STEPLINE_BUNDLE": module})
+    settings = Settings.from_env({"STEPLINE_BUNDLE": module, **variables})
     conversation = LiveConversation(
         module,
         model.client(file, settings),
