@@ -104,9 +104,9 @@ function Turn(props: TurnProps) {
           </span>
           <span class="num">
             {forks.length > 0 && (
-              <span role="img" aria-label={w.forks(forks.length)} title={w.forks(forks.length)}>
-                ⑂{" "}
-              </span>
+              <svg class="icon forked" viewBox="0 0 16 16" role="img" aria-label={w.forks(forks.length)}>
+                <path d="M8 13.5v-4M4 2.5v2c0 2.5 4 2.5 4 5 0-2.5 4-2.5 4-5v-2" />
+              </svg>
             )}
             {turn.closed_n === 0 ? w.runs : first ? formatTime(Date.parse(first.started_at)) : ""}
           </span>

@@ -5,6 +5,7 @@ import { isPlainClick, visible } from "../../markdown/index.ts";
 import { type BranchPoint, pointsByMessage, turnBefore } from "../../thread/branches.ts";
 import type { Message } from "../../thread/thread.ts";
 import { branchWords as words } from "../../words/en/branches.ts";
+import { Icon } from "../app/icons.tsx";
 import { useSelector, useStore } from "../store/store.ts";
 import { useDesk } from "../turn/desk.ts";
 import type { ForkOf } from "./past.ts";
@@ -109,7 +110,7 @@ export function ForkList({ forks, open }: { forks: readonly ForkOf[]; open: (con
     <ul class="forks" aria-label={words.forks}>
       {forks.map((fork) => (
         <li key={fork.conversation}>
-          <span aria-hidden="true">⑂</span>
+          <Icon name="fork" />
           <ConversationLink conversation={fork.conversation} turnId="" open={open}>
             {visible(fork.title) || words.untitled}
           </ConversationLink>

@@ -179,9 +179,9 @@ export function ThreadView(props: ThreadProps) {
                     problem={context.problems.get(message.messageId) ?? null}
                   />
                 ))}
-              {later && outbox.length === 0 && <later.BranchPoints message={null} />}
             </div>
           )}
+          {later && outbox.length === 0 && <later.BranchPoints message={null} />}
         </div>
       </div>
       {end.below !== null && (
