@@ -37,7 +37,7 @@ def edit(chat, turn, text):
 
 
 def texts(chat):
-    return [one.split("\n")[0] for one in heading(chat.turns).all_inner_texts()]
+    return [one.split("\n")[0] for one in heading(chat.turns).all_text_contents()]
 
 
 def switch(turn):
@@ -148,53 +148,52 @@ def test_an_edit_that_is_given_up_keeps_its_text(chat):
 
 def test_a_turn_runs_again_in_a_branch_after_the_effects_since_are_named(chat):
     word = a_word()
-    for text in (
-        called("react.plan", {"mode": "new", "steps": ["Look", "Say"]}, notes="I plan."),
-        answered("Done."),
-    ):
-        chat.stage.fault(kind="fixture", match=word, text=text)
-    turn = chat.take_turn(f"Plan: {word}")
-    origin = chat.conversation
-    made = chat.stage.over_http(chat.user).get(
-        f"/v1/conversations/{origin}/effects?kind=batch&at=1&before=false"
+    write = called(
+        "react.write",
+        {"path": "files/notes.md", "channel": "canvas", "content": "Herons."},
+        notes="I write it down.",
     )
+    for text in (write, answered("Done.")):
+        chat.stage.fault(kind="fixture", match=word, text=text)
+    turn = chat.take_turn(f"Write: {word}")
+    origin = chat.conversation
     turn.get_by_role("button", name="Run this turn again").click()
     dialog = chat.page.get_by_role("alertdialog", name="These were done and stay done")
-    if made["items"]:
-        expect(dialog).to_contain_text(made["items"][0]["tool"])
-        assert find_serious(chat.page) == []
-        dialog.get_by_role("button", name="Go on").click()
+    expect(dialog.get_by_role("listitem")).to_contain_text("react.write")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    assert find_serious(chat.page) == []
+    dialog.get_by_role("button", name="Go on").click()
     expect(chat.page).not_to_have_url(re.compile(origin))
-    expect(heading(chat.turns.last)).to_have_text(f"Plan: {word}")
+    expect(heading(chat.turns.last)).to_have_text(f"Write: {word}")
     chat.await_idle()
     expect(switch(chat.turns.last)).to_contain_text("2 / 2")
 
 
-def test_a_running_turn_runs_on_or_is_stopped_when_a_message_before_it_is_edited(chat):
+@pytest.mark.parametrize("choice", ["Let it run on", "Stop it"])
+def test_a_running_turn_runs_on_or_is_stopped_when_a_message_before_it_is_edited(chat, choice):
     word = a_word()
-    chat.stage.fault(kind="slow_tokens", match=word, count=2, token_delay_ms=60)
+    chat.stage.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=150)
     chat.take_turn(BRIEF)
     chat.say(f"Explain the word {word}.")
     expect(chat.turns).to_have_count(2)
     chat.await_answer()
     origin = chat.conversation
-    for choice, state in (("Let it run on", True), ("Stop it", False)):
-        chat.turns.first.get_by_role("button", name="Edit this message").click()
-        chat.page.get_by_role("textbox", name="Edit message").fill(f"{choice}: {BRIEF}")
-        chat.page.keyboard.press("Enter")
-        dialog = chat.page.get_by_role("alertdialog", name="The agent is still working")
-        expect(dialog).to_be_visible()
-        dialog.get_by_role("button", name=choice).click()
-        expect(heading(chat.turns.first)).to_have_text(f"{choice}: {BRIEF}")
-        lamp = switch(chat.turns.first).get_by_role("img", name="Another branch is running")
-        if state:
-            expect(lamp).to_be_visible()
-        else:
-            expect(lamp).to_have_count(0)
-        chat.await_idle()
-        chat.open(f"/c/{origin}")
-        expect(chat.turns).to_have_count(2)
-    expect(chat.turns.last.locator(".foot")).to_contain_text("stopped")
+    chat.turns.first.get_by_role("button", name="Edit this message").click()
+    chat.page.get_by_role("textbox", name="Edit message").fill(INSTEAD)
+    chat.page.keyboard.press("Enter")
+    dialog = chat.page.get_by_role("alertdialog", name="The agent is still working")
+    expect(dialog).to_be_visible()
+    assert find_serious(chat.page) == []
+    dialog.get_by_role("button", name=choice).click()
+    expect(heading(chat.turns.first)).to_have_text(INSTEAD)
+    if choice == "Let it run on":
+        expect(chat.page.get_by_role("img", name="Another branch is running")).to_be_visible()
+    chat.await_idle()
+    expect(chat.page.get_by_role("img", name="Another branch is running")).to_have_count(0)
+    chat.open(f"/c/{origin}")
+    chat.await_idle()
+    expect(chat.turns).to_have_count(2)
+    assert ("stopped" in chat.turns.last.locator(".foot").inner_text()) == (choice == "Stop it")
 
 
 def test_a_fork_is_a_conversation_of_its_own_and_both_link_to_each_other(chat):
@@ -249,4 +248,3 @@ def test_a_conversation_is_deleted_with_its_branches_and_with_forks_only_if_the_
     for name in (origin, branch, fork):
         assert over_http.ask("GET", f"/v1/conversations/{name}").status_code == 404
     expect(row_of(chat, origin)).to_have_count(0)
-    chat.expected("409")
