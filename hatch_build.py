@@ -22,6 +22,7 @@ APP: Final = (
     "package.json",
     "stacks",
     "web/dist",  # the chat page, if it was built
+    "web/dist-serve",  # the server of doors, likewise
     "web/headers.json",
 )
 

@@ -2,5 +2,6 @@
 
 export { ApiError } from "../../src/api/transport.ts";
 export { ClientError } from "../../src/client/failure.ts";
-export { SteplineAgent, type SteplineAgentOptions, type Verdict } from "./agent.ts";
+export { SteplineAgent, type SteplineAgentOptions } from "./agent.ts";
+export type { Verdict } from "./run.ts";
 export type { TurnState, TurnStatus } from "./state.ts";

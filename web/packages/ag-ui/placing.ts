@@ -3,7 +3,7 @@
 import { type AssistantMessage, type Event, EventType, type Message, type Metadata } from "@ag-ui/client";
 import type { ClientEvent } from "../../src/client/index.ts";
 import type { TextPart } from "../../src/door/turn_parts.ts";
-import type { TurnState } from "./state.ts";
+import { PLAN, type TurnState } from "./state.ts";
 
 export interface RunMessages {
   /** The messages before the current step, and those of the step. */
@@ -86,7 +86,7 @@ function call(state: RunMessages, id: string, name: string, params: unknown, met
 
 /** Show a plan where it was first shown. */
 function plan(state: RunMessages, id: string, content: Record<string, unknown>, metadata: Metadata): Drawn {
-  const activityType = "PLAN";
+  const activityType = PLAN;
   const message: Message = { id, role: "activity", activityType, content, metadata };
   const event: Event = { type: EventType.ACTIVITY_SNAPSHOT, messageId: id, activityType, content, metadata };
   const isKnown = [...state.before, ...state.step].some((one) => one.id === id);

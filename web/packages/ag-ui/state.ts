@@ -3,6 +3,9 @@
 import { type Event, EventType } from "@ag-ui/client";
 import type { Change } from "../../src/door/turn_parts.ts";
 
+/** The type of the activity that is a plan. */
+export const PLAN = "PLAN";
+
 export interface TurnState {
   /** `waiting`: a call needs an approval. Null before the first turn. */
   readonly turn: { readonly id: string; readonly status: TurnStatus } | null;

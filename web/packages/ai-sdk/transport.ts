@@ -1,7 +1,8 @@
 /** The transport of `useChat`: one conversation of a stage, over its websocket. */
 
 import { type ChatTransport, isToolUIPart, readUIMessageStream, type UIMessage, type UIMessageChunk } from "ai";
-import { ClientError, type ClientState, emptyState, type Session } from "../../src/client/index.ts";
+import { ClientError, type ClientEvent, type ClientState, emptyState, type Session } from "../../src/client/index.ts";
+import { followMessage } from "../../src/door/sent.ts";
 import { checkPosition, movePosition, type Past, Stage, type StageOptions } from "../../src/door/stage.ts";
 import { type EventPart, foldTurn, follow, followFrom, pauseOf } from "../../src/door/turn_parts.ts";
 import { type Following, streamTurn } from "../../src/door/turn_stream.ts";
@@ -22,6 +23,9 @@ export interface MessageBody {
 export function steplineTransport(options: StageOptions): SteplineTransport {
   return new SteplineTransport(new Stage(options));
 }
+
+/** The turns of a conversation that a page shows first. */
+const TURNS = 20;
 
 export class SteplineTransport implements ChatTransport<UIMessage> {
   /** A resumed turn is sent from its beginning, and replaces what the page has of it. */
@@ -49,22 +53,27 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
     // A message that is asked again or edited is another message of the log, which keeps the first.
     const isAnother = sent.trigger === "regenerate-message" || message.id === sent.messageId;
     const [text, uploads] = await this.#read(message, isAnother);
-    const past = await this.#position(sent.abortSignal);
-    sent.abortSignal?.throwIfAborted();
     const messageId = isAnother ? crypto.randomUUID() : message.id;
     const send = (session: Session) =>
       body.kind === "steer" ? session.tell("steer", {}, { text, uploads }) : session.say(text, { messageId, uploads });
-    return streamTurn(this.#stage, AI_SDK, { state: past, cursor: follow({ message: messageId }), send, ...reader });
+    const following =
+      this.#n < 0
+        ? await followMessage(this.#stage, messageId, text, send, sent.abortSignal)
+        : { state: emptyState(this.#stage.conversation, this.#n), cursor: follow({ message: messageId }), send };
+    sent.abortSignal?.throwIfAborted();
+    return streamTurn(this.#stage, AI_SDK, { ...following, ...reader });
   }
 
-  async reconnectToStream({ abortSignal }: Resumed): Promise<ReadableStream<UIMessageChunk> | null> {
+  /** Resume the turn that the page has in part, by `body.turn` if it is another page, else the open turn. */
+  async reconnectToStream({ abortSignal, body }: Resumed): Promise<ReadableStream<UIMessageChunk> | null> {
     const reader = this.#reader(abortSignal);
-    const past = await this.#stage.readTurns(1, abortSignal);
+    const partial = (body as { turn?: string } | undefined)?.turn ?? this.#partial;
+    let past = await this.#stage.readTurns(1, abortSignal);
+    if (past && partial && !beginsIn(past, partial)) past = await this.#stage.readTurns(TURNS, abortSignal);
     if (!past) return null;
-    const { open, turnId, ended } = past.state;
-    // The page may have read a turn that has ended since.
-    if (!open && (ended === "" || ended !== this.#partial)) return null;
-    return streamTurn(this.#stage, AI_SDK, { ...past, cursor: follow({ turn: open ? turnId : ended }), ...reader });
+    const { open, turnId } = past.state;
+    const turn = partial && beginsIn(past, partial) ? partial : open ? turnId : "";
+    return turn ? streamTurn(this.#stage, AI_SDK, { ...past, cursor: follow({ turn }), ...reader }) : null;
   }
 
   /** Stop the open turn, also one that waits for a person. Throws ClientError with the code of a refusal. */
@@ -73,7 +82,7 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
   }
 
   /** Read the messages of the newest turns, for the first render of a page. Throws ApiError. */
-  async messages(turns = 20): Promise<UIMessage[]> {
+  async messages(turns = TURNS): Promise<UIMessage[]> {
     const past = await this.#stage.readTurns(turns);
     if (!past) return [];
     this.#n = Math.max(this.#n, past.state.cursor);
@@ -125,12 +134,6 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
     return this.#stage.upload(new Blob([bytes]), filename);
   }
 
-  /** Return where a new message continues: at the newest known batch, or at the end of the conversation. */
-  async #position(signal: AbortSignal | undefined): Promise<ClientState> {
-    if (this.#n < 0) this.#n = (await this.#stage.readTurns(1, signal))?.state.cursor ?? 0;
-    return emptyState(this.#stage.conversation, this.#n);
-  }
-
   /** An abort stops the turn, unless the next reader has already replaced this one. */
   #reader(signal: AbortSignal | undefined): Omit<Following, "state" | "cursor"> {
     this.#readers += 1;
@@ -148,6 +151,12 @@ export class SteplineTransport implements ChatTransport<UIMessage> {
       joined: async (turn) => (this.#shown.has(turn) ? [] : ((await this.#stage.readTurns(2))?.effects ?? [])),
     };
   }
+}
+
+function beginsIn({ effects }: Past, turn: string): boolean {
+  const begins = (events: readonly ClientEvent[]) =>
+    events.some((event) => event.type === "chat.start" && event.turn_id === turn);
+  return effects.some((effect) => effect.kind === "eventsApplied" && begins(effect.events));
 }
 
 function decodePercent(text: string): Uint8Array<ArrayBuffer> {

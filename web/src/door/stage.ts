@@ -27,6 +27,8 @@ export interface StageOptions {
   readonly conversation: string;
   /** One of several bundles of the stage. */
   readonly bundle?: string;
+  /** The user's time zone; the one of this machine by default. */
+  readonly timezone?: string;
 }
 
 /** The events of a conversation: the state after them, and their effects. */
@@ -46,15 +48,17 @@ const CLOCK: Clock = {
 export class Stage {
   readonly conversation: string;
   readonly bundle: string;
+  readonly timezone: string;
   readonly dial: Dial;
   readonly credential: Credential;
   readonly clock = CLOCK;
   readonly #api: HttpApi;
   #expiresAtS = Number.POSITIVE_INFINITY;
 
-  constructor({ url, token, conversation, bundle = "" }: StageOptions) {
+  constructor({ url, token, conversation, bundle = "", timezone = "" }: StageOptions) {
     this.conversation = conversation;
     this.bundle = bundle;
+    this.timezone = timezone || Intl.DateTimeFormat().resolvedOptions().timeZone;
     this.#api = new HttpApi(url, async () => {
       const fresh = typeof token === "string" ? token : await token();
       this.#expiresAtS = readExpiry(fresh);

@@ -34,12 +34,13 @@ export interface Following {
   readonly onTurn?: (turn: string, isEnded: boolean) => void;
   /** Return the events of a turn that the message joined; none if the reader has the turn already. */
   readonly joined?: (turn: string) => Promise<readonly Effect[]>;
+  /** How many values wait for the reader before the session pauses. */
+  readonly waitingMax?: number;
 }
 
 /** The part of a stage that a turn is read by. */
-export type Line = Pick<Stage, "dial" | "clock" | "credential" | "bundle">;
+export type Line = Pick<Stage, "dial" | "clock" | "credential" | "bundle" | "timezone">;
 
-/** The values that wait for the reader before the session pauses. */
 const WAITING_MAX = 1024;
 
 export function streamTurn<Value, State>(
@@ -48,7 +49,24 @@ export function streamTurn<Value, State>(
   following: Following,
 ): ReadableStream<Value> {
   const turn = new TurnReader(stage, door, following);
-  return new ReadableStream<Value>(turn, { highWaterMark: WAITING_MAX });
+  return new ReadableStream<Value>(turn, { highWaterMark: following.waitingMax ?? WAITING_MAX });
+}
+
+/** Hand on the values of a stream until it ends or the reader leaves; a promise of `take` holds the next one back. */
+export async function handOn<Value>(
+  stream: ReadableStream<Value>,
+  take: (value: Value) => Promise<void> | void,
+  left: AbortSignal,
+): Promise<void> {
+  const reader = stream.getReader();
+  const leave = () => void reader.cancel();
+  if (left.aborted) leave();
+  left.addEventListener("abort", leave, { once: true });
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    const held = take(next.value);
+    if (held) await held;
+  }
+  left.removeEventListener("abort", leave);
 }
 
 class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
@@ -74,13 +92,12 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
     this.#following = following;
     this.#cursor = following.cursor;
     this.#rendered = door.empty;
-    const timezone = Intl.DateTimeFormat().resolvedOptions().timeZone;
     this.#session = new Session({
       dial: stage.dial,
       clock: stage.clock,
       credential: stage.credential,
       state: following.state,
-      timezone,
+      timezone: stage.timezone,
       bundle: stage.bundle,
       onEffects: (effects) => this.#take(effects),
       onLink: () => undefined,

@@ -25,6 +25,7 @@ const line: Line = {
     },
   },
   bundle: "",
+  timezone: "UTC",
 };
 
 /** A piece of text, in the form of our own client or of a door. */

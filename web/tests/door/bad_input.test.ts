@@ -66,7 +66,7 @@ function said(...parts: Parts): UIMessage {
   return { id: "m1", role: "user", parts };
 }
 
-const TEXT = { type: "text", text: "go" } as const;
+const TEXT = { type: "text", text: "go on" } as const;
 const FILE = { type: "file", mediaType: "image/png", filename: "a.png" } as const;
 const CALL = { type: "dynamic-tool", toolName: "bank.pay", toolCallId: "tc_1", input: {} } as const;
 
@@ -190,7 +190,7 @@ it.each(REFUSED)("AG-UI: $name is refused with $code", async ({ code, before }) 
   const stage = new StoryStage(ANSWER, before);
   stage.refuse("send", code);
   const [agent, events] = agentOf(stage);
-  agent.addMessage({ id: "m1", role: "user", content: "go" });
+  agent.addMessage({ id: "m1", role: "user", content: "go on" });
   expect(await codeOf(agent, events)).toBe(code);
   expect(stage.listeners).toBe(0);
 });

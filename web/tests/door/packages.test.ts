@@ -57,6 +57,7 @@ it.each(PACKAGES)(
       expect(Object.keys(project.manifest.peerDependencies ?? {})).toEqual(peers);
       expect(project.use(use)).toBe(prints);
       project.check(guide(name));
+      if (peers.length) project.check(guide("serve"));
     } finally {
       project.remove();
     }

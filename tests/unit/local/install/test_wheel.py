@@ -23,8 +23,8 @@ APP = (
     "package.json",
     "stacks",
 )
-PAGE = ROOT / "web/dist"
-"""The chat page, which a wheel contains if it was built."""
+BUILDS = (ROOT / "web/dist", ROOT / "web/dist-serve")
+"""The chat page and the server of doors, which a wheel contains if they were built."""
 HIDDEN = (
     ".dockerignore",
     "layers/deps/requirements.txt",
@@ -103,7 +103,7 @@ def test_a_wheel_carries_the_library_and_the_whole_app(wheel):
     library = {
         "stepline/" + path.relative_to(LIBRARY).as_posix() for path in files() if LIBRARY in path.parents
     }
-    built = {f"stepline/_app/{name(path)}" for path in PAGE.rglob("*") if path.is_file()}
+    built = {f"stepline/_app/{name(path)}" for root in BUILDS for path in root.rglob("*") if path.is_file()}
     assert found == library | carried("stepline/_app/") | built
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stepline.local.client.session import Session
     from stepline.local.client.state import ClientState
     from stepline.local.client.uploader import Uploader
+    from stepline.local.cloud.deployment import Deployment
 
 TENANT = "local"
 PROJECT = "default"
@@ -114,8 +115,18 @@ def find_caller(
     )
 
 
-def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> Caller:
-    from stepline.local.cloud.deployment import check_stage, list_stages, load_deployment, stage_folder
+def find_api(stage: str) -> str:
+    """Return the address of a stage's HTTP API; without a stage name, of this machine's.
+
+    Raises:
+        InputError: `not_deployed`, or `bad_stage`.
+        DependencyError: `not_running`.
+    """
+    return _load_deployed(stage).outputs["HttpUrl"] if stage else find_stage().api_url
+
+
+def _load_deployed(stage: str) -> Deployment:
+    from stepline.local.cloud.deployment import check_stage, list_stages, load_deployment
 
     deployment = load_deployment(HOME, check_stage(stage))
     if deployment is None or "WebSocketUrl" not in deployment.outputs:
@@ -124,6 +135,13 @@ def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> 
             f"stage {stage} is not deployed from here: `{_command('deploy', '--stage', stage)}` deploys it{known}",
             code="not_deployed",
         )
+    return deployment
+
+
+def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> Caller:
+    from stepline.local.cloud.deployment import stage_folder
+
+    deployment = _load_deployed(stage)
     if not token and not token_command:
         raise AuthError(
             "a deployed stage needs a token: set STEPLINE_TOKEN, or add --token-command", code="no_token"

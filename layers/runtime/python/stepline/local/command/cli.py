@@ -39,6 +39,7 @@ from stepline.local.command.conversations import (
     token,
     watch,
 )
+from stepline.local.command.door.serve import serve
 from stepline.local.command.evaluate import evaluations
 from stepline.local.command.event_source import event_source
 from stepline.local.command.failure import Edge
@@ -236,7 +237,7 @@ def chat(*, conversation: str, new: bool, bundle: str, login: Login, opens: bool
 for command in (
     *(new, bundle, send, event, approve, deny, edit, feedback, watch, log, conversations, logs, token),
     *(event_source, export, files, fork, cost, limits, export_user, move_in, delete, erasures, workspace),
-    *(replay, evaluations, knowledge, memory, secrets),
+    *(replay, evaluations, knowledge, memory, secrets, serve),
     *(cloud.deploy, cloud.restore, cloud.rollback, cloud.destroy),
 ):
     main.add_command(command)

@@ -1,5 +1,6 @@
-"""The build of the chat page: `python -m stepline.local.page.page_build` builds it if its sources have changed.
+"""The builds of web/: `python -m stepline.local.page.page_build` makes those whose sources have changed.
 
+They are the chat page and the server of doors.
 The packages are installed from their lock file, and none of their scripts runs. The result is kept next to a digest of
 its sources. An installed package contains the result and no sources: then nothing is built.
 """
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from stepline.errors import DependencyError
 from stepline.local.stage.deployed import REPOSITORY, install_environment
@@ -23,43 +24,59 @@ from stepline.local.stage.deployed import REPOSITORY, install_environment
 WEB: Final = REPOSITORY / "web"
 TIMEOUT_S: Final = 600
 SAID_LINES: Final = 40
-_SOURCES: Final = (
-    "src",
-    "public",
-    "index.html",
-    "package.json",
-    "package-lock.json",
-    "vite.config.ts",
-    "tsconfig.json",
-)
 _DIGEST: Final = ".sources"
 
 
-def digest_sources(web: Path = WEB) -> str:
-    """Return a digest of all sources of the page, "" without sources."""
+class WebBuild(NamedTuple):
+    """A build: its folder and main file, its sources, and the configuration of Vite besides the default."""
+
+    title: str
+    folder: str
+    result: str
+    sources: tuple[str, ...]
+    config: str = "vite.config.ts"
+
+
+PAGE: Final = WebBuild(
+    "the chat page",
+    "dist",
+    "index.html",
+    ("src", "public", "index.html", "package.json", "package-lock.json", "vite.config.ts", "tsconfig.json"),
+)
+SERVER: Final = WebBuild(
+    "the server of doors",
+    "dist-serve",
+    "serve.js",
+    ("src/api", "src/client", "src/door", "packages", "package.json", "package-lock.json"),
+    "packages/serve/vite.config.ts",
+)
+
+
+def digest_sources(web: Path = WEB, target: WebBuild = PAGE) -> str:
+    """Return a digest of all sources of a build, "" without sources."""
     if not (web / "src").is_dir():
         return ""
     total = hashlib.sha256()
-    for name in _SOURCES:
+    for name in target.sources:
         root = web / name
         for path in [root] if root.is_file() else sorted(root.rglob("*")):
-            if path.is_file() and "node_modules" not in path.parts:
+            if path.is_file() and not {"node_modules", "dist"} & set(path.parts[len(web.parts) :]):
                 total.update(f"{path.relative_to(web)}\0{path.stat().st_size}\0".encode())
                 total.update(path.read_bytes())
     return total.hexdigest()
 
 
-def built_of(web: Path = WEB) -> str | None:
+def built_of(web: Path = WEB, target: WebBuild = PAGE) -> str | None:
     """Return the digest of the sources of the existing build, None without a build."""
-    if not (web / "dist/index.html").exists():
+    if not (web / target.folder / target.result).exists():
         return None
-    kept = web / "dist" / _DIGEST
+    kept = web / target.folder / _DIGEST
     return kept.read_text() if kept.exists() else ""
 
 
-def is_built(digest: str, web: Path = WEB) -> bool:
-    """Return True if the page was built from these sources, or was installed without sources."""
-    built = built_of(web)
+def is_built(digest: str, web: Path = WEB, target: WebBuild = PAGE) -> bool:
+    """Return True if the build is of these sources, or was installed without sources."""
+    built = built_of(web, target)
     return built is not None and (not digest or built == digest)
 
 
@@ -74,27 +91,41 @@ def install_page_packages(progress: Callable[[str], None], web: Path = WEB) -> N
 
 
 def build_page(progress: Callable[[str], None], web: Path = WEB) -> None:
-    """Build the page, unless it is built: another process may be building it at this moment.
+    """Build the page as `make_build` does."""
+    make_build(PAGE, progress, web)
+
+
+def build_server(progress: Callable[[str], None], web: Path = WEB) -> Path:
+    """Build the server of doors as `make_build` does, and return its program."""
+    make_build(SERVER, progress, web)
+    return web / SERVER.folder / SERVER.result
+
+
+def make_build(target: WebBuild, progress: Callable[[str], None], web: Path = WEB) -> None:
+    """Build a target, unless it is built: another process may be building it at this moment.
 
     Raises DependencyError `page_build` with the end of the failed command's output.
     """
+    digest = digest_sources(web, target)
+    if not digest and is_built(digest, web, target):
+        return  # an installation, which may not be written to
     with _locked(web):
-        digest = digest_sources(web)
-        if is_built(digest, web):
+        digest = digest_sources(web, target)
+        if is_built(digest, web, target):
             return
         if not digest:
-            raise DependencyError("this installation came without the chat page", code="page_build")
+            raise DependencyError(f"this installation came without {target.title}", code="page_build")
         install_page_packages(progress, web)
-        progress("building the chat page")
-        fresh, old = web / "node_modules/.dist", web / "node_modules/.dist.old"
-        _run(
-            "node", "node_modules/vite/bin/vite.js", "build", "--outDir", str(fresh), "--emptyOutDir", web=web
-        )
+        progress(f"building {target.title}")
+        kept = web / target.folder
+        fresh, old = (web / f"node_modules/.{target.folder}{end}" for end in ("", ".old"))
+        options = ("-c", target.config, "--outDir", str(fresh), "--emptyOutDir")
+        _run("node", "node_modules/vite/bin/vite.js", "build", *options, web=web)
         (fresh / _DIGEST).write_text(digest)
         shutil.rmtree(old, ignore_errors=True)
-        if (web / "dist").exists():
-            (web / "dist").rename(old)
-        fresh.rename(web / "dist")
+        if kept.exists():
+            kept.rename(old)
+        fresh.rename(kept)
         shutil.rmtree(old, ignore_errors=True)
 
 
@@ -135,13 +166,17 @@ def _locked(web: Path) -> Iterator[None]:
 
 
 def main() -> None:
-    """Build the page, or with `install` only install its packages."""
+    """Build the page and the server, or with `install` only install their packages."""
 
     def progress(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
     try:
-        (install_page_packages if sys.argv[1:] == ["install"] else build_page)(progress)
+        if sys.argv[1:] == ["install"]:
+            install_page_packages(progress)
+        else:
+            build_page(progress)
+            build_server(progress)
     except DependencyError as error:
         sys.exit(str(error))
 

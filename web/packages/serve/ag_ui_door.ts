@@ -1,0 +1,76 @@
+/** AG-UI over HTTP: runs, and the conversation of a client that resumes. */
+
+import { type Event, EventType, type RunAgentInput } from "@ag-ui/client";
+import { RunAgentInputSchema } from "@ag-ui/core/schemas";
+import { ClientError } from "../../src/client/index.ts";
+import type { Past, Stage } from "../../src/door/stage.ts";
+import { handOn, streamTurn } from "../../src/door/turn_stream.ts";
+import { answerOf, type Begun, beginAnswer, beginConnect, beginMessage, type Waiting } from "../ag-ui/run.ts";
+import type { EventStream } from "./event_stream.ts";
+import { Refusal, refusalOf } from "./refusal.ts";
+
+/** The values that wait for a slow client before the stage's connection is closed. */
+const WAITING_MAX = 256;
+
+/** Return the input of a run. Throws Refusal. */
+export function readInput(body: unknown): RunAgentInput {
+  const { success, data, error } = RunAgentInputSchema.safeParse(body);
+  const [issue] = error?.issues ?? [];
+  if (!success) throw new Refusal(400, "bad_message", `${issue?.path.join(".")}: ${issue?.message}`);
+  return data as RunAgentInput;
+}
+
+/** Return the input of a client that has read nothing. */
+export function emptyInput(threadId: string, runId: string): RunAgentInput {
+  return { threadId, runId, messages: [], tools: [], context: [], state: {}, forwardedProps: {} };
+}
+
+/** Send a run: of a message, or of an answer to an interrupt. Throws Refusal for a token that the stage refuses. */
+export function sendRun(stage: Stage, input: RunAgentInput, open: () => EventStream): Promise<void> {
+  return send(stage, input, open, async () => {
+    const entry = answerOf(input);
+    if (!entry) return beginMessage(stage, input, -1);
+    return beginAnswer(stage, input, entry, requestIn(await stage.readTurns(1), entry.interruptId));
+  });
+}
+
+/** Restate the newest turns, and continue the open one. Throws as `sendRun` does. */
+export function sendConversation(stage: Stage, input: RunAgentInput, open: () => EventStream): Promise<void> {
+  return send(stage, input, open, () => beginConnect(stage, input, input.messages));
+}
+
+async function send(
+  stage: Stage,
+  { threadId, runId }: RunAgentInput,
+  open: () => EventStream,
+  begin: () => Promise<Begun>,
+): Promise<void> {
+  const begun = await begin().catch((error: unknown) => {
+    const refusal = refusalOf(error);
+    if (!refusal || refusal.status === 401) throw error;
+    return refusal;
+  });
+  const stream = open();
+  const run = { threadId, runId };
+  await stream.send({ type: EventType.RUN_STARTED, ...run } satisfies Event);
+  if (begun instanceof Refusal) {
+    await stream.send({ type: EventType.RUN_ERROR, code: begun.code, message: begun.message } satisfies Event);
+  } else {
+    for (const event of begun.first) await stream.send(event);
+    if (begun.following) {
+      const events = streamTurn(stage, begun.door, { ...begun.following, waitingMax: WAITING_MAX });
+      await handOn(events, (event) => stream.send(event), stream.left);
+    } else await stream.send({ type: EventType.RUN_FINISHED, ...run } satisfies Event);
+  }
+  stream.end();
+}
+
+/** Return where the turn waits for this answer. Throws ClientError `approval_not_pending`. */
+function requestIn(past: Past | null, callId: string): Waiting {
+  for (const effect of past?.effects ?? []) {
+    if (effect.kind !== "eventsApplied") continue;
+    const request = effect.events.find(({ type, data }) => type === "approval.requested" && data.call_id === callId);
+    if (request && past?.state.approval === callId) return { n: effect.n, turn: request.turn_id };
+  }
+  throw new ClientError("approval_not_pending", "no call waits for this answer");
+}

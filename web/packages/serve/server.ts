@@ -1,0 +1,242 @@
+/**
+ * The server of doors: streams conversations of one stage to clients of AG-UI and of the AI SDK.
+ *
+ * It has no rights and no state of its own: each request has its user's token, and the stage decides. A connection that
+ * is closed stops nothing; a stop is a request.
+ */
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { part } from "../../src/api/transport.ts";
+import { Stage } from "../../src/door/stage.ts";
+import { SteplineTransport } from "../ai-sdk/index.ts";
+import { emptyInput, readInput, sendConversation, sendRun } from "./ag_ui_door.ts";
+import { AI_SDK_HEADERS, readChat, resendTurn, sendTurn } from "./ai_sdk_door.ts";
+import { EventStream } from "./event_stream.ts";
+import { Refusal, refusalOf, refuse } from "./refusal.ts";
+import { readJson } from "./request_body.ts";
+
+export interface ServeOptions {
+  /** The address of the stage's HTTP API. */
+  readonly url: string;
+  readonly host: string;
+  /** 0 for any free port. */
+  readonly port: number;
+  /** How many streams may be open at once. */
+  readonly streams: number;
+  /** The origins of web pages that may call this server from a browser. */
+  readonly origins: readonly string[];
+  /** Seconds between two signs of life on a silent stream. */
+  readonly beatS: number;
+}
+
+/** Connections without a stream: health checks, requests to stop, refusals. */
+const OTHERS_MAX = 64;
+/** How long the open streams may take to end. */
+const END_S = 10;
+
+interface Call {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly url: URL;
+  /** The conversation of the address. */
+  readonly name: string;
+}
+
+export class DoorServer {
+  readonly #options: ServeOptions;
+  readonly #server: Server;
+  readonly #streams = new Map<AbortController, EventStream | null>();
+  readonly #beats: NodeJS.Timeout;
+  #isEnding = false;
+
+  constructor(options: ServeOptions) {
+    this.#options = options;
+    this.#server = createServer((request, response) => void this.#answer(request, response));
+    this.#server.maxConnections = options.streams + OTHERS_MAX;
+    this.#server.headersTimeout = 10_000;
+    this.#server.requestTimeout = 60_000;
+    this.#beats = setInterval(() => {
+      for (const stream of this.#streams.values()) stream?.beat();
+    }, options.beatS * 1000);
+  }
+
+  /** Listen, and return the address. Rejects if the port is taken. */
+  listen(): Promise<string> {
+    const { host, port } = this.#options;
+    return new Promise((resolve, reject) => {
+      this.#server.once("error", reject);
+      this.#server.listen(port, host, () => {
+        const { port: bound } = this.#server.address() as AddressInfo;
+        resolve(`http://${host.includes(":") ? `[${host}]` : host}:${bound}`);
+      });
+    });
+  }
+
+  /** Accept nothing more, and end every stream in the middle: its client resumes at another server. */
+  async end(): Promise<void> {
+    this.#isEnding = true;
+    clearInterval(this.#beats);
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    for (const left of this.#streams.keys()) left.abort();
+    // A connection whose last answer ends now would wait for another request.
+    const idle = setInterval(() => this.#server.closeIdleConnections(), 100);
+    const late = setTimeout(() => this.#server.closeAllConnections(), END_S * 1000);
+    await closed;
+    clearInterval(idle);
+    clearTimeout(late);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      if (this.#isEnding) response.setHeader("Connection", "close");
+      if (this.#allow(request, response)) return;
+      await this.#route(request, response);
+    } catch (error) {
+      const refusal = refusalOf(error);
+      if (!refusal) console.error(JSON.stringify({ level: "error", event: "failed", error: String(error) }));
+      if (response.headersSent) response.destroy();
+      else refuse(response, refusal ?? new Refusal(500, "failed", "This server made a mistake."));
+    }
+  }
+
+  /** Permit the listed origins to read the answer; return true if this answers a preflight. */
+  #allow({ method, headers: { origin = "" } }: IncomingMessage, response: ServerResponse): boolean {
+    if (!this.#options.origins.includes(origin)) return false;
+    response.setHeader("Access-Control-Allow-Origin", origin);
+    response.setHeader("Vary", "Origin");
+    if (method !== "OPTIONS") return false;
+    response.setHeader("Access-Control-Allow-Headers", "Authorization, Content-Type");
+    response.setHeader("Access-Control-Allow-Methods", "GET, POST");
+    response.setHeader("Access-Control-Max-Age", "600");
+    response.writeHead(204).end();
+    return true;
+  }
+
+  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? "/", "http://server");
+    for (const [method, path, answer] of ROUTES) {
+      const found = path.exec(url.pathname);
+      if (!found || request.method !== method) continue;
+      await answer(this, { request, response, url, name: nameIn(found[1]) });
+      return;
+    }
+    const methods = ROUTES.filter(([, path]) => path.test(url.pathname)).map(([method]) => method);
+    if (methods.length) throw new Refusal(405, "method_not_allowed", "Not this method.", { Allow: methods.join(", ") });
+    throw new Refusal(404, "not_found", "No such address.");
+  }
+
+  health({ response }: Call): void {
+    const body = { status: this.#isEnding ? "ending" : "ok", streams: this.#streams.size, max: this.#options.streams };
+    send(response, body, this.#isEnding ? 503 : 200);
+  }
+
+  async agUi(call: Call): Promise<void> {
+    await this.#hold(call, async (open) => {
+      const input = readInput(await readJson(call.request));
+      await sendRun(this.stage(call, input.threadId), input, open);
+    });
+  }
+
+  async agUiConversation(call: Call): Promise<void> {
+    await this.#hold(call, async (open) => {
+      const isGet = call.request.method === "GET";
+      const input = isGet ? emptyInput(call.name, crypto.randomUUID()) : readInput(await readJson(call.request));
+      await sendConversation(this.stage(call, input.threadId), input, open);
+    });
+  }
+
+  async chat(call: Call): Promise<void> {
+    await this.#hold(call, async (open) => {
+      const chat = await readChat(await readJson(call.request));
+      await sendTurn(this.stage(call, chat.id), chat, () => open(AI_SDK_HEADERS));
+    });
+  }
+
+  async chatStream(call: Call): Promise<void> {
+    await this.#hold(call, async (open) => {
+      const turn = call.url.searchParams.get("turn") ?? "";
+      const sent = await resendTurn(this.stage(call, call.name), turn, () => open(AI_SDK_HEADERS));
+      if (!sent) call.response.writeHead(204).end();
+    });
+  }
+
+  /** Return the stage for the user of a request. Throws Refusal without a token. */
+  stage({ request, url }: Call, conversation: string): Stage {
+    const [, token = ""] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? "") ?? [];
+    if (!token) throw new Refusal(401, "unauthorized", "A bearer token is missing.", { "WWW-Authenticate": "Bearer" });
+    const bundle = url.searchParams.get("bundle") ?? "";
+    const timezone = url.searchParams.get("timezone") ?? "UTC";
+    return new Stage({
+      url: this.#options.url,
+      token,
+      conversation: part(conversation) && conversation,
+      bundle,
+      timezone,
+    });
+  }
+
+  /** Hold one of the streams while `run` answers. Throws Refusal if all are in use. */
+  async #hold({ response }: Call, run: (open: Open) => Promise<void>): Promise<void> {
+    if (this.#isEnding) throw new Refusal(503, "ending", "This server ends.", LATER);
+    if (this.#streams.size >= this.#options.streams) {
+      throw new Refusal(503, "too_many_streams", "This server has no more streams.", LATER);
+    }
+    const left = new AbortController();
+    this.#streams.set(left, null);
+    response.once("close", () => left.abort());
+    try {
+      await run((headers) => {
+        const stream = new EventStream(response, left.signal, headers);
+        this.#streams.set(left, stream);
+        return stream;
+      });
+    } finally {
+      this.#streams.delete(left);
+    }
+  }
+}
+
+type Open = (headers?: Readonly<Record<string, string>>) => EventStream;
+
+const LATER = { "Retry-After": "5" };
+
+const ROUTES: readonly (readonly [
+  method: string,
+  path: RegExp,
+  answer: (server: DoorServer, call: Call) => unknown,
+])[] = [
+  ["GET", /^\/health$/, (server, call) => server.health(call)],
+  ["POST", /^\/agui$/, (server, call) => server.agUi(call)],
+  ["POST", /^\/agui\/connect$/, (server, call) => server.agUiConversation(call)],
+  ["GET", /^\/agui\/([^/]+)$/, (server, call) => server.agUiConversation(call)],
+  ["POST", /^\/agui\/([^/]+)\/stop$/, stop],
+  ["POST", /^\/chat$/, (server, call) => server.chat(call)],
+  ["GET", /^\/chat\/([^/]+)\/stream$/, (server, call) => server.chatStream(call)],
+  ["GET", /^\/chat\/([^/]+)\/messages$/, readMessages],
+  ["POST", /^\/chat\/([^/]+)\/stop$/, stop],
+];
+
+/** Stop the open turn, also one that waits for a person. */
+async function stop(server: DoorServer, call: Call): Promise<void> {
+  await server.stage(call, call.name).send((session) => session.stop());
+  call.response.writeHead(204).end();
+}
+
+async function readMessages(server: DoorServer, call: Call): Promise<void> {
+  send(call.response, await new SteplineTransport(server.stage(call, call.name)).messages(), 200);
+}
+
+function send(response: ServerResponse, body: unknown, status: number): void {
+  response.writeHead(status, { "Content-Type": "application/json", "Cache-Control": "no-store" });
+  response.end(JSON.stringify(body));
+}
+
+/** Return the conversation of an address, "" for none. Throws Refusal. */
+function nameIn(text = ""): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new Refusal(404, "not_found", "No such address.");
+  }
+}
