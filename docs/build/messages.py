@@ -310,8 +310,11 @@ def _constraint(rule: dict[str, Any]) -> str:
 
 
 def _shown(limit: Any) -> Any:
-    """Return a limit as people write it: a pattern for a whole text between `^` and `$`."""
-    return re.sub(r"^\^\(\?:(.*)\)\\Z$", r"^\1$", limit) if isinstance(limit, str) else limit
+    """Return a limit as people write it, for a cell of a table: a pattern for a whole text between `^` and `$`."""
+    if not isinstance(limit, str):
+        return limit
+    whole = re.sub(r"^\^\(\?:([^|]*)\)\\Z$", r"^\1$", limit)
+    return whole.replace("\\Z", "$").replace("|", "\\|")
 
 
 def _frame(frame: type[msgspec.Struct]) -> list[str]:

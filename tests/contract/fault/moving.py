@@ -17,7 +17,7 @@ from stepline.log.erase_conversation import erase
 from stepline.log.fence import UNFINISHED
 from stepline.log.importing.import_document import Document
 from stepline.log.journal import Journal
-from stepline.log.listed_conversations import list_conversations
+from stepline.log.lists.listed_conversations import list_conversations
 from stepline.log.owned_tail import owned_tail
 from stepline.model.batch import Batch
 from stepline.model.ids import utc

@@ -7,13 +7,15 @@
 /**
  * A reference to bytes stored before the event was sent; `sha256` is 64 hex digits in lower case.
  *
- * The type of a text that is not UTF-8 has the parameter `charset`, as detected.
+ * The type of a text that is not UTF-8 has the parameter `charset`, as detected. `home` is the origin of a fork which has
+ * the bytes; "" for the conversation of the event.
  */
 export interface Attachment {
   readonly filename: string;
   readonly mime: string;
   readonly size_bytes: number;
   readonly sha256: string;
+  readonly home?: string;
 }
 
 /** The cost of one unit of the AWS price list. */

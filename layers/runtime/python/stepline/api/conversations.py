@@ -12,7 +12,7 @@ from stepline.api.endpoint import OWNED, Call, Endpoint, Nothing, StrictInput
 from stepline.delivery.effect import make_listing, publish_read
 from stepline.delivery.event_page import EventPage, ForkStart, read_page
 from stepline.ingress.rename import rename
-from stepline.log.listed_conversations import list_conversations
+from stepline.log.lists.listed_conversations import list_conversations
 from stepline.model.base import Value
 from stepline.model.batch import forked_from
 from stepline.ports.log import Listing

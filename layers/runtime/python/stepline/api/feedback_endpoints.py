@@ -18,7 +18,7 @@ from stepline.api.project_conversations import GivenFeedback, make_given
 from stepline.errors import NotFoundError
 from stepline.ingress.allow import check_rate
 from stepline.ingress.feedback import submit_feedback
-from stepline.log.rated_conversations import (
+from stepline.log.lists.rated_conversations import (
     ORIGINS,
     OriginRates,
     count_period,

@@ -17,6 +17,7 @@ from stepline.log.fence import check_owner
 from stepline.model.batch import EMPTY
 from stepline.model.file.attachment import (
     ATTACHMENTS_MAX,
+    UPLOAD_ID,
     Attachment,
     attachment_key,
     check_attachment,
@@ -176,11 +177,13 @@ def _find_attachments(ports: Ports, lane: Lane, arrival: Arrival, text: str) -> 
     Only the owner of a conversation can learn which files it has.
     """
     referred, uploads = arrival.attachments, arrival.uploads
+    if any(file.home for file in referred):
+        raise InputError("a file of another conversation is named by its path", code="bad_attachment")
     check_attached(ports, text, referred, further=len(uploads))
     if not (referred or uploads):
         return ()
     check_owner(ports.log.tail(lane, consistent=True) or EMPTY, arrival.user)
-    files = (*referred, *(_uploaded(ports, lane, arrival.user, upload_id) for upload_id in uploads))
+    files = (*referred, *(_find_file(ports, lane, arrival.user, name) for name in uploads))
     check_attached(ports, text, files)
     for attachment in dict.fromkeys(referred):
         _check_stored(ports, lane, attachment)
@@ -202,6 +205,15 @@ def check_attached(ports: Ports, text: str, files: Sequence[Attachment], *, furt
             f"a message of {size_bytes} bytes; its text and its attachments may have {most} together",
             code="message_size_limit",
         )
+
+
+def _find_file(ports: Ports, lane: Lane, user: str, name: str) -> Attachment:
+    """Return the file of an upload, or the attachment at a path of the conversation. Raises InputError."""
+    if UPLOAD_ID.fullmatch(name):
+        return _uploaded(ports, lane, user, name)
+    from stepline.log.sent_attachment import find_attachment  # noqa: PLC0415 - few messages are sent again; it folds the log
+
+    return find_attachment(ports, lane, user, name)
 
 
 def _uploaded(ports: Ports, lane: Lane, user: str, upload_id: str) -> Attachment:

@@ -20,7 +20,7 @@ from stepline.model.base import Row, Value
 from stepline.model.batch import Batch
 from stepline.model.block import Block, Body
 from stepline.model.entry import Decided, Dropped, Feedback, Inbound, Opened, SteeredEntry
-from stepline.model.file.attachment import Attachment, attachment_key
+from stepline.model.file.attachment import Attachment
 from stepline.model.ids import Lane
 from stepline.model.path import AttachmentPath, parse_path, physical
 from stepline.model.traversal import Names, find_ambiguity
@@ -289,7 +289,7 @@ def _file(lane: Lane, turn: str, event: Inbound, attachment: Attachment, path: s
     about: dict[str, Any] = {"author": "user", "ts": event.at, "turn_id": turn, "path": path}
     text = msgspec.json.encode(digest).decode()
     body = Body(
-        key=attachment_key(lane, attachment.sha256),
+        key=attachment.key(lane),
         sha256=attachment.sha256,
         size_bytes=attachment.size_bytes,
         mime=attachment.mime,

@@ -31,7 +31,6 @@ from stepline.model.base import Value
 from stepline.model.batch import Batch, decode_batch, encode_batch, forked_from, home_lane
 from stepline.model.block import Body
 from stepline.model.entry import Decided, Inbound, Listed
-from stepline.model.file.attachment import attachment_key
 from stepline.model.ids import Lane, make_lane
 from stepline.model.path import out_key
 from stepline.ports.artifacts import Artifacts
@@ -189,7 +188,7 @@ def _named(lane: Lane, whole: Sequence[Batch]) -> Iterator[tuple[str, str, str, 
                     yield place, out_key(home, batch.state.turn, sha256), sha256, True
             if isinstance(entry, Inbound):
                 for file in entry.attachments:
-                    yield place, attachment_key(home, file.sha256), file.sha256, False
+                    yield place, file.key(home), file.sha256, False
             for body in _bodies(entry):
                 yield place, body.key, body.sha256, isinstance(entry, Listed)
 

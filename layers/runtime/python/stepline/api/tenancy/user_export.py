@@ -19,8 +19,8 @@ from stepline.api.endpoint import Call, Endpoint, StrictInput
 from stepline.api.files import FileRow, link_to, make_file_row
 from stepline.api.project_conversations import GivenFeedback, make_given
 from stepline.errors import InputError, NotFoundError
-from stepline.log.cursor import read_cursor, write_cursor
-from stepline.log.listed_conversations import TIME_MAX_CHARS
+from stepline.log.lists.cursor import read_cursor, write_cursor
+from stepline.log.lists.listed_conversations import TIME_MAX_CHARS
 from stepline.model.base import Value
 from stepline.model.ids import SEGMENT, TURN, utc
 from stepline.model.memory_row import MemoryRow

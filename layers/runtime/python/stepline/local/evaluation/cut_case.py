@@ -28,7 +28,7 @@ from stepline.log.spill import fetch_body
 from stepline.model.batch import Batch, home_lane
 from stepline.model.decision import Action
 from stepline.model.entry import ApprovalAnswered, Closed, Decided, Entry, Inbound, Resulted
-from stepline.model.file.attachment import Attachment, attachment_key
+from stepline.model.file.attachment import Attachment
 from stepline.replay.record_file import write_record_file
 from stepline.timeline.export import export_conversation, export_sources, export_turn
 from stepline.timeline.fold import Timeline
@@ -185,7 +185,7 @@ def _message(
 def _attached(found: CutConversation, n: int, file: Attachment, files: dict[str, bytes]) -> str:
     """Add a file's bytes and return its name here, which is never a path, and never hidden."""
     home = home_lane(found.lane, found.batches, n)
-    body = fetch_body(found.artifacts, attachment_key(home, file.sha256), file.sha256)
+    body = fetch_body(found.artifacts, file.key(home), file.sha256)
     plain = "".join(c if c.isalnum() or c in "-_. " else "_" for c in file.filename).lstrip(".") or "file"
     chosen = next(
         one

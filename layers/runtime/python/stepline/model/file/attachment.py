@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from msgspec.structs import replace
+
 from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.file.charset import charset_of, with_charset
@@ -30,13 +32,20 @@ FILENAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 class Attachment(Value):
     """A reference to bytes stored before the event was sent; `sha256` is 64 hex digits in lower case.
 
-    The type of a text that is not UTF-8 has the parameter `charset`, as detected.
+    The type of a text that is not UTF-8 has the parameter `charset`, as detected. `home` is the origin of a fork which has
+    the bytes; "" for the conversation of the event.
     """
 
     filename: str
     mime: str
     size_bytes: int
     sha256: str
+    home: str = ""
+
+    def key(self, lane: Lane) -> str:
+        """Return the object key of its bytes; `lane` is that of the event."""
+        home = replace(lane, conversation=self.home) if self.home else lane
+        return attachment_key(home, self.sha256)
 
 
 def check_attachment(attachment: Attachment) -> None:

@@ -38,7 +38,8 @@ _Turn = Annotated[str, Meta(pattern=_whole(_TURN))]
 _Bundle = Annotated[str, Meta(pattern=_whole(BUNDLE))]
 
 
-_Uploads = Annotated[list[Annotated[str, Meta(pattern=_whole(UPLOAD_ID))]], Meta(max_length=ATTACHMENTS_MAX)]
+_FILE: Final = re.compile(rf"{UPLOAD_ID.pattern}|fi:[^\n]{{1,1000}}")
+_Uploads = Annotated[list[Annotated[str, Meta(pattern=_whole(_FILE))]], Meta(max_length=ATTACHMENTS_MAX)]
 
 
 class _Closed(Value, forbid_unknown_fields=True):
@@ -50,7 +51,8 @@ class Send(_Closed, tag_field="action", tag="send"):
 
     `timezone` is the user's, a name of the IANA database; it applies until another one is sent. `bundle` is the
     agent of the conversation, by its name on the stage: the first message chooses it, and it never changes.
-    `uploads` are the files of the message, by the ids of uploads which are ready.
+    `uploads` are the files of the message, by the ids of uploads which are ready, or by the paths of attachments that
+    the conversation has already, as a [fork](../concepts/forks.md) has those of its origin.
     """
 
     conversation: _Segment
@@ -233,7 +235,9 @@ _WORDS: Final = {
     repr(_whole(CALL)): "is the id of a call, `tc_` and 12 hexadecimal digits",
     repr(_whole(_TURN)): "is the id of a turn",
     repr(_whole(KIND)): "is at most 32 small letters, digits, `_` and `-`, and begins with a letter",
-    repr(_whole(UPLOAD_ID)): "is the id of an upload, `up_` and 32 hexadecimal digits",
+    repr(
+        _whole(_FILE)
+    ): "is the id of an upload, `up_` and 32 hexadecimal digits, or the path of an attachment",
 }
 _KINDS: Final = {
     "str": "must be a text",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from stepline.log.cursor import read_cursor, write_cursor
+from stepline.log.lists.cursor import read_cursor, write_cursor
 from stepline.model.ids import SEGMENT
 from stepline.ports.channel import Principal
 from stepline.ports.log import Listing, ListPosition, Log

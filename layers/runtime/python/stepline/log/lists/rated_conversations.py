@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.errors import InputError
-from stepline.log.cursor import read_cursor, write_cursor
+from stepline.log.lists.cursor import read_cursor, write_cursor
 from stepline.model.base import Value
 from stepline.model.batch import FeedbackPlace, FeedbackRow
 from stepline.model.decision import Origin

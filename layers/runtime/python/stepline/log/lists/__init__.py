@@ -1,0 +1,1 @@
+"""Lists of conversations, page by page."""
