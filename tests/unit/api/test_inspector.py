@@ -147,6 +147,7 @@ def test_the_calls_with_lasting_effects_after_a_message_are_listed_for_a_fork() 
     (item,) = body["items"]
     assert (status, body["more"], item["n"]) == (200, False, conversation.tail.n - 2)
     assert (item["tool"], item["effect"], item["status"]) == ("test.pay", "once", "ok")
+    assert item in inspected.ask("effects?kind=batch&at=1&before=true")[1]["items"]
     assert inspected.ask("effects?kind=batch&at=99")[1]["code"] == "fork_beyond_end"
     assert inspected.ask("effects?kind=message&at=m9")[1]["code"] == "fork_point_not_found"
     assert inspected.ask("effects?kind=turns&at=m2")[0] == 400

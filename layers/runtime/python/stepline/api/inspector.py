@@ -43,7 +43,7 @@ from stepline.inspection.rounds import Rounds, check_inspect, list_rounds
 from stepline.log.fence import DELETED
 from stepline.log.journal import Journal
 from stepline.model.base import Value
-from stepline.model.batch import Batch
+from stepline.model.batch import EMPTY, Batch
 from stepline.ports.model import Effort
 from stepline.ports.round_replay import ReplayWish
 
@@ -184,8 +184,8 @@ def list_effects(call: Call[EffectQuery, None]) -> EffectList:
     """List the calls with lasting effects that the conversation made after a point, which a fork from there keeps."""
     journal, tail = call.tail()
     query = call.query
-    n = find_point(journal, tail, ForkPoint(kind=query.kind, at=query.at, before=query.before))
-    begin = journal.get(n)
+    n = find_point(journal, tail, ForkPoint(kind=query.kind, at=query.at, before=query.before), least=0)
+    begin = journal.get(n) if n else EMPTY
     if begin is None:
         raise NotFoundError("the conversation was deleted", code=DELETED)
     return show_effects(journal, begin, tail.n)
