@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from stepline.model.wire.event import PongFrame, SyncFrame
 from tests.support.api_caller import Caller
 from tests.support.api_server import TOKEN, ApiServer, served
 from tests.support.conversation import LANE, Conversation
-from tests.support.generation import answered
+from tests.support.generation import answered, called
 from tests.unit.local.client.answering_gateway import Agent
 from tests.unit.local.terminal.test_terminal_chat import Talk, TypedInput
 
@@ -78,6 +79,18 @@ def test_the_messages_of_the_last_turn_are_sent_again(api: HttpApi, talked: Conv
     branch = branch_before_turn(api, "c-2")
     assert (branch.texts, branch.begun) == (("first", "second"), 1)
     assert branch_before_turn(api, "c-1").texts == ("two",)
+
+
+def test_the_calls_whose_effects_stay_are_named() -> None:
+    conversation = Conversation(
+        called("react.write", {"path": "outputs/a.md", "channel": "canvas", "content": "# A"}),
+        answered("Done."),
+    )
+    conversation.send("write", id="m-write")
+    conversation.run()
+    with served(ApiServer(Caller(conversation.ports))) as url, closing(HttpApi(url, lambda: TOKEN)) as api:
+        branch = branch_before_turn(api, "c-1")
+    assert [line.split()[0] for line in branch.kept] == ["react.write"]
 
 
 def test_without_a_message_there_is_nothing_to_send_again(api: HttpApi, talked: Conversation) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 OpenApi = Callable[[], "HttpApi"]
 TURNS: Final = 20
 """The newest turns in whose events a message is looked for."""
+MORE: Final = "and others"
 _ACCEPTED: Final = "chat.conversation.accepted"
 _START: Final = "chat.start"
 
@@ -35,11 +36,15 @@ class SentMessage(Value):
 
 
 class NewBranch(Value):
-    """A branch: its name, its first batch, and the texts that are sent there."""
+    """A branch: its name, its first batch, and the texts that are sent there.
+
+    `kept` has a line for each call after the point whose effect stays.
+    """
 
     conversation: str
     begun: int
     texts: tuple[str, ...]
+    kept: tuple[str, ...]
 
 
 def branch_before_message(api: HttpApi, conversation: str, text: str) -> NewBranch:
@@ -77,7 +82,14 @@ def _branch(api: HttpApi, conversation: str, first: SentMessage, texts: tuple[st
     place = ForkPlace(kind="message", at=first.id, before=True)
     request = ForkRequest(conversation=new_conversation(), point=place, branch=True)
     made = api.make_fork(conversation, request)
-    return NewBranch(conversation=made.conversation, begun=made.n + 1, texts=texts)
+    effects = api.list_effects(conversation, kind="message", at=first.id, before=True)
+    kept = tuple(f"{call.tool} {call.title} ({call.status})".replace("  ", " ") for call in effects.items)
+    return NewBranch(
+        conversation=made.conversation,
+        begun=made.n + 1,
+        texts=texts,
+        kept=(*kept, MORE) if effects.more else kept,
+    )
 
 
 def _list_messages(frames: Iterable[EventFrame]) -> list[SentMessage]:

@@ -33,6 +33,7 @@ from stepline.local.conversation import (
     settle,
     watch_conversation,
 )
+from stepline.local.safe_text import one_line
 from stepline.local.terminal.keyboard import Key, Keyboard, Pipe, Typed
 from stepline.local.terminal.output import JsonView, make_plain_view
 from stepline.local.terminal.render import render_error, render_suggestion
@@ -126,7 +127,7 @@ INTERRUPTED = 130
 HINT: Final = "/help lists the commands"
 USAGE: Final = "usage"
 LATER: Final = "{0} works between two turns; /stop ends this one"
-KEPT: Final = "what the agent's tools did after this point stays done"
+KEPT: Final = "stays done: {0}"
 UNKNOWN: Final = "{0} is not a command and was not sent: /help lists the commands, /{0} sends it as a message"
 
 LOST: Final = "connection lost, reconnecting… Events are kept and shown once it is back."
@@ -298,7 +299,8 @@ class Chat:
             except SteplineError as error:
                 self._report_error(error.reason, str(error))
                 return False
-        self._view.say(KEPT)
+        for call in self._branch.kept:
+            self._view.say(KEPT.format(one_line(call)))
         return True
 
     def _next(self, session: Session, effects: Iterator[Effect]) -> Typed | None:
