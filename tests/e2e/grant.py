@@ -28,10 +28,12 @@ class Grant(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Return the kind of the resource, the prefix of an object's key, or the index of a table."""
+        """Return the kind of the resource, the prefix of an object's key, the index of a table, or the name of a function."""
         what = self.resource.split(":", maxsplit=5)[5]
         if ":s3:" in self.resource:
             return what.partition("/")[2]
+        if ":lambda:" in self.resource:
+            return what.split(":")[1].rpartition("-")[2]
         table, _, index = what.partition("/index/")
         return index or re.split("[/:]", table)[0]
 

@@ -91,6 +91,7 @@ NOT_SHOWN = {
     "for calls of programs, of which the bundle of the scene declares none": (
         *("serve *", "execute lambda:InvokeFunction *"),
     ),
+    "for a replay of a round, of which the scene has none": ("api lambda:InvokeFunction decide",),
     "for an import, of which the scene has none": ("api s3:PutObject att/[*]",),
     "for a batch of this function, or one that it reads, which is too long for its row": (
         *("close s3:*", "sweeper s3:*", "decide s3:* out/[*]", "socket s3:* out/[*]"),

@@ -130,6 +130,22 @@ def test_a_reply_and_the_log_beside_it_are_those_that_are_recorded(bench, taken_
     expect(decided).to_contain_text("round 4")
 
 
+def test_a_replay_of_a_round_is_shown_beside_the_recorded_reply_and_changes_nothing(bench, taken_turn):
+    chat = bench(3, "replay")
+    seen = column(chat, "What the model saw")
+    before = taken_turn.stage.log(taken_turn.conversation)
+    expect(seen.get_by_role("region", name="Recorded", exact=True)).to_contain_text(taken_turn.word)
+    seen.get_by_label("Effort").select_option("low")
+    seen.get_by_role("button", name="Replay this round").press("Enter")
+    replayed = seen.get_by_role("region", name="1: effort low", exact=True)
+    expect(replayed).to_contain_text("complete, accepted", timeout=60_000)
+    expect(replayed).to_contain_text(taken_turn.word)
+    chat.page.set_viewport_size({"width": 380, "height": 800})
+    expect(chat.page.get_by_role("region", name="1: effort low", exact=True)).to_be_visible()
+    assert chat.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert taken_turn.stage.log(taken_turn.conversation) == before
+
+
 def test_t_leads_to_the_same_round_of_the_chat_and_back(bench, taken_turn):
     chat = bench(1)
     expect(chat.page.locator(".strip")).to_contain_text("turn 1 · round 2")

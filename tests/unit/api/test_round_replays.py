@@ -42,7 +42,7 @@ class World:
         self.conversation = Conversation(called(SPEAK), answered("Done."), **policy)
         self.spoken = 0
         self.conversation.use(tool(SPEAK, "pure", self._speak))
-        self.conversation.send("ask once")
+        self.conversation.send("speak")
         self.conversation.run()
         self.replays = Replays(self.conversation, *script)
         self.services = Services(

@@ -18,6 +18,7 @@ import { words } from "../words/en/inspect.ts";
 import { LogPanel, pagesOf } from "./log.tsx";
 import { systemSince } from "./log_book.ts";
 import type { PieceContext } from "./piece.tsx";
+import { ReplaysPanel } from "./replay.tsx";
 import { ReplyPanel } from "./reply.tsx";
 import { RequestPanel } from "./request.tsx";
 import { type Fork, figuresOfRound, RoundsPanel } from "./rounds.tsx";
@@ -41,7 +42,7 @@ export interface InspectorProps {
   readonly turn: string;
   /** From 0. */
   readonly iteration: number;
-  /** `request`, `diff`, `reply` or `costs`. */
+  /** `request`, `diff`, `reply`, `replay` or `costs`. */
   readonly view: string;
   /** The other round of a comparison, `<turn>.<round>`; "" is the round before. */
   readonly to?: string;
@@ -62,8 +63,8 @@ export interface InspectorProps {
 }
 
 type Panel = "rounds" | "middle" | "log";
-type View = "request" | "diff" | "reply" | "costs";
-const VIEWS: readonly View[] = ["request", "diff", "reply", "costs"];
+type View = "request" | "diff" | "reply" | "replay" | "costs";
+const VIEWS: readonly View[] = ["request", "diff", "reply", "replay", "costs"];
 
 export default function Inspector(props: InspectorProps) {
   const { conversation, api, progress = "" } = props;
@@ -250,6 +251,7 @@ function Middle(props: MiddleProps) {
         {view === "request" && <RequestOf {...props} current={current} />}
         {view === "diff" && <DiffOf {...props} current={current} />}
         {view === "reply" && <ReplyOf {...props} current={current} />}
+        {view === "replay" && <ReplaysPanel source={props.source} n={current.round.decided_n} />}
         {view === "costs" && <CostsOf {...props} current={current} />}
       </div>
     </>

@@ -11,19 +11,25 @@ import { Tree } from "./tree.tsx";
 
 const w = words.reply;
 
-export function ReplyPanel({ reply }: { readonly reply: Reply }) {
+interface ReplyProps {
+  readonly reply: Reply;
+  /** The name of this reply, if the page shows several. */
+  readonly of?: string;
+}
+
+export function ReplyPanel({ reply, of = "" }: ReplyProps) {
   const { decision } = reply;
   return (
     <div class="reply">
       <Facts reply={reply} />
       {decision.ended && <p class="remark">{w.ended[decision.ended] ?? decision.ended}</p>}
       {reply.declined && (
-        <Part title={w.declined}>
+        <Part of={of} title={w.declined}>
           <p>{oneLine(`${reply.declined.category} ${reply.declined.explanation}`, 1_000)}</p>
         </Part>
       )}
       {reply.thinking.length > 0 && (
-        <Part title={w.thinking}>
+        <Part of={of} title={w.thinking}>
           {reply.thinking.map((thought, at) => (
             <div key={at} class="thought">
               {thought.end_ms > 0 && <p class="num">{w.span(formatMs(thought.begin_ms), formatMs(thought.end_ms))}</p>}
@@ -32,26 +38,26 @@ export function ReplyPanel({ reply }: { readonly reply: Reply }) {
           ))}
         </Part>
       )}
-      <Part title={w.decision}>
+      <Part of={of} title={w.decision}>
         <Tree value={decided(reply)} label={w.decision} />
       </Part>
       {decision.final_answer && (
-        <Part title={w.answer}>
+        <Part of={of} title={w.answer}>
           <FoldedText text={decision.final_answer} />
         </Part>
       )}
       {reply.code.map((program) => (
-        <Part key={program.call_id} title={w.codeOf(program.call_id)}>
+        <Part key={program.call_id} of={of} title={w.codeOf(program.call_id)}>
           <FoldedText text={program.text} />
         </Part>
       ))}
       {reply.notices.length > 0 && (
-        <Part title={w.notices}>
+        <Part of={of} title={w.notices}>
           <Tree value={reply.notices} label={w.notices} />
         </Part>
       )}
       {reply.raw && (
-        <Part title={w.raw}>
+        <Part of={of} title={w.raw}>
           <p class="remark inline">{decision.interrupted ? w.rawCut : w.rawRefused}</p>
           <FoldedText text={reply.raw} />
         </Part>
@@ -70,9 +76,15 @@ function isEmpty(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
 }
 
-function Part({ title, children }: { title: string; children: ComponentChildren }) {
+interface PartProps {
+  readonly title: string;
+  readonly of: string;
+  readonly children: ComponentChildren;
+}
+
+function Part({ title, of, children }: PartProps) {
   return (
-    <section class="part" aria-label={title}>
+    <section class="part" aria-label={of ? `${title}: ${of}` : title}>
       <h3 class="label">{title}</h3>
       {children}
     </section>

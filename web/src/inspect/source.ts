@@ -3,13 +3,33 @@
  * change.
  */
 
-import type { BlocksView, HttpApi, LogPage, Receipts, Reply, RequestDiff, RequestView, Rounds } from "../api/index.ts";
+import type {
+  BlocksView,
+  HttpApi,
+  LogPage,
+  Receipts,
+  ReplayList,
+  Reply,
+  RequestDiff,
+  RequestView,
+  Rounds,
+  StartedReplay,
+  WantedReplay,
+} from "../api/index.ts";
 import { PAGE_BATCHES } from "./log_book.ts";
 
 /** The part of the HTTP API that the inspector uses. */
 export type InspectorApi = Pick<
   HttpApi,
-  "listConversationRounds" | "getReceipts" | "getRequest" | "compareRequests" | "getReply" | "getLog" | "getBlocks"
+  | "listConversationRounds"
+  | "getReceipts"
+  | "getRequest"
+  | "compareRequests"
+  | "getReply"
+  | "getLog"
+  | "getBlocks"
+  | "listRoundReplays"
+  | "replayARound"
 >;
 
 /** The number of cached answers; the oldest is evicted first. */
@@ -49,6 +69,16 @@ export class Source {
 
   reply(n: number): Promise<Reply> {
     return this.#once(`reply ${n}`, () => this.#api.getReply(this.#conversation, n));
+  }
+
+  /** The replays of a round, which change. */
+  replays(n: number): Promise<ReplayList> {
+    return this.#api.listRoundReplays(this.#conversation, { decided_n: n });
+  }
+
+  /** Each call starts one replay, however often the transport sends it. */
+  startReplay(wish: WantedReplay): Promise<StartedReplay> {
+    return this.#api.replayARound(this.#conversation, wish, { idempotencyKey: crypto.randomUUID() });
   }
 
   /** The newest blocks at a path, which may change. */

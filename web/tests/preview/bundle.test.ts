@@ -16,6 +16,10 @@ const WITHHELD = new Set([
   "POST /v1/conversations/{conversation}/file-links",
   "POST /v1/conversations/{conversation}/import",
   "POST /v1/conversations/{conversation}/forks",
+  // Replays spend the user's budget.
+  "POST /v1/conversations/{conversation}/replays",
+  "GET /v1/conversations/{conversation}/replays",
+  "GET /v1/conversations/{conversation}/replays/{replay}",
   // Its frames are those of the page's own connection.
   "GET /v1/conversations/{conversation}/stream",
   "HEAD /v1/conversations/{conversation}/stream",
