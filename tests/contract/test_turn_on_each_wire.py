@@ -173,3 +173,28 @@ def test_a_role_may_name_another_provider_than_its_fallback(server: ScriptedServ
     closed = served.ask("Hello.")
     assert closed.outcome == "completed"
     assert {line.model for line in closed.bill} == {"own:scripted", "scripted"}
+
+
+def test_another_server_is_another_row_and_needs_no_code(server: ScriptedServer) -> None:
+    with ScriptedServer(token_delay_ms=0) as another:
+        served = ServedConversation(
+            {
+                "STEPLINE_MODEL_PROVIDERS": json.dumps(
+                    {
+                        "own": {"base_url": f"{server.url}/v1", "private": True},
+                        "claude": {
+                            "wire": "messages",
+                            "base_url": another.url,
+                            "private": True,
+                            "headers": {"x-api-key": "of the gateway"},
+                        },
+                    }
+                ),
+                "STEPLINE_MODEL_ROLES": '{"*": {"model": "own:scripted", "fallback": "claude:scripted"}}',
+            }
+        )
+        server.faults.add({"kind": "refusal"})
+        assert served.ask("Hello.").outcome == "completed"
+        assert [entry.model for entry in served.entries(Decided)] == ["own:scripted", "claude:scripted"]
+        assert (len(server.requests), len(another.requests)) == (1, 1)
+        served.provider.close()

@@ -61,10 +61,9 @@ class AnthropicProvider(WireProvider):
         return cache_minimum(model, own)
 
     def connect(self) -> Transport:
-        key = self.api_key()
-        if not (key or self._base_url):
+        key, base_url = self.api_key(), self._base_url or DEFAULT_BASE_URL
+        if not key and (self._by_sdk or base_url.startswith(DEFAULT_BASE_URL)):
             raise ModelRefused("no API key for the model's provider", code="model_credentials")
-        base_url = self._base_url or DEFAULT_BASE_URL
         if self._by_sdk:
             from stepline.adapters.anthropic.sdk_transport import SdkTransport  # noqa: PLC0415 -- loads the SDK
 
