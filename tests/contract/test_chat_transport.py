@@ -327,34 +327,5 @@ def test_openais_own_client_reads_the_scripted_model(server: ScriptedServer, own
     assert whole.choices[0].message.content
 
 
-def test_each_chunk_of_the_scripted_model_has_openais_types(
-    server: ScriptedServer, own: openai.OpenAI
-) -> None:
-    server.faults.add([{"kind": "refusal", "explanation": "No."}, {"kind": "refusal"}])
-    for reason in ("stop", "content_filter"):
-        found = own.chat.completions.create(**plan_completion(REQUEST, RoleChoice(model="gpt-5.5")))
-        chunks = [ChatCompletionChunk.model_validate(one.model_dump(), strict=True) for one in found]
-        assert [one.choices[0].finish_reason for one in chunks if one.choices][-1] == reason
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        ({"kind": "rate_limited"}, openai.RateLimitError),
-        ({"kind": "overloaded"}, openai.InternalServerError),
-        ({"kind": "invalid_request"}, openai.BadRequestError),
-        ({"kind": "context_limit"}, openai.BadRequestError),
-        ({"kind": "error_in_stream"}, openai.APIError),
-    ],
-    ids=lambda one: one["kind"] if isinstance(one, dict) else "",
-)
-def test_openais_own_client_knows_the_errors_of_the_scripted_model(
-    server: ScriptedServer, own: openai.OpenAI, fault: dict[str, Any], kind: type[Exception]
-) -> None:
-    server.faults.add(fault)
-    with pytest.raises(kind):
-        list(own.chat.completions.create(**plan_completion(REQUEST, RoleChoice(model="scripted"))))
-
-
 def test_openais_own_client_reads_the_list_of_models(own: openai.OpenAI) -> None:
     assert [model.id for model in own.models.list()] == ["scripted"]
