@@ -51,6 +51,7 @@ from bench import (
     turn_cost,
     verdict,
     web,
+    wires,
 )
 from bench.budget import off_budget
 from bench.meter import as_found
@@ -80,6 +81,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "turn_cost": turn_cost.rows,
     "steer": steer.rows,
     "imports": imports.rows,
+    "wires": wires.rows,
     "cold": cold.rows,
     "sizes": sizes.rows,
     "layers": layers.rows,

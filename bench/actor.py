@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from bench.conversation import InstantStream
-from bench.purse import Bill, Ideal
+from bench.purse import Bill, Ideal, OwnCache
 from bench.row import MeasureError
 from bench.transcript import AGAIN, MODEL, TOOL
 from bench.workload import RECOVERY_SHARE, Call, Script, Turn, make_summary
@@ -70,13 +70,15 @@ class Request:
 class Played:
     """The result of one conversation.
 
-    `bill` has everything, `decisions` the rounds alone, beside their `ideal`. `requests` are those of the rounds, and
+    `bill` has everything, `decisions` the rounds alone, beside their `ideal`, and `own_cache`, the bill of a provider that
+    caches by itself. `requests` are those of the rounds, and
     `batches` the log.
     """
 
     bill: Bill
     decisions: Bill
     ideal: Bill
+    own_cache: Bill
     recoveries: int
     prunes: int
     compactions: int
@@ -97,6 +99,7 @@ class Actor:
         self._layout = layout
         self._role = RoleChoice(model=MODEL, cache_ttl=ttl)
         self.bill, self.decisions, self.ideal = Bill(), Bill(), Ideal()
+        self.own_cache = OwnCache()
         self.paths: dict[str, str] = {}
         self.requests: list[Request] = []
         self.recoveries = self.largest = 0
@@ -127,6 +130,7 @@ class Actor:
             now_s = self._clock.monotonic_s()
             self.decisions.add(use)
             self.ideal.take(prompt, now_s)
+            self.own_cache.take(prompt, now_s)
             marked = prompt.tokens - use.plain
             self.requests.append(Request(self._number, now_s, marked, use.plain))
             self.largest = max(self.largest, prompt.tokens)
@@ -269,6 +273,7 @@ def _outcome(ports: Ports, agent: Agent, actor: Actor, script: Script) -> Played
         bill=actor.bill,
         decisions=actor.decisions,
         ideal=actor.ideal.bill,
+        own_cache=actor.own_cache.bill,
         recoveries=actor.recoveries,
         prunes=sum(isinstance(entry, Pruned) for entry in entries),
         compactions=sum(entry.status == "completed" for entry in ended),

@@ -54,6 +54,7 @@ def rows() -> list[Row]:
         goal, times = GOALS[shape], HINDSIGHT_TIMES[shape]
         found += [
             own_ideal(shape, shipped),
+            own_cache(shape, shipped),
             *(
                 policy(
                     f"cost_{what}_x_automatic_{shape}", chosen, played, wide=wide, goal=goal, times=over_limit
@@ -89,6 +90,18 @@ def own_ideal(shape: str, played: Sequence[Played]) -> Row:
         limit=Limit("marks everywhere", 1.0),
         goal=OWN_GOAL,
         note=f"{_share(ours)}, {sum(one.busts for one in played)} busts",
+    )
+
+
+def own_cache(shape: str, played: Sequence[Played]) -> Row:
+    """Return the price of our rounds at a provider that caches by itself, over that without a cache; the peer is Anthropic's."""
+    own, marked = _sum([one.own_cache for one in played]), _sum([one.decisions for one in played])
+    return Row(
+        metric=f"cost_own_cache_x_uncached_{shape}",
+        value=_ratio(own.dollars, own.uncached_dollars),
+        unit="x",
+        peers={"marks": _ratio(marked.dollars, marked.uncached_dollars)},
+        note=f"{_share(own)}; with marks {_share(marked)}",
     )
 
 

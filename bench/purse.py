@@ -72,6 +72,11 @@ class Bill:
         return self.dollars - (self.plain * PLAIN + self.output * OUTPUT) * DOLLARS_PER_TOKEN
 
     @property
+    def uncached_dollars(self) -> float:
+        """The price of the same tokens without any cache."""
+        return (self.prompt * PLAIN + self.output * OUTPUT) * DOLLARS_PER_TOKEN
+
+    @property
     def read_share(self) -> float:
         """The share of tokens read from the cache."""
         return self.read / self.prompt if self.prompt else 0.0
@@ -100,6 +105,34 @@ class Ideal:
         self.bill.read += read / BYTES_PER_TOKEN
         self.bill.write_5m += (len(text) - read) / BYTES_PER_TOKEN
         self.bill.plain += plain
+        self.bill.requests += 1
+        self._alive.append((now_s, text))
+
+
+OWN_LEAST: Final = 1024
+OWN_STEP: Final = 128
+
+
+class OwnCache:
+    """A provider that caches by itself, as OpenAI does: marks have no effect, and a write costs nothing.
+
+    Of each request, the longest prefix shared with a request of the last five minutes is read, from 1,024 tokens on, in
+    steps of 128; the rest is paid in full. Source: developers.openai.com, "Prompt caching".
+    """
+
+    def __init__(self) -> None:
+        self.bill = Bill()
+        self._alive: deque[tuple[float, bytes]] = deque()
+
+    def take(self, prompt: Prompt, now_s: float) -> None:
+        """Account for one request."""
+        text = b"".join([block.text.encode() for block in prompt.blocks])
+        while self._alive and now_s - self._alive[0][0] >= LIFE_S:
+            self._alive.popleft()
+        shared = max((common_bytes(text, other) for _, other in self._alive), default=0) / BYTES_PER_TOKEN
+        read = shared // OWN_STEP * OWN_STEP if shared >= OWN_LEAST else 0.0
+        self.bill.read += read
+        self.bill.plain += len(text) / BYTES_PER_TOKEN - read
         self.bill.requests += 1
         self._alive.append((now_s, text))
 

@@ -12,6 +12,7 @@ HANDLERS = ("authorizer", "socket", "decide", "act", "close", "sweeper")
 COLD = ("authorizer", "socket", "decide", "act", "close")
 """The functions that a turn waits for."""
 
+WIRES = ("messages", "chat", "converse")
 SHAPES = ("linear", "fanout")
 
 EXEC_METRICS = tuple(
@@ -69,6 +70,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "project": ("rg_x_ripgrep", "pull_x_cp", "checkout_x_cp"),
     "cost": (
         *(f"cost_x_own_ideal_{shape}" for shape in SHAPES),
+        *(f"cost_own_cache_x_uncached_{shape}" for shape in SHAPES),
         "cost_x_l5m_with_announce",
         *(
             f"cost_{what}_x_automatic_{shape}"
@@ -89,6 +91,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
         *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
         *(f"modules_{handler}" for handler in HANDLERS),
     ),
+    "wires": tuple(f"wire_{what}_{wire}" for what in ("cpu_ms", "imports") for wire in WIRES),
     "cold": tuple(f"cold_cpu_{handler}" for handler in COLD),
     "sizes": tuple(f"size_{handler}" for handler in (*COLD, "stream")),
     "layers": tuple(f"{layer}_layer_mb" for layer in ("deps", "authorizer", "memory", "mcp", "tracing")),

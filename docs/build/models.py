@@ -26,13 +26,21 @@ WIRES: Final = """\
 | `chat` | OpenAI, vLLM, Ollama, llama.cpp, LiteLLM, OpenRouter, compatible addresses of others | none: servers cache by themselves | by the model's name or the provider's row; others are replaced by a notice | an effort, or a number of tokens that is added to the answer's limit | counted at the end, with those read from a cache; else estimated |
 | `converse` | Bedrock, for the models of all makers | for Claude and Nova | pictures and PDFs, or those of the provider's row | a number of tokens that is added to the answer's limit | counted at the end |
 
-[Use a model of your own](../how-to/own-model.md) shows how to choose one.
+[Use a model of your own](../how-to/own-model.md) shows how to choose one. On each wire:
+
+- the context window is `STEPLINE_CONTEXT_WINDOW_TOKENS`, or less by the row's `window_tokens`. If a server refuses a request as too
+  long, the context is reduced and the round begins again;
+- tokens are those that the server counts. Without a count they are estimated by the bytes of the text, at 3.2 for a token, and marked
+  so in the receipt; the next count corrects the estimates of the conversation, from which pruning and compaction are decided;
+- the price is that of the row, of `STEPLINE_PRICES` or of our table. A model without one has null in receipts, and is not called if a
+  [limit in dollars](../concepts/tenants.md) applies.
 
 ### Providers
 
 `anthropic` and `bedrock` (wire `messages`) and `openai` (wire `chat`) are known by name; every other one is a row of
 `STEPLINE_MODEL_PROVIDERS` with its wire and its address. A role names a model of another provider than the stage's as `name:model`;
 the name ends at the first colon, has no dot, and is never `arn`. Receipts have the name of a row before that of the model.
+The key of the stage (`model_secret_arn`) is that of its own provider; each other one has its own row and secret.
 
 ### Chat completions
 

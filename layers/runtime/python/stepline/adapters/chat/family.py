@@ -4,7 +4,7 @@ A server refuses a whole request for one field that a model does not support, so
 every server takes, and the fields that the deployment chose for its role.
 
 Source: developers.openai.com, "Reasoning", "Images and vision", "File inputs" and the reference of chat completions, as
-in the types of the package `openai` 3.57.
+in the types of the package `openai` 3.57; the list of models of the package `litellm` 1.110.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from stepline.ports.model import Effort, MediaKind, RoleChoice
 CACHE_TOKENS: Final = 1024
 """The shortest prompt that OpenAI caches; other servers name none."""
 _ALL: Final[tuple[Effort, ...]] = ("low", "medium", "high", "xhigh", "max")
+_TO_XHIGH: Final[tuple[Effort, ...]] = ("low", "medium", "high", "xhigh")
 _OLDER: Final[tuple[Effort, ...]] = ("low", "medium", "high")
 _FILES: Final[tuple[MediaKind, ...]] = ("pictures", "documents")
 
@@ -41,8 +42,15 @@ CHAT_FAMILIES: Final[Mapping[str, ChatFamily]] = MappingProxyType(
     {
         # By the beginning of the model's name; the first match applies, so a version precedes its family.
         "gpt-6": ChatFamily(thinks=True, efforts=_ALL, takes=_FILES),
-        "gpt-5": ChatFamily(thinks=True, efforts=_ALL, takes=_FILES),
-        "gpt-4": ChatFamily(takes=_FILES),
+        "gpt-5.1": ChatFamily(thinks=True, efforts=_OLDER, takes=_FILES),
+        "gpt-5.": ChatFamily(thinks=True, efforts=_TO_XHIGH, takes=_FILES),
+        "gpt-5": ChatFamily(thinks=True, efforts=_OLDER, takes=_FILES),
+        "gpt-4o": ChatFamily(takes=_FILES),
+        "gpt-4.": ChatFamily(takes=_FILES),
+        "gpt-4-turbo": ChatFamily(takes=_FILES),
+        "gpt-4": ChatFamily(takes=()),
+        "gpt-3.5": ChatFamily(takes=()),
+        "gpt-oss": ChatFamily(takes=()),
         "o1-mini": ChatFamily(thinks=True, takes=()),
         "o3-mini": ChatFamily(thinks=True, efforts=_OLDER, takes=()),
         "o1": ChatFamily(thinks=True, efforts=_OLDER, takes=_FILES),
