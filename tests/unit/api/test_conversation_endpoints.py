@@ -117,7 +117,7 @@ def test_a_search_finds_titles_with_all_words_in_any_case() -> None:
 
 
 def test_a_search_ends_after_its_rows_and_its_cursor_continues(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stepline.log import listed_conversations
+    from stepline.log.lists import listed_conversations
 
     monkeypatch.setattr(listed_conversations, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(listed_conversations, "ROWS_MAX", 4)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepline.log import rated_conversations
+from stepline.log.lists import rated_conversations
 from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.ports.channel import Role
 from tests.support.api_caller import Caller, read

@@ -61,7 +61,8 @@ def world() -> Conversation:
 
 def test_a_branch_names_its_root_and_has_its_title(world: Conversation) -> None:
     first = fork(world, "c-1", "b-1", "m-two", kind="message", before=True)
-    second = fork(world, "b-1", "b-2", first.n)
+    world.send("and before?", id="m-a", lane=lane_named("b-1"))
+    second = fork(world, "b-1", "b-2", first.n + 1)
     assert (begins(first).branch_of, begins(first).origin) == ("c-1", "c-1")
     assert (begins(second).branch_of, begins(second).origin) == ("c-1", "b-1")
     assert [row(world, name).title for name in ("c-1", "b-1", "b-2")] == ["one"] * 3
@@ -70,6 +71,15 @@ def test_a_branch_names_its_root_and_has_its_title(world: Conversation) -> None:
     world.run()
     assert row(world, "b-1").branch_of == "c-1"
     assert tree(world, "c-1") == ["b-1", "b-2"]
+
+
+def test_a_message_that_is_edited_many_times_makes_branches_of_one_origin(world: Conversation) -> None:
+    before = fork(world, "c-1", "b-0", "m-two", kind="message", before=True).n - 1
+    for n in range(20):
+        world.send(f"edit {n}", id=f"m-{n}", lane=lane_named(f"b-{n}"))
+        batch = fork(world, f"b-{n}", f"b-{n + 1}", f"m-{n}", kind="message", before=True)
+        assert (begins(batch).origin, begins(batch).n) == ("c-1", before)
+    assert sorted(tree(world, "c-1")) == sorted(f"b-{n}" for n in range(21))
 
 
 def test_the_first_message_is_edited_in_a_branch_without_batches_of_its_origin(world: Conversation) -> None:
@@ -101,7 +111,7 @@ def test_a_branch_of_a_fork_is_in_the_forks_tree_even_before_its_first_batch(wor
     first = begins(fork(world, "f-1", "b-1", 2))
     assert (first.origin, first.branch_of, first.counted_at) == ("c-1", "f-1", "f-1")
     second = begins(fork(world, "b-1", "b-2", 1))
-    assert (second.origin, second.branch_of, second.counted_at) == ("c-1", "f-1", "f-1")
+    assert (second.origin, second.branch_of, second.counted_at) == ("c-1", "f-1", "b-1")
     assert tree(world, "f-1") == ["b-1", "b-2"]
     assert tree(world, "c-1") == []
     assert [one.conversation for one in own_forks(world.ports.log, LANE)] == ["f-1"]
@@ -137,7 +147,7 @@ def test_branches_are_deleted_with_their_root(world: Conversation) -> None:
 def test_a_fork_of_a_branch_keeps_the_whole_tree(world: Conversation) -> None:
     fork(world, "c-1", "b-1", 3)
     fork(world, "b-1", "b-2", 4)
-    fork(world, "b-2", "f-1", 5, branch=False)
+    fork(world, "b-2", "f-1", 4, branch=False)
     for name in ("c-1", "b-1", "b-2"):
         with pytest.raises(SteplineError) as refused:
             apply_deletion(world.ports, lane_named(name), USER)

@@ -34,9 +34,9 @@ class Forked(Files):
         self.path = f"fi:{turn}.user.attachments/a.csv"
         self.fork(LANE, "m1", "c-2")
 
-    def fork(self, lane: Lane, message: str, name: str, *, before: bool = True) -> None:
-        point = ForkPoint(kind="message", at=message, before=before)
-        fork_conversation(self.conversation.ports, lane, point, user=USER, conversation=name)
+    def fork(self, lane: Lane, message: str, name: str, *, before: bool = True, branch: bool = False) -> None:
+        ports, point = self.conversation.ports, ForkPoint(kind="message", at=message, before=before)
+        fork_conversation(ports, lane, point, user=USER, conversation=name, branch=branch)
 
     def again(self, path: str, *, lane: Lane = FORK, user: str = USER, id: str = "f1") -> None:  # noqa: A002 - reads best
         arrival = Arrival(message_id=id, user=user, text="see this", uploads=(path,))
@@ -75,6 +75,17 @@ def test_a_fork_of_a_fork_finds_a_file_of_either_origin(forked: Forked) -> None:
     sent = History().load(Journal(forked.conversation.ports, FORK, "test"), consistent=True).turns[-1]
     forked.again(f"fi:{sent}.user.attachments/a.csv", lane=THIRD, id="f2")
     assert forked.files(THIRD) == [("a.csv", "c-1"), ("a.csv", "c-1")]
+
+
+def test_a_branch_finds_a_file_of_the_branch_in_which_it_was_made(forked: Forked) -> None:
+    edited = replace(LANE, conversation="b-1")
+    forked.fork(LANE, "m1", edited.conversation, branch=True)
+    forked.again(forked.upload(lane=edited), lane=edited)
+    forked.conversation.run()
+    turn = History().load(Journal(forked.conversation.ports, edited, "test"), consistent=True).turns[-1]
+    forked.fork(edited, "f1", THIRD.conversation, branch=True)
+    forked.again(f"fi:{turn}.user.attachments/a.csv", lane=THIRD)
+    assert forked.files(THIRD) == [("a.csv", "b-1")]
 
 
 def test_a_path_of_the_conversation_itself_is_the_same_file(forked: Forked) -> None:

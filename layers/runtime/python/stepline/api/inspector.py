@@ -184,7 +184,7 @@ def list_effects(call: Call[EffectQuery, None]) -> EffectList:
     """List the calls with lasting effects that the conversation made after a point, which a fork from there keeps."""
     journal, tail = call.tail()
     query = call.query
-    n = find_point(journal, tail, ForkPoint(kind=query.kind, at=query.at, before=query.before), least=0)
+    n = find_point(journal, tail, ForkPoint(kind=query.kind, at=query.at, before=query.before), branch=True)
     begin = journal.get(n) if n else EMPTY
     if begin is None:
         raise NotFoundError("the conversation was deleted", code=DELETED)

@@ -17,6 +17,7 @@ from stepline.delivery.stage_queue import begin_queued, queued_turn
 from stepline.errors import BusyError, InputError, NotFoundError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED
+from stepline.log.fork_tree import walk_forks
 from stepline.log.journal import Draft, Journal, fork_of
 from stepline.log.owned_tail import refuse_absent
 from stepline.log.transition import deleted
@@ -70,24 +71,18 @@ def _commit(journal: Journal, plan: Callable[[Batch], Draft | Batch], user: str,
         try:
             return journal.commit(plan)
         except InputError as error:
-            if error.reason != "has_forks" or not (cascade or _has_only_branches(ports, lane)):
+            if error.reason != "has_forks":
                 raise
-        for fork in ports.log.forks(lane):
+            forks = list(walk_forks(ports.log, lane))
+            if not (cascade or all(fork.branch_of for fork in forks)):
+                raise
+        for fork in reversed(forks):
             try:
                 end_conversation(ports, replace(lane, conversation=fork.conversation), user, cascade=cascade)
             except NotFoundError as error:  # another process has ended it
                 if error.reason != DELETED:
                     raise
     raise BusyError("the conversation is forked again and again", tries=ports.policy.append_tries)
-
-
-def _has_only_branches(ports: Ports, lane: Lane) -> bool:
-    """Return True if no fork of a conversation, of its branches or of theirs is a conversation of its own."""
-    rows = ports.log.forks(lane)
-    return all(
-        row.branch_of and _has_only_branches(ports, replace(lane, conversation=row.conversation))
-        for row in rows
-    )
 
 
 def _draft(journal: Journal, tail: Batch) -> Draft:

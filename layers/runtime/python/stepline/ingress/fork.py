@@ -83,7 +83,7 @@ def fork_conversation(
     """
     origin = Journal(ports, lane, "fork")
     tail = owned_tail(origin, user)
-    n = find_point(origin, tail, point, least=0 if branch else 1)
+    n = find_point(origin, tail, point, branch=branch)
     start = _Start(
         origin=origin,
         begin=_begin(origin, tail, n),
@@ -116,24 +116,18 @@ def _begin(origin: Journal, tail: Batch, n: int) -> Batch:
 def _first(ports: Ports, lane: Lane, state: State, n: int, *, branch: bool) -> Forked:
     """Return the entry with which a fork begins.
 
-    A branch is counted in its tree, so that it ends with its root: if the root is a fork, and the batch is one of its
-    origin's, the root counts the branch.
+    The conversation in which a branch is made counts it, also if the batch is one of an origin: so they have one root,
+    end together, and the branch finds the files of the message that it edits.
     """
     source, at = lane_of(ports.log, lane, n), utc(ports.clock.now())
     if not branch:
         return Forked(origin=source.conversation, n=n, at=at)
-    root, counts = root_lane(lane, state), lane
-    while counts not in (source, root):
-        above = fork_of(ports.log, counts)
-        if above is None:
-            raise _deleted()
-        counts = replace(lane, conversation=above.counted_at or above.origin)
     return Forked(
         origin=source.conversation,
         n=n,
         at=at,
-        branch_of=root.conversation,
-        counted_at="" if counts == source else counts.conversation,
+        branch_of=root_lane(lane, state).conversation,
+        counted_at="" if lane == source else lane.conversation,
     )
 
 
@@ -157,16 +151,20 @@ def _put(journal: Journal, start: _Start, *, user: str, title: str) -> Batch:
     raise BusyError("the fork is contended", tries=ports.policy.append_tries)
 
 
-def find_point(journal: Journal, tail: Batch, point: ForkPoint, *, least: int = 1) -> int:
-    """Return the number of the last batch of the origin that a fork has, at least `least`.
+def find_point(journal: Journal, tail: Batch, point: ForkPoint, *, branch: bool = False) -> int:
+    """Return the number of the last batch of the origin that a fork has; that of a `branch` may be 0.
 
-    Raises NotFoundError `fork_point_not_found`, InputError `fork_beyond_end`.
+    The first batch of a fork is none of a branch: a message that is edited again and again makes branches of one origin,
+    not one within the other. Raises NotFoundError `fork_point_not_found`, InputError `fork_beyond_end`.
     """
     n = _find(journal, tail, point)
     if n > tail.n:
         raise InputError(f"the conversation ends at {tail.n} and has no batch {n}", code="fork_beyond_end")
-    if n < least:
+    if n < (0 if branch else 1):
         raise _not_found(point)
+    if branch and tail.state.forked:
+        while n and (batch := journal.get(n)) and forked_from(batch):
+            n -= 1
     return n
 
 

@@ -5,7 +5,7 @@ A branch is counted by the root or by another branch, so the tree is found from 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
@@ -21,12 +21,16 @@ def root_lane(lane: Lane, state: State) -> Lane:
 
 def walk_branches(log: Log, root: Lane) -> Iterator[ForkRow]:
     """Yield the branches of a root, each after the one that counts it, by a query for each conversation of the tree."""
-    lanes = [root]
-    for lane in lanes:
-        for row in log.forks(lane):
-            if row.branch_of == root.conversation:
-                lanes.append(replace(root, conversation=row.conversation))
-                yield row
+    return walk_forks(log, root, lambda row: row.branch_of == root.conversation)
+
+
+def walk_forks(log: Log, lane: Lane, keeps: Callable[[ForkRow], bool] = lambda _: True) -> Iterator[ForkRow]:
+    """Yield the forks of a conversation and theirs that `keeps` allows, each after the one that counts it."""
+    lanes = [lane]
+    for above in lanes:
+        for row in filter(keeps, log.forks(above)):
+            lanes.append(replace(lane, conversation=row.conversation))
+            yield row
 
 
 def own_forks(log: Log, lane: Lane) -> list[ForkRow]:

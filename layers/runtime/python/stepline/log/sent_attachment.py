@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepline.errors import InputError, PathError
 from stepline.log.bindings import Ports
-from stepline.log.journal import Journal, fork_of, lane_of, origin_lane
+from stepline.log.journal import Journal, fork_of, lane_of
 from stepline.log.owned_tail import owned_tail
 from stepline.log.timeline_cache import History
 from stepline.model.entry import Inbound
@@ -20,7 +20,7 @@ from stepline.model.path import AttachmentPath, parse_path
 
 
 def find_attachment(ports: Ports, lane: Lane, user: str, path: str) -> Attachment:
-    """Return the attachment at a path of a user's conversation, or else of its origins, also after the fork's point.
+    """Return the attachment at a path of a user's conversation, or else of those that it was made in, also after its point.
 
     Raises InputError `attachment_missing`; NotFoundError, an origin is not the user's; DependencyError.
     """
@@ -31,7 +31,7 @@ def find_attachment(ports: Ports, lane: Lane, user: str, path: str) -> Attachmen
         first = fork_of(ports.log, searched)
         if first is None:
             raise _missing(path)
-        searched = origin_lane(searched, first)
+        searched = replace(lane, conversation=first.counted_at or first.origin)
     file, n = found
     home = lane_of(ports.log, searched, n).conversation
     return file if file.home or home == lane.conversation else replace(file, home=home)

@@ -547,7 +547,7 @@ class Imported(Value, tag="imported", tag_field="kind"):
 class Forked(Value, tag="forked", tag_field="kind"):
     """The start of a fork: its batches up to `n` are those of the conversation `origin`, which may be a fork, too.
 
-    `branch_of` is the root of a branch. The origin counts the fork, or `counted_at`, if the root is itself a fork of it.
+    `branch_of` is the root of a branch. The origin counts the fork, or `counted_at`, the branch in which it was made.
     `effects` are the calls that the origin had made after them, at most 100.
     """
 
