@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from tests.e2e.page.axe import find_serious
 from tests.e2e.page.chat_page import BRIEF, NARROW
 from tests.e2e.page.test_page_list import row_of
+from tests.e2e.page.test_page_upload import attach
 from tests.e2e.stage import a_word
 from tests.support.generation import answered, called
 
@@ -144,6 +145,20 @@ def test_an_edit_that_is_given_up_keeps_its_text(chat):
     expect(heading(turn)).to_have_text(FIVE[0])
     chat.page.keyboard.press("Enter")
     expect(field).to_have_value(f"{FIVE[0]} And more.")
+
+
+def test_an_edited_message_is_sent_with_its_file(chat):
+    attach(chat, "herons.csv", b"month,count\n5,12\n")
+    turn = chat.take_turn(FIVE[0])
+    expect(turn.locator(".attached")).to_contain_text("herons.csv")
+    origin = chat.conversation
+    turn.get_by_role("button", name="Edit this message").focus()
+    edit(chat, turn, INSTEAD)
+    expect(chat.page).not_to_have_url(re.compile(origin))
+    chat.await_idle()
+    expect(heading(chat.turns.last)).to_have_text(INSTEAD)
+    expect(chat.turns.last.locator(".attached")).to_contain_text("herons.csv")
+    expect(chat.page.locator(".trouble")).to_have_count(0)
 
 
 def test_a_turn_runs_again_in_a_branch_after_the_effects_since_are_named(chat):
