@@ -18,6 +18,7 @@ from bench import (
     cold,
     cost,
     door_stop,
+    door_streams,
     doors,
     execution,
     fanout,
@@ -97,6 +98,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "chat_page": chat_page.rows,
     "doors": doors.rows,
     "door_stop": door_stop.rows,
+    "door_streams": door_streams.rows,
     "verdict": verdict.rows,
     "remote": remote.rows,
 }

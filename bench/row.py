@@ -114,6 +114,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "chat_page": tuple(f"chat_page_{what}" for what in CHAT_PAGE),
     "doors": tuple(f"door_{what}_x_client_{door}" for door in DOORS for what in ("cpu", "bytes")),
     "door_stop": tuple(f"door_stop_ms_{door}" for door in DOORS),
+    "door_streams": ("door_streams_mb",),
     "verdict": tuple(f"upload_verdict_ms_{file}" for file in ("picture", "office", "pdf")),
     "remote": ("mcp_call_ms", "mcp_import_cpu_ms"),
 }

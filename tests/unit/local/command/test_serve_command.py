@@ -21,7 +21,7 @@ def became(monkeypatch, tmp_path):
     found = []
     monkeypatch.setattr(caller, "HOME", tmp_path)
     monkeypatch.setattr("stepline.local.page.page_build.build_server", lambda _: tmp_path / "serve.js")
-    monkeypatch.setattr(serve.os, "execve", lambda _, words, __: found.append(json.loads(words[2])))
+    monkeypatch.setattr(serve.os, "execve", lambda _, words, __: found.append(json.loads(words[-1])))
     return found
 
 
