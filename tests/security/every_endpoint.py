@@ -298,5 +298,6 @@ def _names(caller: Caller) -> Names:
         upload=caller.post(f"{place}/uploads", FILE)["upload"],
         file=written["logical_path"],
         rn=written["rn"],
-        replay=caller.post(f"{place}/replays", {"decided_n": turn["rounds"][0]["decided_n"]})["replay"],
+        # Of another round: each round keeps only its newest replays.
+        replay=caller.post(f"{place}/replays", {"decided_n": turn["rounds"][1]["decided_n"]})["replay"],
     )
