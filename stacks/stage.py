@@ -37,7 +37,6 @@ GROUPS: Final = (SignInChoices, AgentChoices, ToolChoices, ProgramChoices, Opera
 _SIGN_IN: Final = re.compile(r"https://.+|http://localhost(:\d+)?")
 """The redirect URLs that Cognito accepts for a sign-in page."""
 BEDROCK: Final = "bedrock"
-CONVERSE: Final = "converse"
 _COGNITO_OWN: Final = ("aws", "amazon", "cognito")
 
 
@@ -160,7 +159,7 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
                 "model_roles", f"{name}:…", f"a row {name} of model_providers with the secret_arn of its key"
             )
         for name, row in self.model_providers.items():
-            if not (row.base_url or row.secret_arn or row.wire == CONVERSE):
+            if not (row.base_url or row.secret_arn or row.signed):
                 raise refusal("model_providers", name, "a base_url, or the secret_arn of the usual one's key")
             if row.secret_arn and not row.secret_arn.startswith("arn:"):
                 raise refusal("model_providers", f"{name}.secret_arn", "the ARN of a secret")
@@ -253,7 +252,7 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
     @property
     def converse_models(self) -> tuple[str, ...]:
         """The models and fallbacks of roles whose provider speaks Converse."""
-        rows = {name for name, row in self.model_providers.items() if row.wire == CONVERSE}
+        rows = {name for name, row in self.model_providers.items() if row.signed}
         named = (model for role in self.model_roles.values() for model in (role.model, role.fallback))
         split = (split_model(model) for model in named if model)
         return tuple(dict.fromkeys(model for provider, model in split if provider in rows))

@@ -84,8 +84,13 @@ class ModelServer(Value, forbid_unknown_fields=True):
         for name, value in self.headers.items():
             if not (_HEADER.fullmatch(name) and value.isascii() and value.isprintable()):
                 raise ValueError(f"no header can be {name[:40]!r}")
-        if self.wire == "converse" and (self.secret_arn or self.headers):
+        if self.signed and (self.secret_arn or self.headers):
             raise ValueError("the wire converse takes no secret_arn and no headers: its requests are signed")
+
+    @property
+    def signed(self) -> bool:
+        """True if its requests are signed with a role of AWS, which grants them, instead of a key."""
+        return self.wire == "converse"
 
 
 _ADDRESS: Final = re.compile(r"https?://[^\s/@]+(/[^\s?#]*)?")

@@ -225,7 +225,7 @@ def check_model(account: AwsAccount, stage: str, context: Mapping[str, str]) -> 
         arns = [arn, *arns] if arn else arns
     elif not named or "" in named:
         named = named | {"bedrock"}
-    if "bedrock" in named or any(row.wire == "converse" for row in rows.values()):
+    if "bedrock" in named or any(row.signed for row in rows.values()):
         found.append(look("model", MODEL_PERMISSIONS, lambda: _bedrock(account, context)))
     if arns or not found:
         found.append(look("model", "secretsmanager:GetSecretValue", lambda: _secrets(account, arns)))
@@ -309,7 +309,7 @@ def _bedrock(account: AwsAccount, context: Mapping[str, str]) -> Check:
     roles = list(_roles(context).values())
     split = [split_model(model) for role in roles for model in (role.model, role.fallback) if model]
     rows = TABLE["model_providers"].parse(context.get("model_providers", ""))
-    served = {"bedrock", *(name for name, row in rows.items() if row.wire == "converse")}
+    served = {"bedrock", *(name for name, row in rows.items() if row.signed)}
     if context.get("model_provider", "anthropic") not in KEYED:
         served.add("")
     wanted = {model for provider, model in split if provider in served}
