@@ -117,7 +117,7 @@ def check_calls(driver: MeteredDriver) -> None:
     lost: Counter[int] = Counter()
     for caller, stream in driver.spoken:
         done = stream.completion()
-        for usage in (*done.tries, *([done.usage] if stream._sent else [])):
+        for usage in (*(one.usage for one in done.tries), *([done.usage] if stream._sent else [])):
             if not (usage.prompt_tokens or usage.output_tokens):
                 continue
             if caller in driver.died:

@@ -1,10 +1,11 @@
-"""An inspected and replayed round, in the story of the rights that functions use."""
+"""An inspected and replayed round, and branches, in the story of the rights that functions use."""
 
 from contextlib import suppress
 from http import HTTPStatus
 
 import msgspec
 
+from stepline.adapters.aws.client import connect
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.adapters.replays.replay_call import InvokedReplays
 from stepline.adapters.replays.replay_rows import DynamoReplays
@@ -12,12 +13,13 @@ from stepline.api.endpoint import Services
 from stepline.api.inspector import ENDPOINTS
 from stepline.api.router import Request, Router
 from stepline.errors import SteplineError
+from stepline.ingress.fork import ForkPoint, fork_conversation
 from stepline.inspection.replay_request import ReplayPorts
-from stepline.log.timeline_cache import History
+from stepline.log.timeline_cache import History, segment_key
 from stepline.loop.replays.replay_round import ChosenModel, ReplayDesk, replay_round
 from stepline.model.entry import Decided
 from tests.stacks.taken_files import ME
-from tests.support.conversation import LANE
+from tests.support.conversation import LANE, USER
 from tests.support.generation import answered
 
 
@@ -59,6 +61,21 @@ def replay_a_round(conversation, n):
     )
     with conversation.acting("decide"):
         assert replay_round(desk, start.calls[-1]) == "ended"
+
+
+def branch_twice(conversation):
+    """Its owner makes a branch, and another one of a conversation whose segment has expired."""
+    ports, tail = conversation.ports, conversation.batches()[-1]
+    point, key = ForkPoint(kind="batch", at=str(tail.n)), segment_key(LANE, tail.state.segment)
+    with conversation.acting("api"):
+        fork_conversation(ports, LANE, point, user=USER, conversation="b-1", branch=True)
+    with conversation.calls.by(""):
+        segment = ports.artifacts.get(key)
+        connect("s3", read_timeout_s=5).delete_object(Bucket=conversation.bucket, Key=key)
+    with conversation.acting("api"):
+        fork_conversation(ports, LANE, point, user=USER, conversation="b-2", branch=True)
+    with conversation.calls.by(""):
+        ports.artifacts.put(key, segment, mime="application/json")
 
 
 class Started(InvokedReplays):

@@ -242,7 +242,7 @@ class Cloud(Conversation):
     def __init__(self, calls, *script, ingress="socket"):
         super().__init__(*script)
         self.calls, self.ingress = calls, ingress
-        name = f"{NAME}-{ingress}"
+        self.bucket = name = f"{NAME}-{ingress}"
         create_table(name)
         connect("s3", read_timeout_s=5).create_bucket(Bucket=name)
         table, clock, publisher = Table(name), self.clock, Publisher(calls)

@@ -33,7 +33,7 @@ from stepline.model.program.handover import STEERED, TOKEN_VARIABLE
 from stepline.model.program.running_log import RunningLog, log_key, read_log_key
 from stepline.ports.tenancy.accounts import STEP
 from stepline.tools.context import Store
-from tests.stacks.inspected_round import inspect
+from tests.stacks.inspected_round import branch_twice, inspect
 from tests.stacks.recorder import Calls, Cloud
 from tests.stacks.served_program import ROW, SCOPE, declare_calls, search_rows, serve_calls
 from tests.stacks.taken_files import ME, lose_a_listener, take_files
@@ -94,6 +94,7 @@ def play(conversation):
     take_files(conversation)
     wait_in_line(conversation)
     move_in(conversation)
+    branch_twice(conversation)
     delete_it(conversation)
     erase_its_user(conversation)
 
