@@ -27,11 +27,12 @@ from tests.support.generation import answered, called
 from tests.support.small_context import BIG, SmallContext, prose
 
 BATCHES = 300
+MAX_TOKENS = 6_000
 
 
 def long_conversation() -> SmallContext:
     """Return a conversation with files, approvals, hidden results, prunings and compactions."""
-    conversation = SmallContext(max_tokens=6_000)
+    conversation = SmallContext(max_tokens=MAX_TOKENS)
     conversation.ports = replaced(
         conversation.ports, policy=replaced(conversation.ports.policy, seal_batches=16)
     )
