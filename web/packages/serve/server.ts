@@ -49,6 +49,8 @@ export class DoorServer {
   readonly #streams = new Map<AbortController, EventStream | null>();
   readonly #beats: NodeJS.Timeout;
   #isEnding = false;
+  /** How many requests have no whole answer yet. */
+  #answering = 0;
 
   constructor(options: ServeOptions) {
     this.#options = options;
@@ -79,15 +81,20 @@ export class DoorServer {
     clearInterval(this.#beats);
     const closed = new Promise((resolve) => this.#server.close(resolve));
     for (const left of this.#streams.keys()) left.abort();
-    // A connection whose last answer ends now would wait for another request.
-    const idle = setInterval(() => this.#server.closeIdleConnections(), 100);
+    // A connection whose last answer ends now would wait for another request, and one that a client opened in advance
+    // for its first: Node does not count that one as idle.
+    const rest = setInterval(() => this.#answering || this.#server.closeAllConnections(), 10);
     const late = setTimeout(() => this.#server.closeAllConnections(), END_S * 1000);
     await closed;
-    clearInterval(idle);
+    clearInterval(rest);
     clearTimeout(late);
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#answering += 1;
+    response.once("close", () => {
+      this.#answering -= 1;
+    });
     try {
       if (this.#isEnding) response.setHeader("Connection", "close");
       if (this.#allow(request, response)) return;

@@ -1,6 +1,7 @@
 /** Requests at a server of doors: its limits, its refusals, stops, answers, slow clients, and its end. */
 
 import { request as begin } from "node:http";
+import { connect } from "node:net";
 import { type Event, EventType } from "@ag-ui/client";
 import { afterEach, expect, it, vi } from "vitest";
 import { eventually } from "../eventually.ts";
@@ -241,4 +242,21 @@ it("a server that ends closes its streams in the middle, and accepts nothing mor
   expect(served.stage.listeners).toBe(0);
   expect(served.stage.asked("event")).toEqual([]);
   await expect(served.fetch("/health")).rejects.toThrow();
+});
+
+it("a server that ends waits for an answer, and not for a connection that was opened in advance", async () => {
+  served = await Served.at(ANSWER);
+  const { hostname, port } = new URL(served.url);
+  const early = connect(Number(port), hostname);
+  await new Promise((resolve) => early.once("connect", resolve));
+  const closed = new Promise((resolve) => early.once("close", resolve));
+  // Its health check answers after the connection has arrived.
+  expect((await served.fetch("/health")).status).toBe(200);
+  vi.useFakeTimers({ toFake: ["setTimeout"] }); // the limit of the end is never reached
+  const stop = served.post("/agui/c-1/stop", {});
+  await eventually(() => expect(served.stage.posted).toContain("POST /v1/socket-tickets"));
+  await served.end();
+  vi.useRealTimers();
+  expect((await stop).status).toBe(204);
+  await closed;
 });
