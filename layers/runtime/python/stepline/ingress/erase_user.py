@@ -26,6 +26,7 @@ from stepline.errors import BusyError, NotFoundError, SteplineError
 from stepline.ingress.delete import end_conversation, redo_deletion
 from stepline.log.bindings import Ports
 from stepline.log.erase_conversation import erase
+from stepline.log.fork_tree import walk_forks
 from stepline.model.batch import Tombstone
 from stepline.model.ids import Lane, person, utc
 from stepline.model.tenancy.limits import Scope
@@ -156,12 +157,14 @@ def _is_alive(ports: Ports, lane: Lane) -> bool:
     return ports.erasure is None or ports.erasure.tombstone(lane) is None
 
 
-def _delete(ports: Ports, lane: Lane, user: str) -> bool:
+def _delete(ports: Ports, lane: Lane, user: str) -> int:
+    """Delete a conversation with its forks; return their number."""
+    ended = 1 + sum(1 for _ in walk_forks(ports.log, lane))
     try:
         end_conversation(ports, lane, user, cascade=True)
     except NotFoundError:
-        return False
-    return True
+        return 0
+    return ended
 
 
 def _erase_person(desk: ErasurePorts, erasure: UserErasure) -> None:

@@ -115,11 +115,14 @@ def _filled(
     call: Call[Any, Any], row: ConversationRow, timeline: Timeline, part: _Part, following: str
 ) -> UserData:
     found = [file for turn in part.turns for file in hosted_files(timeline.lane, timeline.turn_blocks(turn))]
+    begun = {turn.id for turn in timeline.history if turn.opened >= timeline.state.forked}
     return _page(
         call,
         conversation=row,
         documents=part.documents,
-        memory=tuple(memory for turn in part.turns for memory in turn_rows(timeline, turn)),
+        memory=tuple(  # the rows of earlier turns are those of the origin
+            memory for turn in part.turns if turn in begun for memory in turn_rows(timeline, turn)
+        ),
         feedback=tuple(
             make_given(one)
             for one in timeline.feedback.values()
