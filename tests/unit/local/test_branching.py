@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
 
 from stepline.errors import InputError
-from stepline.local.branching import branch_before_message, branch_before_turn
+from stepline.local.branching import (
+    MessageToSend,
+    NewBranch,
+    SentMessage,
+    branch_before_message,
+    branch_before_turn,
+)
 from stepline.local.client.http_api import HttpApi
+from stepline.local.client.uploader import Uploader
 from stepline.model.wire.event import PongFrame, SyncFrame
 from tests.support.api_caller import Caller
 from tests.support.api_server import TOKEN, ApiServer, served
 from tests.support.conversation import LANE, Conversation
 from tests.support.generation import answered, called
+from tests.support.upload_server import upload_server
+from tests.unit.ingress.test_uploaded_attachment import Files
 from tests.unit.local.client.answering_gateway import Agent
 from tests.unit.local.terminal.test_terminal_chat import Talk, TypedInput
 
@@ -33,6 +43,18 @@ class JoinedAgent(Agent):
             self.conversation, self.n = request["conversation"], NEWEST
             return [PongFrame(conversation=self.conversation, n=self.n)]
         return [SyncFrame(conversation=self.conversation, n=self.n, claim=0, open=False)]
+
+
+def texts(branch: NewBranch) -> tuple[str, ...]:
+    return tuple(message.text for message in branch.messages)
+
+
+def with_file() -> Files:
+    """Return a conversation whose message has a file."""
+    files = Files(answered("Seen."))
+    files.take(files.upload())
+    files.conversation.run()
+    return files
 
 
 @pytest.fixture
@@ -59,16 +81,16 @@ def api(address: str) -> Iterator[HttpApi]:
 
 def test_the_last_message_is_replaced_in_a_branch(api: HttpApi, talked: Conversation) -> None:
     branch = branch_before_message(api, "c-1", "three")
-    assert branch.texts == ("three",)
+    assert texts(branch) == ("three",)
     assert branch.begun == talked.timeline().history[0].closed + 1
     assert [one.conversation for one in api.list_branches("c-1").items] == ["c-1", branch.conversation]
 
 
 def test_an_earlier_message_is_named_by_its_id(api: HttpApi) -> None:
     branch = branch_before_message(api, "c-1", "@m-one something else")
-    assert (branch.texts, branch.begun) == (("something else",), 1)
+    assert (texts(branch), branch.begun) == (("something else",), 1)
     for text in ("@m-none hello", "@m-one"):
-        assert branch_before_message(api, "c-1", text).texts == (text,)
+        assert texts(branch_before_message(api, "c-1", text)) == (text,)
 
 
 def test_the_messages_of_the_last_turn_are_sent_again(api: HttpApi, talked: Conversation) -> None:
@@ -77,8 +99,29 @@ def test_the_messages_of_the_last_turn_are_sent_again(api: HttpApi, talked: Conv
     talked.send("second", id="m-second", lane=lane)
     talked.run()
     branch = branch_before_turn(api, "c-2")
-    assert (branch.texts, branch.begun) == (("first", "second"), 1)
-    assert branch_before_turn(api, "c-1").texts == ("two",)
+    assert (texts(branch), branch.begun) == (("first", "second"), 1)
+    assert texts(branch_before_turn(api, "c-1")) == ("two",)
+
+
+@pytest.mark.parametrize(
+    ("branch_off", "text"),
+    [
+        (branch_before_turn, "see this"),
+        (lambda api, name: branch_before_message(api, name, "other"), "other"),
+    ],
+)
+def test_the_files_of_a_message_are_named_by_their_paths(branch_off, text: str) -> None:
+    conversation = with_file().conversation
+    with served(ApiServer(Caller(conversation.ports))) as url, closing(HttpApi(url, lambda: TOKEN)) as api:
+        (message,) = branch_off(api, "c-1").messages
+    turn = conversation.timeline().turns[-1]
+    assert message == MessageToSend(text=text, files={f"fi:{turn}.user.attachments/a.csv": "a.csv"})
+
+
+def test_files_without_a_known_path_are_not_left_out_silently() -> None:
+    with pytest.raises(InputError) as refused:
+        SentMessage(id="m-1", n=1, text="see this", files={"": "a.csv"}).with_text("see this")
+    assert refused.value.reason == "bad_attachment"
 
 
 def test_the_calls_whose_effects_stay_are_named() -> None:
@@ -120,3 +163,26 @@ def test_a_branch_is_made_between_two_turns_only(address: str, talked: Conversat
     assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
     assert any("/again works between two turns" in line for line in here.noted)
     assert talked.ports.log.forks(LANE) == []
+
+
+def test_a_message_with_a_file_is_sent_again_with_its_file_only(tmp_path) -> None:
+    conversation = with_file().conversation
+    turn = conversation.timeline().turns[-1]
+    (tmp_path / "b.csv").write_text("a,b\n")
+    there = Conversation().ports
+    with (
+        upload_server(there) as server,
+        closing(HttpApi(server.url, lambda: TOKEN)) as uploads,
+        served(ApiServer(Caller(conversation.ports))) as address,
+    ):
+        here = Talk(
+            tmp_path,
+            TypedInput(f"/attach {tmp_path}/b.csv", "/again", "and now?"),
+            open_uploader=partial(Uploader, uploads, there.clock, report=lambda _: None),
+            open_api=lambda: HttpApi(address, lambda: TOKEN),
+        )
+        here.far.script = here.agent = JoinedAgent(patience=0)
+        assert here.chat.run("c-1") == 0
+    assert here.agent.heard == [("prompt", "see this"), ("prompt", "and now?")]
+    assert here.agent.uploads == [[f"fi:{turn}.user.attachments/a.csv"], []]
+    assert f"not sent: /attach {tmp_path}/b.csv" in here.noted

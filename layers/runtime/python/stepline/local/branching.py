@@ -1,16 +1,18 @@
 """Branches on the terminal: the last message with another text, or the last turn again, in a branch.
 
 The chosen messages are found among the events of the newest turns, and the branch begins before the first of them.
+Their files are sent again by path.
 Source: docs/concepts/forks.md#branches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from stepline.errors import InputError
 from stepline.local.conversation import new_conversation
+from stepline.local.safe_text import one_line
 from stepline.model.base import Value
 from stepline.model.wire.live_event import FOLLOWUP, PROMPT
 
@@ -26,31 +28,50 @@ _ACCEPTED: Final = "chat.conversation.accepted"
 _START: Final = "chat.start"
 
 
+class MessageToSend(Value):
+    """A message that is sent in a branch; `files` has the name of each of its files by path."""
+
+    text: str
+    files: Mapping[str, str]
+
+
 class SentMessage(Value):
-    """A message of the user, with its id and the batch that admitted it."""
+    """A message of the user, with its id and the batch that admitted it.
+
+    `files` has the name of each of its files by path; the path is "" if the events do not say it.
+    """
 
     id: str
     n: int
     text: str
-    has_files: bool
+    files: Mapping[str, str]
+
+    def with_text(self, text: str) -> MessageToSend:
+        """Return the message as it is sent again. Raises InputError `bad_attachment`."""
+        if "" in self.files:
+            raise InputError(
+                "the paths of the files are not known: attach them to a new message instead",
+                code="bad_attachment",
+            )
+        return MessageToSend(text=text, files=self.files)
 
 
 class NewBranch(Value):
-    """A branch: its name, its first batch, and the texts that are sent there.
+    """A branch: its name, its first batch, and the messages that are sent there.
 
     `kept` has a line for each call after the point whose effect stays.
     """
 
     conversation: str
     begun: int
-    texts: tuple[str, ...]
+    messages: tuple[MessageToSend, ...]
     kept: tuple[str, ...]
 
 
 def branch_before_message(api: HttpApi, conversation: str, text: str) -> NewBranch:
-    """Branch before the user's last message, or the one whose id `@ID text` names, to send `text` instead.
+    """Branch before the user's last message, or the one whose id `@ID text` names, to send `text` with its files instead.
 
-    Raises InputError `fork_point_not_found`.
+    Raises InputError `fork_point_not_found`, `bad_attachment`.
     """
     frames = api.read_events(conversation, turns=TURNS).events
     if not (messages := _list_messages(frames)):
@@ -58,25 +79,28 @@ def branch_before_message(api: HttpApi, conversation: str, text: str) -> NewBran
     word, _, rest = text.partition(" ")
     named = next((message for message in messages if word == f"@{message.id}"), None)
     if named and rest.strip():
-        return _branch(api, conversation, named, (rest.strip(),))
-    return _branch(api, conversation, messages[-1], (text,))
+        return _branch(api, conversation, named, (named.with_text(rest.strip()),))
+    last = messages[-1]
+    return _branch(api, conversation, last, (last.with_text(text),))
 
 
 def branch_before_turn(api: HttpApi, conversation: str) -> NewBranch:
-    """Branch before the last turn, to send its messages again. Raises InputError `fork_point_not_found`."""
+    """Branch before the last turn, to send its messages again.
+
+    Raises InputError `fork_point_not_found`, `bad_attachment`.
+    """
     frames = api.read_events(conversation, turns=TURNS).events
     starts = [event.data["prompts"] for frame in frames for event in frame.events if event.type == _START]
     messages = [one for one in _list_messages(frames) if starts and one.n >= min(starts[-1])]
     if not messages:
         raise InputError("no message of yours began the last turn", code="fork_point_not_found")
-    if any(message.has_files for message in messages):
-        raise InputError(
-            "the last turn has files: attach them to a new message instead", code="bad_attachment"
-        )
-    return _branch(api, conversation, messages[0], tuple(message.text for message in messages))
+    again = tuple(message.with_text(message.text) for message in messages)
+    return _branch(api, conversation, messages[0], again)
 
 
-def _branch(api: HttpApi, conversation: str, first: SentMessage, texts: tuple[str, ...]) -> NewBranch:
+def _branch(
+    api: HttpApi, conversation: str, first: SentMessage, messages: tuple[MessageToSend, ...]
+) -> NewBranch:
     from stepline.api.time_travel.fork_endpoints import ForkPlace, ForkRequest
 
     place = ForkPlace(kind="message", at=first.id, before=True)
@@ -87,7 +111,7 @@ def _branch(api: HttpApi, conversation: str, first: SentMessage, texts: tuple[st
     return NewBranch(
         conversation=made.conversation,
         begun=made.n + 1,
-        texts=texts,
+        messages=messages,
         kept=(*kept, MORE) if effects.more else kept,
     )
 
@@ -99,7 +123,9 @@ def _list_messages(frames: Iterable[EventFrame]) -> list[SentMessage]:
             id=event.data["message_id"],
             n=frame.n,
             text=event.data["text"],
-            has_files=bool(event.data.get("attachments")),
+            files={
+                file.get("path", ""): one_line(file["filename"]) for file in event.data.get("attachments", ())
+            },
         )
         for frame in frames
         for event in frame.events

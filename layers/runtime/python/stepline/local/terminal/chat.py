@@ -128,6 +128,7 @@ HINT: Final = "/help lists the commands"
 USAGE: Final = "usage"
 LATER: Final = "{0} works between two turns; /stop ends this one"
 KEPT: Final = "stays done: {0}"
+NOT_SENT: Final = "not sent: {0}"
 UNKNOWN: Final = "{0} is not a command and was not sent: /help lists the commands, /{0} sends it as a message"
 
 LOST: Final = "connection lost, reconnecting… Events are kept and shown once it is back."
@@ -138,7 +139,7 @@ LOOK_S: Final = 0.25
 NOTHING_TO_STEER: Final = "nothing_to_steer"
 """Why a steer is handed back that arrived between two turns; its text is not a message, and is not restored."""
 
-OF_FILES: Final = frozenset({"attachment_rejected", "upload_expired", "upload_missing"})
+OF_FILES: Final = frozenset({"attachment_missing", "attachment_rejected", "upload_expired", "upload_missing"})
 """Refusals of a message because of its files; the files are not restored with its text."""
 
 OpenSession = Callable[[ClientState], Session]
@@ -216,7 +217,7 @@ class Chat:
         for text in filter(None, self._unconfirmed.values()):
             self._view.say(f"may not have been sent: {text}")
         for text in filter(None, [*waiting, *self._returned, self._keyboard.draft, *self._attached.values()]):
-            self._view.say(f"not sent: {text}")
+            self._view.say(NOT_SENT.format(text))
 
     def _choose(self, conversation: str) -> Known:
         """Enter the requested conversation, else the last one, else a new one."""
@@ -280,11 +281,13 @@ class Chat:
         """Send the messages of a branch that was just entered, and show their turn."""
         if self._branch is None:
             return
-        *earlier, last = self._branch.texts
+        *earlier, last = self._branch.messages
         self._branch = None
-        for text in earlier:
-            self._say(session, Command(verb="say", text=text))
-        self._turn(session, effects, Command(verb="say", text=last))
+        for message in earlier:
+            self._attached = dict(message.files)
+            self._say(session, Command(verb="say", text=message.text))
+        self._attached = dict(last.files)
+        self._turn(session, effects, Command(verb="say", text=last.text))
 
     def _enters_branch(self, session: Session, command: Command) -> bool:
         """Make the branch of `/edit` or `/again`; return True if it is there. An edited call is none."""
@@ -299,6 +302,9 @@ class Chat:
             except SteplineError as error:
                 self._report_error(error.reason, str(error))
                 return False
+        for file in self._attached.values():  # an upload belongs to its conversation
+            self._view.say(NOT_SENT.format(file))
+        self._attached = {}
         for call in self._branch.kept:
             self._view.say(KEPT.format(one_line(call)))
         return True
