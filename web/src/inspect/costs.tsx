@@ -2,10 +2,20 @@
 
 import { useState } from "preact/hooks";
 import type { Receipts } from "../api/index.ts";
+import { visible } from "../markdown/index.ts";
 import { words } from "../words/en/inspect.ts";
 import { formatNumber, formatPercent, formatTokens } from "../words/format.ts";
 import { Link } from "./bits.tsx";
-import { type Cost, costsOf, type Figures, figuresOf, readShare, type TurnCost } from "./figures.ts";
+import {
+  type Cost,
+  costsOf,
+  type Figures,
+  figuresOf,
+  type ReplayCost,
+  readShare,
+  replayCosts,
+  type TurnCost,
+} from "./figures.ts";
 import { addressOf, type Placed } from "./rounds_list.ts";
 
 const w = words.costs;
@@ -33,7 +43,8 @@ interface CostsProps {
 export function CostsPanel({ conversation, receipts, all, current, navigate }: CostsProps) {
   const [byTurn, setByTurn] = useState(false);
   const turns = costsOf(receipts);
-  if (turns.every((turn) => turn.calls.length === 0)) return <p class="remark">{w.none}</p>;
+  const replays = replayCosts(receipts);
+  if (replays.length === 0 && turns.every((turn) => turn.calls.length === 0)) return <p class="remark">{w.none}</p>;
   const bars = byTurn ? turns.map((turn) => turn.whole) : turns.flatMap((turn) => turn.calls);
   const chosen = (cost: Cost) =>
     cost.turnId === current?.turn.turn_id && (byTurn || cost.iteration === current.round.iteration);
@@ -71,7 +82,7 @@ export function CostsPanel({ conversation, receipts, all, current, navigate }: C
         chosen={chosen}
         draw={weightOf(bars)}
       />
-      <CostTable turns={turns} receipts={receipts} links={{ conversation, all, navigate }} />
+      <CostTable turns={turns} replays={replays} receipts={receipts} links={{ conversation, all, navigate }} />
     </div>
   );
 }
@@ -203,7 +214,14 @@ interface Links {
   readonly navigate: (address: string) => void;
 }
 
-function CostTable({ turns, receipts, links }: { turns: readonly TurnCost[]; receipts: Receipts; links: Links }) {
+interface TableProps {
+  readonly turns: readonly TurnCost[];
+  readonly replays: readonly ReplayCost[];
+  readonly receipts: Receipts;
+  readonly links: Links;
+}
+
+function CostTable({ turns, replays, receipts, links }: TableProps) {
   const { columns } = w;
   const whole = { figures: figuresOf(receipts.tokens), usd: receipts.usd };
   const heads = [
@@ -245,6 +263,18 @@ function CostTable({ turns, receipts, links }: { turns: readonly TurnCost[]; rec
             ))}
           </tbody>
         ))}
+        {replays.length > 0 && (
+          <tbody>
+            {replays.map((replay) => (
+              <tr key={replay.key}>
+                <th scope="row">
+                  {w.replay} (<bdi>{visible(replay.model)}</bdi>)
+                </th>
+                <Numbers figures={replay.figures} usd={dollars(replay.usd, true)} />
+              </tr>
+            ))}
+          </tbody>
+        )}
         <tfoot>
           <tr>
             <th scope="row">{w.all}</th>

@@ -81,6 +81,26 @@ export function costsOf(receipts: Receipts): readonly TurnCost[] {
   return receipts.turns.map((turn, at) => turnCost(turn, before + at + 1));
 }
 
+/** The cost of a replayed round, which belongs to no turn. */
+export interface ReplayCost {
+  readonly key: string;
+  readonly model: string;
+  readonly figures: Figures;
+  /** In dollars, null if no price is known. */
+  readonly usd: number | null;
+}
+
+/** Return the costs of replayed rounds, oldest first. */
+export function replayCosts(receipts: Receipts): readonly ReplayCost[] {
+  // A server of an older release does not send them.
+  return (receipts.replays ?? []).map(({ at, model, tokens, usd }, n) => ({
+    key: `${at}.${n}`,
+    model,
+    figures: figuresOf(tokens),
+    usd,
+  }));
+}
+
 function turnCost(receipt: TurnReceipt, turn: number): TurnCost {
   const own = { turn, turnId: receipt.turn_id };
   const rounds = receipt.rounds.map((round) => ({

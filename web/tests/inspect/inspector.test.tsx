@@ -7,7 +7,7 @@ import { HttpApi, type TurnRounds } from "../../src/api/index.ts";
 import Inspector from "../../src/inspect/index.tsx";
 import type { Live } from "../../src/inspect/rounds_list.ts";
 import { eventually } from "../eventually.ts";
-import { load, roundsOf } from "./load.ts";
+import { load, receiptsOf, roundsOf } from "./load.ts";
 import { answering, type Recorded } from "./recorded.ts";
 
 const stage = load("stage");
@@ -321,6 +321,18 @@ describe("the costs", () => {
         shown(event?.weighted_tokens),
       ]),
     );
+  });
+
+  it("list replayed rounds, which are in the sum", async () => {
+    const receipts = receiptsOf(stage);
+    const { tokens } = receipts;
+    const replays = [{ at: "2026-11-25T09:00:00Z", model: "<b>own</b>", tokens, usd: 0.25 }];
+    const refuse = (address: string) =>
+      address.includes("/receipts") ? Response.json({ ...receipts, replays }) : null;
+    await open(stage, { turn: 4, round: 3, view: "costs", refuse });
+    const row = all("tbody tr").at(-1);
+    expect(row?.querySelector("th")?.textContent).toBe("replayed round (<b>own</b>)");
+    expect(row?.querySelector("td:last-child")?.textContent).toBe("0.2500");
   });
 });
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from stepline.local import caller
 from stepline.local.command.cli import main
 from stepline.local.command.tenancy import cost as command
-from stepline.local.command.tenancy.cost import render_receipts
+from stepline.local.command.tenancy.cost import CLASSES, render_receipts
 
 CALLS = {
     "role": "solver.main",
@@ -61,6 +61,18 @@ def test_the_turns_that_a_fork_has_from_its_origin_are_named_and_not_counted():
     *_, before, total = render_receipts({**RECEIPTS, "turns_before": 3})
     assert before == "3 turns of the original not counted"
     assert total.startswith("total  models $0.0129")
+
+
+def test_a_replayed_round_has_a_line_of_its_own_before_the_sum():
+    used = {name: CALLS[name] for name in (*CLASSES, "estimated")}
+    replays = [
+        {"at": "2026-11-24T09:00:00Z", "model": "claude-sonnet-5", "tokens": used, "usd": 0.0129},
+        {"at": "2026-11-24T09:05:00Z", "model": "own", "tokens": {**used, "estimated": True}, "usd": None},
+    ]
+    *_, known, unknown, total = render_receipts({**RECEIPTS, "replays": replays})
+    assert known == "replayed round, claude-sonnet-5: 1,200 in, 30,000 cached, 450 out: $0.0129"
+    assert unknown == "replayed round, own: about 1,200 in, 30,000 cached, 450 out: no known price"
+    assert total.startswith("total  ")
 
 
 def test_with_json_each_turn_is_a_line_and_the_last_is_the_sum(run):

@@ -61,13 +61,14 @@ def read_receipts(caller: Caller, conversation: str) -> dict[str, Any]:
 
 
 def render_receipts(receipts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the receipts as lines: each turn with its calls and its share of AWS, and the sum."""
+    """Yield the receipts as lines: each turn with its calls and its share of AWS, each replayed round, and the sum."""
     for turn in receipts["turns"]:
         yield clean_line(f"{one_line(turn['turn_id'])}  {_sums(turn)}")
         yield from _lines(turn["lines"])
         yield from _aws(turn["aws"])
         if missed := turn["attempts_unreported"]:
             yield f"  {counted(missed, 'attempt')} did not report the usage of AWS"
+    yield from _replays(receipts.get("replays", ()))
     if before := receipts.get("turns_before"):
         yield f"{counted(before, 'turn')} of the original not counted"
     yield f"total  {_sums(receipts)}"
@@ -80,13 +81,23 @@ def _sums(one: Mapping[str, Any]) -> str:
 
 def _lines(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for line in lines:
-        tokens = ", ".join(f"{line[name]:,} {word}" for name, word in CLASSES.items() if line[name])
-        about = "about " if line["estimated"] else ""
         calls = f"{line['calls']} call{'s' if line['calls'] != 1 else ''}"
         price = _price(line) if line["priced"] else "no known price"
         yield clean_line(
-            f"  {one_line(line['role'])} {one_line(line['model'])}: {calls}, {about}{tokens}: {price}"
+            f"  {one_line(line['role'])} {one_line(line['model'])}: {calls}, {_tokens(line)}: {price}"
         )
+
+
+def _replays(replays: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for replay in replays:
+        usd = replay["usd"]
+        price = "no known price" if usd is None else _price({"priced": True, "usd": usd})
+        yield clean_line(f"replayed round, {one_line(replay['model'])}: {_tokens(replay['tokens'])}: {price}")
+
+
+def _tokens(used: Mapping[str, Any]) -> str:
+    tokens = ", ".join(f"{used[name]:,} {word}" for name, word in CLASSES.items() if used[name])
+    return f"about {tokens}" if used["estimated"] else tokens
 
 
 def _aws(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
