@@ -105,6 +105,30 @@ describe("the list", () => {
     expect(list.store.value.rows).toMatchObject([{ conversation: "b", state: "in_progress", at, unread: true }]);
   });
 
+  it("shows a branch of another device as a row only when a page says of which tree it is", async () => {
+    const branch = item("b", { branch_of: "a" });
+    const { list, clock } = listed({ items: [item("a")], next: "" }, { items: [branch, item("a")], next: "" });
+    const names = () => list.store.value.rows.map((one) => [one.conversation, one.branchOf]);
+    await list.load();
+    for (const n of [2, 3]) list.apply({ frame: "feed", conversation: "b", n, events: [], read_n: 0 });
+    expect(names()).toEqual([["a", ""]]);
+    clock.pass(1_000);
+    await settle();
+    expect(names()).toEqual([
+      ["a", ""],
+      ["b", "a"],
+    ]);
+  });
+
+  it("shows a conversation that the feed named first also if no page has it", async () => {
+    const { list, clock } = listed({ items: [item("a")], next: "" }, new Error("gone"));
+    await list.load();
+    list.apply({ frame: "feed", conversation: "b", n: 7, events: [], read_n: 0 });
+    clock.pass(1_000);
+    await settle();
+    expect(list.store.value.rows.map((one) => one.conversation)).toEqual(["a", "b"]);
+  });
+
   it("keeps unchanged rows", async () => {
     const { list } = listed(
       { items: [item("a"), item("b")], next: "" },

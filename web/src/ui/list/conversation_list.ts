@@ -53,6 +53,8 @@ export class ConversationList {
   readonly #api: ListApi;
   readonly #clock: Clock;
   #paged = false;
+  /** Conversations that the feed named first. They are hidden until a page of the list says whether they are branches. */
+  readonly #unplaced = new Set<string>();
 
   constructor(api: ListApi, clock: Clock) {
     this.#api = api;
@@ -102,6 +104,7 @@ export class ConversationList {
   join(conversation: string, root: string): void {
     if (this.store.value.roots.get(conversation) === root) return;
     this.store.update({ roots: new Map(this.store.value.roots).set(conversation, root) });
+    this.#unplaced.delete(conversation);
     this.#show(this.store.value.feed, this.store.value.activity);
   }
 
@@ -138,12 +141,21 @@ export class ConversationList {
       this.#clock.after(AGAIN_MS, () => void this.load(true));
       return;
     }
-    const { feed, activity } = this.store.value;
+    const { feed, activity, roots } = this.store.value;
     // It is a fork of another device, and only a page of the list says whether it is a branch.
-    if (frame.n > 1 && !feed.has(frame.conversation)) this.#clock.after(NEWCOMER_MS, () => void this.load());
+    if (frame.n > 1 && !feed.has(frame.conversation)) {
+      if (!roots.has(frame.conversation)) this.#unplaced.add(frame.conversation);
+      this.#clock.after(NEWCOMER_MS, () => void this.#place(frame.conversation));
+    }
     const times = frame.events.map((event) => Date.parse(event.ts)).filter(Number.isFinite);
     const at = Math.max(activity.get(frame.conversation) ?? 0, ...times);
     this.#show(foldFeed(feed, frame), new Map(activity).set(frame.conversation, at));
+  }
+
+  /** Read the list, and show a conversation also if the page does not contain it. */
+  async #place(conversation: string): Promise<void> {
+    await this.load();
+    if (this.#unplaced.delete(conversation)) this.#show(this.store.value.feed, this.store.value.activity);
   }
 
   /** Record that the user has read a conversation up to batch `n`, here and on the server. */
@@ -161,6 +173,7 @@ export class ConversationList {
     const times = new Map(activity);
     const roots = new Map(this.store.value.roots);
     for (const item of page.items) {
+      this.#unplaced.delete(item.conversation);
       if (item.branch_of) roots.set(item.conversation, item.branch_of);
       const at = Date.parse(item.last_activity_at);
       times.set(item.conversation, Math.max(times.get(item.conversation) ?? 0, Number.isFinite(at) ? at : 0));
@@ -171,7 +184,7 @@ export class ConversationList {
 
   #show(feed: FeedRows, activity: ReadonlyMap<string, number>): void {
     const shown = new Map(this.store.value.rows.map((row) => [row.conversation, row]));
-    const alive = [...feed.values()].filter((row) => row.state !== GONE);
+    const alive = [...feed.values()].filter((row) => row.state !== GONE && !this.#unplaced.has(row.conversation));
     const rows = alive.map((row) => {
       const next: ListRow = {
         conversation: row.conversation,
