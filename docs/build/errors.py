@@ -87,7 +87,7 @@ EVENT_SOURCE = {
     "bad_source": "the service's name is not valid in a key",
     "bad_user": "a user's name is printable ASCII of at most 256 characters",
     "bad_message_id": "an event's id is not valid in a key",
-    "attachment_missing": "nothing is stored under an attachment's name: store it, then send the event again",
+    "attachment_missing": "nothing is stored under an attachment's name, or a path names no attachment: store the file, then send the event again",
     "attachment_too_large": "a file is larger than an attachment may be",
     "another_role": "the process already acts under another role, and can have only one",
 }

@@ -96,7 +96,7 @@ const connection: Sentences = {
 /** Files that a user attaches. */
 const uploads: Sentences = {
   too_many_attachments: "Too many files for one message.",
-  attachment_missing: "The file did not arrive. Upload it again.",
+  attachment_missing: "A file of the message is missing. Attach it again.",
   attachment_too_large: "The file is too large.",
   attachment_rejected: "A file in the message was refused.",
   bad_attachment: "The file differs from the one that was uploaded.",
