@@ -93,7 +93,8 @@ A response is its text and the reason for its end. It is complete once a stop re
 then ends: without its last empty line, with `[DONE]`, or with a broken connection. A server that does not stream may send the
 message as one JSON. Text is read in a block's deltas, in the block as it begins, and in a message that begins with text. A
 stream that ends without either is cut, and requested again if no text has been shown (`stream_cut`); unreadable text, and
-data that is not JSON, are never skipped (`stream_malformed`).
+data that is not JSON, are never skipped (`stream_malformed`). An answer to its end that has no event of its wire, and is no
+stream, is another service's: `model_refused`.
 
 Everything else is a fact outside the text: ids, the model's name, counters, details of a refusal, redundant types of
 blocks. A fact that is missing, or of another type than the protocol's, is ignored alone. The metric `FactsUnread` counts

@@ -12,13 +12,15 @@ from typing import Any, ClassVar, Final, NamedTuple
 import pytest
 
 from stacks.stage import Stage
+from stepline.adapters.provider.client import ProviderClient
+from stepline.adapters.provider.wire import Retry
 from stepline.bootstrap.choice import provider_of
 from stepline.bootstrap.memory_wiring import in_memory
-from stepline.errors import InputError
+from stepline.errors import InputError, ModelOverloaded, ModelRefused, ModelStreamBroken, SteplineError
 from stepline.local.command import doctor
 from stepline.local.scripted.server import ScriptedServer
 from stepline.loop.close import MESSAGES
-from stepline.ports.model import RoleChoice
+from stepline.ports.model import DEFAULT_ROLE, ModelRequest, Part, RoleChoice
 from stepline.settings import Settings
 from tests.support.certificate import write_certificate
 from tests.support.served_conversation import ServedConversation
@@ -97,9 +99,14 @@ ADDRESSES: Final[dict[str, Wrong]] = {
     "a redirect": Wrong((REFUSED,), 1, site=(307,)),
     "a moved address": Wrong((REFUSED,), 1, site=(301, "text/plain", b"")),
     "an answer without content": Wrong((REFUSED,), 1, site=(204, "text/plain", b"")),
-    "the API of another service": Wrong((REFUSED, BROKEN), 3, site=(200, JSON, b'{"hello": "world"}')),
-    "a list": Wrong((REFUSED, BROKEN), 3, site=(200, JSON, b"[]")),
-    "a text": Wrong((REFUSED, BROKEN), 3, site=(200, "text/plain", b"ok")),
+    "the API of another service": Wrong((REFUSED,), 1, site=(200, JSON, b'{"hello": "world"}')),
+    "an empty object": Wrong((REFUSED,), 1, site=(200, JSON, b"{}")),
+    "an object of many lines": Wrong((REFUSED,), 1, site=(200, JSON, b'{\n "a": 1,\n "b": [2]\n}\n')),
+    "objects in lines": Wrong((REFUSED,), 1, site=(200, JSON, b'{"done": false}\n{"done": true}\n')),
+    "an empty answer": Wrong((REFUSED,), 1, site=(200, JSON, b"")),
+    "a list": Wrong((REFUSED,), 1, site=(200, JSON, b"[]")),
+    "a text": Wrong((REFUSED,), 1, site=(200, "text/plain", b"ok")),
+    "a website by another name": Wrong((REFUSED,), 1, site=(200, "text/plain", b"\n<!doctype html>\n<p>Hi")),
     "a server without the model": Wrong(
         (REFUSED,), 1, site=(404, JSON, b'{"error": {"message": "model m not found"}}')
     ),
@@ -157,8 +164,43 @@ def test_an_address_that_is_no_such_server_ends_the_turn_with_a_code(
         variables = chosen({"wire": wire, "base_url": url, "private": True})
         assert end_turns(variables) in wrong.codes
         assert site.asked <= wrong.requests
-        assert check(variables, monkeypatch).startswith("own:m: ")
+        said = check(variables, monkeypatch)
+        assert said.startswith("own:m: ")
+        assert site.place in said or not site.asked or site.answer[0] != 200
     finally:
+        site.shutdown()
+        site.server_close()
+
+
+STREAM: Final = "text/event-stream"
+ANSWERS: Final[dict[str, tuple[str, bytes, type[SteplineError], int]]] = {
+    "a refusal": (JSON, b'{"error": {"type": "invalid_request_error", "message": "no"}}', ModelRefused, 1),
+    "an overload": (JSON, b'{"error": {"type": "overloaded_error", "message": "no"}}', ModelOverloaded, 3),
+    "an object that is cut": (JSON, b'{"content": [{"type": "text", "text": "He', ModelStreamBroken, 3),
+    "a stream without an event": (STREAM, b"", ModelStreamBroken, 3),
+    "a stream cut after a comment": ("", b": ping\n\n", ModelStreamBroken, 3),
+    "a stream cut in its first event": ("", b'event: message_start\ndata: {"cho', ModelStreamBroken, 3),
+}
+
+
+@pytest.mark.parametrize("wire", ["chat", "messages"])
+@pytest.mark.parametrize(("mime", "body", "kind", "requests"), ANSWERS.values(), ids=ANSWERS)
+def test_an_error_keeps_its_meaning_and_a_cut_answer_is_requested_again(
+    wire: str, mime: str, body: bytes, kind: type[SteplineError], requests: int
+) -> None:
+    site = Website(200, mime, body)
+    row = {"wire": wire, "base_url": f"http://{site.place}/v1", "private": True}
+    settings = Settings.from_env(chosen(row))
+    client = ProviderClient(
+        provider_of(settings), roles={DEFAULT_ROLE: RoleChoice(model="own:m")}, retry=Retry(base_s=0)
+    )
+    asked = ModelRequest(role=DEFAULT_ROLE, system=(), content=(Part(text="Hello."),), max_tokens=9)
+    try:
+        with client.stream(asked) as stream, pytest.raises(kind):
+            list(stream)
+        assert site.asked == requests
+    finally:
+        client.close()
         site.shutdown()
         site.server_close()
 

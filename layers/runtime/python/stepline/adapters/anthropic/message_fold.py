@@ -109,6 +109,11 @@ def _guess_kind(fields: Mapping[str, Any], *, typed: bool) -> str:
     return "error" if fields.get("error") and not typed else OTHER
 
 
+def is_known(event: WireEvent) -> bool:
+    """Return True for an event of a kind that is read."""
+    return event.kind not in (OTHER, UNREAD_EVENT)
+
+
 def read_wire_events(chunks: Iterable[bytes]) -> Iterator[WireEvent]:
     """Yield the events of an answer.
 

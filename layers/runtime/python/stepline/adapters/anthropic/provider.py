@@ -68,7 +68,7 @@ class AnthropicProvider(WireProvider):
             from stepline.adapters.anthropic.sdk_transport import SdkTransport  # noqa: PLC0415 -- loads the SDK
 
             return SdkTransport.direct(api_key=key, base_url=base_url, timeouts=self.timeouts)
-        from stepline.adapters.anthropic.message_fold import read_wire_events  # noqa: PLC0415 -- as above
+        from stepline.adapters.anthropic.message_fold import is_known, read_wire_events  # noqa: PLC0415 -- as above
         from stepline.adapters.provider.http_transport import HttpTransport  # noqa: PLC0415 -- loads urllib3
 
         return HttpTransport(
@@ -76,6 +76,7 @@ class AnthropicProvider(WireProvider):
             api_key=key,
             headers={"anthropic-version": API_VERSION, **self.headers(key)},
             read=read_wire_events,
+            knows=is_known,
             timeouts=self.timeouts,
             guarded=self._guarded,
         )

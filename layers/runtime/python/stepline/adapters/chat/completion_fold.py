@@ -72,6 +72,11 @@ def _decode(sent: ServerSent) -> Iterator[object]:
         yield one
 
 
+def is_chunk(event: object) -> bool:
+    """Return True for a chunk of this protocol, and for END."""
+    return event is END or (isinstance(event, dict) and ("choices" in event or "usage" in event))
+
+
 class CompletionFold:
     """The state of one answer."""
 
@@ -139,7 +144,7 @@ class CompletionFold:
         if not isinstance(event, dict):
             self._facts.unread["event"] += 1
             return ""
-        self._begun = True
+        self._begun = self._begun or is_chunk(event)
         facts = self._facts
         self._ident = facts.word(event, "id") or self._ident
         self._model = facts.word(event, "model") or self._model

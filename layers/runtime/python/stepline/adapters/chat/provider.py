@@ -58,7 +58,7 @@ class ChatProvider(WireProvider):
         return next((tokens for prefix, tokens in own.items() if model.startswith(prefix)), CACHE_TOKENS)
 
     def connect(self) -> Transport:
-        from stepline.adapters.chat.completion_fold import read_chunks  # noqa: PLC0415 -- as above
+        from stepline.adapters.chat.completion_fold import is_chunk, read_chunks  # noqa: PLC0415 -- as above
         from stepline.adapters.provider.http_transport import HttpTransport  # noqa: PLC0415 -- loads urllib3
 
         key, url = self.api_key(), completions_url(self._base_url)
@@ -69,6 +69,7 @@ class ChatProvider(WireProvider):
             api_key=key,
             headers=self.headers(key),
             read=read_chunks,
+            knows=is_chunk,
             timeouts=self.timeouts,
             guarded=self._guarded,
         )

@@ -74,7 +74,8 @@ class ConverseTransport:
             answer = self._client.converse_stream(**call)
         if _FRAMES not in answer["ResponseMetadata"]["HTTPHeaders"].get("content-type", _FRAMES):
             answer["stream"].close()
-            raise ModelRefused("the address answered without a stream: it is no address of Bedrock")
+            place = self._client.meta.endpoint_url
+            raise ModelRefused(f"{place} answered without a stream: it is no address of Bedrock")
         return ConverseAnswer(answer["stream"])
 
     def close(self) -> None:

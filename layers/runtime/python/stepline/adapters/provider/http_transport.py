@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,11 @@ from stepline.errors import (
 ERROR_MAX_BYTES: Final = 64 * 1024
 """The maximum bytes of an error response to read."""
 ERROR_STATUS: Final = 400
+HEAD_BYTES: Final = 64
+"""The first bytes of an answer, by which server-sent events and JSON are known."""
+_STREAMED: Final = "text/event-stream"
+_FIELD: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry)?:")
+"""The beginning of server-sent events: a field or a comment."""
 KEY_CHARS: Final = 8
 """A key of at least this length is never part of an error's text, though some servers repeat it."""
 
@@ -51,18 +57,20 @@ class HttpTransport:
         api_key: str,
         headers: Mapping[str, str],
         read: Callable[[Iterable[bytes]], Iterator[Any]],
+        knows: Callable[[Any], bool],
         timeouts: Timeouts,
         guarded: bool = False,
     ) -> None:
         """Create the pool; nothing is sent.
 
-        `read` decodes the events of an answer. `guarded`: only a public address is called. Raises ModelUnreachable for an
+        `read` decodes the events of an answer, and `knows` returns True for one of the protocol. `guarded`: only a public address is called. Raises ModelUnreachable for an
         invalid URL, ModelRefused for one that the guard refuses.
         """
         self.api_key = api_key
         self._url = url
         self._headers = headers
         self._read = read
+        self._knows = knows
         self._timeout = urllib3.Timeout(connect=timeouts.connect_s, read=timeouts.read_s)
         with _mapped(ModelUnreachable, "model_unreachable"):
             self._pool: GuardedPool | urllib3.PoolManager = _guard(url) if guarded else make_pool(url)
@@ -91,7 +99,7 @@ class HttpTransport:
             )
             page = response.headers.get("content-type", "").startswith("text/html")
             if response.status == 200 and not page:
-                return HttpAnswer(response, self._read)
+                return HttpAnswer(response, self._url, self._read, self._knows)
             try:
                 body = response.read(ERROR_MAX_BYTES)
             finally:
@@ -111,15 +119,46 @@ class HttpAnswer:
     """A streamed answer."""
 
     def __init__(
-        self, response: urllib3.BaseHTTPResponse, read: Callable[[Iterable[bytes]], Iterator[Any]]
+        self,
+        response: urllib3.BaseHTTPResponse,
+        url: str,
+        read: Callable[[Iterable[bytes]], Iterator[Any]],
+        knows: Callable[[Any], bool],
     ) -> None:
         self._response = response
+        self._url = url
         self._read = read
+        self._knows = knows
+        self._head = b""
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the events as they arrive, to the end of the response, so that its connection is kept."""
+        """Yield the events as they arrive, to the end of the response, so that its connection is kept.
+
+        Raises ModelRefused after an answer to its end that another service sent.
+        """
+        decoded = known = False
         with _mapped(ModelStreamBroken, "stream_cut"):
-            yield from self._read(iter(self._response.read1, b""))
+            for event in self._read(self._chunks()):
+                decoded, known = True, known or self._knows(event)
+                yield event
+        if not known and self._is_foreign(decoded=decoded):
+            raise ModelRefused(f"{self._url} answered as no model's API does: it is no address of one")
+
+    def _chunks(self) -> Iterator[bytes]:
+        for chunk in iter(self._response.read1, b""):
+            self._head += chunk[: HEAD_BYTES - len(self._head)]
+            yield chunk
+
+    def _is_foreign(self, *, decoded: bool) -> bool:
+        """Return True if an answer without an event of the protocol is no stream that broke off.
+
+        A JSON object that cannot be `decoded` broke off.
+        """
+        if _STREAMED in self._response.headers.get("content-type", ""):
+            return False
+        if self._head.lstrip().startswith(b"{"):
+            return decoded
+        return not _FIELD.match(self._head)
 
     def close(self) -> None:
         """Close the connection, unless the answer was read to its end."""
