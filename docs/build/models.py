@@ -46,7 +46,8 @@ The key of the stage (`model_secret_arn`) is that of its own provider; each othe
 
 A request has a system message, a user message in parts, `stream_options.include_usage`, and the limit of the answer:
 `max_completion_tokens` for models that think, else `max_tokens`. Of these families more is known, by the beginning of the model's
-name after the last `/`; any other model gets `reasoning_effort` only if its role chose an effort, and takes pictures:
+name after the last `/`; any other model gets `reasoning_effort` only if its role chose an effort, and takes pictures. `thinking`
+`disabled` sends the effort `none` to a model whose thinking that switches off, and needs no room for thinking then:
 
 | name begins with | thinks | effort | files |
 |---|---|---|---|
@@ -187,7 +188,7 @@ def _thinking() -> str:
     return f"""## Thinking
 
 Current models think before they answer unless that is switched off, and count it in `max_tokens`. The decision protocol has its
-own thinking, which is shown while it is written; a user would wait twice. If a family can switch its own thinking off,
+own thinking, which is shown while it is written; a user would wait twice. If a [family](#families) can switch its own thinking off,
 it is off, for every role, until the role chooses `adaptive` or an effort above `high`. If it cannot be switched off, a
 call requests the tokens of its text, plus room for thinking: {rooms}. A small answer (up to
 {SMALL_TOKENS:,} tokens: titles, summaries, the last rounds of a steered turn) then has effort `low`.\n"""
@@ -196,7 +197,8 @@ call requests the tokens of its text, plus room for thinking: {rooms}. A small a
 def _chat_row(row: tuple[str, ChatFamily]) -> str:
     prefix, family = row
     efforts = ", ".join(f"`{one}`" for one in family.efforts) or "none"
-    cells = (f"`{prefix}`", "yes" if family.thinks else "no", efforts, ", ".join(family.takes) or "none")
+    thinks = "yes, or `disabled`" if family.off else "yes" if family.thinks else "no"
+    cells = (f"`{prefix}`", thinks, efforts, ", ".join(family.takes) or "none")
     return f"| {' | '.join(cells)} |"
 
 

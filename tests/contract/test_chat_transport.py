@@ -64,8 +64,8 @@ def refused(reply: Reply, *, retry: Retry = ONCE, **fields: Any) -> SteplineErro
 
 
 def test_the_request_is_one_that_openais_types_accept() -> None:
-    for model in ("gpt-5.5", "gpt-4.1", "o3", "llama3.2:3b"):
-        role = RoleChoice(model=model, effort="low")
+    roles = [RoleChoice(model=model, effort="low") for model in ("gpt-5.5", "gpt-4.1", "o3", "llama3.2:3b")]
+    for role in (*roles, RoleChoice(model="gpt-5.5", thinking="disabled")):
         PARAMS.validate_python(plan_completion(REQUEST, role, takes=("pictures", "documents")))
 
 
@@ -94,6 +94,11 @@ def test_a_model_without_a_family_gets_only_what_every_server_takes() -> None:
             RoleChoice(model="o3", effort="high"),
             {"max_completion_tokens": 20_384, "reasoning_effort": "high"},
         ),
+        (
+            RoleChoice(model="gpt-5.1", thinking="disabled"),
+            {"max_completion_tokens": 4000, "reasoning_effort": "none"},
+        ),
+        (RoleChoice(model="gpt-5", thinking="disabled"), {"max_completion_tokens": 12_192}),
         (RoleChoice(model="gpt-5.5", max_tokens=9000), {"max_completion_tokens": 9000}),
         (RoleChoice(model="qwen3", thinking=2000), {"max_tokens": 6000, "temperature": 0.5}),
         (RoleChoice(model="gpt-4.1"), {"max_tokens": 4000, "temperature": 0.5}),

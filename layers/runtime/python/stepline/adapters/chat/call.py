@@ -12,10 +12,12 @@ import base64
 from collections.abc import Sequence
 from typing import Any, Final
 
-from stepline.adapters.chat.family import ChatFamily, chat_family
+from stepline.adapters.chat.family import ChatFamily, chat_family, is_off
 from stepline.adapters.provider.wire import ROOM_TOKENS, media_kind, notice_unsent
 from stepline.ports.model import Content, Media, MediaKind, ModelRequest, RoleChoice
 
+NO_THINKING: Final = "none"
+"""The effort that switches thinking off."""
 USUAL_EFFORT: Final = "medium"
 """The effort of a model that thinks, if its role chose none."""
 
@@ -43,8 +45,8 @@ def plan_completion(
         "stream_options": {"include_usage": True},
         "max_completion_tokens" if family.thinks else "max_tokens": min(limit for limit in limits if limit),
     }
-    if role.effort:
-        call["reasoning_effort"] = role.effort
+    if effort := NO_THINKING if is_off(role, family) else role.effort:
+        call["reasoning_effort"] = effort
     if request.temperature is not None and not family.thinks:
         call["temperature"] = request.temperature
     return call
@@ -53,6 +55,8 @@ def plan_completion(
 def _room_tokens(role: RoleChoice, family: ChatFamily) -> int:
     if isinstance(role.thinking, int):
         return role.thinking
+    if is_off(role, family):
+        return 0
     return ROOM_TOKENS[role.effort or USUAL_EFFORT] if family.thinks or role.effort else 0
 
 

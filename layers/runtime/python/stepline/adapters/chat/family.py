@@ -27,12 +27,13 @@ _FILES: Final[tuple[MediaKind, ...]] = ("pictures", "documents")
 class ChatFamily(Value):
     """One family of models.
 
-    `thinks`: it thinks before it answers, which cannot be switched off, takes no `temperature`, and is counted in the limit
-    of an answer, whose field is then `max_completion_tokens`. `efforts` are its levels, if they are known. `takes` are the
-    kinds of files that it reads.
+    `thinks`: it thinks before it answers, takes no `temperature`, and its thinking is counted in the limit of an answer,
+    whose field is then `max_completion_tokens`. `off`: the effort `none` switches its thinking off. `efforts` are its other
+    levels, if they are known. `takes` are the kinds of files that it reads.
     """
 
     thinks: bool = False
+    off: bool = False
     efforts: tuple[Effort, ...] = ()
     takes: tuple[MediaKind, ...] = ("pictures",)
 
@@ -41,9 +42,12 @@ UNKNOWN: Final = ChatFamily()
 CHAT_FAMILIES: Final[Mapping[str, ChatFamily]] = MappingProxyType(
     {
         # By the beginning of the model's name; the first match applies, so a version precedes its family.
+        "gpt-6-sol": ChatFamily(thinks=True, off=True, efforts=_ALL, takes=_FILES),
+        "gpt-6-luna": ChatFamily(thinks=True, off=True, efforts=_ALL, takes=_FILES),
+        "gpt-6.1-terra": ChatFamily(thinks=True, off=True, efforts=_ALL, takes=_FILES),
         "gpt-6": ChatFamily(thinks=True, efforts=_ALL, takes=_FILES),
-        "gpt-5.1": ChatFamily(thinks=True, efforts=_OLDER, takes=_FILES),
-        "gpt-5.": ChatFamily(thinks=True, efforts=_TO_XHIGH, takes=_FILES),
+        "gpt-5.1": ChatFamily(thinks=True, off=True, efforts=_OLDER, takes=_FILES),
+        "gpt-5.": ChatFamily(thinks=True, off=True, efforts=_TO_XHIGH, takes=_FILES),
         "gpt-5": ChatFamily(thinks=True, efforts=_OLDER, takes=_FILES),
         "gpt-4o": ChatFamily(takes=_FILES),
         "gpt-4.": ChatFamily(takes=_FILES),
@@ -66,9 +70,18 @@ def chat_family(model: str) -> ChatFamily:
     return next((family for prefix, family in CHAT_FAMILIES.items() if name.startswith(prefix)), UNKNOWN)
 
 
+def is_off(role: RoleChoice, family: ChatFamily) -> bool:
+    """Return True if a role switches the thinking of its model off."""
+    return family.off and role.thinking == "disabled"
+
+
 def find_chat_refusals(role: RoleChoice) -> list[str]:
     """Return the choices for a role that its model refuses, one sentence each."""
     family, found = chat_family(role.named), []
+    if is_off(role, family):
+        if role.effort:
+            found.append(f"{role.named} takes no effort {role.effort} while its thinking is disabled")
+        return found
     if isinstance(role.thinking, str):
         found.append(f"{role.named} takes no thinking {role.thinking}, only an effort or a number of tokens")
     if role.effort and family.efforts and role.effort not in family.efforts:
