@@ -18,11 +18,18 @@ export class Refusal extends Error {
   }
 }
 
+/** Return the refusal of a request whose token is missing or not accepted. */
+export function unauthorized(message: string): Refusal {
+  return new Refusal(401, "unauthorized", message, { "WWW-Authenticate": "Bearer" });
+}
+
 /** Return the refusal for an error of the stage or of a door; null for an error that is a mistake of ours. */
 export function refusalOf(error: unknown): Refusal | null {
   if (error instanceof Refusal) return error;
   const { code, status, message = "" } = error as { code?: unknown; status?: unknown; message?: string };
   if (typeof code !== "string") return null;
+  // A gateway answers 403 for a token that its authorizer refuses.
+  if (code === "unauthorized") return unauthorized("The stage refuses the token.");
   // No answer of the stage has status 0; an error of a door has none.
   if (typeof status !== "number") return new Refusal(400, code, message);
   return new Refusal(status === 0 ? 502 : status, code, message);

@@ -13,7 +13,7 @@ import { SteplineTransport } from "../ai-sdk/index.ts";
 import { emptyInput, readInput, sendConversation, sendRun } from "./ag_ui_door.ts";
 import { AI_SDK_HEADERS, readChat, resendTurn, sendTurn } from "./ai_sdk_door.ts";
 import { EventStream } from "./event_stream.ts";
-import { Refusal, refusalOf, refuse } from "./refusal.ts";
+import { Refusal, refusalOf, refuse, unauthorized } from "./refusal.ts";
 import { readJson } from "./request_body.ts";
 
 export interface ServeOptions {
@@ -171,7 +171,7 @@ export class DoorServer {
   /** Return the stage for the user of a request. Throws Refusal without a token. */
   stage({ request, url }: Call, conversation: string): Stage {
     const [, token = ""] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? "") ?? [];
-    if (!token) throw new Refusal(401, "unauthorized", "A bearer token is missing.", { "WWW-Authenticate": "Bearer" });
+    if (!token) throw unauthorized("A bearer token is missing.");
     const bundle = url.searchParams.get("bundle") ?? "";
     const timezone = url.searchParams.get("timezone") ?? "UTC";
     return new Stage({

@@ -78,6 +78,25 @@ it.each(["/agui", "/agui/connect", "/chat"])("a request to %s without a token is
   expect(await codeOf(response)).toEqual([401, "unauthorized"]);
 });
 
+it.each([401, 403])("a token that the gateway refuses with %i is refused at every address", async (status) => {
+  served = await Served.at(ANSWER);
+  served.stage.gatewayRefuses = status;
+  const answers = [
+    served.post("/agui", RUN),
+    served.post("/agui/connect", RUN),
+    served.fetch("/agui/c-1"),
+    served.post("/agui/c-1/stop", {}),
+    served.post("/chat", CHAT),
+    served.fetch("/chat/c-1/stream"),
+    served.fetch("/chat/c-1/messages"),
+    served.post("/chat/c-1/stop", {}),
+  ];
+  for (const answer of answers) {
+    expect((await answer).headers.get("www-authenticate")).toBe("Bearer");
+    expect(await codeOf(await answer)).toEqual([401, "unauthorized"]);
+  }
+});
+
 it.each([
   { method: "GET", path: "/", is: [404, "not_found"] },
   { method: "GET", path: "/chat/%E0%A4%A/stream", is: [404, "not_found"] },

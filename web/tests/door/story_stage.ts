@@ -21,6 +21,8 @@ export class StoryStage {
   /** Every request that arrived on a websocket. */
   readonly sent: Sent[] = [];
   readonly posted: string[] = [];
+  /** The status with which the gateway refuses every token; 0 while it accepts them. */
+  gatewayRefuses = 0;
   readonly #frames: readonly Frame[];
   readonly #sockets = new Set<StorySocket>();
   /** The refusals to come, by action. */
@@ -114,6 +116,7 @@ export class StoryStage {
   async #answer(address: string, init: RequestInit): Promise<Response> {
     const path = address.replace(this.url, "");
     this.posted.push(`${init.method} ${path.split("?")[0]}`);
+    if (this.gatewayRefuses) return json({ message: "Forbidden" }, this.gatewayRefuses);
     if (path === "/v1/socket-tickets") return json({ ticket: "t", expires_in_s: 60, url: "wss://live.example.com/" });
     if (path.includes("/events")) {
       const events = this.#frames.slice(0, this.#at).filter((frame) => frame.frame === "events");
