@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from itertools import pairwise
+
 import pytest
 from msgspec.structs import replace
 
@@ -11,7 +14,14 @@ from stepline.inspection.request_view import read_request
 from stepline.log import transition
 from stepline.log.journal import Journal
 from stepline.log.memory_source import LogRows
-from stepline.log.versions import newest_version, read_commit, read_history, read_version, save_versions
+from stepline.log.versions import (
+    newest_version,
+    read_blobs,
+    read_commit,
+    read_history,
+    read_version,
+    save_versions,
+)
 from stepline.model.entry import Decided, Forked
 from stepline.model.memory_row import MemoryScope
 from tests.support.conversation import LANE, USER, Conversation
@@ -81,3 +91,31 @@ def test_the_git_history_of_a_fork_continues_that_of_its_origin(is_saved: bool) 
     assert {file.path for file in newest.files} == {"a.txt", "b.txt"}
     assert newest_version(artifacts, timeline).commit == newest
     assert read_version(artifacts, FORK, first) is None
+
+
+def test_the_git_histories_of_a_fork_and_its_origin_part_at_the_point() -> None:
+    artifacts = MemoryArtifacts()
+    origin = ProjectLog(artifacts, LANE)
+    origin.write({"a.txt": "one"})
+    shared = origin.end()
+    fork = copy(origin)
+    fork.batches = list(origin.batches)
+    fork.lane = FORK
+    begins = Forked(origin=LANE.conversation, n=fork.n - 1, at=fork.at)
+    fork.put(transition.forked(fork.state, fork.n, segment=0, begun_ms=1), begins)
+    fork.message()
+    for log, name in ((origin, "there.txt"), (fork, "here.txt"), (origin, "later.txt")):
+        log.write({name: name})
+        log.end()
+        save_versions(artifacts, log.project())
+    first = read_version(artifacts, LANE, shared)
+    assert first is not None
+    for log, files in ((origin, {"a.txt", "there.txt", "later.txt"}), (fork, {"a.txt", "here.txt"})):
+        history = read_history(artifacts, log.project())
+        commits = list(history.versions.values())
+        assert commits[0] == first.commit
+        newest = newest_version(artifacts, log.project()).commit
+        assert {file.path for file in newest.files} == files
+        for parent, commit in pairwise(commits):
+            assert read_commit(artifacts, log.lane, commit).parent == parent
+        assert len(list(read_blobs(artifacts, history))) == len(files)
