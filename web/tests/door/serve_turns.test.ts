@@ -29,18 +29,18 @@ function readAiSdk(effects: Parameters<typeof runOf>[0], turn: string): readonly
 async function checkAgUi(served: ServedTurn): Promise<void> {
   const { name, turn, frames, begin, message } = served;
   const expected = await readRun(runOf(effectsOf(frames), turn));
-  const check = ({ messages, state }: ServedAgent, place: string) => {
+  const check = ({ messages, state }: ServedAgent, when: string) => {
     const own = expected.messages.slice(1);
-    expect(messages.slice(messages.length - own.length), `${name}, ${place}`).toEqual(own);
-    expect(state, `${name}, ${place}`).toEqual(expected.state);
+    expect(messages.slice(messages.length - own.length), `${name}, ${when}`).toEqual(own);
+    expect(state, `${name}, ${when}`).toEqual(expected.state);
   };
-  for (const cut of cutsOf(served)) {
+  for (const [place, cut] of cutsOf(served).entries()) {
     const server = await Served.at(frames, begin);
     const agent = server.agent([{ id: message.id, role: "user", content: message.text }]);
     const cutOff = agent.runAgent().catch(() => null);
     await server.stage.play(cut);
     await eventually(() => expect(agent.events.length).toBeGreaterThanOrEqual(valuesOf(served, cut, runOf)));
-    if (cut % 2) agent.abortRun();
+    if (place % 2) agent.abortRun();
     else {
       await server.replace();
       agent.url = `${server.url}/agui`;
@@ -60,7 +60,7 @@ async function checkAgUi(served: ServedTurn): Promise<void> {
 
 it("a run of AG-UI that is cut off ends with the same messages and state", async () => {
   for (const served of SERVED) await checkAgUi(served);
-}, 1_200_000);
+}, 600_000);
 
 // --- AI SDK
 
@@ -76,7 +76,7 @@ async function readInto(
 async function checkAiSdk(served: ServedTurn): Promise<void> {
   const { name, turn, frames, begin, message } = served;
   const expected = await readMessage(readAiSdk(effectsOf(frames), turn));
-  for (const cut of cutsOf(served)) {
+  for (const [place, cut] of cutsOf(served).entries()) {
     const server = await Served.at(frames, begin);
     const abort = new AbortController();
     const post = (abortSignal: AbortSignal | undefined) =>
@@ -91,7 +91,7 @@ async function checkAiSdk(served: ServedTurn): Promise<void> {
     const cutOff = readInto(first, post(abort.signal)).catch(() => null);
     await server.stage.play(cut);
     await eventually(() => expect(first.length).toBeGreaterThanOrEqual(valuesOf(served, cut, readAiSdk)));
-    if (cut % 2) abort.abort();
+    if (place % 2) abort.abort();
     else await server.replace();
     await cutOff;
     const partial = first.find((chunk) => chunk.type === "start")?.messageId ?? "";
@@ -108,4 +108,4 @@ async function checkAiSdk(served: ServedTurn): Promise<void> {
 
 it("a message of the AI SDK that is cut off is replayed to the same end", async () => {
   for (const served of SERVED) await checkAiSdk(served);
-}, 1_200_000);
+}, 600_000);
