@@ -61,6 +61,10 @@ STAGE: Mapping[str, Capability] = {
         ),
         ("programs/", "loop/programs/", "adapters/process/", "adapters/docker/", "/exec_task/"),
     ),
+    "test_door_server.py": Capability(
+        ("test_a_chat_that_is_cut_in_mid_stream_is_replayed_to_the_recorded_answer",),
+        ("/web/packages/serve/", "local/command/door/"),
+    ),
     "test_each_wire.py": Capability(
         ("test_a_turn_uses_tools_and_answers[chat]",),
         ("adapters/chat/", "adapters/converse/", "adapters/provider/"),

@@ -13,11 +13,11 @@ class HttpUser:
     """Calls the HTTP API with one token."""
 
     def __init__(self, url, token):
-        self._url, self._authorization = url, f"Bearer {token}"
+        self._url, self.authorization = url, f"Bearer {token}"
 
     def ask(self, method, path, *, headers=None, **sent):
         """Return the answer, whatever it is."""
-        named = {"Authorization": self._authorization, **(headers or {})}
+        named = {"Authorization": self.authorization, **(headers or {})}
         return requests.request(method, f"{self._url}{path}", headers=named, timeout=TIMEOUT_S, **sent)
 
     def get(self, path, **query):
