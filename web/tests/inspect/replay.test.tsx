@@ -20,7 +20,7 @@ let host: HTMLElement;
 
 beforeEach(() => {
   host = document.createElement("main");
-  document.body.append(host);
+  document.body.replaceChildren(host); // without what another file of this worker left
 });
 
 afterEach(() => {
