@@ -164,12 +164,13 @@ def text_of_chat(reading):
 
 
 def messages_of_runs(*readings):
-    """Return the messages of a client of AG-UI that read these runs in turn."""
+    """Return the texts of a client of AG-UI that read these runs in turn: those of the user and of the agent."""
     messages = {}
     for value in (value for reading in readings for value in reading.values):
         match value:
             case {"type": "MESSAGES_SNAPSHOT", "messages": restated}:
-                messages = {message["id"]: dict(message) for message in restated}
+                texts = (message for message in restated if message["role"] in ("user", "assistant"))
+                messages = {one["id"]: {key: one[key] for key in ("id", "role", "content")} for one in texts}
             case {"type": "TEXT_MESSAGE_START", "messageId": message, "role": role}:
                 messages[message] = {"id": message, "role": role, "content": ""}
             case {"type": "TEXT_MESSAGE_CONTENT", "messageId": message, "delta": text}:
