@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.errors import DependencyError
-from stepline.local.command.argument import text_option
+from stepline.local.command.argument import json_option, text_option
 from stepline.local.terminal.output import progress
 
 if TYPE_CHECKING:
@@ -50,10 +50,20 @@ HEAP = "--max-semi-space-size=1"
     metavar="URL",
     help="A web page's origin that may call; may be repeated.",
 )
-def serve(*, stage: str, url: str, host: str, port: int, streams: int, origins: tuple[str, ...]) -> None:
-    """Stream conversations over HTTP to clients of AG-UI and of the AI SDK.
+@json_option
+def serve(
+    *,
+    stage: str,
+    url: str,
+    host: str,
+    port: int,
+    streams: int,
+    origins: tuple[str, ...],
+    as_json: bool,  # noqa: ARG001 - the server's lines are JSON in any case; the error of a refused start follows it
+) -> None:
+    """Stream conversations to clients of AG-UI and the AI SDK.
 
-    Each request needs a token of the stage's users. The process ends its streams on SIGTERM, and clients resume at
+    It prints one JSON object per line: its address first. Each request needs a token of the stage's users. The process ends its streams on SIGTERM, and clients resume at
     another one. It needs the extra `serve`.
     """
     from stepline.local.caller import find_api
