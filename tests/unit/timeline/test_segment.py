@@ -35,7 +35,8 @@ SHAPES = {
     10: "b1189aa6c2511419",
     11: "8ed8eb2c3d3a91af",
     12: "862c82849bdc9747",
-    13: "ab515c025ed0dc61",
+    13: "c7da01d664c9b4f1",
+    14: "16028c41e02ef981",
 }
 """Of each format, a digest of the fields that are stored: an old format in a new shape would say something else."""
 

@@ -146,7 +146,7 @@ UPLOAD = f"up_{'0' * 32}"
         ),
         (
             {"action": "event", "kind": "form", "uploads": [UPLOAD, "a.txt"]},
-            "`uploads.1` is the id of an upload, `up_` and 32 hexadecimal digits",
+            "`uploads.1` is the id of an upload, `up_` and 32 hexadecimal digits, or the path of an attachment",
         ),
         ({"action": "feedback", "reaction": "great"}, "`reaction` is none of its words"),
         ({"action": "feedback"}, "`reaction` is missing"),

@@ -24,7 +24,7 @@ from stepline.rendering.request_parts import MARK_NAMES, Marks, RequestParts, St
 from stepline.rendering.text_form import TextForm
 from stepline.timeline.fold import Timeline
 
-TIMELINE_SEGMENT_FORMAT: Final = 13
+TIMELINE_SEGMENT_FORMAT: Final = 14
 """The version of the encoding. Raise it when the meaning of a field of the fold changes, or when
 the fold turns an entry into something else; a reader knows only its own version.
 """
