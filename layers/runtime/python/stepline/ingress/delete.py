@@ -94,7 +94,7 @@ def _draft(journal: Journal, tail: Batch) -> Draft:
         suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
         entries += hand_back_all(suffix, state)
     first = fork_of(journal.ports.log, journal.lane) if state.forked else None
-    counts = (first.counted_at or first.origin) if first else ""
+    counts = first.counter if first else ""
     end = Deleted(at=at, turn=state.turn, call_id=running_program(state), origin=counts)
     waits = queued_turn(journal.ports, journal.lane, state)
     entries.append(replace(end, n=waits.n, queued_at=waits.at) if waits else end)

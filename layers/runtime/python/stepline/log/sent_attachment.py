@@ -31,7 +31,7 @@ def find_attachment(ports: Ports, lane: Lane, user: str, path: str) -> Attachmen
         first = fork_of(ports.log, searched)
         if first is None:
             raise _missing(path)
-        searched = replace(lane, conversation=first.counted_at or first.origin)
+        searched = replace(lane, conversation=first.counter)
     file, n = found
     home = lane_of(ports.log, searched, n).conversation
     return file if file.home or home == lane.conversation else replace(file, home=home)

@@ -368,7 +368,7 @@ def fork_change(lane: Lane, batch: Batch) -> tuple[Lane, ForkRow | None] | None:
             row = ForkRow(
                 conversation=lane.conversation, origin=entry.origin, n=entry.n, branch_of=entry.branch_of
             )
-            return replace(lane, conversation=entry.counted_at or entry.origin), row
+            return replace(lane, conversation=entry.counter), row
     return None
 
 

@@ -558,6 +558,11 @@ class Forked(Value, tag="forked", tag_field="kind"):
     counted_at: str = ""
     effects: tuple[LastingCall, ...] = ()
 
+    @property
+    def counter(self) -> str:
+        """The conversation that counts the fork, and is not deleted before it."""
+        return self.counted_at or self.origin
+
 
 Entry: TypeAlias = (
     Owner
