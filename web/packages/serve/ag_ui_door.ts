@@ -8,12 +8,37 @@ import { handOn, streamTurn } from "../../src/door/turn_stream.ts";
 import { answerOf, type Begun, beginAnswer, beginConnect, beginMessage, type Waiting } from "../ag-ui/run.ts";
 import type { EventStream } from "./event_stream.ts";
 import { Refusal, refusalOf } from "./refusal.ts";
+import { readJson } from "./request_body.ts";
+import { type Call, type Route, stop } from "./route.ts";
+
+export const AG_UI: readonly Route[] = [
+  ["POST", /^\/agui$/, run],
+  ["POST", /^\/agui\/connect$/, connect],
+  ["GET", /^\/agui\/([^/]+)$/, connect],
+  ["POST", /^\/agui\/([^/]+)\/stop$/, stop],
+];
 
 /** The values that wait for a slow client before the stage's connection is closed. */
 const WAITING_MAX = 256;
 
+async function run(call: Call): Promise<void> {
+  await call.hold(async (open) => {
+    const input = readInput(await readJson(call.request));
+    await sendRun(call.stage(input.threadId), input, open);
+  });
+}
+
+/** Restate a conversation: to a client with the messages of the body, or with none. */
+async function connect(call: Call): Promise<void> {
+  await call.hold(async (open) => {
+    const isGet = call.request.method === "GET";
+    const input = isGet ? emptyInput(call.name, crypto.randomUUID()) : readInput(await readJson(call.request));
+    await sendConversation(call.stage(input.threadId), input, open);
+  });
+}
+
 /** Return the input of a run. Throws Refusal. */
-export function readInput(body: unknown): RunAgentInput {
+function readInput(body: unknown): RunAgentInput {
   const { success, data, error } = RunAgentInputSchema.safeParse(body);
   const [issue] = error?.issues ?? [];
   if (!success) throw new Refusal(400, "bad_message", `${issue?.path.join(".")}: ${issue?.message}`);
@@ -21,12 +46,12 @@ export function readInput(body: unknown): RunAgentInput {
 }
 
 /** Return the input of a client that has read nothing. */
-export function emptyInput(threadId: string, runId: string): RunAgentInput {
+function emptyInput(threadId: string, runId: string): RunAgentInput {
   return { threadId, runId, messages: [], tools: [], context: [], state: {}, forwardedProps: {} };
 }
 
 /** Send a run: of a message, or of an answer to an interrupt. Throws Refusal for a token that the stage refuses. */
-export function sendRun(stage: Stage, input: RunAgentInput, open: () => EventStream): Promise<void> {
+function sendRun(stage: Stage, input: RunAgentInput, open: () => EventStream): Promise<void> {
   return send(stage, input, open, async () => {
     const entry = answerOf(input);
     if (!entry) return beginMessage(stage, input, -1);
@@ -35,7 +60,7 @@ export function sendRun(stage: Stage, input: RunAgentInput, open: () => EventStr
 }
 
 /** Restate the newest turns, and continue the open one. Throws as `sendRun` does. */
-export function sendConversation(stage: Stage, input: RunAgentInput, open: () => EventStream): Promise<void> {
+function sendConversation(stage: Stage, input: RunAgentInput, open: () => EventStream): Promise<void> {
   return send(stage, input, open, () => beginConnect(stage, input, input.messages));
 }
 

@@ -6,13 +6,22 @@ import { handOn } from "../../src/door/turn_stream.ts";
 import { SteplineTransport } from "../ai-sdk/index.ts";
 import type { EventStream } from "./event_stream.ts";
 import { Refusal } from "./refusal.ts";
+import { readJson } from "./request_body.ts";
+import { type Call, type Route, sendJson, stop } from "./route.ts";
+
+export const AI_SDK: readonly Route[] = [
+  ["POST", /^\/chat$/, chat],
+  ["GET", /^\/chat\/([^/]+)\/stream$/, resume],
+  ["GET", /^\/chat\/([^/]+)\/messages$/, messages],
+  ["POST", /^\/chat\/([^/]+)\/stop$/, stop],
+];
 
 /** The header by which clients recognise the protocol. */
 const VERSION = "x-vercel-ai-ui-message-stream";
-export const AI_SDK_HEADERS = { [VERSION]: UI_MESSAGE_STREAM_HEADERS[VERSION] };
+const HEADERS = { [VERSION]: UI_MESSAGE_STREAM_HEADERS[VERSION] };
 
 /** The body of `DefaultChatTransport`, and the options of `MessageBody`. */
-export interface ChatRequest {
+interface ChatRequest {
   readonly id: string;
   readonly messages: readonly UIMessage[];
   readonly trigger: "submit-message" | "regenerate-message";
@@ -20,8 +29,27 @@ export interface ChatRequest {
   readonly body: object;
 }
 
+async function chat(call: Call): Promise<void> {
+  await call.hold(async (open) => {
+    const read = await readChat(await readJson(call.request));
+    await sendTurn(call.stage(read.id), read, () => open(HEADERS));
+  });
+}
+
+async function resume(call: Call): Promise<void> {
+  await call.hold(async (open) => {
+    const turn = call.url.searchParams.get("turn") ?? "";
+    const isSent = await resendTurn(call.stage(call.name), turn, () => open(HEADERS));
+    if (!isSent) call.response.writeHead(204).end();
+  });
+}
+
+async function messages(call: Call): Promise<void> {
+  sendJson(call.response, await new SteplineTransport(call.stage(call.name)).messages(), 200);
+}
+
 /** Return the request of a body, with the one message that is sent. Throws Refusal. */
-export async function readChat(body: unknown): Promise<ChatRequest> {
+async function readChat(body: unknown): Promise<ChatRequest> {
   const { id, messages, trigger, messageId, ...options } = (body ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof id !== "string" || !Array.isArray(messages)) {
     throw new Refusal(400, "bad_message", "`id` or `messages` is missing");
@@ -39,14 +67,14 @@ export async function readChat(body: unknown): Promise<ChatRequest> {
 }
 
 /** Send the turn of a message, or of an answer to an approval. Throws ClientError, ApiError. */
-export async function sendTurn(stage: Stage, chat: ChatRequest, open: () => EventStream): Promise<void> {
+async function sendTurn(stage: Stage, chat: ChatRequest, open: () => EventStream): Promise<void> {
   const { id: chatId, messages, ...rest } = chat;
   const request = { ...rest, chatId, messages: [...messages], abortSignal: undefined };
   await send(await new SteplineTransport(stage).sendMessages(request), open());
 }
 
 /** Send the open turn from its beginning, or `turn` if it is the newest; return false if there is none. Throws ApiError. */
-export async function resendTurn(stage: Stage, turn: string, open: () => EventStream): Promise<boolean> {
+async function resendTurn(stage: Stage, turn: string, open: () => EventStream): Promise<boolean> {
   const request = { chatId: stage.conversation, body: { turn } };
   const chunks = await new SteplineTransport(stage).reconnectToStream(request);
   if (chunks) await send(chunks, open());

@@ -9,12 +9,11 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { part } from "../../src/api/transport.ts";
 import { Stage } from "../../src/door/stage.ts";
-import { SteplineTransport } from "../ai-sdk/index.ts";
-import { emptyInput, readInput, sendConversation, sendRun } from "./ag_ui_door.ts";
-import { AI_SDK_HEADERS, readChat, resendTurn, sendTurn } from "./ai_sdk_door.ts";
+import { AG_UI } from "./ag_ui_door.ts";
+import { AI_SDK } from "./ai_sdk_door.ts";
 import { EventStream } from "./event_stream.ts";
 import { Refusal, refusalOf, refuse, unauthorized } from "./refusal.ts";
-import { readJson } from "./request_body.ts";
+import { type Open, type Route, sendJson } from "./route.ts";
 
 export interface ServeOptions {
   /** The address of the stage's HTTP API. */
@@ -35,19 +34,16 @@ const OTHERS_MAX = 64;
 /** How long the open streams may take to end. */
 const END_S = 10;
 
-interface Call {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly url: URL;
-  /** The conversation of the address. */
-  readonly name: string;
-}
-
 export class DoorServer {
   readonly #options: ServeOptions;
   readonly #server: Server;
   readonly #streams = new Map<AbortController, EventStream | null>();
   readonly #beats: NodeJS.Timeout;
+  readonly #routes: readonly Route[] = [
+    ["GET", /^\/health$/, ({ response }) => this.#health(response)],
+    ...AG_UI,
+    ...AI_SDK,
+  ];
   #isEnding = false;
   /** How many requests have no whole answer yet. */
   #answering = 0;
@@ -122,54 +118,31 @@ export class DoorServer {
 
   async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "/", "http://server");
-    for (const [method, path, answer] of ROUTES) {
+    for (const [method, path, answer] of this.#routes) {
       const found = path.exec(url.pathname);
       if (!found || request.method !== method) continue;
-      await answer(this, { request, response, url, name: nameIn(found[1]) });
+      await answer({
+        request,
+        response,
+        url,
+        name: nameIn(found[1]),
+        stage: (conversation) => this.#stage(request, url, conversation),
+        hold: (run) => this.#hold(response, run),
+      });
       return;
     }
-    const methods = ROUTES.filter(([, path]) => path.test(url.pathname)).map(([method]) => method);
+    const methods = this.#routes.filter(([, path]) => path.test(url.pathname)).map(([method]) => method);
     if (methods.length) throw new Refusal(405, "method_not_allowed", "Not this method.", { Allow: methods.join(", ") });
     throw new Refusal(404, "not_found", "No such address.");
   }
 
-  health({ response }: Call): void {
+  #health(response: ServerResponse): void {
     const body = { status: this.#isEnding ? "ending" : "ok", streams: this.#streams.size, max: this.#options.streams };
-    send(response, body, this.#isEnding ? 503 : 200);
-  }
-
-  async agUi(call: Call): Promise<void> {
-    await this.#hold(call, async (open) => {
-      const input = readInput(await readJson(call.request));
-      await sendRun(this.stage(call, input.threadId), input, open);
-    });
-  }
-
-  async agUiConversation(call: Call): Promise<void> {
-    await this.#hold(call, async (open) => {
-      const isGet = call.request.method === "GET";
-      const input = isGet ? emptyInput(call.name, crypto.randomUUID()) : readInput(await readJson(call.request));
-      await sendConversation(this.stage(call, input.threadId), input, open);
-    });
-  }
-
-  async chat(call: Call): Promise<void> {
-    await this.#hold(call, async (open) => {
-      const chat = await readChat(await readJson(call.request));
-      await sendTurn(this.stage(call, chat.id), chat, () => open(AI_SDK_HEADERS));
-    });
-  }
-
-  async chatStream(call: Call): Promise<void> {
-    await this.#hold(call, async (open) => {
-      const turn = call.url.searchParams.get("turn") ?? "";
-      const sent = await resendTurn(this.stage(call, call.name), turn, () => open(AI_SDK_HEADERS));
-      if (!sent) call.response.writeHead(204).end();
-    });
+    sendJson(response, body, this.#isEnding ? 503 : 200);
   }
 
   /** Return the stage for the user of a request. Throws Refusal without a token. */
-  stage({ request, url }: Call, conversation: string): Stage {
+  #stage(request: IncomingMessage, url: URL, conversation: string): Stage {
     const [, token = ""] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? "") ?? [];
     if (!token) throw unauthorized("A bearer token is missing.");
     const bundle = url.searchParams.get("bundle") ?? "";
@@ -184,7 +157,7 @@ export class DoorServer {
   }
 
   /** Hold one of the streams while `run` answers. Throws Refusal if all are in use. */
-  async #hold({ response }: Call, run: (open: Open) => Promise<void>): Promise<void> {
+  async #hold(response: ServerResponse, run: (open: Open) => Promise<void>): Promise<void> {
     if (this.#isEnding) throw new Refusal(503, "ending", "This server ends.", LATER);
     if (this.#streams.size >= this.#options.streams) {
       throw new Refusal(503, "too_many_streams", "This server has no more streams.", LATER);
@@ -204,40 +177,7 @@ export class DoorServer {
   }
 }
 
-type Open = (headers?: Readonly<Record<string, string>>) => EventStream;
-
 const LATER = { "Retry-After": "5" };
-
-const ROUTES: readonly (readonly [
-  method: string,
-  path: RegExp,
-  answer: (server: DoorServer, call: Call) => unknown,
-])[] = [
-  ["GET", /^\/health$/, (server, call) => server.health(call)],
-  ["POST", /^\/agui$/, (server, call) => server.agUi(call)],
-  ["POST", /^\/agui\/connect$/, (server, call) => server.agUiConversation(call)],
-  ["GET", /^\/agui\/([^/]+)$/, (server, call) => server.agUiConversation(call)],
-  ["POST", /^\/agui\/([^/]+)\/stop$/, stop],
-  ["POST", /^\/chat$/, (server, call) => server.chat(call)],
-  ["GET", /^\/chat\/([^/]+)\/stream$/, (server, call) => server.chatStream(call)],
-  ["GET", /^\/chat\/([^/]+)\/messages$/, readMessages],
-  ["POST", /^\/chat\/([^/]+)\/stop$/, stop],
-];
-
-/** Stop the open turn, also one that waits for a person. */
-async function stop(server: DoorServer, call: Call): Promise<void> {
-  await server.stage(call, call.name).send((session) => session.stop());
-  call.response.writeHead(204).end();
-}
-
-async function readMessages(server: DoorServer, call: Call): Promise<void> {
-  send(call.response, await new SteplineTransport(server.stage(call, call.name)).messages(), 200);
-}
-
-function send(response: ServerResponse, body: unknown, status: number): void {
-  response.writeHead(status, { "Content-Type": "application/json", "Cache-Control": "no-store" });
-  response.end(JSON.stringify(body));
-}
 
 /** Return the conversation of an address, "" for none. Throws Refusal. */
 function nameIn(text = ""): string {

@@ -1,0 +1,34 @@
+/** The addresses of a door: each is a row of its module, which the server adds to its own. */
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Stage } from "../../src/door/stage.ts";
+import type { EventStream } from "./event_stream.ts";
+
+/** Begin the stream of a response. */
+export type Open = (headers?: Readonly<Record<string, string>>) => EventStream;
+
+/** A request, and what its answer needs of the server. */
+export interface Call {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly url: URL;
+  /** The first group of the address: a conversation. */
+  readonly name: string;
+  /** Return the stage for the user of the request. Throws Refusal without a token. */
+  stage(conversation: string): Stage;
+  /** Hold one of the streams while `run` answers. Throws Refusal if all are in use. */
+  hold(run: (open: Open) => Promise<void>): Promise<void>;
+}
+
+export type Route = readonly [method: string, path: RegExp, answer: (call: Call) => unknown];
+
+/** Stop the open turn, also one that waits for a person. */
+export async function stop(call: Call): Promise<void> {
+  await call.stage(call.name).send((session) => session.stop());
+  call.response.writeHead(204).end();
+}
+
+export function sendJson(response: ServerResponse, body: unknown, status: number): void {
+  response.writeHead(status, { "Content-Type": "application/json", "Cache-Control": "no-store" });
+  response.end(JSON.stringify(body));
+}
