@@ -108,6 +108,21 @@ test("an address opens its turn, its round and its call", () => {
   expect(shown.one(`[data-call="${asked.callId}"]`).textContent).toContain("Not run:");
 });
 
+test("the newest turn folds when another begins, also if it was unread", () => {
+  const unread = done("Hello", [first], "Hello.");
+  const target = { turnId: unread.turnId, iteration: null, callId: "" };
+  const shown = new Shown({ thread: thread([unread]), context: { target } });
+  shown.draw({}, thread([unread, turn("Again", [second])]));
+  expect(shown.one(".fold button").getAttribute("aria-expanded")).toBe("false");
+});
+
+test("an unread turn that is not the newest is open", () => {
+  const unread = done("Hello", [first], "Hello.");
+  const target = { turnId: unread.turnId, iteration: null, callId: "" };
+  const shown = new Shown({ thread: thread([unread, turn("Again", [second])]), context: { target } });
+  expect(shown.one(".fold button").getAttribute("aria-expanded")).toBe("true");
+});
+
 /** The same round, which counts its renders. */
 function counted(plain: Round): { round: Round; drawn: () => number } {
   let times = 0;

@@ -83,8 +83,11 @@ function useTarget(desk: Desk, thread: Thread, target: Target | null): void {
   useEffect(() => {
     if (!target || !there || done.current === target) return;
     done.current = target;
-    const keys = [turnKey(target.turnId)];
     const { iteration, callId } = target;
+    // The newest turn is open by itself, and folds when another begins, unless the address names a part of it.
+    const newest = iteration === null && target.turnId === thread.turns.at(-1)?.turnId;
+    desk.setOpen(turnKey(target.turnId), newest, true);
+    const keys: string[] = [];
     if (iteration !== null) keys.push(roundKey(target.turnId, iteration));
     if (callId) keys.push(callKey(target.turnId, callId));
     for (const key of keys) desk.setOpen(key, false, true);
