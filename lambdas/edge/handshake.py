@@ -40,6 +40,7 @@ def read_principal(context: Mapping[str, str]) -> Principal:
         user=context["user"],
         expires_at=int(context["expires_at"]),
         role=next((role for role in ROLES if role == context.get("role")), "user"),
+        client=context.get("client", ""),
     )
 
 

@@ -217,5 +217,6 @@ entries = st.one_of(
         message_id=texts,
         text=texts,
         action=st.none() | actions,
+        client=texts,
     ),
 )

@@ -117,7 +117,8 @@ function answered(entry: Entry): readonly string[] {
   const instead = entry.action as Entry | undefined;
   const other = instead ? w.runsInstead(text(instead, "call_id"), text(instead, "tool_id")) : "";
   const said = entry.text ? `: ${line(entry, "text")}` : "";
-  return [`${text(entry, "call_id")} ${text(entry, "verdict")}${other}${said}`];
+  const client = entry.client ? w.byClient(line(entry, "client")) : "";
+  return [`${text(entry, "call_id")} ${text(entry, "verdict")}${client}${other}${said}`];
 }
 
 function reopened(entry: Entry): readonly string[] {

@@ -108,6 +108,7 @@ export function approvalAsked(turn: Turn, event: ClientEvent): Turn {
     until: timeOrNull(textOf(data, "until")),
     text: "",
     editedCallId: "",
+    client: "",
   };
   const asked = changeCall(withCall(turn, data), callId, (call) => ({
     ...call,
@@ -127,11 +128,12 @@ export function approvalAnswered(turn: Turn, event: ClientEvent): Turn {
   const state = verdict === "withdrawn" && turn.ending === 0 ? "stopped" : verdict;
   const at = timeOf(event.ts);
   const editedCallId = textOf(data, "edited_call_id");
+  const answer = { state, text: textOf(data, "text"), editedCallId, client: textOf(data, "client") };
   const settled = changeCall(turn, callId, (call) => ({
     ...call,
     state: verdict === "approved" ? "running" : verdict === "edited" ? "skipped" : call.state,
     startedAt: verdict === "approved" ? at : null,
-    approval: call.approval && { ...call.approval, state, text: textOf(data, "text"), editedCallId },
+    approval: call.approval && { ...call.approval, ...answer },
   }));
   const answered = changed(settled, { approval: "" });
   if (!editedCallId) return answered;

@@ -237,6 +237,8 @@ export interface Approval {
   /** The reason for a denial. */
   readonly text: string;
   readonly editedCallId: string;
+  /** The application that answered; "" if its token names none. */
+  readonly client: string;
 }
 
 export interface Plan {

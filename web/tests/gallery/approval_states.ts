@@ -35,7 +35,7 @@ export function approvalStates(withRound: (last: Round) => Thread): Readonly<Rec
   });
   const settled: readonly Call[] = [
     mail({ state: "approved" }, "ok"),
-    mail({ state: "edited" }, "skipped"),
+    mail({ state: "edited", client: "desk" }, "skipped"),
     mail({ state: "denied", text: "Not before Monday." }, "skipped"),
     mail({ state: "expired" }, "skipped"),
     mail({ state: "withdrawn" }, "skipped"),

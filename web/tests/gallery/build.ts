@@ -107,6 +107,7 @@ export function approval(more: Partial<Approval> = {}): Approval {
     until: at(600),
     text: "",
     editedCallId: "",
+    client: "",
     ...more,
   };
 }

@@ -66,8 +66,9 @@ describe("an entry", () => {
         verdict: "edit",
         action: { call_id: "tc_2", tool_id: "t" },
         text: "not so",
+        client: "desk",
       },
-      "tc_1 edit, tc_2 t runs instead: not so",
+      "tc_1 edit by desk, tc_2 t runs instead: not so",
     ],
     ["feedback that was taken back", { kind: "feedback", turn: "turn_1" }, "feedback on turn_1: none"],
     [

@@ -205,6 +205,7 @@ describe("a call", () => {
     expect(turn.approval).toBe("");
     if (verdict === "denied") expect(calls[0]?.approval?.text).toBe("Too much.");
     if (verdict === "edited") expect(calls[0]?.approval?.editedCallId).toBe(calls[1]?.callId);
+    expect(calls[0]?.approval?.client).toBe("");
   });
 });
 

@@ -100,7 +100,7 @@ test("a request that a stop has settled says so once, without further text about
 test("a settled request shows its verdict in words", () => {
   expect(show("approval-settled").all(".verdict").map(textOf)).toEqual([
     "approved",
-    "approved with changes",
+    "approved with changes, by the application desk",
     "denied Reason given to the agent: Not before Monday.".replace("denied ", "denied"),
     "expired: not run",
     "mail.send cancelled: you redirected the turn",

@@ -137,6 +137,10 @@ ENTRIES = [
         ApprovalAnswered(**ANSWER, verdict="denied", text="not\nnow"),
         ["tc_2 denied: not now"],
     ),
+    (
+        ApprovalAnswered(**ANSWER, verdict="approved", client="desk\n"),
+        ["tc_2 approved by desk"],
+    ),
     (Queued(turn="turn_1", at=AT, place=3), ["queued at position 3"]),
     (Begun(n=3, turn="turn_1", at=AT, queued_at=AT), ["started after 0.0 s in the queue"]),
     (

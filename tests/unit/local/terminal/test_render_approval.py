@@ -38,3 +38,7 @@ def test_the_answer_to_a_request_is_a_line():
     edited = event("approval.answered", **data, verdict="edited", edited_call_id="tc_1", params={"sum": 5})
     assert render_client_event(denied) == ["· denied: bank.pay: Not now."]
     assert render_client_event(edited) == ["· edited: bank.pay runs with sum=5"]
+    by_client = event("approval.answered", **data, verdict="approved", client=f"desk{EVIL}")
+    (line,) = render_client_event(by_client)
+    assert line.startswith("· approved by desk")
+    assert line.isprintable()

@@ -227,6 +227,7 @@ function Verdict({ call, approval }: { call: Call; approval: Asked & { state: ke
           </code>
         )}{" "}
         {words}
+        {approval.client && say.answeredBy(visible(approval.client))}
       </p>
       {approval.text && (
         <p class="aside">

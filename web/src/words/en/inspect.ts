@@ -30,6 +30,7 @@ const entries = {
   listed: (tools: number, until: string, failed: string) =>
     `${tools} tools of MCP servers listed until ${until}${failed && `, without ${failed}`}`,
   parked: (call: string, tool: string, rule: string) => `parked: may ${call} ${tool} run? (${rule})`,
+  byClient: (client: string) => ` by ${client}`,
   runsInstead: (call: string, tool: string) => `, ${call} ${tool} runs instead`,
   waits: (until: string, code: string) => `waits until ${until} (${code})`,
   attempt: (attempt: number) => `attempt ${attempt}`,

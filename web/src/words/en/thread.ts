@@ -179,6 +179,7 @@ export const say = {
     withdrawn: "cancelled: you redirected the turn",
     stopped: "cancelled: you stopped the turn",
   },
+  answeredBy: (client: string) => `, by the application ${client}`,
   deniedWith: "Reason given to the agent:",
 
   // Plans

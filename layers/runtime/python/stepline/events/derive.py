@@ -251,6 +251,7 @@ def _approval(entry: ApprovalRequested | ApprovalAnswered) -> ClientEvent:
         text=entry.text,
         edited_call_id=entry.action.call_id if entry.action else "",
         params=entry.action.params if entry.action else {},
+        client=entry.client,
     )
     return make_event(settled, entry.at, entry.turn, "completed")
 

@@ -699,6 +699,7 @@ class ApprovalSettled(EventData):
     text: Annotated[str, "the reason of a denial"] = ""
     edited_call_id: Annotated[str, "the call that runs instead of an edited one"] = ""
     params: Annotated[dict[str, Any], "its parameters"] = msgspec.field(default_factory=dict)
+    client: Annotated[str, "the application that answered, as the sender's token names it"] = ""
 
 
 class PlanShown(EventData):

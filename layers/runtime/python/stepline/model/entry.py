@@ -472,7 +472,8 @@ class ApprovalAnswered(Value, tag="approval_answered", tag_field="kind"):
     """The request of batch `n` is settled, and this batch is the turn's new epoch.
 
     `text` is the reason of a denial. `action` is the call that runs instead of an edited one, under its own id.
-    `requested_at` is since when the turn was parked. `message_id` names the message that settled it.
+    `requested_at` is since when the turn was parked. `message_id` names the message that settled it, and `client` the
+    application that sent it for the owner, "" if the owner's token names none.
     """
 
     n: int
@@ -486,6 +487,7 @@ class ApprovalAnswered(Value, tag="approval_answered", tag_field="kind"):
     message_id: str
     text: str = ""
     action: Action | None = None
+    client: str = ""
 
 
 class Queued(Value, tag="queued", tag_field="kind"):

@@ -32,13 +32,17 @@ ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 
 class Principal(Value):
-    """The identity of a connection, from its token. `expires_at` is in epoch seconds."""
+    """The identity of a connection, from its token. `expires_at` is in epoch seconds.
+
+    `client` is the application for which the issuer made the token, "" if the token names none.
+    """
 
     tenant: str
     project: str
     user: str
     expires_at: int
     role: Role = "user"
+    client: str = ""
 
     @property
     def is_admin(self) -> bool:

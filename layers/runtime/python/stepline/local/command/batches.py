@@ -200,7 +200,8 @@ def _waiting(entry: ApprovalRequested | ApprovalAnswered | Queued | Begun) -> st
         return f"waits for an approval: {entry.action.call_id} {entry.action.tool_id} ({entry.rule})"
     instead = f", {entry.action.call_id} runs instead" if entry.action else ""
     said = f": {one_line(entry.text)}" if entry.text else ""
-    return f"{entry.call_id} {entry.verdict}{instead}{said}"
+    client = f" by {one_line(entry.client)}" if entry.client else ""
+    return f"{entry.call_id} {entry.verdict}{client}{instead}{said}"
 
 
 def _protocol(  # noqa: PLR0911 - one return per kind of entry

@@ -382,7 +382,8 @@ def _settled(event: ClientEvent) -> list[str]:
     said = f": {one_line(str(data.get('text')))}" if data.get("text") else ""
     edited = f" runs with {_params(data.get('params'))}" if data.get("edited_call_id") else ""
     verdict = one_line(str(data.get("verdict")))
-    return [f"· {_VERDICTS.get(verdict, verdict)}: {_tool(event)}{edited}{said}"]
+    client = f" by {one_line(str(data.get('client')))}" if data.get("client") else ""
+    return [f"· {_VERDICTS.get(verdict, verdict)}{client}: {_tool(event)}{edited}{said}"]
 
 
 _VERDICTS: Final[Mapping[str, str]] = {"withdrawn": "cancelled, you interrupted the turn first"}
