@@ -28,8 +28,9 @@ def read_handshake(event: Event) -> Handshake:
 
 
 def render_context(principal: Principal) -> dict[str, str]:
-    """Return the context that an authorizer passes on; a websocket's context accepts only strings."""
-    return {name: str(getattr(principal, name)) for name in principal.__struct_fields__}
+    """Return the context that an authorizer passes on, without empty values; a websocket's accepts only strings."""
+    values = {name: str(getattr(principal, name)) for name in principal.__struct_fields__}
+    return {name: value for name, value in values.items() if value}
 
 
 def read_principal(context: Mapping[str, str]) -> Principal:

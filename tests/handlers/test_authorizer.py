@@ -91,6 +91,17 @@ def test_the_connection_has_the_principal_that_the_authorizer_found(
     assert (found.tenant, found.project, found.user) == ("acme", "support", "ada")
 
 
+def test_a_message_comes_from_the_application_that_its_token_names(
+    trusting: LambdaRuntime, issuer: Issuer
+) -> None:
+    context = verdict(trusting, handshake(ticket=ticket_of(trusting, issuer.token(azp="desk"))))
+    assert context is not None
+    open_socket(trusting, context)
+    found = principal_of(trusting)
+    assert found is not None
+    assert found.client == "desk"
+
+
 def test_a_policy_names_only_the_user_and_the_connection(trusting: LambdaRuntime, issuer: Issuer) -> None:
     answer = trusting.call(authorizer.handler, handshake(issuer.token()))
     (statement,) = answer["policyDocument"]["Statement"]

@@ -179,9 +179,13 @@ class Conversation:
 
     # --- listeners
 
-    def connect(self, connection: str, *, user: str = USER, expires_at: int = FAR) -> list[bytes]:
+    def connect(
+        self, connection: str, *, user: str = USER, client: str = "", expires_at: int = FAR
+    ) -> list[bytes]:
         """Open a connection; return its inbox."""
-        principal = Principal(tenant=LANE.tenant, project=LANE.project, user=user, expires_at=expires_at)
+        principal = Principal(
+            tenant=LANE.tenant, project=LANE.project, user=user, client=client, expires_at=expires_at
+        )
         self.ports.subscriptions.connect(connection, principal)
         inbox: list[bytes] = self.app.ports.publisher.open(connection)  # type: ignore[attr-defined]  # the memory twin's own
         return inbox

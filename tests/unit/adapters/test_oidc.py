@@ -345,3 +345,20 @@ def test_an_issuer_without_a_server_is_unreachable(home: Path) -> None:
 def test_a_remote_issuer_is_only_queried_over_https(home: Path, address: str) -> None:
     with pytest.raises(DependencyError):
         identity(address).verify(token(home, address))
+
+
+@pytest.mark.parametrize(
+    ("claims", "client"),
+    [
+        ({}, ""),
+        ({"azp": "desk"}, "desk"),
+        ({"azp": "page", "client_id": "desk"}, "desk"),
+        ({"azp": ["desk"]}, ""),
+        ({"client_id": "desk\n"}, ""),
+        ({"client_id": ""}, ""),
+    ],
+)
+def test_a_principal_has_the_application_that_its_token_names(
+    home: Path, url: str, claims: dict[str, Any], client: str
+) -> None:
+    assert identity(url).verify(token(home, url, **claims)).client == client

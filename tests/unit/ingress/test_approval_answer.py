@@ -10,9 +10,9 @@ import pytest
 
 from stepline.ingress.message import receive
 from stepline.loop.approvals.approval_policy import ApprovalPolicy
-from stepline.model.entry import ApprovalRequested, Resulted
+from stepline.model.entry import ApprovalAnswered, ApprovalRequested, Resulted
 from stepline.model.wire.event import AckFrame, ErrorFrame, SyncFrame
-from tests.support.conversation import LANE, Conversation, event_types, frames, of
+from tests.support.conversation import LANE, Conversation, durable, event_types, frames, of
 from tests.support.generation import answered, called
 
 WRITE = called("react.write", {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"})
@@ -62,6 +62,27 @@ def test_an_answer_is_acknowledged_and_the_turn_continues(
     assert (ack.message_id, ack.kind, ack.duplicate) == ("a1", kind, False)
     assert [entry.status for entry in conversation.entries(Resulted)] == [status]
     assert event_types(inbox)[-1] == "conv.status"
+
+
+def test_the_record_of_an_answer_names_the_application_of_the_senders_token() -> None:
+    conversation, inbox = parked()
+    conversation.connect("k2", client="desk")
+    say(conversation, "approve", "k2", message_id="a1", call_id=call_of(conversation))
+    (answer,) = conversation.entries(ApprovalAnswered)
+    assert (answer.verdict, answer.client) == ("approved", "desk")
+    (shown,) = [
+        event for _, events in durable(inbox) for event in events if event.type == "approval.answered"
+    ]
+    assert shown.data["client"] == "desk"
+
+
+def test_a_sender_cannot_name_another_application() -> None:
+    conversation, inbox = parked()
+    say(conversation, "approve", message_id="a1", call_id=call_of(conversation), client="desk")
+    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["bad_message"]
+    say(conversation, "approve", message_id="a2", call_id=call_of(conversation))
+    (answer,) = conversation.entries(ApprovalAnswered)
+    assert answer.client == ""
 
 
 def test_an_answer_that_is_sent_again_is_a_duplicate() -> None:

@@ -85,6 +85,7 @@ class OidcIdentity:
                 user=user,
                 expires_at=expires_at,
                 role=self._role(claims),
+                client=_client(claims),
             )
         except InputError as error:
             raise AuthError("the token names no usable tenant or project") from error
@@ -196,6 +197,12 @@ def _secure(url: str) -> str:
     if parts.scheme != "https" and (parts.scheme, parts.hostname) not in LOOPBACK:
         raise DependencyError("the issuer must be reached over https", code="issuer_unreachable")
     return url
+
+
+def _client(claims: Mapping[str, Any]) -> str:
+    """Return the application for which a token was made, in `client_id` of an access token, `azp` of others; else ""."""
+    name = claims.get("client_id", claims.get("azp"))
+    return name if isinstance(name, str) and is_user(name) else ""
 
 
 def _scope_name(claims: dict[str, Any], claim: str, kind: str) -> str:

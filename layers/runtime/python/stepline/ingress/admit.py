@@ -176,6 +176,7 @@ def settle_request(
     at: str,
     text: str = "",
     action: Action | None = None,
+    client: str = "",
 ) -> ApprovalAnswered:
     """Return the record of an answer to a request."""
     return ApprovalAnswered(
@@ -190,6 +191,7 @@ def settle_request(
         message_id=message_id,
         text=text,
         action=action,
+        client=client,
     )
 
 

@@ -34,7 +34,10 @@ from stepline.model.wire.client_message import WORDS_MAX_CHARS
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalAnswer:
-    """An answer of the conversation's owner about the call `call_id`; `params` are those of an edited call."""
+    """An answer of the conversation's owner about the call `call_id`; `params` are those of an edited call.
+
+    `client` is the application that the sender's verified token names.
+    """
 
     message_id: str
     user: str
@@ -42,6 +45,7 @@ class ApprovalAnswer:
     verdict: Literal["approved", "denied", "edited"]
     text: str = ""
     params: Mapping[str, Any] | None = None
+    client: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +141,7 @@ def _draft(ports: Ports, answer: ApprovalAnswer, tail: Batch, asked: ApprovalReq
         at=utc(now),
         text=answer.text,
         action=action,
+        client=answer.client,
     )
     return Draft(
         entries=(entry,), state=answered(tail.state, n), message_id=answer.message_id, marks_open=True

@@ -159,11 +159,12 @@ def read_arrival(user: str, message: Send | Event) -> Arrival:
     )
 
 
-def read_answer(user: str, message: Approve | Deny | Edit) -> ApprovalAnswer:
+def read_answer(principal: Principal, message: Approve | Deny | Edit) -> ApprovalAnswer:
     """Return the answer to a request for an approval."""
     return ApprovalAnswer(
         message_id=message.message_id,
-        user=user,
+        user=principal.user,
+        client=principal.client,
         call_id=message.call_id,
         verdict=_VERDICTS[type(message)],
         text=message.text if isinstance(message, Deny) else "",
@@ -235,7 +236,7 @@ def _settle(
     ports: Ports, connection: str, lane: Lane, principal: Principal, message: Approve | Deny | Edit
 ) -> None:
     allowance = check_rate(ports, principal)
-    answer = read_answer(principal.user, message)
+    answer = read_answer(principal, message)
     settled = answer_request(
         ports, lane, answer, connection=connection, until_s=principal.expires_at, allowance=allowance
     )
