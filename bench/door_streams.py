@@ -16,7 +16,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from bench.row import MeasureError, Row
-from stepline.local.command.door.serve import HEAP, find_node
+from stepline.local.command.door.serve import HEAP, UNREAD_S, find_node
 from stepline.local.page.page_build import build_server
 
 STREAMS: Final = 1_000
@@ -55,7 +55,7 @@ async def _measure(program: Path) -> tuple[float, float]:
             "host": "127.0.0.1",
             "port": 0,
         }
-        options |= {"streams": STREAMS, "origins": [], "beatS": BEAT_S}
+        options |= {"streams": STREAMS, "origins": [], "beatS": BEAT_S, "unreadS": UNREAD_S}
         server = await asyncio.create_subprocess_exec(
             find_node(), HEAP, program, json.dumps(options), stdout=asyncio.subprocess.PIPE
         )

@@ -27,6 +27,8 @@ export interface ServeOptions {
   readonly origins: readonly string[];
   /** Seconds between two signs of life on a silent stream. */
   readonly beatS: number;
+  /** Seconds after which a client that leaves its answer unread is disconnected. */
+  readonly unreadS: number;
 }
 
 /** Connections without a stream: health checks, requests to stop, refusals. */
@@ -90,6 +92,10 @@ export class DoorServer {
     this.#answering += 1;
     response.once("close", () => {
       this.#answering -= 1;
+    });
+    // A client that never reads would hold its stream for ever. While nothing is sent, it has read everything.
+    response.setTimeout(this.#options.unreadS * 1000, () => {
+      if (response.socket?.writableLength) response.destroy();
     });
     try {
       if (this.#isEnding) response.setHeader("Connection", "close");

@@ -4,6 +4,7 @@ import { request as begin } from "node:http";
 import { connect } from "node:net";
 import { type Event, EventType } from "@ag-ui/client";
 import { afterEach, expect, it, vi } from "vitest";
+import type { Frame } from "../../src/client/index.ts";
 import { eventually } from "../eventually.ts";
 import { named } from "../thread/recordings.ts";
 import { readMessage } from "./readers.ts";
@@ -221,13 +222,17 @@ it("pages of the listed origins may call, others may not read", async () => {
   expect(other.headers.get("access-control-allow-origin")).toBeNull();
 });
 
-it("a slow client is bounded in memory, and loses nothing", async () => {
+/** An answer of 10 MB: more than the connection holds for a client that does not read. */
+function longAnswer(): readonly Frame[] {
   const piece = "word ".repeat(400);
-  const long = ANSWER.flatMap((frame) => {
+  return ANSWER.flatMap((frame) => {
     if (frame.frame !== "delta" || frame.lane !== "answer.0" || frame.off !== 0) return [frame];
     return Array.from({ length: 5000 }, (_, i) => ({ ...frame, off: i * piece.length, text: piece }));
   });
-  served = await Served.at(long);
+}
+
+it("a slow client is bounded in memory, and loses nothing", async () => {
+  served = await Served.at(longAnswer());
   let text = "";
   const done = new Promise<void>((resolve) => {
     const request = begin(`${served.url}/agui`, { method: "POST", headers: TOKEN }, async (response) => {
@@ -246,6 +251,43 @@ it("a slow client is bounded in memory, and loses nothing", async () => {
   await done;
   const events = text.split("\n\n").flatMap((block) => (block.startsWith("data: ") ? JSON.parse(block.slice(6)) : []));
   expect(events.at(-1)).toMatchObject({ type: EventType.RUN_FINISHED, result: { answer: "Hello." } });
+});
+
+it.each([
+  { door: "/agui", body: RUN },
+  { door: "/chat", body: CHAT },
+])(
+  "a client of $door that never reads is disconnected in the middle, and its stream is free",
+  async ({ door, body }) => {
+    served = await Served.at(longAnswer(), 0, { streams: 1, unreadS: 0.1 });
+    const text = await new Promise<string>((resolve) => {
+      const request = begin(`${served.url}${door}`, { method: "POST", headers: TOKEN }, async (response) => {
+        await served.stage.play(5000);
+        await eventually(async () =>
+          expect(await (await served.fetch("/health")).json()).toMatchObject({ streams: 0 }),
+        );
+        let read = "";
+        response.on("data", (part) => {
+          read += part;
+        });
+        response.on("error", () => resolve(read));
+      });
+      request.end(JSON.stringify(body));
+    });
+    expect(text).not.toMatch(/RUN_FINISHED|RUN_ERROR|DONE/);
+    expect(served.stage.listeners).toBe(0);
+  },
+);
+
+it("a silent client that reads is not disconnected", async () => {
+  served = await Served.at(ANSWER, 0, { unreadS: 0.02, beatS: 0.1 });
+  const response = await served.post("/agui", RUN);
+  let text = "";
+  for await (const part of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += part;
+    if (text.endsWith(":\n\n:\n\n:\n\n")) await served.stage.play();
+  }
+  expect(text).toContain('"answer":"Hello."');
 });
 
 it("a server that ends closes its streams in the middle, and accepts nothing more", async () => {

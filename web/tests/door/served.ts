@@ -20,7 +20,7 @@ export class Served {
   private constructor(frames: readonly Frame[], at: number, options: Partial<ServeOptions>) {
     this.stage = new StoryStage(frames, at);
     const { url } = this.stage;
-    this.#options = { url, host: "127.0.0.1", port: 0, streams: 8, origins: [], beatS: 600, ...options };
+    this.#options = { url, host: "127.0.0.1", port: 0, streams: 8, origins: [], beatS: 600, unreadS: 600, ...options };
     this.#server = new DoorServer(this.#options);
   }
 

@@ -41,6 +41,7 @@ def test_a_stage_is_served_by_the_address_of_its_deployment(became, monkeypatch)
             "streams": 5,
             "origins": ["https://a.example"],
             "beatS": 15,
+            "unreadS": 60,
         }
     ]
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BEAT_S = 15
+UNREAD_S = 60
+"""Longer than a network that changes or a page in the background pauses. A client that slept for longer resumes."""
 HEAP = "--max-semi-space-size=1"
 """MiB of new objects that V8 collects at a time. With its default of 16 a thousand silent streams took 100 MB more."""
 
@@ -79,6 +81,7 @@ def serve(
         "streams": streams,
         "origins": origins,
         "beatS": BEAT_S,
+        "unreadS": UNREAD_S,
     }
     run_server(find_node(), build_server(progress), options, build_environment())
 
