@@ -1,7 +1,7 @@
 """A turn that is stopped at each door while the model writes, beside a stop by our own client.
 
-The stage is the deployed local one. A client of ours watches each turn, and sees when its last text arrives; what the
-endpoint for Durable Streams sends, which has no stop of its own, is timed where it is read.
+The stage is the deployed local one. A client of ours watches each turn, and sees when its last text arrives; what a door
+sends over HTTP is timed where it is read. The endpoint for Durable Streams has no stop of its own.
 """
 
 from __future__ import annotations

@@ -10,12 +10,13 @@ import json
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from bench.row import MeasureError, Row
+from bench.served import RUN
 from stepline.local.command.door.serve import HEAP, UNREAD_S, find_node
 from stepline.local.page.page_build import build_server
 
@@ -24,14 +25,6 @@ AT_ONCE: Final = 25
 BEAT_S: Final = 1
 BEATS: Final = 20
 GOAL_MB: Final = 200
-RUN: Final[dict[str, Any]] = {
-    "runId": "run",
-    "messages": [{"id": "m", "role": "user", "content": "go"}],
-    "tools": [],
-    "context": [],
-    "state": {},
-    "forwardedProps": {},
-}
 
 
 def rows() -> list[Row]:

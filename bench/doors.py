@@ -1,7 +1,8 @@
 """A piece of text at each door beside our own client: CPU time and bytes.
 
-The doors of web/packages and our client in TypeScript read a real websocket, in one process of Node. The endpoint for
-Durable Streams answers in this process, beside a resume of our client for the same text: once a second, as it is stored.
+The doors of web/packages and our client in TypeScript read a real websocket, in one process of Node, which serves the doors
+over HTTP, too: their client is this process. The endpoint for Durable Streams answers in this process, beside a resume of
+our client for the same text: once a second, as it is stored.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from bench.chat_page import cut, make_answer
 from bench.conversation import LANE, USER, prose
 from bench.paced import SECOND_CHARS
 from bench.row import MeasureError, Row
+from bench.served import MESSAGE, SERVED, granting, read_served
 from bench.timing import interleave
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.api.endpoint import Services
@@ -75,30 +77,32 @@ def _package_rows() -> list[Row]:
     text = make_answer(PIECES * PIECE_CHARS)[: PIECES * PIECE_CHARS]
     deltas = [_delta(at * PIECE_CHARS, piece) for at, piece in enumerate(cut(text, PIECE_CHARS))]
     turn = [*_begin(), *deltas, *_end(text)]
-    with _serving(turn) as url, Readers(url, text) as readers:
+    doors = (*PACKAGES, *SERVED)
+    with _serving(turn) as url, granting(url) as api, Readers(url, api, text) as readers:
         samples: dict[str, Callable[[], float]] = {
-            name: partial(readers.sample, name) for name in ("client", *PACKAGES)
+            name: partial(readers.sample, name) for name in ("client", *doors)
         }
         cpu = interleave(samples, ROUNDS)
     size = sum(map(len, deltas)) / PIECES
     note = f"{PIECES} pieces of {PIECE_CHARS} characters by a websocket, in Node"
     return [
         row
-        for door in PACKAGES
+        for door in doors
         for row in _rows_of(door, (cpu[door], cpu["client"]), (readers.bytes[door] / PIECES, size), note)
     ]
 
 
 class Readers:
-    """A process of Node that reads the turn by our own client or at a door, on request."""
+    """A process of Node that reads the turn by our own client or at a door, on request, and that serves the doors."""
 
-    def __init__(self, url: str, text: str) -> None:
+    def __init__(self, url: str, api: str, text: str) -> None:
         """Start it; `text` is the answer that every reader must get."""
-        command = ["node", "--expose-gc", "tests/bench/doors.ts", url, LANE.conversation, TURN]
+        command = ["node", "--expose-gc", "tests/bench/doors.ts", url, LANE.conversation, TURN, api]
         self._process = subprocess.Popen(
             command, cwd=WEB, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._text = text
+        self._served: str = self._receive()["url"]
         self.bytes: dict[str, int] = {}
 
     def __enter__(self) -> Self:
@@ -110,27 +114,41 @@ class Readers:
         self._process.wait()
 
     def sample(self, name: str) -> float:
-        """Return the CPU milliseconds of one turn; the size of its pieces as JSON is in `bytes`."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(name, file=self._process.stdin, flush=True)
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise MeasureError(f"the readers' process ended with {self._process.wait()}")
-        found: dict[str, Any] = json.loads(answer)
-        if found["text"] != self._text:
+        """Return the CPU milliseconds of one turn; the size of its pieces is in `bytes`."""
+        if name in SERVED:
+            self._ask("begin")
+            text, self.bytes[name] = read_served(self._served, name, LANE.conversation)
+            found = self._ask("end")
+        else:
+            found = self._ask(name)
+            text, self.bytes[name] = found["text"], found["bytes"]
+        if text != self._text:
             raise MeasureError(f"{name} did not get the text, once and in order")
-        self.bytes[name] = found["bytes"]
         return float(found["cpu_ms"])
+
+    def _ask(self, word: str) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        print(word, file=self._process.stdin, flush=True)
+        return self._receive()
+
+    def _receive(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise MeasureError(f"the readers' process ended with {self._process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
 
 @contextmanager
 def _serving(turn: list[bytes]) -> Iterator[str]:
-    """Send the turn to everyone who connects and resumes; yield the address."""
+    """Send the turn to everyone who connects and resumes, or sends its message; yield the address."""
 
     def handle(socket: ServerConnection) -> None:
         with suppress(ConnectionClosed):  # a reader leaves when its turn has ended
-            socket.recv()
+            if json.loads(socket.recv())["action"] == "send":
+                names = {"message_id": MESSAGE, "conversation": LANE.conversation}
+                socket.send(json.dumps({"frame": "ack", **names, "n": 1, "kind": ""}))
             for frame in turn:
                 socket.send(frame.decode())
                 time.sleep(PAUSE_S)
@@ -145,17 +163,17 @@ def _serving(turn: list[bytes]) -> Iterator[str]:
 
 
 def _begin() -> list[bytes]:
-    accepted = {"message_id": "m", "kind": "prompt", "text": "Describe everything."}
+    accepted = {"message_id": MESSAGE, "kind": "prompt", "text": "Describe everything."}
     return [
-        _batch(2, ("chat.conversation.accepted", accepted), ("chat.start", {"prompts": [2]})),
+        _batch(1, ("chat.conversation.accepted", accepted), ("chat.start", {"prompts": [1]})),
         _delta(0, OPENED, lane=CONTROL_LANE),
     ]
 
 
 def _end(text: str) -> list[bytes]:
-    decision = {"claim": 2, "action": "complete", "accepted": True, "notes": "", "interrupted": False}
+    decision = {"claim": 1, "action": "complete", "accepted": True, "notes": "", "interrupted": False}
     ended = {"answer": text, "reason": "complete", "followups": []}
-    return [_batch(3, ("solver.react.decision", decision)), _batch(4, ("chat.complete", ended))]
+    return [_batch(2, ("solver.react.decision", decision)), _batch(3, ("chat.complete", ended))]
 
 
 def _batch(n: int, *events: tuple[str, dict[str, Any]]) -> bytes:
@@ -163,11 +181,11 @@ def _batch(n: int, *events: tuple[str, dict[str, Any]]) -> bytes:
         ClientEvent(type=kind, route="chat_step", ts="2026-01-01T00:00:00.000Z", turn_id=TURN, data=data)
         for kind, data in events
     )
-    return encode_frame(EventFrame(conversation=LANE.conversation, n=n, prev=n - 1, claim=2, events=made))
+    return encode_frame(EventFrame(conversation=LANE.conversation, n=n, prev=n - 1, claim=1, events=made))
 
 
 def _delta(off: int, text: str, *, lane: str = ANSWER) -> bytes:
-    return encode_frame(DeltaFrame(conversation=LANE.conversation, claim=2, lane=lane, off=off, text=text))
+    return encode_frame(DeltaFrame(conversation=LANE.conversation, claim=1, lane=lane, off=off, text=text))
 
 
 def _stream_rows() -> list[Row]:

@@ -38,7 +38,9 @@ CHAT_PAGE = (
 )
 """What is measured of the chat page in a browser, and of its build."""
 
-DOORS = ("ai_sdk", "ag_ui", "durable_streams")
+SERVED_DOORS = ("served_ai_sdk", "served_ag_ui")
+"""Those of `stepline serve`."""
+DOORS = ("ai_sdk", "ag_ui", *SERVED_DOORS, "durable_streams")
 
 METRICS: Mapping[str, tuple[str, ...]] = {
     "parser": (

@@ -8,11 +8,25 @@ import process from "node:process";
 import { createInterface } from "node:readline";
 import { SteplineAgent } from "../../packages/ag-ui/index.ts";
 import { steplineTransport } from "../../packages/ai-sdk/index.ts";
+import { DoorServer } from "../../packages/serve/server.ts";
 import { emptyState, Session } from "../../src/client/index.ts";
 import { Stage, type StageOptions } from "../../src/door/stage.ts";
 
+/** A door over server-sent events. */
+interface ServedDoor {
+  /** Return the address that continues the open turn of a conversation, and the one that stops it. */
+  readonly paths: (conversation: string) => readonly [stream: string, stop: string];
+  /** The type of a piece of text. */
+  readonly piece: string;
+}
+
+const SERVED = {
+  served_ai_sdk: { paths: (name) => [`/chat/${name}/stream`, `/chat/${name}/stop`], piece: "text-delta" },
+  served_ag_ui: { paths: (name) => [`/agui/${name}`, `/agui/${name}/stop`], piece: "TEXT_MESSAGE_CONTENT" },
+} as const satisfies Record<string, ServedDoor>;
+
 interface Asked extends StageOptions {
-  readonly door: "client" | "ai_sdk" | "ag_ui" | "durable_streams";
+  readonly door: "client" | "ai_sdk" | "ag_ui" | "durable_streams" | keyof typeof SERVED;
   readonly token: string;
   readonly prompt: string;
 }
@@ -66,6 +80,7 @@ async function measure(asked: Asked): Promise<Found> {
   if (door === "ai_sdk") stop = await readChunks(asked);
   else if (door === "ag_ui") stop = await readEvents(asked);
   else if (door === "durable_streams") stream = poll(asked);
+  else if (door !== "client") [stop, stream] = await readServed(asked, SERVED[door]);
   await new Promise((resolve) => setTimeout(resolve, SPREAD_MS * Math.random()));
   const stoppedMs = performance.now();
   stop();
@@ -95,6 +110,42 @@ async function readEvents(asked: Asked): Promise<() => void> {
     void agent.connectAgent();
   });
   return () => agent.abortRun();
+}
+
+/** Continue the open turn over HTTP; once there is text, return its stop, and when its last text and its end arrive. */
+async function readServed(
+  { url, token, conversation }: Asked,
+  door: ServedDoor,
+): Promise<[stop: () => unknown, read: Promise<Found>]> {
+  const server = new DoorServer({
+    url,
+    host: "127.0.0.1",
+    port: 0,
+    streams: 1,
+    origins: [],
+    beatS: 600,
+    unreadS: 600,
+  });
+  const address = await server.listen();
+  const headers = { Authorization: `Bearer ${token}` };
+  const [stream, stop] = door.paths(conversation).map((path) => `${address}${path}`);
+  const { body } = await fetch(String(stream), { headers });
+  let textMs = 0;
+  let written = () => {};
+  const hasText = new Promise<void>((resolve) => {
+    written = resolve;
+  });
+  const read = (async () => {
+    for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      if (!part.includes(`"type":"${door.piece}"`)) continue;
+      textMs = performance.now();
+      written();
+    }
+    await server.end();
+    return { text: textMs, end: performance.now() };
+  })();
+  await hasText;
+  return [() => fetch(String(stop), { method: "POST", headers }), read];
 }
 
 /** Read the stream of a conversation; return when its last text and the end of its turn arrived. */
