@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 import requests
@@ -249,6 +250,38 @@ def test_a_run_that_is_read_to_its_end_has_the_recorded_answer(server, caller, j
     assert run.kinds()[-1] == "RUN_FINISHED"
     assert messages_of_runs(run)[-1]["content"] == caller.end()["answer"]
     judge(run)
+
+
+# --- The prompt
+
+
+def content_of(request):
+    """Return the parts of the only message of a request to the model."""
+    (message,) = request["body"]["messages"]
+    return message["content"]
+
+
+def cached_text(request):
+    """Return the text of a request up to the last mark of its message."""
+    content = content_of(request)
+    last = max(at for at, part in enumerate(content) if "cache_control" in part)
+    return "".join(part["text"] for part in content[: last + 1])
+
+
+def test_a_conversation_keeps_its_cached_prefix_when_each_message_comes_by_another_door(
+    server, scripted, caller
+):
+    word = a_word()
+    text = ASKED.format(word=word)
+    scripted.send(text, caller.conversation)
+    for ask in (caller.chat, caller.run):
+        Reading(ask(server, text)).to_end()
+    scripted.send(text, caller.conversation)
+    requests = scripted.model_requests(word)
+    for before, after in pairwise(requests):
+        assert after["body"]["system"] == before["body"]["system"]
+        assert "".join(part["text"] for part in content_of(after)).startswith(cached_text(before))
+    assert cached_text(requests[-1]).count(text) == 4
 
 
 # --- Stop
