@@ -41,7 +41,7 @@ def main(app: cdk.App) -> None:
         sys.exit(f"error: {error.reason}: {error}")
     if stage.bytecode and not (stage.is_local or compiler):
         warning = render_missing(stage.python)
-        cdk.Annotations.of(deployment.ingress).add_warning_v2("stepline:bytecode", warning)
+        cdk.Annotations.of(deployment.ingress.scope).add_warning_v2("stepline:bytecode", warning)
     if app.node.try_get_context("nag") == "true":
         from stacks.review import check  # noqa: PLC0415 - the rules are a developer's, and take a second
 

@@ -1,4 +1,4 @@
-"""One deployment: its stacks, each of which refers only to earlier ones.
+"""One deployment: its parts, each in a stack of its own, which refers only to earlier ones.
 
 edge ← state ← ingress ← loop
 execution              ← loop      where programs run in tasks
@@ -13,28 +13,37 @@ deployed once. Source: docs.aws.amazon.com/cdk, "Reference strength"; docs/how-t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
 import aws_cdk as cdk
 
 from stacks.code import Code
-from stacks.edge import EdgeStack
+from stacks.edge import Edge
 from stacks.environment import packaged_files
-from stacks.execution import ExecutionStack
-from stacks.ingress import IngressStack
-from stacks.loop import LoopStack
-from stacks.page import PageStack
+from stacks.execution import Execution
+from stacks.ingress import Ingress
+from stacks.loop import Loop
+from stacks.page import Page
 from stacks.page_files import PageFiles
 from stacks.stage import Stage
-from stacks.state import StateStack
+from stacks.state import State
 
+DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "edge": "address of the chat page.",
+    "state": "logs, artifacts, users.",
+    "ingress": "websocket and HTTP API.",
+    "exec": "programs of the agent.",
+    "loop": "the loop, its sweeper and its eraser.",
+    "page": "files of the chat page.",
+}
+"""The stacks of a stage by the last word of their names, in their order, with what each holds."""
 _TRANSITION: Final = "@aws-cdk/core:crossStackReferencesBothTransitional"
 
 
 class Deployment:
-    """The stacks of one stage."""
+    """The parts of one stage, and `stacks`, in which they are, by the last word of their names."""
 
     def __init__(
         self,
@@ -51,12 +60,14 @@ class Deployment:
         `derived` are choices that the command read from the account: the stage does not record them.
         """
         self.stage = stage
+        self.stacks: dict[str, cdk.Stack] = {}
+        self._app = app
         code = code.holding(packaged_files(stage), Path(app.outdir) / "handlers")
-        self.edge = EdgeStack(app, stage, files) if files else None
+        self.edge = Edge(self._add_stack("edge"), stage, files) if files else None
         page_origin = self.edge.origin if self.edge else ""
-        self.state = StateStack(app, stage, page_origin=page_origin, derived=derived)
-        self.ingress = IngressStack(
-            app,
+        self.state = State(self._add_stack("state"), stage, page_origin=page_origin, derived=derived)
+        self.ingress = Ingress(
+            self._add_stack("ingress"),
             stage,
             state=self.state,
             code=code,
@@ -64,10 +75,12 @@ class Deployment:
             dashboards=files.dashboards if files else (),
         )
         self.execution = (
-            ExecutionStack(app, stage, requirements=code.requirements) if stage.has_tasks else None
+            Execution(self._add_stack("exec"), stage, requirements=code.requirements)
+            if stage.has_tasks
+            else None
         )
-        self.loop = LoopStack(
-            app,
+        self.loop = Loop(
+            self._add_stack("loop"),
             stage,
             state=self.state,
             ingress=self.ingress,
@@ -76,16 +89,24 @@ class Deployment:
             execution=self.execution,
         )
         self.page = (
-            PageStack(app, stage, files=files, edge=self.edge, state=self.state, ingress=self.ingress)
+            Page(
+                self._add_stack("page"),
+                stage,
+                files=files,
+                edge=self.edge,
+                state=self.state,
+                ingress=self.ingress,
+            )
             if files and self.edge
             else None
         )
 
-        for stack in self.stacks:
-            cdk.Annotations.of(stack).acknowledge_warning(_TRANSITION)
-
-    @property
-    def stacks(self) -> list[cdk.Stack]:
-        """All stacks, in order of creation."""
-        found = [self.edge, self.state, self.ingress, self.execution, self.loop, self.page]
-        return [stack for stack in found if stack is not None]
+    def _add_stack(self, word: str) -> cdk.Stack:
+        stack = cdk.Stack(
+            self._app,
+            f"stepline-{self.stage.name}-{word}",
+            description=f"Stepline: {DESCRIPTIONS[word]}",
+        )
+        cdk.Annotations.of(stack).acknowledge_warning(_TRANSITION)
+        self.stacks[word] = stack
+        return stack

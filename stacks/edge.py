@@ -15,6 +15,7 @@ from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_cloudfront as cloudfront
 from aws_cdk import aws_cloudfront_origins as origins
 from aws_cdk import aws_s3 as s3
+from constructs import Construct
 
 from stacks.page_files import FRAME, INDEX, Headers, PageFiles, fill_headers
 from stacks.stage import Stage
@@ -30,21 +31,20 @@ _REQUEST: Final = cloudfront.FunctionEventType.VIEWER_REQUEST
 _RESPONSE: Final = cloudfront.FunctionEventType.VIEWER_RESPONSE
 
 
-class EdgeStack(cdk.Stack):
+class Edge:
     """The bucket of the page's files and the distribution in front of it.
 
     `origin` is the page's, as browsers send it: of its own domain, or of the distribution's.
     """
 
-    def __init__(self, scope: cdk.App, stage: Stage, files: PageFiles) -> None:
-        """Add both; the bucket is empty until the page's own stack is deployed."""
-        super().__init__(
-            scope, f"stepline-{stage.name}-edge", description="Stepline: address of the chat page."
-        )
-        self._prefix = f"stepline-{stage.name}-{self.region}"
+    def __init__(self, scope: Construct, stage: Stage, files: PageFiles) -> None:
+        """Add both to a scope; the bucket is empty until the page's own part is deployed."""
+        self.scope = scope
+        stack = cdk.Stack.of(scope)
+        self._prefix = f"stepline-{stage.name}-{stack.region}"
         self._files = files
         self.bucket = s3.Bucket(
-            self,
+            scope,
             "Site",
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
@@ -57,21 +57,21 @@ class EdgeStack(cdk.Stack):
         self.distribution = self._distribute(stage)
         domain = stage.page_domain or self.distribution.distribution_domain_name
         # Kept with a custom domain, too: while the domain changes, later stacks still have the former origin.
-        self.export_value(self.distribution.distribution_domain_name)
+        stack.export_value(self.distribution.distribution_domain_name)
         self.origin = f"https://{domain}"
-        cdk.CfnOutput(self, "PageUrl", value=f"{self.origin}/")
-        cdk.CfnOutput(self, "PageHost", value=self.distribution.distribution_domain_name)
+        cdk.CfnOutput(scope, "PageUrl", value=f"{self.origin}/")
+        cdk.CfnOutput(scope, "PageHost", value=self.distribution.distribution_domain_name)
 
     def _distribute(self, stage: Stage) -> cloudfront.Distribution:
         self._origin = origins.S3BucketOrigin.with_origin_access_control(
             self.bucket,
             origin_access_control=cloudfront.S3OriginAccessControl(
-                self, "Access", origin_access_control_name=self._prefix
+                self.scope, "Access", origin_access_control_name=self._prefix
             ),
         )
         # Every object has its own `Cache-Control`.
         self._cache = cloudfront.CachePolicy(
-            self,
+            self.scope,
             "Cache",
             cache_policy_name=self._prefix,
             min_ttl=cdk.Duration.seconds(0),
@@ -86,7 +86,7 @@ class EdgeStack(cdk.Stack):
             {
                 "domain_names": [stage.page_domain],
                 "certificate": acm.Certificate.from_certificate_arn(
-                    self, "Certificate", stage.page_certificate_arn
+                    self.scope, "Certificate", stage.page_certificate_arn
                 ),
                 # The distribution's own domain has a fixed protocol policy of AWS's.
                 "minimum_protocol_version": cloudfront.SecurityPolicyProtocol.TLS_V1_2_2021,
@@ -95,7 +95,7 @@ class EdgeStack(cdk.Stack):
             else {}
         )
         return cloudfront.Distribution(
-            self,
+            self.scope,
             "Distribution",
             comment=f"Stepline's chat page, stage {stage.name}",
             default_root_object=INDEX,
@@ -133,7 +133,7 @@ class EdgeStack(cdk.Stack):
         """
         csp, referrer = headers.get(CSP), headers.get(REFERRER)
         return cloudfront.ResponseHeadersPolicy(
-            self,
+            self.scope,
             f"{kind.title()}Headers",
             response_headers_policy_name=f"{self._prefix}-{kind}",
             security_headers_behavior=cloudfront.ResponseSecurityHeadersBehavior(
@@ -171,7 +171,7 @@ class EdgeStack(cdk.Stack):
         for constant, values in lists.items():
             code = code.replace(f"{constant} = []", f"{constant} = {json.dumps(values)}")
         return cloudfront.Function(
-            self,
+            self.scope,
             name,
             function_name=f"{self._prefix}-{name.lower()}",
             code=cloudfront.FunctionCode.from_inline(code),

@@ -17,7 +17,7 @@ from typing import Any, Final
 from stacks.access import MODEL, REPLAYING, SEARCHING, TELLING, TRACING, WAKING
 from stacks.descriptor import read_descriptors
 from stacks.stage import Stage
-from stacks.state import StateStack
+from stacks.state import State
 from stepline.errors import InputError
 from stepline.settings import PACKAGED, PACKAGED_DESCRIPTORS, TABLE, env, print_value
 
@@ -87,7 +87,7 @@ ALLOWED: Final[Mapping[str, frozenset[str]]] = {
 
 def ingress_settings(
     stage: Stage,
-    state: StateStack,
+    state: State,
     *,
     machine_arn: str,
     callback_url: str,
@@ -107,9 +107,7 @@ def ingress_settings(
     }
 
 
-def event_environment(
-    stage: Stage, state: StateStack, *, machine_arn: str, callback_url: str
-) -> dict[str, str]:
+def event_environment(stage: Stage, state: State, *, machine_arn: str, callback_url: str) -> dict[str, str]:
     """Return the variables of services that submit events, which have no package for long ones."""
     settings = _stage_settings(stage, state, machine_arn=machine_arn, callback_url=callback_url)
     return env(
@@ -123,7 +121,7 @@ def event_environment(
 
 def loop_settings(
     stage: Stage,
-    state: StateStack,
+    state: State,
     *,
     machine_arn: str,
     callback_url: str,
@@ -211,9 +209,7 @@ def _bounded(text: str) -> str:
     return _TOKEN.sub("x" * _TOKEN_BYTES, text)
 
 
-def _stage_settings(
-    stage: Stage, state: StateStack, *, machine_arn: str, callback_url: str
-) -> dict[str, Any]:
+def _stage_settings(stage: Stage, state: State, *, machine_arn: str, callback_url: str) -> dict[str, Any]:
     """Return the settings that a stage chooses, those of the same names and those of other names."""
     return {
         **_chosen(stage),

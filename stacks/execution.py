@@ -33,21 +33,22 @@ ZONE_ADDRESSES: Final = "10.1.0.0/16"
 """The addresses of subnets in zones of the stage's choice, a /24 each, by the zone's number."""
 
 
-class ExecutionStack(cdk.Stack):
+class Execution:
     """Network, cluster, task definition, and the two roles of a task."""
 
     def __init__(self, scope: Construct, stage: Stage, *, requirements: tuple[str, ...] = ()) -> None:
-        """Add all of it; the image has the packages of these files too.
+        """Add all of it to a scope; the image has the packages of these files too.
 
         On the emulator the task is one container, since two could not communicate there.
         """
-        super().__init__(scope, f"stepline-{stage.name}-exec", description="Stepline: programs of the agent.")
+        self.scope = scope
+        self._stack = cdk.Stack.of(scope)
         self.family = stage.exec_name
         self.container_name = SUPERVISOR
         self._stage = stage
         self._place_tasks()
         cluster = ecs.CfnCluster(
-            self,
+            scope,
             "Cluster",
             cluster_name=self.family,
             cluster_settings=[
@@ -55,16 +56,16 @@ class ExecutionStack(cdk.Stack):
             ],
         )
         self.cluster_arn, self.cluster_name = cluster.attr_arn, self.family
-        self._log_group = add_log_group(self, "Logs", stage, "exec")
-        image = Image(uri=stage.exec_image) if stage.is_local else make_image(self, stage, requirements)
+        self._log_group = add_log_group(scope, "Logs", stage, "exec")
+        image = Image(uri=stage.exec_image) if stage.is_local else make_image(scope, stage, requirements)
         self.task_role_arn = self._make_task_role().role_arn
         self.execution_role_arn = self._make_execution_role(image).role_arn
         self._make_definition(image)
-        cdk.CfnOutput(self, "ClusterName", value=self.cluster_name)
-        cdk.CfnOutput(self, "TaskFamily", value=self.family)
-        cdk.CfnOutput(self, "TaskSubnets", value=cdk.Fn.join(",", self.subnet_ids))
-        cdk.CfnOutput(self, "TaskSecurityGroups", value=cdk.Fn.join(",", self.security_group_ids))
-        cdk.CfnOutput(self, "TaskPublicIp", value=self.public_ip)
+        cdk.CfnOutput(scope, "ClusterName", value=self.cluster_name)
+        cdk.CfnOutput(scope, "TaskFamily", value=self.family)
+        cdk.CfnOutput(scope, "TaskSubnets", value=cdk.Fn.join(",", self.subnet_ids))
+        cdk.CfnOutput(scope, "TaskSecurityGroups", value=cdk.Fn.join(",", self.security_group_ids))
+        cdk.CfnOutput(scope, "TaskPublicIp", value=self.public_ip)
 
     def _place_tasks(self) -> None:
         """Name the subnets and groups of tasks: the owner's, or those of a network made for them."""
@@ -74,7 +75,7 @@ class ExecutionStack(cdk.Stack):
         if stage.exec_vpc:
             # Only its id is used; the CDK asks for zones that it need not know.
             vpc = ec2.Vpc.from_vpc_attributes(
-                self, "OwnersNetwork", vpc_id=stage.exec_vpc, availability_zones=["unknown"]
+                self.scope, "OwnersNetwork", vpc_id=stage.exec_vpc, availability_zones=["unknown"]
             )
             self.subnet_ids = list(stage.exec_subnets)
         else:
@@ -82,7 +83,7 @@ class ExecutionStack(cdk.Stack):
             self.subnet_ids = [subnet.subnet_id for subnet in subnets]
         if not self.security_group_ids:
             group = ec2.SecurityGroup(
-                self,
+                self.scope,
                 "TaskGroup",
                 vpc=vpc,
                 description="Tasks: nothing in, HTTPS out.",
@@ -98,7 +99,7 @@ class ExecutionStack(cdk.Stack):
         zones remain, unused and free, when others are chosen.
         """
         vpc = ec2.Vpc(
-            self,
+            self.scope,
             "Network",
             ip_addresses=ec2.IpAddresses.cidr("10.0.0.0/22"),
             max_azs=2,
@@ -119,7 +120,7 @@ class ExecutionStack(cdk.Stack):
         )
         if not self._stage.exec_zones:
             return vpc, vpc.public_subnets
-        more = ec2.CfnVPCCidrBlock(self, "ZoneAddresses", vpc_id=vpc.vpc_id, cidr_block=ZONE_ADDRESSES)
+        more = ec2.CfnVPCCidrBlock(self.scope, "ZoneAddresses", vpc_id=vpc.vpc_id, cidr_block=ZONE_ADDRESSES)
         chosen = [self._make_subnet(vpc, zone, more) for zone in self._stage.exec_zones]
         vpc.add_gateway_endpoint(
             "ZoneObjects",
@@ -136,7 +137,7 @@ class ExecutionStack(cdk.Stack):
         """
         number = int(zone.rpartition("az")[2])
         subnet = ec2.PublicSubnet(
-            self,
+            self.scope,
             f"Zone{number}",
             vpc_id=vpc.vpc_id,
             availability_zone=zone,
@@ -156,9 +157,9 @@ class ExecutionStack(cdk.Stack):
         role = self._make_role("TaskRole")
         stage = self._stage
         for actions, resource in (
-            (REPORT_ACTIONS, stage.machine_arn(self)),
-            (TAKE_ACTIONS, stage.handovers_arn(self)),
-            (SERVE_ACTIONS, stage.serve_arn(self)),
+            (REPORT_ACTIONS, stage.machine_arn(self._stack)),
+            (TAKE_ACTIONS, stage.handovers_arn(self._stack)),
+            (SERVE_ACTIONS, stage.serve_arn(self._stack)),
         ):
             role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[resource]))
         return role
@@ -183,21 +184,21 @@ class ExecutionStack(cdk.Stack):
     def _make_role(self, name: str) -> iam.Role:
         """Return a role that tasks of this account alone may take."""
         principal = iam.ServicePrincipal(
-            "ecs-tasks.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": self.account}}
+            "ecs-tasks.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": self._stack.account}}
         )
-        return iam.Role(self, name, assumed_by=principal)
+        return iam.Role(self.scope, name, assumed_by=principal)
 
     def _make_definition(self, image: Image) -> None:
         stage = self._stage
         containers = Containers(
             image=image.uri,
-            region=self.region,
+            region=self._stack.region,
             log_group=self._log_group,
             cpu=stage.exec_cpu,
             memory_mib=stage.exec_memory_mib,
         )
         definition = ecs.CfnTaskDefinition(
-            self,
+            self.scope,
             "Task",
             family=self.family,
             cpu=str(stage.exec_cpu),

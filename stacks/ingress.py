@@ -24,7 +24,7 @@ from stacks.identity import Trust
 from stacks.service_log import HTTP_FIELDS, SOCKET_FIELDS, AccessLog
 from stacks.shift import add_shift
 from stacks.stage import Stage
-from stacks.state import StateStack
+from stacks.state import State
 from stepline.model.tenancy.concurrency import NEW_ACCOUNT, Throttle
 
 STAGE_NAME: Final = "live"
@@ -47,7 +47,7 @@ HTTP_METHODS: Final = tuple(apigateway.HttpMethod(name) for name in ("GET", "POS
 _PIN_TAG: Final = "ms-custom-id"
 
 
-class IngressStack(cdk.Stack):
+class Ingress:
     """The ingress: gateways → authorizer → socket, api, search or stream. The machine they start is known by its name."""
 
     def __init__(
@@ -55,24 +55,23 @@ class IngressStack(cdk.Stack):
         scope: Construct,
         stage: Stage,
         *,
-        state: StateStack,
+        state: State,
         code: Code,
         page_origin: str = "",
         dashboards: Iterable[str] = (),
     ) -> None:
-        """Add both APIs, each with a throttle, and the functions they call.
+        """Add both APIs to a scope, each with a throttle, and the functions they call.
 
         Browsers may send requests from the chat page, at `page_origin`, and from the allowed origins. `dashboards` are the names of the
         bundles that have one.
         """
-        super().__init__(
-            scope, f"stepline-{stage.name}-ingress", description="Stepline: websocket and HTTP API."
-        )
+        self.scope = scope
+        self._stack = cdk.Stack.of(scope)
         self._origins = stage.origins(page_origin)
         self._make_socket_api(stage)
         self._make_http_api(stage)
         self.functions = self._make_functions(stage, state, code)
-        add_shift(self, stage, self.functions.values())
+        add_shift(scope, stage, "ingress", self.functions.values())
         self._serve_socket()
         self._serve_http()
         self.page_config = make_page_config(
@@ -85,22 +84,22 @@ class IngressStack(cdk.Stack):
         outputs = {
             "WebSocketUrl": self.socket_url,
             "HttpUrl": self.http_url,
-            "PageConfig": self.to_json_string(self.page_config),
+            "PageConfig": self._stack.to_json_string(self.page_config),
         }
         for name, value in outputs.items():
-            cdk.CfnOutput(self, name, value=value)
-        warn_unknown(self, stage)
+            cdk.CfnOutput(scope, name, value=value)
+        warn_unknown(scope, stage)
 
     def _make_socket_api(self, stage: Stage) -> None:
-        self.socket_api = apigateway.WebSocketApi(self, "SocketApi", api_name=f"stepline-{stage.name}")
+        self.socket_api = apigateway.WebSocketApi(self.scope, "SocketApi", api_name=f"stepline-{stage.name}")
         gateway = apigateway.WebSocketStage(
-            self,
+            self.scope,
             "SocketStage",
             web_socket_api=self.socket_api,
             stage_name=STAGE_NAME,
             auto_deploy=True,
             throttle=_throttle(stage.socket_throttle),
-            access_log_settings=AccessLog(self, stage, "socket", SOCKET_FIELDS)
+            access_log_settings=AccessLog(self.scope, stage, "socket", SOCKET_FIELDS)
             if stage.socket_access_log
             else None,
         )
@@ -113,7 +112,7 @@ class IngressStack(cdk.Stack):
     def _make_http_api(self, stage: Stage) -> None:
         origins = list(self._origins)
         self.http_api = apigateway.HttpApi(
-            self,
+            self.scope,
             "HttpApi",
             api_name=f"stepline-{stage.name}-http",
             create_default_stage=False,
@@ -131,13 +130,13 @@ class IngressStack(cdk.Stack):
             else None,
         )
         gateway = apigateway.HttpStage(
-            self,
+            self.scope,
             "HttpStage",
             http_api=self.http_api,
             stage_name=HTTP_STAGE_NAME,
             auto_deploy=True,
             throttle=_throttle(stage.http_throttle),
-            access_log_settings=None if stage.is_local else AccessLog(self, stage, "http", HTTP_FIELDS),
+            access_log_settings=None if stage.is_local else AccessLog(self.scope, stage, "http", HTTP_FIELDS),
         )
         self.http_url = gateway.url
         if stage.is_local:
@@ -155,27 +154,27 @@ class IngressStack(cdk.Stack):
         return self._connections_arn("DELETE")
 
     def _connections_arn(self, method: str) -> str:
-        return self.format_arn(
+        return self._stack.format_arn(
             service="execute-api",
             resource=self.socket_api.api_id,
             resource_name=f"{STAGE_NAME}/{method}/@connections/*",
         )
 
-    def _make_functions(self, stage: Stage, state: StateStack, code: Code) -> dict[str, Function]:
+    def _make_functions(self, stage: Stage, state: State, code: Code) -> dict[str, Function]:
         resources = Resources(
             table=state.table,
             bucket=state.bucket,
-            machine_arn=stage.machine_arn(self),
-            executions_arn=stage.executions_arn(self),
-            eraser_arn=stage.eraser_arn(self),
-            decide_arn=stage.decide_arn(self),
+            machine_arn=stage.machine_arn(self._stack),
+            executions_arn=stage.executions_arn(self._stack),
+            eraser_arn=stage.eraser_arn(self._stack),
+            decide_arn=stage.decide_arn(self._stack),
             connections_arn=self.connections_arn,
-            cluster_arn=stage.cluster_arn(self),
-            tasks_arn=stage.tasks_arn(self),
-            handovers_arn=stage.handovers_arn(self),
+            cluster_arn=stage.cluster_arn(self._stack),
+            tasks_arn=stage.tasks_arn(self._stack),
+            handovers_arn=stage.handovers_arn(self._stack),
             redis_secret_arn=stage.redis_secret_arn,
             memory_arn=state.memory_arn,
-            embedding_arn=embedding_arn(self) if state.memory_arn else "",
+            embedding_arn=embedding_arn(self._stack) if state.memory_arn else "",
         )
         settings = ingress_settings(
             stage,
@@ -187,10 +186,10 @@ class IngressStack(cdk.Stack):
             decide_arn=resources.decide_arn,
             origins=self._origins,
         )
-        package = code.add_to(self, acting=(*ACTING["search"], *ACTING["authorizer"]))
+        package = code.add_to(self.scope, acting=(*ACTING["search"], *ACTING["authorizer"]))
         return {
             name: Function(
-                self,
+                self.scope,
                 name,
                 stage=stage,
                 package=package,
@@ -252,7 +251,7 @@ def _throttle(planned: Throttle) -> apigateway.ThrottleSettings:
     return apigateway.ThrottleSettings(rate_limit=planned.requests_per_s, burst_limit=planned.burst)
 
 
-def warn_unknown(stack: cdk.Stack, stage: Stage) -> None:
+def warn_unknown(scope: Construct, stage: Stage) -> None:
     """Warn that the stage runs few turns at once if the executions of its account are unknown."""
     if stage.concurrency or stage.is_local:
         return
@@ -261,7 +260,7 @@ def warn_unknown(stack: cdk.Stack, stage: Stage) -> None:
         f" a new account's {NEW_ACCOUNT} allow, and the rest are queued: `stepline deploy` reads the number, or give it with"
         " -c concurrency=N (aws lambda get-account-settings --query AccountLimit.UnreservedConcurrentExecutions)"
     )
-    cdk.Annotations.of(stack).add_warning_v2("stepline:concurrency", warning)
+    cdk.Annotations.of(scope).add_warning_v2("stepline:concurrency", warning)
 
 
 def make_page_config(

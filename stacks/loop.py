@@ -21,15 +21,15 @@ from stacks.code import Code
 from stacks.definition import render_definition
 from stacks.environment import event_environment, loop_settings
 from stacks.event_source import EventSource
-from stacks.execution import ExecutionStack
+from stacks.execution import Execution
 from stacks.function import ACTING, Function
-from stacks.ingress import STAGE_NAME, IngressStack
+from stacks.ingress import STAGE_NAME, Ingress
 from stacks.retirement import add_retirement
 from stacks.scan import add_scan
 from stacks.service_log import log_executions
 from stacks.shift import add_shift
 from stacks.stage import Stage
-from stacks.state import StateStack
+from stacks.state import State
 from stacks.watch import Watched
 from stepline.loop.graph import SWEEP_EVERY_S, TASKS
 from stepline.model.file.upload_slot import QUARANTINE
@@ -41,7 +41,7 @@ one of them."""
 ENDED_BADLY: Final = ("FAILED", "TIMED_OUT", "ABORTED")
 
 
-class LoopStack(cdk.Stack):
+class Loop:
     """The resources of a turn: machine → decide, act, close, and programs beside them or in tasks."""
 
     def __init__(
@@ -49,20 +49,17 @@ class LoopStack(cdk.Stack):
         scope: Construct,
         stage: Stage,
         *,
-        state: StateStack,
-        ingress: IngressStack,
+        state: State,
+        ingress: Ingress,
         code: Code,
         packages: tuple[str, ...] = (),
-        execution: ExecutionStack | None = None,
+        execution: Execution | None = None,
     ) -> None:
-        """Compose the parts. `packages` are those that programs may import, `execution` the stack of tasks."""
-        super().__init__(
-            scope,
-            f"stepline-{stage.name}-loop",
-            description="Stepline: the loop, its sweeper and its eraser.",
-        )
+        """Add all of it to a scope. `packages` are those that programs may import, `execution` the part with tasks."""
+        self.scope = scope
+        self._stack = cdk.Stack.of(scope)
         self._execution = execution
-        self.queues = make_queues(self, stage)
+        self.queues = make_queues(scope, stage)
         resources = self._name_resources(stage, state, ingress)
         settings = loop_settings(
             stage,
@@ -78,7 +75,7 @@ class LoopStack(cdk.Stack):
         self._add_rules(stage, state.bucket.bucket_name)
         if stage.event_source_principals:
             EventSource(
-                self,
+                scope,
                 "EventSource",
                 stage=stage,
                 resources=resources,
@@ -87,38 +84,38 @@ class LoopStack(cdk.Stack):
                 ),
             )
         self._watch(stage, state, ingress)
-        add_shift(self, stage, self.functions.values())
+        add_shift(scope, stage, "loop", self.functions.values())
         every = (*ingress.functions.values(), *self.functions.values())
-        add_retirement(self, stage, (one.function_name for one in every))
-        add_scan(self, stage, state.bucket)
-        cdk.CfnOutput(self, "MachineArn", value=resources.machine_arn)
+        add_retirement(scope, stage, (one.function_name for one in every))
+        add_scan(scope, stage, state.bucket)
+        cdk.CfnOutput(scope, "MachineArn", value=resources.machine_arn)
         if stage.lacks_key and not stage.is_local:
-            cdk.Annotations.of(self).add_warning_v2(
+            cdk.Annotations.of(scope).add_warning_v2(
                 "stepline:model", "no model_secret_arn given (-c model_secret_arn=…): turns will fail"
             )
         if not stage.runs_programs:
-            cdk.Annotations.of(self).add_info_v2(
+            cdk.Annotations.of(scope).add_info_v2(
                 "stepline:programs", f"exec_image={stage.exec_image or 'none'}: the agent runs no programs"
             )
 
-    def _watch(self, stage: Stage, state: StateStack, ingress: IngressStack) -> None:
+    def _watch(self, stage: Stage, state: State, ingress: Ingress) -> None:
         watched = Watched(
-            machine_arn=stage.machine_arn(self),
+            machine_arn=stage.machine_arn(self._stack),
             table=state.table.table_name,
             websocket_api_id=ingress.socket_api.api_id,
             websocket_stage=STAGE_NAME,
             http_api_id=ingress.http_api.api_id,
             queues=tuple(queue.queue_name for queue in self.queues.values()),
         )
-        add_dashboard(self, stage, watched, add_alarms(self, stage, watched))
+        add_dashboard(self.scope, stage, watched, add_alarms(self.scope, stage, watched))
 
     def _make_functions(
         self, stage: Stage, code: Code, settings: Mapping[str, Any], resources: Resources
     ) -> dict[str, Function]:
-        package = code.add_to(self, acting=ACTING["act"], loads_bundle=True, traced=stage.is_traced)
+        package = code.add_to(self.scope, acting=ACTING["act"], loads_bundle=True, traced=stage.is_traced)
         return {
             name: Function(
-                self,
+                self.scope,
                 name,
                 stage=stage,
                 package=package,
@@ -131,12 +128,12 @@ class LoopStack(cdk.Stack):
             and (stage.runs_programs or name not in ("output", "serve"))
         }
 
-    def _name_resources(self, stage: Stage, state: StateStack, ingress: IngressStack) -> Resources:
+    def _name_resources(self, stage: Stage, state: State, ingress: Ingress) -> Resources:
         resources = Resources(
             table=state.table,
             bucket=state.bucket,
-            machine_arn=stage.machine_arn(self),
-            executions_arn=stage.executions_arn(self),
+            machine_arn=stage.machine_arn(self._stack),
+            executions_arn=stage.executions_arn(self._stack),
             connections_arn=ingress.connections_arn,
             endings_arn=ingress.endings_arn,
             model_secrets=stage.model_secrets,
@@ -145,14 +142,14 @@ class LoopStack(cdk.Stack):
             traces_secret_arn=stage.tracing_secret_arn if stage.is_traced else "",
             traces="*" if stage.is_traced and not stage.tracing_endpoint else "",
             model_arns=(
-                *(bedrock_arns(self, stage.models) if stage.asks_bedrock else ()),
-                *converse_arns(self, stage.converse_models),
+                *(bedrock_arns(self._stack, stage.models) if stage.asks_bedrock else ()),
+                *converse_arns(self._stack, stage.converse_models),
             ),
-            serve_arn=stage.serve_arn(self),
-            handovers_arn=stage.handovers_arn(self),
-            tools_secrets_arn=stage.tools_secrets_arn(self),
+            serve_arn=stage.serve_arn(self._stack),
+            handovers_arn=stage.handovers_arn(self._stack),
+            tools_secrets_arn=stage.tools_secrets_arn(self._stack),
             memory_arn=state.memory_arn,
-            embedding_arn=embedding_arn(self) if state.memory_arn else "",
+            embedding_arn=embedding_arn(self._stack) if state.memory_arn else "",
             undelivered={name: queue.queue_arn for name, queue in self.queues.items()},
             delivers_logs=not stage.is_local,
         )
@@ -161,8 +158,8 @@ class LoopStack(cdk.Stack):
         return replace(
             resources,
             cluster_arn=execution.cluster_arn,
-            tasks_arn=stage.tasks_arn(self),
-            task_definition_arn=self.format_arn(
+            tasks_arn=stage.tasks_arn(self._stack),
+            task_definition_arn=self._stack.format_arn(
                 service="ecs", resource="task-definition", resource_name=f"{execution.family}:*"
             ),
             task_role_arns=(execution.task_role_arn, execution.execution_role_arn),
@@ -172,19 +169,19 @@ class LoopStack(cdk.Stack):
         """Generate the machine from the table; its role calls the aliases, starts tasks, and nothing else."""
         called = {task.function for task in TASKS} & self.functions.keys()
         aliases = {name: self.functions[name].live.function_arn for name in sorted(called)}
-        role = iam.Role(self, "MachineRole", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))
+        role = iam.Role(self.scope, "MachineRole", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))
         for statement in statements("machine", replace(resources, aliases=aliases)):
             role.add_to_policy(statement)
-        definition = render_definition(aliases, remote=stage.has_tasks, partition=self.partition)
+        definition = render_definition(aliases, remote=stage.has_tasks, partition=self._stack.partition)
         # Not `to_json_string`, which leaves out null values; an ARN needs no quoting.
         return sfn.StateMachine(
-            self,
+            self.scope,
             "Machine",
             state_machine_name=stage.machine_name,
             state_machine_type=sfn.StateMachineType.STANDARD,
             definition_body=sfn.DefinitionBody.from_string(json.dumps(definition)),
             role=role.without_policy_updates(),
-            logs=log_executions(self, stage),
+            logs=log_executions(self.scope, stage),
         )
 
     def _target(self, name: str) -> targets.LambdaFunction:
@@ -204,7 +201,7 @@ class LoopStack(cdk.Stack):
     def _show_output(self, bucket: str) -> None:
         """Trigger `output` on each copy of a running program's log; a late one is of no use."""
         events.Rule(
-            self,
+            self.scope,
             "ProgramPrinted",
             event_pattern=events.EventPattern(
                 source=["aws.s3"],
@@ -232,24 +229,24 @@ class LoopStack(cdk.Stack):
                 detail_type=["GuardDuty Malware Protection Object Scan Result"],
                 detail={"s3ObjectDetails": {"bucketName": [bucket], "objectKey": key}},
             )
-        events.Rule(self, "FilePosted", event_pattern=pattern, targets=[self._target("preflight")])
+        events.Rule(self.scope, "FilePosted", event_pattern=pattern, targets=[self._target("preflight")])
 
     def _sweep(self, stage: Stage) -> None:
         """Trigger the sweeper on failed executions and ended tasks, and every five minutes for missed events."""
         target = self._target("sweeper")
         events.Rule(
-            self,
+            self.scope,
             "TurnEndedBadly",
             event_pattern=events.EventPattern(
                 source=["aws.states"],
                 detail_type=["Step Functions Execution Status Change"],
-                detail={"status": list(ENDED_BADLY), "stateMachineArn": [stage.machine_arn(self)]},
+                detail={"status": list(ENDED_BADLY), "stateMachineArn": [stage.machine_arn(self._stack)]},
             ),
             targets=[target],
         )
         if self._execution:
             events.Rule(
-                self,
+                self.scope,
                 "TaskEnded",
                 event_pattern=events.EventPattern(
                     source=["aws.ecs"],
@@ -263,7 +260,7 @@ class LoopStack(cdk.Stack):
                 targets=[target],
             )
         events.Rule(
-            self,
+            self.scope,
             "SweepClock",
             schedule=events.Schedule.rate(cdk.Duration.minutes(SWEEP_EVERY_S // 60)),
             targets=[target],
@@ -272,7 +269,7 @@ class LoopStack(cdk.Stack):
     def _erase(self) -> None:
         """Trigger the eraser every five minutes for what is left; the API calls it at once."""
         events.Rule(
-            self,
+            self.scope,
             "EraseClock",
             schedule=events.Schedule.rate(cdk.Duration.minutes(5)),
             targets=[self._target("eraser")],
@@ -303,7 +300,7 @@ def make_queues(scope: Construct, stage: Stage) -> Mapping[str, sqs.Queue]:
     }
 
 
-def _fargate(execution: ExecutionStack, stage: Stage) -> dict[str, Any]:
+def _fargate(execution: Execution, stage: Stage) -> dict[str, Any]:
     return {
         "fargate_cluster": execution.cluster_name,
         "fargate_task_definition": execution.family,

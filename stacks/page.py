@@ -13,49 +13,48 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct
 
 from stacks.code import RUNTIME
-from stacks.edge import EdgeStack
-from stacks.ingress import IngressStack
+from stacks.edge import Edge
+from stacks.ingress import Ingress
 from stacks.log_group import add_log_group
 from stacks.page_files import CONFIG, DASHBOARDS, PageFiles
 from stacks.stage import Stage
-from stacks.state import StateStack
+from stacks.state import State
 
 _CODE: Final = Path(__file__).with_name("page_upload.py")
 _LEFT_OUT: Final = [CONFIG, ".*"]
 _TIMEOUT: Final = cdk.Duration.minutes(5)
 
 
-class PageStack(cdk.Stack):
+class Page:
     """A function that writes the page's files, and the resource that calls it when one of them changes."""
 
     def __init__(
         self,
-        scope: cdk.App,
+        scope: Construct,
         stage: Stage,
         *,
         files: PageFiles,
-        edge: EdgeStack,
-        state: StateStack,
-        ingress: IngressStack,
+        edge: Edge,
+        state: State,
+        ingress: Ingress,
     ) -> None:
-        """Add both, with `config.json` and the hosts that the page's policy allows."""
-        super().__init__(
-            scope, f"stepline-{stage.name}-page", description="Stepline: files of the chat page."
-        )
+        """Add both to a scope, with `config.json` and the hosts that the page's policy allows."""
+        self.scope = scope
         sources = {
-            "": s3_assets.Asset(self, "Files", path=str(files.dist), exclude=_LEFT_OUT),
+            "": s3_assets.Asset(scope, "Files", path=str(files.dist), exclude=_LEFT_OUT),
             **{
                 f"{DASHBOARDS}{name}/": s3_assets.Asset(
-                    self, f"Dashboard{name.title()}", path=str(folder), exclude=_LEFT_OUT
+                    scope, f"Dashboard{name.title()}", path=str(folder), exclude=_LEFT_OUT
                 )
                 for name, folder in files.dashboards.items()
             },
         }
         function = self._make_function(stage, edge, list(sources.values()))
         upload = cdk.CustomResource(
-            self,
+            scope,
             "Upload",
             resource_type="Custom::SteplinePage",
             service_token=function.function_arn,
@@ -66,7 +65,7 @@ class PageStack(cdk.Stack):
                     {"Prefix": prefix, "Bucket": asset.s3_bucket_name, "Key": asset.s3_object_key}
                     for prefix, asset in sources.items()
                 ],
-                "Config": self.to_json_string(ingress.page_config),
+                "Config": cdk.Stack.of(scope).to_json_string(ingress.page_config),
                 "Connect": " ".join(
                     [
                         ingress.http_api.api_endpoint,
@@ -82,11 +81,11 @@ class PageStack(cdk.Stack):
         )
         upload.node.add_dependency(self._role)
 
-    def _make_function(
-        self, stage: Stage, edge: EdgeStack, assets: list[s3_assets.Asset]
-    ) -> lambda_.Function:
-        self._role = iam.Role(self, "UploadRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        log_group = add_log_group(self, "UploadLogs", stage, "page-upload")
+    def _make_function(self, stage: Stage, edge: Edge, assets: list[s3_assets.Asset]) -> lambda_.Function:
+        self._role = iam.Role(
+            self.scope, "UploadRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")
+        )
+        log_group = add_log_group(self.scope, "UploadLogs", stage, "page-upload")
         log_group.grant_write(self._role)
         for actions, resources in (
             (["s3:GetObject"], [one.bucket.arn_for_objects(one.s3_object_key) for one in assets]),
@@ -95,7 +94,7 @@ class PageStack(cdk.Stack):
         ):
             self._role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources))
         return lambda_.Function(
-            self,
+            self.scope,
             "Function",
             function_name=f"stepline-{stage.name}-page-upload",
             runtime=RUNTIME,

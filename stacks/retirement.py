@@ -25,15 +25,15 @@ _CODE: Final = Path(__file__).with_name("version_sweep.py")
 EVERY: Final = cdk.Duration.hours(6)
 
 
-def add_retirement(stack: cdk.Stack, stage: Stage, functions: Iterable[str]) -> None:
+def add_retirement(scope: Construct, stage: Stage, functions: Iterable[str]) -> None:
     """Add the function for the versions of these functions; on the emulator `stepline up` removes them itself."""
     if stage.is_local:
         return
-    folder = Construct(stack, "Retirement")
+    folder = Construct(scope, "Retirement")
     role = iam.Role(folder, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     log_group = add_log_group(folder, "Logs", stage, "version-sweep")
     log_group.grant_write(role)
-    own = stack.format_arn(
+    own = cdk.Stack.of(scope).format_arn(
         service="lambda",
         resource="function",
         resource_name=f"stepline-{stage.name}-*",

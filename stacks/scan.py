@@ -12,6 +12,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_guardduty as guardduty
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from constructs import Construct
 
 from stacks.stage import Stage
 from stepline.model.file.upload_slot import QUARANTINE
@@ -23,17 +24,17 @@ _TRIAL: Final = "malware-protection-resource-validation-object"
 """The object that the service writes to see whether it may use the bucket."""
 
 
-def add_scan(stack: cdk.Stack, stage: Stage, bucket: s3.IBucket) -> None:
+def add_scan(scope: Construct, stage: Stage, bucket: s3.IBucket) -> None:
     """Have each new object of quarantine scanned and tagged, if the stage chose GuardDuty.
 
-    The plan is in the stack of the rule that waits for its findings, so that one update changes both.
+    The plan is in the part of the rule that waits for its findings, so that one update changes both.
     """
     if stage.av == "guardduty":
-        role = iam.Role(stack, "ScanRole", assumed_by=iam.ServicePrincipal(SERVICE))
-        for statement in _rights(stack, bucket):
+        role = iam.Role(scope, "ScanRole", assumed_by=iam.ServicePrincipal(SERVICE))
+        for statement in _rights(cdk.Stack.of(scope), bucket):
             role.add_to_policy(statement)
         plan = guardduty.CfnMalwareProtectionPlan(
-            stack,
+            scope,
             "Scan",
             role=role.role_arn,
             protected_resource=guardduty.CfnMalwareProtectionPlan.CFNProtectedResourceProperty(
@@ -47,7 +48,7 @@ def add_scan(stack: cdk.Stack, stage: Stage, bucket: s3.IBucket) -> None:
         )
         plan.node.add_dependency(role)  # with its policy: the service tries the bucket when the plan is made
     elif stage.av == "none" and stage.keep_data:
-        cdk.Annotations.of(stack).add_warning_v2(
+        cdk.Annotations.of(scope).add_warning_v2(
             "stepline:av",
             f"av=none: stage {stage.name} keeps its data, and no uploaded file is scanned for malware;"
             " -c av=guardduty scans them, without a server (docs/how-to/uploads.md#malware)",

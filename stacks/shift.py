@@ -30,16 +30,16 @@ _CONFIGS: Final[Mapping[str, codedeploy.ILambdaDeploymentConfig]] = {
 }
 
 
-def add_shift(stack: cdk.Stack, stage: Stage, functions: Iterable[Function]) -> None:
-    """Let the aliases of a stack's functions move as the stage chose; at once, without resources, by default."""
+def add_shift(scope: Construct, stage: Stage, part: str, functions: Iterable[Function]) -> None:
+    """Let the aliases of a part's functions move as the stage chose; at once, without resources, by default."""
     if stage.shift not in _CONFIGS:
         return
-    folder = Construct(stack, f"{stack.stack_name.rpartition('-')[2].title()}Shift")
-    role = _role(folder, stack, stage)
+    folder = Construct(scope, f"{part.title()}Shift")
+    role = _role(folder, stage)
     application = codedeploy.LambdaApplication(
-        folder, "Application", application_name=f"{stack.stack_name}-shift"
+        folder, "Application", application_name=f"stepline-{stage.name}-{part}-shift"
     )
-    # By name: the alarms are in a later stack than the first functions.
+    # By name: the alarms are in a later part than the first functions.
     alarms = [
         cloudwatch.Alarm.from_alarm_name(folder, name.title().replace("-", ""), alarm_name(stage, name))
         for name in ROLLBACK
@@ -62,13 +62,13 @@ def add_shift(stack: cdk.Stack, stage: Stage, functions: Iterable[Function]) -> 
         group.node.add_dependency(role)
 
 
-def _role(folder: Construct, stack: cdk.Stack, stage: Stage) -> iam.Role:
+def _role(folder: Construct, stage: Stage) -> iam.Role:
     role = iam.Role(folder, "Role", assumed_by=iam.ServicePrincipal("codedeploy.amazonaws.com"))
     role.add_to_policy(
         iam.PolicyStatement(
             actions=["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"],
             resources=[
-                stack.format_arn(
+                cdk.Stack.of(folder).format_arn(
                     service="lambda",
                     resource="function",
                     resource_name=f"stepline-{stage.name}-*",

@@ -23,10 +23,10 @@ KEPT_DAYS = 35
 """Days that the bucket keeps deleted and replaced versions: as long as the table can be restored to a time before."""
 
 
-class StateStack(cdk.Stack):
+class State:
     """One table, one bucket, and users unless an external issuer has them.
 
-    With `table_name` the functions use that table. The stack's own table stays unchanged, so that you can switch back.
+    With `table_name` the functions use that table. The part's own table stays unchanged, so that you can switch back.
 
     Conversations and feedback by user (GSI1), feedback by day (GSI2), open lanes (GSI3). `memory_arn` is the vector bucket's; ""
     without one. `issuer_origins` are those that a page calls to sign a user in.
@@ -35,12 +35,10 @@ class StateStack(cdk.Stack):
     def __init__(
         self, scope: Construct, stage: Stage, *, page_origin: str = "", derived: Collection[str] = ()
     ) -> None:
-        """Add them to the app, for the chat page at `page_origin` and allowed origins; `derived` choices are not recorded."""
-        super().__init__(
-            scope, f"stepline-{stage.name}-state", description="Stepline: logs, artifacts, users."
-        )
+        """Add them to a scope, for the chat page at `page_origin` and allowed origins; `derived` choices are not recorded."""
+        self.scope = scope
         own = dynamodb.TableV2(
-            self,
+            scope,
             "Table",
             partition_key=dynamodb.Attribute(name="pk", type=_STRING),
             sort_key=dynamodb.Attribute(name="sk", type=_STRING),
@@ -62,9 +60,9 @@ class StateStack(cdk.Stack):
                 ),
             ],
         )
-        self.table = _restored(self, own, stage.table_name) if stage.table_name else own
+        self.table = _restored(scope, own, stage.table_name) if stage.table_name else own
         self.bucket = s3.Bucket(
-            self,
+            scope,
             "Artifacts",
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
@@ -78,19 +76,19 @@ class StateStack(cdk.Stack):
             cors=_browser_rules(stage.origins(page_origin)),
         )
         _announce_objects(self.bucket)
-        self.memory_arn = _memory_bucket(self, stage) if stage.memory == "s3_vectors" else ""
-        _record_choices(self, stage, derived)
-        cdk.CfnOutput(self, "TableName", value=self.table.table_name)
-        cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)
+        self.memory_arn = _memory_bucket(scope, stage) if stage.memory == "s3_vectors" else ""
+        _record_choices(scope, stage, derived)
+        cdk.CfnOutput(scope, "TableName", value=self.table.table_name)
+        cdk.CfnOutput(scope, "BucketName", value=self.bucket.bucket_name)
         if stage.oidc_issuer or stage.is_local:
             self.trust = given_trust(stage)
             self.issuer_origins = given_origins(stage)
         else:
-            users = UserPool(self, stage, page_origin)
+            users = UserPool(scope, stage, page_origin)
             self.trust = users.trust(stage)
             self.issuer_origins = users.origins
-            cdk.CfnOutput(self, "UserPoolId", value=users.pool.user_pool_id)
-            cdk.CfnOutput(self, "UserPoolClientId", value=users.client.user_pool_client_id)
+            cdk.CfnOutput(scope, "UserPoolId", value=users.pool.user_pool_id)
+            cdk.CfnOutput(scope, "UserPoolClientId", value=users.client.user_pool_client_id)
 
 
 def _browser_rules(origins: tuple[str, ...]) -> list[s3.CorsRule] | None:
@@ -107,15 +105,15 @@ def _browser_rules(origins: tuple[str, ...]) -> list[s3.CorsRule] | None:
     ]
 
 
-def _restored(stack: cdk.Stack, own: dynamodb.TableV2, name: str) -> dynamodb.ITableV2:
-    """Return the table of that name, and keep what other stacks import of the stack's own.
+def _restored(scope: Construct, own: dynamodb.TableV2, name: str) -> dynamodb.ITableV2:
+    """Return the table of that name, and keep what other stacks import of the part's own.
 
     They let go of it later in the same deployment, and CloudFormation deletes no export before. Source: CDK, Stack.exportValue.
     """
     for value in (own.table_arn, own.table_name):
-        stack.export_value(value)
+        cdk.Stack.of(scope).export_value(value)
     return dynamodb.TableV2.from_table_attributes(
-        stack,
+        scope,
         "Restored",
         table_name=name,
         global_indexes=[USER_INDEX, FEEDBACK_INDEX, LANE_INDEX],

@@ -39,7 +39,7 @@ class Synthesis:
         self.functions = [*deployment.ingress.functions, *deployment.loop.functions]
         self.assembly = app.synth()
         self.folder = Path(self.assembly.directory)
-        self.templates = {name_of(stack): Template.from_stack(stack) for stack in deployment.stacks}
+        self.templates = {word: Template.from_stack(stack) for word, stack in deployment.stacks.items()}
         self.roles = Roles(self.documents())
 
     def entries(self, kind, *, of_page=False):
@@ -85,10 +85,6 @@ def deployed_settings(synthesis, name):
 def with_defaults(variables):
     """The variables of a function, and the defaults of those that are left out."""
     return {row.variable: print_value(row.default) for row in TABLE.values()} | variables
-
-
-def name_of(stack):
-    return stack.stack_name.rpartition("-")[2]
 
 
 @pytest.fixture(scope="session", autouse=True)

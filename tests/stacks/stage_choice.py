@@ -243,6 +243,6 @@ def _synthesise(stage: Stage, folder: Path) -> Documents:
     deployment = Deployment(app, stage, code=code_of(stage, folder), packages=("numpy",), files=files)
     assembly = Path(app.synth().directory)
     return {
-        stack.stack_name.rpartition("-")[2]: json.loads((assembly / stack.template_file).read_text())
-        for stack in deployment.stacks
+        word: json.loads((assembly / stack.template_file).read_text())
+        for word, stack in deployment.stacks.items()
     }

@@ -67,7 +67,7 @@ def synthesised(folder, code, **fields):
     app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
     stage = Stage(name="dev", bundle="bundles.shop", exec_image="none", **fields)
     stacks = Deployment(app, stage, code=code, packages=()).stacks
-    templates = {stack.stack_name: Template.from_stack(stack) for stack in stacks}
+    templates = {stack.stack_name: Template.from_stack(stack) for stack in stacks.values()}
     return templates, Path(app.synth().directory)
 
 

@@ -8,7 +8,7 @@ from aws_cdk.assertions import Annotations, Match, Template
 from stacks.code import Code
 from stacks.deployment import Deployment
 from stacks.stage import Stage
-from stacks.state import StateStack
+from stacks.state import State
 
 from .conftest import CONTEXT, ROOT, Synthesis, cdk
 
@@ -56,7 +56,7 @@ def test_a_stage_without_programs_says_so(image, said, tmp_path):
         (tmp_path / name / "python").mkdir(parents=True)
     code = Code.for_aws(ROOT, deps=tmp_path / "deps", acting=(tmp_path / "memory",))
     deployment = Deployment(app, Stage(exec_image=image), code=code, packages=())
-    found = Annotations.from_stack(deployment.loop).find_info(
+    found = Annotations.from_stack(deployment.stacks["loop"]).find_info(
         "*", Match.string_like_regexp("runs no programs")
     )
     assert bool(found) is said
@@ -86,8 +86,9 @@ def test_a_stage_records_the_choices_that_it_was_given_and_no_others(prod, local
 def test_choices_that_the_command_read_from_the_account_are_not_recorded(tmp_path):
     app = cdk.App(outdir=str(tmp_path), context=CONTEXT)
     stage = Stage(oidc_issuer="https://login.example", concurrency=1000)
-    state = StateStack(app, stage, derived=("concurrency",))
-    (record,) = Template.from_stack(state).find_resources("AWS::SSM::Parameter").values()
+    stack = cdk.Stack(app, "state")
+    State(stack, stage, derived=("concurrency",))
+    (record,) = Template.from_stack(stack).find_resources("AWS::SSM::Parameter").values()
     assert json.loads(record["Properties"]["Value"]) == {"oidc_issuer": "https://login.example"}
 
 

@@ -7,7 +7,7 @@ from botocore.stub import Stubber
 from stacks.choice.operation import LOG_RETENTION_DAYS
 from stacks.choice.programs import MEMORY_MIB
 from stacks.container import COLLECTOR_CAPABILITIES, DEFAULT_CAPABILITIES
-from stacks.execution import ExecutionStack
+from stacks.execution import Execution
 from stacks.stage import Stage
 from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.memory.clock import MemoryClock
@@ -30,8 +30,9 @@ OVERRIDES_CHARS = 8192
 
 def synthesise(**fields):
     """The template of the stack alone."""
-    app = cdk.App(context=CONTEXT)
-    return Template.from_stack(ExecutionStack(app, Stage(exec_mode="fargate", **fields)))
+    stack = cdk.Stack(cdk.App(context=CONTEXT), "exec")
+    Execution(stack, Stage(exec_mode="fargate", **fields))
+    return Template.from_stack(stack)
 
 
 @pytest.fixture(scope="module")

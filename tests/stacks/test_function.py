@@ -172,7 +172,7 @@ def test_a_change_of_a_layer_alone_moves_live_to_new_versions(tmp_path, changed)
         code = Code(runtime=RUNTIME, folder=ROOT, layers=tuple(layers[:2]), acting=tuple(layers[2:]))
         stacks = Deployment(app, Stage(name="dev", exec_image="none"), code=code, packages=()).stacks
         app.synth()
-        templates = [Template.from_stack(stack) for stack in stacks]
+        templates = [Template.from_stack(stack) for stack in stacks.values()]
         return {name for template in templates for name in template.find_resources("AWS::Lambda::Version")}
 
     before, after = versions(tmp_path / "before"), versions(tmp_path / "after", changed=changed)

@@ -11,7 +11,7 @@ from aws_cdk.assertions import Template
 from moto import mock_aws
 
 from stacks import image_start
-from stacks.execution import ExecutionStack
+from stacks.execution import Execution
 from stacks.image import BASE, DOCKERFILE, render_buildspec
 from stacks.stage import Stage
 from stepline.local.stage.program_image import SOURCES
@@ -24,7 +24,8 @@ class Synthesis:
     def __init__(self, image, folder, *, requirements=()):
         app = cdk.App(outdir=str(folder), context=CONTEXT)
         stage = Stage(name="dev", exec_mode="fargate", exec_image=image)
-        stack = ExecutionStack(app, stage, requirements=requirements)
+        stack = cdk.Stack(app, "stepline-dev-exec")
+        Execution(stack, stage, requirements=requirements)
         self.template = Template.from_stack(stack)
         self.folder = Path(app.synth().directory)
         self.assets = json.loads((self.folder / "stepline-dev-exec.assets.json").read_text())

@@ -74,7 +74,7 @@ def test_every_reason_is_unique():
 
 def test_an_unacknowledged_finding_stops_the_synthesis(tmp_path):
     review, refused = reviewed(
-        tmp_path, Stage(name="dev"), spoil=lambda deployment: s3.Bucket(deployment.loop, "Another")
+        tmp_path, Stage(name="dev"), spoil=lambda deployment: s3.Bucket(deployment.loop.scope, "Another")
     )
     assert refused
     assert {(finding.id, finding.place) for finding in review.open} == {

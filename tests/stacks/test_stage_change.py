@@ -17,6 +17,8 @@ KNOWN = {"sign_in_prefix": "UsersPoolDomain"}
 """Choices that need a step by hand before they change, which docs/how-to/deploy.md#change-it has, and the resource that stops them."""
 RICHEST = "dev"
 """The stage with everything that may be taken away: its own users, network, image and page."""
+LASTING = ("AWS::DynamoDB::GlobalTable", "AWS::S3::Bucket", "AWS::Cognito::UserPool")
+"""What an update never replaces, since its data would be lost."""
 SINGLE = list(changes())
 DRAWN = share(choices(), 16)
 """Every choice in a nightly; in a landing that draws these tests, some of them."""
@@ -57,6 +59,22 @@ def changed_by(of):
 def test_a_stage_of_an_earlier_release_is_deployed_with_these_templates(release, base):
     stage = DeployedStage(recorded(release, base))
     assert stage.deploy(Change(base, ()).before) == []
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_stage_of_an_earlier_release_keeps_its_table_its_buckets_and_its_pool(release, base):
+    before = recorded(release, base)
+    stage = DeployedStage(before)
+    stage.deploy(Change(base, ()).before)
+    lasting = {
+        (name, logical_id)
+        for name, document in before.items()
+        for logical_id, resource in document["Resources"].items()
+        if resource["Type"] in LASTING
+    }
+    assert len(lasting) >= 2
+    assert {stage.stacks[name].generations.get(logical_id) for name, logical_id in lasting} == {0}
 
 
 @pytest.mark.parametrize("change", share(SINGLE, len(SINGLE) // 3 + 1, everything=False), ids=str)

@@ -29,7 +29,8 @@ def loop_of(folder, **fields):
     )
     files = read_page(ROOT, stage.named_modules, dist=PAGE)
     deployment = Deployment(app, stage, code=code, packages=(), files=files)
-    return code, Template.from_stack(deployment.ingress), Template.from_stack(deployment.loop)
+    ingress, loop = (Template.from_stack(deployment.stacks[word]) for word in ("ingress", "loop"))
+    return code, ingress, loop
 
 
 def functions(*templates):
