@@ -2,10 +2,10 @@
 
 import { type Event, EventType, type RunAgentInput } from "@ag-ui/client";
 import { RunAgentInputSchema } from "@ag-ui/core/schemas";
-import { ClientError } from "../../src/client/index.ts";
-import type { Past, Stage } from "../../src/door/stage.ts";
+import { requestIn } from "../../src/door/sent.ts";
+import type { Stage } from "../../src/door/stage.ts";
 import { handOn, streamTurn } from "../../src/door/turn_stream.ts";
-import { answerOf, type Begun, beginAnswer, beginConnect, beginMessage, type Waiting } from "../ag-ui/run.ts";
+import { answerOf, type Begun, beginAnswer, beginConnect, beginMessage } from "../ag-ui/run.ts";
 import type { EventStream } from "./event_stream.ts";
 import { Refusal, refusalOf } from "./refusal.ts";
 import { readJson } from "./request_body.ts";
@@ -55,7 +55,8 @@ function sendRun(stage: Stage, input: RunAgentInput, open: () => EventStream): P
   return send(stage, input, open, async () => {
     const entry = answerOf(input);
     if (!entry) return beginMessage(stage, input, -1);
-    return beginAnswer(stage, input, entry, requestIn(await stage.readTurns(1), entry.interruptId));
+    const { n, event } = requestIn(await stage.readTurns(1), entry.interruptId);
+    return beginAnswer(stage, input, entry, { n, turn: event.turn_id });
   });
 }
 
@@ -88,14 +89,4 @@ async function send(
     } else await stream.send({ type: EventType.RUN_FINISHED, ...run } satisfies Event);
   }
   stream.end();
-}
-
-/** Return where the turn waits for this answer. Throws ClientError `approval_not_pending`. */
-function requestIn(past: Past | null, callId: string): Waiting {
-  for (const effect of past?.effects ?? []) {
-    if (effect.kind !== "eventsApplied") continue;
-    const request = effect.events.find(({ type, data }) => type === "approval.requested" && data.call_id === callId);
-    if (request && past?.state.approval === callId) return { n: effect.n, turn: request.turn_id };
-  }
-  throw new ClientError("approval_not_pending", "no call waits for this answer");
 }

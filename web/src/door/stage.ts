@@ -107,6 +107,8 @@ export class Stage {
         dial: this.dial,
         clock: this.clock,
         state: emptyState(this.conversation),
+        timezone: this.timezone,
+        bundle: this.bundle,
         onEffects(effects) {
           for (const effect of effects) {
             if (effect.kind !== "acknowledged" && effect.kind !== "refused") continue;

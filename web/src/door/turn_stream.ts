@@ -25,6 +25,8 @@ export interface Following {
   readonly effects?: readonly Effect[];
   /** Send what begins or continues the turn, and return its message id. */
   readonly send?: (session: Session) => string;
+  /** Is called when what was sent is in the log. */
+  readonly onSent?: () => void;
   /** Ends the turn, unless `isStop` says that only this reader is replaced. */
   readonly signal?: AbortSignal | undefined;
   readonly isStop?: () => boolean;
@@ -161,6 +163,7 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
     if (effect.kind === "acknowledged" && effect.frame.message_id === this.#sent) {
       this.#isAcknowledged = true;
       this.#sentN = effect.frame.n;
+      this.#following.onSent?.();
       this.#sendStop();
     }
     if (effect.kind === "turnEnded" && this.#isAcknowledged && effect.n > this.#sentN) this.#joined ||= effect.turnId;
