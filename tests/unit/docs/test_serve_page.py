@@ -103,6 +103,21 @@ def test_the_commands_of_the_page_start_a_server_that_asks_the_stage_with_the_to
     assert len(BLOCKS) == 3
 
 
+def test_the_server_ends_although_the_stage_does_not_answer(tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with serving(tmp_path, url) as (process, port):
+            command = BLOCKS[2].replace(PORT, port)
+            variables = {"PATH": os.defpath, "STEPLINE_TOKEN": "a.b.c"}
+            with subprocess.Popen(["bash", "-c", command], env=variables, stderr=subprocess.DEVNULL):
+                connection, _ = silent.accept()
+                with connection:
+                    process.send_signal(signal.SIGTERM)
+                    assert process.wait(20) == 0
+
+
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no procfs")
 def test_the_server_receives_no_credentials(tmp_path: Path) -> None:
     with serving(tmp_path, "http://127.0.0.1:9") as (process, _):

@@ -33,8 +33,8 @@ export interface ServeOptions {
 
 /** Connections without a stream: health checks, requests to stop, refusals. */
 const OTHERS_MAX = 64;
-/** How long the open streams may take to end. */
-const END_S = 10;
+/** How long requests may take to end: less than the ten seconds after which Docker kills a container. */
+const END_S = 5;
 
 export class DoorServer {
   readonly #options: ServeOptions;
