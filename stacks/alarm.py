@@ -12,7 +12,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from stacks.stage import Stage
-from stacks.watch import Series, Watch, Watched, alarm_name, plan_watches
+from stacks.watch import Series, Watch, Watched, plan_watches
 
 GRAPHS_A_ROW: Final = 3
 TELL_APART: Final = ("FunctionName", "GlobalSecondaryIndexName", "QueueName")
@@ -50,7 +50,7 @@ def add_dashboard(
     cloudwatch.Dashboard(
         scope,
         "Dashboard",
-        dashboard_name=f"stepline-{stage.name}",
+        dashboard_name=stage.optional_name("dashboard"),
         period_override=cloudwatch.PeriodOverride.INHERIT,
         widgets=[
             *([[state]] if alarms else []),
@@ -83,7 +83,7 @@ def _add(scope: Construct, stage: Stage, watch: Watch, threshold: float) -> clou
     return cloudwatch.Alarm(
         scope,
         watch.name.title().replace("-", ""),
-        alarm_name=alarm_name(stage, watch.name),
+        alarm_name=stage.needed_name("alarm", watch.name),
         alarm_description=watch.description,
         metric=_metric(watch),
         threshold=threshold,

@@ -25,6 +25,7 @@ from stacks.environment import packaged_files
 from stacks.execution import Execution
 from stacks.ingress import Ingress
 from stacks.loop import Loop
+from stacks.names import NAMES
 from stacks.page import Page
 from stacks.page_files import PageFiles
 from stacks.stage import Stage
@@ -104,7 +105,7 @@ class Deployment:
     def _add_stack(self, word: str) -> cdk.Stack:
         stack = cdk.Stack(
             self._app,
-            f"stepline-{self.stage.name}-{word}",
+            NAMES["stack"].render(self.stage.name, word),
             description=f"Stepline: {DESCRIPTIONS[word]}",
         )
         cdk.Annotations.of(stack).acknowledge_warning(_TRANSITION)

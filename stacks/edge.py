@@ -17,6 +17,7 @@ from aws_cdk import aws_cloudfront_origins as origins
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from stacks.former_export import keep_export
 from stacks.page_files import FRAME, INDEX, Headers, PageFiles, fill_headers
 from stacks.stage import Stage
 
@@ -40,8 +41,7 @@ class Edge:
     def __init__(self, scope: Construct, stage: Stage, files: PageFiles) -> None:
         """Add both to a scope; the bucket is empty until the page's own part is deployed."""
         self.scope = scope
-        stack = cdk.Stack.of(scope)
-        self._prefix = f"stepline-{stage.name}-{stack.region}"
+        self._prefix = stage.needed_name("edge", cdk.Stack.of(scope).region)
         self._files = files
         self.bucket = s3.Bucket(
             scope,
@@ -57,7 +57,7 @@ class Edge:
         self.distribution = self._distribute(stage)
         domain = stage.page_domain or self.distribution.distribution_domain_name
         # Kept with a custom domain, too: while the domain changes, later stacks still have the former origin.
-        stack.export_value(self.distribution.distribution_domain_name)
+        keep_export(scope, stage, self.distribution.distribution_domain_name)
         self.origin = f"https://{domain}"
         cdk.CfnOutput(scope, "PageUrl", value=f"{self.origin}/")
         cdk.CfnOutput(scope, "PageHost", value=self.distribution.distribution_domain_name)

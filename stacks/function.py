@@ -98,7 +98,7 @@ class Function(Construct):
         super().__init__(scope, name.title())
         size = SIZES[name]
         self.name = name
-        self.function_name = f"stepline-{stage.name}-{name}"
+        self.function_name = stage.needed_name("function", name)
         self.log_group = add_log_group(self, "Logs", stage, name)
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         self.log_group.grant_write(self.role)

@@ -9,6 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
+from stacks.former_export import keep_export
 from stacks.stage import Stage
 
 TENANT_CLAIM: Final = "custom:tenant"
@@ -66,7 +67,7 @@ class UserPool(Construct):
         self.pool = cognito.UserPool(
             self,
             "Pool",
-            user_pool_name=f"stepline-{stage.name}",
+            user_pool_name=stage.optional_name("users"),
             # All features used here are in the plan with the lowest price per user. Threat protection is not: the plan Plus, which has
             # it, costs 0.02 USD for each active user a month, the first one too. Source: aws.amazon.com/cognito/pricing.
             feature_plan=cognito.FeaturePlan.LITE,
@@ -101,13 +102,13 @@ class UserPool(Construct):
         self.client = self._add_client(stage, page_origin)
         stack = cdk.Stack.of(self)
         # A prefix is unique in the whole region, over all accounts.
-        prefix = stage.sign_in_prefix or f"stepline-{stage.name}-{stack.account}"
+        prefix = stage.sign_in_prefix or stage.needed_name("sign-in", stack.account)
         domain = self.pool.add_domain(
             "Domain", cognito_domain=cognito.CognitoDomainOptions(domain_prefix=prefix)
         )
         # By the prefix itself: another prefix replaces the domain under its own id, and its readers must change with it.
         sign_in = f"https://{prefix}.auth.{stack.region}.amazoncognito.com"
-        stack.export_value(domain.domain_name)
+        keep_export(self, stage, domain.domain_name)
         self.origins = (f"https://cognito-idp.{stack.region}.{stack.url_suffix}", sign_in)
 
     def _add_client(self, stage: Stage, page_origin: str) -> cognito.UserPoolClient:
@@ -116,7 +117,7 @@ class UserPool(Construct):
         own = cognito.ClientAttributes()
         return self.pool.add_client(
             "Client",
-            user_pool_client_name=f"stepline-{stage.name}",
+            user_pool_client_name=stage.optional_name("users"),
             generate_secret=False,
             # With an administrator's credentials only: for the smoke test of a deployment.
             auth_flows=cognito.AuthFlow(user_srp=True, admin_user_password=True),

@@ -119,7 +119,7 @@ class ImageBuild(Construct):
         repository = ecr.Repository(
             self,
             "Repository",
-            repository_name=f"stepline-{stage.name}-exec",
+            repository_name=stage.optional_name("image repository"),
             image_scan_on_push=True,
             image_tag_mutability=ecr.TagMutability.IMMUTABLE,
             # Its content can be built again.
@@ -139,9 +139,8 @@ class ImageBuild(Construct):
             properties={"Project": project.project_name, "Tag": tag, "Reports": RESULT},
         )
         build.node.add_dependency(project.role)
-        stack = cdk.Stack.of(self)
-        cdk.CfnOutput(stack, "ImageProject", value=project.project_name)
-        cdk.CfnOutput(stack, "ImageResult", value=build.get_att_string(RESULT))
+        cdk.CfnOutput(scope, "ImageProject", value=project.project_name)
+        cdk.CfnOutput(scope, "ImageResult", value=build.get_att_string(RESULT))
         self.image = Image(
             uri=f"{repository.repository_uri}:{tag}", repository_arn=repository.repository_arn, build=build
         )
@@ -171,7 +170,7 @@ class ImageBuild(Construct):
         return codebuild.Project(
             self,
             "Project",
-            project_name=f"stepline-{self._stage.name}-exec-image",
+            project_name=self._stage.optional_name("image project"),
             role=role.without_policy_updates(),
             source=codebuild.Source.s3(bucket=source.bucket, path=source.s3_object_key),
             environment=codebuild.BuildEnvironment(
@@ -208,7 +207,7 @@ class ImageBuild(Construct):
         return lambda_.Function(
             self,
             "Start",
-            function_name=f"stepline-{self._stage.name}-exec-image",
+            function_name=self._stage.needed_name("function", "exec-image"),
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler="index.handler",

@@ -91,7 +91,7 @@ class Ingress:
         warn_unknown(scope, stage)
 
     def _make_socket_api(self, stage: Stage) -> None:
-        self.socket_api = apigateway.WebSocketApi(self.scope, "SocketApi", api_name=f"stepline-{stage.name}")
+        self.socket_api = apigateway.WebSocketApi(self.scope, "SocketApi", api_name=stage.needed_name("api"))
         gateway = apigateway.WebSocketStage(
             self.scope,
             "SocketStage",
@@ -114,7 +114,7 @@ class Ingress:
         self.http_api = apigateway.HttpApi(
             self.scope,
             "HttpApi",
-            api_name=f"stepline-{stage.name}-http",
+            api_name=stage.needed_name("api", "-http"),
             create_default_stage=False,
             cors_preflight=apigateway.CorsPreflightOptions(
                 allow_origins=origins,

@@ -288,7 +288,7 @@ def make_queues(scope: Construct, stage: Stage) -> Mapping[str, sqs.Queue]:
         name: sqs.Queue(
             scope,
             f"{name.title()}Undelivered",
-            queue_name=f"stepline-{stage.name}-{name}-undelivered",
+            queue_name=stage.optional_name("queue", name),
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=cdk.Duration.days(14),

@@ -96,7 +96,7 @@ class Page:
         return lambda_.Function(
             self.scope,
             "Function",
-            function_name=f"stepline-{stage.name}-page-upload",
+            function_name=stage.needed_name("function", "page-upload"),
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler=f"{_CODE.stem}.handler",

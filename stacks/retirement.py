@@ -36,7 +36,7 @@ def add_retirement(scope: Construct, stage: Stage, functions: Iterable[str]) -> 
     own = cdk.Stack.of(scope).format_arn(
         service="lambda",
         resource="function",
-        resource_name=f"stepline-{stage.name}-*",
+        resource_name=stage.needed_name("function", "*"),
         arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
     )
     for actions, resource in (
@@ -48,7 +48,7 @@ def add_retirement(scope: Construct, stage: Stage, functions: Iterable[str]) -> 
     sweep = lambda_.Function(
         folder,
         "Function",
-        function_name=f"stepline-{stage.name}-version-sweep",
+        function_name=stage.needed_name("function", "version-sweep"),
         runtime=RUNTIME,
         architecture=lambda_.Architecture.ARM_64,
         handler="index.handler",

@@ -12,7 +12,7 @@ from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from stacks.log_group import DELIVERED, add_log_group
+from stacks.log_group import add_log_group
 from stacks.stage import Stage
 
 _COMMON: Final = {
@@ -40,7 +40,7 @@ def log_executions(scope: Construct, stage: Stage) -> sfn.LogOptions | None:
     if stage.is_local:
         return None
     return sfn.LogOptions(
-        destination=add_log_group(scope, "MachineLogs", stage, "machine", prefix=DELIVERED),
+        destination=add_log_group(scope, "MachineLogs", stage, "machine", delivered=True),
         level=sfn.LogLevel.ERROR,
         include_execution_data=False,
     )
@@ -53,7 +53,7 @@ class AccessLog:
     def __init__(self, scope: Construct, stage: Stage, name: str, fields: Mapping[str, str]) -> None:
         """Add its log group."""
         self._destination = apigateway.LogGroupLogDestination(
-            add_log_group(scope, f"{name.title()}AccessLogs", stage, name, prefix=DELIVERED)
+            add_log_group(scope, f"{name.title()}AccessLogs", stage, name, delivered=True)
         )
         self._format = aws_apigateway.AccessLogFormat.custom(json.dumps(fields))
 

@@ -17,7 +17,6 @@ from constructs import Construct
 
 from stacks.function import Function
 from stacks.stage import Stage
-from stacks.watch import alarm_name
 
 ROLLBACK: Final = ("edge-errors", "executions-lost", "function-errors", "gateway-errors", "turns-failed")
 """The alarms that move the aliases back: those of what a release can break.
@@ -37,11 +36,13 @@ def add_shift(scope: Construct, stage: Stage, part: str, functions: Iterable[Fun
     folder = Construct(scope, f"{part.title()}Shift")
     role = _role(folder, stage)
     application = codedeploy.LambdaApplication(
-        folder, "Application", application_name=f"stepline-{stage.name}-{part}-shift"
+        folder, "Application", application_name=stage.optional_name("shift", part)
     )
     # By name: the alarms are in a later part than the first functions.
     alarms = [
-        cloudwatch.Alarm.from_alarm_name(folder, name.title().replace("-", ""), alarm_name(stage, name))
+        cloudwatch.Alarm.from_alarm_name(
+            folder, name.title().replace("-", ""), stage.needed_name("alarm", name)
+        )
         for name in ROLLBACK
     ]
     for function in functions:
@@ -71,7 +72,7 @@ def _role(folder: Construct, stage: Stage) -> iam.Role:
                 cdk.Stack.of(folder).format_arn(
                     service="lambda",
                     resource="function",
-                    resource_name=f"stepline-{stage.name}-*",
+                    resource_name=stage.needed_name("function", "*"),
                     arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
                 )
             ],

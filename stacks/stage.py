@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, Final, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, get_args
 
 from pydantic import ValidationError, model_validator
 
@@ -14,6 +14,7 @@ from stacks.choice.operation import OperationChoices
 from stacks.choice.programs import HOST_MODES, MEMORY_MIB, NO_PROGRAMS, ProgramChoices
 from stacks.choice.read import read_choices, refusal, render_refusal
 from stacks.choice.sign_in import SignInChoices
+from stacks.names import NAMES
 from stepline.model.program.handover import secret_name
 from stepline.model.tenancy.concurrency import (
     UNRESERVED,
@@ -45,7 +46,11 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
 
     A choice is a field of a group in `stacks/choice`, with its type, meaning, defaults and cost; docs/reference/choices.md
     lists them. Values may be given as they are written anywhere, so `"on"` is as good as `True`.
+
+    `has_all_names` is False of a stage that leaves to CloudFormation the names which it can make (`stacks/names.py`).
     """
+
+    has_all_names: ClassVar[bool] = True
 
     def __init__(self, **given: Any) -> None:
         """Read the given choices, and make the others. Raises BadChoiceError."""
@@ -348,6 +353,17 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
         """True if this deployment can run programs in tasks."""
         return self.exec_mode == "fargate" or self.exec_tasks
 
+    def optional_name(self, kind: str, part: str = "") -> str | None:
+        """Return the name of a resource, or None if CloudFormation makes it."""
+        name = NAMES[kind]
+        return name.render(self.name, part) if name.needed or self.has_all_names else None
+
+    def needed_name(self, kind: str, part: str = "") -> str:
+        """Return the name of a resource that CloudFormation cannot make."""
+        name = NAMES[kind]
+        assert name.needed, kind
+        return name.render(self.name, part)
+
     @property
     def machine_name(self) -> str:
         """Fixed, so that earlier stacks can refer to the machine.
@@ -355,7 +371,7 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
         A table that was restored has a machine of its own: a conversation counts on from an earlier batch there, and
         the names of the executions that it lost stay taken for 90 days.
         """
-        own = f"stepline-{self.name}-loop"
+        own = self.needed_name("machine")
         if not self.table_name:
             return own
         return f"{own}-{hashlib.sha256(self.table_name.encode()).hexdigest()[:8]}"
@@ -366,15 +382,15 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
 
     def eraser_arn(self, stack: cdk.Stack) -> str:
         """Return the ARN of the eraser's alias without a reference to it: a later stack has it."""
-        return _colon_arn(stack, "lambda", "function", f"stepline-{self.name}-eraser:live")
+        return _colon_arn(stack, "lambda", "function", f"{self.needed_name('function', 'eraser')}:live")
 
     def decide_arn(self, stack: cdk.Stack) -> str:
         """Return the ARN of the alias of `decide` without a reference to it: a later stack has it."""
-        return _colon_arn(stack, "lambda", "function", f"stepline-{self.name}-decide:live")
+        return _colon_arn(stack, "lambda", "function", f"{self.needed_name('function', 'decide')}:live")
 
     def serve_arn(self, stack: cdk.Stack) -> str:
         """Return the ARN of the alias of `serve` without a reference to it: tasks are in an earlier stack."""
-        return _colon_arn(stack, "lambda", "function", f"stepline-{self.name}-serve:live")
+        return _colon_arn(stack, "lambda", "function", f"{self.needed_name('function', 'serve')}:live")
 
     def executions_arn(self, stack: cdk.Stack) -> str:
         """Return the ARN pattern of all executions of the machine."""
@@ -383,7 +399,7 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
     @property
     def exec_name(self) -> str:
         """The fixed name of the tasks' cluster and of their definition."""
-        return f"stepline-{self.name}-exec"
+        return self.needed_name("tasks")
 
     def cluster_arn(self, stack: cdk.Stack) -> str:
         """Return the cluster's ARN without a reference to it; "" without tasks."""

@@ -12,6 +12,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from stacks.choice.record import record_name, render_record
+from stacks.former_export import keep_export
 from stacks.identity import UserPool, given_origins, given_trust
 from stacks.stage import Stage
 
@@ -60,7 +61,7 @@ class State:
                 ),
             ],
         )
-        self.table = _restored(scope, own, stage.table_name) if stage.table_name else own
+        self.table = _restored(scope, stage, own) if stage.table_name else own
         self.bucket = s3.Bucket(
             scope,
             "Artifacts",
@@ -77,7 +78,8 @@ class State:
         )
         _announce_objects(self.bucket)
         self.memory_arn = _memory_bucket(scope, stage) if stage.memory == "s3_vectors" else ""
-        _record_choices(scope, stage, derived)
+        if stage.has_all_names:  # an agent's choices are in its app
+            _record_choices(scope, stage, derived)
         cdk.CfnOutput(scope, "TableName", value=self.table.table_name)
         cdk.CfnOutput(scope, "BucketName", value=self.bucket.bucket_name)
         if stage.oidc_issuer or stage.is_local:
@@ -105,17 +107,16 @@ def _browser_rules(origins: tuple[str, ...]) -> list[s3.CorsRule] | None:
     ]
 
 
-def _restored(scope: Construct, own: dynamodb.TableV2, name: str) -> dynamodb.ITableV2:
-    """Return the table of that name, and keep what other stacks import of the part's own.
+def _restored(scope: Construct, stage: Stage, own: dynamodb.TableV2) -> dynamodb.ITableV2:
+    """Return the restored table, and keep what other stacks import of the part's own.
 
     They let go of it later in the same deployment, and CloudFormation deletes no export before. Source: CDK, Stack.exportValue.
     """
-    for value in (own.table_arn, own.table_name):
-        cdk.Stack.of(scope).export_value(value)
+    keep_export(scope, stage, own.table_arn, own.table_name)
     return dynamodb.TableV2.from_table_attributes(
         scope,
         "Restored",
-        table_name=name,
+        table_name=stage.table_name,
         global_indexes=[USER_INDEX, FEEDBACK_INDEX, LANE_INDEX],
     )
 

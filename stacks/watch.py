@@ -218,7 +218,7 @@ def _functions(stage: Stage) -> Iterable[Watch]:
             # The gateway counts no failure of a websocket's authorizer. Those of `socket`, `api`, `search` and `stream` are its
             # integrations' (`gateway-errors`); the events that `sweeper`, `eraser` and `preflight` failed three times are in
             # their queues (`events-undelivered`); those of the machine's functions end executions or turns.
-            series=(_lambda("Errors", function=function_name(stage, "authorizer")),),
+            series=(_lambda("Errors", function=stage.needed_name("function", "authorizer")),),
             threshold=3,
         ),
         Watch(
@@ -237,7 +237,7 @@ def _functions(stage: Stage) -> Iterable[Watch]:
         Watch(
             name="decide-slow",
             says=f"One decision in a hundred takes {SLOW_FRACTION:.0%} of the time it may.",
-            series=(_lambda("Duration", function=function_name(stage, "decide"), statistic="p99"),),
+            series=(_lambda("Duration", function=stage.needed_name("function", "decide"), statistic="p99"),),
             threshold=decide_s * 1000 * SLOW_FRACTION,
         ),
     )
@@ -330,16 +330,6 @@ def _model(stage: Stage) -> Iterable[Watch]:
             falls=True,
         ),
     )
-
-
-def alarm_name(stage: Stage, name: str) -> str:
-    """Return an alarm's name in the account."""
-    return f"stepline-{stage.name}-{name}"
-
-
-def function_name(stage: Stage, name: str) -> str:
-    """Return a function's name in the account."""
-    return f"stepline-{stage.name}-{name}"
 
 
 def _own(stage: Stage, name: str) -> Series:

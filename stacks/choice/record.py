@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from stacks.choice.declare import declared
 from stacks.choice.read import choice_name, print_choice
 from stacks.choice.sources import Given
+from stacks.names import NAMES
 from stacks.stage import Stage
 
 RECORD_BYTES: Final = 4096
@@ -34,7 +35,7 @@ class Change(NamedTuple):
 
 def record_name(stage: str) -> str:
     """Return the name of a stage's parameter."""
-    return f"/stepline/{stage}/choices"
+    return NAMES["choices"].render(stage, "")
 
 
 def render_record(stage: Stage, *, derived: Collection[str] = ()) -> str:
