@@ -52,6 +52,7 @@ def let_work(chat, word):
 def test_the_status_is_announced_at_most_every_five_seconds(timed):
     chat, word = timed, a_word()
     let_work(chat, word)
+    expect(status(chat)).to_be_attached()
     chat.page.evaluate(HEARD)
     chat.field.focus()
     chat.page.evaluate(FOCUS)
