@@ -61,6 +61,10 @@ STAGE: Mapping[str, Capability] = {
         ),
         ("programs/", "loop/programs/", "adapters/process/", "adapters/docker/", "/exec_task/"),
     ),
+    "test_door_responses.py": Capability(
+        ("test_a_stream_that_is_cut_continues_after_its_last_number",),
+        ("/web/packages/serve/responses/",),
+    ),
     "test_door_server.py": Capability(
         ("test_a_chat_that_is_cut_in_mid_stream_is_replayed_to_the_recorded_answer",),
         ("/web/packages/serve/", "local/command/door/"),

@@ -103,6 +103,8 @@ OF_DOORS = (
 DOORS = {
     "unsupported_part": "a message has a part that the stage does not take: a file by its address, or of another kind than text and files",
     "unsupported_message": "there is no message of the user to send, or a tool's result that the stage did not ask for",
+    "unsupported_tool": "Open Responses: `tool_choice` demands a call of the caller's tools; the agent has its own",
+    "unsupported_parameter": "Open Responses: the server does not have this parameter of a request, and ignoring it could change the answer",
 }
 OF_UPLOADS = (
     "As `reason` and `reasons` of [an upload](../how-to/uploads.md), besides `not_found` and the codes of "

@@ -136,10 +136,12 @@ class Caller:
 
     def end(self):
         """Return the recorded end of the one turn."""
-        page = self._api.get(f"/v1/conversations/{self.conversation}/events")
-        events = [event for frame in page["events"] for event in frame["events"]]
-        (end,) = [event["data"] for event in events if event["type"] == "chat.complete"]
+        (end,) = [event["data"] for event in self.events() if event["type"] == "chat.complete"]
         return end
+
+    def events(self, conversation=""):
+        page = self._api.get(f"/v1/conversations/{conversation or self.conversation}/events")
+        return [event for frame in page["events"] for event in frame["events"]]
 
 
 @pytest.fixture

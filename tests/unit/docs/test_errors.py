@@ -21,6 +21,12 @@ def test_every_listed_code_has_a_source():
 
 
 def test_every_code_of_a_door_is_listed_and_uttered():
-    modules = sorted((WEB / "packages").glob("*/*.ts"))
-    uttered = {code for path in modules for code in re.findall(r'ClientError\(\s*"(\w+)"', path.read_text())}
+    modules = sorted((WEB / "packages").glob("*/**/*.ts"))
+    code = re.compile(r'(?:ClientError|BodyRefusal)\(\s*"(\w+)"')
+    uttered = {
+        found
+        for path in modules
+        if "node_modules" not in path.parts
+        for found in code.findall(path.read_text())
+    }
     assert errors.DOORS.keys() == uttered - error_code.listed_codes()

@@ -22,9 +22,9 @@ export class EventStream {
     response.flushHeaders();
   }
 
-  /** Send a value as JSON. The promise ends when a slow client has read enough for the next one, or has left. */
-  send(value: unknown): Promise<void> | undefined {
-    return this.#write(`data: ${JSON.stringify(value)}\n\n`);
+  /** Send a value as JSON, under the name of its event if the protocol names them. The promise ends when a slow client has read enough for the next one, or has left. */
+  send(value: unknown, name = ""): Promise<void> | undefined {
+    return this.#write(`${name && `event: ${name}\n`}data: ${JSON.stringify(value)}\n\n`);
   }
 
   /** Send a comment, which keeps a silent connection open. A slow client has enough to read. */

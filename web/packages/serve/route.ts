@@ -14,10 +14,13 @@ export interface Call {
   readonly url: URL;
   /** The first group of the address: a conversation. */
   readonly name: string;
-  /** Return the stage for the user of the request. Throws Refusal without a token. */
-  stage(conversation: string): Stage;
-  /** Hold one of the streams while `run` answers. Throws Refusal if all are in use. */
-  hold(run: (open: Open) => Promise<void>): Promise<void>;
+  /** Return the stage for the user of the request; a `bundle` precedes that of the address. Throws Refusal without a token. */
+  stage(conversation: string, bundle?: string): Stage;
+  /**
+   * Hold one of the streams while `run` answers; `left` aborts when the client has left or the server ends. Throws
+   * Refusal if all are in use.
+   */
+  hold(run: (open: Open, left: AbortSignal) => Promise<void>): Promise<void>;
 }
 
 export type Route = readonly [method: string, path: RegExp, answer: (call: Call) => unknown];

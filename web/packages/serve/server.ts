@@ -1,5 +1,5 @@
 /**
- * The server of doors: streams conversations of one stage to clients of AG-UI and of the AI SDK.
+ * The server of doors: streams conversations of one stage to clients of AG-UI, of the AI SDK and of Open Responses.
  *
  * It has no rights and no state of its own: each request has its user's token, and the stage decides. A connection that
  * is closed stops nothing; a stop is a request.
@@ -13,7 +13,8 @@ import { AG_UI } from "./ag_ui_door.ts";
 import { AI_SDK } from "./ai_sdk_door.ts";
 import { EventStream } from "./event_stream.ts";
 import { Refusal, refusalOf, refuse, unauthorized } from "./refusal.ts";
-import { type Open, type Route, sendJson } from "./route.ts";
+import { RESPONSES } from "./responses/responses_door.ts";
+import { type Call, type Route, sendJson } from "./route.ts";
 
 export interface ServeOptions {
   /** The address of the stage's HTTP API. */
@@ -45,6 +46,7 @@ export class DoorServer {
     ["GET", /^\/health$/, ({ response }) => this.#health(response)],
     ...AG_UI,
     ...AI_SDK,
+    ...RESPONSES,
   ];
   #isEnding = false;
   /** How many requests have no whole answer yet. */
@@ -132,7 +134,7 @@ export class DoorServer {
         response,
         url,
         name: nameIn(found[1]),
-        stage: (conversation) => this.#stage(request, url, conversation),
+        stage: (conversation, bundle = "") => this.#stage(request, url, conversation, bundle),
         hold: (run) => this.#hold(response, run),
       });
       return;
@@ -148,10 +150,10 @@ export class DoorServer {
   }
 
   /** Return the stage for the user of a request. Throws Refusal without a token. */
-  #stage(request: IncomingMessage, url: URL, conversation: string): Stage {
+  #stage(request: IncomingMessage, url: URL, conversation: string, given: string): Stage {
     const [, token = ""] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? "") ?? [];
     if (!token) throw unauthorized("A bearer token is missing.");
-    const bundle = url.searchParams.get("bundle") ?? "";
+    const bundle = given || (url.searchParams.get("bundle") ?? "");
     const timezone = url.searchParams.get("timezone") ?? "UTC";
     return new Stage({
       url: this.#options.url,
@@ -163,7 +165,7 @@ export class DoorServer {
   }
 
   /** Hold one of the streams while `run` answers. Throws Refusal if all are in use. */
-  async #hold(response: ServerResponse, run: (open: Open) => Promise<void>): Promise<void> {
+  async #hold(response: ServerResponse, run: Parameters<Call["hold"]>[0]): Promise<void> {
     if (this.#isEnding) throw new Refusal(503, "ending", "This server ends.", LATER);
     if (this.#streams.size >= this.#options.streams) {
       throw new Refusal(503, "too_many_streams", "This server has no more streams.", LATER);
@@ -176,7 +178,7 @@ export class DoorServer {
         const stream = new EventStream(response, left.signal, headers);
         this.#streams.set(left, stream);
         return stream;
-      });
+      }, left.signal);
     } finally {
       this.#streams.delete(left);
     }

@@ -1,11 +1,20 @@
 import { describe, expect, it } from "vitest";
 import { AI_SDK } from "../../packages/ai-sdk/mapping.ts";
-import type { Frame } from "../../src/client/index.ts";
+import type { Effect, Frame } from "../../src/client/index.ts";
 import { effectsOf, type Recording, reloadedOf } from "../thread/recordings.ts";
-import { readMessage, readRun, runOf, shownByAgUi, shownByAiSdk, shownByPage } from "./readers.ts";
+import { readMessage, readRun, runOf, shownByAgUi, shownByAiSdk, shownByPage, shownByResponses } from "./readers.ts";
+import { eventsOf, readResponse } from "./response_reader.ts";
 import { distinct, KILLED, render, STORIES, turnsOf } from "./stories.ts";
 
 const LONG_MS = 600_000;
+
+/** The status of a response by the reason of its turn's end, if it is not `completed`. */
+const STATUS: Readonly<Record<string, string>> = { stop: "cancelled", token_limit: "incomplete" };
+
+function asksIn(effect: Effect, turn: string): boolean {
+  if (effect.kind !== "eventsApplied") return false;
+  return effect.events.some(({ type, turn_id }) => type === "approval.requested" && turn_id === turn);
+}
 
 async function checkAgreement(frames: readonly Frame[]): Promise<void> {
   const [thread, effects] = [reloadedOf(frames), effectsOf(frames)];
@@ -16,11 +25,15 @@ async function checkAgreement(frames: readonly Frame[]): Promise<void> {
     const run = runOf(effects, turn);
     expect(shownByAiSdk(await readMessage(render(AI_SDK, effects, turn)))).toEqual(expected);
     expect(shownByAgUi(await readRun(run), run.at(-1))).toEqual(expected);
+    // A response ends where its turn waits for a person; another one follows the answer.
+    if (effects.some((effect) => asksIn(effect, turn)) || !expected.end) continue;
+    const ends = expected.end.startsWith("error") ? expected.end : (STATUS[expected.end] ?? "completed");
+    expect(shownByResponses(readResponse(eventsOf(effects, turn)))).toEqual({ ...expected, end: ends });
   }
 }
 
 describe.each(STORIES)("$name", ({ frames }) => {
-  it("is shown alike by clients of both doors and by the page", () => checkAgreement(frames), LONG_MS);
+  it("is shown alike by clients of all doors and by the page", () => checkAgreement(frames), LONG_MS);
 });
 
 /** The story of which this is a recording. */
@@ -32,7 +45,7 @@ describe.each([...new Set(KILLED.map(storyOf))])("%s", (story) => {
   const recordings = KILLED.filter((one) => storyOf(one) === story);
 
   it(
-    "is shown alike by both doors and by the page after its worker was killed",
+    "is shown alike by all doors and by the page after its worker was killed",
     async () => {
       for (const { frames } of recordings) await checkAgreement(frames);
     },

@@ -6,8 +6,11 @@ import { from, type Observable } from "rxjs";
 import { agUi } from "../../packages/ag-ui/mapping.ts";
 import type { TurnState } from "../../packages/ag-ui/state.ts";
 import type { TurnMetadata } from "../../packages/ai-sdk/index.ts";
+import type { Item } from "../../packages/serve/responses/items.ts";
+import type { Resource } from "../../packages/serve/responses/resource.ts";
 import type { Effect } from "../../src/client/index.ts";
 import type { Call, Thread, Turn } from "../../src/thread/thread.ts";
+import { type ResponseReader, textOf } from "./response_reader.ts";
 import { render } from "./stories.ts";
 
 /** Return the message that a page has after these chunks, and the errors that it reports. */
@@ -111,6 +114,28 @@ export function shownByAgUi(
     })),
     plan: state.plan,
     end: failed || stopped || reason,
+  });
+}
+
+/** Return what a client of Open Responses shows. A call's arguments are its parameters. */
+export function shownByResponses({ response }: ResponseReader): Shown {
+  const { output = [], status, error } = (response ?? {}) as Partial<Resource> & { error?: { code: string } | null };
+  const items = output as readonly (Item & Record<string, string>)[];
+  const texts = (type: string) => items.flatMap((item) => (item.type === type ? (textOf(item) ?? "") : []));
+  const failure = (item: Item) => (item.error as { content: { text: string }[] } | null)?.content[0]?.text;
+  const plan = items.findLast(({ type }) => type === "stepline:plan");
+  return shown({
+    texts: texts("message"),
+    thinking: texts("reasoning"),
+    calls: items
+      .filter(({ type }) => type === "mcp_call")
+      .map((item) => ({
+        tool: String(item.name),
+        params: JSON.parse(String(item.arguments)),
+        result: failure(item) ?? String(item.output ?? ""),
+      })),
+    plan,
+    end: error ? `error ${error.code}` : String(status),
   });
 }
 

@@ -23,7 +23,7 @@ export class StoryStage {
   readonly posted: string[] = [];
   /** The status with which the gateway refuses every token; 0 while it accepts them. */
   gatewayRefuses = 0;
-  readonly #frames: readonly Frame[];
+  #frames: readonly Frame[];
   readonly #sockets = new Set<StorySocket>();
   /** The refusals to come, by action. */
   readonly #refusals = new Map<string, { code: string; message: string }>();
@@ -44,6 +44,17 @@ export class StoryStage {
 
   refuse(action: string, code: string): void {
     this.#refusals.set(action, { code, message: `refused: ${code}` });
+  }
+
+  /** Give a message of the story the id that a client has drawn. */
+  rename(from: string, to: string): void {
+    this.#frames = this.#frames.map((frame) => {
+      if (frame.frame !== "events") return frame;
+      const events = frame.events.map((event) =>
+        event.data.message_id === from ? { ...event, data: { ...event.data, message_id: to } } : event,
+      );
+      return { ...frame, events };
+    });
   }
 
   asked(action: string): Sent[] {

@@ -63,7 +63,7 @@ def serve(
     origins: tuple[str, ...],
     as_json: bool,  # noqa: ARG001 - the server's lines are JSON in any case; the error of a refused start follows it
 ) -> None:
-    """Stream conversations to clients of AG-UI and the AI SDK.
+    """Stream conversations to clients of AG-UI, the AI SDK and Open Responses.
 
     It prints one JSON object per line: its address first. Each request needs a token of the stage's users. The process ends its streams on SIGTERM, and clients resume at
     another one. It needs the extra `serve`.
