@@ -49,6 +49,7 @@ async def _measure(program: Path) -> tuple[float, float]:
             "port": 0,
         }
         options |= {"streams": STREAMS, "origins": [], "beatS": BEAT_S, "unreadS": UNREAD_S}
+        options |= {"issuer": "", "mcpAnswers": [], "version": "0"}
         server = await asyncio.create_subprocess_exec(
             find_node(), HEAP, program, json.dumps(options), stdout=asyncio.subprocess.PIPE
         )

@@ -105,6 +105,7 @@ DOORS = {
     "unsupported_message": "there is no message of the user to send, or a tool's result that the stage did not ask for",
     "unsupported_tool": "Open Responses: `tool_choice` demands a call of the caller's tools; the agent has its own",
     "unsupported_parameter": "Open Responses: the server does not have this parameter of a request, and ignoring it could change the answer",
+    "turn_closed": "MCP: a task that is to be cancelled has ended",
 }
 OF_UPLOADS = (
     "As `reason` and `reasons` of [an upload](../how-to/uploads.md), besides `not_found` and the codes of "

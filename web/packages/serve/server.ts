@@ -1,5 +1,5 @@
 /**
- * The server of doors: streams conversations of one stage to clients of AG-UI, of the AI SDK and of Open Responses.
+ * The server of doors: streams conversations of one stage to clients of AG-UI, the AI SDK, Open Responses and MCP.
  *
  * It has no rights and no state of its own: each request has its user's token, and the stage decides. A connection that
  * is closed stops nothing; a stop is a request.
@@ -12,11 +12,12 @@ import { Stage } from "../../src/door/stage.ts";
 import { AG_UI } from "./ag_ui_door.ts";
 import { AI_SDK } from "./ai_sdk_door.ts";
 import { EventStream } from "./event_stream.ts";
-import { Refusal, refusalOf, refuse, unauthorized } from "./refusal.ts";
+import { type McpOptions, mcpRoutes } from "./mcp/mcp_door.ts";
+import { Refusal, refusalOf, refuse } from "./refusal.ts";
 import { RESPONSES } from "./responses/responses_door.ts";
-import { type Call, type Route, sendJson } from "./route.ts";
+import { bearerIn, type Call, ENDING, type Route, sendJson } from "./route.ts";
 
-export interface ServeOptions {
+export interface ServeOptions extends McpOptions {
   /** The address of the stage's HTTP API. */
   readonly url: string;
   readonly host: string;
@@ -24,8 +25,6 @@ export interface ServeOptions {
   readonly port: number;
   /** How many streams may be open at once. */
   readonly streams: number;
-  /** The origins of web pages that may call this server from a browser. */
-  readonly origins: readonly string[];
   /** Seconds between two signs of life on a silent stream. */
   readonly beatS: number;
   /** Seconds after which a client that leaves its answer unread is disconnected. */
@@ -42,18 +41,15 @@ export class DoorServer {
   readonly #server: Server;
   readonly #streams = new Map<AbortController, EventStream | null>();
   readonly #beats: NodeJS.Timeout;
-  readonly #routes: readonly Route[] = [
-    ["GET", /^\/health$/, ({ response }) => this.#health(response)],
-    ...AG_UI,
-    ...AI_SDK,
-    ...RESPONSES,
-  ];
+  readonly #routes: readonly Route[];
   #isEnding = false;
   /** How many requests have no whole answer yet. */
   #answering = 0;
 
   constructor(options: ServeOptions) {
     this.#options = options;
+    const health: Route = ["GET", /^\/health$/, ({ response }) => this.#health(response)];
+    this.#routes = [health, ...AG_UI, ...AI_SDK, ...RESPONSES, ...mcpRoutes(options)];
     this.#server = createServer((request, response) => void this.#answer(request, response));
     this.#server.maxConnections = options.streams + OTHERS_MAX;
     this.#server.headersTimeout = 10_000;
@@ -80,7 +76,7 @@ export class DoorServer {
     this.#isEnding = true;
     clearInterval(this.#beats);
     const closed = new Promise((resolve) => this.#server.close(resolve));
-    for (const left of this.#streams.keys()) left.abort();
+    for (const left of this.#streams.keys()) left.abort(ENDING);
     // A connection whose last answer ends now would wait for another request, and one that a client opened in advance
     // for its first: Node does not count that one as idle.
     const rest = setInterval(() => this.#answering || this.#server.closeAllConnections(), 10);
@@ -115,9 +111,10 @@ export class DoorServer {
   #allow({ method, headers: { origin = "" } }: IncomingMessage, response: ServerResponse): boolean {
     if (!this.#options.origins.includes(origin)) return false;
     response.setHeader("Access-Control-Allow-Origin", origin);
+    response.setHeader("Access-Control-Expose-Headers", "WWW-Authenticate");
     response.setHeader("Vary", "Origin");
     if (method !== "OPTIONS") return false;
-    response.setHeader("Access-Control-Allow-Headers", "Authorization, Content-Type");
+    response.setHeader("Access-Control-Allow-Headers", ALLOWED_HEADERS);
     response.setHeader("Access-Control-Allow-Methods", "GET, POST");
     response.setHeader("Access-Control-Max-Age", "600");
     response.writeHead(204).end();
@@ -151,8 +148,7 @@ export class DoorServer {
 
   /** Return the stage for the user of a request. Throws Refusal without a token. */
   #stage(request: IncomingMessage, url: URL, conversation: string, given: string): Stage {
-    const [, token = ""] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? "") ?? [];
-    if (!token) throw unauthorized("A bearer token is missing.");
+    const token = bearerIn(request);
     const bundle = given || (url.searchParams.get("bundle") ?? "");
     const timezone = url.searchParams.get("timezone") ?? "UTC";
     return new Stage({
@@ -185,6 +181,7 @@ export class DoorServer {
   }
 }
 
+const ALLOWED_HEADERS = "Authorization, Content-Type, Mcp-Protocol-Version, Mcp-Method, Mcp-Name";
 const LATER = { "Retry-After": "5" };
 
 /** Return the conversation of an address, "" for none. Throws Refusal. */

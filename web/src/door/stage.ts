@@ -1,7 +1,7 @@
 /** The connection of a door to one conversation of a stage: the HTTP API, websockets, and files. */
 
 import { credentialOf, dialBrowser } from "../api/dial.ts";
-import { type FileLink, HttpApi } from "../api/index.ts";
+import { type FileLink, type FileList, HttpApi } from "../api/index.ts";
 import {
   ClientError,
   type ClientState,
@@ -121,6 +121,16 @@ export class Stage {
       session.start();
       sent = message(session);
     });
+  }
+
+  /** Ask whether the stage accepts the token. Throws ApiError. */
+  async signIn(): Promise<void> {
+    await this.#api.readLimits();
+  }
+
+  /** List the files of the conversation, newest turn first. Throws ApiError. */
+  files(after = ""): Promise<FileList> {
+    return this.#api.listFiles(this.conversation, after ? { after } : {});
   }
 
   /** Upload a file and return the id that a message names. Throws ApiError, ClientError. */

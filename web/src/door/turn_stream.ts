@@ -36,6 +36,8 @@ export interface Following {
   readonly onTurn?: (turn: string, isEnded: boolean) => void;
   /** Return the events of a turn that the message joined; none if the reader has the turn already. */
   readonly joined?: (turn: string) => Promise<readonly Effect[]>;
+  /** The stream continues while the turn waits for a person, instead of ending. */
+  readonly isPatient?: boolean;
   /** How many values wait for the reader before the session pauses. */
   readonly waitingMax?: number;
 }
@@ -184,6 +186,7 @@ class TurnReader<Value, State> implements UnderlyingDefaultSource<Value> {
   /** The turn waits for an answer that this client has not sent. */
   get #waitsForPerson(): boolean {
     const { state } = this.#session;
+    if (this.#following.isPatient) return false;
     return this.#cursor.request !== null && this.#isSynced && this.#isAcknowledged && !isBehind(state);
   }
 

@@ -125,6 +125,9 @@ async function readServed(
     origins: [],
     beatS: 600,
     unreadS: 600,
+    issuer: "",
+    mcpAnswers: [],
+    version: "0",
   });
   const address = await server.listen();
   const headers = { Authorization: `Bearer ${token}` };

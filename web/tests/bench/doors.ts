@@ -82,6 +82,9 @@ const server = new DoorServer({
   origins: [],
   beatS: 600,
   unreadS: 600,
+  issuer: "",
+  mcpAnswers: [],
+  version: "0",
 });
 console.log(JSON.stringify({ url: await server.listen() }));
 

@@ -215,7 +215,8 @@ it("pages of the listed origins may call, others may not read", async () => {
   served = await Served.at(ANSWER, 0, { origins: [origin] });
   const preflight = await served.fetch("/agui", { method: "OPTIONS", headers: { Origin: origin } });
   expect([preflight.status, preflight.headers.get("access-control-allow-origin")]).toEqual([204, origin]);
-  expect(preflight.headers.get("access-control-allow-headers")).toBe("Authorization, Content-Type");
+  const headers = preflight.headers.get("access-control-allow-headers");
+  expect(headers).toBe("Authorization, Content-Type, Mcp-Protocol-Version, Mcp-Method, Mcp-Name");
   const read = await served.fetch("/health", { headers: { Origin: origin } });
   expect(read.headers.get("access-control-allow-origin")).toBe(origin);
   const other = await served.fetch("/health", { headers: { Origin: "https://other.example.com" } });

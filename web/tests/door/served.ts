@@ -20,7 +20,9 @@ export class Served {
   private constructor(frames: readonly Frame[], at: number, options: Partial<ServeOptions>) {
     this.stage = new StoryStage(frames, at);
     const { url } = this.stage;
-    this.#options = { url, host: "127.0.0.1", port: 0, streams: 8, origins: [], beatS: 600, unreadS: 600, ...options };
+    const mcp = { issuer: "https://issuer.example.com", mcpAnswers: [], version: "0" };
+    const own = { url, host: "127.0.0.1", port: 0, streams: 8, origins: [], beatS: 600, unreadS: 600 };
+    this.#options = { ...own, ...mcp, ...options };
     this.#server = new DoorServer(this.#options);
   }
 
@@ -37,6 +39,11 @@ export class Served {
     this.#server = new DoorServer(this.#options);
     this.url = await this.#server.listen();
     await ended.end();
+  }
+
+  /** The network, for a client that is given its own. */
+  get network(): typeof fetch {
+    return network;
   }
 
   fetch(path: string, init: RequestInit = {}): Promise<Response> {

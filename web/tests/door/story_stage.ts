@@ -21,6 +21,9 @@ export class StoryStage {
   /** Every request that arrived on a websocket. */
   readonly sent: Sent[] = [];
   readonly posted: string[] = [];
+  /** The files of the list, and the content of each. */
+  files: readonly object[] = [];
+  file = { mime: "text/markdown", size_bytes: 5, bytes: [...Buffer.from("# Über")] };
   /** The status with which the gateway refuses every token; 0 while it accepts them. */
   gatewayRefuses = 0;
   #frames: readonly Frame[];
@@ -34,7 +37,7 @@ export class StoryStage {
   constructor(frames: readonly Frame[], at = 0) {
     this.#frames = frames;
     this.#at = at;
-    vi.stubGlobal("fetch", (input: string | URL, init: RequestInit) => this.#answer(String(input), init));
+    vi.stubGlobal("fetch", (input: string | URL, init: RequestInit = {}) => this.#answer(String(input), init));
     vi.stubGlobal("WebSocket", socketOf(this));
   }
 
@@ -128,6 +131,7 @@ export class StoryStage {
     const path = address.replace(this.url, "");
     this.posted.push(`${init.method} ${path.split("?")[0]}`);
     if (this.gatewayRefuses) return json({ message: "Forbidden" }, this.gatewayRefuses);
+    if (path === "/v1/limits") return json({ tenant: "t", project: "p", user: "ada", role: "user", scopes: [] });
     if (path === "/v1/socket-tickets") return json({ ticket: "t", expires_in_s: 60, url: "wss://live.example.com/" });
     if (path.includes("/events")) {
       const events = this.#frames.slice(0, this.#at).filter((frame) => frame.frame === "events");
@@ -150,8 +154,12 @@ export class StoryStage {
       this.#beforeVerdict -= 1;
       return json({ state: this.#beforeVerdict < 0 ? "ready" : "checking" });
     }
-    if (path.endsWith("/file-links"))
-      return json({ url: `https://files.example.com/${JSON.parse(String(init.body)).path}` });
+    if (path.endsWith("/file-links")) {
+      const { path: named } = JSON.parse(String(init.body));
+      return json({ url: `https://files.example.com/${named}`, expires_in_s: 600, ...this.file, sha256: "" });
+    }
+    if (path.startsWith("https://files.example.com/")) return new Response(new Uint8Array(this.file.bytes));
+    if (path.includes("/files")) return json({ items: this.files, next: "" });
     return new Response(null, { status: 201 });
   }
 }

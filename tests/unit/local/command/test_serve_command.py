@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import util
+from importlib.metadata import version
 
 import pytest
 from click.testing import CliRunner
@@ -26,12 +27,15 @@ def became(monkeypatch, tmp_path):
 
 
 def test_a_stage_is_served_by_the_address_of_its_deployment(became, monkeypatch):
-    outputs = {"WebSocketUrl": "wss://live.example.com", "HttpUrl": "https://api.example.com"}
+    outputs = {
+        "WebSocketUrl": "wss://live.example.com",
+        "HttpUrl": "https://api.example.com",
+        "PageConfig": json.dumps({"issuer": "https://issuer.example.com"}),
+    }
     known = Deployment(stage="prod", account="1", region="eu-west-1", outputs=outputs)
     monkeypatch.setattr("stepline.local.cloud.deployment.load_deployment", lambda *_: known)
-    done = CliRunner().invoke(
-        main, ["serve", "--stage", "prod", "--streams", "5", "--origin", "https://a.example"]
-    )
+    options = ["--streams", "5", "--origin", "https://a.example", "--mcp-answers", "desk"]
+    done = CliRunner().invoke(main, ["serve", "--stage", "prod", *options])
     assert done.exit_code == 0, done.output
     assert became == [
         {
@@ -40,10 +44,28 @@ def test_a_stage_is_served_by_the_address_of_its_deployment(became, monkeypatch)
             "port": 8040,
             "streams": 5,
             "origins": ["https://a.example"],
+            "issuer": "https://issuer.example.com",
+            "mcpAnswers": ["desk"],
+            "version": version("stepline"),
             "beatS": 15,
             "unreadS": 60,
         }
     ]
+
+
+def test_the_issuer_of_a_stage_by_its_address_is_an_option(became):
+    words = ["serve", "--url", "https://api.example.com"]
+    for more in ([], ["--issuer", "https://issuer.example.com"]):
+        assert CliRunner().invoke(main, [*words, *more]).exit_code == 0
+    assert [options["issuer"] for options in became] == ["", "https://issuer.example.com"]
+
+
+def test_a_deployment_without_the_pages_config_has_no_known_issuer(became, monkeypatch):
+    outputs = {"WebSocketUrl": "wss://live.example.com", "HttpUrl": "https://api.example.com"}
+    known = Deployment(stage="prod", account="1", region="eu-west-1", outputs=outputs)
+    monkeypatch.setattr("stepline.local.cloud.deployment.load_deployment", lambda *_: known)
+    assert CliRunner().invoke(main, ["serve", "--stage", "prod"]).exit_code == 0
+    assert became[0]["issuer"] == ""
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import socket
@@ -123,6 +124,14 @@ def find_api(stage: str) -> str:
         DependencyError: `not_running`.
     """
     return _load_deployed(stage).outputs["HttpUrl"] if stage else find_stage().api_url
+
+
+def find_issuer(stage: str) -> str:
+    """Return the issuer of a stage's tokens; without a stage name, of this machine's. Raises as `find_api` does."""
+    if not stage:
+        return find_stage().issuer_url
+    config: dict[str, str] = json.loads(_load_deployed(stage).outputs.get("PageConfig", "{}"))
+    return config.get("issuer", "")
 
 
 def _load_deployed(stage: str) -> Deployment:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from importlib import util
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,20 @@ HEAP = "--max-semi-space-size=1"
     metavar="URL",
     help="A web page's origin that may call; may be repeated.",
 )
+@click.option(
+    "--issuer",
+    default="",
+    envvar="STEPLINE_OIDC_ISSUER",
+    show_envvar=True,
+    metavar="URL",
+    help="With --url: the issuer of the stage's tokens, for MCP clients that sign in.",
+)
+@click.option(
+    "--mcp-answers",
+    multiple=True,
+    metavar="CLIENT_ID",
+    help="An MCP client that may answer approvals, as its tokens name it; may be repeated.",
+)
 @json_option
 def serve(
     *,
@@ -61,14 +76,16 @@ def serve(
     port: int,
     streams: int,
     origins: tuple[str, ...],
+    issuer: str,
+    mcp_answers: tuple[str, ...],
     as_json: bool,  # noqa: ARG001 - the server's lines are JSON in any case; the error of a refused start follows it
 ) -> None:
-    """Stream conversations to clients of AG-UI, the AI SDK and Open Responses.
+    """Serve clients of AG-UI, the AI SDK, Open Responses and MCP.
 
     It prints one JSON object per line: its address first. Each request needs a token of the stage's users. The process ends its streams on SIGTERM, and clients resume at
     another one. It needs the extra `serve`.
     """
-    from stepline.local.caller import find_api
+    from stepline.local.caller import find_api, find_issuer
     from stepline.local.page.page_build import build_server
     from stepline.local.stage.deployed import build_environment
 
@@ -80,6 +97,9 @@ def serve(
         "port": port,
         "streams": streams,
         "origins": origins,
+        "issuer": issuer or ("" if url else find_issuer(stage)),
+        "mcpAnswers": mcp_answers,
+        "version": version("stepline"),
         "beatS": BEAT_S,
         "unreadS": UNREAD_S,
     }
