@@ -2,6 +2,7 @@
 
 import { afterEach, expect, it, vi } from "vitest";
 import { responseId } from "../../packages/serve/responses/response_id.ts";
+import type { ClientEvent, EventFrame } from "../../src/client/index.ts";
 import { eventually } from "../eventually.ts";
 import { named } from "../thread/recordings.ts";
 import { FACTS, ResponseReader, readStream } from "./response_reader.ts";
@@ -408,4 +409,64 @@ it("citations of an answer are annotations at their places", async () => {
   expect(annotations).toMatchObject([{ type: "url_citation", url: "https://example.com/library/prompt-caching" }]);
   const [{ start_index: start, end_index: end }] = annotations;
   expect([...text].slice(start, end).join("")).toMatch(/^\[Prompt caching.*"S:1"\)$/);
+});
+
+it("a message that joins an open turn is answered by that turn, streamed and read again", async () => {
+  const story = named("a message that opens the next turn");
+  served = await Served.at(story);
+  const first = served.post("/v1/responses", { ...SAID, stream: true });
+  await eventually(() => expect(served.stage.asked("send")).toHaveLength(1));
+  served.stage.rename("m1", String(served.stage.asked("send")[0]?.message_id));
+  await served.stage.play(9);
+  const second = await served.post("/v1/responses", { ...SAID, input: "more", stream: true });
+  served.stage.rename("f0", String(served.stage.asked("send")[1]?.message_id));
+  const [one, other, late] = [new ResponseReader(), new ResponseReader(), new ResponseReader()];
+  const readings = [readStream(one, await first), readStream(other, second)];
+  await served.stage.play();
+  expect(await Promise.all(readings)).toEqual([true, true]);
+  expect(other.response?.id).not.toBe(one.response?.id);
+  expect(other.shown.output).toEqual(one.shown.output);
+  late.response = await (await served.fetch(`/v1/responses/${other.response?.id}`)).json();
+  expect(late.response).toMatchObject({ id: other.response?.id, status: "completed" });
+  expect(late.shown.output).toEqual(one.shown.output);
+});
+
+it("a message that no turn reads has failed, with the reason", async () => {
+  const last = ANSWER.findLast((frame) => frame.frame === "events") as EventFrame;
+  const [event] = last.events as [ClientEvent];
+  const data = { message_id: "m9", kind: "followup", reason: "turn_closed", n: last.n + 1, text: "go", chars: 2 };
+  const events = [
+    { ...event, turn_id: "", type: "chat.conversation.accepted", data },
+    { ...event, turn_id: "", type: "chat.step", step: "dropped", data },
+  ];
+  const story = [...ANSWER, { ...last, n: last.n + 1, prev: last.n, events }];
+  served = await Served.at(story, story.length);
+  const id = responseId({ ...FACTS.name, id: "m9" });
+  const response = await (await served.fetch(`/v1/responses/${id}`)).json();
+  expect(response).toMatchObject({ status: "failed", error: { code: "turn_closed" }, output: [] });
+  const streamed = await served.fetch(`/v1/responses/${id}?stream=true`);
+  expect(await errorOf(streamed)).toEqual([400, "turn_closed", null]);
+});
+
+it("a call that is denied has failed with that code in the response of the answer", async () => {
+  served = await Served.at(named("a call that is denied"));
+  const asked = served.post("/v1/responses", SAID);
+  await eventually(() => expect(served.stage.asked("send")).toHaveLength(1));
+  served.stage.rename("m1", String(served.stage.asked("send")[0]?.message_id));
+  await served.stage.playPast("approval.requested");
+  const { id: previous, output } = await (await asked).json();
+  const answer = { type: "mcp_approval_response", approval_request_id: output.at(-1).id, approve: false, reason: "no" };
+  const denied = served.post("/v1/responses", { input: [answer], previous_response_id: previous });
+  await eventually(() => expect(served.stage.asked("deny")).toMatchObject([{ text: "no" }]));
+  await served.stage.play();
+  const [call] = (await (await denied).json()).output;
+  expect(call).toMatchObject({ type: "mcp_call", status: "failed", error: { content: [{ text: "denied" }] } });
+});
+
+it("a server that ends refuses the requests that wait for a response", async () => {
+  served = await Served.at(ANSWER);
+  const asked = served.post("/v1/responses", SAID);
+  await eventually(() => expect(served.stage.asked("send")).toHaveLength(1));
+  await served.end();
+  expect(await errorOf(await asked)).toEqual([503, "ending", null]);
 });
