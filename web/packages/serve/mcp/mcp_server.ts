@@ -129,6 +129,7 @@ function reportProgress({ mcpReq: { _meta, notify } }: ServerContext): (outcome:
     if (message === last) return;
     last = message;
     progress += 1;
+    // A client that has left gets no progress; its request ends by itself.
     notify({ method: "notifications/progress", params: { progressToken, progress, message } }).catch(() => undefined);
   };
 }
