@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from stepline.local.stage.deployed import install_environment
-from tests.e2e.stage import WAIT_S, a_word
+from tests.e2e.stage import TURN_TIMEOUT_S, a_word
 from tests.e2e.test_door_server import ASKED, SLOW_MS, Caller, serving
 
 pytestmark = pytest.mark.emulator
@@ -57,7 +57,7 @@ def python(folder, *argv, **options):
         env=dict(install_environment()) | {"PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
-        timeout=WAIT_S,
+        timeout=TURN_TIMEOUT_S,
         check=False,
         **options,
     )
@@ -171,12 +171,11 @@ result = [[texts(first), texts(rest)], [event.to_dict() for event in rest], [eve
 def test_a_cancellation_ends_the_turn_with_the_text_that_was_shown(caller, scripted, asked):
     status, shown, output = caller.call(
         """
-shown = []
+shown, cancelled = [], None
 for event in client.responses.create(input=ASKED, stream=True, **chat):
-    if event.type == "response.output_text.delta" and not shown:
-        cancelled = client.responses.cancel(name)
     shown.append(event)
-    name = shown[0].response.id
+    if event.type == "response.output_text.delta" and cancelled is None:
+        cancelled = client.responses.cancel(shown[0].response.id)
 result = [[cancelled.status, shown[-1].response.status], texts(shown), shown[-1].response.output_text]
 """,
         asked,
@@ -188,9 +187,9 @@ result = [[cancelled.status, shown[-1].response.status], texts(shown), shown[-1]
     assert len(scripted.model_requests(asked.split()[-1])) == 1
 
 
-def test_bad_input_is_refused_by_name_and_instructions_never_reach_the_prefix(caller, scripted):
+def test_bad_input_is_refused_by_name_and_the_prefix_is_that_of_our_own_client(caller, scripted):
     word = a_word()
-    refusals, stranger, models = caller.call(
+    refusals, stranger, left_out = caller.call(
         """
 picture = [{"role": "user", "content": [{"type": "input_image", "image_url": "https://example.com/a.png"}]}]
 refusals = [
@@ -215,12 +214,14 @@ result = [refusals, refusal(input="a", model="stepline"), first.to_dict()["stepl
         [404, "not_found", None],
     ]
     assert stranger[:2] == [401, "unauthorized"]
-    assert [one["name"] for one in models] == ["weather"]
-    (request, *_) = scripted.model_requests(word)
-    body = request["body"]
-    assert "pirate" not in json.dumps([body.get("system"), body.get("tools")])
-    assert "pirate" in json.dumps(body["messages"])
-    assert "weather" not in json.dumps(body)
+    assert [one["name"] for one in left_out] == ["weather"]
+    ours = a_word()
+    scripted.send(ASKED.format(word=ours), f"{caller.conversation}-ours")
+    (theirs, *_), (own, *_) = scripted.model_requests(word), scripted.model_requests(ours)
+    assert "pirate" in json.dumps(theirs["body"]["messages"])
+    for part in ("system", "tools"):
+        assert json.dumps(theirs["body"].get(part)) == json.dumps(own["body"].get(part))
+    assert theirs["body"]["system"]
 
 
 def test_another_user_reads_and_cancels_nothing(caller, scripted, server, folder):
