@@ -360,6 +360,8 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
         "delivery/stream_page.py",
         "delivery/stream_offset.py",
     ),
+    # Also from npm, with the clients of PyPI.
+    "contract/test_mcp_door.py": ("/web/packages/serve/", "local/command/door/", "adapters/mcp/"),
     # Moto beside memory: the same cases, at a hundred times the cost.
     "contract/test_erased_user.py[moto]": ERASURE,
     "contract/test_erasure.py[moto]": ERASURE,

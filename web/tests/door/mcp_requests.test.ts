@@ -57,7 +57,7 @@ function tokenOf(claims: object): string {
 
 // --- Tools
 
-it.each(ERAS)("a client of %s hears what a turn does, and gets its answer", async (revision) => {
+it.each(ERAS)("a client of %s sees what a turn does, and gets its answer", async (revision) => {
   served = await Served.at(named("a program"));
   const client = await connect(served, revision);
   const heard: string[] = [];
@@ -179,7 +179,7 @@ it("a client of 2026-07-28 that closes the response stops its turn", async () =>
   await eventually(() => expect(served.stage.listeners).toBe(0));
 });
 
-it("a message that waits for the turn of another user stops nothing when it is cancelled", async () => {
+it("a message that waits for the turn of another client stops nothing when it is cancelled", async () => {
   served = await Served.at(named("a stop"), 6);
   const client = await connect(served, "2026-07-28");
   const cancel = new AbortController();

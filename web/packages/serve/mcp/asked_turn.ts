@@ -25,13 +25,13 @@ export interface Leaving {
   readonly stops: boolean;
 }
 
-type Report = (outcome: TurnOutcome) => void;
+type OnOutcome = (outcome: TurnOutcome) => void;
 
 /** Send a message, and return what its turn comes to. Throws ClientError, ApiError. */
 export async function askTurn(
   stage: Stage,
   text: string,
-  { past, leaving, report }: { past: Past | null; leaving: Leaving; report: Report },
+  { past, leaving, onOutcome }: { past: Past | null; leaving: Leaving; onOutcome: OnOutcome },
 ): Promise<TurnOutcome> {
   const messageId = crypto.randomUUID();
   let hasBegun = false;
@@ -43,11 +43,11 @@ export async function askTurn(
     onTurn: () => {
       hasBegun = true;
     },
-    // A message that waits for its turn must not stop the turn of another user.
+    // A message that waits for its turn must not stop the turn of another message.
     isStop: () => leaving.left.reason !== ENDING && (hasBegun || !past?.state.open),
     signal: leaving.stops ? leaving.left : undefined,
   };
-  return followTurn(stage, following, leaving.left, report);
+  return followTurn(stage, following, leaving.left, onOutcome);
 }
 
 /** Return the outcome of an asked turn when it has ended; a person's answer may take long. Throws as `askTurn` does. */
@@ -57,13 +57,18 @@ export async function awaitTurn(stage: Stage, { past, message, outcome }: Asked,
   return followTurn(stage, following, left, () => undefined);
 }
 
-async function followTurn(stage: Stage, following: Following, left: AbortSignal, report: Report): Promise<TurnOutcome> {
+async function followTurn(
+  stage: Stage,
+  following: Following,
+  left: AbortSignal,
+  onOutcome: OnOutcome,
+): Promise<TurnOutcome> {
   let outcome = MCP.empty;
   await handOn(
     streamTurn(stage, MCP, following),
     (next) => {
       outcome = next;
-      report(next);
+      onOutcome(next);
     },
     left,
   );

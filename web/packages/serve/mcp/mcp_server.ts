@@ -116,18 +116,18 @@ async function ask(
   if (era === "modern" ? takesTasks(context) : isTask) return createTask(stage, message, era);
   const past = conversation ? await stage.readTurns(1) : null;
   const leaving = { left, stops: era === "modern" };
-  const outcome = await askTurn(stage, message, { past, leaving, report: reportProgress(context) });
+  const outcome = await askTurn(stage, message, { past, leaving, onOutcome: showProgress(context) });
   return turnResult(stage.conversation, outcome);
 }
 
-/** Return a function that reports to a client what a turn does, if the client asks for that. */
-function reportProgress({ mcpReq: { _meta, notify } }: ServerContext): (outcome: TurnOutcome) => void {
+/** Return a function that shows a client what a turn does, if the client asks for that. */
+function showProgress({ mcpReq: { _meta, notify } }: ServerContext): (outcome: TurnOutcome) => void {
   const progressToken = _meta?.progressToken;
   if (progressToken === undefined) return () => undefined;
-  let [last, progress] = ["", 0];
+  let [shown, progress] = ["", 0];
   return ({ doing: message }) => {
-    if (message === last) return;
-    last = message;
+    if (message === shown) return;
+    shown = message;
     progress += 1;
     // A client that has left gets no progress; its request ends by itself.
     notify({ method: "notifications/progress", params: { progressToken, progress, message } }).catch(() => undefined);
