@@ -65,6 +65,10 @@ STAGE: Mapping[str, Capability] = {
         ("test_a_stream_that_is_cut_continues_after_its_last_number",),
         ("/web/packages/serve/responses/",),
     ),
+    "test_door_mcp.py": Capability(
+        ("test_the_published_client_asks_continues_and_reads_the_log",),
+        ("/web/packages/serve/mcp/", "adapters/mcp/"),
+    ),
     "test_door_server.py": Capability(
         ("test_a_chat_that_is_cut_in_mid_stream_is_replayed_to_the_recorded_answer",),
         ("/web/packages/serve/", "local/command/door/"),
