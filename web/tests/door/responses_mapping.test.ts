@@ -29,7 +29,7 @@ it("every cut and every later client ends with the same response", () => {
       expect(readResponse(events as readonly ResponseEvent[]).shown, `${name}, ${turn}, ${cut}`).toEqual(expected);
     }
   }
-});
+}, 600_000);
 
 it("a reading that continues after a sequence number completes the texts of the first", () => {
   let joined = 0;
@@ -55,4 +55,4 @@ it("a reading that continues after a sequence number completes the texts of the 
     }
   }
   expect(joined).toBeGreaterThan(50);
-});
+}, 600_000);
