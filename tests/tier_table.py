@@ -395,6 +395,7 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "contract/test_mcp_server.py": MCP,
     "contract/test_run_faults.py[docker]": ("adapters/docker/", "/exec_task/"),
     "e2e/test_program.py[docker]": ("programs/", "loop/programs/", "adapters/docker/", "/exec_task/"),
+    "contract/test_serve_image.py": ("/web/packages/serve/", "local/command/door/", "/docs/how-to/serve.md"),
     "contract/test_task_container.py": ("adapters/aws/", "loop/programs/", "/exec_task/"),
     "unit/adapters/docker/test_docker_containers.py": ("adapters/docker/", "/exec_task/"),
     "unit/adapters/mcp/test_hostile_server.py": MCP,

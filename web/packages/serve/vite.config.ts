@@ -1,6 +1,6 @@
 import { defineConfig } from "vite";
 
-/** Files for Node with everything that they import: an installation has no packages of npm. `serve.js` loads the others. */
+/** Files for Node with everything that they import: an installation has no packages of npm. `serve.mjs` loads the others. */
 export default defineConfig({
   publicDir: false,
   build: {
@@ -8,7 +8,7 @@ export default defineConfig({
     outDir: "dist-serve",
     target: "node22",
     minify: true,
-    rollupOptions: { output: { entryFileNames: "serve.js", chunkFileNames: "[name].js" } },
+    rollupOptions: { output: { entryFileNames: "serve.mjs", chunkFileNames: "[name].mjs" } },
   },
   ssr: { noExternal: true },
 });

@@ -21,7 +21,7 @@ def became(monkeypatch, tmp_path):
     """The options of the server that a command becomes."""
     found = []
     monkeypatch.setattr(caller, "HOME", tmp_path)
-    monkeypatch.setattr("stepline.local.page.page_build.build_server", lambda _: tmp_path / "serve.js")
+    monkeypatch.setattr("stepline.local.page.page_build.build_server", lambda *_: tmp_path / "serve.mjs")
     monkeypatch.setattr(serve.os, "execve", lambda _, words, __: found.append(json.loads(words[-1])))
     return found
 

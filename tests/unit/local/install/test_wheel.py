@@ -143,3 +143,9 @@ def test_an_installed_command_line_keeps_everything_in_the_users_folder(tmp_path
     library = app / "layers/runtime/python/stepline"
     assert (library / "loop/decide.py").exists()
     assert not (library / "local").exists()
+
+
+def test_an_installed_server_of_doors_writes_nothing(tmp_path, wheels):
+    here = Installed(tmp_path, wheels("checkout"), sees=True)
+    assert "Usage: stepline serve" in here("stepline", "serve", "--help").stdout
+    assert not here.home.exists()

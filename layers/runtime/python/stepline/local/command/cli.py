@@ -57,12 +57,14 @@ from stepline.local.terminal.output import print_result, progress, render_status
 
 @click.group(cls=Edge, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="stepline", message="%(version)s")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Run the agent, on this machine or in AWS, and talk to it."""
     from stepline.local.install.project import lay_out
     from stepline.local.stage.deployed import REPOSITORY
 
-    lay_out(REPOSITORY)
+    if context.invoked_subcommand != serve.name:  # which may run where nothing can be written
+        lay_out(REPOSITORY)
 
 
 @main.command()

@@ -38,6 +38,11 @@ def find_app(home: Path) -> Path:
     return home / f"app-{digest[:12]}"
 
 
+def find_installed() -> Path:
+    """Return the app's folder for a reader that needs no copy: the checkout, or what this wheel contains."""
+    return _CARRIED if _CARRIED.exists() else _checkout()
+
+
 def find_project() -> Path:
     """Return the folder whose files say what is deployed: the checkout, or the folder in which a command of a wheel runs."""
     return _checkout() if not _CARRIED.exists() else Path.cwd()

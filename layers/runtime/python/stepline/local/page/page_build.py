@@ -46,7 +46,7 @@ PAGE: Final = WebBuild(
 SERVER: Final = WebBuild(
     "the server of doors",
     "dist-serve",
-    "serve.js",
+    "serve.mjs",
     ("src/api", "src/client", "src/door", "packages", "package.json", "package-lock.json"),
     "packages/serve/vite.config.ts",
 )

@@ -86,6 +86,7 @@ def serve(
     another one. It needs the extra `serve`.
     """
     from stepline.local.caller import find_api, find_issuer
+    from stepline.local.install.project import find_installed
     from stepline.local.page.page_build import build_server
     from stepline.local.stage.deployed import build_environment
 
@@ -103,7 +104,7 @@ def serve(
         "beatS": BEAT_S,
         "unreadS": UNREAD_S,
     }
-    run_server(find_node(), build_server(progress), options, build_environment())
+    run_server(find_node(), build_server(progress, find_installed() / "web"), options, build_environment())
 
 
 def find_node() -> Path:
