@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 from pydantic import ValidationError, model_validator
 
@@ -46,11 +46,7 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
 
     A choice is a field of a group in `stacks/choice`, with its type, meaning, defaults and cost; docs/reference/choices.md
     lists them. Values may be given as they are written anywhere, so `"on"` is as good as `True`.
-
-    `has_all_names` is False of a stage that leaves to CloudFormation the names which it can make (`stacks/names.py`).
     """
-
-    has_all_names: ClassVar[bool] = True
 
     def __init__(self, **given: Any) -> None:
         """Read the given choices, and make the others. Raises BadChoiceError."""
@@ -352,6 +348,11 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
     def has_tasks(self) -> bool:
         """True if this deployment can run programs in tasks."""
         return self.exec_mode == "fargate" or self.exec_tasks
+
+    @property
+    def has_all_names(self) -> bool:
+        """True if each resource has its name; else CloudFormation makes those that it can (`stacks/names.py`)."""
+        return True
 
     def optional_name(self, kind: str, part: str = "") -> str | None:
         """Return the name of a resource, or None if CloudFormation makes it."""

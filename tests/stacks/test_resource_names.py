@@ -44,7 +44,9 @@ def test_each_name_in_a_template_is_one_of_the_table(every_stage):
 
 def test_a_stage_that_leaves_names_to_cloudformation_has_those_with_a_reason_alone():
     class Nameless(Stage):
-        has_all_names = False
+        @property
+        def has_all_names(self):
+            return False
 
     named = {kind for kind in NAMES if Nameless().optional_name(kind, "part")}
     assert named == {kind for kind, name in NAMES.items() if name.needed}
