@@ -5,6 +5,7 @@ A test fails for a row that no longer matches anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -14,13 +15,18 @@ from typing import Final
 class Acknowledgement:
     """One finding, the constructs where it is accepted, and the reason.
 
-    A place is `<stack>/<path of the construct>` without the app's and the stage's name. In a finding, `…`
+    A place is `<part>/<path of the construct>`: below a stack of a stage, or a construct of an agent. In a finding, `…`
     matches text that the CDK generates: hashes, names of outputs, and the stage's name in them.
     """
 
     finding: str
     places: tuple[str, ...]
     reason: str
+
+    def matches(self, finding: str) -> bool:
+        """Return True if a finding on one of the places is accepted."""
+        parts = (re.escape(part) for part in self.finding.split("…"))
+        return bool(re.fullmatch("[^\\n]*?".join(parts), finding))
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Yield every pair of finding and place."""
@@ -180,14 +186,14 @@ ACKNOWLEDGED: Final = (
     # --- cannot be named before it exists
     *(
         Acknowledgement(
-            finding=f'IAM5[Resource::…-state"…/{prefix}/*]',
+            finding=f"IAM5[Resource::…Artifacts…/{prefix}/*]",
             places=_policies(*roles),
             reason=f"{what}, below the one prefix of their class.",
         )
         for prefix, (what, roles) in _OBJECTS.items()
     ),
     Acknowledgement(
-        finding='IAM5[Resource::…-state"…/exec/*/log.json]',
+        finding="IAM5[Resource::…Artifacts…/exec/*/log.json]",
         places=_policies(_API, _SOCKET, _STREAM, _OUTPUT),
         reason="Logs of running programs: keys are made for each call, below the one prefix of their class, with one name.",
     ),
@@ -239,12 +245,12 @@ ACKNOWLEDGED: Final = (
         reason="Roles of the agent are mapped to models by settings; one provider's profiles.",
     ),
     Acknowledgement(
-        finding='IAM5[Resource::…-state"…Memory…/index/*]',
+        finding="IAM5[Resource::…Memory…/index/*]",
         places=_policies(_API, _ACT, _CLOSE, _ERASER, _SEARCH, _SERVE, _SWEEPER),
         reason="An index is made for each project when its first turn ends or moves in; those of the stage's one vector bucket.",
     ),
     Acknowledgement(
-        finding='IAM5[Resource::…-edge"…Site…/*]',
+        finding="IAM5[Resource::…Site…/*]",
         places=_policies("page/UploadRole"),
         reason="The page's files have names by their content; those of the one bucket that holds nothing else.",
     ),
@@ -261,7 +267,7 @@ ACKNOWLEDGED: Final = (
         "refuses those that an alias names.",
     ),
     Acknowledgement(
-        finding='IAM5[Resource::…-state"…/quarantine/*]',
+        finding="IAM5[Resource::…Artifacts…/quarantine/*]",
         places=_policies("loop/ScanRole"),
         reason="GuardDuty reads and tags what clients post: keys are made for each slot, below the one prefix that it scans.",
     ),

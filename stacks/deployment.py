@@ -20,16 +20,10 @@ from typing import Final
 import aws_cdk as cdk
 
 from stacks.code import Code
-from stacks.edge import Edge
-from stacks.environment import packaged_files
-from stacks.execution import Execution
-from stacks.ingress import Ingress
-from stacks.loop import Loop
 from stacks.names import NAMES
-from stacks.page import Page
 from stacks.page_files import PageFiles
+from stacks.parts import Parts
 from stacks.stage import Stage
-from stacks.state import State
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "edge": "address of the chat page.",
@@ -43,7 +37,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
 _TRANSITION: Final = "@aws-cdk/core:crossStackReferencesBothTransitional"
 
 
-class Deployment:
+class Deployment(Parts):
     """The parts of one stage, and `stacks`, in which they are, by the last word of their names."""
 
     def __init__(
@@ -63,43 +57,9 @@ class Deployment:
         self.stage = stage
         self.stacks: dict[str, cdk.Stack] = {}
         self._app = app
-        code = code.holding(packaged_files(stage), Path(app.outdir) / "handlers")
-        self.edge = Edge(self._add_stack("edge"), stage, files) if files else None
-        page_origin = self.edge.origin if self.edge else ""
-        self.state = State(self._add_stack("state"), stage, page_origin=page_origin, derived=derived)
-        self.ingress = Ingress(
-            self._add_stack("ingress"),
-            stage,
-            state=self.state,
-            code=code,
-            page_origin=page_origin,
-            dashboards=files.dashboards if files else (),
-        )
-        self.execution = (
-            Execution(self._add_stack("exec"), stage, requirements=code.requirements)
-            if stage.has_tasks
-            else None
-        )
-        self.loop = Loop(
-            self._add_stack("loop"),
-            stage,
-            state=self.state,
-            ingress=self.ingress,
-            code=code,
-            packages=packages,
-            execution=self.execution,
-        )
-        self.page = (
-            Page(
-                self._add_stack("page"),
-                stage,
-                files=files,
-                edge=self.edge,
-                state=self.state,
-                ingress=self.ingress,
-            )
-            if files and self.edge
-            else None
+        folder = Path(app.outdir) / "handlers"
+        super().__init__(
+            self._add_stack, stage, code=code, packages=packages, files=files, derived=derived, folder=folder
         )
 
     def _add_stack(self, word: str) -> cdk.Stack:

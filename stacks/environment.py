@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from stacks.access import MODEL, REPLAYING, SEARCHING, TELLING, TRACING, WAKING
+from stacks.choice.declare import REFERENCE
 from stacks.descriptor import read_descriptors
 from stacks.stage import Stage
 from stacks.state import State
@@ -25,7 +25,6 @@ MAX_BYTES: Final = 4096
 PACKAGED_BYTES: Final = 256
 """JSON with more bytes is in a file of the package."""
 _ROOT: Final = Path(__file__).resolve().parents[1]
-_TOKEN: Final = re.compile(r"\$\{Token\[[^\]]+\]\}")
 _TOKEN_BYTES: Final = 80
 """The longest value of a reference: a name that CloudFormation makes of a stack's and a resource's."""
 
@@ -206,7 +205,7 @@ def _is_default(field: str, value: Any) -> bool:
 
 
 def _bounded(text: str) -> str:
-    return _TOKEN.sub("x" * _TOKEN_BYTES, text)
+    return REFERENCE.sub("x" * _TOKEN_BYTES, text)
 
 
 def _stage_settings(stage: Stage, state: State, *, machine_arn: str, callback_url: str) -> dict[str, Any]:

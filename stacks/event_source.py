@@ -40,6 +40,6 @@ class EventSource(Construct):
         )
         for statement in statements(PRINCIPAL, resources):
             self.role.add_to_policy(statement)
-        stack = cdk.Stack.of(self)
-        cdk.CfnOutput(stack, "EventSourceRoleArn", value=self.role.role_arn)
-        cdk.CfnOutput(stack, "EventSourceEnvironment", value=stack.to_json_string(dict(environment)))
+        text = cdk.Stack.of(self).to_json_string(dict(environment))
+        cdk.CfnOutput(scope, "EventSourceRoleArn", value=self.role.role_arn)
+        cdk.CfnOutput(scope, "EventSourceEnvironment", value=text)

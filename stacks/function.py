@@ -17,8 +17,10 @@ from stacks.environment import check_environment, function_environment
 from stacks.log_group import add_log_group
 from stacks.stage import Stage
 from stepline import metrics
+from stepline.errors import InputError
 from stepline.loop.graph import TASKS
 from stepline.model.program.served_call import SERVED_S
+from stepline.settings import TABLE
 
 _SNAP_WARNING: Final = "@aws-cdk/aws-lambda:snapStartRequirePublish"
 STEP_TIMEOUTS_S: Final = {task.function: task.function_timeout_s for task in TASKS}
@@ -99,6 +101,7 @@ class Function(Construct):
         size = SIZES[name]
         self.name = name
         self.function_name = stage.needed_name("function", name)
+        self._variables = _variables(name, settings)
         self.log_group = add_log_group(self, "Logs", stage, name)
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         self.log_group.grant_write(self.role)
@@ -120,7 +123,7 @@ class Function(Construct):
             reserved_concurrent_executions=stage.division.reserved.get(name),
             dead_letter_queue=undelivered,
             ephemeral_storage_size=cdk.Size.mebibytes(size.task_storage_mib) if stage.has_tasks else None,
-            environment=_variables(name, settings),
+            environment=self._variables,
             # The previous version remains for a rollback, until the stack's own clock deletes it; on the emulator `stepline up`
             # removes it, since only that ends its workers. The version of a failed update does not remain: Lambda publishes
             # the same code only once, so that the next update would have none (aws-cdk#28252).
@@ -134,6 +137,16 @@ class Function(Construct):
         # The alias below names a published version, which this warning does not recognise.
         cdk.Annotations.of(self.function).acknowledge_warning(_SNAP_WARNING)
         self.live = lambda_.Alias(self, "Live", alias_name="live", version=self.function.current_version)
+
+    def add_variable(self, variable: str, value: str) -> None:
+        """Add a variable of the bundle's own. Raises InputError `environment_too_large`, and `bad_choice` for one that exists."""
+        if variable in self._variables or variable in {row.variable for row in TABLE.values()}:
+            raise InputError(
+                f"variable {variable}: got a setting's, takes a name of the bundle's own", code="bad_choice"
+            )
+        self._variables[variable] = value
+        check_environment(self.name, self._variables)
+        self.function.add_environment(variable, value)
 
 
 def _variables(name: str, settings: Mapping[str, Any]) -> dict[str, str]:

@@ -42,7 +42,10 @@ ENDED_BADLY: Final = ("FAILED", "TIMED_OUT", "ABORTED")
 
 
 class Loop:
-    """The resources of a turn: machine → decide, act, close, and programs beside them or in tasks."""
+    """The resources of a turn: machine → decide, act, close, and programs beside them or in tasks.
+
+    `resources` are those that rights apply to, `event_environment` the variables of a service that submits events.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,10 @@ class Loop:
         self._stack = cdk.Stack.of(scope)
         self._execution = execution
         self.queues = make_queues(scope, stage)
-        resources = self._name_resources(stage, state, ingress)
+        self.resources = resources = self._name_resources(stage, state, ingress)
+        self.event_environment = event_environment(
+            stage, state, machine_arn=resources.machine_arn, callback_url=ingress.callback_url
+        )
         settings = loop_settings(
             stage,
             state,
@@ -79,9 +85,7 @@ class Loop:
                 "EventSource",
                 stage=stage,
                 resources=resources,
-                environment=event_environment(
-                    stage, state, machine_arn=resources.machine_arn, callback_url=ingress.callback_url
-                ),
+                environment=self.event_environment,
             )
         self._watch(stage, state, ingress)
         add_shift(scope, stage, "loop", self.functions.values())

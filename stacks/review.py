@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -42,7 +41,7 @@ class Review:
         """Store the list; the templates are checked when they are written."""
         self._app = app
         self._pack = AwsSolutionsChecks(app)
-        self._rows = {row: _pattern(*row) for item in acknowledged for row in item.rows()}
+        self._acknowledged = tuple(acknowledged)
         self.used: set[tuple[str, str]] = set()
         self.open: list[Finding] = []
 
@@ -78,8 +77,11 @@ class Review:
         finding = Finding(
             id=violation.rule_name.removeprefix(f"{PACK}-"), place=place_of(resource.construct_path or "")
         )
-        text = _text(finding.id, finding.place)
-        rows = {row for row, pattern in self._rows.items() if pattern.fullmatch(text)}
+        rows = {
+            (item.finding, finding.place)
+            for item in self._acknowledged
+            if finding.place in item.places and item.matches(finding.id)
+        }
         self.used |= rows
         if not rows:
             self.open.append(finding)
@@ -90,12 +92,3 @@ def place_of(path: str) -> str:
     """Return a construct's path without app and stage: `stepline-prod-loop/Act` is `loop/Act`."""
     stack, _, rest = path.partition("/")
     return f"{stack.rpartition('-')[2]}/{rest}".removesuffix("/Resource")
-
-
-def _text(finding: str, place: str) -> str:
-    return f"{finding}\n{place}"
-
-
-def _pattern(finding: str, place: str) -> re.Pattern[str]:
-    parts = (re.escape(part) for part in _text(finding, place).split("…"))
-    return re.compile("[^\n]*?".join(parts))

@@ -16,6 +16,8 @@ EPHEMERAL: Final = (LOCAL, "dev")
 """The stages that do not keep their data unless they choose to."""
 Kind = Literal["local", "ephemeral", "kept"]
 """A stage on the emulator, one in AWS whose data goes with it, and one whose data outlives it."""
+REFERENCE: Final = re.compile(r"\$\{Token\[[^\]]+\]\}")
+"""A value that a deployment knows, as the CDK writes it into a text, such as the ARN of a secret in the same app."""
 _SAME: Final = object()
 """The default of a kind that is that of all others."""
 
@@ -80,7 +82,9 @@ class Takes:
     words: Collection[Any] = ()
 
     def check(self, value: Any) -> Any:
-        """Return the value. Raises ValueError if the choice does not take it."""
+        """Return the value. Raises ValueError if the choice does not take it; a reference of the CDK has its value later."""
+        if self.pattern and REFERENCE.fullmatch(value):
+            return value
         if self.pattern.fullmatch(value) if self.pattern else value in self.words:
             return value
         raise ValueError(self.said)
