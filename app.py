@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -18,8 +17,7 @@ from stacks.page_files import PageFiles, read_page
 from stacks.stage import Stage
 from stepline.bundle.deployable import load_deployable
 from stepline.errors import InputError, SteplineError
-from stepline.local.install.package import link_same
-from stepline.local.install.requirement_lock import check_size, find_requirements, lock_requirements
+from stepline_cdk.function_code import make_code
 
 ROOT = Path(__file__).resolve().parent
 
@@ -75,28 +73,11 @@ def _check(bundle: str) -> None:
 
 
 def _code(stage: Stage, compiler: Path | None) -> Code:
-    """Return the functions' code; end the synthesis if the packages of its bundles cannot be a layer of it.
-
-    What its layers and this environment have in common is stored once.
-    """
-    files = find_requirements(ROOT, stage.modules)
+    """Return the functions' code; end the synthesis if the packages of its bundles cannot be a layer of it."""
     try:
-        packages = lock_requirements(files, ROOT / ".stepline/packages", root=ROOT, version=stage.python)
-        code = Code.for_aws(
-            ROOT,
-            version=stage.python,
-            compiler=compiler,
-            tracing=ROOT / "layers/tracing" if stage.is_traced else None,
-            bundle=packages.lock,
-            shared=packages.shared,
-            requirements=tuple(file.relative_to(ROOT).as_posix() for file in files),
-        )
-        check_size(*code.bundle_bytes(), files)
-        for folder in (*code.layers[1:], *code.acting):
-            link_same(folder / "python", Path(sysconfig.get_path("purelib")))
+        return make_code(ROOT, stage, compiler)
     except SteplineError as error:
         sys.exit(f"error: {error.reason}: {error}")
-    return code
 
 
 def _page(app: cdk.App, stage: Stage) -> PageFiles:

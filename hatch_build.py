@@ -21,6 +21,7 @@ APP: Final = (
     "package-lock.json",
     "package.json",
     "stacks",
+    "stepline_cdk",
     "web/dist",  # the chat page, if it was built
     "web/dist-serve",  # the server of doors, likewise
     "web/headers.json",

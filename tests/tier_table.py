@@ -308,7 +308,7 @@ PAGE = ("/web/",)
 DOCS = ("/docs/", "/README.md", "/CHANGELOG.md", "/AGENTS.md", "/LICENSE")
 """Sources whose change alone starts no stage."""
 
-APP = ("/stacks/", "/app.py", "/cdk.json", "/layers/")
+APP = ("/stacks/", "/stepline_cdk/", "/app.py", "/cdk.json", "/layers/")
 WHEEL_SOURCES = ("/pyproject.toml", "/hatch_build.py")
 ERASURE = ("ingress/erase_user.py", "ingress/delete.py", "adapters/aws/", "log/")
 MODEL_SDK = ("adapters/anthropic/", "adapters/provider/", "ports/model.py", "/requirements.lock")
@@ -331,6 +331,7 @@ SANDBOX = (
 MCP = ("adapters/mcp/", "ports/mcp/", "tools/")
 NIGHTLY: Mapping[str, tuple[str, ...]] = {
     # Templates of stages that only these files ask for; a landing has the four that the others share.
+    "stacks/test_agent.py": APP,
     "stacks/test_alarm.py": APP,
     "stacks/test_bundle_layer.py": (*APP, "local/install/"),
     "stacks/test_calls.py": (*APP, "/lambdas/", "adapters/aws/", "bootstrap/", "loop/", "ingress/"),
@@ -455,5 +456,12 @@ PYTHON_SOURCES = (
 """Sources whose change makes a landing run the unit tests on the newest Python."""
 TYPED = (LIBRARY, "bundles/", "examples/", "lambdas/", "exec_task/")
 """What is typed without the CDK, which takes three quarters of the time."""
-TYPED_SOURCES = ("/stacks/", "/app.py", "/docs/build/", "/requirements.lock", "/pyproject.toml")
+TYPED_SOURCES = (
+    "/stacks/",
+    "/stepline_cdk/",
+    "/app.py",
+    "/docs/build/",
+    "/requirements.lock",
+    "/pyproject.toml",
+)
 IAM_SOURCES = ("/stacks/access.py", "/tests/e2e/test_iam.py", "/tests/e2e/enforced.py")

@@ -28,6 +28,7 @@ def all_calls() -> Iterator[tuple[str, ast.Call]]:
         "bundles",
         "examples",
         "stacks",
+        "stepline_cdk",
         "docs",
         "bench",
         "tests",

@@ -14,7 +14,7 @@ from tests.unit.docs.source import DOCS, LIBRARY, ROOT, files, name, nodes, page
 AGENTS_LINES_MAX = 120
 
 TESTS = ROOT / "tests"
-CODE = ("layers/runtime", "lambdas", "stacks", "docs/build", "bench")
+CODE = ("layers/runtime", "lambdas", "stacks", "stepline_cdk", "docs/build", "bench")
 
 # Put together here, so that this file does not hold them.
 PLACES = ("/" + "home/", "/" + "root/")

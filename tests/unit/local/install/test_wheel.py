@@ -22,6 +22,7 @@ APP = (
     "package-lock.json",
     "package.json",
     "stacks",
+    "stepline_cdk",
 )
 BUILDS = (ROOT / "web/dist", ROOT / "web/dist-serve")
 """The chat page and the server of doors, which a wheel contains if they were built."""

@@ -36,7 +36,17 @@ if TYPE_CHECKING:
 
 FORBIDDEN: Final = (
     *("stepline.adapters", "stepline.bootstrap", "stepline.local", "stepline.settings", "stepline.testing"),
-    *("lambdas", "stacks", "exec_task", "anthropic", "aws_cdk", "aws_lambda_powertools", "boto3", "botocore"),
+    *(
+        "lambdas",
+        "stacks",
+        "stepline_cdk",
+        "exec_task",
+        "anthropic",
+        "aws_cdk",
+        "aws_lambda_powertools",
+        "boto3",
+        "botocore",
+    ),
     *("redis", "urllib3"),
 )
 """Packages that a bundle must not import: its functions may not reach them, or do not have them."""

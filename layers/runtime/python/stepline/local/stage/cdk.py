@@ -38,6 +38,7 @@ INPUTS: Final = (
     "cdk.json",
     "package-lock.json",
     "stacks",
+    "stepline_cdk",
     "lambdas",
     "bundles",
     "exec_task",

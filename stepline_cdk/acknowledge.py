@@ -1,0 +1,74 @@
+"""AWS's best-practice rules: what is accepted in a stage is acknowledged on an agent's own constructs, for cdk-nag to read.
+
+cdk-nag compares whole findings, so those of policies are spelled here as it spells them; what your app adds to a role is
+not acknowledged. Source: github.com/cdklabs/cdk-nag, "Acknowledging a Rule", and its `flatten-cfn-reference`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from constructs import IConstruct
+
+from stacks.acknowledgement import ACKNOWLEDGED, OLDER_PYTHON, Acknowledgement
+from stacks.bytecode import PYTHON_VERSION
+
+PACK: Final = "AwsSolutions"
+_WILDCARD: Final = "IAM5"
+
+
+def acknowledge(parts: Mapping[str, IConstruct], python: str) -> None:
+    """Acknowledge on each construct below the parts, by their names, what is accepted there."""
+    rows = ACKNOWLEDGED if python == PYTHON_VERSION else (*ACKNOWLEDGED, OLDER_PYTHON)
+    for row in rows:
+        for place in row.places:
+            part, _, path = place.partition("/")
+            construct = _find(parts[part], path) if part in parts else None
+            if construct is not None:
+                for finding in _findings(row, construct):
+                    rule = cdk.Acknowledgment(id=f"{PACK}-{finding}", reason=row.reason)
+                    cdk.Validations.of(construct).acknowledge(rule)
+
+
+def _find(construct: IConstruct, path: str) -> IConstruct | None:
+    found: IConstruct | None = construct
+    for word in path.split("/"):
+        found = found.node.try_find_child(word) if found is not None else None
+    return found
+
+
+def _findings(row: Acknowledgement, construct: IConstruct) -> Iterable[str]:
+    """Return the findings that a row accepts: of a policy those that it has, else its only one."""
+    if not row.finding.startswith(_WILDCARD):
+        return [row.finding]
+    assert isinstance(construct, iam.Policy), construct.node.path
+    document = cdk.Stack.of(construct).resolve(construct.document)
+    found = (f"{_WILDCARD}[Resource::{text}]" for text in _resources(document) if "*" in text)
+    return sorted({one for one in found if row.matches(one)})
+
+
+def _resources(document: Mapping[str, Any]) -> Iterator[str]:
+    for statement in document["Statement"]:
+        resource = statement["Resource"]
+        yield from map(_flatten, resource if isinstance(resource, list) else [resource])
+
+
+def _flatten(node: Any) -> str:
+    """Return the text that a finding has in the place of a reference."""
+    match node:
+        case str():
+            return node.replace("${", "<").replace("}", ">")
+        case {"Fn::Join": [delimiter, items]}:
+            return str(delimiter).join(map(_flatten, items))
+        case {"Fn::Sub": text} | {"Fn::ImportValue": text}:
+            return _flatten(text)
+        case {"Fn::GetAtt": [resource, attribute]}:
+            return f"<{_flatten(resource)}.{_flatten(attribute)}>"
+        case {"Ref": name}:
+            return f"<{_flatten(name)}>"
+        case _:
+            return json.dumps(node, separators=(",", ":"))

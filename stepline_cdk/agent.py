@@ -1,0 +1,303 @@
+"""An agent as one construct: the parts of a stage in a stack of your own.
+
+Source: docs/how-to/own-app.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from stacks.access import MODEL, statements
+from stacks.bytecode import find_python, render_missing
+from stacks.code import Code, read_packages
+from stacks.function import Function
+from stacks.page_files import PageFiles, read_page
+from stacks.parts import Parts
+from stacks.stage import Stage
+from stepline.bundle.deployable import load_deployable
+from stepline.errors import InputError
+from stepline_cdk.acknowledge import acknowledge
+from stepline_cdk.function_code import make_code, read_bundles
+from stepline_cdk.shared_grantee import SharedGrantee
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+"""The folder with handlers, locks of layers, the task's context and the built page."""
+MOST_AGENTS: Final = 2
+RESOURCES: Final = (156, 272)
+"""Resources of an agent with nothing chosen, and with everything. A stack takes 500, and the CDK refuses more.
+
+Source: docs.aws.amazon.com/AWSCloudFormation, "Understand CloudFormation quotas".
+"""
+EVENTS: Final = "events"
+"""The row of services that submit events in the table of rights."""
+TOOLS: Final = ("act", "serve")
+"""The functions that run tools: for a turn, and for the programs that it starts."""
+PROPS: Final[Mapping[str, str]] = {
+    "bundle": "bundle",
+    "exec_image": "programs",
+    "keep_data": "keep_data",
+    "log_retention_days": "log_retention",
+    "model_secret_arn": "model_secret",
+    "name": "stage",
+    "oidc_issuer": "issuer",
+    "page": "page",
+}
+"""The choices of a stage that an agent has as props of its own."""
+_ID_CHARS: Final = 10
+
+
+class NamelessStage(Stage):
+    """The choices of an agent whose resources have names on request only."""
+
+    @property
+    def has_all_names(self) -> bool:
+        return False
+
+
+class Agent(Construct):
+    """One agent: its APIs, its log, its loop, and, if chosen, its users, its programs and its chat page.
+
+    `socket_url` and `api_url` are its addresses, `table` and `bucket` hold its data, `machine` runs its turns; `functions` have
+    each a `function`, a `role`, and the alias `live` that callers use. `tools_role` gets the rights that tools need.
+    `send_environment` are the variables of a service that submits events. `parts` has everything else.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        bundle: str,
+        model_secret: secretsmanager.ISecret | None = None,
+        issuer: str = "",
+        keep_data: bool = False,
+        log_retention: cdk.Duration | None = None,
+        page: bool | Path = False,
+        programs: bool | str = False,
+        stage: str = "",
+        code: Code | None = None,
+        **choices: Any,
+    ) -> None:
+        """Add the agent of a bundle, a package that this environment can import.
+
+        `issuer` is that of the tokens to trust; without one the agent has a user pool. `page` deploys the chat page, from another
+        folder than the built one by its path. `programs` runs the model's programs in tasks whose image AWS builds, or which is named.
+        With `stage` resources have its name. `code` is built elsewhere, as tests do. The other choices are those of
+        docs/reference/choices.md.
+
+        Raises InputError, whose sentence begins with this construct's path, for what no agent can be.
+        """
+        super().__init__(scope, construct_id)
+        given = {
+            **_refuse_props(self, choices),
+            "name": stage or self._unique_name(),
+            "bundle": bundle,
+            "keep_data": keep_data,
+            "oidc_issuer": issuer,
+            "page": bool(page),
+            "exec_image": _image_of(programs),
+        }
+        try:
+            if model_secret:
+                given["model_secret_arn"] = _arn_of(model_secret)
+            if log_retention:
+                given["log_retention_days"] = log_retention.to_days()
+            self._choices = (Stage if stage else NamelessStage)(**given)
+            self._enter(stage)
+            self.parts = self._build(code, page)
+        except InputError as error:
+            raise _at(self, str(error), error.reason) from error
+        if model_secret and model_secret.encryption_key:
+            for name in sorted(MODEL & self.functions.keys()):
+                model_secret.encryption_key.grant_decrypt(self.functions[name].role)
+        acknowledge(self._scopes, self._choices.python)
+
+    def _unique_name(self) -> str:
+        """Return a name for the resources that need one, which no other construct of the account has in this region."""
+        stack = cdk.Stack.of(self)
+        while stack.nested_stack_parent:
+            stack = stack.nested_stack_parent
+        place = f"{stack.stack_name}/{self.node.path.removeprefix(stack.node.path)}"
+        return f"agent-{hashlib.sha256(place.encode()).hexdigest()[:_ID_CHARS]}"
+
+    def _enter(self, stage: str) -> None:
+        """Count the agent in its stack, and keep its fixed name for it. Raises InputError if either is taken."""
+        stack = cdk.Stack.of(self)
+        agents = _folder(stack, "SteplineAgents")
+        if len(agents.node.children) == MOST_AGENTS:
+            raise InputError(
+                f"a stack takes {MOST_AGENTS} agents, of which each has {RESOURCES[0]} to {RESOURCES[1]} of its 500 resources: put"
+                " this one into another stack",
+                code="bad_choice",
+            )
+        Construct(agents, self.node.addr)
+        app = cdk.Stage.of(self)
+        if not (stage and app):
+            return
+        names = _folder(app, "SteplineStages")
+        if names.node.try_find_child(name := f"{stage} in {stack.environment.replace('/', ' ')}"):
+            raise InputError(
+                f"stage: got {stage!r}, which another agent has already, takes a name of its own, or nothing",
+                code="bad_choice",
+            )
+        Construct(names, name)
+
+    def _build(self, code: Code | None, page: bool | Path) -> Parts:
+        choices = self._choices
+        for module in choices.modules:
+            _check(module)
+        code = code or self._make_code()
+        folder = Path(cdk.Stage.of(self).outdir)  # type: ignore[union-attr]  # each stack is in an app
+        code = code.holding(read_bundles(choices), folder / f"bundles-{choices.name}")
+        self._scopes: dict[str, Construct] = {}
+        return Parts(
+            self._place,
+            choices,
+            code=code,
+            packages=read_packages(ROOT / "exec_task/requirements.txt"),
+            files=_read_page(choices, page) if choices.page else None,
+            folder=folder / f"handlers-{choices.name}",
+        )
+
+    def _make_code(self) -> Code:
+        choices = self._choices
+        compiler = find_python(choices.python) if choices.bytecode else None
+        if choices.bytecode and not compiler:
+            cdk.Annotations.of(self).add_warning_v2("stepline:bytecode", render_missing(choices.python))
+        return make_code(ROOT, choices, compiler)
+
+    def _place(self, part: str) -> Construct:
+        self._scopes[part] = Construct(self, part.title())
+        return self._scopes[part]
+
+    @property
+    def socket_url(self) -> str:
+        """The address of the websocket API."""
+        return self.parts.ingress.socket_url
+
+    @property
+    def api_url(self) -> str:
+        """The address of the HTTP API."""
+        return self.parts.ingress.http_url
+
+    @property
+    def page_url(self) -> str:
+        """The address of the chat page; "" without one."""
+        return f"{self.parts.edge.origin}/" if self.parts.edge else ""
+
+    @property
+    def table(self) -> dynamodb.ITableV2:
+        """The table with the logs of all conversations."""
+        return self.parts.state.table
+
+    @property
+    def bucket(self) -> s3.Bucket:
+        """The bucket with files and long texts."""
+        return self.parts.state.bucket
+
+    @property
+    def machine(self) -> sfn.StateMachine:
+        """The state machine, of which each turn is an execution."""
+        return self.parts.loop.machine
+
+    @property
+    def functions(self) -> dict[str, Function]:
+        """The functions by their names: those of the APIs, and those of the loop."""
+        return {**self.parts.ingress.functions, **self.parts.loop.functions}
+
+    @property
+    def tools_role(self) -> iam.IGrantable:
+        """The role of the tools, for grants; with programs, both roles that run tools."""
+        roles = [one.role for one in self._tools()]
+        return roles[0] if len(roles) == 1 else SharedGrantee(roles)
+
+    def _tools(self) -> list[Function]:
+        return [self.functions[name] for name in TOOLS if name in self.functions]
+
+    def add_tool_environment(self, variable: str, value: str) -> None:
+        """Add a variable for the tools of the bundle.
+
+        Raises InputError: `bad_choice` for a variable of ours, `environment_too_large` beyond 4 KB.
+        """
+        try:
+            for function in self._tools():
+                function.add_variable(variable, value)
+        except InputError as error:
+            raise _at(self, str(error), error.reason) from error
+
+    @property
+    def send_environment(self) -> Mapping[str, str]:
+        """The variables of a service that submits events by the library. Source: docs/how-to/send-events.md."""
+        return self.parts.loop.event_environment
+
+    def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let a service submit events to conversations, with the variables `send_environment`."""
+        first, *others = [
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=list(statement.actions),
+                resource_arns=list(statement.resources),
+                conditions=statement.conditions,
+            )
+            for statement in statements(EVENTS, self.parts.loop.resources)
+        ]
+        for other in others:
+            first = first.combine(other)
+        return first
+
+
+def _at(agent: Agent, sentence: str, code: str) -> InputError:
+    return InputError(f"{agent.node.path}: {sentence}", code=code)
+
+
+def _refuse_props(agent: Agent, choices: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the choices. Raises InputError for one that an agent has as a prop of another name."""
+    for choice in choices:
+        if choice in PROPS:
+            raise _at(agent, f"{choice}: an agent has the prop {PROPS[choice]} for it", "bad_choice")
+    return choices
+
+
+def _image_of(programs: bool | str) -> str:
+    return programs if isinstance(programs, str) else "codebuild" if programs else "none"
+
+
+def _arn_of(secret: secretsmanager.ISecret) -> str:
+    if not secret.secret_full_arn:
+        raise InputError(
+            "model_secret: got a secret without its whole ARN, takes one of this app, or Secret.from_secret_complete_arn",
+            code="bad_choice",
+        )
+    return secret.secret_full_arn
+
+
+def _folder(scope: Construct, name: str) -> Construct:
+    """Return a construct without resources, made when it is first needed."""
+    found = scope.node.try_find_child(name)
+    return found if isinstance(found, Construct) else Construct(scope, name)
+
+
+def _check(module: str) -> None:
+    """Refuse a bundle that the functions could not run. Raises InputError."""
+    try:
+        load_deployable(module)
+    except ImportError as error:
+        raise InputError(
+            f"bundle: {module} is loaded here, too, and {error}: install its package and its requirements",
+            code="requirement_missing",
+        ) from error
+
+
+def _read_page(choices: Stage, page: bool | Path) -> PageFiles:
+    return read_page(ROOT, choices.named_modules, dist=page if isinstance(page, Path) else None)
