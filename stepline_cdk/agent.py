@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -25,9 +27,11 @@ from stacks.function import Function
 from stacks.page_files import PageFiles, read_page
 from stacks.parts import Parts
 from stacks.stage import Stage
+from stepline import metrics
 from stepline.bundle.deployable import load_deployable
 from stepline.errors import InputError
 from stepline_cdk.acknowledge import acknowledge
+from stepline_cdk.choice_props import ChoiceProps
 from stepline_cdk.function_code import make_code, read_bundles
 from stepline_cdk.shared_grantee import SharedGrantee
 
@@ -41,6 +45,12 @@ Source: docs.aws.amazon.com/AWSCloudFormation, "Understand CloudFormation quotas
 """
 EVENTS: Final = "events"
 """The row of services that submit events in the table of rights."""
+METRICS: Final = frozenset(
+    value
+    for name, value in vars(metrics).items()
+    if name.isupper() and isinstance(value, str) and name not in ("NAMESPACE", "SERVICE")
+)
+"""The metrics that functions write."""
 TOOLS: Final = ("act", "serve")
 """The functions that run tools: for a turn, and for the programs that it starts."""
 PROPS: Final[Mapping[str, str]] = {
@@ -87,7 +97,7 @@ class Agent(Construct):
         programs: bool | str = False,
         stage: str = "",
         code: Code | None = None,
-        **choices: Any,
+        **choices: Unpack[ChoiceProps],
     ) -> None:
         """Add the agent of a bundle, a package that this environment can import.
 
@@ -99,7 +109,7 @@ class Agent(Construct):
         Raises InputError, whose sentence begins with this construct's path, for what no agent can be.
         """
         super().__init__(scope, construct_id)
-        given = {
+        given: dict[str, Any] = {
             **_refuse_props(self, choices),
             "name": stage or self._unique_name(),
             "bundle": bundle,
@@ -235,6 +245,24 @@ class Agent(Construct):
                 function.add_variable(variable, value)
         except InputError as error:
             raise _at(self, str(error), error.reason) from error
+
+    def metric(
+        self, name: str, *, statistic: str = "Sum", period: cdk.Duration | None = None
+    ) -> cloudwatch.Metric:
+        """Return a metric of the agent, such as `TurnsFailed`, every five minutes by default.
+
+        Raises InputError `bad_choice` for a name that no metric has. Source: docs/how-to/runbook.md.
+        """
+        if name not in METRICS:
+            takes = next(iter(get_close_matches(name, METRICS, n=1)), f"one of {', '.join(sorted(METRICS))}")
+            raise _at(self, f"metric: got {name!r}, takes {takes}", "bad_choice")
+        return cloudwatch.Metric(
+            namespace=metrics.NAMESPACE,
+            metric_name=name,
+            dimensions_map=metrics.dimensions(self._choices.name),
+            statistic=statistic,
+            period=period or cdk.Duration.minutes(5),
+        )
 
     @property
     def send_environment(self) -> Mapping[str, str]:

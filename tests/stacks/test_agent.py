@@ -2,11 +2,14 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, get_origin, get_type_hints
 
 import pytest
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
@@ -18,11 +21,13 @@ from stacks.names import NAMES
 from stacks.stage import Stage
 from stepline.errors import InputError
 from stepline_cdk import Agent
-from stepline_cdk.agent import RESOURCES
+from stepline_cdk.agent import PROPS, RESOURCES
+from stepline_cdk.choice_props import ChoiceProps
 from tests.stacks.conftest import BILLING, PAGE, ROOT, TOPIC, Synthesis, cdk
 from tests.stacks.empty_layers import code_of
 from tests.stacks.role import listed
 from tests.stacks.test_deployment import needs_of
+from tests.stacks.test_option_sets import MARGIN, sizes
 
 BUNDLE = "examples.shop"
 EVERYTHING = {
@@ -127,6 +132,15 @@ def test_an_agent_has_as_many_resources_as_it_says(two, shop):
     _, resources = two
     everything = [name for name in resources if name.startswith("First")]
     assert (len(shop.resources()), len(everything)) == RESOURCES
+
+
+def test_two_agents_without_any_flag_of_the_cdk_keep_their_distance_from_the_limits_of_aws(two):
+    _, resources = two
+    found = {
+        what: (size, limit) for what, size, limit in sizes({"Resources": resources}) if what != "resources"
+    }
+    assert len(found) > 40
+    assert {what: pair for what, pair in found.items() if pair[0] > MARGIN * pair[1]} == {}
 
 
 def test_no_resource_of_two_agents_leads_back_to_itself(two):
@@ -364,3 +378,37 @@ def test_the_stack_of_the_page_passes_the_rules_of_aws(tmp_path, monkeypatch):
     names["ShopStack"](shop.app, "Own")
     own = {"Own/ModelKey/Resource"}  # a secret that rotates is the owner's choice
     assert {place for _, place in shop.findings()} == own
+
+
+def test_an_agent_has_a_typed_prop_for_each_choice_of_a_stage():
+    spelled = {tuple: Sequence[str], Mapping: Mapping[str, Any]}
+    kinds = {
+        name: get_origin(field.annotation) or field.annotation for name, field in Stage.model_fields.items()
+    }
+    others = {*PROPS, "endpoint"}
+    assert get_type_hints(ChoiceProps) == {
+        name: spelled.get(kind, kind) for name, kind in kinds.items() if name not in others
+    }
+
+
+def test_a_metric_has_the_dimensions_of_the_agents_functions(shop):
+    agent = shop.add()
+    agent.metric("TurnsFailed").create_alarm(shop.stack, "Failed", threshold=1, evaluation_periods=1)
+    resources = shop.resources()
+    (alarm,) = of_kind(resources, "AWS::CloudWatch::Alarm").values()
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("Stepline", "TurnsFailed")
+    dimensions = {one["Name"]: one["Value"] for one in alarm["Dimensions"]}
+    assert dimensions["stage"] == variables_of(resources, "act")["STEPLINE_STAGE"]
+    with pytest.raises(InputError, match=r"^Shop/Agent: metric: got 'TurnFailed', takes TurnsFailed$"):
+        agent.metric("TurnFailed")
+
+
+def test_tags_and_a_boundary_of_the_owner_reach_each_role(shop):
+    agent = shop.add(programs=True)
+    cdk.Tags.of(agent).add("team", "shop")
+    boundary = iam.ManagedPolicy.from_managed_policy_name(shop.stack, "Boundary", "boundary")
+    iam.PermissionsBoundary.of(agent).apply(boundary)
+    roles = of_kind(shop.resources(), "AWS::IAM::Role").values()
+    assert len(roles) > 15
+    assert all({"Key": "team", "Value": "shop"} in one["Tags"] for one in roles)
+    assert all("boundary" in json.dumps(one["PermissionsBoundary"]) for one in roles)
