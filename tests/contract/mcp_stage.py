@@ -1,4 +1,4 @@
-"""A stage of recorded answers behind a server of doors, and a proxy that signs its clients in.
+"""A server of doors for a stage of recorded answers, and a proxy that signs its clients in.
 
 Each message to the stage is acknowledged, and answered as in the recorded conversation. The proxy is for clients that
 cannot send a token.
