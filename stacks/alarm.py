@@ -34,7 +34,7 @@ def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwa
     else:
         cdk.Annotations.of(scope).add_warning_v2(
             "stepline:alarms",
-            f"the alarms of stage {stage.name} notify no one: name a topic (-c alarm_topic_arn=arn:aws:sns:…)",
+            f"the alarms of stage {stage.name} notify no one: name a topic ({stage.spell('alarm_topic_arn=arn:aws:sns:…')})",
         )
     return alarms
 

@@ -39,15 +39,15 @@ def find_python(version: str) -> Path | None:
     return next((path for path in _candidates(version) if _fits(path, version)), None)
 
 
-def render_missing(version: str) -> str:
-    """Return a warning: the consequence of a deployment without bytecode, and the ways to have it."""
+def render_missing(version: str, *, flag: str = "-c ") -> str:
+    """Return a warning: the consequence of a deployment without bytecode, and the ways to have it; `flag` begins each choice."""
     others = (name for name in reversed(MAGIC) if name != version)
     found = next(((name, path) for name in others if (path := find_python(name))), None)
-    instead = f" Or deploy with -c python={found[0]}: {found[1]} is here." if found else ""
+    instead = f" Or deploy with {flag}python={found[0]}: {found[1]} is here." if found else ""
     return (
         f"No Python {version} was found, so the functions go without bytecode: each cold start compiles its imports, "
         f"{COST}. Install it, for example by `uv python install {version}`.{instead} "
-        "-c bytecode=false accepts this."
+        f"{flag}bytecode=false accepts this."
     )
 
 

@@ -10,6 +10,6 @@ from stacks.stage import Stage
 
 def keep_export(scope: Construct, stage: Stage, *values: str) -> None:
     """Export values from the stack of a stage; an agent of another app never had stacks of its own."""
-    if stage.has_all_names:
+    if stage.has_own_stacks:
         for value in values:
             cdk.Stack.of(scope).export_value(value)

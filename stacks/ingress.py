@@ -255,10 +255,11 @@ def warn_unknown(scope: Construct, stage: Stage) -> None:
     """Warn that the stage runs few turns at once if the executions of its account are unknown."""
     if stage.concurrency or stage.is_local:
         return
+    reads = "`stepline deploy` reads the number, or " if stage.has_own_stacks else ""
     warning = (
         f"the executions at once of the account are not known, so this stage runs {stage.most_turns} turns at once, as many as"
-        f" a new account's {NEW_ACCOUNT} allow, and the rest are queued: `stepline deploy` reads the number, or give it with"
-        " -c concurrency=N (aws lambda get-account-settings --query AccountLimit.UnreservedConcurrentExecutions)"
+        f" a new account's {NEW_ACCOUNT} allow, and the rest are queued: {reads}give it with"
+        f" {stage.spell('concurrency=N')} (aws lambda get-account-settings --query AccountLimit.UnreservedConcurrentExecutions)"
     )
     cdk.Annotations.of(scope).add_warning_v2("stepline:concurrency", warning)
 

@@ -95,7 +95,8 @@ class Loop:
         cdk.CfnOutput(scope, "MachineArn", value=resources.machine_arn)
         if stage.lacks_key and not stage.is_local:
             cdk.Annotations.of(scope).add_warning_v2(
-                "stepline:model", "no model_secret_arn given (-c model_secret_arn=…): turns will fail"
+                "stepline:model",
+                f"no model_secret_arn given ({stage.spell('model_secret_arn=…')}): turns will fail",
             )
         if not stage.runs_programs:
             cdk.Annotations.of(scope).add_info_v2(

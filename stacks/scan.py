@@ -51,7 +51,7 @@ def add_scan(scope: Construct, stage: Stage, bucket: s3.IBucket) -> None:
         cdk.Annotations.of(scope).add_warning_v2(
             "stepline:av",
             f"av=none: stage {stage.name} keeps its data, and no uploaded file is scanned for malware;"
-            " -c av=guardduty scans them, without a server (docs/how-to/uploads.md#malware)",
+            f" {stage.spell('av=guardduty')} scans them, without a server (docs/how-to/uploads.md#malware)",
         )
 
 

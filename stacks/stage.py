@@ -350,6 +350,15 @@ class Stage(OperationChoices, ProgramChoices, ToolChoices, AgentChoices, SignInC
         return self.exec_mode == "fargate" or self.exec_tasks
 
     @property
+    def has_own_stacks(self) -> bool:
+        """True of a stage of our own app; False of an agent in another one."""
+        return True
+
+    def spell(self, choice: str) -> str:
+        """Return how a choice, as `name=value`, is given."""
+        return f"-c {choice}"
+
+    @property
     def has_all_names(self) -> bool:
         """True if each resource has its name; else CloudFormation makes those that it can (`stacks/names.py`)."""
         return True

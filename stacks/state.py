@@ -78,7 +78,7 @@ class State:
         )
         _announce_objects(self.bucket)
         self.memory_arn = _memory_bucket(scope, stage) if stage.memory == "s3_vectors" else ""
-        if stage.has_all_names:  # an agent's choices are in its app
+        if stage.has_own_stacks:  # an agent's choices are in its app
             _record_choices(scope, stage, derived)
         cdk.CfnOutput(scope, "TableName", value=self.table.table_name)
         cdk.CfnOutput(scope, "BucketName", value=self.bucket.bucket_name)

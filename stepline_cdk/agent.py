@@ -19,6 +19,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
+from pydantic import PrivateAttr
 
 from stacks.access import MODEL, statements
 from stacks.bytecode import find_python, render_missing
@@ -67,12 +68,27 @@ PROPS: Final[Mapping[str, str]] = {
 _ID_CHARS: Final = 10
 
 
-class NamelessStage(Stage):
-    """The choices of an agent whose resources have names on request only."""
+class AgentStage(Stage):
+    """The choices of an agent, whose resources all have names on request only."""
+
+    _is_named: bool = PrivateAttr(default=False)
+
+    def __init__(self, *, is_named: bool, **given: Any) -> None:
+        """Read the given choices, and make the others. Raises BadChoiceError."""
+        super().__init__(**given)
+        self._is_named = is_named
 
     @property
     def has_all_names(self) -> bool:
+        return self._is_named
+
+    @property
+    def has_own_stacks(self) -> bool:
         return False
+
+    def spell(self, choice: str) -> str:
+        name, equals, value = choice.partition("=")
+        return f"{PROPS.get(name, name)}{equals}{value}"
 
 
 class Agent(Construct):
@@ -123,7 +139,7 @@ class Agent(Construct):
                 given["model_secret_arn"] = _arn_of(model_secret)
             if log_retention:
                 given["log_retention_days"] = log_retention.to_days()
-            self._choices = (Stage if stage else NamelessStage)(**given)
+            self._choices = AgentStage(is_named=bool(stage), **given)
             self._enter(stage)
             self.parts = self._build(code, page)
         except InputError as error:
@@ -184,7 +200,9 @@ class Agent(Construct):
         choices = self._choices
         compiler = find_python(choices.python) if choices.bytecode else None
         if choices.bytecode and not compiler:
-            cdk.Annotations.of(self).add_warning_v2("stepline:bytecode", render_missing(choices.python))
+            cdk.Annotations.of(self).add_warning_v2(
+                "stepline:bytecode", render_missing(choices.python, flag="")
+            )
         return make_code(ROOT, choices, compiler)
 
     def _place(self, part: str) -> Construct:

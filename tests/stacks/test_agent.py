@@ -163,13 +163,21 @@ def test_two_agents_have_no_name_in_common(two):
     assert {key: times for key, times in found.items() if times > 1} == {}
 
 
-def test_an_agent_has_no_export_and_no_record_of_choices(two, tmp_path):
-    _, resources = two
-    assert of_kind(resources, "AWS::SSM::Parameter") == {}
-    shop = Shop(tmp_path)
-    shop.add(page=PAGE)
-    outputs = Template.from_stack(shop.stack).to_json()["Outputs"].values()
-    assert [one for one in outputs if "Export" in one] == []
+@pytest.mark.parametrize("stage", ["", "shop"])
+def test_an_agent_has_no_export_and_no_record_of_choices(shop, stage):
+    shop.add(page=PAGE, stage=stage)
+    template = Template.from_stack(shop.stack).to_json()
+    assert [one for one in template["Outputs"].values() if "Export" in one] == []
+    assert of_kind(template["Resources"], "AWS::SSM::Parameter") == {}
+
+
+def test_warnings_name_props_as_an_agent_has_them(shop):
+    shop.add(keep_data=True, alarms=True, av="none")
+    found = [one.entry.data for one in shop.app.synth().get_stack_by_name("Shop").messages]
+    text = " ".join(map(str, found))
+    for prop in ("(model_secret=", " concurrency=N", "(alarm_topic_arn=", " av=guardduty"):
+        assert prop in text
+    assert "-c " not in text
 
 
 def test_names_are_made_by_cloudformation_unless_they_are_needed_or_asked_for(tmp_path):
