@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sysconfig
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from stacks.code import Code
 from stacks.stage import Stage
+from stepline.bundle.knowledge_index import FOLDER
 from stepline.local.install.package import link_same
 from stepline.local.install.requirement_lock import check_size, find_requirements, lock_requirements
 
 OURS: Final = "bundles"
 """The package of bundles that is among the handlers."""
-_MADE: Final = {"__pycache__", ".knowledge"}
+CACHE: Final = "__pycache__"
 
 
 def make_code(root: Path, stage: Stage, compiler: Path | None) -> Code:
@@ -22,7 +24,7 @@ def make_code(root: Path, stage: Stage, compiler: Path | None) -> Code:
 
     Raises SteplineError if the packages of the bundles cannot be a layer.
     """
-    files = find_requirements(root, stage.modules)
+    files = find_bundle_requirements(root, stage.modules)
     packages = lock_requirements(files, root / ".stepline/packages", root=root, version=stage.python)
     code = Code.for_aws(
         root,
@@ -31,7 +33,8 @@ def make_code(root: Path, stage: Stage, compiler: Path | None) -> Code:
         tracing=root / "layers/tracing" if stage.is_traced else None,
         bundle=packages.lock,
         shared=packages.shared,
-        requirements=tuple(file.relative_to(root).as_posix() for file in files),
+        # The image of programs is built from `root`.
+        requirements=tuple(file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)),
     )
     check_size(*code.bundle_bytes(), files)
     for folder in (*code.layers[1:], *code.acting):
@@ -39,8 +42,25 @@ def make_code(root: Path, stage: Stage, compiler: Path | None) -> Code:
     return code
 
 
+def find_bundle_requirements(root: Path, modules: Iterable[str]) -> tuple[Path, ...]:
+    """Return the files with the packages that bundles require: of `bundles` those below `root`, of others those where they are."""
+    places = ((_place_of(root, module), module) for module in modules)
+    found = (file for place, module in places if place for file in find_requirements(place, [module]))
+    return tuple(dict.fromkeys(found))
+
+
+def _place_of(root: Path, module: str) -> Path | None:
+    """Return the folder in which the top of a bundle's package is."""
+    top = module.partition(".")[0]
+    folder = root / top if top == OURS else next(iter(_folders(top)), None)
+    return folder.parent if folder else None
+
+
 def read_bundles(stage: Stage) -> dict[str, bytes]:
-    """Return the files of the bundles' packages that are not among the handlers, by their paths there."""
+    """Return the files of the bundles' packages that are not among the handlers, by their paths there.
+
+    Hidden ones are left out, but for the index of documents.
+    """
     tops = {module.partition(".")[0] for module in stage.modules} - {OURS}
     return {name: body for top in sorted(tops) for name, body in _read_package(top).items()}
 
@@ -48,12 +68,21 @@ def read_bundles(stage: Stage) -> dict[str, bytes]:
 def _read_package(name: str) -> dict[str, bytes]:
     """Return the files of an importable package, as they are found by this interpreter; a module is one file."""
     spec = find_spec(name)
-    places = [Path(place) for place in (spec.submodule_search_locations if spec else None) or ()]
+    places = _folders(name)
     if spec and spec.origin and not places:
         return {Path(spec.origin).name: Path(spec.origin).read_bytes()}
     return {
         f"{name}/{path.relative_to(place).as_posix()}": path.read_bytes()
         for place in places
         for path in sorted(place.rglob("*"))
-        if path.is_file() and not _MADE & set(path.parts)
+        if path.is_file() and not any(map(_is_left_out, path.relative_to(place).parts))
     }
+
+
+def _folders(package: str) -> list[Path]:
+    spec = find_spec(package)
+    return [Path(place) for place in (spec.submodule_search_locations if spec else None) or ()]
+
+
+def _is_left_out(name: str) -> bool:
+    return name == CACHE or (name.startswith(".") and name != FOLDER)
