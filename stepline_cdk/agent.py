@@ -13,6 +13,7 @@ from typing import Any, Final, Unpack
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -25,6 +26,7 @@ from stacks.access import MODEL, statements
 from stacks.bytecode import find_python, render_missing
 from stacks.code import Code, read_packages
 from stacks.function import Function
+from stacks.identity import PROJECT_CLAIM, TENANT_CLAIM
 from stacks.page_files import PageFiles, read_page
 from stacks.parts import Parts
 from stacks.stage import Stage
@@ -107,6 +109,8 @@ class Agent(Construct):
         bundle: str,
         model_secret: secretsmanager.ISecret | None = None,
         issuer: str = "",
+        user_pool: cognito.IUserPool | None = None,
+        user_pool_client: cognito.IUserPoolClient | None = None,
         keep_data: bool = False,
         log_retention: cdk.Duration | None = None,
         page: bool | Path = False,
@@ -117,7 +121,8 @@ class Agent(Construct):
     ) -> None:
         """Add the agent of a bundle, a package that this environment can import.
 
-        `issuer` is that of the tokens to trust; without one the agent has a user pool. `page` deploys the chat page, from another
+        `issuer` is that of the tokens to trust, or a pool of yours with the client that they are for; without either the agent has a
+        pool of its own. `page` deploys the chat page, from another
         folder than the built one by its path. `programs` runs the model's programs in tasks whose image AWS builds, or which is named.
         With `stage` resources have its name. `code` is built elsewhere, as tests do. The other choices are those of
         docs/reference/choices.md.
@@ -130,11 +135,11 @@ class Agent(Construct):
             "name": stage or self._unique_name(),
             "bundle": bundle,
             "keep_data": keep_data,
-            "oidc_issuer": issuer,
             "page": bool(page),
             "exec_image": _image_of(programs),
         }
         try:
+            given |= self._trust(issuer, user_pool, user_pool_client, choices)
             if model_secret:
                 given["model_secret_arn"] = _arn_of(model_secret)
             if log_retention:
@@ -148,6 +153,29 @@ class Agent(Construct):
             for name in sorted(MODEL & self.functions.keys()):
                 model_secret.encryption_key.grant_decrypt(self.functions[name].role)
         acknowledge(self._scopes, self._choices.python)
+
+    def _trust(
+        self,
+        issuer: str,
+        pool: cognito.IUserPool | None,
+        client: cognito.IUserPoolClient | None,
+        choices: ChoiceProps,
+    ) -> dict[str, Any]:
+        """Return the choices of who is trusted; those of a pool unless they are given."""
+        if not (pool or client):
+            return {"oidc_issuer": issuer}
+        if not (pool and client) or issuer:
+            raise InputError(
+                "user_pool, user_pool_client and issuer: takes the first two, the third, or none of them",
+                code="bad_choice",
+            )
+        host = f"cognito-idp.{pool.env.region}.{cdk.Stack.of(self).url_suffix}"
+        return {
+            "oidc_issuer": f"https://{host}/{pool.user_pool_id}",
+            "oidc_audience": client.user_pool_client_id,
+            "tenant_claim": choices.get("tenant_claim", TENANT_CLAIM),
+            "project_claim": choices.get("project_claim", PROJECT_CLAIM),
+        }
 
     def _unique_name(self) -> str:
         """Return a name for the resources that need one, which no other construct of the account has in this region."""

@@ -82,8 +82,8 @@ class Takes:
     words: Collection[Any] = ()
 
     def check(self, value: Any) -> Any:
-        """Return the value. Raises ValueError if the choice does not take it; a reference of the CDK has its value later."""
-        if self.pattern and REFERENCE.fullmatch(value):
+        """Return the value. Raises ValueError if the choice does not take it; one with a reference of the CDK has its value later."""
+        if self.pattern and REFERENCE.search(value):
             return value
         if self.pattern.fullmatch(value) if self.pattern else value in self.words:
             return value

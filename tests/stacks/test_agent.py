@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
 import pytest
+from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -420,3 +421,38 @@ def test_tags_and_a_boundary_of_the_owner_reach_each_role(shop):
     assert len(roles) > 15
     assert all({"Key": "team", "Value": "shop"} in one["Tags"] for one in roles)
     assert all("boundary" in json.dumps(one["PermissionsBoundary"]) for one in roles)
+
+
+def test_the_tokens_of_a_pool_of_the_owner_are_trusted(shop):
+    pool = cognito.UserPool(shop.stack, "People")
+    client = pool.add_client("Web")
+    domain = pool.add_domain("SignIn", cognito_domain=cognito.CognitoDomainOptions(domain_prefix="shop"))
+    shop.add(user_pool=pool, user_pool_client=client, page=PAGE, oidc_origins=[domain.base_url()])
+    resources = shop.resources()
+    variables = variables_of(resources, "authorizer")
+    assert "People" in json.dumps(variables["STEPLINE_OIDC_ISSUER"])
+    assert "PeopleWeb" in json.dumps(variables["STEPLINE_OIDC_AUDIENCE"])
+    assert variables["STEPLINE_TENANT_CLAIM"] == "custom:tenant"
+    (upload,) = of_kind(resources, "Custom::SteplinePage").values()
+    hosts = json.dumps(upload["Connect"])
+    assert "https://cognito-idp." in hosts
+    assert ".auth." in hosts
+    assert len(of_kind(resources, "AWS::Cognito::UserPool")) == 1
+
+
+def test_a_pool_without_its_client_is_refused(shop):
+    pool = cognito.UserPool(shop.stack, "People")
+    with pytest.raises(InputError, match=r"^Shop/Agent: user_pool, user_pool_client and issuer: takes"):
+        shop.add(user_pool=pool)
+
+
+def test_an_agent_lives_in_a_nested_stack(shop):
+    nested = cdk.NestedStack(shop.stack, "Inner")
+    shop.add(scope=nested)
+    names = {
+        one["FunctionName"]
+        for one in of_kind(Template.from_stack(nested).to_json()["Resources"], FUNCTION).values()
+    }
+    assert len(names) > 10
+    assert all(name.startswith("stepline-agent-") for name in names)
+    assert shop.findings() == set()
