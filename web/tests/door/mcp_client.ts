@@ -24,6 +24,11 @@ export async function connect(served: Served, revision: Revision, token = ""): P
   return client;
 }
 
+/** Return a token that names its application. */
+export function tokenOf(claims: object): string {
+  return `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.s`;
+}
+
 /** Return the texts of a result, without the last one, which has the names. */
 export function textOf({ content }: { content?: unknown }): string {
   const texts = (content as { type: string; text: string }[]).filter(({ type }) => type === "text");
@@ -43,10 +48,15 @@ export async function post(
   served: Served,
   body: unknown,
   headers: Readonly<Record<string, string>> = {},
+  query = "",
 ): Promise<readonly [status: number, message: Record<string, unknown>]> {
   const accepted = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
   const text = typeof body === "string" ? body : JSON.stringify(body);
-  const response = await served.fetch("/mcp", { method: "POST", body: text, headers: { ...accepted, ...headers } });
+  const response = await served.fetch(`/mcp${query}`, {
+    method: "POST",
+    body: text,
+    headers: { ...accepted, ...headers },
+  });
   const answer = await response.text();
   const isStream = response.headers.get("content-type")?.startsWith("text/event-stream");
   return [
@@ -56,12 +66,19 @@ export async function post(
 }
 
 /** Send a request of 2026-07-28 from a client that declares tasks, and return its result or its error. */
-export async function modern(served: Served, method: string, params: Record<string, unknown>, capabilities?: object) {
+export async function modern(
+  served: Served,
+  method: string,
+  params: Record<string, unknown>,
+  capabilities?: object,
+  { query = "", token = "" } = {},
+) {
   const declared = { "io.modelcontextprotocol/clientCapabilities": capabilities ?? { extensions: { [TASKS]: {} } } };
   const headers: Record<string, string> = { "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method };
   const name = params.name ?? params.taskId;
   if (name) headers["Mcp-Name"] = String(name);
+  if (token) headers.Authorization = `Bearer ${token}`;
   const body = { jsonrpc: "2.0", id: 1, method, params: { ...params, _meta: { ...META, ...declared } } };
-  const [, { result, error }] = await post(served, body, headers);
+  const [, { result, error }] = await post(served, body, headers, query);
   return (result ?? error) as Record<string, unknown>;
 }

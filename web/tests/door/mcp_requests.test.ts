@@ -11,7 +11,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import type { Frame } from "../../src/client/index.ts";
 import { eventually } from "../eventually.ts";
 import { named } from "../thread/recordings.ts";
-import { connect, ERAS, modern, post, textOf } from "./mcp_client.ts";
+import { connect, ERAS, modern, post, textOf, tokenOf } from "./mcp_client.ts";
 import { Served } from "./served.ts";
 
 const ANSWER = named("an answer");
@@ -48,11 +48,6 @@ function taskOf(frames: readonly Frame[]): string {
 
 function call(client: Client, name: string, params: Record<string, unknown>, options = {}) {
   return client.callTool({ name, arguments: params }, options);
-}
-
-/** Return a token that names the application that it was made for. */
-function tokenOf(claims: object): string {
-  return `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.s`;
 }
 
 // --- Tools
