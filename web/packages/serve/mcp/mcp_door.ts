@@ -135,6 +135,7 @@ function headersOf({ headers }: IncomingMessage): Headers {
 async function send(made: Response, response: ServerResponse, left: AbortSignal): Promise<void> {
   const plain = { "Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no" };
   response.writeHead(made.status, { ...Object.fromEntries(made.headers), ...plain });
+  response.flushHeaders();
   if (made.body) {
     // The rest is for a client that has left, or that continues at another server.
     await pipeline(Readable.fromWeb(made.body as never), response, { signal: left }).catch((error: unknown) => {
