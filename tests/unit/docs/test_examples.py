@@ -37,7 +37,7 @@ def test_an_example_prints_the_transcript_of_its_page(
     page: Path, tmp_path: Path, environment: Mapping[str, str]
 ) -> None:
     project = tmp_path / "project"
-    shutil.copytree(page.parent, project / "examples" / name_of(page))
+    shutil.copytree(page.parent.parent, project / "examples", ignore=shutil.ignore_patterns(".knowledge"))
     Guide(page, project, {**environment, "STEPLINE_HOME": str(tmp_path / "home")}).follow()
 
 
