@@ -199,13 +199,13 @@ it("a client of 2025-11-25 that leaves stops nothing, as its revision says", asy
   expect(served.stage.asked("event")).toEqual([]);
 });
 
-it("a server that ends stops no turn", async () => {
+it("a server that ends says so, and stops no turn", async () => {
   served = await Served.at(named("a stop"));
   const client = await connect(served, "2026-07-28");
-  const asked = call(client, "ask", { message: "go" }).catch(() => "cut");
+  const asked = call(client, "ask", { message: "go" }).catch(({ data }) => data.code);
   await served.stage.play(6);
   await served.end();
-  expect(await asked).toBe("cut");
+  expect(await asked).toBe("ending");
   expect(served.stage.asked("event")).toEqual([]);
   expect(served.stage.listeners).toBe(0);
 });

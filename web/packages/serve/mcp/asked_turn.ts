@@ -4,6 +4,7 @@ import { ClientError, emptyState, type Session } from "../../../src/client/index
 import type { Past, Stage } from "../../../src/door/stage.ts";
 import { follow } from "../../../src/door/turn_parts.ts";
 import { type Following, handOn, streamTurn } from "../../../src/door/turn_stream.ts";
+import { Refusal } from "../refusal.ts";
 import { ENDING } from "../route.ts";
 import { MCP, outcomeIn, type TurnOutcome } from "./turn_outcome.ts";
 
@@ -72,6 +73,7 @@ async function followTurn(
     },
     left,
   );
+  if (left.reason === ENDING && outcome.is !== "ended") throw new Refusal(503, "ending", "This server ends.");
   if (outcome.is === "failed") throw new ClientError(outcome.code, outcome.message);
   return outcome;
 }

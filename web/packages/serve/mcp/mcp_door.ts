@@ -9,7 +9,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Refusal, refusalOf } from "../refusal.ts";
 import { readJson } from "../request_body.ts";
-import { bearerIn, type Call, type Route, sendJson } from "../route.ts";
+import { bearerIn, type Call, ENDING, type Route, sendJson } from "../route.ts";
 import type { Given, Handle } from "./mcp_server.ts";
 
 export interface McpOptions {
@@ -56,14 +56,16 @@ async function answer(call: Call, options: McpOptions): Promise<void> {
     const clientId = clientOf(token);
     const mayAnswer = options.mcpAnswers.includes(clientId);
     const given: Given = { version: options.version, mayAnswer, left, stage: (name) => call.stage(name) };
+    // When this server ends, the answer says so: a client whose stream is cut would wait for it.
+    const gone = abortUnless(ENDING, left);
     const authInfo = { token, clientId, scopes: [], extra: { given } };
     const asked = new Request(`${addressOf(request)}/mcp`, {
       method: "POST",
       headers: headersOf(request),
-      signal: left,
+      signal: gone,
     });
     const handle = await loadHandler();
-    await send(await handle(asked, { parsedBody, authInfo }), response, left);
+    await send(await handle(asked, { parsedBody, authInfo }), response, gone);
   });
 }
 
@@ -125,6 +127,15 @@ function addressOf({ headers }: IncomingMessage): string {
   return new URL(address).origin;
 }
 
+/** Return a signal that aborts with another one, except for a reason. */
+function abortUnless(reason: unknown, signal: AbortSignal): AbortSignal {
+  const other = new AbortController();
+  const pass = () => signal.reason === reason || other.abort(signal.reason);
+  if (signal.aborted) pass();
+  else signal.addEventListener("abort", pass, { once: true });
+  return other.signal;
+}
+
 function headersOf({ headers }: IncomingMessage): Headers {
   return new Headers(
     Object.entries(headers).flatMap(([name, value]) => (typeof value === "string" ? [[name, value] as const] : [])),
@@ -132,14 +143,13 @@ function headersOf({ headers }: IncomingMessage): Headers {
 }
 
 /** Send a response as it is made. */
-async function send(made: Response, response: ServerResponse, left: AbortSignal): Promise<void> {
+async function send(made: Response, response: ServerResponse, gone: AbortSignal): Promise<void> {
   const plain = { "Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no" };
   response.writeHead(made.status, { ...Object.fromEntries(made.headers), ...plain });
   response.flushHeaders();
   if (made.body) {
-    // The rest is for a client that has left, or that continues at another server.
-    await pipeline(Readable.fromWeb(made.body as never), response, { signal: left }).catch((error: unknown) => {
-      if (!left.aborted) throw error;
+    await pipeline(Readable.fromWeb(made.body as never), response, { signal: gone }).catch((error: unknown) => {
+      if (!gone.aborted) throw error;
     });
   } else response.end();
 }
