@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -95,9 +96,11 @@ def connecting(url, token):
             ):
                 return await use(client)
 
-        return anyio.run(connected)
+        return threads.submit(anyio.run, connected).result()
 
-    yield run
+    # A browser of other tests has the event loop of this thread.
+    with ThreadPoolExecutor(1) as threads:
+        yield run
 
 
 @pytest.fixture
