@@ -470,3 +470,18 @@ it("a server that ends refuses the requests that wait for a response", async () 
   await served.end();
   expect(await errorOf(await asked)).toEqual([503, "ending", null]);
 });
+
+it("a turn is stopped while all streams are in use, and its end is read later", async () => {
+  served = await Served.at(named("a stop"), 0, { streams: 1 });
+  const reading = await served.post("/v1/responses", { ...SAID, stream: true });
+  const message = String(served.stage.asked("send")[0]?.message_id);
+  served.stage.rename("m1", message);
+  await served.stage.play(6);
+  const id = responseId({ ...FACTS.name, id: message });
+  const cancelled = await served.post(`/v1/responses/${id}/cancel`, {});
+  expect(await errorOf(cancelled)).toEqual([503, "too_many_streams", null]);
+  expect(served.stage.asked("event")).toMatchObject([{ kind: "stop" }]);
+  await served.stage.play();
+  await reading.text();
+  expect(await (await served.fetch(`/v1/responses/${id}`)).json()).toMatchObject({ id, status: "cancelled" });
+});

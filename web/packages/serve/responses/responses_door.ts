@@ -83,13 +83,13 @@ async function retrieve(call: Call): Promise<void> {
 
 /** Stop the turn of a response, also one that waits for a person, and send the response with its end. */
 async function cancel(call: Call): Promise<void> {
-  await call.hold(async (_, left) => {
-    const [stage, found] = await find(call);
-    const state = readResponse(found);
-    const { open, turnId } = found.past.state;
-    if (!isOver(state) || (open && turnId === found.turn)) await stage.send((session: Session) => session.stop());
-    sendJson(call.response, isOver(state) ? currentResponse(state) : await waitFor(stage, found, left), 200);
-  });
+  const [stage, found] = await find(call);
+  const state = readResponse(found);
+  const { open, turnId } = found.past.state;
+  if (!isOver(state) || (open && turnId === found.turn)) await stage.send((session: Session) => session.stop());
+  if (isOver(state)) sendJson(call.response, currentResponse(state), 200);
+  // A stop needs none of the streams, which may all be in use.
+  else await call.hold(async (_, left) => sendJson(call.response, await waitFor(stage, found, left), 200));
 }
 
 /** Redirect to a short-lived address of a file of a response. */
