@@ -68,6 +68,7 @@ BUDGETS: Final[Mapping[str, Budget]] = {
     "door_bytes_x_client_ag_ui": Budget(1.063, slack=BYTES),
     "door_bytes_x_client_served_ai_sdk": Budget(0.753, slack=BYTES),
     "door_bytes_x_client_served_ag_ui": Budget(1.123, slack=BYTES),
+    "door_bytes_x_client_served_responses": Budget(1.508, slack=BYTES),
     "deps_layer_mb": Budget(111, slack=LAYERS),
     "authorizer_layer_mb": Budget(41.8, slack=LAYERS),
     "memory_layer_mb": Budget(74.4, slack=LAYERS),

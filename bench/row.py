@@ -38,7 +38,7 @@ CHAT_PAGE = (
 )
 """What is measured of the chat page in a browser, and of its build."""
 
-SERVED_DOORS = ("served_ai_sdk", "served_ag_ui")
+SERVED_DOORS = ("served_ai_sdk", "served_ag_ui", "served_responses")
 """Those of `stepline serve`."""
 DOORS = ("ai_sdk", "ag_ui", *SERVED_DOORS, "durable_streams")
 

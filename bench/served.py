@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import threading
@@ -13,8 +14,9 @@ from urllib.parse import urlsplit
 
 from bench.row import MeasureError
 
-MESSAGE: Final = "m"
-"""The id of the message that opens the turn."""
+KEY: Final = "bench"
+MESSAGE: Final = f"m_{hashlib.sha256(KEY.encode()).hexdigest()[:32]}"
+"""The id of the message that opens the turn: the one that Open Responses makes of a request's key, and others are given."""
 RUN: Final[dict[str, Any]] = {
     "runId": "run",
     "messages": [{"id": MESSAGE, "role": "user", "content": "go"}],
@@ -23,6 +25,7 @@ RUN: Final[dict[str, Any]] = {
     "state": {},
     "forwardedProps": {},
 }
+RESPONSE: Final = {"input": "go", "stream": True}
 CHAT: Final = {"messages": [{"id": MESSAGE, "role": "user", "parts": [{"type": "text", "text": "go"}]}]}
 
 
@@ -38,6 +41,7 @@ class ServedDoor(NamedTuple):
 SERVED: Final[Mapping[str, ServedDoor]] = {
     "served_ai_sdk": ServedDoor("/chat", "id", CHAT, "text-delta"),
     "served_ag_ui": ServedDoor("/agui", "threadId", RUN, "TEXT_MESSAGE_CONTENT"),
+    "served_responses": ServedDoor("/v1/responses", "conversation", RESPONSE, "response.output_text.delta"),
 }
 
 
@@ -46,7 +50,8 @@ def read_served(address: str, name: str, conversation: str) -> tuple[str, int]:
     door = SERVED[name]
     connection = http.client.HTTPConnection(urlsplit(address).netloc)
     body = json.dumps({door.conversation: conversation, **door.body})
-    connection.request("POST", door.path, body, {"Authorization": "Bearer a.b.c"})
+    headers = {"Authorization": "Bearer a.b.c", "Idempotency-Key": KEY}
+    connection.request("POST", door.path, body, headers)
     answer = connection.getresponse()
     if answer.status != http.HTTPStatus.OK:
         raise MeasureError(f"no stream of {name}: {answer.read()!r}")

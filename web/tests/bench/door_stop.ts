@@ -8,14 +8,15 @@ import process from "node:process";
 import { createInterface } from "node:readline";
 import { SteplineAgent } from "../../packages/ag-ui/index.ts";
 import { steplineTransport } from "../../packages/ai-sdk/index.ts";
+import { responseId } from "../../packages/serve/responses/response_id.ts";
 import { DoorServer } from "../../packages/serve/server.ts";
 import { emptyState, Session } from "../../src/client/index.ts";
 import { Stage, type StageOptions } from "../../src/door/stage.ts";
 
 /** A door over server-sent events. */
 interface ServedDoor {
-  /** Return the address that continues the open turn of a conversation, and the one that stops it. */
-  readonly paths: (conversation: string) => readonly [stream: string, stop: string];
+  /** Return the address that continues the turn of a message in a conversation, and the one that stops it. */
+  readonly paths: (conversation: string, message: string) => readonly [stream: string, stop: string];
   /** The type of a piece of text. */
   readonly piece: string;
 }
@@ -23,6 +24,13 @@ interface ServedDoor {
 const SERVED = {
   served_ai_sdk: { paths: (name) => [`/chat/${name}/stream`, `/chat/${name}/stop`], piece: "text-delta" },
   served_ag_ui: { paths: (name) => [`/agui/${name}`, `/agui/${name}/stop`], piece: "TEXT_MESSAGE_CONTENT" },
+  served_responses: {
+    paths(conversation, id) {
+      const response = `/v1/responses/${responseId({ conversation, after: "message", id, model: "stepline" })}`;
+      return [`${response}?stream=true`, `${response}/cancel`];
+    },
+    piece: "response.output_text.delta",
+  },
 } as const satisfies Record<string, ServedDoor>;
 
 interface Asked extends StageOptions {
@@ -74,13 +82,13 @@ async function measure(asked: Asked): Promise<Found> {
     onFailure: ({ code }) => failed(new Error(code)),
   });
   session.start();
-  session.say(prompt);
+  const message = session.say(prompt);
   await Promise.race([hasText, hasEnded]);
   let stop: () => unknown = () => session.stop();
   if (door === "ai_sdk") stop = await readChunks(asked);
   else if (door === "ag_ui") stop = await readEvents(asked);
   else if (door === "durable_streams") stream = poll(asked);
-  else if (door !== "client") [stop, stream] = await readServed(asked, SERVED[door]);
+  else if (door !== "client") [stop, stream] = await readServed(asked, SERVED[door], message);
   await new Promise((resolve) => setTimeout(resolve, SPREAD_MS * Math.random()));
   const stoppedMs = performance.now();
   stop();
@@ -116,6 +124,7 @@ async function readEvents(asked: Asked): Promise<() => void> {
 async function readServed(
   { url, token, conversation }: Asked,
   door: ServedDoor,
+  message: string,
 ): Promise<[stop: () => unknown, read: Promise<Found>]> {
   const server = new DoorServer({
     url,
@@ -131,7 +140,7 @@ async function readServed(
   });
   const address = await server.listen();
   const headers = { Authorization: `Bearer ${token}` };
-  const [stream, stop] = door.paths(conversation).map((path) => `${address}${path}`);
+  const [stream, stop] = door.paths(conversation, message).map((path) => `${address}${path}`);
   const { body } = await fetch(String(stream), { headers });
   let textMs = 0;
   let written = () => {};
