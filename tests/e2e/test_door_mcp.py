@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,13 +15,13 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from stepline.adapters.mcp.mcp_server import McpClient
-from stepline.local.stage.deployed import install_environment
 from stepline.model.decision import RemoteTask
 from stepline.ports.mcp.mcp_server import ServerAddress
 from stepline.ports.signal import NeverCancelled
 from tests.e2e.mode import approvals
 from tests.e2e.order import terminals
-from tests.e2e.stage import STEPLINE, WAIT_S, a_word, answer_of
+from tests.e2e.stage import WAIT_S, a_word, answer_of
+from tests.e2e.test_door_server import serving
 from tests.support.generation import answered, called
 from tests.support.issuer import Issuer
 
@@ -47,26 +46,11 @@ WORKFLOW = Desk
 """
 
 
-@contextmanager
-def serving(*options):
-    """Run a server of doors for the local stage; yield the address of its MCP server."""
-    with subprocess.Popen(
-        [STEPLINE, "serve", "--port", "0", *options],
-        env=install_environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield f"{json.loads(process.stdout.readline())['url']}/mcp"
-        finally:
-            process.kill()
-
-
 @pytest.fixture(scope="module")
 def url(deployed_script):
     assert deployed_script
-    with serving("--mcp-answers", DESK) as running:
-        yield running
+    with serving("--mcp-answers", DESK) as (_, running):
+        yield f"{running}/mcp"
 
 
 @pytest.fixture
@@ -241,12 +225,12 @@ def test_a_closed_response_stops_the_turn_if_the_revision_says_so(
 def test_a_task_is_continued_at_another_process_and_has_the_recorded_answer(scripted, conversation, word):
     ours, token = McpClient(starts_commands=False), f"Bearer {token_of(scripted)}"
     params = {"message": f"Describe the word {word}.", "conversation": conversation}
-    with serving() as url:
-        address = ServerAddress(url=url, headers={"Authorization": token})
+    with serving() as (_, running):
+        address = ServerAddress(url=f"{running}/mcp", headers={"Authorization": token})
         task = ours.call_tool(address, "ask", params, NeverCancelled())
     assert isinstance(task, RemoteTask)
-    with serving() as url:
-        address = ServerAddress(url=url, headers={"Authorization": token})
+    with serving() as (_, running):
+        address = ServerAddress(url=f"{running}/mcp", headers={"Authorization": token})
         states = [ours.poll_task(address, task.id)]
         while isinstance(states[-1], RemoteTask):
             time.sleep(task.poll_s)

@@ -40,10 +40,13 @@ print(json.dumps(found))
 
 
 @contextmanager
-def serving():
-    """Run a server of doors for the local stage; yield its process and its address. It is killed at the end, if it lives."""
+def serving(*options):
+    """Run a server of doors for the local stage, with more options; yield its process and its address. It is killed at the end, if it lives."""
     with subprocess.Popen(
-        [STEPLINE, "serve", "--port", "0"], env=install_environment(), stdout=subprocess.PIPE, text=True
+        [STEPLINE, "serve", "--port", "0", *options],
+        env=install_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             yield process, json.loads(process.stdout.readline())["url"]
