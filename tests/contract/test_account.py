@@ -25,11 +25,11 @@ def lane() -> Lane:
 
 @pytest.fixture
 def scopes(lane) -> tuple[Scope, ...]:
-    return scopes_of(lane.tenant, lane.project, "ada|1")
+    return scopes_of(lane.tenant, lane.project, "jun|1")
 
 
 def batch(n: int, tokens: int = 0, nanos: int = 0, stored_bytes: int = 0) -> Batch:
-    state = State(owner="ada|1", output_tokens=tokens, spent_nanos=nanos, stored_bytes=stored_bytes)
+    state = State(owner="jun|1", output_tokens=tokens, spent_nanos=nanos, stored_bytes=stored_bytes)
     return Batch(n=n, by="b", at="", entries=(), state=state)
 
 
@@ -238,7 +238,7 @@ def test_a_row_of_counters_does_not_name_the_user_and_stays_below_a_kilobyte(aws
     rows = list(
         aws.table.query("pk = :pk", {":pk": {"S": f"ACCOUNT#{scopes[0].key()}"}}, ConsistentRead=True)
     )
-    assert "ada" not in str(rows)
+    assert "jun" not in str(rows)
     size = sum(len(name) + len(next(iter(value.values()))) for row in rows for name, value in row.items())
     assert size < 1_000
 

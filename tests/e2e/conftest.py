@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sys
 import urllib.error
@@ -13,6 +14,21 @@ from stepline.local.guard.own_server import HEALTH
 from stepline.local.stage.deployed import load
 from tests.e2e.mode import obstacle, programs_in
 from tests.e2e.stage import Stage
+
+
+@pytest.fixture(autouse=True)
+def _own_loop(request):
+    """Let a test without a browser run event loops of its own.
+
+    The browser of earlier tests keeps one running in this thread, between its calls, too.
+    """
+    if "chromium" in request.fixturenames:
+        yield
+        return
+    loop = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(loop)
 
 
 @pytest.fixture(scope="session")

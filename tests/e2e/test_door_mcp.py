@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -80,11 +79,9 @@ def connecting(url, token):
             ):
                 return await use(client)
 
-        return threads.submit(anyio.run, connected).result()
+        return anyio.run(connected)
 
-    # A browser of other tests has the event loop of this thread.
-    with ThreadPoolExecutor(1) as threads:
-        yield run
+    yield run
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import importlib
 import json
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -128,9 +127,7 @@ def here(project, variables, monkeypatch):
     app = in_memory(Settings.from_env(variables), model=model)
     lane = Lane(tenant="local", project="default", conversation="c-1")
     workflow = importlib.import_module("vault").Vault(InProcess(app), lane, user="ada")
-    # A browser of other tests has the event loop of this thread.
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(asyncio.run, workflow.process({"text": "What is set?", "message_id": "m1"})).result()
+    asyncio.run(workflow.process({"text": "What is set?", "message_id": "m1"}))
     yield str(model.requests[-1])
     load_tools.cache_clear()
     for name in ("vault", "vault.tools"):
